@@ -1,0 +1,161 @@
+/**
+ * Turns markup that strangers wrote into nodes that can stand in our own document.
+ *
+ * The markup is parsed into an inert document, where nothing loads or runs, and then built again
+ * from nothing but the elements and attributes listed here. The result is never written out and
+ * parsed a second time, so there is no text that could be read differently the second time.
+ */
+export interface Surroundings {
+  /** The address of a picture the page itself brings (blob: or data:), `null` if it brings none. */
+  picture: (reference: string) => string | null
+  /** The address of a file the page itself brings, `null` if it brings none. */
+  file: (reference: string) => string | null
+}
+
+/** Elements nested deeper than this lose their markup and keep their text. */
+const DEPTH_MAX = 100
+
+const KEPT: Record<string, readonly string[]> = {
+  A: ['title'], ABBR: ['title'], B: [], BDI: [], BLOCKQUOTE: [], BR: [], CAPTION: [], CITE: [],
+  CODE: [], COL: ['span'], COLGROUP: ['span'], DD: [], DEL: [], DETAILS: ['open'], DFN: [],
+  DIV: [], DL: [], DT: [], EM: [], FIGCAPTION: [], FIGURE: [], H1: [], H2: [], H3: [], H4: [],
+  H5: [], H6: [], HR: [], I: [], IMG: ['alt', 'title', 'width', 'height'], INS: [], KBD: [],
+  LI: ['value'], MARK: [], OL: ['start', 'reversed'], P: [], PRE: [], Q: [], RP: [], RT: [],
+  RUBY: [], S: [], SAMP: [], SMALL: [], SPAN: [], STRONG: [], SUB: [], SUMMARY: [], SUP: [],
+  TABLE: [], TBODY: [], TD: ['align', 'colspan', 'rowspan'], TFOOT: [],
+  TH: ['align', 'colspan', 'rowspan', 'scope'], THEAD: [], TIME: ['datetime'], TR: [], U: [],
+  UL: [], VAR: [], WBR: [],
+}
+
+/** Elements whose text is not for reading, or is read by other rules than ours. */
+const DROPPED_WHOLE = new Set([
+  'AUDIO', 'BUTTON', 'CANVAS', 'DATALIST', 'EMBED', 'FRAMESET', 'HEAD', 'IFRAME', 'MATH', 'NOEMBED',
+  'NOFRAMES', 'NOSCRIPT', 'OBJECT', 'PLAINTEXT', 'SCRIPT', 'SELECT', 'STYLE', 'SVG', 'TEMPLATE',
+  'TEXTAREA', 'TITLE', 'VIDEO', 'XMP',
+])
+
+const HTML_NAMESPACE = 'http://www.w3.org/1999/xhtml'
+
+/** Builds `markup` again, safe to insert. Code keeps its `language-…` and `hljs-…` classes. */
+export function sanitise(markup: string, surroundings: Surroundings): DocumentFragment {
+  const source = new DOMParser().parseFromString(markup, 'text/html')
+  const result = document.createDocumentFragment()
+  rebuildChildren(source.body, result, surroundings, 0)
+  return result
+}
+
+function rebuildChildren(from: Node, into: Node, surroundings: Surroundings, depth: number): void {
+  for (const child of from.childNodes) {
+    if (child.nodeType === Node.TEXT_NODE) into.appendChild(new Text(child.nodeValue ?? ''))
+    else if (child instanceof Element) rebuildElement(child, into, surroundings, depth + 1)
+  }
+}
+
+function rebuildElement(from: Element, into: Node, surroundings: Surroundings, depth: number) {
+  if (from.namespaceURI !== HTML_NAMESPACE || DROPPED_WHOLE.has(from.tagName)) return
+  if (depth > DEPTH_MAX) {
+    into.appendChild(new Text(from.textContent ?? ''))
+    return
+  }
+  if (from.tagName === 'INPUT') {
+    if (from.getAttribute('type') === 'checkbox') into.appendChild(checkbox(from))
+    return
+  }
+  const attributes = Object.hasOwn(KEPT, from.tagName) ? KEPT[from.tagName] : undefined
+  if (attributes === undefined) {
+    rebuildChildren(from, into, surroundings, depth)
+    return
+  }
+  if (from.tagName === 'IMG') {
+    into.appendChild(picture(from, surroundings))
+    return
+  }
+  const element = document.createElement(from.tagName)
+  copyAttributes(from, element, attributes)
+  copyClasses(from, element)
+  if (from.tagName === 'A') aim(element as HTMLAnchorElement, from, surroundings)
+  into.appendChild(element)
+  rebuildChildren(from, element, surroundings, depth)
+}
+
+function copyAttributes(from: Element, into: Element, names: readonly string[]) {
+  for (const name of [...names, 'lang', 'dir']) {
+    const value = from.getAttribute(name)
+    if (value !== null) into.setAttribute(name, value)
+  }
+}
+
+function copyClasses(from: Element, into: Element) {
+  if (from.tagName !== 'CODE' && from.tagName !== 'SPAN') return
+  const kept = [...from.classList].filter((name) => /^(?:language|hljs)-[\w+#-]{1,40}$/.test(name))
+  if (kept.length > 0) into.setAttribute('class', kept.join(' '))
+}
+
+/** A box of a task list: seen, not used. */
+function checkbox(from: Element): HTMLInputElement {
+  const box = document.createElement('input')
+  box.type = 'checkbox'
+  box.disabled = true
+  box.checked = from.hasAttribute('checked')
+  return box
+}
+
+/** A picture the page brings; a link in its place when it is another site's, which would be told. */
+function picture(from: Element, surroundings: Surroundings): Node {
+  const reference = from.getAttribute('src') ?? ''
+  const words = from.getAttribute('alt') ?? ''
+  const source = isPictureInline(reference) ? reference : surroundings.picture(reference)
+  if (source !== null) {
+    const image = document.createElement('img')
+    copyAttributes(from, image, KEPT['IMG'] ?? [])
+    image.alt = words
+    image.setAttribute('src', source)
+    return image
+  }
+  const elsewhere = outsideAddress(reference)
+  if (elsewhere === null || elsewhere.protocol === 'mailto:') {
+    const missing = document.createElement('span')
+    missing.className = 'missing-picture'
+    missing.textContent = words === '' ? 'Picture not on this page' : `Picture not on this page: ${words}`
+    return missing
+  }
+  const link = document.createElement('a')
+  link.className = 'missing-picture'
+  link.textContent = `Picture kept on ${elsewhere.host}${words === '' ? '' : `: ${words}`}`
+  openOutside(link, elsewhere)
+  return link
+}
+
+function aim(link: HTMLAnchorElement, from: Element, surroundings: Surroundings) {
+  const reference = from.getAttribute('href')
+  if (reference === null) return
+  if (reference.startsWith('#') && reference.length > 1) {
+    link.setAttribute('href', reference)
+    return
+  }
+  const outside = outsideAddress(reference)
+  if (outside !== null) {
+    openOutside(link, outside)
+    return
+  }
+  const file = surroundings.file(reference)
+  if (file !== null) link.setAttribute('href', file)
+}
+
+function openOutside(link: HTMLAnchorElement, address: URL) {
+  link.setAttribute('href', address.href)
+  link.setAttribute('rel', 'noopener noreferrer nofollow')
+  link.setAttribute('target', '_blank')
+}
+
+/** An absolute address of the web or of mail; `null` for every other scheme and for relative ones. */
+function outsideAddress(reference: string): URL | null {
+  const absolute = /^\s*[/\\]{2}/.test(reference) ? `https:${reference.trim()}` : reference
+  if (!URL.canParse(absolute)) return null
+  const address = new URL(absolute)
+  return ['http:', 'https:', 'mailto:'].includes(address.protocol) ? address : null
+}
+
+function isPictureInline(reference: string): boolean {
+  return /^data:image\/(?:png|jpeg|gif|webp|avif|svg\+xml)[;,]/i.test(reference)
+}

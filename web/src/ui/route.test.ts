@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest'
+import { chatAddress, fileFragment, pageAddress, parseRoute } from './route.ts'
+
+const CID = 'bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy'
+
+describe('a location', () => {
+  it('is home at the root', () => {
+    expect(parseRoute('/', '')).toEqual({ kind: 'home' })
+    expect(parseRoute('', '#anything')).toEqual({ kind: 'home' })
+  })
+
+  it('is a page under /p, with or without a slash at its end', () => {
+    const page = { kind: 'page', cid: CID, filename: null, file: null }
+    expect(parseRoute(`/p/${CID}`, '')).toEqual(page)
+    expect(parseRoute(`/p/${CID}/`, '')).toEqual(page)
+  })
+
+  it('carries the name of the file in its fragment', () => {
+    const route = parseRoute(`/p/${CID}`, '#filename=my%20notes.md')
+    expect(route).toEqual({ kind: 'page', cid: CID, filename: 'my notes.md', file: null })
+  })
+
+  it('may open one file of a directory', () => {
+    const route = parseRoute(`/p/${CID}`, fileFragment('trip/day 1.md'))
+    expect(route).toMatchObject({ cid: CID, file: 'trip/day 1.md' })
+  })
+
+  it('hands on what is not a CID, for the page to refuse in words', () => {
+    expect(parseRoute('/p/%zz', '')).toEqual({ kind: 'page', cid: '%zz', filename: null, file: null })
+  })
+
+  it('is unknown elsewhere', () => {
+    expect(parseRoute('/p', '')).toEqual({ kind: 'unknown', path: '/p' })
+    expect(parseRoute('/p/a/b', '')).toEqual({ kind: 'unknown', path: '/p/a/b' })
+    expect(parseRoute('/admin', '')).toEqual({ kind: 'unknown', path: '/admin' })
+  })
+
+  it('names a room, the lobby when it names none', () => {
+    expect(parseRoute('/chat', '')).toEqual({ kind: 'chat', room: 'lobby' })
+    expect(parseRoute('/chat', '#room=%20')).toEqual({ kind: 'chat', room: 'lobby' })
+    expect(parseRoute('/chat', '#room=kitchen')).toEqual({ kind: 'chat', room: 'kitchen' })
+    expect(parseRoute('/chat', `#room=${'x'.repeat(999)}`)).toMatchObject({ room: 'x'.repeat(64) })
+  })
+})
+
+describe('a filename in a link', () => {
+  const filename = (name: string) => {
+    const route = parseRoute(`/p/${CID}`, `#filename=${encodeURIComponent(name)}`)
+    return route.kind === 'page' ? route.filename : undefined
+  }
+
+  it('never names a folder', () => {
+    expect(filename('../../etc/passwd')).toBe('passwd')
+    expect(filename('C:\\windows\\calc.exe')).toBe('calc.exe')
+    expect(filename('..')).toBeNull()
+    expect(filename('a/')).toBeNull()
+  })
+
+  it('cannot turn its own letters around or hide them', () => {
+    expect(filename('photo\u202Egnp.exe')).toBe('photognp.exe')
+    expect(filename('a\u0000b\n.txt')).toBe('ab.txt')
+  })
+
+  it('is bounded', () => {
+    expect(filename('x'.repeat(10_000))).toHaveLength(255)
+  })
+})
+
+describe('an address', () => {
+  it('survives the round trip', () => {
+    const address = new URL(pageAddress(CID, 'a & b#1.md'), 'http://localhost')
+    const route = parseRoute(address.pathname, address.hash)
+    expect(route).toEqual({ kind: 'page', cid: CID, filename: 'a & b#1.md', file: null })
+    const chat = new URL(chatAddress('tea & cake'), 'http://localhost')
+    expect(parseRoute(chat.pathname, chat.hash)).toEqual({ kind: 'chat', room: 'tea & cake' })
+  })
+
+  it('has no fragment when the file has no name', () => {
+    expect(pageAddress(CID, null)).toBe(`/p/${CID}`)
+  })
+})

@@ -1,0 +1,65 @@
+/** The places of the application. Everything the server answers with its shell is one of these. */
+export type Route =
+  | { kind: 'home' }
+  | { kind: 'page'; cid: string; filename: string | null; file: string | null }
+  | { kind: 'chat'; room: string }
+  | { kind: 'unknown'; path: string }
+
+const ROOM_LENGTH_MAX = 64
+const FILENAME_LENGTH_MAX = 255
+
+/**
+ * Reads a location. Names of files stay behind the `#`, which browsers do not send: the server
+ * learns a CID and nothing else. Whether the CID is one, and whether the directory has the file,
+ * is for the page to say.
+ */
+export function parseRoute(pathname: string, hash: string): Route {
+  const path = pathname.length > 1 ? pathname.replace(/\/+$/, '') : pathname
+  if (path === '' || path === '/') return { kind: 'home' }
+  const fragment = new URLSearchParams(hash.replace(/^#/, ''))
+  if (path === '/chat') {
+    const room = fragment.get('room')?.trim().slice(0, ROOM_LENGTH_MAX)
+    return { kind: 'chat', room: room || 'lobby' }
+  }
+  const cid = /^\/p\/([^/]+)$/.exec(path)?.[1]
+  if (cid !== undefined) {
+    const filename = filenameOf(fragment.get('filename'))
+    return { kind: 'page', cid: decoded(cid), filename, file: fragment.get('file') || null }
+  }
+  return { kind: 'unknown', path }
+}
+
+/** The address of a page, without the origin. */
+export function pageAddress(cid: string, filename: string | null): string {
+  const address = `/p/${encodeURIComponent(cid)}`
+  return filename === null ? address : `${address}#filename=${encodeURIComponent(filename)}`
+}
+
+/** The fragment that opens one file of a page that is a directory. */
+export function fileFragment(path: string): string {
+  return `#file=${encodeURIComponent(path)}`
+}
+
+/** The address of a chat room, without the origin. */
+export function chatAddress(room: string): string {
+  return `/chat#room=${encodeURIComponent(room)}`
+}
+
+/** A name somebody else chose: no folders, no control or direction-turning characters. */
+function filenameOf(given: string | null): string | null {
+  if (given === null) return null
+  const name = given
+    .replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, '')
+    .replace(/^.*[/\\]/, '')
+    .trim()
+    .slice(0, FILENAME_LENGTH_MAX)
+  return name === '' || name === '.' || name === '..' ? null : name
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
