@@ -1,0 +1,58 @@
+//! The parts that both text serializers read and write.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use crate::error::{DecodeError, Field};
+use crate::reference::{REF_BYTES_MAX, Ref};
+
+/// The longest topic or event that is read at all, in bytes.
+///
+/// What is longer than a channel takes but not longer than this is answered with an error reply,
+/// which must repeat the topic to be understood; beyond it the sender is no Phoenix client.
+pub(super) const TEXT_BYTES_READ_MAX: usize = 16 * 1024;
+
+/// Read a ref, absent or of any JSON type.
+pub(super) fn reference(field: Field, raw: &RawValue) -> Result<Ref, DecodeError> {
+    Ref::from_json(raw.get()).map_err(|error| DecodeError::FieldTooLong {
+        field,
+        len: error.len,
+        max: REF_BYTES_MAX,
+    })
+}
+
+/// Read a topic or event, without a copy where it is written without escapes.
+pub(super) fn text<'a>(field: Field, raw: &'a RawValue) -> Result<Cow<'a, str>, DecodeError> {
+    let json = raw.get();
+    let content = json
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'))
+        .ok_or(DecodeError::NotText { field })?;
+    let text = if content.as_bytes().contains(&b'\\') {
+        // An escaped half of a surrogate pair is JSON, yet no text.
+        let unescaped = serde_json::from_str(json).map_err(|_| DecodeError::NotText { field })?;
+        Cow::Owned(unescaped)
+    } else {
+        Cow::Borrowed(content)
+    };
+    match text.len() {
+        len if len > TEXT_BYTES_READ_MAX => {
+            Err(DecodeError::FieldTooLong { field, len, max: TEXT_BYTES_READ_MAX })
+        }
+        _ => Ok(text),
+    }
+}
+
+/// What serde's refusal means; `wrong_type` is for a frame that is JSON of another type.
+pub(super) fn refused(error: &serde_json::Error, wrong_type: DecodeError) -> DecodeError {
+    if error.is_data() {
+        return wrong_type;
+    }
+    DecodeError::NotJson { line: error.line(), column: error.column() }
+}
+
+/// Append a text as a JSON string.
+pub(super) fn write_text(text: &str, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, text).expect("writing a string to memory cannot fail");
+}

@@ -1,0 +1,199 @@
+//! Frames to messages and messages to frames.
+
+mod binary;
+mod elements;
+mod v1;
+mod v2;
+
+use std::str;
+
+use crate::conversation::Refusal;
+use crate::error::{DecodeError, EncodeError};
+use crate::frame::{Broadcast, Kind, Message, Payload, Push, Reply, event};
+use crate::reference::{JoinRef, Ref};
+
+/// How a client's messages are written; it chose by the `vsn` of its URL, see
+/// [`Serializer::from_vsn`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Serializer {
+    /// Objects: `{"topic":t,"event":e,"payload":p,"ref":r}`.
+    V1,
+    /// Arrays, `[join_ref,ref,topic,event,payload]`, and binary frames.
+    V2,
+}
+
+/// Read a text frame.
+///
+/// Nothing but the refs is copied, as long as topic and event are written without escapes. The
+/// payload is checked to be JSON of any depth and otherwise left alone.
+pub fn decode_text(serializer: Serializer, frame: &str) -> Result<Message<'_>, DecodeError> {
+    match serializer {
+        Serializer::V1 => v1::decode(frame),
+        Serializer::V2 => v2::decode(frame),
+    }
+}
+
+/// Read a binary frame; on a V1 socket that is JSON text as well.
+///
+/// ```
+/// use channels::{Payload, Serializer};
+///
+/// let frame = b"\0\x01\x01\x0b\x0336rooms:lobbybin\x01\x02\xff";
+/// let push = channels::decode_binary(Serializer::V2, frame)?;
+/// assert_eq!((&*push.topic, &*push.event), ("rooms:lobby", "bin"));
+/// assert_eq!(push.payload, Payload::Binary(&[1, 2, 255]));
+/// # Ok::<(), channels::DecodeError>(())
+/// ```
+pub fn decode_binary(serializer: Serializer, frame: &[u8]) -> Result<Message<'_>, DecodeError> {
+    match serializer {
+        Serializer::V1 => v1::decode(text(frame)?),
+        Serializer::V2 => binary::decode(frame),
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
+    // The fast check does not say where it failed, so a bad text is looked at again.
+    simdutf8::basic::from_utf8(bytes).or_else(|_| {
+        str::from_utf8(bytes)
+            .map_err(|error| DecodeError::NotUtf8 { valid_up_to: error.valid_up_to() })
+    })
+}
+
+/// Append a reply to `out`.
+pub fn encode_reply(
+    serializer: Serializer,
+    reply: &Reply<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Kind, EncodeError> {
+    match (serializer, reply.response) {
+        (Serializer::V1, Payload::Json(json)) => v1::encode_reply(reply, json, out),
+        (Serializer::V1, Payload::Binary(_)) => return Err(EncodeError::BinaryOverV1),
+        (Serializer::V2, Payload::Json(json)) => v2::encode_reply(reply, json, out),
+        (Serializer::V2, Payload::Binary(data)) => {
+            binary::encode_reply(reply, data, out)?;
+            return Ok(Kind::Binary);
+        }
+    }
+    Ok(Kind::Text)
+}
+
+/// Append a push to `out`.
+pub fn encode_push(
+    serializer: Serializer,
+    push: &Push<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Kind, EncodeError> {
+    match (serializer, push.payload) {
+        (Serializer::V1, Payload::Json(json)) => {
+            v1::encode(&Ref::NULL, push.topic, push.event, json, out);
+        }
+        (Serializer::V1, Payload::Binary(_)) => return Err(EncodeError::BinaryOverV1),
+        (Serializer::V2, Payload::Json(json)) => {
+            v2::encode(push.join_ref, &Ref::NULL, push.topic, push.event, json, out);
+        }
+        (Serializer::V2, Payload::Binary(data)) => {
+            binary::encode_push(push, data, out)?;
+            return Ok(Kind::Binary);
+        }
+    }
+    Ok(Kind::Text)
+}
+
+/// Append a broadcast to `out`: the same bytes for every subscriber, so encode it once.
+pub fn encode_broadcast(
+    serializer: Serializer,
+    broadcast: &Broadcast<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Kind, EncodeError> {
+    let &Broadcast { topic, event, payload } = broadcast;
+    match (serializer, payload) {
+        (Serializer::V1, Payload::Json(json)) => v1::encode(&Ref::NULL, topic, event, json, out),
+        (Serializer::V1, Payload::Binary(_)) => return Err(EncodeError::BinaryOverV1),
+        (Serializer::V2, Payload::Json(json)) => {
+            v2::encode(&Ref::NULL, &Ref::NULL, topic, event, json, out);
+        }
+        (Serializer::V2, Payload::Binary(data)) => {
+            binary::encode_broadcast(broadcast, data, out)?;
+            return Ok(Kind::Binary);
+        }
+    }
+    Ok(Kind::Text)
+}
+
+/// Append the close of a channel that ended normally: the client will not join again by itself.
+pub fn encode_close(
+    serializer: Serializer,
+    join: &JoinRef,
+    topic: &str,
+    out: &mut Vec<u8>,
+) -> Kind {
+    encode_end(serializer, join, topic, event::CLOSE, "{}", out)
+}
+
+/// Append the error of a channel that failed: the client joins again.
+pub fn encode_error(
+    serializer: Serializer,
+    join: &JoinRef,
+    topic: &str,
+    out: &mut Vec<u8>,
+) -> Kind {
+    encode_end(serializer, join, topic, event::ERROR, r#"{"reason":"channel_crash"}"#, out)
+}
+
+fn encode_end(
+    serializer: Serializer,
+    join: &JoinRef,
+    topic: &str,
+    event: &str,
+    payload: &str,
+    out: &mut Vec<u8>,
+) -> Kind {
+    match serializer {
+        Serializer::V1 => v1::encode(join.shown(), topic, event, payload, out),
+        Serializer::V2 => v2::encode(join.shown(), join.shown(), topic, event, payload, out),
+    }
+    Kind::Text
+}
+
+/// Append the answer to a heartbeat.
+pub fn encode_heartbeat_reply(serializer: Serializer, reference: &Ref, out: &mut Vec<u8>) -> Kind {
+    let reply = Reply {
+        join_ref: &Ref::NULL,
+        reference,
+        topic: event::PHOENIX_TOPIC,
+        status: "ok",
+        response: Payload::EMPTY,
+    };
+    encode_json_reply(serializer, &reply, "{}", out)
+}
+
+/// Append the protocol's own refusal of a message.
+pub fn encode_refusal(
+    serializer: Serializer,
+    message: &Message<'_>,
+    refusal: &Refusal,
+    out: &mut Vec<u8>,
+) -> Kind {
+    let response = refusal.response();
+    let reply = Reply {
+        join_ref: refusal.join_ref(message),
+        reference: &message.reference,
+        topic: &message.topic,
+        status: "error",
+        response: Payload::Json(&response),
+    };
+    encode_json_reply(serializer, &reply, &response, out)
+}
+
+fn encode_json_reply(
+    serializer: Serializer,
+    reply: &Reply<'_>,
+    json: &str,
+    out: &mut Vec<u8>,
+) -> Kind {
+    match serializer {
+        Serializer::V1 => v1::encode_reply(reply, json, out),
+        Serializer::V2 => v2::encode_reply(reply, json, out),
+    }
+    Kind::Text
+}

@@ -1,0 +1,154 @@
+//! What a server does with a message: the protocol's decision table.
+
+use std::borrow::Cow;
+
+use vocab::TOPIC_BYTES_MAX;
+
+use crate::frame::{Message, Payload, event};
+use crate::reference::{JoinRef, NULL, Ref};
+
+/// The longest event, in bytes: what one length byte of a binary frame can say.
+pub(crate) const EVENT_BYTES_MAX: usize = 255;
+
+/// What one client may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConversationLimits {
+    /// How many topics one socket may have joined. One more join is refused.
+    pub channels_max: usize,
+}
+
+impl Default for ConversationLimits {
+    fn default() -> Self {
+        ConversationLimits { channels_max: 100 }
+    }
+}
+
+/// What to do with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Answer with [`crate::encode_heartbeat_reply`].
+    Heartbeat,
+    /// Join the topic. No pattern matches: [`Refusal::Unmatched`].
+    Join,
+    /// End the old channel of this topic, join anew, reply, and only then send the old one's
+    /// close: [`crate::encode_close`].
+    Rejoin,
+    /// Leave the topic: reply `ok` `{}`, then close.
+    Leave,
+    /// Reply `ok` `{}` with the message's own join_ref; there is nothing to leave.
+    LeaveNotJoined,
+    /// Hand it to the channel.
+    Deliver,
+    /// Drop it without a word: it belongs to an earlier join of the topic.
+    Stale,
+    /// Answer with [`crate::encode_refusal`].
+    Refuse(Refusal),
+}
+
+/// Why a message is answered `error` by the protocol itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No channel pattern matches the topic of a join, or the topic is not joined.
+    Unmatched,
+    /// The socket has joined as many topics as it may.
+    TooManyChannels {
+        /// How many that is.
+        max: usize,
+    },
+    /// The channel's join failed by its own fault.
+    JoinCrashed,
+    /// The topic is longer than [`TOPIC_BYTES_MAX`].
+    TopicTooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// The event is longer than 255 bytes.
+    EventTooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+}
+
+impl Refusal {
+    /// The join_ref of the refusing reply. A reply that no channel stands behind has none.
+    pub fn join_ref<'m>(&self, message: &'m Message<'_>) -> &'m Ref {
+        match self {
+            Refusal::TooManyChannels { .. } | Refusal::JoinCrashed => &message.join_ref,
+            Refusal::Unmatched | Refusal::TopicTooLong { .. } | Refusal::EventTooLong { .. } => {
+                &NULL
+            }
+        }
+    }
+
+    /// The response of the refusing reply, as JSON text.
+    pub fn response(&self) -> Cow<'static, str> {
+        match self {
+            Refusal::Unmatched => r#"{"reason":"unmatched topic"}"#.into(),
+            Refusal::TooManyChannels { max } => {
+                format!(r#"{{"reason":"too many channels joined","max":{max}}}"#).into()
+            }
+            Refusal::JoinCrashed => r#"{"reason":"join crashed"}"#.into(),
+            Refusal::TopicTooLong { len } => {
+                format!(r#"{{"reason":"topic too long","bytes":{len},"max":{TOPIC_BYTES_MAX}}}"#)
+                    .into()
+            }
+            Refusal::EventTooLong { len } => {
+                format!(r#"{{"reason":"event too long","bytes":{len},"max":{EVENT_BYTES_MAX}}}"#)
+                    .into()
+            }
+        }
+    }
+}
+
+/// Decide what a message asks for.
+///
+/// `joined` is the channel that this client has on the message's topic, `channels_joined` how
+/// many it has in all.
+///
+/// ```
+/// use channels::{Action, ConversationLimits, JoinRef, Serializer};
+///
+/// let limits = ConversationLimits::default();
+/// let read = |frame| channels::decode_text(Serializer::V2, frame).unwrap();
+/// let join = read(r#"["3","3","rooms:lobby","phx_join",{}]"#);
+/// let joined = JoinRef::of(&join);
+///
+/// let message = read(r#"["3","4","rooms:lobby","new_msg",{"body":"hi"}]"#);
+/// assert_eq!(channels::route(&message, Some(&joined), 1, &limits), Action::Deliver);
+/// let late = read(r#"["1","2","rooms:lobby","new_msg",{"body":"hi"}]"#);
+/// assert_eq!(channels::route(&late, Some(&joined), 1, &limits), Action::Stale);
+/// ```
+pub fn route(
+    message: &Message<'_>,
+    joined: Option<&JoinRef>,
+    channels_joined: usize,
+    limits: &ConversationLimits,
+) -> Action {
+    if message.topic.len() > TOPIC_BYTES_MAX {
+        return Action::Refuse(Refusal::TopicTooLong { len: message.topic.len() });
+    }
+    if message.event.len() > EVENT_BYTES_MAX {
+        return Action::Refuse(Refusal::EventTooLong { len: message.event.len() });
+    }
+    match (&*message.event, joined) {
+        (event::HEARTBEAT, _) if message.topic == event::PHOENIX_TOPIC => Action::Heartbeat,
+        (event::JOIN, Some(_)) => Action::Rejoin,
+        (event::JOIN, None) if message.topic.is_empty() => Action::Refuse(Refusal::Unmatched),
+        (event::JOIN, None) if channels_joined >= limits.channels_max => {
+            Action::Refuse(Refusal::TooManyChannels { max: limits.channels_max })
+        }
+        (event::JOIN, None) => Action::Join,
+        (_, Some(joined)) if !belongs_to(message, joined) => Action::Stale,
+        (event::LEAVE, Some(_)) => Action::Leave,
+        (event::LEAVE, None) => Action::LeaveNotJoined,
+        (_, Some(_)) => Action::Deliver,
+        (_, None) => Action::Refuse(Refusal::Unmatched),
+    }
+}
+
+fn belongs_to(message: &Message<'_>, joined: &JoinRef) -> bool {
+    match message.payload {
+        Payload::Json(_) => joined.is_current(&message.join_ref),
+        Payload::Binary(_) => joined.is_current_text(&message.join_ref),
+    }
+}

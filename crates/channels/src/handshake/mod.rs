@@ -1,0 +1,24 @@
+//! What a client says before its first frame: its parameters, origin, subprotocols and version.
+//!
+//! ```
+//! use channels::Serializer;
+//! use channels::handshake::{OriginPolicy, Params, Scheme};
+//!
+//! let params = Params::parse("user%5Bname%5D=ada&vsn=2.0.0")?;
+//! assert_eq!(params.serializer(), Ok(Serializer::V2));
+//! assert_eq!(params.map()["user"]["name"], "ada");
+//!
+//! let origin = Some("http://localhost:4000");
+//! assert!(OriginPolicy::SameOrigin.allows(origin, Scheme::Http, "localhost:4000"));
+//! # Ok::<(), channels::handshake::QueryError>(())
+//! ```
+
+mod origin;
+mod query;
+mod subprotocol;
+mod version;
+
+pub use origin::{OriginPattern, OriginPatternError, OriginPolicy, Scheme};
+pub use query::{PARAM_DEPTH_MAX, PARAMS_MAX, Params, QueryError};
+pub use subprotocol::{PHOENIX, SubprotocolRefusal, Subprotocols, negotiate};
+pub use version::UnsupportedVersion;

@@ -1,0 +1,142 @@
+//! Which web pages may open a socket.
+
+use std::str::FromStr;
+
+/// The scheme a request came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// Plain.
+    Http,
+    /// Over TLS.
+    Https,
+}
+
+impl Scheme {
+    fn name(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+}
+
+/// Whose pages may connect. A request without an `Origin` header comes from no page and may always.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OriginPolicy {
+    /// Everybody's.
+    Any,
+    /// Those of this host, whatever their scheme and port.
+    Host(String),
+    /// Those whose scheme, host and port the request itself was sent to.
+    SameOrigin,
+    /// Those that match any of these.
+    List(Vec<OriginPattern>),
+}
+
+impl OriginPolicy {
+    /// May a page of this origin connect by a request that came over `scheme` with this `Host`
+    /// header?
+    pub fn allows(&self, origin: Option<&str>, scheme: Scheme, host_header: &str) -> bool {
+        let Some(origin) = origin else { return true };
+        if *self == OriginPolicy::Any {
+            return true;
+        }
+        // A sandboxed page's origin is `null`: it has no host and matches nothing.
+        let Some(origin) = Address::parse(origin) else { return false };
+        match self {
+            OriginPolicy::Any => true,
+            OriginPolicy::Host(host) => origin.host.eq_ignore_ascii_case(host),
+            OriginPolicy::SameOrigin => Address::parse(&format!("//{host_header}"))
+                .is_some_and(|own| origin.is_at(scheme, &own)),
+            OriginPolicy::List(patterns) => patterns.iter().any(|pattern| pattern.matches(&origin)),
+        }
+    }
+}
+
+/// `scheme://host:port`, where scheme and port may be left out and the host may start with `*.`
+/// for a domain and all below it: `https://example.com`, `//example.com:4000`, `//*.example.com`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginPattern {
+    scheme: Option<String>,
+    host: String,
+    port: Option<u16>,
+}
+
+/// The text names no host after `//`, or its port is no port.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an origin looks like https://example.com, //example.com or //*.example.com, not {text:?}")]
+pub struct OriginPatternError {
+    /// The text.
+    pub text: String,
+}
+
+impl FromStr for OriginPattern {
+    type Err = OriginPatternError;
+
+    fn from_str(text: &str) -> Result<Self, OriginPatternError> {
+        let address =
+            Address::parse(text).ok_or_else(|| OriginPatternError { text: text.to_owned() })?;
+        Ok(OriginPattern {
+            scheme: address.scheme.map(str::to_ascii_lowercase),
+            host: address.host.to_ascii_lowercase(),
+            port: address.port,
+        })
+    }
+}
+
+impl OriginPattern {
+    fn matches(&self, origin: &Address<'_>) -> bool {
+        let scheme_matches = self
+            .scheme
+            .as_deref()
+            .is_none_or(|own| origin.scheme.is_some_and(|its| its.eq_ignore_ascii_case(own)));
+        let port_matches = self.port.is_none_or(|own| origin.port == Some(own));
+        scheme_matches && port_matches && self.matches_host(&origin.host.to_ascii_lowercase())
+    }
+
+    fn matches_host(&self, host: &str) -> bool {
+        match self.host.strip_prefix("*.") {
+            Some(domain) => host
+                .strip_suffix(domain)
+                .is_some_and(|below| below.is_empty() || below.ends_with('.')),
+            None => host == self.host,
+        }
+    }
+}
+
+/// A `scheme://host:port` taken apart; a known scheme's port is filled in.
+struct Address<'a> {
+    scheme: Option<&'a str>,
+    host: &'a str,
+    port: Option<u16>,
+}
+
+impl<'a> Address<'a> {
+    fn parse(text: &'a str) -> Option<Address<'a>> {
+        let (scheme, rest) = match text.split_once("//")? {
+            ("", rest) => (None, rest),
+            (scheme, rest) => (Some(scheme.strip_suffix(':')?), rest),
+        };
+        let authority = rest.split(['/', '?', '#']).next()?;
+        let authority = authority.rsplit_once('@').map_or(authority, |(_user, host)| host);
+        // The colons of an IPv6 address stand in brackets, before its port's.
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => (host, Some(port.parse().ok()?)),
+            _ => (authority, scheme.and_then(default_port)),
+        };
+        (!host.is_empty()).then_some(Address { scheme, host, port })
+    }
+
+    fn is_at(&self, scheme: Scheme, own: &Address<'_>) -> bool {
+        self.scheme.is_some_and(|its| its.eq_ignore_ascii_case(scheme.name()))
+            && self.host.eq_ignore_ascii_case(own.host)
+            && self.port == own.port.or(default_port(scheme.name()))
+    }
+}
+
+fn default_port(scheme: &str) -> Option<u16> {
+    if scheme.eq_ignore_ascii_case("http") {
+        return Some(80);
+    }
+    scheme.eq_ignore_ascii_case("https").then_some(443)
+}

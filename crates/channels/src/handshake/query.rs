@@ -1,0 +1,128 @@
+//! Connect parameters in the query of the socket's URL.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value};
+
+use super::version::UnsupportedVersion;
+use crate::codec::Serializer;
+
+/// How many parameters a query may have. With more it is refused.
+pub const PARAMS_MAX: usize = 256;
+
+/// How deep the brackets of a parameter's name may nest. Deeper ones are refused.
+pub const PARAM_DEPTH_MAX: usize = 8;
+
+/// The parameters a client connects with.
+///
+/// `a=1` is a text, `a[b]=1` an object, `a[]=1` a list; of two contradictory ones the last counts,
+/// and empty ones (`&&`) are skipped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Params(Map<String, Value>);
+
+/// Why a query cannot be read. The client is refused with 400.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    /// A name or value is not UTF-8 once its percent signs are decoded.
+    #[error("parameter {index} of the query is not UTF-8")]
+    NotUtf8 {
+        /// Which parameter, from 0.
+        index: usize,
+    },
+    /// There are more than [`PARAMS_MAX`] parameters.
+    #[error("the query has more than {PARAMS_MAX} parameters")]
+    TooMany,
+    /// A name nests deeper than [`PARAM_DEPTH_MAX`].
+    #[error("parameter {index} of the query nests deeper than {PARAM_DEPTH_MAX}")]
+    TooDeep {
+        /// Which parameter, from 0.
+        index: usize,
+    },
+}
+
+impl Params {
+    /// Read a query, without its `?`.
+    pub fn parse(query: &str) -> Result<Params, QueryError> {
+        let mut params = Map::new();
+        let pairs = query.split('&').filter(|pair| !pair.is_empty());
+        for (index, pair) in pairs.enumerate() {
+            if index == PARAMS_MAX {
+                return Err(QueryError::TooMany);
+            }
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let decode = |text| decode(text).ok_or(QueryError::NotUtf8 { index });
+            let (name, value) = (decode(name)?, decode(value)?);
+            let path = path_of(&name);
+            if path.len() > PARAM_DEPTH_MAX {
+                return Err(QueryError::TooDeep { index });
+            }
+            insert(&mut params, &path, value);
+        }
+        Ok(Params(params))
+    }
+
+    /// The top-level parameter of this name, if it is a text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_str()
+    }
+
+    /// The serializer asked for by `vsn`.
+    pub fn serializer(&self) -> Result<Serializer, UnsupportedVersion> {
+        match self.0.get("vsn") {
+            None => Serializer::from_vsn(None),
+            Some(Value::String(vsn)) => Serializer::from_vsn(Some(vsn)),
+            Some(other) => Err(UnsupportedVersion { asked: other.to_string() }),
+        }
+    }
+
+    /// All parameters.
+    pub fn map(&self) -> &Map<String, Value> {
+        &self.0
+    }
+
+    /// All parameters, to keep.
+    pub fn into_map(self) -> Map<String, Value> {
+        self.0
+    }
+}
+
+/// Undo form encoding; a `%` that introduces no byte stands for itself.
+fn decode(text: &str) -> Option<String> {
+    let spaced = if text.contains('+') { Cow::Owned(text.replace('+', " ")) } else { text.into() };
+    percent_decode_str(&spaced).decode_utf8().ok().map(Cow::into_owned)
+}
+
+/// `a[b][]` is the path `a`, `b`, and the list's end; a name of any other shape is one step.
+fn path_of(name: &str) -> Vec<&str> {
+    let Some((root, brackets)) = name.split_once('[') else { return vec![name] };
+    let Some(brackets) = brackets.strip_suffix(']').filter(|_| !root.is_empty()) else {
+        return vec![name];
+    };
+    let mut path = vec![root];
+    path.extend(brackets.split("]["));
+    path
+}
+
+fn insert(object: &mut Map<String, Value>, path: &[&str], value: String) {
+    let [step, rest @ ..] = path else { return };
+    match rest {
+        [] => {
+            object.insert((*step).to_owned(), Value::String(value));
+        }
+        [""] => match object.get_mut(*step) {
+            Some(Value::Array(list)) => list.push(Value::String(value)),
+            _ => {
+                object.insert((*step).to_owned(), Value::Array(vec![Value::String(value)]));
+            }
+        },
+        rest => {
+            let entry = object.entry(*step).or_insert(Value::Null);
+            if !entry.is_object() {
+                *entry = Value::Object(Map::new());
+            }
+            let inner = entry.as_object_mut().expect("the entry was just made an object");
+            insert(inner, rest, value);
+        }
+    }
+}

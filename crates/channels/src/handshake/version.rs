@@ -1,0 +1,48 @@
+//! The `vsn` parameter: which serializer the client speaks.
+
+use crate::codec::Serializer;
+
+/// The client asks for a serializer that does not exist. It is refused with 403.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("vsn must be 1.0.x or 2.0.x, not {asked}")]
+pub struct UnsupportedVersion {
+    /// What it asked for, as JSON text.
+    pub asked: String,
+}
+
+impl Serializer {
+    /// The serializer of a `vsn` parameter: `~> 1.0.0`, `~> 2.0.0`, or none, which means 1.0.0.
+    ///
+    /// ```
+    /// use channels::Serializer;
+    ///
+    /// assert_eq!(Serializer::from_vsn(None), Ok(Serializer::V1));
+    /// assert_eq!(Serializer::from_vsn(Some("2.0.0")), Ok(Serializer::V2));
+    /// assert!(Serializer::from_vsn(Some("3.0.0")).is_err());
+    /// ```
+    pub fn from_vsn(vsn: Option<&str>) -> Result<Serializer, UnsupportedVersion> {
+        let Some(vsn) = vsn else { return Ok(Serializer::V1) };
+        match major_of_patch_release(vsn) {
+            Some(1) => Ok(Serializer::V1),
+            Some(2) => Ok(Serializer::V2),
+            _ => Err(UnsupportedVersion { asked: format!("{vsn:?}") }),
+        }
+    }
+}
+
+/// The `X` of a version `X.0.Z`, where a pre-release of `X.0.0` comes before it and is none.
+fn major_of_patch_release(vsn: &str) -> Option<u32> {
+    let (version, pre) = match vsn.split_once('+').map_or(vsn, |(version, _build)| version) {
+        version if version.contains('-') => version.split_once('-')?,
+        version => (version, ""),
+    };
+    let mut numbers = version.split('.').map(number);
+    let (major, minor, patch) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    let is_release = pre.is_empty() || patch > 0;
+    (numbers.next().is_none() && minor == 0 && is_release).then_some(major)
+}
+
+fn number(digits: &str) -> Option<u32> {
+    let canonical = digits == "0" || !digits.starts_with(['0', '+']);
+    digits.parse().ok().filter(|_| canonical)
+}

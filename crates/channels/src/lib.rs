@@ -1,0 +1,47 @@
+//! Phoenix Channels as bytes and decisions: frames, one client's conversation, the handshake and
+//! the long-poll session.
+//!
+//! The crate turns what a client sent into a [`Message`], says what a server does with it
+//! ([`route`]), and writes what the server answers. It owns no socket, no clock and no channel:
+//! whoever drives it does. Presence and fan-out live in the `hub`; a channel's own code lives in
+//! the application.
+//!
+//! ```
+//! use channels::{Action, ConversationLimits, Kind, Payload, Reply, Serializer};
+//!
+//! let frame = r#"["3","3","rooms:lobby","phx_join",{"name":"ada"}]"#;
+//! let join = channels::decode_text(Serializer::V2, frame)?;
+//! let action = channels::route(&join, None, 0, &ConversationLimits::default());
+//! assert_eq!(action, Action::Join);
+//!
+//! let mut out = Vec::new();
+//! let reply = Reply {
+//!     join_ref: &join.join_ref,
+//!     reference: &join.reference,
+//!     topic: &join.topic,
+//!     status: "ok",
+//!     response: Payload::Json("{}"),
+//! };
+//! assert_eq!(channels::encode_reply(Serializer::V2, &reply, &mut out)?, Kind::Text);
+//! assert_eq!(out, br#"["3","3","rooms:lobby","phx_reply",{"status":"ok","response":{}}]"#);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod codec;
+mod conversation;
+mod error;
+mod frame;
+pub mod handshake;
+pub mod longpoll;
+mod pattern;
+mod reference;
+
+pub use codec::{
+    Serializer, decode_binary, decode_text, encode_broadcast, encode_close, encode_error,
+    encode_heartbeat_reply, encode_push, encode_refusal, encode_reply,
+};
+pub use conversation::{Action, ConversationLimits, Refusal, route};
+pub use error::{DecodeError, EncodeError, Field};
+pub use frame::{Broadcast, Kind, Message, Payload, Push, Reply, event};
+pub use pattern::{Pattern, PatternError, Patterns};
+pub use reference::{JoinRef, REF_BYTES_MAX, Ref, RefTooLong};

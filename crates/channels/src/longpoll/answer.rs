@@ -1,0 +1,101 @@
+//! What a long-poll request is answered: HTTP 200, always, with the real status in the body.
+
+use bytes::Bytes;
+
+use crate::frame::Kind;
+
+/// The status in the body of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// To a GET: here are messages. To a POST: the messages were handled.
+    Ok,
+    /// To a GET: nothing happened within the window, or a newer GET took over.
+    NoContent,
+    /// To a GET or POST: connecting was refused.
+    Forbidden,
+    /// To a POST: the session did not answer within the window.
+    TimedOut,
+    /// To a GET: here is the token of a new session. To a POST: the session is gone.
+    Gone,
+}
+
+impl Status {
+    /// Its number.
+    pub const fn code(self) -> u16 {
+        match self {
+            Status::Ok => 200,
+            Status::NoContent => 204,
+            Status::Forbidden => 403,
+            Status::TimedOut => 408,
+            Status::Gone => 410,
+        }
+    }
+}
+
+/// The payload that answers, with status `error`, a message whose binary reply cannot be told.
+pub const BINARY_REFUSAL: &str = r#"{"reason":"binary cannot be carried over long poll"}"#;
+
+/// An encoded frame as a message of an answer, or `None` for a binary frame.
+///
+/// No client can read binary out of a poll. A push or broadcast of it is skipped, a reply is
+/// replaced by an error reply with [`BINARY_REFUSAL`]; neither costs the client anything else.
+pub fn message(kind: Kind, frame: &[u8]) -> Option<Bytes> {
+    match kind {
+        Kind::Text => Some(escape_message(frame)),
+        Kind::Binary => None,
+    }
+}
+
+/// A text frame as a JSON string with its quotes: made once for a broadcast, and shared by the
+/// answers to all.
+pub fn escape_message(frame: &[u8]) -> Bytes {
+    let mut string = Vec::with_capacity(frame.len() + frame.len() / 4 + 2);
+    string.push(b'"');
+    // Each run of plain bytes is copied whole; an escape stands between two runs.
+    let is_escaped = |byte: &u8| *byte < 0x20 || matches!(byte, b'"' | b'\\');
+    let mut rest = frame;
+    while let Some(at) = rest.iter().position(is_escaped) {
+        string.extend_from_slice(&rest[..at]);
+        write_escape(rest[at], &mut string);
+        rest = &rest[at + 1..];
+    }
+    string.extend_from_slice(rest);
+    string.push(b'"');
+    string.into()
+}
+
+fn write_escape(byte: u8, out: &mut Vec<u8>) {
+    match byte {
+        b'\n' => out.extend_from_slice(br"\n"),
+        b'\r' => out.extend_from_slice(br"\r"),
+        b'\t' => out.extend_from_slice(br"\t"),
+        0..0x20 => {
+            const HEX: &[u8; 16] = b"0123456789abcdef";
+            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
+            out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+        }
+        byte => out.extend_from_slice(&[b'\\', byte]),
+    }
+}
+
+/// Append an answer's body: `{"status":S}` without a token, and with one
+/// `{"status":S,"token":T,"messages":[…]}`, where the messages are from [`escape_message`].
+pub fn encode_answer(status: Status, token: Option<&str>, messages: &[Bytes], out: &mut Vec<u8>) {
+    let messages_len = messages.iter().map(|message| message.len() + 1).sum::<usize>();
+    out.reserve(messages_len + token.map_or(0, str::len) + 48);
+    out.extend_from_slice(br#"{"status":"#);
+    out.extend_from_slice(status.code().to_string().as_bytes());
+    if let Some(token) = token {
+        out.extend_from_slice(br#","token":"#);
+        serde_json::to_writer(&mut *out, token).expect("writing a string to memory cannot fail");
+        out.extend_from_slice(br#","messages":["#);
+        for (index, message) in messages.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(message);
+        }
+        out.push(b']');
+    }
+    out.push(b'}');
+}

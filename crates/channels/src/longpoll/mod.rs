@@ -1,0 +1,32 @@
+//! Long poll: a socket for clients that cannot have one, made of GETs that wait and POSTs that
+//! speak.
+//!
+//! [`LongPoll`] is one client's session, [`decode_body`] reads its POSTs, [`encode_answer`] writes
+//! what it is answered. Sessions are found by a token, which is their owner's affair.
+//!
+//! ```
+//! use channels::longpoll::{self, Input, LongPoll, LongPollLimits, Output, Status};
+//! use vocab::Instant;
+//!
+//! let limits = LongPollLimits::default();
+//! let (mut session, mut outputs) = (LongPoll::new(Instant::ZERO), Vec::new());
+//! session.handle_input(Instant::ZERO, &limits, Input::Poll { connection: 7 }, &mut outputs);
+//! assert!(outputs.is_empty(), "nothing to tell: the poll is parked");
+//!
+//! let message = longpoll::escape_message(br#"[null,null,"rooms:lobby","new_msg",{}]"#);
+//! session.handle_input(Instant::ZERO, &limits, Input::Message(message), &mut outputs);
+//! let Some(Output::Answer { connection: 7, status, messages }) = outputs.pop() else { panic!() };
+//!
+//! let mut body = Vec::new();
+//! longpoll::encode_answer(status, Some("token"), &messages, &mut body);
+//! let expected = r#"{"status":200,"token":"token","messages":["[null,null,\"rooms:lobby\",\"new_msg\",{}]"]}"#;
+//! assert_eq!(body, expected.as_bytes());
+//! ```
+
+mod answer;
+mod body;
+mod session;
+
+pub use answer::{BINARY_REFUSAL, Status, encode_answer, escape_message, message};
+pub use body::{BASE64_LINE_BYTES_MAX, BodyError, Frame, LINES_MAX, decode_body};
+pub use session::{EndReason, Input, LongPoll, LongPollLimits, Output};

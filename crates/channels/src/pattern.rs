@@ -1,0 +1,93 @@
+//! Which channel a topic belongs to.
+
+/// A topic pattern: an exact topic, or a prefix that ends in one `*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    text: Box<str>,
+}
+
+/// Why a text is no pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// A pattern cannot be empty: no topic is.
+    #[error("a topic pattern cannot be empty")]
+    Empty,
+    /// A `*` stands before the end.
+    #[error("a \"*\" may only end a topic pattern, in \"{pattern}\" it stands at byte {at}")]
+    StarInside {
+        /// The text.
+        pattern: String,
+        /// Where the star stands.
+        at: usize,
+    },
+}
+
+impl Pattern {
+    /// Check a pattern.
+    pub fn parse(text: &str) -> Result<Pattern, PatternError> {
+        match text.find('*') {
+            _ if text.is_empty() => Err(PatternError::Empty),
+            Some(at) if at + 1 != text.len() => {
+                Err(PatternError::StarInside { pattern: text.to_owned(), at })
+            }
+            _ => Ok(Pattern { text: text.into() }),
+        }
+    }
+
+    /// Does the topic match?
+    pub fn matches(&self, topic: &str) -> bool {
+        match self.text.strip_suffix('*') {
+            Some(prefix) => topic.starts_with(prefix),
+            None => topic == &*self.text,
+        }
+    }
+
+    /// The pattern's text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Topic patterns with what they stand for. The first registered that matches wins.
+///
+/// ```
+/// let mut patterns = channels::Patterns::new();
+/// patterns.register("rooms:lobby", "the lobby").unwrap();
+/// patterns.register("rooms:*", "a room").unwrap();
+/// assert_eq!(patterns.find("rooms:lobby"), Some(&"the lobby"));
+/// assert_eq!(patterns.find("rooms:7"), Some(&"a room"));
+/// assert_eq!(patterns.find("room"), None);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Patterns<T> {
+    entries: Vec<(Pattern, T)>,
+}
+
+impl<T> Default for Patterns<T> {
+    fn default() -> Self {
+        Patterns { entries: Vec::new() }
+    }
+}
+
+impl<T> Patterns<T> {
+    /// No patterns: nothing matches.
+    pub fn new() -> Self {
+        Patterns::default()
+    }
+
+    /// Add a pattern behind those already registered.
+    pub fn register(&mut self, pattern: &str, value: T) -> Result<(), PatternError> {
+        self.entries.push((Pattern::parse(pattern)?, value));
+        Ok(())
+    }
+
+    /// What the first matching pattern stands for.
+    pub fn find(&self, topic: &str) -> Option<&T> {
+        self.entries.iter().find(|(pattern, _)| pattern.matches(topic)).map(|(_, value)| value)
+    }
+
+    /// All patterns in the order of their registration.
+    pub fn iter(&self) -> impl Iterator<Item = (&Pattern, &T)> {
+        self.entries.iter().map(|(pattern, value)| (pattern, value))
+    }
+}

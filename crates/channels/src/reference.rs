@@ -1,0 +1,168 @@
+//! Refs: the words by which a client recognises its replies and its joins.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use compact_str::CompactString;
+
+use crate::frame::Message;
+
+/// The longest ref, in bytes: what one length byte of a binary frame can say.
+pub const REF_BYTES_MAX: usize = 255;
+
+/// A ref as a client chose it: any JSON value, compared strictly, so `"1"` and `1` differ.
+///
+/// Kept as JSON text, because that is what nearly every use of it writes: strings in one canonical
+/// spelling, all else exactly as it came, so that a reply repeats even a number too large for us.
+/// Texts of up to 24 bytes (all that phoenix.js makes) lie inside, without an allocation.
+///
+/// ```
+/// use channels::Ref;
+///
+/// let number = Ref::from_json("7").unwrap();
+/// assert_ne!(number, Ref::from_text("7").unwrap());
+/// assert_eq!(number.text(), "7");
+/// assert!(Ref::NULL.is_null());
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Ref(CompactString);
+
+const _: () = assert!(size_of::<Ref>() <= 24);
+
+/// [`Ref::NULL`] for those who hand out references.
+pub(crate) static NULL: Ref = Ref::NULL;
+
+/// A ref of more than [`REF_BYTES_MAX`] bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a ref has at most {REF_BYTES_MAX} bytes, this one {len}")]
+pub struct RefTooLong {
+    /// Its length in bytes; for a string, without quotes and escapes.
+    pub len: usize,
+}
+
+impl Ref {
+    /// The absent ref, `null` in JSON and the empty text in binary frames.
+    pub const NULL: Ref = Ref(CompactString::const_new("null"));
+
+    /// A string ref.
+    pub fn from_text(text: &str) -> Result<Ref, RefTooLong> {
+        within_max(text.len())?;
+        let plain = text.bytes().all(|b| b >= 0x20 && b != b'"' && b != b'\\');
+        if !plain {
+            let json = serde_json::to_string(text).expect("a string is always JSON");
+            return Ok(Ref(json.into()));
+        }
+        let mut json = CompactString::with_capacity(text.len() + 2);
+        json.push('"');
+        json.push_str(text);
+        json.push('"');
+        Ok(Ref(json))
+    }
+
+    /// A ref from the text of one JSON value, which the caller has checked to be JSON.
+    pub fn from_json(json: &str) -> Result<Ref, RefTooLong> {
+        if json.starts_with('"') {
+            if !json.as_bytes().contains(&b'\\') {
+                within_max(json.len().saturating_sub(2))?;
+                return Ok(Ref(json.into()));
+            }
+            // Half a surrogate pair has no text; such a ref is kept as it is spelt.
+            if let Ok(text) = serde_json::from_str::<String>(json) {
+                return Ref::from_text(&text);
+            }
+        }
+        within_max(json.len())?;
+        Ok(Ref(json.into()))
+    }
+
+    /// True for the absent ref.
+    pub fn is_null(&self) -> bool {
+        self.0 == "null"
+    }
+
+    /// Its JSON text.
+    pub fn as_json(&self) -> &str {
+        &self.0
+    }
+
+    /// Its text in a binary frame: a string's content, nothing for null, JSON text otherwise.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self.0.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            Some(content) if !content.as_bytes().contains(&b'\\') => Cow::Borrowed(content),
+            Some(content) => serde_json::from_str(&self.0).unwrap_or(Cow::Borrowed(content)),
+            None if self.is_null() => Cow::Borrowed(""),
+            None => Cow::Borrowed(&self.0),
+        }
+    }
+}
+
+fn within_max(len: usize) -> Result<(), RefTooLong> {
+    if len > REF_BYTES_MAX { Err(RefTooLong { len }) } else { Ok(()) }
+}
+
+impl Default for Ref {
+    fn default() -> Self {
+        Ref::NULL
+    }
+}
+
+impl fmt::Debug for Ref {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a server remembers of a join, to tell its messages from those of an earlier one.
+///
+/// A join may come without a join_ref. Then its ref stands in wherever the server names the join,
+/// while the client's own messages must go on without one.
+///
+/// ```
+/// use channels::{JoinRef, Ref};
+///
+/// let join = JoinRef::new(&Ref::NULL, &Ref::from_text("4").unwrap());
+/// assert_eq!(join.shown().text(), "4");
+/// assert!(join.given().is_null());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinRef {
+    shown: Ref,
+    was_given: bool,
+}
+
+const _: () = assert!(size_of::<JoinRef>() <= 32);
+
+impl JoinRef {
+    /// From the join_ref and the ref of a join.
+    pub fn new(join_ref: &Ref, reference: &Ref) -> JoinRef {
+        match join_ref.is_null() {
+            true => JoinRef { shown: reference.clone(), was_given: false },
+            false => JoinRef { shown: join_ref.clone(), was_given: true },
+        }
+    }
+
+    /// From a join.
+    pub fn of(join: &Message<'_>) -> JoinRef {
+        JoinRef::new(&join.join_ref, &join.reference)
+    }
+
+    /// The join_ref as the client gave it: what the reply to the join itself carries.
+    pub fn given(&self) -> &Ref {
+        if self.was_given { &self.shown } else { &NULL }
+    }
+
+    /// The join_ref that later replies, pushes and the close carry.
+    pub fn shown(&self) -> &Ref {
+        &self.shown
+    }
+
+    /// Does a message with this join_ref belong to this join? One without join_ref always does.
+    pub fn is_current(&self, join_ref: &Ref) -> bool {
+        join_ref.is_null() || join_ref == self.given()
+    }
+
+    /// The same for a join_ref from a binary frame, which cannot say whether `3` is a number.
+    pub fn is_current_text(&self, join_ref: &Ref) -> bool {
+        join_ref.is_null() || join_ref.text() == self.given().text()
+    }
+}
