@@ -1,0 +1,1 @@
+export interface Cid { readonly text: string }

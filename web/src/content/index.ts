@@ -1,0 +1,2 @@
+export type { Cid } from './cid.ts'
+export type { BlockStore } from './store.ts'

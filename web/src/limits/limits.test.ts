@@ -1,0 +1,42 @@
+import { describe, expect, it } from 'vitest'
+import { defaultLimits, fetchLimits, parseLimits } from './index.ts'
+
+const told = {
+  limits: {
+    page_bytes_max: { value: 1000, unit: 'bytes', when_reached: 'The page is refused.' },
+    relay_frame_bytes_max: { value: -1, unit: 'bytes', when_reached: '' },
+    blocks_in_flight_max: { value: 'many' },
+    something_new: { value: 7, unit: 'things', when_reached: 'They wait.' },
+  },
+}
+
+describe('the limits of a server', () => {
+  it('are taken as told, and all kept for showing', () => {
+    const limits = parseLimits(told)
+    expect(limits.pageBytesMax).toBe(1000)
+    expect(limits.all.get('something_new')).toEqual({ value: 7, unit: 'things', whenReached: 'They wait.' })
+  })
+
+  it('that make no sense keep our own values', () => {
+    const limits = parseLimits(told)
+    expect(limits.relayFrameBytesMax).toBe(defaultLimits.relayFrameBytesMax)
+    expect(limits.blocksInFlightMax).toBe(defaultLimits.blocksInFlightMax)
+    for (const body of [null, 3, 'x', [], { limits: null }, { limits: { page_bytes_max: null } }]) {
+      expect(parseLimits(body)).toEqual(defaultLimits)
+    }
+  })
+
+  it('are ours when the server does not answer', async () => {
+    const broken = () => Promise.reject(new TypeError('failed to fetch'))
+    expect(await fetchLimits(broken)).toEqual(defaultLimits)
+    const missing = () => Promise.resolve(new Response('', { status: 404 }))
+    expect(await fetchLimits(missing)).toEqual(defaultLimits)
+    const answered = () => Promise.resolve(Response.json(told))
+    expect((await fetchLimits(answered)).pageBytesMax).toBe(1000)
+  })
+
+  it('are not waited for once aborted', async () => {
+    const aborted = (_: unknown, init?: RequestInit) => Promise.reject(init?.signal?.reason)
+    await expect(fetchLimits(aborted, { signal: AbortSignal.abort() })).rejects.toThrow(/abort/i)
+  })
+})

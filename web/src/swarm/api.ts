@@ -1,0 +1,136 @@
+import type { Connection } from '../channel/index.ts'
+import type { BlockStore } from '../content/index.ts'
+import type { Limits } from '../limits/index.ts'
+
+/** A file to share. `path` is relative with forward slashes: `notes.md`, `trip/cat.png`. */
+export interface Source {
+  readonly path: string
+  readonly blob: Blob
+}
+
+export interface PublishOptions {
+  /** Largest content, in bytes; beyond it `publish` rejects with a `ContentError`. */
+  readonly pageBytesMax?: number
+  /** Whether to keep the names in a directory. Left out: only when there is more than one file, or a slash. */
+  readonly directory?: boolean
+  readonly signal?: AbortSignal
+  readonly onProgress?: (progress: { bytesDone: number; bytesTotal: number }) => void
+}
+
+/** Content that this tab holds whole, ready for `openPage`. */
+export interface Publication {
+  /** The CID of the file or directory, as it stands in the link. */
+  readonly root: string
+  /** Bytes of all files together. */
+  readonly size: number
+  readonly blocks: number
+  readonly store: BlockStore
+}
+
+export interface PageDeps {
+  readonly connection: Connection
+  readonly limits: Limits
+  /** What `publish` gave, when this tab is the one that shares. */
+  readonly publication?: Publication
+  readonly clock?: Clock
+  /** Numbers in [0, 1). */
+  readonly random?: () => number
+  readonly signal?: AbortSignal
+}
+
+/** Time as an argument: the browser's in the app, a pretend one in tests. */
+export interface Clock {
+  /** Milliseconds that only grow. */
+  now(): number
+  /** Calls once, after that many milliseconds; the returned function takes it back. */
+  after(milliseconds: number, callback: () => void): () => void
+}
+
+/**
+ * - `searching`: nothing has arrived yet, and somebody may have it.
+ * - `loading`: blocks arrive.
+ * - `complete`: every block is here and verified; this tab serves them to others.
+ * - `dark`: nobody present has a full copy and nothing arrives; it lights again by itself.
+ * - `failed`: this page can never be shown; `problem` says why.
+ */
+export type Phase = 'searching' | 'loading' | 'complete' | 'dark' | 'failed'
+
+export type Have = 'all' | 'some' | 'none'
+
+/** How this tab stands on the page's topic. */
+export type Presence =
+  | { kind: 'joining' }
+  | { kind: 'joined' }
+  | { kind: 'offline' }
+  | { kind: 'refused'; reason: string }
+
+export interface Counts {
+  /** Tabs that have the page open, this one included. */
+  watching: number
+  /** Of them, those with a full copy. */
+  holders: number
+  /** Of them, those with a part. */
+  partial: number
+}
+
+export interface Progress {
+  blocksDone: number
+  /** `null` until the whole tree of blocks is known. */
+  blocksTotal: number | null
+  bytesDone: number
+  /** As the content itself declares; `null` until its root has arrived. */
+  bytesTotal: number | null
+}
+
+export interface PeerView {
+  readonly id: string
+  readonly have: Have
+  readonly receivedBytes: number
+  readonly sentBytes: number
+}
+
+/** What went wrong, in one sentence for people. `fatal` means the page cannot be shown. */
+export interface PageProblem {
+  readonly fatal: boolean
+  readonly sentence: string
+}
+
+export interface PageState {
+  readonly phase: Phase
+  readonly presence: Presence
+  readonly counts: Counts
+  readonly progress: Progress
+  readonly peers: readonly PeerView[]
+  /** Bytes of verified blocks received from, and of blocks sent to, all peers since the page was opened. */
+  readonly receivedBytes: number
+  readonly sentBytes: number
+  /** The latest problems, newest last, at most eight. */
+  readonly problems: readonly PageProblem[]
+}
+
+/** A file of the page. */
+export interface Entry {
+  /** Empty when the page is one nameless file. */
+  readonly path: string
+  /** In bytes; `null` until known. */
+  readonly size: number | null
+  /** Whether every block of it is here. */
+  readonly complete: boolean
+}
+
+/** An open page: loads it, serves it, tells how it stands. */
+export interface PageSession {
+  readonly root: string
+  readonly state: PageState
+  /** Calls back at once and on every change, until the returned function is called. */
+  subscribe(listener: (state: PageState) => void): () => void
+  /** The files known so far, in the order of the directory; `null` until the root has arrived. */
+  entries(): readonly Entry[] | null
+  /**
+   * The bytes of a file, verified, once all are here. Rejects when the page fails or is closed, and with a
+   * `ContentError` when there is no such file.
+   */
+  file(path: string, options?: { signal?: AbortSignal; type?: string }): Promise<Blob>
+  /** Leaves the topic and forgets the blocks. */
+  close(): void
+}

@@ -1,0 +1,3 @@
+export type * from './api.ts'
+export { openPage } from './open-page.ts'
+export { publish } from './publish.ts'
