@@ -1,0 +1,154 @@
+use std::collections::VecDeque;
+
+/// The deliveries that wait on one topic, and how far the first of them has come.
+///
+/// Members stand in a row. A newcomer stands at its end, so whoever was there when a delivery was
+/// published stands before that delivery's `end`, and of these, whoever has the first delivery
+/// stands before the `cursor`. The ends rise from the first delivery to the last.
+#[derive(Debug)]
+pub(crate) struct FanOut<D> {
+    waiting: VecDeque<Waiting<D>>,
+    cursor: u32,
+}
+
+#[derive(Debug)]
+struct Waiting<D> {
+    delivery: D,
+    /// How many members are to get it.
+    end: u32,
+}
+
+impl<D> FanOut<D> {
+    pub fn new() -> Self {
+        FanOut { waiting: VecDeque::new(), cursor: 0 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub fn push(&mut self, delivery: D, members: usize) {
+        let end = u32::try_from(members).expect("every member has a slot with a u32 index");
+        self.waiting.push_back(Waiting { delivery, end });
+    }
+
+    /// Forget what waits: nobody is left to get it.
+    pub fn clear(&mut self) {
+        *self = FanOut::new();
+    }
+
+    /// Where the next member to serve stands, and what it gets.
+    pub fn next_member(&mut self) -> Option<(u32, &D)> {
+        self.drop_finished();
+        let first = self.waiting.front()?;
+        let position = self.cursor;
+        self.cursor += 1;
+        Some((position, &first.delivery))
+    }
+
+    /// Drop the deliveries that everyone has who is to get them.
+    pub fn drop_finished(&mut self) {
+        while self.waiting.front().is_some_and(|first| first.end <= self.cursor) {
+            self.waiting.pop_front();
+            self.cursor = 0;
+        }
+    }
+
+    /// A member leaves its place: keep all others on their side of the cursor and of each end.
+    ///
+    /// The gap is filled from just before the first boundary behind it, which moves one forward;
+    /// that leaves a gap before the next boundary, and so on. Calls `fill(from, to)` for each move
+    /// and returns where the gap is in the end: where only newcomers stand behind it.
+    pub fn leave(&mut self, mut gap: u32, mut fill: impl FnMut(u32, u32)) -> u32 {
+        let ends = self.waiting.iter_mut().map(|waiting| &mut waiting.end);
+        for boundary in std::iter::once(&mut self.cursor).chain(ends) {
+            if gap < *boundary {
+                *boundary -= 1;
+                if gap != *boundary {
+                    fill(*boundary, gap);
+                }
+                gap = *boundary;
+            }
+        }
+        gap
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who stands where, and the deliveries they are to get.
+    struct Row {
+        members: Vec<char>,
+        fan_out: FanOut<&'static str>,
+    }
+
+    impl Row {
+        fn of(members: &str) -> Self {
+            Row { members: members.chars().collect(), fan_out: FanOut::new() }
+        }
+
+        fn publish(&mut self, delivery: &'static str) {
+            self.fan_out.push(delivery, self.members.len());
+        }
+
+        fn leave(&mut self, member: char) {
+            let gap = self.members.iter().position(|&m| m == member).unwrap();
+            let members = &mut self.members;
+            let gap = self.fan_out.leave(gap as u32, |from, to| {
+                members[to as usize] = members[from as usize];
+            });
+            self.members.swap_remove(gap as usize);
+        }
+
+        fn serve(&mut self) -> Option<(char, &'static str)> {
+            self.fan_out.next_member().map(|(at, delivery)| (self.members[at as usize], *delivery))
+        }
+
+        fn serve_all(&mut self) -> String {
+            let served: Vec<_> = std::iter::from_fn(|| self.serve()).collect();
+            served.iter().map(|(member, delivery)| format!("{member}{delivery} ")).collect()
+        }
+    }
+
+    #[test]
+    fn a_leaver_who_was_served_takes_nobodys_turn() {
+        let mut row = Row::of("abcd");
+        row.publish("1");
+        assert_eq!(row.serve(), Some(('a', "1")));
+        assert_eq!(row.serve(), Some(('b', "1")));
+        row.leave('a');
+        assert_eq!(row.serve_all(), "d1 c1 ");
+    }
+
+    #[test]
+    fn a_leaver_who_was_not_served_takes_only_its_own_turn() {
+        let mut row = Row::of("abcd");
+        row.publish("1");
+        assert_eq!(row.serve(), Some(('a', "1")));
+        row.leave('b');
+        assert_eq!(row.serve_all(), "d1 c1 ");
+    }
+
+    #[test]
+    fn who_came_between_two_deliveries_gets_the_second_alone_whoever_leaves() {
+        let mut row = Row::of("ab");
+        row.publish("1");
+        row.members.push('c');
+        row.publish("2");
+        row.members.push('d');
+        row.leave('a');
+        assert_eq!(row.serve_all(), "b1 b2 c2 ");
+    }
+
+    #[test]
+    fn a_delivery_whose_members_all_left_is_dropped() {
+        let mut row = Row::of("a");
+        row.publish("1");
+        row.members.push('b');
+        row.leave('a');
+        assert_eq!(row.serve_all(), "");
+        assert_eq!(row.fan_out.len(), 0);
+    }
+}

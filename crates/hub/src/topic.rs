@@ -1,0 +1,89 @@
+use crate::slab::NONE;
+
+/// A topic with at least one subscriber.
+#[derive(Debug, Default)]
+pub(crate) struct Topic {
+    pub name: Box<str>,
+    pub members: Members,
+}
+
+impl Topic {
+    /// Whether this is a topic, not a vacant slot.
+    pub fn is_taken(&self) -> bool {
+        !matches!(self.members, Members::One(NONE))
+    }
+}
+
+const _: () = assert!(size_of::<Topic>() == 32, "kept once per topic");
+
+/// The subscriptions to one topic. Many topics have one, such as a user's own: it needs no list.
+#[derive(Debug)]
+pub(crate) enum Members {
+    One(u32),
+    // Boxed so that a topic of one pays 8 bytes for the list it has not.
+    #[allow(clippy::box_collection)]
+    Many(Box<Vec<u32>>),
+}
+
+impl Default for Members {
+    fn default() -> Self {
+        Members::One(NONE)
+    }
+}
+
+impl Members {
+    pub fn as_slice(&self) -> &[u32] {
+        match self {
+            Members::One(member) => std::slice::from_ref(member),
+            Members::Many(list) => list,
+        }
+    }
+
+    pub fn set(&mut self, position: u32, member: u32) {
+        match self {
+            Members::One(only) => *only = member,
+            Members::Many(list) => list[position as usize] = member,
+        }
+    }
+
+    pub fn push(&mut self, member: u32) {
+        match self {
+            Members::One(first) => *self = Members::Many(Box::new(vec![*first, member])),
+            Members::Many(list) => list.push(member),
+        }
+    }
+
+    /// Remove the last member; never the only one.
+    pub fn pop(&mut self) {
+        let Members::Many(list) = self else {
+            unreachable!("the only member takes its topic along")
+        };
+        list.pop();
+        match list[..] {
+            [only] => *self = Members::One(only),
+            // A full list that falls to a quarter keeps half of its room: growing and shrinking
+            // by turns costs no copy each.
+            _ if list.len() < list.capacity() / 4 => list.shrink_to(list.len() * 2),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_much_emptier_than_it_was_gives_memory_back() {
+        let mut members = Members::One(0);
+        (1..10_000).for_each(|member| members.push(member));
+        for left in (1..10_000).rev() {
+            members.pop();
+            assert_eq!(members.as_slice().len(), left);
+            if let Members::Many(list) = &members {
+                assert!(list.capacity() <= 4 * left + 4, "{left} in {}", list.capacity());
+            }
+        }
+        assert!(matches!(members, Members::One(0)));
+    }
+}
