@@ -1,0 +1,60 @@
+// The comparison server: npm `ws` with just enough of Phoenix V2 for the bench's client.
+//
+//   node ws.mjs <port> plain   each socket gets `send(text)`, as everybody writes it
+//   node ws.mjs <port> once    the frame is built once and its bytes are written to each socket
+
+import { Sender, WebSocketServer } from 'ws'
+
+const [port, mode] = process.argv.slice(2)
+if (mode !== 'plain' && mode !== 'once') throw new Error('mode is plain or once')
+
+const rooms = new Map()
+
+const server = new WebSocketServer({
+  host: '127.0.0.1',
+  port: Number(port),
+  path: '/socket/websocket',
+  perMessageDeflate: false,
+  clientTracking: false,
+  backlog: 4096,
+})
+
+server.on('connection', (socket) => {
+  socket.topics = []
+  socket.on('message', (data) => onMessage(socket, data))
+  socket.on('close', () => {
+    for (const topic of socket.topics) rooms.get(topic)?.delete(socket)
+  })
+  socket.on('error', () => socket.terminate())
+})
+
+function onMessage(socket, data) {
+  const [joinRef, ref, topic, event, payload] = JSON.parse(data)
+  switch (event) {
+    case 'phx_join':
+      if (!rooms.has(topic)) rooms.set(topic, new Set())
+      rooms.get(topic).add(socket)
+      socket.topics.push(topic)
+      return reply(socket, joinRef, ref, topic)
+    case 'new_msg':
+      return broadcast(topic, JSON.stringify([null, null, topic, event, payload]))
+    default:
+      return reply(socket, joinRef, ref, topic)
+  }
+}
+
+function reply(socket, joinRef, ref, topic) {
+  const answer = { status: 'ok', response: {} }
+  socket.send(JSON.stringify([joinRef, ref, topic, 'phx_reply', answer]))
+}
+
+function broadcast(topic, text) {
+  const members = rooms.get(topic) ?? []
+  if (mode === 'plain') {
+    for (const socket of members) socket.send(text)
+    return
+  }
+  const options = { fin: true, rsv1: false, opcode: 1, mask: false, readOnly: true }
+  const frame = Buffer.concat(Sender.frame(Buffer.from(text), options))
+  for (const socket of members) socket._socket.write(frame)
+}

@@ -1,0 +1,303 @@
+//! The floor: what the kernel alone asks for a socket and a delivery.
+//!
+//! It keeps a list of sockets and nothing else: no topics, no refs, no limits, no patience. Each
+//! read must bring whole messages (small ones on loopback do), each write must be taken at once;
+//! a socket for which that fails is closed, which the client reports. It answers exactly what the
+//! bench's client sends, byte for byte, and is of no other use.
+
+use std::convert::Infallible;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::{Context, Result};
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
+use socket2::{Domain, Socket, Type};
+
+use crate::message::{self, HEARTBEAT_ANSWER, JOINED, WEBSOCKET_ACCEPT};
+use crate::poller::Poller;
+
+const BACKLOG: i32 = 4096;
+const READ_BYTES: usize = 65_536;
+const LISTENER: u64 = u64::MAX;
+const BUS: u64 = u64::MAX - 1;
+
+#[derive(clap::Args)]
+pub struct Settings {
+    /// Where to listen; port 0 takes a free one. The address is printed.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Threads, each with its own listener on the same port and its own sockets.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+}
+
+/// Serve until killed.
+pub fn serve(settings: &Settings) -> Result<Infallible> {
+    let first = listen(settings.listen)?;
+    let address = first.local_addr()?.as_socket().context("not an IP address")?;
+    let mut listeners = vec![first];
+    for _ in 1..settings.threads {
+        listeners.push(listen(address)?);
+    }
+    let mut bus = Vec::new();
+    let mut ends = Vec::new();
+    for _ in &listeners {
+        let (sender, receiver) = UnixDatagram::pair()?;
+        receiver.set_nonblocking(true)?;
+        bus.push(sender);
+        ends.push(receiver);
+    }
+    let bus: Arc<[UnixDatagram]> = bus.into();
+    println!("{address}");
+    std::io::stdout().flush()?;
+
+    let mut threads = Vec::new();
+    for (index, (listener, from_others)) in listeners.into_iter().zip(ends).enumerate() {
+        let bus = bus.clone();
+        threads.push(thread::spawn(move || {
+            Broadcaster::new(index, listener, bus, from_others)?.run()
+        }));
+    }
+    for thread in threads {
+        thread.join().expect("a broadcaster does not panic")?;
+    }
+    unreachable!("a broadcaster ends only with an error")
+}
+
+fn listen(address: SocketAddr) -> Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
+    socket.set_reuse_port(true)?;
+    socket.set_tcp_nodelay(true)?; // accepted sockets inherit it
+    socket.bind(&address.into()).with_context(|| format!("cannot listen on {address}"))?;
+    socket.listen(BACKLOG)?;
+    Ok(socket)
+}
+
+/// What a socket is waiting for. One byte beside its descriptor.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Http,
+    Websocket,
+    /// A long poll waits for a message.
+    Parked,
+}
+
+/// One thread: its listener, its sockets by descriptor number, the other threads.
+struct Broadcaster {
+    index: usize,
+    poller: Poller,
+    listener: Socket,
+    sockets: Vec<Option<OwnedFd>>,
+    kinds: Vec<Kind>,
+    bus: Arc<[UnixDatagram]>,
+    from_others: UnixDatagram,
+    answer: Vec<u8>,
+}
+
+impl Broadcaster {
+    fn new(
+        index: usize,
+        listener: Socket,
+        bus: Arc<[UnixDatagram]>,
+        from_others: UnixDatagram,
+    ) -> Result<Self> {
+        let poller = Poller::new()?;
+        poller.add(&listener, LISTENER, EventFlags::IN)?;
+        poller.add(&from_others, BUS, EventFlags::IN)?;
+        let (sockets, kinds, answer) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Broadcaster { index, poller, listener, sockets, kinds, bus, from_others, answer })
+    }
+
+    fn run(mut self) -> Result<Infallible> {
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            self.poller.wait(None)?;
+            for index in 0..self.poller.len() {
+                match self.poller.ready(index).key {
+                    LISTENER => self.accept()?,
+                    BUS => self.hear_others(&mut buffer)?,
+                    socket => self.read(socket as usize, &mut buffer),
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self) -> Result<()> {
+        loop {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let socket = match accept_with(&self.listener, flags) {
+                Ok(socket) => socket,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::CONNABORTED | Errno::INTR) => continue,
+                Err(error) => return Err(error).context("cannot accept"),
+            };
+            let slot = socket.as_raw_fd() as usize;
+            self.poller.add(&socket, slot as u64, EventFlags::IN)?;
+            if slot >= self.sockets.len() {
+                self.sockets.resize_with(slot + 1, || None);
+                self.kinds.resize(slot + 1, Kind::Http);
+            }
+            self.sockets[slot] = Some(socket);
+            self.kinds[slot] = Kind::Http;
+        }
+    }
+
+    fn read(&mut self, slot: usize, buffer: &mut [u8]) {
+        let Some(Some(socket)) = self.sockets.get(slot) else { return };
+        let len = match recv(socket, &mut *buffer, RecvFlags::empty()) {
+            Ok((len, _)) => len,
+            Err(Errno::AGAIN | Errno::INTR) => return,
+            Err(_) => 0,
+        };
+        let understood = len > 0
+            && if self.kinds[slot] == Kind::Websocket {
+                self.read_frames(slot, &mut buffer[..len])
+            } else {
+                self.read_requests(slot, &buffer[..len])
+            };
+        if !understood {
+            self.sockets[slot] = None;
+        }
+    }
+
+    /// Returns whether the socket stays.
+    fn read_frames(&mut self, slot: usize, mut bytes: &mut [u8]) -> bool {
+        while !bytes.is_empty() {
+            let Some(message::Frame { opcode, mask: Some(mask), payload, len }) =
+                message::frame(bytes)
+            else {
+                return false;
+            };
+            let start = len - payload.len();
+            let (frame, rest) = std::mem::take(&mut bytes).split_at_mut(len);
+            bytes = rest;
+            let payload = &mut frame[start..];
+            message::mask(mask, payload);
+            match opcode {
+                message::TEXT if contains(payload, b"\"new_msg\"") => self.broadcast_to_all(),
+                message::TEXT => {
+                    let is_join = contains(payload, b"\"phx_join\"");
+                    let answer = if is_join { JOINED } else { HEARTBEAT_ANSWER };
+                    self.answer.clear();
+                    message::put_server_frame(message::TEXT, answer.as_bytes(), &mut self.answer);
+                    self.send_answer(slot);
+                }
+                message::CLOSE => {
+                    self.answer.clear();
+                    message::put_server_frame(message::CLOSE, payload, &mut self.answer);
+                    self.send_answer(slot);
+                    return false;
+                }
+                _ => {}
+            }
+        }
+        true
+    }
+
+    /// Returns whether the socket stays.
+    fn read_requests(&mut self, slot: usize, mut bytes: &[u8]) -> bool {
+        while !bytes.is_empty() {
+            let Some(request) = message::http_message(bytes) else { return false };
+            bytes = &bytes[request.len..];
+            self.kinds[slot] = Kind::Http;
+            self.answer.clear();
+            if request.header("upgrade").is_some() {
+                self.kinds[slot] = Kind::Websocket;
+                write!(
+                    self.answer,
+                    "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\
+                     connection: Upgrade\r\nsec-websocket-accept: {WEBSOCKET_ACCEPT}\r\n\r\n"
+                )
+                .expect("a vector takes all");
+            } else if request.line.starts_with("POST") {
+                if contains(request.body, b"\"new_msg\"") {
+                    self.broadcast_to_all();
+                    self.answer.clear();
+                }
+                put_http_answer(r#"{"status":200}"#, &mut self.answer);
+            } else if request.line.contains("token=open") {
+                // The token carries the only state there is: whether the join was answered.
+                put_poll_answer("joined", JOINED, &mut self.answer);
+            } else if request.line.contains("token=joined") {
+                self.kinds[slot] = Kind::Parked;
+                continue;
+            } else {
+                put_http_answer(r#"{"status":410,"token":"open","messages":[]}"#, &mut self.answer);
+            }
+            self.send_answer(slot);
+        }
+        true
+    }
+
+    fn send_answer(&mut self, slot: usize) {
+        send_or_close(&mut self.sockets[slot], &self.answer);
+    }
+
+    fn broadcast_to_all(&mut self) {
+        let bus = self.bus.clone();
+        for (index, thread) in bus.iter().enumerate() {
+            if index != self.index {
+                // Full only if that thread is thousands of broadcasts behind; the client notices.
+                let _ = thread.send(b"!");
+            }
+        }
+        self.broadcast();
+    }
+
+    fn hear_others(&mut self, buffer: &mut [u8]) -> Result<()> {
+        loop {
+            match self.from_others.recv(buffer) {
+                Ok(_) => self.broadcast(),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn broadcast(&mut self) {
+        let mut frame = Vec::new();
+        message::put_server_frame(message::TEXT, message::BROADCAST.as_bytes(), &mut frame);
+        let mut answer = Vec::new();
+        put_poll_answer("joined", &message::BROADCAST, &mut answer);
+        for (socket, kind) in self.sockets.iter_mut().zip(&mut self.kinds) {
+            match kind {
+                Kind::Websocket => send_or_close(socket, &frame),
+                Kind::Parked => {
+                    *kind = Kind::Http;
+                    send_or_close(socket, &answer);
+                }
+                Kind::Http => {}
+            }
+        }
+    }
+}
+
+fn send_or_close(socket: &mut Option<OwnedFd>, bytes: &[u8]) {
+    let Some(open) = socket else { return };
+    if send(open, bytes, SendFlags::NOSIGNAL) != Ok(bytes.len()) {
+        *socket = None;
+    }
+}
+
+fn put_poll_answer(token: &str, frame: &str, out: &mut Vec<u8>) {
+    put_http_answer(&format!(r#"{{"status":200,"token":"{token}","messages":[{frame:?}]}}"#), out);
+}
+
+fn put_http_answer(body: &str, out: &mut Vec<u8>) {
+    write!(
+        out,
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .expect("a vector takes all");
+}
+
+fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}

@@ -1,0 +1,150 @@
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+use super::conversation::Event;
+use super::websocket::understand;
+use crate::message;
+
+/// A long-poll session joined to the room, on one connection kept open.
+#[derive(Default)]
+pub struct LongPoll {
+    stage: Stage,
+    token: Box<str>,
+}
+
+#[derive(Default)]
+enum Stage {
+    #[default]
+    Opening,
+    Joining,
+    Polling,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    status: u16,
+    #[serde(default)]
+    token: Option<Box<str>>,
+    #[serde(default)]
+    messages: Vec<String>,
+}
+
+impl LongPoll {
+    pub fn open(&mut self, out: &mut Vec<u8>) {
+        put_request("GET", None, "", out);
+    }
+
+    /// What [`Speaker`] needs to speak in this session's name.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// One step; `0` when more bytes are needed.
+    pub fn take_in(
+        &mut self,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<usize> {
+        let Some((answer, len)) = take_answer(bytes)? else { return Ok(0) };
+        if let Some(token) = answer.token {
+            self.token = token;
+        }
+        match (&self.stage, answer.status) {
+            (Stage::Opening, 410) => {
+                self.stage = Stage::Joining;
+                put_request("POST", Some(&self.token), message::JOIN, out);
+            }
+            (Stage::Joining, 200) => {
+                self.stage = Stage::Polling;
+                put_request("GET", Some(&self.token), "", out);
+            }
+            (Stage::Polling, 200 | 204) => {
+                for message in &answer.messages {
+                    events.extend(understand(message)?);
+                }
+                put_request("GET", Some(&self.token), "", out);
+            }
+            (_, status) => bail!("the poll was answered with status {status}"),
+        }
+        Ok(len)
+    }
+}
+
+/// The connection on which a session speaks while its poll is parked, as a browser would.
+#[derive(Default)]
+pub struct Speaker;
+
+impl Speaker {
+    pub fn say(&mut self, token: &str, out: &mut Vec<u8>) {
+        put_request("POST", Some(token), &message::PUSH, out);
+    }
+
+    /// One step; `0` when more bytes are needed.
+    pub fn take_in(&mut self, bytes: &[u8]) -> Result<usize> {
+        let Some((answer, len)) = take_answer(bytes)? else { return Ok(0) };
+        ensure!(answer.status == 200, "the post was answered with status {}", answer.status);
+        Ok(len)
+    }
+}
+
+fn take_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>> {
+    let Some(http) = message::http_message(bytes) else { return Ok(None) };
+    ensure!(http.line.contains(" 200 "), "the poll was refused: {}", http.line);
+    let answer = serde_json::from_slice(http.body)
+        .with_context(|| format!("the answer is not as expected: {}", http.head))?;
+    Ok(Some((answer, http.len)))
+}
+
+fn put_request(method: &str, token: Option<&str>, body: &str, out: &mut Vec<u8>) {
+    let (name, token) = token.map_or(("", ""), |token| ("&token=", token));
+    let body_head = if method == "POST" {
+        format!("Content-Type: application/x-ndjson\r\nContent-Length: {}\r\n", body.len())
+    } else {
+        String::new()
+    };
+    let request = format!(
+        "{method} /socket/longpoll?vsn=2.0.0{name}{token} HTTP/1.1\r\nHost: localhost\r\n\
+         {body_head}\r\n{body}"
+    );
+    out.extend_from_slice(request.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(body: &str) -> Vec<u8> {
+        format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    }
+
+    #[test]
+    fn a_session_opens_joins_and_polls_again_after_every_answer() {
+        let (mut poll, mut out, mut events) = (LongPoll::default(), Vec::new(), Vec::new());
+        let joined = format!(r#"{{"status":200,"token":"t","messages":[{:?}]}}"#, message::JOINED);
+        for (body, request) in [
+            (
+                r#"{"status":410,"token":"t","messages":[]}"#,
+                "POST /socket/longpoll?vsn=2.0.0&token=t",
+            ),
+            (r#"{"status":200}"#, "GET /socket/longpoll?vsn=2.0.0&token=t"),
+            (&joined, "GET /socket/longpoll?vsn=2.0.0&token=t"),
+            (
+                r#"{"status":204,"token":"u","messages":[]}"#,
+                "GET /socket/longpoll?vsn=2.0.0&token=u",
+            ),
+        ] {
+            out.clear();
+            poll.take_in(&answer(body), &mut out, &mut events).unwrap();
+            assert!(out.starts_with(request.as_bytes()), "{}", String::from_utf8_lossy(&out));
+        }
+        assert_eq!(events, [Event::Joined]);
+    }
+
+    #[test]
+    fn a_session_that_is_gone_fails_the_run() {
+        let mut poll = LongPoll { stage: Stage::Polling, token: "t".into() };
+        let gone = answer(r#"{"status":410}"#);
+        assert!(poll.take_in(&gone, &mut Vec::new(), &mut Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,67 @@
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// How a socket of the client reaches the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    Websocket,
+    LongPoll,
+}
+
+/// One line on the client's stdin. Each is answered by one [`Outcome`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "snake_case")]
+pub enum Order {
+    /// Open so many sockets, each joined to the room (a long poll: and parked).
+    Open { server: SocketAddr, transport: Transport, sockets: usize },
+    /// Have the first socket say the message, wait until every socket has got it once.
+    Broadcast,
+    /// Send a heartbeat on every socket, wait for every answer.
+    Heartbeat,
+    /// Close every socket, half of them with a close frame, half without a word.
+    Close,
+}
+
+/// One line on the client's stdout.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Done {
+        /// From the order to the first socket done, in microseconds.
+        first_us: u64,
+        /// From the order to the last socket done, in microseconds.
+        last_us: u64,
+    },
+    Failed(String),
+}
+
+/// Parses orders as they arrive in pieces.
+#[derive(Default)]
+pub struct Orders(Vec<u8>);
+
+impl Orders {
+    /// Take in bytes; returns the orders that became whole.
+    pub fn take_in(&mut self, bytes: &[u8]) -> Vec<serde_json::Result<Order>> {
+        self.0.extend_from_slice(bytes);
+        let Some(end) = self.0.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
+        let rest = self.0.split_off(end + 1);
+        let lines = std::mem::replace(&mut self.0, rest);
+        let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines.map(serde_json::from_slice).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_cut_in_two_is_heard_once() {
+        let mut orders = Orders::default();
+        assert!(orders.take_in(b"{\"order\":\"bro").is_empty());
+        let heard = orders.take_in(b"adcast\"}\n{\"or");
+        assert_eq!(heard.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [Order::Broadcast]);
+    }
+}

@@ -1,0 +1,106 @@
+use std::fs;
+use std::io;
+use std::thread;
+
+use serde::Serialize;
+
+use crate::process::kibibytes;
+
+/// What the figures were measured on; they mean little without it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    pub cores: usize,
+    pub processor: String,
+    pub memory_bytes: u64,
+    pub kernel: String,
+    /// Runnable tasks over the last minute when the run began.
+    pub load_before: f64,
+}
+
+impl Machine {
+    pub fn look() -> io::Result<Self> {
+        let cpus = fs::read_to_string("/proc/cpuinfo")?;
+        let model = cpus.lines().find_map(|line| line.strip_prefix("model name"));
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+        let load = fs::read_to_string("/proc/loadavg")?;
+        Ok(Machine {
+            cores: thread::available_parallelism()?.get(),
+            processor: model.map_or("unknown", |m| m.trim_start_matches([' ', '\t', ':'])).into(),
+            memory_bytes: kibibytes(&fs::read_to_string("/proc/meminfo")?, "MemTotal:")? * 1024,
+            kernel: release.trim().split('-').next().unwrap_or_default().into(),
+            load_before: load.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0.0),
+        })
+    }
+
+    /// One line for people.
+    pub fn sentence(&self) -> String {
+        format!(
+            "{} cores ({}), {:.1} GiB of memory, Linux {}, load {:.1} before the run",
+            self.cores,
+            self.processor,
+            self.memory_bytes as f64 / f64::from(1 << 30),
+            self.kernel,
+            self.load_before
+        )
+    }
+}
+
+/// How much of the machine programs that are not ours used while we measured.
+pub struct OtherPrograms {
+    before: Ticks,
+}
+
+/// Clock ticks since the machine started.
+struct Ticks {
+    all: u64,
+    /// Spent by programs, ours and others; without interrupts, which belong to nobody.
+    programs: u64,
+    /// Spent by this program and its children that have ended.
+    ours: u64,
+}
+
+impl OtherPrograms {
+    pub fn start() -> io::Result<Self> {
+        Ok(OtherPrograms { before: Ticks::now()? })
+    }
+
+    /// Their share of all cores since the start, 0 to 1. Children of ours must have ended.
+    pub fn share(&self) -> io::Result<f64> {
+        let now = Ticks::now()?;
+        let ours = now.ours - self.before.ours;
+        let others = (now.programs - self.before.programs).saturating_sub(ours);
+        Ok(others as f64 / (now.all - self.before.all).max(1) as f64)
+    }
+}
+
+impl Ticks {
+    fn now() -> io::Result<Self> {
+        let machine = fs::read_to_string("/proc/stat")?;
+        let own = fs::read_to_string("/proc/self/stat")?;
+        let numbers = |text: &str| -> Vec<u64> {
+            text.split_whitespace().map_while(|word| word.parse().ok()).collect()
+        };
+        // user nice system idle iowait irq softirq steal
+        let all = numbers(machine.lines().next().unwrap_or_default().trim_start_matches("cpu"));
+        // After the name in brackets and the state, utime is the 11th, with stime cutime cstime.
+        let own = own.rsplit(") ").next().and_then(|rest| rest.get(2..)).unwrap_or_default();
+        let own: Vec<i64> =
+            own.split_whitespace().map_while(|word| word.parse().ok()).skip(10).take(4).collect();
+        Ok(Ticks {
+            all: all.iter().take(8).sum(),
+            programs: all.iter().take(3).sum(),
+            ours: own.iter().sum::<i64>().unsigned_abs(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_programs_use_a_share_between_nothing_and_all() {
+        let share = OtherPrograms::start().unwrap().share().unwrap();
+        assert!((0.0..=1.0).contains(&share), "{share}");
+    }
+}

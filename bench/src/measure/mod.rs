@@ -1,0 +1,143 @@
+//! The measuring run: every server, round by round, and what became of it.
+
+mod driver;
+mod figure;
+mod plan;
+mod story;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+
+pub use figure::{Figure, Figures};
+pub use plan::Plan;
+
+use crate::limits;
+use crate::machine::{Machine, OtherPrograms};
+use crate::marks::marks;
+use crate::progress::Progress;
+use crate::report::{self, Report};
+use crate::servers::{Places, Server, install_peers};
+use story::Story;
+
+/// Measure every server and write what came out. Fails only if something did not run.
+pub fn marks_of(plan: &Plan) -> Result<ExitCode> {
+    let open_files_max = limits::raise_open_files()?;
+    limits::check_sockets(plan.sockets, open_files_max)?;
+    fs::create_dir_all(&plan.out)
+        .with_context(|| format!("cannot make the folder {}", plan.out.display()))?;
+    let machine = Machine::look()?;
+    let places = places(plan, machine.cores)?;
+    let mut run = Run::new(plan, places, machine.cores);
+    eprintln!("{}", machine.sentence());
+
+    let others = OtherPrograms::start()?;
+    run.all_rounds()?;
+    run.progress.finish();
+
+    let medians = run.medians();
+    let report = Report {
+        machine,
+        plan: plan.clone(),
+        rounds_done: run.rounds_done,
+        other_programs_share: others.share()?,
+        marks: marks(&medians),
+        medians,
+        rounds: run.rounds,
+        failures: run.failures,
+    };
+    report::write(&report)?;
+    print!("{}", report::terminal(&report));
+    Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn places(plan: &Plan, cores: usize) -> Result<Places> {
+    let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("watchfire"));
+    let watchfire = plan.watchfire.clone().map_or_else(beside, Ok)?;
+    Ok(Places { watchfire, peers: plan.peers.clone(), logs: plan.out.clone(), cores })
+}
+
+/// Everything measured so far.
+struct Run<'a> {
+    plan: &'a Plan,
+    places: Places,
+    servers: Vec<Server>,
+    progress: Progress,
+    rounds: BTreeMap<Server, Vec<Figures>>,
+    rounds_done: usize,
+    failures: Vec<String>,
+}
+
+impl<'a> Run<'a> {
+    fn new(plan: &'a Plan, places: Places, cores: usize) -> Self {
+        let mut servers = plan.servers.clone();
+        if servers.is_empty() {
+            servers = Server::value_variants().to_vec();
+        }
+        if cores == 1 {
+            // The same as with one thread.
+            servers.retain(|server| !matches!(server, Server::BareN | Server::WatchfireN));
+        }
+        let steps = plan.rounds * servers.len();
+        let progress = Progress::new(steps);
+        let (rounds, failures) = (BTreeMap::new(), Vec::new());
+        Run { plan, places, servers, progress, rounds, rounds_done: 0, failures }
+    }
+
+    fn all_rounds(&mut self) -> Result<()> {
+        let needs_npm = |server: &Server| matches!(server, Server::WsPlain | Server::WsOnce);
+        if self.servers.iter().any(needs_npm)
+            && let Err(error) = install_peers(&self.places.peers)
+        {
+            self.fail(format!("ws was not measured: {error:#}"));
+            self.servers.retain(|server| !needs_npm(server));
+        }
+        let limit = Duration::from_secs(self.plan.time_limit);
+        let (started_at, mut longest) = (Instant::now(), Duration::ZERO);
+        for round in 1..=self.plan.rounds {
+            if started_at.elapsed() + longest > limit {
+                self.progress.note(&format!("no time for round {round}"));
+                break;
+            }
+            let round_started_at = Instant::now();
+            for server in self.servers.clone() {
+                self.one(server, round);
+                self.progress.step(&format!("round {round}, {server}"));
+            }
+            longest = longest.max(round_started_at.elapsed());
+            self.rounds_done = round;
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, server: Server, round: usize) {
+        let (plan, places) = (self.plan, &self.places);
+        let mut measured = Story::websockets(server, round, plan, places, &self.progress);
+        if server.parks_polls()
+            && let Ok(figures) = &mut measured
+        {
+            match Story::long_polls(server, round, plan, places, &self.progress) {
+                Ok(polls) => figures.extend(polls),
+                Err(error) => self.fail(format!("round {round}, {server}, long polls: {error:#}")),
+            }
+        }
+        match measured {
+            Ok(figures) => self.rounds.entry(server).or_default().push(figures),
+            Err(error) => self.fail(format!("round {round}, {server}: {error:#}")),
+        }
+    }
+
+    fn fail(&mut self, what: String) {
+        self.progress.note(&what);
+        self.failures.push(what);
+    }
+
+    fn medians(&self) -> BTreeMap<Server, Figures> {
+        let medians = |(server, rounds): (&Server, &Vec<_>)| (*server, figure::medians(rounds));
+        self.rounds.iter().map(medians).collect()
+    }
+}

@@ -1,0 +1,64 @@
+use std::path::PathBuf;
+
+use crate::servers::Server;
+
+const SOCKETS: usize = 18_000;
+const ROUNDS: usize = 3;
+
+/// What is measured, how often, and where it is written.
+#[derive(clap::Args, Clone, Debug, serde::Serialize)]
+pub struct Plan {
+    /// Sockets at once.
+    #[arg(long, default_value_t = SOCKETS, value_parser = at_least_one)]
+    pub sockets: usize,
+    /// Rounds over all servers; figures are medians over them.
+    #[arg(long, default_value_t = ROUNDS, value_parser = at_least_one)]
+    pub rounds: usize,
+    /// Broadcasts to all sockets in a round.
+    #[arg(long, default_value_t = 20, value_parser = at_least_one)]
+    pub broadcasts: usize,
+    /// Times that all sockets close and come back in a round.
+    #[arg(long, default_value_t = 5)]
+    pub reconnects: usize,
+    /// Times that all long polls are answered and park again in a round.
+    #[arg(long, default_value_t = 5, value_parser = at_least_one)]
+    pub poll_cycles: usize,
+    /// Servers to measure; all of them by default.
+    #[arg(long, value_delimiter = ',')]
+    #[serde(skip)]
+    pub servers: Vec<Server>,
+    /// Begin no further round that would end later than this, in seconds.
+    #[arg(long, default_value_t = 600)]
+    pub time_limit: u64,
+    /// The Watchfire program; the one built beside this by default.
+    #[arg(long)]
+    #[serde(skip)]
+    pub watchfire: Option<PathBuf>,
+    /// Folder of the servers that are compared.
+    #[arg(long, default_value = "bench/peers")]
+    #[serde(skip)]
+    pub peers: PathBuf,
+    /// Folder for figures and logs, and for the page of a run that is not a whole one.
+    #[arg(long, default_value = "bench/out")]
+    #[serde(skip)]
+    pub out: PathBuf,
+    /// Folder for the page and picture of a whole run.
+    #[arg(long, default_value = "docs/bench")]
+    #[serde(skip)]
+    pub docs: PathBuf,
+}
+
+impl Plan {
+    /// Whether this is the run whose page is kept: all servers, full size.
+    pub fn is_whole(&self) -> bool {
+        self.sockets >= SOCKETS && self.rounds >= ROUNDS && self.servers.is_empty()
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1".into()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(format!("{error}")),
+    }
+}

@@ -1,0 +1,207 @@
+//! What is done to one server in one round.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::driver::Driver;
+use super::figure::{Figure, Figures, median};
+use super::plan::Plan;
+use crate::client::{Order, Transport};
+use crate::process::{Memory, Watched};
+use crate::progress::Progress;
+use crate::servers::{Places, Running, Server};
+
+/// A server that uses less than this in [`QUIET_PAUSE`], some times in a row, has nothing to do.
+const QUIET_CPU: Duration = Duration::from_micros(500);
+const QUIET_PAUSE: Duration = Duration::from_millis(50);
+const QUIET_PAUSES: usize = 3;
+const QUIET_TIMEOUT: Duration = Duration::from_secs(5);
+/// Files that may stay open after the last socket has gone, above those of the idle server.
+const SPARE_FILES: u64 = 16;
+const GONE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// One server under measurement.
+pub struct Story<'a> {
+    server: Server,
+    plan: &'a Plan,
+    running: Running,
+    driver: Driver,
+    progress: &'a Progress,
+    round: usize,
+    idle: Memory,
+    idle_files: u64,
+    figures: Figures,
+}
+
+impl<'a> Story<'a> {
+    /// Websockets: join, hear broadcasts, go and come back.
+    pub fn websockets(
+        server: Server,
+        round: usize,
+        plan: &'a Plan,
+        places: &Places,
+        progress: &'a Progress,
+    ) -> Result<Figures> {
+        let mut story = Story::begin(server, round, plan, places, progress)?;
+        let told = story.tell_websockets();
+        story.end(told)
+    }
+
+    /// Long polls: join and park, be answered, park again.
+    pub fn long_polls(
+        server: Server,
+        round: usize,
+        plan: &'a Plan,
+        places: &Places,
+        progress: &'a Progress,
+    ) -> Result<Figures> {
+        let mut story = Story::begin(server, round, plan, places, progress)?;
+        let told = story.tell_long_polls();
+        story.end(told)
+    }
+
+    fn begin(
+        server: Server,
+        round: usize,
+        plan: &'a Plan,
+        places: &Places,
+        progress: &'a Progress,
+    ) -> Result<Self> {
+        progress.show(&format!("round {round}, {server}: starting"));
+        let running = Running::start(server, places).context("it did not start")?;
+        let driver = Driver::start()?;
+        let watched = running.watched();
+        wait_until_quiet(watched)?;
+        let (idle, idle_files) = (watched.memory()?, watched.open_files()?);
+        let figures = Figures::from([(Figure::IdleServerBytes, idle.resident_bytes as f64)]);
+        Ok(Story { server, plan, running, driver, progress, round, idle, idle_files, figures })
+    }
+
+    fn end(mut self, told: Result<()>) -> Result<Figures> {
+        match told {
+            Ok(()) => Ok(std::mem::take(&mut self.figures)),
+            Err(error) => Err(error.context(format!("its log ends:{}", self.running.last_words()))),
+        }
+    }
+
+    fn tell_websockets(&mut self) -> Result<()> {
+        let open = self.order_to_open(Transport::Websocket);
+        self.show("joining");
+        let setup = self.cpu_of(&open)?;
+        self.put_micros(Figure::SetupMicros, setup, self.plan.sockets);
+        self.put_memory(Figure::SocketBytes, Some(Figure::SocketOwnBytes))?;
+
+        let (mut delivery, mut last_millis) = (Duration::ZERO, Vec::new());
+        for broadcast in 1..=self.plan.broadcasts {
+            self.show(&format!("broadcast {broadcast} of {}", self.plan.broadcasts));
+            let before = self.running.watched().cpu()?;
+            let done = self.driver.carry_out(&Order::Broadcast)?;
+            delivery += self.running.watched().cpu()? - before;
+            last_millis.push(done.last.as_secs_f64() * 1e3);
+        }
+        self.put_micros(Figure::DeliveryMicros, delivery, self.plan.broadcasts * self.plan.sockets);
+        self.figures.extend(median(last_millis).map(|ms| (Figure::LastSocketMillis, ms)));
+        self.put_memory(
+            Figure::SocketBytesAfterBroadcasts,
+            Some(Figure::SocketOwnBytesAfterBroadcasts),
+        )?;
+
+        self.show("heartbeats");
+        let heartbeat = self.cpu_of(&Order::Heartbeat)?;
+        self.put_micros(Figure::HeartbeatMicros, heartbeat, self.plan.sockets);
+
+        for reconnect in 1..=self.plan.reconnects {
+            self.show(&format!("reconnecting, {reconnect} of {}", self.plan.reconnects));
+            self.driver.carry_out(&Order::Close)?;
+            self.wait_until_all_gone()?;
+            self.driver.carry_out(&open)?;
+        }
+        self.put_memory(
+            Figure::SocketBytesAfterReconnects,
+            Some(Figure::SocketOwnBytesAfterReconnects),
+        )?;
+
+        self.show("leaving");
+        self.driver.carry_out(&Order::Close)?;
+        self.wait_until_all_gone()?;
+        self.put_memory(Figure::LeftBytes, None)
+    }
+
+    fn tell_long_polls(&mut self) -> Result<()> {
+        let open = self.order_to_open(Transport::LongPoll);
+        self.show("parking long polls");
+        let setup = self.cpu_of(&open)?;
+        self.put_micros(Figure::PollSetupMicros, setup, self.plan.sockets);
+        self.put_memory(Figure::PollBytes, Some(Figure::PollOwnBytes))?;
+
+        let mut cycles = Duration::ZERO;
+        for cycle in 1..=self.plan.poll_cycles {
+            self.show(&format!("long polls, cycle {cycle} of {}", self.plan.poll_cycles));
+            cycles += self.cpu_of(&Order::Broadcast)?;
+        }
+        let times = self.plan.poll_cycles * self.plan.sockets;
+        self.put_micros(Figure::PollCycleMicros, cycles, times);
+        self.put_memory(Figure::PollBytesAfterCycles, Some(Figure::PollOwnBytesAfterCycles))
+    }
+
+    fn show(&self, what: &str) {
+        self.progress.show(&format!("round {}, {}: {what}", self.round, self.server));
+    }
+
+    fn order_to_open(&self, transport: Transport) -> Order {
+        let (server, sockets) = (self.running.address(), self.plan.sockets);
+        Order::Open { server, transport, sockets }
+    }
+
+    /// The server's CPU time for an order, until it is quiet again.
+    fn cpu_of(&mut self, order: &Order) -> Result<Duration> {
+        let watched = self.running.watched();
+        let before = watched.cpu()?;
+        self.driver.carry_out(order)?;
+        wait_until_quiet(watched)?;
+        Ok(watched.cpu()? - before)
+    }
+
+    fn put_micros(&mut self, figure: Figure, cpu: Duration, times: usize) {
+        self.figures.insert(figure, cpu.as_secs_f64() * 1e6 / times as f64);
+    }
+
+    fn put_memory(&mut self, resident: Figure, own: Option<Figure>) -> Result<()> {
+        let watched = self.running.watched();
+        wait_until_quiet(watched)?;
+        let memory = watched.memory()?;
+        let each = |now: u64, idle: u64| (now as f64 - idle as f64) / self.plan.sockets as f64;
+        self.figures.insert(resident, each(memory.resident_bytes, self.idle.resident_bytes));
+        let own = own.map(|own| (own, each(memory.anonymous_bytes, self.idle.anonymous_bytes)));
+        self.figures.extend(own);
+        Ok(())
+    }
+
+    fn wait_until_all_gone(&self) -> Result<()> {
+        let watched = self.running.watched();
+        let started_at = Instant::now();
+        while watched.open_files()? > self.idle_files + SPARE_FILES {
+            if started_at.elapsed() > GONE_TIMEOUT {
+                let left = watched.open_files()? - self.idle_files;
+                bail!("{left} sockets are still open {GONE_TIMEOUT:?} after their clients closed");
+            }
+            thread::sleep(QUIET_PAUSE);
+        }
+        Ok(())
+    }
+}
+
+/// Wait until the server has nothing to do, or for [`QUIET_TIMEOUT`] if it never rests.
+fn wait_until_quiet(watched: Watched) -> Result<()> {
+    let started_at = Instant::now();
+    let (mut quiet, mut before) = (0, watched.cpu()?);
+    while quiet < QUIET_PAUSES && started_at.elapsed() < QUIET_TIMEOUT {
+        thread::sleep(QUIET_PAUSE);
+        let now = watched.cpu()?;
+        quiet = if now.saturating_sub(before) < QUIET_CPU { quiet + 1 } else { 0 };
+        before = now;
+    }
+    Ok(())
+}

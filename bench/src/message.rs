@@ -1,0 +1,180 @@
+//! The bytes all servers are measured with: Phoenix V2 text frames and the little of RFC 6455 and
+//! HTTP that carries them.
+
+use std::sync::LazyLock;
+
+/// Payload of the measured broadcast frame, in bytes.
+pub const BROADCAST_BYTES: usize = 100;
+
+pub const TOPIC: &str = "rooms:lobby";
+
+/// RFC 6455's own example key; every socket may use the same one.
+pub const WEBSOCKET_KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
+/// The accept value that belongs to [`WEBSOCKET_KEY`].
+pub const WEBSOCKET_ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
+
+pub const JOIN: &str = r#"["1","1","rooms:lobby","phx_join",{}]"#;
+pub const JOINED: &str = r#"["1","1","rooms:lobby","phx_reply",{"status":"ok","response":{}}]"#;
+pub const HEARTBEAT: &str = r#"[null,"2","phoenix","heartbeat",{}]"#;
+pub const HEARTBEAT_ANSWER: &str =
+    r#"[null,"2","phoenix","phx_reply",{"status":"ok","response":{}}]"#;
+
+/// What every subscriber is to receive, [`BROADCAST_BYTES`] long.
+pub static BROADCAST: LazyLock<String> = LazyLock::new(|| {
+    let around = said("").len();
+    said(&"w".repeat(BROADCAST_BYTES - around))
+});
+
+/// What the one who speaks sends for it.
+pub static PUSH: LazyLock<String> =
+    LazyLock::new(|| BROADCAST.replacen("null,null", r#""1","3""#, 1));
+
+fn said(body: &str) -> String {
+    format!(r#"[null,null,"{TOPIC}","new_msg",{{"body":"{body}"}}]"#)
+}
+
+pub const TEXT: u8 = 1;
+pub const CLOSE: u8 = 8;
+pub const PING: u8 = 9;
+pub const PONG: u8 = 10;
+
+/// Not zero, because some servers skip the unmasking then.
+const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
+
+/// A masked frame, as clients must send.
+pub fn put_client_frame(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
+    put_header(opcode, payload.len(), 0x80, out);
+    out.extend_from_slice(&MASK);
+    let start = out.len();
+    out.extend_from_slice(payload);
+    mask(MASK, &mut out[start..]);
+}
+
+/// Mask or unmask a payload.
+pub fn mask(mask: [u8; 4], payload: &mut [u8]) {
+    for (byte, mask) in payload.iter_mut().zip(mask.iter().cycle()) {
+        *byte ^= mask;
+    }
+}
+
+/// An unmasked frame, as servers must send.
+pub fn put_server_frame(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
+    put_header(opcode, payload.len(), 0, out);
+    out.extend_from_slice(payload);
+}
+
+fn put_header(opcode: u8, len: usize, mask_bit: u8, out: &mut Vec<u8>) {
+    out.push(0x80 | opcode);
+    match u8::try_from(len) {
+        Ok(short @ ..126) => out.push(mask_bit | short),
+        _ => {
+            out.push(mask_bit | 126);
+            let len = u16::try_from(len).expect("the bench sends small frames only");
+            out.extend_from_slice(&len.to_be_bytes());
+        }
+    }
+}
+
+/// One frame at the start of `bytes`.
+pub struct Frame<'a> {
+    pub opcode: u8,
+    pub mask: Option<[u8; 4]>,
+    /// Still masked when there is a mask.
+    pub payload: &'a [u8],
+    /// Length of header and payload together.
+    pub len: usize,
+}
+
+/// The frame `bytes` begins with; `None` until it is there whole.
+pub fn frame(bytes: &[u8]) -> Option<Frame<'_>> {
+    let [first, second, ..] = *bytes else { return None };
+    let (len, at) = match second & 0x7f {
+        126 => (u64::from(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?)), 4),
+        127 => (u64::from_be_bytes(bytes.get(2..10)?.try_into().ok()?), 10),
+        short => (u64::from(short), 2),
+    };
+    let masked = second & 0x80 != 0;
+    let mask = if masked { Some(bytes.get(at..at + 4)?.try_into().ok()?) } else { None };
+    let at = at + if masked { 4 } else { 0 };
+    let end = at.checked_add(usize::try_from(len).ok()?)?;
+    Some(Frame { opcode: first & 0x0f, mask, payload: bytes.get(at..end)?, len: end })
+}
+
+/// One HTTP message, request or answer, at the start of `bytes`.
+pub struct HttpMessage<'a> {
+    /// The first line.
+    pub line: &'a str,
+    /// The head without its empty line.
+    pub head: &'a str,
+    pub body: &'a [u8],
+    /// Length of head and body together.
+    pub len: usize,
+}
+
+impl HttpMessage<'_> {
+    /// The value of a header, asked for in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        header(self.head, name)
+    }
+}
+
+/// The HTTP message `bytes` begins with; `None` until it is there whole.
+///
+/// A body must come with its `content-length`: a chunked one would look empty here and fail the
+/// run, which is said in the README.
+pub fn http_message(bytes: &[u8]) -> Option<HttpMessage<'_>> {
+    let head_len = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let head = std::str::from_utf8(&bytes[..head_len]).ok()?;
+    let line = head.lines().next().unwrap_or_default();
+    let body_len = header(head, "content-length").and_then(|n| n.parse().ok()).unwrap_or(0);
+    let start = head_len + 4;
+    let end = usize::checked_add(start, body_len)?;
+    Some(HttpMessage { line, head, body: bytes.get(start..end)?, len: end })
+}
+
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines()
+        .skip(1)
+        .filter_map(|line| line.split_once(':'))
+        .find_map(|(key, value)| key.trim().eq_ignore_ascii_case(name).then(|| value.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_broadcast_is_a_hundred_bytes() {
+        assert_eq!(BROADCAST.len(), BROADCAST_BYTES);
+        assert_ne!(*BROADCAST, *PUSH);
+    }
+
+    #[test]
+    fn a_frame_is_read_back_only_when_whole() {
+        for len in [0, 5, 125, 126, 300] {
+            let payload = vec![7; len];
+            let mut bytes = Vec::new();
+            put_client_frame(TEXT, &payload, &mut bytes);
+            for cut in 0..bytes.len() {
+                assert!(frame(&bytes[..cut]).is_none());
+            }
+            let frame = frame(&bytes).unwrap();
+            let mut unmasked = frame.payload.to_vec();
+            mask(frame.mask.unwrap(), &mut unmasked);
+            assert_eq!((frame.opcode, unmasked, frame.len), (TEXT, payload, bytes.len()));
+        }
+    }
+
+    #[test]
+    fn an_http_answer_is_read_back_only_when_whole() {
+        let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        for cut in 0..bytes.len() {
+            assert!(http_message(&bytes[..cut]).is_none());
+        }
+        let answer = http_message(bytes).unwrap();
+        assert_eq!(
+            (answer.line, answer.body, answer.len),
+            ("HTTP/1.1 200 OK", &b"ok"[..], bytes.len())
+        );
+    }
+}

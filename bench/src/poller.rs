@@ -1,0 +1,58 @@
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+
+const EVENTS_PER_TURN_MAX: usize = 256;
+
+/// One epoll and room for what it reports.
+pub struct Poller {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+}
+
+/// What became possible on the thing registered under `key`.
+#[derive(Clone, Copy)]
+pub struct Ready {
+    pub key: u64,
+    pub flags: EventFlags,
+}
+
+impl Poller {
+    pub fn new() -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Poller { epoll, events: Vec::with_capacity(EVENTS_PER_TURN_MAX) })
+    }
+
+    pub fn add(&self, source: impl AsFd, key: u64, flags: EventFlags) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, source, EventData::new_u64(key), flags)?)
+    }
+
+    /// Wait for events; none when `timeout` passed first. `None` waits for ever.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        self.events.clear();
+        match epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(&mut self.events),
+            timeout.as_ref(),
+        ) {
+            Ok(_) => Ok(()),
+            Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// How many events the last [`Poller::wait`] brought.
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// One of them.
+    pub fn ready(&self, index: usize) -> Ready {
+        let epoll::Event { flags, data } = self.events[index];
+        Ready { key: data.u64(), flags }
+    }
+}

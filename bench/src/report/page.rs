@@ -1,0 +1,67 @@
+use std::fmt::Write;
+
+use super::{COLUMNS, Report, number};
+
+/// `marks.md`: the run as a page.
+pub fn page(report: &Report) -> String {
+    let mut text = String::new();
+    put(&mut text, report).expect("a string takes all");
+    text
+}
+
+fn put(text: &mut String, report: &Report) -> std::fmt::Result {
+    let plan = &report.plan;
+    let sockets = number(plan.sockets as f64, 0);
+    writeln!(text, "# The marks\n")?;
+    writeln!(text, "Written by `make bench`; how it measures is told in `bench/README.md`.\n")?;
+    writeln!(text, "![Bars of the figures below](marks.svg)\n")?;
+    writeln!(
+        text,
+        "Machine: {}. {sockets} sockets in one server process, joined to one room, all on \
+         loopback; medians of {} rounds; other programs used {:.0} % of the cores meanwhile.\n",
+        report.machine.sentence(),
+        report.rounds_done,
+        report.other_programs_share * 100.0
+    )?;
+
+    writeln!(text, "| mark | server | measured | at most | |\n|---|---|---:|---:|---|")?;
+    for mark in &report.marks {
+        let decimals = if mark.unit == "x" { 2 } else { usize::from(mark.unit == "CPU-us") };
+        writeln!(
+            text,
+            "| {} | {} | {} {} | {} {} | {} |",
+            mark.what,
+            mark.server,
+            number(mark.value, decimals),
+            mark.unit,
+            number(mark.at_most, decimals),
+            mark.unit,
+            mark.verdict()
+        )?;
+    }
+
+    writeln!(text, "\n## All figures\n")?;
+    let heads: Vec<_> = COLUMNS.iter().map(|column| column.head).collect();
+    writeln!(text, "| server | {} |", heads.join(" | "))?;
+    writeln!(text, "|---|{}", "---:|".repeat(COLUMNS.len()))?;
+    for (server, figures) in &report.medians {
+        let cells: Vec<_> = COLUMNS.iter().map(|column| column.cell(figures)).collect();
+        writeln!(text, "| {server} | {} |", cells.join(" | "))?;
+    }
+    writeln!(
+        text,
+        "\nB is resident memory of the server process above what it had before anybody came, a \
+         socket; us is CPU time of all its threads, and contains the kernel's loopback work for \
+         the receiver. A delivery is one of {} broadcasts of {} bytes to one socket. After \
+         reconnects: all sockets left and came back {} times. A poll is a long-poll session with \
+         its parked GET; a cycle answers it and parks it again, {} times.",
+        plan.broadcasts,
+        crate::message::BROADCAST_BYTES,
+        plan.reconnects,
+        plan.poll_cycles
+    )?;
+    for failure in &report.failures {
+        writeln!(text, "\nDid not run: {}", failure.lines().next().unwrap_or_default())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,184 @@
+use std::fmt;
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+
+use crate::process::Watched;
+use crate::tether::{Tethered, tethered};
+
+const READY_TIMEOUT: Duration = Duration::from_secs(20);
+const READY_PAUSE: Duration = Duration::from_millis(20);
+/// How much of a failed server's log is shown, in lines.
+const LOG_LINES_SHOWN: usize = 8;
+
+/// A server that can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Server {
+    /// The floor, with one thread.
+    Bare1,
+    /// Watchfire with one shard.
+    Watchfire1,
+    /// The floor, with one thread a core.
+    BareN,
+    /// Watchfire as it comes: one shard a core.
+    WatchfireN,
+    /// npm's `ws`, `send(text)` to each.
+    WsPlain,
+    /// npm's `ws`, frame built once.
+    WsOnce,
+}
+
+impl Server {
+    /// The word for it on the command line and in JSON.
+    pub fn key(self) -> String {
+        let value = self.to_possible_value().expect("no server is hidden");
+        value.get_name().to_owned()
+    }
+
+    pub fn is_watchfire(self) -> bool {
+        matches!(self, Server::Watchfire1 | Server::WatchfireN)
+    }
+
+    /// Whether it speaks long poll.
+    pub fn parks_polls(self) -> bool {
+        !matches!(self, Server::WsPlain | Server::WsOnce)
+    }
+
+    /// The floor with as many threads.
+    pub fn floor(self) -> Option<Server> {
+        match self {
+            Server::Watchfire1 => Some(Server::Bare1),
+            Server::WatchfireN => Some(Server::BareN),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Server::Bare1 => "bare epoll, 1 thread",
+            Server::BareN => "bare epoll, a thread a core",
+            Server::Watchfire1 => "Watchfire, 1 shard",
+            Server::WatchfireN => "Watchfire, a shard a core",
+            Server::WsPlain => "ws 8.23, plain",
+            Server::WsOnce => "ws 8.23, frame built once",
+        })
+    }
+}
+
+/// Where the servers are found and what they may write.
+pub struct Places {
+    pub watchfire: PathBuf,
+    pub peers: PathBuf,
+    pub logs: PathBuf,
+    pub cores: usize,
+}
+
+/// A server that runs; it ends when this is dropped.
+pub struct Running {
+    process: Tethered,
+    address: SocketAddr,
+    log: PathBuf,
+}
+
+impl Running {
+    /// Start a server and wait until it takes connections.
+    pub fn start(server: Server, places: &Places) -> Result<Self> {
+        let address = free_address()?;
+        let log = places.logs.join(format!("{}.log", server.key()));
+        let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let mut command = command(server, address, places)?;
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let process = Tethered::spawn(&mut command)?;
+        let mut running = Running { process, address, log };
+        running.wait_until_ready()?;
+        Ok(running)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn watched(&self) -> Watched {
+        Watched::new(self.process.id())
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let started_at = Instant::now();
+        while TcpStream::connect(self.address).is_err() {
+            if let Some(status) = self.process.child().try_wait()? {
+                bail!("it ended with {status}{}", self.last_words());
+            }
+            if started_at.elapsed() > READY_TIMEOUT {
+                bail!("it takes no connections after {READY_TIMEOUT:?}{}", self.last_words());
+            }
+            thread::sleep(READY_PAUSE);
+        }
+        Ok(())
+    }
+
+    /// The end of its log, for errors.
+    pub fn last_words(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let shown = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
+        shown.iter().fold(String::new(), |text, line| text + "\n    " + line)
+    }
+}
+
+/// A port that is free now. Another program may take it first; then the server says so.
+fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+fn command(server: Server, address: SocketAddr, places: &Places) -> Result<Command> {
+    let bare = |threads: usize| -> Result<Command> {
+        let mut command = tethered(std::env::current_exe()?)?;
+        command.args(["bare", "--listen", &address.to_string(), "--threads"]);
+        command.arg(threads.to_string());
+        Ok(command)
+    };
+    let watchfire = || -> Result<Command> {
+        let mut command = tethered(&places.watchfire)?;
+        command.arg("serve").env("WATCHFIRE_SERVER_LISTEN", address.to_string());
+        Ok(command)
+    };
+    let ws = |mode: &str| -> Result<Command> {
+        let mut command = tethered("node")?;
+        command.arg(places.peers.join("ws.mjs")).arg(address.port().to_string()).arg(mode);
+        Ok(command)
+    };
+    match server {
+        Server::Bare1 => bare(1),
+        Server::BareN => bare(places.cores),
+        Server::Watchfire1 => {
+            let mut command = watchfire()?;
+            command.env("WATCHFIRE_SERVER_SHARDS", "1");
+            Ok(command)
+        }
+        Server::WatchfireN => watchfire(),
+        Server::WsPlain => ws("plain"),
+        Server::WsOnce => ws("once"),
+    }
+}
+
+/// Install what the peers need, once.
+pub fn install_peers(peers: &Path) -> Result<()> {
+    if peers.join("node_modules/ws/package.json").exists() {
+        return Ok(());
+    }
+    let mut install = Command::new("npm");
+    install.args(["ci", "--no-audit", "--no-fund"]).current_dir(peers);
+    let output = install.output().context("cannot run npm")?;
+    if !output.status.success() {
+        bail!("npm ci failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
