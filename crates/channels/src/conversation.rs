@@ -84,9 +84,7 @@ impl Refusal {
     pub fn response(&self) -> Cow<'static, str> {
         match self {
             Refusal::Unmatched => r#"{"reason":"unmatched topic"}"#.into(),
-            Refusal::TooManyChannels { max } => {
-                format!(r#"{{"reason":"too many channels joined","max":{max}}}"#).into()
-            }
+            Refusal::TooManyChannels { .. } => r#"{"reason":"too many channels joined"}"#.into(),
             Refusal::JoinCrashed => r#"{"reason":"join crashed"}"#.into(),
             Refusal::TopicTooLong { len } => {
                 format!(r#"{{"reason":"topic too long","bytes":{len},"max":{TOPIC_BYTES_MAX}}}"#)

@@ -29,8 +29,7 @@ impl fmt::Display for Field {
     }
 }
 
-/// Why a client's frame is no message. Such a client is closed: 1007 for [`DecodeError::NotUtf8`],
-/// 1011 for all others.
+/// Why a client's frame is no message. Such a client is closed, with [`DecodeError::close_code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The frame, or a field of a binary frame, is not UTF-8.
@@ -95,6 +94,16 @@ pub enum DecodeError {
         /// The least length that its head asks for.
         needed: usize,
     },
+}
+
+impl DecodeError {
+    /// The websocket close code for a client that sent such a frame.
+    pub const fn close_code(&self) -> u16 {
+        match self {
+            DecodeError::NotUtf8 { .. } => 1007,
+            _ => 1011,
+        }
+    }
 }
 
 /// Why a message cannot be written. Nothing was written.

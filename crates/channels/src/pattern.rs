@@ -91,3 +91,46 @@ impl<T> Patterns<T> {
         self.entries.iter().map(|(pattern, value)| (pattern, value))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_without_a_star_matches_one_topic() {
+        let pattern = Pattern::parse("rooms:lobby").unwrap();
+        assert!(pattern.matches("rooms:lobby"));
+        assert!(!pattern.matches("rooms:lobby2"));
+        assert!(!pattern.matches("rooms:"));
+        assert_eq!(pattern.as_str(), "rooms:lobby");
+    }
+
+    #[test]
+    fn a_star_at_the_end_matches_any_rest_even_none() {
+        let pattern = Pattern::parse("rooms:*").unwrap();
+        assert!(pattern.matches("rooms:"));
+        assert!(pattern.matches("rooms:a:b"));
+        assert!(!pattern.matches("rooms"));
+        assert!(!pattern.matches("Rooms:a"));
+        assert!(Pattern::parse("*").unwrap().matches("anything"));
+    }
+
+    #[test]
+    fn a_star_before_the_end_is_no_pattern() {
+        for (pattern, at) in [("*:lobby", 0), ("rooms:*:a", 6), ("rooms:**", 6)] {
+            let error = PatternError::StarInside { pattern: pattern.to_owned(), at };
+            assert_eq!(Pattern::parse(pattern), Err(error));
+        }
+        assert_eq!(Pattern::parse(""), Err(PatternError::Empty));
+    }
+
+    #[test]
+    fn the_first_registered_pattern_that_matches_wins() {
+        let mut patterns = Patterns::new();
+        patterns.register("rooms:*", 1).unwrap();
+        patterns.register("rooms:lobby", 2).unwrap();
+        assert!(patterns.register("ro*ms", 3).is_err());
+        assert_eq!(patterns.find("rooms:lobby"), Some(&1));
+        assert_eq!(patterns.iter().count(), 2);
+    }
+}

@@ -166,3 +166,61 @@ impl JoinRef {
         join_ref.is_null() || join_ref.text() == self.given().text()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_has_one_spelling_however_it_was_escaped() {
+        let plain = Ref::from_json(r#""a/1""#).unwrap();
+        assert_eq!(Ref::from_json(r#""\u0061\/1""#).unwrap(), plain);
+        assert_eq!(Ref::from_text("a/1").unwrap(), plain);
+    }
+
+    #[test]
+    fn refs_of_different_types_differ() {
+        let refs = ["1", r#""1""#, "null", r#""null""#, "true", "[1]", r#""""#];
+        for (index, one) in refs.iter().enumerate() {
+            for other in &refs[index + 1..] {
+                assert_ne!(Ref::from_json(one).unwrap(), Ref::from_json(other).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn a_missing_ref_is_empty_in_a_binary_frame_and_others_are_their_text() {
+        let text = |json| Ref::from_json(json).unwrap().text().into_owned();
+        assert_eq!(text("null"), "");
+        assert_eq!(text(r#""12""#), "12");
+        assert_eq!(text(r#""a\"b""#), "a\"b");
+        assert_eq!(text("12"), "12");
+        assert_eq!(text("[1]"), "[1]");
+    }
+
+    #[test]
+    fn a_ref_of_255_bytes_is_taken_and_one_of_256_is_not() {
+        for just_fits in ["r".repeat(255), "\n".repeat(255)] {
+            let reference = Ref::from_text(&just_fits).unwrap();
+            assert_eq!(Ref::from_json(reference.as_json()), Ok(reference));
+        }
+        let too_long = Err(RefTooLong { len: 256 });
+        assert_eq!(Ref::from_text(&"r".repeat(256)), too_long);
+        assert_eq!(Ref::from_json(&format!("\"{}\"", "r".repeat(256))), too_long);
+        assert_eq!(Ref::from_json(&"1".repeat(256)), too_long);
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_repeated_as_it_came() {
+        let reference = Ref::from_json(r#""\ud83d""#).unwrap();
+        assert_eq!(reference.as_json(), r#""\ud83d""#);
+        assert_eq!(reference.text(), r"\ud83d");
+    }
+
+    #[test]
+    fn the_refs_of_phoenix_js_need_no_allocation() {
+        let reference = Ref::from_text("9007199254740991").unwrap();
+        assert!(!reference.0.is_heap_allocated());
+        assert!(!Ref::NULL.0.is_heap_allocated());
+    }
+}

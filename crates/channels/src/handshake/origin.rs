@@ -140,3 +140,90 @@ fn default_port(scheme: &str) -> Option<u16> {
     }
     scheme.eq_ignore_ascii_case("https").then_some(443)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_without_an_origin_is_always_allowed() {
+        for policy in [
+            OriginPolicy::Any,
+            OriginPolicy::Host("example.com".to_owned()),
+            OriginPolicy::SameOrigin,
+            OriginPolicy::List(Vec::new()),
+        ] {
+            assert!(policy.allows(None, Scheme::Http, "example.com"), "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn an_origin_without_a_host_is_refused_where_origins_are_checked() {
+        for origin in ["null", "", "about:blank", "http://", "file:///a"] {
+            assert!(!OriginPolicy::SameOrigin.allows(Some(origin), Scheme::Http, ""), "{origin}");
+            assert!(!list(&["//example.com"]).allows(Some(origin), Scheme::Http, ""), "{origin}");
+            assert!(OriginPolicy::Any.allows(Some(origin), Scheme::Http, ""), "{origin}");
+        }
+    }
+
+    #[test]
+    fn the_host_policy_looks_at_the_host_alone() {
+        let policy = OriginPolicy::Host("example.com".to_owned());
+        let allows = |origin| policy.allows(Some(origin), Scheme::Http, "elsewhere");
+        assert!(allows("https://example.com"));
+        assert!(allows("http://EXAMPLE.com:4000"));
+        assert!(!allows("https://sub.example.com"));
+        assert!(!allows("https://example.com.evil.org"));
+    }
+
+    #[test]
+    fn the_same_origin_has_the_same_scheme_host_and_port() {
+        let same =
+            |origin, scheme, host| OriginPolicy::SameOrigin.allows(Some(origin), scheme, host);
+        assert!(same("http://localhost:4000", Scheme::Http, "localhost:4000"));
+        assert!(same("https://example.com", Scheme::Https, "example.com"));
+        assert!(same("https://example.com:443", Scheme::Https, "Example.com"));
+        assert!(same("http://[::1]:4000", Scheme::Http, "[::1]:4000"));
+        assert!(same("http://[::1]", Scheme::Http, "[::1]:80"));
+        assert!(!same("http://example.com", Scheme::Https, "example.com"));
+        assert!(!same("http://example.com:4000", Scheme::Http, "example.com"));
+        assert!(!same("http://localhost:4000", Scheme::Http, "127.0.0.1:4000"));
+        assert!(!same("http://localhost:99999", Scheme::Http, "localhost:99999"));
+    }
+
+    #[test]
+    fn a_listed_origin_may_leave_out_scheme_and_port() {
+        let allows =
+            |pattern: &str, origin| list(&[pattern]).allows(Some(origin), Scheme::Http, "");
+        assert!(allows("//other.com", "http://other.com:4000"));
+        assert!(allows("//other.com", "https://other.com"));
+        assert!(allows("//other.com:4000", "http://other.com:4000"));
+        assert!(!allows("//other.com:4000", "http://other.com"));
+        assert!(allows("https://other.com", "https://other.com"));
+        assert!(!allows("https://other.com", "http://other.com"));
+        assert!(!allows("https://other.com", "https://other.com:4000"));
+        assert!(!allows("//other.com", "https://another.com"));
+    }
+
+    #[test]
+    fn a_star_matches_the_domain_and_all_below_it() {
+        let policy = list(&["//nothing.org", "//*.Other.com"]);
+        let allows = |origin| policy.allows(Some(origin), Scheme::Http, "");
+        assert!(allows("https://other.com"));
+        assert!(allows("https://a.b.other.COM"));
+        assert!(!allows("https://another.com"));
+        assert!(!allows("https://other.com.evil.org"));
+    }
+
+    #[test]
+    fn a_pattern_without_a_host_is_an_error() {
+        for text in ["other.com", "https://", "//:4000", "", "//other.com:port", "https//a"] {
+            let error = OriginPatternError { text: text.to_owned() };
+            assert_eq!(text.parse::<OriginPattern>(), Err(error), "{text}");
+        }
+    }
+
+    fn list(patterns: &[&str]) -> OriginPolicy {
+        OriginPolicy::List(patterns.iter().map(|pattern| pattern.parse().unwrap()).collect())
+    }
+}

@@ -126,3 +126,74 @@ fn insert(object: &mut Map<String, Value>, path: &[&str], value: String) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn parameters_are_read_as_phoenix_js_writes_them() {
+        // new Socket("/socket", {params: {user: 1, a: {b: "x y", c: {d: "é"}}}}) of 1.8.16
+        let query = "user=1&a%5Bb%5D=x%20y&a%5Bc%5D%5Bd%5D=%C3%A9&vsn=2.0.0";
+        let expected = json!({"user": "1", "a": {"b": "x y", "c": {"d": "é"}}, "vsn": "2.0.0"});
+        assert_eq!(Value::Object(parse(query)), expected);
+    }
+
+    #[test]
+    fn a_plus_is_a_space_and_a_stray_percent_itself() {
+        assert_eq!(
+            Value::Object(parse("a=1+2%2B3&b=100%&c=%zz")),
+            json!({
+                "a": "1 2+3", "b": "100%", "c": "%zz"
+            })
+        );
+    }
+
+    #[test]
+    fn empty_parameters_are_skipped_and_missing_values_are_empty() {
+        let params = parse("&vsn=2.0.0&&a&b=&");
+        assert_eq!(Value::Object(params), json!({"vsn": "2.0.0", "a": "", "b": ""}));
+    }
+
+    #[test]
+    fn empty_brackets_make_a_list() {
+        assert_eq!(Value::Object(parse("a[]=1&a[]=2")), json!({"a": ["1", "2"]}));
+    }
+
+    #[test]
+    fn of_two_contradictory_parameters_the_last_counts() {
+        assert_eq!(Value::Object(parse("a=1&a=2")), json!({"a": "2"}));
+        assert_eq!(Value::Object(parse("a=1&a[b]=2")), json!({"a": {"b": "2"}}));
+        assert_eq!(Value::Object(parse("a[b]=2&a=1")), json!({"a": "1"}));
+    }
+
+    #[test]
+    fn brackets_that_do_not_close_belong_to_the_name() {
+        assert_eq!(Value::Object(parse("a[b=1&[c]=2")), json!({"a[b": "1", "[c]": "2"}));
+    }
+
+    #[test]
+    fn a_vsn_that_is_no_text_is_no_version() {
+        let params = Params::parse("vsn[]=2.0.0").unwrap();
+        let refused = UnsupportedVersion { asked: r#"["2.0.0"]"#.to_owned() };
+        assert_eq!(params.serializer(), Err(refused));
+        assert_eq!(params.text("vsn"), None);
+        assert_eq!(Params::default().serializer(), Ok(Serializer::V1));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_many_parameters_and_deep_names_are_refused() {
+        assert_eq!(Params::parse("a=1&b=%ff"), Err(QueryError::NotUtf8 { index: 1 }));
+        assert_eq!(Params::parse(&"a=1&".repeat(257)), Err(QueryError::TooMany));
+        let deep = format!("a{}=1", "[b]".repeat(8));
+        assert_eq!(Params::parse(&deep), Err(QueryError::TooDeep { index: 0 }));
+        let just_deep_enough = format!("a{}=1", "[b]".repeat(7));
+        assert!(Params::parse(&just_deep_enough).is_ok());
+    }
+
+    fn parse(query: &str) -> Map<String, Value> {
+        Params::parse(query).unwrap().into_map()
+    }
+}

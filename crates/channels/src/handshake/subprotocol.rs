@@ -76,3 +76,59 @@ fn decode_token(token: &str) -> Result<String, SubprotocolRefusal> {
     let bytes = engine.decode(token).map_err(|_| SubprotocolRefusal::BadAuthToken)?;
     String::from_utf8(bytes).map_err(|_| SubprotocolRefusal::BadAuthToken)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_for_none_is_granted_none() {
+        assert_eq!(negotiate([], &[]), Ok(Subprotocols::default()));
+        assert_eq!(negotiate(["", " , "], &[]), Ok(Subprotocols::default()));
+    }
+
+    #[test]
+    fn phoenix_is_granted_whether_or_not_a_token_comes_with_it() {
+        assert_eq!(negotiate(["phoenix"], &[]).unwrap().protocol, Some("phoenix"));
+    }
+
+    #[test]
+    fn the_first_one_asked_for_that_is_spoken_is_granted() {
+        let configured = ["chat".to_owned()];
+        let granted = |header| negotiate([header], &configured).unwrap().protocol;
+        assert_eq!(granted("soap, chat, phoenix"), Some("chat"));
+        assert_eq!(granted("phoenix,chat"), Some("phoenix"));
+    }
+
+    #[test]
+    fn who_asks_for_none_that_is_spoken_is_refused() {
+        let refused = Err(SubprotocolRefusal::NoneSpoken);
+        assert_eq!(negotiate(["soap"], &[]), refused);
+        assert_eq!(negotiate(["Phoenix"], &[]), refused, "names are compared by case");
+        assert_eq!(negotiate(["base64url.bearer.phx.c2VjcmV0"], &[]), refused);
+    }
+
+    #[test]
+    fn several_headers_are_read_as_one() {
+        let granted = negotiate(["phoenix", "base64url.bearer.phx.c2VjcmV0"], &[]).unwrap();
+        assert_eq!(granted.protocol, Some("phoenix"));
+        assert_eq!(granted.auth_token.as_deref(), Some("secret"));
+    }
+
+    #[test]
+    fn a_token_is_base64_of_either_alphabet_with_or_without_padding() {
+        for token in ["fn5+Pz8/ZQ", "fn5+Pz8/ZQ==", "fn5-Pz8_ZQ"] {
+            let header = format!("phoenix, {TOKEN_PREFIX}{token}");
+            let granted = negotiate([&*header], &[]).unwrap();
+            assert_eq!(granted.auth_token.as_deref(), Some("~~~???e"), "{token}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_is_no_base64_of_a_text_is_refused() {
+        for token in ["!", "a", "/w"] {
+            let header = format!("phoenix, {TOKEN_PREFIX}{token}");
+            assert_eq!(negotiate([&*header], &[]), Err(SubprotocolRefusal::BadAuthToken));
+        }
+    }
+}

@@ -46,3 +46,48 @@ fn number(digits: &str) -> Option<u32> {
     let canonical = digits == "0" || !digits.starts_with(['0', '+']);
     digits.parse().ok().filter(|_| canonical)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_patch_of_1_0_and_2_0_is_spoken() {
+        for vsn in ["1.0.0", "1.0.7", "1.0.1-rc.1", "1.0.0+build"] {
+            assert_eq!(Serializer::from_vsn(Some(vsn)), Ok(Serializer::V1), "{vsn}");
+        }
+        for vsn in ["2.0.0", "2.0.5", "2.0.10", "2.0.1-dev+a-b"] {
+            assert_eq!(Serializer::from_vsn(Some(vsn)), Ok(Serializer::V2), "{vsn}");
+        }
+    }
+
+    #[test]
+    fn no_vsn_means_the_first_version() {
+        assert_eq!(Serializer::from_vsn(None), Ok(Serializer::V1));
+    }
+
+    #[test]
+    fn no_other_version_is_spoken() {
+        let others = [
+            "2.1.0",
+            "3.0.0",
+            "0.0.0",
+            "x",
+            "",
+            "2",
+            "2.0",
+            "2.0.0.0",
+            "2.0.0-rc",
+            "02.0.0",
+            "2.0.00",
+            "2.0.+1",
+            " 2.0.0",
+            "-2.0.0",
+            "2.0.99999999999",
+        ];
+        for vsn in others {
+            let refused = Err(UnsupportedVersion { asked: format!("{vsn:?}") });
+            assert_eq!(Serializer::from_vsn(Some(vsn)), refused, "{vsn}");
+        }
+    }
+}

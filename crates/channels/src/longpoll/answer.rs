@@ -99,3 +99,43 @@ pub fn encode_answer(status: Status, token: Option<&str>, messages: &[Bytes], ou
     }
     out.push(b'}');
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_without_a_token_is_its_status_alone() {
+        assert_eq!(answer(Status::Ok, None, &[]), r#"{"status":200}"#);
+        assert_eq!(answer(Status::Forbidden, None, &[]), r#"{"status":403}"#);
+        assert_eq!(answer(Status::TimedOut, None, &[]), r#"{"status":408}"#);
+        assert_eq!(answer(Status::Gone, None, &[]), r#"{"status":410}"#);
+    }
+
+    #[test]
+    fn an_answer_to_a_poll_repeats_the_token_and_lists_the_messages() {
+        let opened = r#"{"status":410,"token":"abc","messages":[]}"#;
+        assert_eq!(answer(Status::Gone, Some("abc"), &[]), opened);
+        let nothing = r#"{"status":204,"token":"abc","messages":[]}"#;
+        assert_eq!(answer(Status::NoContent, Some("abc"), &[]), nothing);
+        let two = r#"{"status":200,"token":"abc","messages":["[\"1\"]","[2]"]}"#;
+        assert_eq!(answer(Status::Ok, Some("abc"), &[r#"["1"]"#, "[2]"]), two);
+    }
+
+    #[test]
+    fn a_message_reads_back_as_the_frame_it_was() {
+        let every_ascii: String = (0..128).map(char::from).collect();
+        for frame in ["", "[]", "\"\\\n\r\t\0\u{1f}\u{7f}", "grüße 🔥", &every_ascii] {
+            let message = escape_message(frame.as_bytes());
+            assert_eq!(serde_json::from_slice::<String>(&message).unwrap(), frame);
+        }
+    }
+
+    fn answer(status: Status, token: Option<&str>, frames: &[&str]) -> String {
+        let messages: Vec<_> =
+            frames.iter().map(|frame| escape_message(frame.as_bytes())).collect();
+        let mut out = Vec::new();
+        encode_answer(status, token, &messages, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+}

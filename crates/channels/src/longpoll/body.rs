@@ -75,3 +75,64 @@ fn decode_line(line: usize, text: &str) -> Result<Frame<'_>, BodyError> {
     }
     STANDARD.decode(text).map(Frame::Binary).map_err(|_| BodyError::NotBase64 { line })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NDJSON: Option<&str> = Some("application/x-ndjson");
+
+    #[test]
+    fn a_body_of_another_type_is_one_text_frame() {
+        let body = b"[1]\n[2]";
+        for content_type in [None, Some("application/json"), Some("text/plain")] {
+            assert_eq!(decode_body(content_type, body), Ok(vec![Frame::Text("[1]\n[2]")]));
+        }
+    }
+
+    #[test]
+    fn an_ndjson_body_has_a_frame_a_line() {
+        let frames = vec![Frame::Text("[1]"), Frame::Binary(vec![0, 1, 255]), Frame::Text("[2]")];
+        assert_eq!(decode_body(NDJSON, b"[1]\nAAH/\r\n[2]"), Ok(frames.clone()));
+        let with_charset = Some("Application/X-NDJSON; charset=utf-8");
+        assert_eq!(decode_body(with_charset, b"[1]\r\nAAH/\n[2]\n"), Ok(frames));
+    }
+
+    #[test]
+    fn objects_may_be_lines_too() {
+        assert_eq!(decode_body(NDJSON, b"{}\n{}"), Ok(vec![Frame::Text("{}"), Frame::Text("{}")]));
+    }
+
+    #[test]
+    fn empty_lines_are_nothing() {
+        assert_eq!(decode_body(NDJSON, b""), Ok(Vec::new()));
+        assert_eq!(decode_body(NDJSON, b"\n\r\n[1]\n\n"), Ok(vec![Frame::Text("[1]")]));
+    }
+
+    #[test]
+    fn the_first_hundred_lines_are_read_and_the_rest_ignored() {
+        let body = "[1]\n".repeat(100) + "not read";
+        assert_eq!(decode_body(NDJSON, body.as_bytes()).unwrap().len(), 100);
+        let body = "[1]\n".repeat(99) + "is read";
+        let error = BodyError::NotBase64 { line: 100 };
+        assert_eq!(decode_body(NDJSON, body.as_bytes()), Err(error));
+    }
+
+    #[test]
+    fn a_line_that_is_neither_json_nor_base64_refuses_the_body() {
+        let error = BodyError::NotBase64 { line: 3 };
+        assert_eq!(decode_body(NDJSON, b"[1]\n\nhello, world"), Err(error));
+    }
+
+    #[test]
+    fn a_base64_line_beyond_ten_million_bytes_refuses_the_body() {
+        let body = "A".repeat(10_000_004);
+        let error = BodyError::LineTooLong { line: 1, len: 10_000_004 };
+        assert_eq!(decode_body(NDJSON, body.as_bytes()), Err(error));
+    }
+
+    #[test]
+    fn a_body_that_is_not_utf_8_is_refused() {
+        assert_eq!(decode_body(None, b"\xff"), Err(BodyError::NotUtf8));
+    }
+}

@@ -1,0 +1,137 @@
+//! What the vectors cannot say about frames: what is borrowed, what is bounded, what is shared.
+
+use std::borrow::Cow;
+
+use channels::{
+    Broadcast, DecodeError, EncodeError, Field, Kind, Payload, Push, Ref, Reply, Serializer,
+    decode_binary, decode_text,
+};
+
+#[test]
+fn topic_event_and_payload_are_borrowed_from_the_frame() {
+    let frame = r#"["1","2","rooms:lobby","new_msg",{ "body" : "hi" }]"#;
+    let message = decode_text(Serializer::V2, frame).unwrap();
+    assert!(matches!(message.topic, Cow::Borrowed("rooms:lobby")));
+    assert!(matches!(message.event, Cow::Borrowed("new_msg")));
+    assert_eq!(message.payload, Payload::Json(r#"{ "body" : "hi" }"#), "spaces and all");
+}
+
+#[test]
+fn a_payload_keeps_numbers_that_no_machine_word_holds() {
+    let frame = r#"["1","2","a","e",{"n":123456789012345678901234567890,"m":1e9999}]"#;
+    let message = decode_text(Serializer::V2, frame).unwrap();
+    let payload = Payload::Json(r#"{"n":123456789012345678901234567890,"m":1e9999}"#);
+    assert_eq!(message.payload, payload);
+}
+
+#[test]
+fn a_million_open_brackets_are_an_error_and_no_stack_overflow() {
+    let brackets = "[".repeat(1 << 20);
+    for serializer in [Serializer::V1, Serializer::V2] {
+        let as_frame = decode_text(serializer, &brackets);
+        assert!(as_frame.is_err());
+        let braces = r#"{"a":"#.repeat(1 << 18);
+        assert!(decode_text(serializer, &braces).is_err());
+    }
+    let in_payload = format!(r#"["1","2","a","e",{brackets}"#);
+    let error = decode_text(Serializer::V2, &in_payload).unwrap_err();
+    assert!(matches!(error, DecodeError::NotJson { line: 1, .. }));
+}
+
+#[test]
+fn a_deep_payload_passes_as_text_and_costs_no_stack() {
+    let payload = "[".repeat(1 << 20) + &"]".repeat(1 << 20);
+    let frame = format!(r#"["1","2","a","e",{payload}]"#);
+    let message = decode_text(Serializer::V2, &frame).unwrap();
+    assert_eq!(message.payload, Payload::Json(&payload));
+    let extra = format!(r#"["1","2","a","e",{{}},{payload}]"#);
+    assert!(decode_text(Serializer::V2, &extra).is_ok());
+}
+
+#[test]
+fn a_deep_ref_is_too_long() {
+    let frame = format!(r#"[{}{},"2","a","e",{{}}]"#, "[".repeat(1000), "]".repeat(1000));
+    let expected = DecodeError::FieldTooLong { field: Field::JoinRef, len: 2000, max: 255 };
+    assert_eq!(decode_text(Serializer::V2, &frame), Err(expected));
+    let just_fits = format!(r#"[{}{},"2","a","e",{{}}]"#, "[".repeat(127), "]".repeat(127));
+    assert!(decode_text(Serializer::V2, &just_fits).is_ok());
+}
+
+#[test]
+fn a_topic_of_ten_kilobytes_is_read_so_that_it_can_be_answered() {
+    let topic = "t".repeat(10_000);
+    let frame = format!(r#"["1","1","{topic}","phx_join",{{}}]"#);
+    assert_eq!(decode_text(Serializer::V2, &frame).unwrap().topic, topic);
+}
+
+#[test]
+fn a_topic_beyond_sixteen_kibibytes_is_not() {
+    let frame = format!(r#"["1","1","{}","phx_join",{{}}]"#, "t".repeat(20_000));
+    let expected = DecodeError::FieldTooLong { field: Field::Topic, len: 20_000, max: 16_384 };
+    assert_eq!(decode_text(Serializer::V2, &frame), Err(expected));
+}
+
+#[test]
+fn each_field_of_a_binary_frame_may_have_255_bytes() {
+    let field = "x".repeat(255);
+    let mut frame = vec![0, 255, 255, 255, 255];
+    for _ in 0..4 {
+        frame.extend_from_slice(field.as_bytes());
+    }
+    let message = decode_binary(Serializer::V2, &frame).unwrap();
+    assert_eq!((&*message.topic, &*message.event), (&*field, &*field));
+    assert_eq!(message.join_ref.text(), field);
+
+    let (join_ref, reference) = (&message.join_ref, &message.reference);
+    let reply = Reply {
+        join_ref,
+        reference,
+        topic: &field,
+        status: &field,
+        response: Payload::Binary(&[]),
+    };
+    assert!(channels::encode_reply(Serializer::V2, &reply, &mut Vec::new()).is_ok());
+}
+
+#[test]
+fn a_field_too_long_for_a_binary_frame_is_an_encode_error_and_nothing_is_written() {
+    let (long, mut out) = ("x".repeat(256), b"before".to_vec());
+    let too_long = |field| Err(EncodeError::FieldTooLong { field, len: 256, max: 255 });
+    let (join_ref, payload) = (&Ref::NULL, Payload::Binary(&[1]));
+
+    let push = Push { join_ref, topic: "a", event: &long, payload };
+    assert_eq!(channels::encode_push(Serializer::V2, &push, &mut out), too_long(Field::Event));
+    let broadcast = Broadcast { topic: &long, event: "e", payload };
+    let result = channels::encode_broadcast(Serializer::V2, &broadcast, &mut out);
+    assert_eq!(result, too_long(Field::Topic));
+    let reply =
+        Reply { join_ref, reference: join_ref, topic: "a", status: &long, response: payload };
+    assert_eq!(channels::encode_reply(Serializer::V2, &reply, &mut out), too_long(Field::Status));
+    assert_eq!(out, b"before");
+
+    let push = Push { payload: Payload::Json("{}"), ..push };
+    assert_eq!(channels::encode_push(Serializer::V2, &push, &mut out), Ok(Kind::Text));
+}
+
+#[test]
+fn a_v1_socket_cannot_be_sent_binary() {
+    let (join_ref, payload, mut out) = (&Ref::NULL, Payload::Binary(&[1]), Vec::new());
+    let refused = Err(EncodeError::BinaryOverV1);
+    let push = Push { join_ref, topic: "a", event: "e", payload };
+    assert_eq!(channels::encode_push(Serializer::V1, &push, &mut out), refused);
+    let broadcast = Broadcast { topic: "a", event: "e", payload };
+    assert_eq!(channels::encode_broadcast(Serializer::V1, &broadcast, &mut out), refused);
+    let reply =
+        Reply { join_ref, reference: join_ref, topic: "a", status: "ok", response: payload };
+    assert_eq!(channels::encode_reply(Serializer::V1, &reply, &mut out), refused);
+    assert!(out.is_empty());
+}
+
+#[test]
+fn a_v1_frame_from_the_server_never_names_its_join() {
+    let join_ref = &Ref::from_text("1").unwrap();
+    let push = Push { join_ref, topic: "a", event: "e", payload: Payload::EMPTY };
+    let mut out = Vec::new();
+    channels::encode_push(Serializer::V1, &push, &mut out).unwrap();
+    assert_eq!(out, br#"{"event":"e","payload":{},"ref":null,"topic":"a"}"#);
+}
