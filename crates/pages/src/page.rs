@@ -1,0 +1,155 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use vocab::PeerId;
+
+use crate::budget::Budget;
+use crate::have::Have;
+use crate::news::News;
+use crate::output::Counts;
+
+/// Rows of peers with more room than this for each peer give it back.
+const ROOM_PER_PEER_MAX: usize = 4;
+
+/// One page that someone has open.
+///
+/// Its peers stand in a row: holders, then those with some of it, then seekers.
+#[derive(Debug)]
+pub(crate) struct Page<A> {
+    pub name: Arc<str>,
+    pub budget: Budget,
+    pub news: News,
+    row: Vec<Peer<A>>,
+    /// Where each peer stands.
+    places: BTreeMap<PeerId, u32>,
+    holders: usize,
+    partial: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer<A> {
+    pub id: PeerId,
+    pub address: A,
+    pub budget: Budget,
+}
+
+impl<A: Copy> Page<A> {
+    pub fn new(name: Arc<str>) -> Self {
+        Page {
+            name,
+            budget: Budget::default(),
+            news: News::default(),
+            row: Vec::new(),
+            places: BTreeMap::new(),
+            holders: 0,
+            partial: 0,
+        }
+    }
+
+    pub fn counts(&self) -> Counts {
+        Counts { watching: self.row.len(), holders: self.holders, partial: self.partial }
+    }
+
+    pub fn has(&self, peer: PeerId) -> bool {
+        self.places.contains_key(&peer)
+    }
+
+    pub fn peer(&self, peer: PeerId) -> Option<(&Peer<A>, Have)> {
+        let place = *self.places.get(&peer)? as usize;
+        Some((&self.row[place], self.have_at(place)))
+    }
+
+    pub fn peer_mut(&mut self, peer: PeerId) -> Option<&mut Peer<A>> {
+        let place = *self.places.get(&peer)?;
+        Some(&mut self.row[place as usize])
+    }
+
+    /// Add a peer, or give one that is there another address.
+    pub fn join(&mut self, peer: PeerId, address: A, have: Have) {
+        if let Some(known) = self.peer_mut(peer) {
+            known.address = address;
+        } else {
+            self.places.insert(peer, self.row.len() as u32);
+            self.row.push(Peer { id: peer, address, budget: Budget::default() });
+        }
+        self.progress(peer, have);
+    }
+
+    /// Move a peer to its part of the row.
+    pub fn progress(&mut self, peer: PeerId, have: Have) {
+        let Some(&place) = self.places.get(&peer) else { return };
+        let mut place = place as usize;
+        // Up or down one part at a time, past the peer at the boundary that is crossed.
+        while self.have_at(place) < have {
+            place = if place < self.holders + self.partial {
+                self.partial -= 1;
+                self.holders += 1;
+                self.swap(place, self.holders - 1)
+            } else {
+                self.partial += 1;
+                self.swap(place, self.holders + self.partial - 1)
+            };
+        }
+        while self.have_at(place) > have {
+            place = if place < self.holders {
+                self.holders -= 1;
+                self.partial += 1;
+                self.swap(place, self.holders)
+            } else {
+                self.partial -= 1;
+                self.swap(place, self.holders + self.partial)
+            };
+        }
+    }
+
+    pub fn leave(&mut self, peer: PeerId) {
+        self.progress(peer, Have::Nothing);
+        let Some(&place) = self.places.get(&peer) else { return };
+        self.swap(place as usize, self.row.len() - 1);
+        self.row.pop();
+        self.places.remove(&peer);
+        if self.row.capacity() > ROOM_PER_PEER_MAX * self.row.len() {
+            self.row.shrink_to(2 * self.row.len());
+        }
+    }
+
+    /// Up to `n` peers but `except` that can serve: holders first, each part from a place that the
+    /// seed chooses.
+    pub fn some_holders(&self, except: PeerId, n: usize, seed: u64) -> Vec<(PeerId, Have)> {
+        let all = (0, self.holders, Have::All);
+        let some = (self.holders, self.partial, Have::Some);
+        let rotated = [all, some].into_iter().flat_map(|(first, len, have)| {
+            let start = if len == 0 { 0 } else { (mix(seed) % len as u64) as usize };
+            (0..len).map(move |step| (self.row[first + (start + step) % len].id, have))
+        });
+        rotated.filter(|(peer, _)| *peer != except).take(n).collect()
+    }
+
+    fn have_at(&self, place: usize) -> Have {
+        if place < self.holders {
+            Have::All
+        } else if place < self.holders + self.partial {
+            Have::Some
+        } else {
+            Have::Nothing
+        }
+    }
+
+    /// Exchange two peers' places; returns where the first one went.
+    fn swap(&mut self, from: usize, to: usize) -> usize {
+        if from != to {
+            self.row.swap(from, to);
+            self.places.insert(self.row[from].id, from as u32);
+            self.places.insert(self.row[to].id, to as u32);
+        }
+        to
+    }
+}
+
+/// Spread a seed over all bits, so that seeds in a sequence choose places without one.
+fn mix(seed: u64) -> u64 {
+    let mut bits = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
