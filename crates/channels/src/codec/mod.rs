@@ -26,6 +26,16 @@ pub enum Serializer {
 ///
 /// Nothing but the refs is copied, as long as topic and event are written without escapes. The
 /// payload is checked to be JSON of any depth and otherwise left alone.
+///
+/// ```
+/// use channels::{Payload, Serializer};
+///
+/// let frame = r#"["3","4","rooms:lobby","new_msg",{"body":"hi"}]"#;
+/// let message = channels::decode_text(Serializer::V2, frame)?;
+/// assert_eq!((&*message.topic, &*message.event), ("rooms:lobby", "new_msg"));
+/// assert_eq!(message.payload, Payload::Json(r#"{"body":"hi"}"#));
+/// # Ok::<(), channels::DecodeError>(())
+/// ```
 pub fn decode_text(serializer: Serializer, frame: &str) -> Result<Message<'_>, DecodeError> {
     match serializer {
         Serializer::V1 => v1::decode(frame),
@@ -59,7 +69,7 @@ fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
     })
 }
 
-/// Append a reply to `out`.
+/// Append a reply to `out`; the crate's front page has an example.
 pub fn encode_reply(
     serializer: Serializer,
     reply: &Reply<'_>,
@@ -78,6 +88,17 @@ pub fn encode_reply(
 }
 
 /// Append a push to `out`.
+///
+/// ```
+/// use channels::{Payload, Push, Ref, Serializer};
+///
+/// let (join_ref, mut out) = (Ref::from_text("3")?, Vec::new());
+/// let payload = Payload::Json(r#"{"left":2}"#);
+/// let push = Push { join_ref: &join_ref, topic: "rooms:lobby", event: "tick", payload };
+/// channels::encode_push(Serializer::V2, &push, &mut out)?;
+/// assert_eq!(out, br#"["3",null,"rooms:lobby","tick",{"left":2}]"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn encode_push(
     serializer: Serializer,
     push: &Push<'_>,
@@ -100,6 +121,18 @@ pub fn encode_push(
 }
 
 /// Append a broadcast to `out`: the same bytes for every subscriber, so encode it once.
+///
+/// ```
+/// use channels::{Broadcast, Kind, Payload, Serializer};
+///
+/// let mut out = Vec::new();
+/// let payload = Payload::Binary(&[1, 2, 255]);
+/// let broadcast = Broadcast { topic: "rooms:lobby", event: "bin", payload };
+/// let kind = channels::encode_broadcast(Serializer::V2, &broadcast, &mut out)?;
+/// assert_eq!(kind, Kind::Binary);
+/// assert_eq!(out, b"\x02\x0b\x03rooms:lobbybin\x01\x02\xff");
+/// # Ok::<(), channels::EncodeError>(())
+/// ```
 pub fn encode_broadcast(
     serializer: Serializer,
     broadcast: &Broadcast<'_>,
@@ -168,6 +201,16 @@ pub fn encode_heartbeat_reply(serializer: Serializer, reference: &Ref, out: &mut
 }
 
 /// Append the protocol's own refusal of a message.
+///
+/// ```
+/// use channels::{Refusal, Serializer};
+///
+/// let frame = r#"["1","1","nowhere","phx_join",{}]"#;
+/// let (join, mut out) = (channels::decode_text(Serializer::V2, frame)?, Vec::new());
+/// channels::encode_refusal(Serializer::V2, &join, &Refusal::Unmatched, &mut out);
+/// assert!(out.ends_with(br#"{"reason":"unmatched topic"}}]"#));
+/// # Ok::<(), channels::DecodeError>(())
+/// ```
 pub fn encode_refusal(
     serializer: Serializer,
     message: &Message<'_>,

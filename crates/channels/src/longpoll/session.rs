@@ -11,7 +11,8 @@ use super::answer::Status;
 /// What a long-poll session may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongPollLimits {
-    /// How long a poll is parked. A session without a poll for one and a half times as long ends.
+    /// How long a poll is parked. A session ends when one and a half times as long no poll came,
+    /// counted from the answer to the last one.
     pub window: Duration,
     /// How many messages wait for a poll. One more ends the session: its client is told so by its
     /// next request, connects anew and joins again, and so knows that it missed something.
@@ -95,7 +96,7 @@ pub struct LongPoll {
     queued: Vec<Bytes>,
     queued_bytes: u32,
     state: State,
-    /// When the state last began; for `Quiet`, when the client last polled or was answered.
+    /// When the state began. For `Quiet` that is when the last poll was answered or lost.
     since: Instant,
 }
 
