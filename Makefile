@@ -1,0 +1,68 @@
+# Every command we type. `make serve` and `make test` install what they need.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+ifdef CI
+LOCKED := --locked
+endif
+
+.PHONY: help serve web test check rust-test web-test interop fuzz bench clean tools
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+serve: web ## Build everything and serve on http://localhost:4000
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	./target/release/watchfire serve $(ARGS)
+
+web: web/dist/index.html ## Build the web client
+
+WEB_SOURCES := $(shell find web/src web/public web/index.html web/*.ts -type f 2>/dev/null)
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	cd web && npm ci --no-audit --no-fund
+	@touch $@
+
+web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
+	cd web && npm run build
+	@touch $@
+
+test: check rust-test web-test interop ## Run all tests, as CI does
+	@echo "all tests passed"
+
+check: web ## Formatting, lints and documentation
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps --quiet
+
+rust-test: web ## The Rust tests, fuzz targets briefly among them
+	$(CARGO) test $(LOCKED) --workspace --quiet
+
+web-test: web ## The web client's types, tests and weight
+	cd web && npm run typecheck && npm test && npm run weigh
+
+interop: web tools tests/interop/node_modules/.package-lock.json ## Real clients and real browsers against our server
+	$(CARGO) build $(LOCKED) --release -p watchfire-cli -p chat
+	cd tests/interop && npm test
+
+tests/interop/node_modules/.package-lock.json: tests/interop/package.json tests/interop/package-lock.json
+	cd tests/interop && npm ci --no-audit --no-fund
+	@touch $@
+
+tools: ## Install the browser that the tests drive, when it is missing
+	@command -v chromium >/dev/null || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo apt-get update -qq && $$sudo apt-get install -y --no-install-recommends chromium; }
+
+fuzz: ## Fuzz every decoder for FUZZ_SECONDS each (60)
+	$(CARGO) run --release -p watchfire-fuzz -- --seconds $${FUZZ_SECONDS:-60}
+
+bench: web ## Measure the marks side by side; writes docs/bench/
+	$(CARGO) build --release --workspace
+	cd bench/peers && npm ci --no-audit --no-fund
+	$(CARGO) run --release -p watchfire-bench -- marks $(ARGS)
+
+clean: ## Remove what was built
+	$(CARGO) clean
+	rm -rf web/dist web/node_modules tests/interop/node_modules
