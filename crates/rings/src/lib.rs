@@ -1,0 +1,29 @@
+//! Who is whose neighbour: `k` random rings through all peers.
+//!
+//! Every peer stands on each of `k` rings, between two others; its neighbours are those. The union
+//! of a few random rings is an expander: few links a peer, few hops between any two, and hard to
+//! cut in pieces. Nine peers or fewer are all each other's neighbours instead.
+//!
+//! [`Rings`] knows no sockets and no time: a driver tells it who joins and leaves, and carries the
+//! [`Change`]s to the peers. Its dice are a seed: the same seed and the same joins and leaves make
+//! the same rings.
+//!
+//! ```
+//! use rings::{Change, Rings};
+//! use vocab::PeerId;
+//!
+//! let mut rings = Rings::new(2, 7);
+//! assert_eq!(rings.join(PeerId(1)), []);
+//! assert_eq!(rings.join(PeerId(2)), [Change::Linked(PeerId(1), PeerId(2))]);
+//! for peer in 3..=1_000 {
+//!     rings.join(PeerId(peer));
+//! }
+//! assert!(rings.neighbours(PeerId(1)).len() <= 4);
+//! ```
+
+mod change;
+mod dice;
+mod rings;
+
+pub use change::Change;
+pub use rings::{MESH_MAX, Rings};
