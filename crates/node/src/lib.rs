@@ -1,1 +1,70 @@
+//! A Watchfire server: Phoenix channels, pages that burn as long as someone watches them, and the
+//! HTTP around both.
+//!
+//! The binary is a thin wrapper around [`Server`]; an application uses the same library to run
+//! channels of its own:
+//!
+//! ```
+//! use node::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Server, Settings, Socket};
+//!
+//! struct Orders;
+//!
+//! impl Channel for Orders {
+//!     type State = ();
+//!
+//!     fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
+//!         Ok(Joined::with(()))
+//!     }
+//!
+//!     fn handle_in(
+//!         &self,
+//!         _: &mut (),
+//!         socket: &mut Socket<'_>,
+//!         event: &str,
+//!         payload: Payload<'_>,
+//!     ) -> HandleIn {
+//!         socket.broadcast(event, payload)?;
+//!         Ok(Outcome::Reply(Reply::ok(payload)))
+//!     }
+//! }
+//!
+//! let mut settings = Settings::default();
+//! settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
+//! let server = Server::new(settings).channel("orders:*", Orders).start().unwrap();
+//! let shout = serde_json::json!({ "from": "the application itself" });
+//! server.endpoint().broadcast("orders:42", "shout", shout).unwrap();
+//! ```
+//!
+//! What it is not: a store. Nothing a client sends is kept longer than it takes to pass it on.
 
+mod addresses;
+mod app;
+mod broadcast;
+mod builtin;
+mod endpoint;
+mod http;
+mod logging;
+mod metrics;
+mod page_board;
+mod presence;
+mod process;
+mod server;
+mod settings;
+mod shard;
+mod token;
+mod wire;
+mod world;
+
+pub use app::{
+    Body, Channel, ChannelAddress, Connect, Connected, Crash, HandleIn, Joined, Outcome, Payload,
+    PayloadError, PendingReply, Refusal, Refused, Reply, Socket,
+};
+pub use endpoint::Endpoint;
+pub use hub::TrackError;
+pub use logging::{LogError, start_logging};
+pub use process::{raise_open_file_limit, stop_signal};
+pub use server::{RunningServer, Server, StartError};
+pub use settings::{
+    Layers, Limits, LogFormat, LogSettings, ServerSettings, Settings, SettingsError,
+    SocketSettings, TlsSettings,
+};

@@ -1,1 +1,102 @@
-fn main(){}
+//! A chat on Watchfire's channel server: rooms, presence, and a rule for letting sockets in.
+//!
+//! `cargo run -p chat -- 4001`, then point any Phoenix client at `ws://127.0.0.1:4001/socket`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use anyhow::{Context as _, bail};
+use node::{
+    Channel, Connected, Crash, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Reply, Server,
+    Settings, Socket,
+};
+use serde_json::json;
+
+/// `rooms:*`: anyone may join.
+struct Rooms;
+
+impl Channel for Rooms {
+    type State = ();
+
+    fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
+        Ok(Joined::with(()))
+    }
+
+    fn handle_in(
+        &self,
+        (): &mut (),
+        socket: &mut Socket<'_>,
+        event: &str,
+        payload: Payload<'_>,
+    ) -> HandleIn {
+        match (event, payload) {
+            ("new_msg", payload) => socket.broadcast("new_msg", payload)?,
+            ("ping", payload) => return Ok(Outcome::Reply(Reply::ok(payload))),
+            ("bin", payload @ Payload::Binary(_)) => {
+                socket.broadcast("bin", payload)?;
+                return Ok(Outcome::Reply(Reply::ok(payload)));
+            }
+            ("crash", _) => return Err(Crash::because("asked to")),
+            ("stop", _) => return Ok(Outcome::Stop),
+            (event, _) => return Err(Crash::because(format!("no such event: {event}"))),
+        }
+        Ok(Outcome::NoReply)
+    }
+}
+
+/// `presence:*`: everyone there sees who else is.
+struct Lobby;
+
+impl Channel for Lobby {
+    /// The user's name.
+    type State = String;
+
+    fn join(&self, _: &mut Socket<'_>, payload: Payload<'_>) -> Result<Joined<String>, Refusal> {
+        let params: serde_json::Value = payload.json().unwrap_or_default();
+        let Some(user) = params["user"].as_str() else {
+            return Err(Refusal::because("no user"));
+        };
+        Ok(Joined::with(user.to_owned()))
+    }
+
+    fn joined(&self, user: &mut String, socket: &mut Socket<'_>) {
+        if socket.track(user, json!({ "status": "online" })).is_ok() {
+            socket.push_presence_state();
+        }
+    }
+
+    fn handle_in(
+        &self,
+        user: &mut String,
+        socket: &mut Socket<'_>,
+        event: &str,
+        _: Payload<'_>,
+    ) -> HandleIn {
+        match event {
+            "away" => socket.update_presence(user, json!({ "status": "away" }))?,
+            event => return Err(Crash::because(format!("no such event: {event}"))),
+        }
+        Ok(Outcome::NoReply)
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let Some(port) = std::env::args().nth(1) else { bail!("usage: chat PORT") };
+    let port: u16 = port.parse().with_context(|| format!("{port:?} is no port"))?;
+
+    let mut settings = Settings::default();
+    settings.server.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))];
+    let server = Server::new(settings)
+        .channel("rooms:*", Rooms)
+        .channel("presence:*", Lobby)
+        .on_connect(|connect| match connect.params.map().contains_key("deny") {
+            true => Err(Refused),
+            false => Ok(Connected::default()),
+        })
+        .start()?;
+    println!("chat listens on ws://{}/socket", server.address());
+
+    node::stop_signal().await?;
+    server.drain().await;
+    Ok(())
+}

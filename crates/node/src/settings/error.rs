@@ -20,7 +20,7 @@ pub enum SettingsError {
         message: String,
     },
     /// There is no such key.
-    #[error("{from}: there is no setting `{key}`{}", nearest(.nearest))]
+    #[error("{from}: there is no setting `{key}`{}", did_you_mean(.nearest))]
     UnknownKey {
         /// The file, variable or flag it came from.
         from: String,
@@ -39,6 +39,6 @@ pub enum SettingsError {
     },
 }
 
-fn nearest(key: &Option<String>) -> String {
+fn did_you_mean(key: &Option<String>) -> String {
     key.as_ref().map_or_else(String::new, |key| format!("; did you mean `{key}`?"))
 }

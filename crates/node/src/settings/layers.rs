@@ -140,7 +140,10 @@ impl Layers {
         let (section, name) = key.split_once('.').expect("known keys have a section");
         // Checked one by one, so that the error can say where the bad one came from.
         let mut alone = Table::new();
-        alone.insert(section.into(), Value::Table([(name.to_owned(), value.clone())].into_iter().collect()));
+        alone.insert(
+            section.into(),
+            Value::Table([(name.to_owned(), value.clone())].into_iter().collect()),
+        );
         parse(from, alone).map_err(|error| match error {
             SettingsError::BadValue { from, message } => {
                 SettingsError::BadValue { from, message: format!("`{key}`: {}", message.trim()) }

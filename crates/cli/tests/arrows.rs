@@ -1,0 +1,76 @@
+//! The map of the house, held: who may import whom, and what the pure crates stay free of.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Each crate and those of ours that it may import. ARCHITECTURE.md draws the same arrows.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("vocab", &[]),
+    ("content", &[]),
+    ("channels", &["vocab"]),
+    ("hub", &["vocab"]),
+    ("rings", &["vocab"]),
+    ("pages", &["vocab"]),
+    ("edge", &["vocab"]),
+    ("node", &["vocab", "content", "channels", "hub", "rings", "pages", "edge"]),
+    ("cli", &["node"]),
+];
+
+const PURE: &[&str] = &["vocab", "content", "channels", "hub", "rings", "pages"];
+
+/// What waits, throws dice, reads clocks or opens files.
+const IMPURE: &[&str] =
+    &["tokio", "mio", "rustix", "socket2", "hyper", "axum", "getrandom", "rand", "tracing", "libc"];
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a crate is in a folder").into()
+}
+
+/// The dependencies of one crate, without those of its tests.
+fn dependencies(name: &str) -> BTreeSet<String> {
+    let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).expect("a manifest");
+    let mut is_dependency = false;
+    let mut found = BTreeSet::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            is_dependency = line == "[dependencies]";
+        } else if is_dependency && let Some(end) = line.find(['.', ' ', '=']) {
+            found.insert(line[..end].to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn arrows_are_as_drawn() {
+    let ours: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
+    let mut folders: Vec<_> = fs::read_dir(crates())
+        .expect("a folder of crates")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.is_dir())
+        .map(|path| path.file_name().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    folders.sort();
+    let drawn: Vec<String> = ours.keys().map(|name| (*name).to_owned()).collect();
+    assert_eq!(folders, drawn, "every crate is on the map, and every crate on the map is there");
+
+    for (name, allowed) in &ours {
+        for dependency in dependencies(name) {
+            let is_ours = ours.contains_key(dependency.as_str());
+            let is_allowed = !is_ours || allowed.contains(&dependency.as_str());
+            assert!(is_allowed, "{name} may not import {dependency}");
+        }
+    }
+}
+
+#[test]
+fn pure_crates_neither_wait_nor_throw_dice() {
+    for name in PURE {
+        for dependency in dependencies(name) {
+            assert!(!IMPURE.contains(&dependency.as_str()), "{name} may not use {dependency}");
+        }
+        let rules = fs::canonicalize(crates().join(name).join("clippy.toml")).expect("its rules");
+        assert!(rules.ends_with("pure.clippy.toml"), "{name} has rules of its own");
+    }
+}

@@ -1,0 +1,172 @@
+use std::sync::Arc;
+
+use bytes::{BufMut, BytesMut};
+use content::{Cid, Version};
+use pages::{Have, JoinError, RelayRefusal};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use vocab::PeerId;
+
+use crate::app::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
+use crate::metrics::Metrics;
+use crate::page_board::{PageBoard, counts_json, peer_json, retry_after_ms};
+
+const TOPIC_PREFIX: &str = "page:";
+/// The bytes of a peer id before each relayed segment.
+const PEER_BYTES: usize = 8;
+
+/// `page:<cid>`: who has a page open, who holds it, and the relay between them.
+pub(crate) struct PageChannel {
+    pub board: Arc<PageBoard>,
+    pub metrics: Arc<Metrics>,
+    pub relay_frame_bytes_max: u32,
+}
+
+/// What a client says of its own copy.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Copy {
+    None,
+    Some,
+    All,
+}
+
+#[derive(Deserialize)]
+struct Announcement {
+    have: Copy,
+}
+
+impl From<Copy> for Have {
+    fn from(copy: Copy) -> Have {
+        match copy {
+            Copy::None => Have::Nothing,
+            Copy::Some => Have::Some,
+            Copy::All => Have::All,
+        }
+    }
+}
+
+impl Channel for PageChannel {
+    /// The peer that this client is on the page.
+    type State = PeerId;
+
+    fn join(
+        &self,
+        socket: &mut Socket<'_>,
+        payload: Payload<'_>,
+    ) -> Result<Joined<PeerId>, Refusal> {
+        let page = page_of(socket.topic());
+        check_cid(page).map_err(|message| {
+            Refusal::with(json!({ "reason": "not a CID", "message": message }))
+        })?;
+        let Ok(Announcement { have }) = payload.json() else {
+            return Err(Refusal::with(json!({
+                "reason": "bad join",
+                "message": "the join needs {\"have\": \"all\" | \"some\" | \"none\"}",
+            })));
+        };
+        let peer = PeerId(getrandom::u64().map_err(|_| Refusal::because("no randomness"))?);
+        let welcome = self
+            .board
+            .join(socket.now(), page, peer, socket.address(), have.into())
+            .map_err(refusal)?;
+        Ok(Joined::with(peer).response(json!({
+            "peer": peer.to_string(),
+            "peers": peers_json(&welcome.peers),
+            "counts": counts_json(welcome.counts),
+        })))
+    }
+
+    fn handle_in(
+        &self,
+        peer: &mut PeerId,
+        socket: &mut Socket<'_>,
+        event: &str,
+        payload: Payload<'_>,
+    ) -> HandleIn {
+        let page = page_of(socket.topic()).to_owned();
+        Ok(match (event, payload) {
+            ("relay", Payload::Binary(data)) => self.relay(*peer, &page, socket, data),
+            ("relay", Payload::Json(_)) => Outcome::Reply(Reply::because("relay takes bytes")),
+            ("have", payload) => match payload.json::<Announcement>() {
+                Ok(Announcement { have }) => {
+                    self.board.progress(socket.now(), &page, *peer, have.into());
+                    Outcome::Reply(Reply::ok(json!({})))
+                }
+                Err(error) => Outcome::Reply(Reply::because(&error.to_string())),
+            },
+            ("more_peers", _) => {
+                let peers = peers_json(&self.board.peers(&page, *peer));
+                Outcome::Reply(Reply::ok(json!({ "peers": peers })))
+            }
+            _ => Outcome::Reply(Reply::because("unknown event")),
+        })
+    }
+
+    fn leave(&self, peer: PeerId, socket: &mut Socket<'_>) {
+        self.board.leave(socket.now(), page_of(socket.topic()), peer);
+    }
+}
+
+impl PageChannel {
+    fn relay(&self, from: PeerId, page: &str, socket: &mut Socket<'_>, data: &[u8]) -> Outcome {
+        let max = self.relay_frame_bytes_max;
+        if data.len() > max as usize {
+            self.metrics.refused("relay_frame_too_large");
+            let response = json!({ "reason": "relay frame too large", "max": max });
+            return Outcome::Reply(Reply::error(response));
+        }
+        let Some((to, segment)) = data.split_first_chunk::<PEER_BYTES>() else {
+            return Outcome::Reply(Reply::because("a relay frame begins with a peer id"));
+        };
+        let to = PeerId::from_bytes(*to);
+        match self.board.relay(socket.now(), page, from, to, segment.len()) {
+            Ok(address) => {
+                let mut passed_on = BytesMut::with_capacity(data.len());
+                passed_on.put_slice(&from.to_bytes());
+                passed_on.put_slice(segment);
+                // Answered when its destination has accepted or refused it.
+                socket.relay(address, passed_on.freeze());
+                Outcome::NoReply
+            }
+            Err(RelayRefusal::NoSuchPeer) => {
+                self.metrics.refused("relay_peer_gone");
+                Outcome::Reply(Reply::because("peer gone"))
+            }
+            Err(
+                RelayRefusal::PageBudget { retry_after } | RelayRefusal::PeerBudget { retry_after },
+            ) => {
+                self.metrics.refused("relay_budget");
+                let retry_after_ms = retry_after_ms(retry_after);
+                let response =
+                    json!({ "reason": "relay budget", "retry_after_ms": retry_after_ms });
+                Outcome::Reply(Reply::error(response))
+            }
+        }
+    }
+}
+
+fn page_of(topic: &str) -> &str {
+    topic.strip_prefix(TOPIC_PREFIX).expect("this channel answers for page topics only")
+}
+
+/// A page's name is one text for one content: the canonical text of a CIDv1.
+fn check_cid(page: &str) -> Result<(), String> {
+    let cid: Cid = page.parse().map_err(|error: content::CidError| error.to_string())?;
+    match cid.version() {
+        Version::V0 => Err("a page is named by a CIDv1, not a CIDv0".into()),
+        Version::V1 if cid.to_string() != page => Err(format!("written as {cid}, it would be one")),
+        Version::V1 => Ok(()),
+    }
+}
+
+fn peers_json(peers: &[(PeerId, Have)]) -> Vec<Value> {
+    peers.iter().map(|&(peer, have)| peer_json(peer, have)).collect()
+}
+
+fn refusal(error: JoinError) -> Refusal {
+    Refusal::with(match error {
+        JoinError::PageFull { max } => json!({ "reason": "page full", "max": max }),
+        JoinError::TooManyPages { max } => json!({ "reason": "too many pages", "max": max }),
+    })
+}

@@ -1,0 +1,51 @@
+//! Everything that is an ordinary request.
+
+mod app_shell;
+mod limits;
+mod longpoll;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use http::header;
+
+use crate::metrics::Exposition;
+use crate::world::World;
+
+/// What the routes share.
+#[derive(Clone)]
+pub(crate) struct Site {
+    pub world: Arc<World>,
+    pub exposition: Arc<Exposition>,
+}
+
+/// The routes every server has, with an application's own beside them.
+pub(crate) fn router(site: Site, with_pages: bool, own: Router) -> Router {
+    let mut router = Router::new()
+        .route(&site.world.longpoll_path, longpoll::routes())
+        .route(&site.world.websocket_path, axum::routing::any(longpoll::not_an_upgrade))
+        .route("/limits", get(limits::show))
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz));
+    if with_pages {
+        router = router
+            .route("/", get(app_shell::index))
+            .route("/chat", get(app_shell::index))
+            .route("/p/{*page}", get(app_shell::index))
+            .route("/frame", get(app_shell::frame))
+            .fallback(app_shell::asset);
+    }
+    router.with_state(site).merge(own)
+}
+
+async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+async fn metrics(State(site): State<Site>) -> impl IntoResponse {
+    let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, openmetrics)], site.exposition.render())
+}

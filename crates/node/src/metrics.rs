@@ -1,0 +1,204 @@
+//! What the operator sees at `/metrics`.
+
+use std::fmt;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::{Arc, OnceLock};
+
+use edge::{EdgeCounters, EdgeTotals};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::Registry;
+
+use crate::page_board::PageBoard;
+use crate::presence::PresenceBoard;
+
+/// Why something was refused or dropped, from a closed set.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+/// Counts of the whole server. Reading and moving them takes no lock, but for the labelled ones.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    websockets: Gauge<i64, AtomicI64>,
+    longpolls: Gauge<i64, AtomicI64>,
+    /// Channels that clients joined.
+    pub(crate) joins: Counter<u64, AtomicU64>,
+    /// Messages from clients.
+    pub(crate) messages: Counter<u64, AtomicU64>,
+    /// Broadcasts published here, however many got them.
+    pub(crate) broadcasts: Counter<u64, AtomicU64>,
+    /// Messages of broadcasts given to a socket or session.
+    pub(crate) deliveries: Counter<u64, AtomicU64>,
+    /// Segments passed on between peers.
+    pub(crate) relayed_frames: Counter<u64, AtomicU64>,
+    /// Their bytes.
+    pub(crate) relayed_bytes: Counter<u64, AtomicU64>,
+    /// Channels that an application's panic or error ended.
+    pub(crate) crashes: Counter<u64, AtomicU64>,
+    /// Joined channels, now.
+    pub(crate) channels: Gauge<i64, AtomicI64>,
+    /// Topics with a subscriber, each shard's counted by itself.
+    pub(crate) topics: Gauge<i64, AtomicI64>,
+    refusals: Family<Reason, Counter>,
+}
+
+impl Metrics {
+    /// Websockets and long-poll sessions, now.
+    pub fn clients(&self) -> u64 {
+        let clients = self.websockets.get() + self.longpolls.get();
+        u64::try_from(clients).unwrap_or(0)
+    }
+
+    pub(crate) fn opened(&self, is_websocket: bool) {
+        if is_websocket { &self.websockets } else { &self.longpolls }.inc();
+    }
+
+    pub(crate) fn closed(&self, is_websocket: bool) {
+        if is_websocket { &self.websockets } else { &self.longpolls }.dec();
+    }
+
+    /// Something was refused; `reason` is one of a closed set.
+    pub(crate) fn refused(&self, reason: &'static str) {
+        self.refusals.get_or_create(&Reason { reason }).inc();
+    }
+}
+
+/// Everything `/metrics` shows, gathered when it is asked for.
+pub(crate) struct Exposition {
+    registry: Registry,
+}
+
+/// What is known only once the server runs.
+#[derive(Clone)]
+pub(crate) struct Sources {
+    pub pages: Arc<PageBoard>,
+    pub presence: Arc<PresenceBoard>,
+    pub edge: Arc<OnceLock<Arc<EdgeCounters>>>,
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sources")
+    }
+}
+
+impl Exposition {
+    pub fn new(metrics: &Metrics, sources: Sources) -> Self {
+        let mut registry = Registry::with_prefix("watchfire");
+        registry.register("channels_websockets", "Open websockets", metrics.websockets.clone());
+        registry.register(
+            "channels_longpolls",
+            "Living long-poll sessions",
+            metrics.longpolls.clone(),
+        );
+        registry.register("channels_joins", "Joins let in", metrics.joins.clone());
+        registry.register("channels_messages", "Messages from clients", metrics.messages.clone());
+        registry.register("channels_crashes", "Channels that crashed", metrics.crashes.clone());
+        registry.register("channels_joined", "Joined channels", metrics.channels.clone());
+        registry.register("hub_topics", "Topics, each shard's by itself", metrics.topics.clone());
+        registry.register("hub_broadcasts", "Broadcasts published", metrics.broadcasts.clone());
+        registry.register(
+            "hub_deliveries",
+            "Broadcast messages given to a subscriber",
+            metrics.deliveries.clone(),
+        );
+        registry.register(
+            "pages_relayed_frames",
+            "Frames passed on between peers",
+            metrics.relayed_frames.clone(),
+        );
+        registry.register(
+            "pages_relayed_bytes",
+            "Bytes passed on between peers",
+            metrics.relayed_bytes.clone(),
+        );
+        registry.register("refusals", "Refusals and drops by reason", metrics.refusals.clone());
+        registry.register_collector(Box::new(sources));
+        Exposition { registry }
+    }
+
+    /// The text of `/metrics`.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)
+            .expect("a String takes all that is written");
+        text
+    }
+}
+
+impl Collector for Sources {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut writer = Writer { encoder };
+        let (open, lit) = self.pages.len();
+        writer.gauge("pages_open", "Pages with somebody on them", open as u64)?;
+        writer.gauge("pages_lit", "Pages with a whole copy on them", lit as u64)?;
+        writer.gauge("hub_presences", "Presences tracked", self.presence.len() as u64)?;
+        match self.edge.get() {
+            Some(edge) => writer.edge(&edge.totals()),
+            None => Ok(()),
+        }
+    }
+}
+
+struct Writer<'a> {
+    encoder: DescriptorEncoder<'a>,
+}
+
+impl Writer<'_> {
+    fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+        let kind = gauge.metric_type();
+        gauge.encode(self.encoder.encode_descriptor(name, help, None, kind)?)
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        let counter = ConstCounter::new(value);
+        let kind = counter.metric_type();
+        counter.encode(self.encoder.encode_descriptor(name, help, None, kind)?)
+    }
+
+    fn edge(&mut self, totals: &EdgeTotals) -> fmt::Result {
+        for (name, help, value) in [
+            ("connections", "Open connections of any kind", totals.connections_now),
+            ("websockets", "Open websockets", totals.websockets_now),
+            ("parked_polls", "Parked long polls", totals.parked_now),
+            ("http_requests_running", "Requests being answered", totals.http_now),
+            ("queued_bytes", "Bytes that wait for a slow reader", totals.queued_bytes_now),
+            ("partial_bytes", "Bytes of half-received messages", totals.partial_bytes_now),
+        ] {
+            self.gauge(&format!("edge_{name}"), help, value)?;
+        }
+        for (name, help, value) in [
+            ("accepts", "Connections accepted", totals.accepts),
+            ("accept_refusals", "Connections closed at the door", totals.accept_refusals),
+            ("tls_failures", "TLS handshakes that failed", totals.tls_failures),
+            ("http_requests", "Requests given to the router", totals.http_requests),
+            ("moves", "Connections moved to another shard", totals.moves),
+            ("head_errors", "Request heads that were unreadable", totals.head_errors),
+            ("websockets_opened", "Websockets opened", totals.websockets),
+            ("polls_parked", "Long polls parked", totals.parked),
+            ("received_bytes", "Bytes read from clients' sockets", totals.bytes_in),
+            ("sent_bytes", "Bytes written to clients' sockets", totals.bytes_out),
+            ("messages", "Whole websocket messages received", totals.messages),
+            ("frames", "Frames taken for sending", totals.deliveries),
+            ("queued_frames", "Frames that had to wait in a queue", totals.queued_frames),
+            ("mailbox_drops", "Mail that a full mailbox gave back", totals.mailbox_drops),
+            ("partial_refusals", "Sockets over partial_bytes_max", totals.partial_refusals),
+            ("closes_by_peer", "Sockets that their client ended", totals.closes_by_peer),
+            ("closes_by_us", "Sockets that we closed", totals.closes_by_us),
+            ("closes_protocol", "Sockets that broke the protocol", totals.closes_protocol),
+            ("closes_too_big", "Sockets over frame_bytes_max", totals.closes_too_big),
+            ("closes_idle", "Sockets closed as idle", totals.closes_idle),
+            ("closes_slow", "Sockets closed as too slow", totals.closes_slow),
+            ("closes_drained", "Sockets closed by a drain", totals.closes_drained),
+        ] {
+            self.counter(&format!("edge_{name}"), help, value)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,253 @@
+//! A server: settings, an application's channels and routes, and the shards that run them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use channels::PatternError;
+use channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
+use edge::{EdgeLimits, EdgeSettings, TlsFiles};
+use pages::PageLimits;
+
+use crate::addresses::Addresses;
+use crate::app::{Channel, Connect, Connected, Refused, Registry};
+use crate::builtin::{PageChannel, Rooms, SITE_TOPIC, Site};
+use crate::endpoint::Endpoint;
+use crate::http;
+use crate::metrics::{Exposition, Metrics, Sources};
+use crate::page_board::PageBoard;
+use crate::presence::PresenceBoard;
+use crate::settings::Settings;
+use crate::shard::{Mail, Shard};
+use crate::token::TokenKey;
+use crate::world::World;
+
+/// A server that does not run yet.
+///
+/// ```
+/// use node::{Server, Settings};
+///
+/// let mut settings = Settings::default();
+/// settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
+/// let server = Server::new(settings).with_pages().start().unwrap();
+/// assert_ne!(server.address().port(), 0);
+/// ```
+pub struct Server {
+    settings: Settings,
+    registry: Registry,
+    routes: Router,
+    has_pages: bool,
+    channels: Vec<(String, Box<dyn FnOnce(&str, &mut Registry) -> Result<(), PatternError>>)>,
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A socket, certificate or limit of the machine is in the way.
+    #[error(transparent)]
+    Edge(#[from] edge::StartError),
+    /// An entry of `socket.check_origin` is no origin.
+    #[error("socket.check_origin: {0}")]
+    Origin(#[from] OriginPatternError),
+    /// `tls.cert` and `tls.key` go together.
+    #[error("tls.cert and tls.key must both be set, or neither")]
+    HalfTls,
+    /// `socket.mount` is no path.
+    #[error("socket.mount must begin with / and end without one, and hold no braces: {mount:?}")]
+    Mount {
+        /// What it is.
+        mount: String,
+    },
+    /// A channel's topic pattern is wrong.
+    #[error("the channel {pattern:?}: {source}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        source: PatternError,
+    },
+    /// The system gave no random bytes.
+    #[error("the system gave no random bytes: {0}")]
+    NoRandomness(#[from] getrandom::Error),
+}
+
+impl Server {
+    /// A server without channels.
+    pub fn new(settings: Settings) -> Self {
+        Server {
+            settings,
+            registry: Registry::default(),
+            routes: Router::new(),
+            has_pages: false,
+            channels: Vec::new(),
+        }
+    }
+
+    /// Answer for the topics of a pattern: exact, or a prefix and one `*` at the end. The first
+    /// pattern that matches a topic wins.
+    pub fn channel(mut self, pattern: &str, channel: impl Channel) -> Self {
+        let register = |pattern: &str, registry: &mut Registry| registry.add(pattern, channel);
+        self.channels.push((pattern.into(), Box::new(register)));
+        self
+    }
+
+    /// Decide which sockets are let in; without this, all are.
+    pub fn on_connect(
+        mut self,
+        rule: impl Fn(&Connect<'_>) -> Result<Connected, Refused> + Send + Sync + 'static,
+    ) -> Self {
+        self.registry.on_connect = Arc::new(rule);
+        self
+    }
+
+    /// Serve an application's own HTTP routes too.
+    pub fn routes(mut self, routes: Router) -> Self {
+        self.routes = self.routes.merge(routes);
+        self
+    }
+
+    /// Be a watchfire: serve the web client, and answer for `page:*`, `rooms:*` and `site`.
+    pub fn with_pages(mut self) -> Self {
+        self.has_pages = true;
+        self
+    }
+
+    /// Open the listeners and start the shards.
+    pub fn start(self) -> Result<RunningServer, StartError> {
+        let Server { settings, mut registry, routes, has_pages, channels } = self;
+        for (pattern, register) in channels {
+            register(&pattern, &mut registry)
+                .map_err(|source| StartError::Pattern { pattern, source })?;
+        }
+        let mount = settings.socket.mount.clone();
+        let is_path =
+            mount.starts_with('/') && !mount.ends_with('/') && !mount.contains(['{', '}']);
+        if !is_path {
+            return Err(StartError::Mount { mount });
+        }
+        let seed = getrandom::u64()?;
+        let endpoint = Endpoint::unconnected();
+        let metrics = Arc::new(Metrics::default());
+        let pages = Arc::new(PageBoard::new(page_limits(&settings), seed, endpoint.clone()));
+        let presence = Arc::new(PresenceBoard::new(seed));
+        if has_pages {
+            let page_channel = PageChannel {
+                board: pages.clone(),
+                metrics: metrics.clone(),
+                relay_frame_bytes_max: settings.limits.relay_frame_bytes_max,
+            };
+            let site = Site { metrics: metrics.clone() };
+            registry.add("page:*", page_channel).expect("a good pattern");
+            registry.add("rooms:*", Rooms).expect("a good pattern");
+            registry.add(SITE_TOPIC, site).expect("a good pattern");
+        }
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret)?;
+        let edge_settings = edge_settings(&settings)?;
+        let edge_counters = Arc::new(OnceLock::new());
+        let sources = Sources {
+            pages: pages.clone(),
+            presence: presence.clone(),
+            edge: edge_counters.clone(),
+        };
+        let exposition = Arc::new(Exposition::new(&metrics, sources));
+        let world = Arc::new(World {
+            origins: origins(&settings.socket.check_origin)?,
+            endpoint: endpoint.clone(),
+            presence,
+            pages,
+            metrics,
+            addresses: Addresses::new(&settings.limits),
+            tokens: TokenKey::new(secret),
+            websocket_path: format!("{mount}/websocket"),
+            longpoll_path: format!("{mount}/longpoll"),
+            registry,
+            settings,
+        });
+        let site = http::Site { world: world.clone(), exposition };
+        let router = http::router(site, has_pages, routes);
+        let shard_world = world.clone();
+        let edge = edge::start(edge_settings, router, move |id, mailboxes| {
+            shard_world.endpoint.connect(mailboxes);
+            Shard::new(id, shard_world.clone(), seed ^ u64::from(id.0))
+        })?;
+        edge_counters.set(edge.counters()).ok();
+        Ok(RunningServer { edge, endpoint, world })
+    }
+}
+
+/// A server that runs, until it is stopped or dropped.
+pub struct RunningServer {
+    edge: edge::Edge<Mail>,
+    endpoint: Endpoint,
+    world: Arc<World>,
+}
+
+impl RunningServer {
+    /// The first address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.edge.local_addr()
+    }
+
+    /// A handle for broadcasts and pushes from any thread.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Open websockets and long-poll sessions.
+    pub fn clients(&self) -> u64 {
+        self.world.metrics.clients()
+    }
+
+    /// Stop accepting, and close every socket with 1012, spread over `server.drain_period`.
+    pub async fn drain(self) {
+        self.edge.drain(self.world.settings.server.drain_period).await;
+    }
+}
+
+fn origins(entries: &[String]) -> Result<OriginPolicy, OriginPatternError> {
+    match entries {
+        [entry] if entry == "any" => Ok(OriginPolicy::Any),
+        [entry] if entry == "same" => Ok(OriginPolicy::SameOrigin),
+        entries => {
+            let patterns = entries.iter().map(|entry| entry.parse::<OriginPattern>());
+            Ok(OriginPolicy::List(patterns.collect::<Result<_, _>>()?))
+        }
+    }
+}
+
+fn page_limits(settings: &Settings) -> PageLimits {
+    let limits = &settings.limits;
+    PageLimits {
+        peers_per_page_max: limits.peers_per_page_max as usize,
+        pages_max: limits.pages_max as usize,
+        relay_bytes_per_second_page: limits.relay_bytes_per_second,
+        relay_bytes_per_second_peer: limits.relay_bytes_per_second_peer,
+        ..PageLimits::default()
+    }
+}
+
+fn edge_settings(settings: &Settings) -> Result<EdgeSettings, StartError> {
+    let Settings { server, socket, tls, limits, .. } = settings;
+    let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
+    let tls = match (is_set(&tls.cert), is_set(&tls.key)) {
+        (true, true) => Some(TlsFiles { cert: tls.cert.clone(), key: tls.key.clone() }),
+        (false, false) => None,
+        _ => return Err(StartError::HalfTls),
+    };
+    Ok(EdgeSettings {
+        listen: server.listen.clone(),
+        shards: usize::from(server.shards),
+        limits: EdgeLimits {
+            message_bytes_max: limits.frame_bytes_max as usize,
+            partial_bytes_max: limits.partial_bytes_max as usize,
+            queued_bytes_max: limits.queued_bytes_max as usize,
+            idle_timeout: socket.idle_timeout,
+            slow_timeout: socket.slow_timeout,
+            sockets_max: limits.sockets_max as usize,
+            ..EdgeLimits::default()
+        },
+        tls,
+    })
+}

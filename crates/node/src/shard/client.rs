@@ -1,0 +1,112 @@
+use std::any::Any;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use channels::{JoinRef, Serializer};
+use hub::{PresenceOwner, SubscriptionId, Subscriptions};
+use vocab::{Instant, SocketId};
+
+use super::longpoll::Session;
+use crate::app::State;
+use crate::settings::Limits;
+
+/// A client of this shard: one per open websocket and per long-poll session.
+pub(super) struct Client {
+    pub transport: Transport,
+    pub subscriptions: Subscriptions,
+    pub allowance: Allowance,
+    pub serializer: Serializer,
+    /// Absent for a client that needs none of it, as most do.
+    pub admission: Option<Box<Admission>>,
+}
+
+/// What carries a client's messages.
+pub(super) enum Transport {
+    WebSocket(SocketId),
+    LongPoll(Box<Session>),
+}
+
+/// What was settled when the client connected.
+pub(super) struct Admission {
+    pub assigns: Option<Arc<dyn Any + Send + Sync>>,
+    /// The subscription that stands for the socket's id.
+    pub id: Option<SubscriptionId>,
+    /// The address that this client counts against.
+    pub counted: Option<IpAddr>,
+}
+
+/// How much a client has said in the current second.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Allowance {
+    second: u32,
+    messages: u16,
+    joins: u16,
+}
+
+impl Allowance {
+    /// May the client say one more thing in this second?
+    pub fn spend(&mut self, now: Instant, is_join: bool, limits: &Limits) -> bool {
+        let second = now.as_secs() as u32;
+        if second != self.second {
+            *self = Allowance { second, messages: 0, joins: 0 };
+        }
+        let (spent, max) = if is_join {
+            (&mut self.joins, limits.joins_per_second_max)
+        } else {
+            (&mut self.messages, limits.messages_per_second_max)
+        };
+        let within = *spent < max;
+        *spent += u16::from(within);
+        within
+    }
+}
+
+/// One subscription's slot, beside the hub's own record of it.
+#[derive(Default)]
+pub(super) struct Slot {
+    /// How many tenants the slot has had before this one.
+    pub serial: u32,
+    pub tenant: Tenancy,
+}
+
+/// What a subscription is for.
+#[derive(Default)]
+pub(super) enum Tenancy {
+    #[default]
+    Vacant,
+    /// A joined channel.
+    Channel(JoinedChannel),
+    /// The id of a whole socket: what is broadcast there closes it.
+    SocketId,
+}
+
+/// One client joined to one topic.
+pub(super) struct JoinedChannel {
+    pub join_ref: JoinRef,
+    /// Which of the application's channels answers for it.
+    pub number: u16,
+    pub presence: PresenceOwner,
+    /// Absent while a callback has it, and before the join is through.
+    pub state: Option<State>,
+}
+
+const _: () = assert!(size_of::<Client>() <= 48, "a client's record grew");
+const _: () = assert!(size_of::<Slot>() <= 72, "a channel's record grew");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn an_allowance_is_whole_again_in_the_next_second() {
+        let limits = Limits { joins_per_second_max: 2, ..Limits::default() };
+        let mut allowance = Allowance::default();
+        let now = Instant::ZERO + Duration::from_secs(7);
+        assert!(allowance.spend(now, true, &limits));
+        assert!(allowance.spend(now, true, &limits));
+        assert!(!allowance.spend(now, true, &limits));
+        assert!(allowance.spend(now, false, &limits));
+        assert!(allowance.spend(now + Duration::from_secs(1), true, &limits));
+    }
+}

@@ -1,0 +1,172 @@
+//! One event loop's part of the channel server: its clients, their topics, their channels.
+//!
+//! [`Shard`] is the [`edge::Tenant`]: it carries what sockets say to the pure cores, and what
+//! those decide back to sockets. Its parts: `admission` lets clients in, `conversation` handles
+//! what they say, `delivery` sends to them, `longpoll` keeps their sessions.
+
+mod admission;
+mod client;
+mod conversation;
+mod delivery;
+mod longpoll;
+mod mail;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use edge::{CloseCause, Sockets, Tenant};
+use hub::{Hub, HubLimits};
+use slab::Slab;
+use vocab::{Instant, ShardId, SocketId};
+
+use crate::app::Effect;
+use crate::broadcast::Broadcast;
+use crate::builtin::SITE_TOPIC;
+use crate::world::World;
+
+use client::{Client, Slot};
+
+pub(crate) use admission::{Admitted, Asking, Ticket};
+pub(crate) use longpoll::{CONTENT_TYPE, token as longpoll_token};
+pub(crate) use mail::Mail;
+
+/// Deliveries between two looks at everything else.
+const SLICE: usize = 2_000;
+/// How often the number of visitors may be told.
+const SITE_PERIOD: Duration = Duration::from_secs(1);
+
+/// One event loop's clients, topics and channels.
+pub(crate) struct Shard {
+    id: ShardId,
+    world: Arc<World>,
+    hub: Hub<Arc<Broadcast>>,
+    clients: Slab<Client>,
+    /// How many clients each slot of `clients` has held before.
+    generations: Vec<u32>,
+    /// Beside the hub's subscriptions, by their index.
+    slots: Vec<Slot>,
+    /// What the callback at work wants done; empty between callbacks.
+    effects: Vec<Effect>,
+    site: SiteCount,
+    topics_told: usize,
+    /// The slot of `clients` that the sweep of sessions looked at last.
+    swept: usize,
+}
+
+/// What the site's topic was told last.
+#[derive(Default)]
+struct SiteCount {
+    visitors: u64,
+    told_at: Option<Instant>,
+}
+
+impl Shard {
+    pub fn new(id: ShardId, world: Arc<World>, seed: u64) -> Self {
+        Shard {
+            id,
+            world,
+            hub: Hub::new(seed, HubLimits::default()),
+            clients: Slab::new(),
+            generations: Vec::new(),
+            slots: Vec::new(),
+            effects: Vec::new(),
+            site: SiteCount::default(),
+            topics_told: 0,
+            swept: 0,
+        }
+    }
+
+    /// The first shard also does what is to be done once for the whole server.
+    fn is_first(&self) -> bool {
+        self.id == ShardId(0)
+    }
+
+    /// One diff for each topic whose presences changed.
+    fn tell_presence(&mut self) {
+        for (topic, diff) in self.world.presence.take_diffs() {
+            let body = crate::app::Body::Json(diff.into());
+            self.broadcast(Broadcast::new(&topic, "presence_diff", body, None));
+        }
+    }
+
+    /// The number of visitors, when it changed, and at most once a second.
+    fn tell_site(&mut self, now: Instant) {
+        let visitors = self.world.metrics.clients();
+        let due = self.site.told_at.is_none_or(|at| now >= at + SITE_PERIOD);
+        if visitors != self.site.visitors && due {
+            self.site = SiteCount { visitors, told_at: Some(now) };
+            let body = serde_json::json!({ "visitors": visitors }).into();
+            self.broadcast(Broadcast::new(SITE_TOPIC, "visitors", body, None));
+        }
+    }
+
+    /// Each shard moves the common gauge by what its own count moved.
+    fn count_topics(&mut self) {
+        let topics = self.hub.topics();
+        self.world.metrics.topics.inc_by(topics as i64 - self.topics_told as i64);
+        self.topics_told = topics;
+    }
+}
+
+impl Tenant for Shard {
+    type Ticket = Ticket;
+    type Mail = Mail;
+
+    fn route(
+        &mut self,
+        _now: Instant,
+        from: std::net::SocketAddr,
+        head: &edge::RequestHead<'_>,
+    ) -> edge::Route<Ticket> {
+        self.route_request(from, head)
+    }
+
+    fn open(&mut self, _: &mut Sockets, socket: SocketId, ticket: Ticket) -> u32 {
+        self.admit_websocket(socket, ticket)
+    }
+
+    fn park(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Ticket) -> u32 {
+        self.park_poll(sockets, socket, ticket)
+    }
+
+    fn text(&mut self, sockets: &mut Sockets, _: SocketId, key: u32, text: &str) {
+        self.hear_text(sockets, key, text);
+    }
+
+    fn binary(&mut self, sockets: &mut Sockets, _: SocketId, key: u32, bytes: &[u8]) {
+        self.hear_binary(sockets, key, bytes);
+    }
+
+    fn close(&mut self, sockets: &mut Sockets, socket: SocketId, key: u32, cause: CloseCause) {
+        match self.clients.get(key as usize).map(|client| &client.transport) {
+            Some(client::Transport::WebSocket(open)) if *open == socket => {
+                tracing::debug!(?socket, ?cause, "closed");
+                self.remove_client(sockets, key);
+            }
+            Some(client::Transport::LongPoll(_)) => self.poll_gone(sockets, key, socket),
+            _ => {}
+        }
+    }
+
+    fn mail(&mut self, sockets: &mut Sockets, mail: Mail) {
+        self.open_mail(sockets, mail);
+    }
+
+    fn tick(&mut self, sockets: &mut Sockets, now: Instant) {
+        self.sweep_sessions(sockets, now);
+        self.count_topics();
+        if self.is_first() {
+            self.tell_presence();
+            self.tell_site(now);
+            self.world.pages.tick(now);
+        }
+    }
+
+    fn work(&mut self, sockets: &mut Sockets) -> bool {
+        self.deliver_slice(sockets, SLICE)
+    }
+
+    fn drain(&mut self, sockets: &mut Sockets) {
+        self.end_sessions(sockets);
+    }
+}

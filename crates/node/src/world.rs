@@ -1,0 +1,31 @@
+//! What all shards share.
+
+use std::sync::Arc;
+
+use channels::handshake::OriginPolicy;
+
+use crate::addresses::Addresses;
+use crate::app::Registry;
+use crate::endpoint::Endpoint;
+use crate::metrics::Metrics;
+use crate::page_board::PageBoard;
+use crate::presence::PresenceBoard;
+use crate::settings::Settings;
+use crate::token::TokenKey;
+
+/// What all shards share: settings, the application, and the boards behind locks.
+pub(crate) struct World {
+    pub settings: Settings,
+    pub registry: Registry,
+    pub origins: OriginPolicy,
+    pub endpoint: Endpoint,
+    pub presence: Arc<PresenceBoard>,
+    pub pages: Arc<PageBoard>,
+    pub metrics: Arc<Metrics>,
+    pub addresses: Addresses,
+    pub tokens: TokenKey,
+    /// `<mount>/websocket`
+    pub websocket_path: String,
+    /// `<mount>/longpoll`
+    pub longpoll_path: String,
+}
