@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
+use serde::de::Error as _;
+
 use crate::reference::Ref;
 
 /// The events and the topic that the protocol itself uses.
@@ -49,9 +52,26 @@ pub enum Payload<'a> {
     Binary(&'a [u8]),
 }
 
-impl Payload<'_> {
+impl<'a> Payload<'a> {
     /// The payload `{}`.
     pub const EMPTY: Payload<'static> = Payload::Json("{}");
+
+    /// Read JSON into a type of the application's own; an error for bytes and for other shapes.
+    ///
+    /// ```
+    /// use channels::Payload;
+    ///
+    /// let numbers: Vec<u8> = Payload::Json("[1,2]").json()?;
+    /// assert_eq!(numbers, [1, 2]);
+    /// assert!(Payload::Binary(b"[1,2]").json::<Vec<u8>>().is_err());
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn json<T: Deserialize<'a>>(self) -> Result<T, serde_json::Error> {
+        match self {
+            Payload::Json(text) => serde_json::from_str(text),
+            Payload::Binary(_) => Err(serde_json::Error::custom("the payload is binary, not JSON")),
+        }
+    }
 }
 
 /// Which kind of websocket message the encoded bytes are to be sent as.
