@@ -1,8 +1,9 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from 'vitest'
+import type { Surroundings } from './sanitise.ts'
 import { sanitise } from './sanitise.ts'
 
-const alone = { picture: () => null, file: () => null }
+const alone: Surroundings = { picture: () => null, file: () => null }
 
 function built(markup: string, surroundings = alone): HTMLElement {
   const holder = document.createElement('div')

@@ -1,0 +1,256 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { Flame } from '../ui/Flame.tsx'
+import type { PageFile, PageSession, Site } from '../ui/site.ts'
+import { percentOf, sizeText } from '../ui/sizes.ts'
+import type { Draft, Writing } from './draft.ts'
+import { bundle, draftBytes, isEmpty, pictureMarkup, withFiles } from './draft.ts'
+import type { Dropped } from './dropped.ts'
+import { DROPPED_FILES_MAX, filesOf, filesOfDrop } from './dropped.ts'
+
+const WRITINGS: readonly [Writing, string, string][] = [
+  ['markdown', 'Markdown', 'Write here, or drop files anywhere on this page…'],
+  ['text', 'Text', 'Write here, or drop files anywhere on this page…'],
+  ['html', 'HTML', '<!doctype html>'],
+]
+const CHIPS_MAX = 50
+
+interface ComposerProps {
+  site: Site
+  onLit: (session: PageSession, filename: string | null) => void
+}
+
+/** The box to write in, with the files that go along. */
+export function Composer({ site, onLit }: ComposerProps) {
+  const [draft, setDraft] = useState<Draft>({ writing: 'markdown', text: '', files: [] })
+  const [problem, setProblem] = useState<string | null>(null)
+  const [hashed, setHashed] = useState<number | null>(null)
+  const box = useRef<HTMLTextAreaElement>(null)
+  const work = useRef<AbortController | null>(null)
+  const bytes = draftBytes(draft)
+  const most = site.limits.value?.get('page_bytes_max')?.value ?? null
+  const tooLarge = most !== null && bytes > most
+  const empty = isEmpty(draft)
+  const lighting = hashed !== null
+
+  const add = (added: readonly PageFile[]) => {
+    setProblem(null)
+    setDraft((before) => {
+      const after = withFiles(before, added)
+      const pictures = after.files.slice(before.files.length).filter(isPicture)
+      if (before.writing !== 'markdown' || pictures.length === 0 || before.text.trim() === '') return after
+      const markup = pictures.map(({ path }) => pictureMarkup(path)).join('\n')
+      return { ...after, text: insertedAt(box.current, before.text, markup) }
+    })
+  }
+  const dragging = useDrop((dropped) => {
+    add(dropped?.files ?? [])
+    if (dropped === null) setProblem('The browser could not read what was dropped.')
+    else if (dropped.cut) setProblem(`Only the first ${DROPPED_FILES_MAX} files of that were taken.`)
+  })
+  const putInText = ({ path }: PageFile) =>
+    setDraft({ ...draft, text: insertedAt(box.current, draft.text, pictureMarkup(path)) })
+  const isLoose = (file: PageFile) =>
+    draft.writing === 'markdown' && draft.text.trim() !== '' && isPicture(file) &&
+    !draft.text.includes(pictureMarkup(file.path))
+  useUnloadWarning(!empty)
+  useEffect(() => () => work.current?.abort(), [])
+
+  const light = async () => {
+    if (empty || tooLarge || lighting) return
+    const { files, filename } = bundle(draft)
+    const controller = new AbortController()
+    work.current = controller
+    setProblem(null)
+    setHashed(0)
+    try {
+      const session = await site.kindle(files, { signal: controller.signal, onProgress: setHashed })
+      onLit(session, filename)
+    } catch (reason) {
+      setHashed(null)
+      if (!controller.signal.aborted) setProblem(sentenceOf(reason))
+    }
+  }
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return
+    event.preventDefault()
+    void light()
+  }
+  const onPaste = (event: ClipboardEvent) => {
+    const pasted = event.clipboardData?.files
+    if (!pasted || pasted.length === 0) return
+    event.preventDefault()
+    add(filesOf(pasted))
+  }
+  const placeholder = WRITINGS.find(([writing]) => writing === draft.writing)?.[2] ?? ''
+
+  return (
+    <form
+      class={dragging ? 'composer dragging' : 'composer'}
+      aria-busy={lighting}
+      onSubmit={(event) => {
+        event.preventDefault()
+        void light()
+      }}
+    >
+      <div class="bar">
+        <fieldset class="switch" disabled={lighting}>
+          <legend class="unseen">Write in</legend>
+          {WRITINGS.map(([writing, words]) => (
+            <label key={writing}>
+              <input
+                type="radio"
+                name="writing"
+                checked={draft.writing === writing}
+                onChange={() => setDraft({ ...draft, writing })}
+              />
+              <span>{words}</span>
+            </label>
+          ))}
+        </fieldset>
+        <label class="button quiet picker">
+          <input
+            type="file"
+            multiple
+            disabled={lighting}
+            onChange={(event) => {
+              if (event.currentTarget.files) add(filesOf(event.currentTarget.files))
+              event.currentTarget.value = ''
+            }}
+          />
+          <span>Add files</span>
+        </label>
+      </div>
+      <textarea
+        ref={box}
+        aria-label="What the page says"
+        class={draft.writing === 'html' ? 'code' : ''}
+        placeholder={placeholder}
+        value={draft.text}
+        readOnly={lighting}
+        spellcheck={draft.writing !== 'html'}
+        onInput={(event) => setDraft({ ...draft, text: event.currentTarget.value })}
+        onKeyDown={onKeyDown}
+        onPaste={onPaste}
+      />
+      <Chips
+        files={draft.files}
+        isLoose={isLoose}
+        onPutInText={putInText}
+        onRemove={(gone) => setDraft({ ...draft, files: draft.files.filter((file) => file !== gone) })}
+      />
+      {problem !== null && (
+        <p class="notice bad" role="alert">
+          {problem}
+        </p>
+      )}
+      <div class="bar">
+        <p class={tooLarge ? 'room bad' : 'room'} role="status">
+          {roomText(bytes, most, empty)}
+        </p>
+        {lighting && (
+          <>
+            <progress aria-label="Hashing" max={Math.max(1, bytes)} value={hashed} />
+            <button type="button" class="quiet" onClick={() => work.current?.abort()}>
+              Stop
+            </button>
+          </>
+        )}
+        <button type="submit" class="light" disabled={empty || tooLarge || lighting} title="Ctrl + Enter">
+          <Flame fire={empty ? 'dark' : 'lit'} size={22} />
+          {lighting ? `Lighting… ${percentOf(hashed, bytes)}%` : 'Light it'}
+        </button>
+      </div>
+    </form>
+  )
+}
+
+interface ChipsProps {
+  files: readonly PageFile[]
+  /** Whether it is a picture that the text does not show. */
+  isLoose: (file: PageFile) => boolean
+  onPutInText: (file: PageFile) => void
+  onRemove: (file: PageFile) => void
+}
+
+function Chips({ files, isLoose, onPutInText, onRemove }: ChipsProps) {
+  if (files.length === 0) return null
+  const more = files.length - CHIPS_MAX
+  return (
+    <ul class="chips" aria-label="Files of the page">
+      {files.slice(0, CHIPS_MAX).map((file) => (
+        <li key={file.path}>
+          <span>{file.path}</span> <small>{sizeText(file.blob.size)}</small>
+          {isLoose(file) && (
+            <button type="button" onClick={() => onPutInText(file)}>
+              Put in the text
+            </button>
+          )}
+          <button type="button" aria-label={`Remove ${file.path}`} onClick={() => onRemove(file)}>
+            ×
+          </button>
+        </li>
+      ))}
+      {more > 0 && <li>and {more} more</li>}
+    </ul>
+  )
+}
+
+/** Takes files dropped anywhere on the page; says whether some hover over it. */
+function useDrop(onDrop: (dropped: Dropped | null) => void): boolean {
+  const [dragging, setDragging] = useState(false)
+  const take = useRef(onDrop)
+  take.current = onDrop
+  useEffect(() => {
+    const listening = new AbortController()
+    const { signal } = listening
+    const holdsFiles = (event: DragEvent) => event.dataTransfer?.types.includes('Files') === true
+    addEventListener('dragover', (event) => {
+      if (!holdsFiles(event)) return
+      event.preventDefault()
+      setDragging(true)
+    }, { signal })
+    addEventListener('dragleave', (event) => {
+      if (event.relatedTarget === null) setDragging(false)
+    }, { signal })
+    addEventListener('drop', (event) => {
+      setDragging(false)
+      if (!holdsFiles(event) || event.dataTransfer === null) return
+      event.preventDefault()
+      filesOfDrop(event.dataTransfer).then((dropped) => take.current(dropped), () => take.current(null))
+    }, { signal })
+    return () => listening.abort()
+  }, [])
+  return dragging
+}
+
+/** Nothing is stored, so closing the tab loses what was written: the browser asks first. */
+function useUnloadWarning(unsaved: boolean): void {
+  useEffect(() => {
+    if (!unsaved) return
+    const warn = (event: BeforeUnloadEvent) => event.preventDefault()
+    addEventListener('beforeunload', warn)
+    return () => removeEventListener('beforeunload', warn)
+  }, [unsaved])
+}
+
+function insertedAt(box: HTMLTextAreaElement | null, text: string, markup: string): string {
+  const at = box?.selectionEnd ?? text.length
+  const before = text.slice(0, at).replace(/\n*$/, '\n\n')
+  return `${before}${markup}\n${text.slice(at)}`
+}
+
+function isPicture({ blob }: PageFile): boolean {
+  return blob.type.startsWith('image/')
+}
+
+function roomText(bytes: number, most: number | null, empty: boolean): string {
+  if (most === null) return empty ? '' : sizeText(bytes)
+  if (empty) return `Up to ${sizeText(most)} a page`
+  return bytes > most
+    ? `${sizeText(bytes)} is more than the ${sizeText(most)} a page may have`
+    : `${sizeText(bytes)} of ${sizeText(most)}`
+}
+
+function sentenceOf(reason: unknown): string {
+  return reason instanceof Error ? reason.message : 'The page could not be lit.'
+}

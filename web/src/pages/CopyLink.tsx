@@ -1,0 +1,43 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+
+const THANKED_MS = 2000
+
+/** The link, to read, select or copy. */
+export function CopyLink({ link }: { link: string }) {
+  const field = useRef<HTMLInputElement>(null)
+  const [copied, setCopied] = useState(false)
+  useEffect(() => {
+    if (!copied) return
+    const timer = setTimeout(() => setCopied(false), THANKED_MS)
+    return () => clearTimeout(timer)
+  }, [copied])
+  const copy = async () => {
+    field.current?.select()
+    setCopied(await putOnClipboard(link))
+  }
+  return (
+    <>
+      <input
+        ref={field}
+        class="link"
+        aria-label="Link to this page"
+        readOnly
+        value={link}
+        onFocus={(event) => event.currentTarget.select()}
+      />
+      <button type="button" class="strong" onClick={() => void copy()}>
+        <span aria-live="polite">{copied ? 'Copied' : 'Copy link'}</span>
+      </button>
+    </>
+  )
+}
+
+/** Copies the text; the old way, from the selected field, where the clipboard is not to be had. */
+async function putOnClipboard(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text)
+    return true
+  } catch {
+    return document.execCommand('copy')
+  }
+}

@@ -1,0 +1,50 @@
+import type { DirectoryFile } from '../ui/site.ts'
+import { fileFragment } from '../ui/route.ts'
+import { sizeText } from '../ui/sizes.ts'
+import { indexOf } from './directory.ts'
+import { FileView } from './FileView.tsx'
+import { SaveLink } from './SaveLink.tsx'
+
+const LISTED_MAX = 500
+
+interface DirectoryViewProps {
+  files: readonly DirectoryFile[]
+  /** The file its reader chose, `null` for the one it opens with. */
+  open: string | null
+}
+
+/** Several files: the one that is open, and the list of all. */
+export function DirectoryView({ files, open }: DirectoryViewProps) {
+  const chosen = open === null ? indexOf(files) : files.find(({ path }) => path === open) ?? null
+  const rest = files.filter((file) => file !== chosen)
+  const more = rest.length - LISTED_MAX
+  const bytes = files.reduce((sum, { size }) => sum + size, 0)
+  return (
+    <>
+      {open !== null && chosen === null && (
+        <p class="notice bad" role="alert">
+          This page has no file <code>{open}</code>.
+        </p>
+      )}
+      {chosen !== null && <FileView key={chosen.path} name={chosen.path} file={chosen} beside={files} />}
+      {rest.length > 0 && (
+        <section class="listing" aria-label="Files of this page">
+          <h2>{chosen === null ? 'Files' : 'Also on this page'}</h2>
+          <p class="total">
+            {files.length === 1 ? '1 file' : `${files.length} files`}, {sizeText(bytes)} in all
+          </p>
+          <ul>
+            {rest.slice(0, LISTED_MAX).map((file) => (
+              <li key={file.path}>
+                <a href={fileFragment(file.path)}>{file.path}</a>
+                <span>{sizeText(file.size)}</span>
+                <SaveLink name={file.path.replace(/^.*\//, '')} blob={file.blob} />
+              </li>
+            ))}
+            {more > 0 && <li>and {more.toLocaleString('en')} more</li>}
+          </ul>
+        </section>
+      )}
+    </>
+  )
+}

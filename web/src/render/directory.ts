@@ -1,0 +1,23 @@
+import type { DirectoryFile } from '../ui/site.ts'
+import { resolveName } from './resolve.ts'
+
+const INDEX_NAMES = ['index.md', 'index.html', 'readme.md', 'index.htm', 'index.txt', 'readme.txt', 'readme']
+
+/** The file that a directory opens with, `null` when it only lists itself. */
+export function indexOf(files: readonly DirectoryFile[]): DirectoryFile | null {
+  for (const name of INDEX_NAMES) {
+    const found = files.find(({ path }) => path.toLowerCase() === name)
+    if (found !== undefined) return found
+  }
+  return null
+}
+
+/** Finds the file that a reference in `from` means. */
+export function fileMeant(
+  files: readonly DirectoryFile[],
+  reference: string,
+  from: string,
+): DirectoryFile | null {
+  const path = resolveName(reference, from)
+  return files.find((file) => file.path === path) ?? null
+}

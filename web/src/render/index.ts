@@ -1,0 +1,2 @@
+export { DirectoryView } from './DirectoryView.tsx'
+export { FileView } from './FileView.tsx'

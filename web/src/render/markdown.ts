@@ -1,0 +1,69 @@
+import { Marked } from 'marked'
+import type { DirectoryFile } from '../ui/site.ts'
+import { fileFragment } from '../ui/route.ts'
+import { fileMeant } from './directory.ts'
+import { pictureType, SNIFFED_BYTES } from './kind.ts'
+import { sanitise } from './sanitise.ts'
+
+const parser = new Marked({ gfm: true, breaks: false, async: false })
+
+export interface BuiltMarkdown {
+  nodes: DocumentFragment
+  /** The addresses of its pictures, to be revoked when it is gone. */
+  addresses: readonly string[]
+}
+
+/** Builds a Markdown text with the pictures that its directory brings. */
+export async function buildMarkdown(
+  text: string,
+  from: string,
+  files: readonly DirectoryFile[],
+): Promise<BuiltMarkdown> {
+  const markup = parser.parse(text, { async: false })
+  const wanted = new Map<DirectoryFile, string | null>()
+  const note = (reference: string) => {
+    const file = fileMeant(files, reference, from)
+    if (file !== null) wanted.set(file, null)
+    return null
+  }
+  sanitise(markup, { picture: note, file: () => null })
+  for (const file of wanted.keys()) wanted.set(file, await pictureAddress(file))
+
+  const nodes = sanitise(markup, {
+    picture: (reference) => {
+      const file = fileMeant(files, reference, from)
+      return file === null ? null : wanted.get(file) ?? null
+    },
+    file: (reference) => {
+      const file = fileMeant(files, reference, from)
+      return file === null ? null : fileFragment(file.path)
+    },
+  })
+  return { nodes, addresses: [...wanted.values()].filter((address) => address !== null) }
+}
+
+async function pictureAddress(file: DirectoryFile): Promise<string | null> {
+  const blob = await file.blob()
+  const head = new Uint8Array(await blob.slice(0, SNIFFED_BYTES).arrayBuffer())
+  const mime = pictureType(file.path, head)
+  return mime === null ? null : URL.createObjectURL(blob.slice(0, blob.size, mime))
+}
+
+/** The heading that a link such as `#my-part` means: the one whose words make that name. */
+export function headingMeant(within: ParentNode, fragment: string): Element | null {
+  const wanted = headingName(decoded(fragment.replace(/^#/, '')))
+  const headings = within.querySelectorAll('h1, h2, h3, h4, h5, h6')
+  return [...headings].find((heading) => headingName(heading.textContent ?? '') === wanted) ?? null
+}
+
+function headingName(words: string): string {
+  return words.trim().toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, '').replace(/\s/g, '-')
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,111 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { useAwaited } from '../render/awaited.ts'
+import { TextView } from '../render/TextView.tsx'
+import type { DirectoryFile } from '../ui/site.ts'
+import { mayHaveScripts, runningDocument, stillDocument } from './document.ts'
+import { sealsConnections } from './seal.ts'
+
+/** HTML beyond this is shown as text. */
+const HTML_BYTES_MAX = 16 * 1024 * 1024
+const FRAME_READY_MS = 10_000
+
+interface HtmlViewProps {
+  blob: Blob
+  from: string
+  files: readonly DirectoryFile[]
+}
+
+/** Somebody's HTML, apart from everything of ours: still at first, with its scripts when asked. */
+export function HtmlView({ blob, from, files }: HtmlViewProps) {
+  const [running, setRunning] = useState(false)
+  const place = useRef<HTMLDivElement>(null)
+  const read = useAwaited(() => prepare(blob, from, files, running), [blob, from, files, running])
+  if (blob.size > HTML_BYTES_MAX || (read !== null && 'failed' in read)) return <TextView blob={blob} />
+  return (
+    <>
+      {read !== null && read.ok.hasScripts && (
+        <div class="bar seal">
+          <p>{sealSentence(running)}</p>
+          <button type="button" onClick={() => setRunning(!running)}>
+            {running ? 'Stop its scripts' : 'Run its scripts'}
+          </button>
+        </div>
+      )}
+      <div class="stage" ref={place}>
+        {read === null && <p class="fetching" aria-busy="true" />}
+        {read !== null && !read.ok.running && (
+          <iframe title="The page, without scripts" sandbox="" referrerpolicy="no-referrer" srcdoc={read.ok.html} />
+        )}
+        {read !== null && read.ok.running && <SealedFrame html={read.ok.html} />}
+      </div>
+      <div class="bar">
+        {read !== null && read.ok.leftOut > 0 && (
+          <p class="notice">{leftOutSentence(read.ok.leftOut)}</p>
+        )}
+        {document.fullscreenEnabled && (
+          <button type="button" class="quiet" onClick={() => void place.current?.requestFullscreen()}>
+            Whole screen
+          </button>
+        )}
+      </div>
+    </>
+  )
+}
+
+async function prepare(blob: Blob, from: string, files: readonly DirectoryFile[], running: boolean) {
+  if (blob.size > HTML_BYTES_MAX) return { html: '', leftOut: 0, hasScripts: false, running }
+  const text = await blob.text()
+  const prepared = await (running ? runningDocument : stillDocument)(text, from, files)
+  return { ...prepared, hasScripts: mayHaveScripts(text), running }
+}
+
+function sealSentence(running: boolean): string {
+  const weaker = sealsConnections(navigator)
+    ? ''
+    : ' Your browser cannot close WebRTC to them, so they could find out your network address.'
+  if (running) return `Its scripts run sealed off: no network, no storage, nothing of yours.${weaker}`
+  return `Shown without its scripts. They would run sealed off from the network and from you.${weaker}`
+}
+
+function leftOutSentence(count: number): string {
+  return count === 1
+    ? 'One file it names is too large to be shown inside it.'
+    : `${count} files it names are too large to be shown inside it.`
+}
+
+/** The shell that the server sends sealed, with the HTML handed over once it is there. */
+function SealedFrame({ html }: { html: string }) {
+  const frame = useRef<HTMLIFrameElement>(null)
+  const [failed, setFailed] = useState(false)
+  useEffect(() => {
+    const timer = setTimeout(() => setFailed(true), FRAME_READY_MS)
+    const hand = (event: MessageEvent) => {
+      // Its origin is "null", like that of every sealed frame; only the source tells them apart.
+      if (event.source === null || event.source !== frame.current?.contentWindow) return
+      removeEventListener('message', hand)
+      clearTimeout(timer)
+      frame.current.contentWindow.postMessage({ html }, '*')
+    }
+    addEventListener('message', hand)
+    return () => {
+      removeEventListener('message', hand)
+      clearTimeout(timer)
+    }
+  }, [html])
+  if (failed) {
+    return (
+      <p class="notice bad" role="alert">
+        The sealed frame could not be fetched from the server.
+      </p>
+    )
+  }
+  return (
+    <iframe
+      ref={frame}
+      title="The page, with its scripts"
+      sandbox="allow-scripts"
+      referrerpolicy="no-referrer"
+      src="/frame"
+    />
+  )
+}

@@ -1,0 +1,121 @@
+import { fileMeant } from '../render/directory.ts'
+import { kindOf, SNIFFED_BYTES } from '../render/kind.ts'
+import type { DirectoryFile } from '../ui/site.ts'
+
+/** What HTML without its scripts may do: look like something. Nothing leaves it. */
+const STILL_POLICY =
+  "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; font-src data:; " +
+  "base-uri 'none'; form-action 'none'"
+
+/** Files of the page that go into its HTML, together. What is beyond stays out. */
+export const INLINED_BYTES_MAX = 32 * 1024 * 1024
+
+export interface PreparedHtml {
+  html: string
+  /** Files it names that were too large to go in. */
+  leftOut: number
+}
+
+/** Whether the markup may have something to run. Wrong only by offering a button that does nothing. */
+export function mayHaveScripts(html: string): boolean {
+  return /<script|\son[a-z]+\s*=|javascript:/i.test(html)
+}
+
+/** HTML for a frame without scripts: the policy stands first, and links lead nowhere. */
+export async function stillDocument(
+  html: string,
+  from: string,
+  files: readonly DirectoryFile[],
+): Promise<PreparedHtml> {
+  const page = new DOMParser().parseFromString(html, 'text/html')
+  const leftOut = await bringInside(page, from, files, { scripts: false })
+  for (const link of page.querySelectorAll('a[href], area[href]')) {
+    const address = link.getAttribute('href') ?? ''
+    if (address.startsWith('#')) continue
+    // A frame that may not open windows ignores the click; without this it would go there itself.
+    link.setAttribute('target', '_blank')
+    link.setAttribute('title', address)
+  }
+  const policy = page.createElement('meta')
+  policy.setAttribute('http-equiv', 'Content-Security-Policy')
+  policy.setAttribute('content', STILL_POLICY)
+  page.head.prepend(policy)
+  return { html: written(page), leftOut }
+}
+
+/** HTML for the sealed frame, whose policies its server sends. */
+export async function runningDocument(
+  html: string,
+  from: string,
+  files: readonly DirectoryFile[],
+): Promise<PreparedHtml> {
+  if (files.length <= 1) return { html, leftOut: 0 }
+  const page = new DOMParser().parseFromString(html, 'text/html')
+  const leftOut = await bringInside(page, from, files, { scripts: true })
+  return { html: written(page), leftOut }
+}
+
+function written(page: Document): string {
+  return `${page.doctype === null ? '' : '<!doctype html>'}${page.documentElement.outerHTML}`
+}
+
+/** Puts the page's own files in the place of their names: a sealed frame can fetch nothing. */
+async function bringInside(
+  page: Document,
+  from: string,
+  files: readonly DirectoryFile[],
+  { scripts }: { scripts: boolean },
+): Promise<number> {
+  let room = INLINED_BYTES_MAX
+  let leftOut = 0
+  const take = async (reference: string | null): Promise<Blob | null> => {
+    const file = reference === null ? null : fileMeant(files, reference, from)
+    if (file === null) return null
+    if (file.size > room) {
+      leftOut += 1
+      return null
+    }
+    room -= file.size
+    return file.blob()
+  }
+  for (const name of ['src', 'poster']) {
+    for (const element of page.querySelectorAll(`img[${name}], video[${name}], audio[${name}], source[${name}]`)) {
+      const reference = element.getAttribute(name)
+      const blob = await take(reference)
+      if (blob === null) continue
+      element.setAttribute(name, await dataAddress(blob, reference ?? ''))
+      element.removeAttribute('srcset')
+    }
+  }
+  for (const link of page.querySelectorAll('link[rel~="stylesheet" i][href]')) {
+    const blob = await take(link.getAttribute('href'))
+    if (blob === null) continue
+    const style = page.createElement('style')
+    style.textContent = (await blob.text()).replaceAll(/<\/style/gi, '<\\/style')
+    link.replaceWith(style)
+  }
+  if (!scripts) return leftOut
+  for (const script of page.querySelectorAll('script[src]')) {
+    const blob = await take(script.getAttribute('src'))
+    if (blob === null) continue
+    script.removeAttribute('src')
+    script.textContent = (await blob.text()).replaceAll(/<\/script/gi, '<\\/script')
+  }
+  return leftOut
+}
+
+async function dataAddress(blob: Blob, name: string): Promise<string> {
+  const bytes = new Uint8Array(await blob.arrayBuffer())
+  const kind = kindOf(name.replace(/[?#].*$/s, ''), bytes.subarray(0, SNIFFED_BYTES))
+  const mime = 'mime' in kind ? kind.mime : 'application/octet-stream'
+  return `data:${mime};base64,${base64(bytes)}`
+}
+
+function base64(bytes: Uint8Array): string {
+  const CHUNK_BYTES = 0x6000
+  let text = ''
+  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
+    text += btoa(String.fromCharCode(...bytes.subarray(at, at + CHUNK_BYTES)))
+  }
+  return text
+}

@@ -1,0 +1,31 @@
+import type { ComponentType } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+
+/** A component that is fetched when it is first shown, so that the first load stays small. */
+export function deferred<P extends object>(load: () => Promise<ComponentType<P>>) {
+  let loaded: ComponentType<P> | null = null
+  return function Deferred(props: P) {
+    const [Shown, setShown] = useState<ComponentType<P> | null>(() => loaded)
+    const [failed, setFailed] = useState(false)
+    useEffect(() => {
+      if (loaded !== null) return
+      load().then(
+        (component) => {
+          loaded = component
+          setShown(() => component)
+        },
+        () => setFailed(true),
+      )
+    }, [])
+    if (Shown !== null) return <Shown {...props} />
+    if (failed) {
+      return (
+        <p class="notice" role="alert">
+          A part of this application could not be fetched. What this tab holds goes on burning;
+          if the server is back, opening the link in another tab shows it.
+        </p>
+      )
+    }
+    return <p class="fetching" aria-busy="true" />
+  }
+}

@@ -1,0 +1,152 @@
+import type { ReadonlySignal } from '@preact/signals'
+import { signal } from '@preact/signals'
+import { readMessage, withMessage, writeMessage } from '../chat/room.ts'
+import type { Connection as Channels, Reply } from '../channel/index.ts'
+import type { Limits as AllLimits } from '../limits/index.ts'
+import { defaultLimits } from '../limits/index.ts'
+import type { Entry, PageSession as Swarm, PageState as SwarmState } from '../swarm/index.ts'
+import { openPage, publish } from '../swarm/index.ts'
+import type { Counts } from './sentences.ts'
+import type { Connection, Limits, PageContent, PageSession, PageState, RoomMessage, RoomSession, Site } from './site.ts'
+
+/** The site as the server and the swarm give it. */
+export function liveSite(channels: Channels, limitsTold: Promise<AllLimits>): Site {
+  const connection = signal<Connection>('connecting')
+  const visitors = signal<number | null>(null)
+  const limits = signal<Limits | null>(null)
+  let known = defaultLimits
+  void limitsTold.then((told) => {
+    known = told
+    limits.value = told.all
+  }, () => undefined)
+  const follow = (state: Channels['state']) => {
+    connection.value = state === 'offline' ? 'lost' : state
+  }
+  channels.subscribe(follow)
+  follow(channels.state)
+  channels.join('site', ['visitors'], {
+    joined: (response) => (visitors.value = visitorsTold(response) ?? visitors.peek()),
+    message: (_, payload) => (visitors.value = visitorsTold(payload) ?? visitors.peek()),
+  })
+
+  return {
+    connection,
+    visitors,
+    limits,
+    async kindle(files, { signal: stop, onProgress }) {
+      const publication = await publish(files, {
+        pageBytesMax: known.pageBytesMax,
+        signal: stop,
+        onProgress: ({ bytesDone }) => onProgress(bytesDone),
+      })
+      const swarm = openPage(publication.root, { connection: channels, limits: known, publication })
+      return pageSession(publication.root, swarm)
+    },
+    open: (cid) => pageSession(cid, openPage(cid, { connection: channels, limits: known })),
+    enterRoom: (room) => enterRoom(channels, room),
+  }
+}
+
+function visitorsTold(payload: unknown): number | null {
+  if (typeof payload !== 'object' || payload === null || !('visitors' in payload)) return null
+  return typeof payload.visitors === 'number' ? payload.visitors : null
+}
+
+function pageSession(cid: string, swarm: Swarm): PageSession {
+  const state = signal<PageState>({ kind: 'joining' })
+  const counts = signal<Counts | null>(null)
+  const stop = swarm.subscribe((now) => {
+    // What is held stays held, and stays the same object, so that it is not drawn anew.
+    if (state.peek().kind !== 'held') state.value = pageState(now, swarm)
+    if (now.presence.kind === 'joined') counts.value = countsOf(now, counts.peek())
+  })
+  return {
+    cid,
+    state: state as ReadonlySignal<PageState>,
+    counts,
+    close() {
+      stop()
+      swarm.close()
+    },
+  }
+}
+
+/** The state of the swarm in the words of a page. */
+export function pageState(now: SwarmState, swarm: Pick<Swarm, 'entries' | 'file'>): PageState {
+  const { phase, presence, progress, peers, problems } = now
+  const bytes = progress.bytesDone
+  const total = progress.bytesTotal
+  switch (phase) {
+    case 'failed':
+      return { kind: 'refused', reason: problems.findLast(({ fatal }) => fatal)?.sentence ?? 'It failed.' }
+    case 'complete':
+      return { kind: 'held', content: contentOf(swarm) }
+    case 'searching':
+      if (presence.kind === 'refused') return { kind: 'refused', reason: presence.reason }
+      return { kind: 'joining' }
+    case 'loading':
+      return { kind: 'loading', bytes, total, peers: peers.filter(({ have }) => have !== 'none').length }
+    case 'dark':
+      if (presence.kind === 'refused') return { kind: 'refused', reason: presence.reason }
+      return { kind: 'waiting', bytes, total }
+  }
+}
+
+function contentOf(swarm: Pick<Swarm, 'entries' | 'file'>): PageContent {
+  const entries = swarm.entries() ?? []
+  const [only] = entries
+  const bytesOf = (entry: Entry) => ({ size: entry.size ?? 0, blob: () => swarm.file(entry.path) })
+  if (entries.length === 1 && only !== undefined && only.path === '') {
+    return { kind: 'file', ...bytesOf(only) }
+  }
+  return { kind: 'directory', files: entries.map((entry) => ({ path: entry.path, ...bytesOf(entry) })) }
+}
+
+/** Counts are told often and change seldom; the same ones stay the same object. */
+function countsOf({ counts }: SwarmState, before: Counts | null): Counts {
+  const same = before !== null && before.watching === counts.watching &&
+    before.holders === counts.holders && before.partial === counts.partial
+  return same ? before : { ...counts }
+}
+
+function enterRoom(channels: Channels, room: string): RoomSession {
+  const messages = signal<readonly RoomMessage[]>([])
+  const state = signal<'joining' | 'joined' | { refused: string }>('joining')
+  const topic = channels.join(`rooms:${room}`, ['new_msg'], {
+    joined: () => (state.value = 'joined'),
+    lost: () => (state.value = 'joining'),
+    refused: (response) => (state.value = { refused: reasonOf(response) ?? 'no reason given' }),
+    message: (_, payload) => {
+      const message = readMessage(payload, new Date())
+      if (message !== null) messages.value = withMessage(messages.peek(), message)
+    },
+  })
+  return {
+    messages,
+    state,
+    async say(user, body) {
+      const problem = problemOf(await topic.push('new_msg', writeMessage(user, body, new Date())))
+      if (problem !== null) throw new Error(problem)
+    },
+    leave: () => topic.leave(),
+  }
+}
+
+/** What went wrong with a push, in one sentence; `null` when nothing did. */
+function problemOf(reply: Reply): string | null {
+  switch (reply.status) {
+    case 'ok':
+      return null
+    case 'error':
+      return `The server refused it: ${reasonOf(reply.response) ?? 'it gave no reason'}.`
+    case 'timeout':
+      return 'The server did not answer in time.'
+    case 'offline':
+      return 'There is no connection to the server at the moment.'
+  }
+}
+
+function reasonOf(response: unknown): string | null {
+  if (typeof response !== 'object' || response === null || !('reason' in response)) return null
+  return typeof response.reason === 'string' ? response.reason : null
+}

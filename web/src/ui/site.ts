@@ -1,0 +1,88 @@
+import type { ReadonlySignal } from '@preact/signals'
+import type { Counts } from './sentences.ts'
+
+/**
+ * What the pages need of the world behind them. `main.tsx` gives them the channels and the swarm,
+ * tests and galleries a small pretence.
+ */
+export interface Site {
+  readonly connection: ReadonlySignal<Connection>
+  /** Everyone on the site, `null` until the server has told. */
+  readonly visitors: ReadonlySignal<number | null>
+  /** The server's limits, `null` until it has told. */
+  readonly limits: ReadonlySignal<Limits | null>
+  /** Makes a page of these files and holds it in this tab. */
+  kindle(files: readonly PageFile[], wish: KindleWish): Promise<PageSession>
+  /** Looks for a page among those who have it open. */
+  open(cid: string): PageSession
+  enterRoom(room: string): RoomSession
+}
+
+export type Connection = 'connecting' | 'open' | 'lost'
+
+export interface Limit {
+  value: number
+  unit: string
+  /** A sentence: what happens at the limit. */
+  whenReached: string
+}
+
+export type Limits = ReadonlyMap<string, Limit>
+
+/** A file of a page to be: its path below the page, and what is in it. */
+export interface PageFile {
+  path: string
+  blob: Blob
+}
+
+export interface KindleWish {
+  signal: AbortSignal
+  /** Called now and then with the bytes hashed so far. */
+  onProgress: (bytes: number) => void
+}
+
+/** One page, open in this tab. */
+export interface PageSession {
+  readonly cid: string
+  readonly state: ReadonlySignal<PageState>
+  /** Who has it open, `null` until the server has told. */
+  readonly counts: ReadonlySignal<Counts | null>
+  close(): void
+}
+
+export type PageState =
+  /** Waiting for the server's word on who has it. */
+  | { kind: 'joining' }
+  /** The server, or the link itself, says no. */
+  | { kind: 'refused'; reason: string }
+  /** Nobody here has all of it; what came so far is kept. */
+  | { kind: 'waiting'; bytes: number; total: number | null }
+  | { kind: 'loading'; bytes: number; total: number | null; peers: number }
+  /** All of it is here and verified. */
+  | { kind: 'held'; content: PageContent }
+
+export type PageContent =
+  | { kind: 'file'; size: number; blob: () => Promise<Blob> }
+  | { kind: 'directory'; files: readonly DirectoryFile[] }
+
+export interface DirectoryFile {
+  /** Path below the page, such as `trip/cat.png`. */
+  path: string
+  size: number
+  blob: () => Promise<Blob>
+}
+
+export interface RoomSession {
+  /** Messages since this tab came, oldest first; the oldest are dropped, see `ROOM_MESSAGES_MAX`. */
+  readonly messages: ReadonlySignal<readonly RoomMessage[]>
+  readonly state: ReadonlySignal<'joining' | 'joined' | { refused: string }>
+  say(user: string, body: string): Promise<void>
+  leave(): void
+}
+
+export interface RoomMessage {
+  user: string
+  body: string
+  /** When its sender says it was sent. */
+  at: Date
+}
