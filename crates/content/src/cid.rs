@@ -1,0 +1,314 @@
+//! Content identifiers: the hash of some bytes, and how the bytes are to be read.
+//!
+//! Versions 0 and 1 are read and written; hash functions are sha2-256 and identity. What another
+//! hash function names cannot be verified here, so such a CID is refused with that function's code.
+//!
+//! - As bytes a CID has one encoding: what [`Cid::decode`] accepts, [`Cid::encode`] gives back.
+//! - As text, version 0 is bare base58btc (`Qm…`). Version 1 is written in lower-case base32 (`b…`)
+//!   and also read in base58btc (`z…`), so two texts can be the same CID: compare CIDs, not texts.
+
+mod error;
+mod multihash;
+mod prefix;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::multibase;
+use crate::varint;
+
+pub use error::CidError;
+pub use multihash::{HashFunction, IDENTITY_BYTES_MAX, Multihash};
+pub use prefix::Prefix;
+
+/// Most bytes of a CID: three varints and the longest identity digest, rounded up to what other
+/// Bitswap peers accept in a wantlist.
+pub const CID_BYTES_MAX: usize = 168;
+
+/// Most characters of a CID's text: [`CID_BYTES_MAX`] in base32, with its prefix.
+pub const CID_TEXT_CHARS_MAX: usize = 1 + (CID_BYTES_MAX * 8).div_ceil(5);
+
+/// How the bytes behind a CID are to be read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Codec(pub u64);
+
+impl Codec {
+    /// Bytes that mean themselves.
+    pub const RAW: Codec = Codec(0x55);
+    /// A node of links and data, as UnixFS uses it.
+    pub const DAG_PB: Codec = Codec(0x70);
+}
+
+impl fmt::Debug for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Codec::RAW => f.write_str("raw"),
+            Codec::DAG_PB => f.write_str("dag-pb"),
+            Codec(code) => write!(f, "codec {code:#x}"),
+        }
+    }
+}
+
+/// The two shapes of a CID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Version {
+    /// A bare sha2-256 multihash of a dag-pb node.
+    V0,
+    /// A version, a codec and a multihash.
+    V1,
+}
+
+/// The name of some bytes: their hash, and how they are to be read.
+///
+/// ```
+/// use content::{Cid, Codec, Multihash};
+///
+/// let cid = Cid::v1(Codec::RAW, Multihash::sha2_256(b""));
+/// let text = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
+/// assert_eq!(cid.to_string(), text);
+/// assert_eq!(text.parse(), Ok(cid));
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cid {
+    version: Version,
+    codec: Codec,
+    hash: Multihash,
+}
+
+impl Cid {
+    /// The version 0 CID of the dag-pb node whose sha2-256 hash is `digest`.
+    pub const fn v0(digest: [u8; 32]) -> Self {
+        Cid { version: Version::V0, codec: Codec::DAG_PB, hash: Multihash::Sha2_256(digest) }
+    }
+
+    /// The version 1 CID of what `hash` names, to be read as `codec`.
+    pub const fn v1(codec: Codec, hash: Multihash) -> Self {
+        Cid { version: Version::V1, codec, hash }
+    }
+
+    /// Which of the two shapes it has.
+    pub const fn version(&self) -> Version {
+        self.version
+    }
+
+    /// How the bytes are to be read.
+    pub const fn codec(&self) -> Codec {
+        self.codec
+    }
+
+    /// The hash of the bytes.
+    pub const fn hash(&self) -> &Multihash {
+        &self.hash
+    }
+
+    /// Whether `bytes` are what this CID names.
+    pub fn is_of(&self, bytes: &[u8]) -> bool {
+        self.hash.is_of(bytes)
+    }
+
+    /// All of the CID except the digest: what a Bitswap block carries instead of its CID.
+    pub fn prefix(&self) -> Prefix {
+        Prefix { version: self.version, codec: self.codec, hash: self.hash.function() }
+    }
+
+    /// Reads a CID that fills `bytes`.
+    pub fn decode(bytes: &[u8]) -> Result<Self, CidError> {
+        if bytes.len() > CID_BYTES_MAX {
+            return Err(CidError::TooLong { len: bytes.len(), max: CID_BYTES_MAX });
+        }
+        let (version, codec, hash) = if bytes.starts_with(&multihash::SHA2_256_START) {
+            (Version::V0, Codec::DAG_PB, bytes)
+        } else {
+            let (version, rest) = read_number(bytes)?;
+            if version != 1 {
+                return Err(CidError::Version { version });
+            }
+            let (codec, rest) = read_number(rest)?;
+            (Version::V1, Codec(codec), rest)
+        };
+        let (hash, rest) = Multihash::decode(hash)?;
+        match rest.len() {
+            0 => Ok(Cid { version, codec, hash }),
+            extra => Err(CidError::TrailingBytes { extra }),
+        }
+    }
+
+    /// The CID as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.encoded_len());
+        self.encode_into(&mut bytes);
+        bytes
+    }
+
+    /// Appends the CID as bytes.
+    pub fn encode_into(&self, bytes: &mut Vec<u8>) {
+        if self.version == Version::V1 {
+            varint::encode(1, bytes);
+            varint::encode(self.codec.0, bytes);
+        }
+        self.hash.encode_into(bytes);
+    }
+
+    /// Bytes that [`Cid::encode`] makes.
+    pub fn encoded_len(&self) -> usize {
+        let before = match self.version {
+            Version::V0 => 0,
+            Version::V1 => 1 + varint::encoded_len(self.codec.0),
+        };
+        before + self.hash.encoded_len()
+    }
+
+    /// Reads a CID that fills `text`.
+    pub fn parse(text: &str) -> Result<Self, CidError> {
+        let max = CID_TEXT_CHARS_MAX;
+        // Before the first decoding: base58 costs the square of its length.
+        if text.len() > max {
+            return Err(CidError::TooLong { len: text.len(), max });
+        }
+        let Some(base) = text.chars().next() else { return Err(CidError::Empty) };
+        if text.len() == V0_TEXT_CHARS && text.starts_with("Qm") {
+            return Self::decode(&multibase::decode_base58(text)?);
+        }
+        let cid = match base {
+            'b' => Self::decode(&multibase::decode_base32(&text[1..]).map_err(after_base)?)?,
+            'z' => Self::decode(&multibase::decode_base58(&text[1..]).map_err(after_base)?)?,
+            found => return Err(CidError::Base { found }),
+        };
+        match cid.version {
+            // The text of version 0 has no base in front.
+            Version::V0 => Err(CidError::Version { version: 0 }),
+            Version::V1 => Ok(cid),
+        }
+    }
+}
+
+/// Characters of every version 0 CID: 34 bytes that start with 0x12 0x20, in base58.
+const V0_TEXT_CHARS: usize = 46;
+
+fn after_base(error: multibase::BaseError) -> multibase::BaseError {
+    match error {
+        multibase::BaseError::Character { at, found } => {
+            multibase::BaseError::Character { at: at + 1, found }
+        }
+        padding => padding,
+    }
+}
+
+/// A number in front of `bytes`, and the bytes behind it.
+fn read_number(bytes: &[u8]) -> Result<(u64, &[u8]), CidError> {
+    let (number, len) = varint::decode(bytes)?;
+    // Codes in a CID have at most 63 bits, which is nine bytes.
+    if len > 9 {
+        return Err(CidError::Varint(varint::VarintError::TooLarge));
+    }
+    Ok((number, &bytes[len..]))
+}
+
+impl FromStr for Cid {
+    type Err = CidError;
+
+    fn from_str(text: &str) -> Result<Self, CidError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for Cid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.encode();
+        match self.version {
+            Version::V0 => f.write_str(&multibase::encode_base58(&bytes)),
+            Version::V1 => {
+                let mut text = String::with_capacity(1 + (bytes.len() * 8).div_ceil(5));
+                text.push('b');
+                multibase::encode_base32(&bytes, &mut text);
+                f.write_str(&text)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Cid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::varint::VarintError;
+
+    const EMPTY_RAW: &str = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
+    const EMPTY_FILE: &str = "QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH";
+
+    #[test]
+    fn a_cid_stays_small() {
+        assert!(size_of::<Cid>() <= 56);
+    }
+
+    #[test]
+    fn both_versions_come_back_from_text_and_bytes() {
+        for text in [EMPTY_RAW, EMPTY_FILE] {
+            let cid = Cid::parse(text).unwrap();
+            assert_eq!(cid.to_string(), text);
+            assert_eq!(Cid::decode(&cid.encode()), Ok(cid.clone()));
+            assert_eq!(cid.encoded_len(), cid.encode().len());
+        }
+    }
+
+    #[test]
+    fn version_one_is_read_in_base58_and_written_in_base32() {
+        let cid = Cid::parse(EMPTY_RAW).unwrap();
+        let text = format!("z{}", multibase::encode_base58(&cid.encode()));
+        assert_eq!(Cid::parse(&text), Ok(cid.clone()));
+        assert_eq!(cid.to_string(), EMPTY_RAW);
+    }
+
+    #[test]
+    fn an_identity_cid_carries_its_bytes() {
+        let cid = Cid::v1(Codec::RAW, Multihash::identity(b"hi").unwrap());
+        assert_eq!(cid.to_string(), "bafkqaatine");
+        assert_eq!("bafkqaatine".parse(), Ok(cid.clone()));
+        assert!(cid.is_of(b"hi"));
+        assert!(!cid.is_of(b"ho"));
+    }
+
+    #[test]
+    fn an_unknown_codec_is_kept_and_named() {
+        let cid = Cid::v1(Codec(0x71), Multihash::sha2_256(b""));
+        assert_eq!(Cid::decode(&cid.encode()).unwrap().codec().to_string(), "codec 0x71");
+    }
+
+    #[test]
+    fn text_that_is_no_cid_says_why() {
+        let refused = |text: &str| Cid::parse(text).unwrap_err();
+        assert_eq!(refused(""), CidError::Empty);
+        assert_eq!(refused("hello"), CidError::Base { found: 'h' });
+        assert_eq!(refused("b"), CidError::Varint(VarintError::Truncated));
+        assert_eq!(refused("bafkR"), CidError::Character { at: 4, found: 'R' });
+        assert_eq!(refused(&format!("{EMPTY_RAW}a")), CidError::Padding);
+        assert_eq!(refused(&format!("z{EMPTY_FILE}")), CidError::Version { version: 0 });
+        assert_eq!(refused(&"b".repeat(271)), CidError::TooLong { len: 271, max: 270 });
+        assert_eq!(refused(&EMPTY_FILE[..45]), CidError::Base { found: 'Q' });
+    }
+
+    #[test]
+    fn bytes_that_are_no_cid_say_why() {
+        let refused = |bytes: &[u8]| Cid::decode(bytes).unwrap_err();
+        let blake3 = [&[1, 0x55, 0x1e, 0x20][..], &[0; 32]].concat();
+        assert_eq!(refused(&blake3), CidError::Hash { code: 0x1e });
+        let short = [&[1, 0x55, 0x12, 0x10][..], &[0; 16]].concat();
+        assert_eq!(refused(&short), CidError::DigestLength { code: 0x12, len: 16 });
+        assert_eq!(refused(&[0x12, 0x20, 1, 2]), CidError::Truncated);
+        assert_eq!(refused(&[2, 0x55, 0, 0]), CidError::Version { version: 2 });
+        assert_eq!(refused(&[1, 0x55, 0, 0, 9]), CidError::TrailingBytes { extra: 1 });
+        assert_eq!(refused(&[1, 0xd5, 0x00, 0, 0]), CidError::Varint(VarintError::NotShortest));
+        assert_eq!(refused(&[1; 169]), CidError::TooLong { len: 169, max: 168 });
+    }
+}

@@ -1,0 +1,307 @@
+//! Nodes of a DAG: links to other blocks, and data.
+//!
+//! Two orders of a node's fields are in use, links before data (what everyone writes today) and
+//! data before links (which decoders must accept). Which of them a node came in is kept, and
+//! everything else that could be written in two ways is refused: fields out of order or twice,
+//! unknown fields, numbers not in their shortest form. So a node that decodes encodes to the same
+//! bytes, and its CID can be recomputed from what is in memory.
+
+use bytes::Bytes;
+
+use crate::protobuf::{self, Fields, ProtobufError, Value};
+use crate::{Cid, CidError};
+
+/// Most links of a node: more than fit into the largest block with sha2-256 CIDs.
+///
+/// Only links to tiny identity CIDs could be more, and they would cost fifteen times their size
+/// in memory.
+pub const LINKS_MAX: usize = 65_536;
+
+/// A link from a node to a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The block it leads to.
+    pub cid: Cid,
+    /// The name of a directory's entry; empty in files. `None` when the field is absent.
+    pub name: Option<String>,
+    /// Bytes of all blocks that are reached by it, as its maker counted them: a hint, not
+    /// verified by any hash but the node's own. `None` when the field is absent.
+    pub tsize: Option<u64>,
+}
+
+/// In which order the two fields of a node are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldOrder {
+    /// As all importers write today. Also the order of nodes that have only one of the two.
+    #[default]
+    LinksFirst,
+    /// As decoders must accept.
+    DataFirst,
+}
+
+/// A node of links and data.
+///
+/// ```
+/// use content::dag_pb::Node;
+///
+/// let node = Node::decode(&vec![0x0a, 2, b'h', b'i'].into()).unwrap();
+/// assert_eq!(node.data.as_deref(), Some(&b"hi"[..]));
+/// assert_eq!(node.encode(), [0x0a, 2, b'h', b'i']);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// The links, in the order in which they are written.
+    pub links: Vec<Link>,
+    /// The data, for instance an encoded [`UnixFs`](crate::unixfs::UnixFs).
+    pub data: Option<Bytes>,
+    /// Which of the two comes first.
+    pub order: FieldOrder,
+}
+
+/// Why bytes are not a node that we can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DagPbError {
+    /// Not a protobuf message.
+    #[error(transparent)]
+    Protobuf(#[from] ProtobufError),
+    /// A node has a field that is neither links nor data, or one of them in another shape.
+    #[error("a node has no field {field} of wire type {wire_type}")]
+    NodeField {
+        /// The field's number.
+        field: u64,
+        /// Its kind of value.
+        wire_type: u8,
+    },
+    /// A link has a field that links do not have, or one of theirs in another shape.
+    #[error("a link has no field {field} of wire type {wire_type}")]
+    LinkField {
+        /// The field's number.
+        field: u64,
+        /// Its kind of value.
+        wire_type: u8,
+    },
+    /// Data came twice, or links both before and after it.
+    #[error("the node's fields are interleaved or repeated")]
+    NodeOrder,
+    /// A link's fields are not in ascending order, each once.
+    #[error("field {field} of a link is repeated or out of order")]
+    LinkOrder {
+        /// The number of the field that came too late.
+        field: u64,
+    },
+    /// A link leads nowhere.
+    #[error("a link has no CID")]
+    LinkWithoutCid,
+    /// A link leads to something that is not a CID we can verify.
+    #[error("a link's CID: {0}")]
+    LinkCid(#[from] CidError),
+    /// A link's name is not UTF-8.
+    #[error("a link's name is not UTF-8")]
+    LinkName,
+    /// More links than [`LINKS_MAX`].
+    #[error("more than {max} links")]
+    TooManyLinks {
+        /// Most links of a node.
+        max: usize,
+    },
+}
+
+impl Node {
+    /// Reads the node that fills `bytes`; its data shares them.
+    pub fn decode(bytes: &Bytes) -> Result<Self, DagPbError> {
+        let mut node = Node::default();
+        let mut links_ended = false;
+        for field in Fields::new(bytes) {
+            match field? {
+                (1, Value::Bytes(_)) if node.data.is_some() => return Err(DagPbError::NodeOrder),
+                (1, Value::Bytes(data)) => {
+                    links_ended = !node.links.is_empty();
+                    node.data = Some(bytes.slice_ref(data));
+                }
+                (2, Value::Bytes(_)) if links_ended => return Err(DagPbError::NodeOrder),
+                (2, Value::Bytes(_)) if node.links.len() == LINKS_MAX => {
+                    return Err(DagPbError::TooManyLinks { max: LINKS_MAX });
+                }
+                (2, Value::Bytes(link)) => {
+                    if node.data.is_some() {
+                        node.order = FieldOrder::DataFirst;
+                    }
+                    node.links.push(Link::decode(link)?);
+                }
+                (field, value) => {
+                    return Err(DagPbError::NodeField { field, wire_type: value.wire_type() });
+                }
+            }
+        }
+        Ok(node)
+    }
+
+    /// The node as bytes.
+    ///
+    /// Links keep their order; a directory's must already be sorted by name.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.encoded_len());
+        if self.order == FieldOrder::DataFirst {
+            self.encode_data(&mut bytes);
+        }
+        for link in &self.links {
+            link.encode_field(&mut bytes);
+        }
+        if self.order == FieldOrder::LinksFirst {
+            self.encode_data(&mut bytes);
+        }
+        bytes
+    }
+
+    fn encode_data(&self, bytes: &mut Vec<u8>) {
+        if let Some(data) = &self.data {
+            protobuf::encode_field(1, Value::Bytes(data), bytes);
+        }
+    }
+
+    /// Bytes that [`Node::encode`] makes.
+    pub fn encoded_len(&self) -> usize {
+        let links = self.links.iter().map(Link::field_len);
+        let data = self.data.as_ref().map_or(0, |data| protobuf::bytes_field_len(data.len()));
+        links.sum::<usize>() + data
+    }
+}
+
+impl Link {
+    fn decode(bytes: &[u8]) -> Result<Self, DagPbError> {
+        let (mut cid, mut name, mut tsize, mut last_field) = (None, None, None, 0);
+        for field in Fields::new(bytes) {
+            let (field, value) = field?;
+            match (field, value) {
+                (1..=3, _) if field <= last_field => return Err(DagPbError::LinkOrder { field }),
+                (1, Value::Bytes(bytes)) => cid = Some(Cid::decode(bytes)?),
+                (2, Value::Bytes(text)) => {
+                    name = Some(str::from_utf8(text).map_err(|_| DagPbError::LinkName)?.to_owned());
+                }
+                (3, Value::Varint(bytes)) => tsize = Some(bytes),
+                (field, value) => {
+                    return Err(DagPbError::LinkField { field, wire_type: value.wire_type() });
+                }
+            }
+            last_field = field;
+        }
+        Ok(Link { cid: cid.ok_or(DagPbError::LinkWithoutCid)?, name, tsize })
+    }
+
+    /// Appends the link as a field of a node.
+    fn encode_field(&self, bytes: &mut Vec<u8>) {
+        bytes.push(2 << 3 | 2);
+        crate::varint::encode(self.encoded_len() as u64, bytes);
+        bytes.push(1 << 3 | 2);
+        crate::varint::encode(self.cid.encoded_len() as u64, bytes);
+        self.cid.encode_into(bytes);
+        if let Some(name) = &self.name {
+            protobuf::encode_field(2, Value::Bytes(name.as_bytes()), bytes);
+        }
+        if let Some(tsize) = self.tsize {
+            protobuf::encode_field(3, Value::Varint(tsize), bytes);
+        }
+    }
+
+    /// Bytes that the link takes in a node.
+    pub(crate) fn field_len(&self) -> usize {
+        protobuf::bytes_field_len(self.encoded_len())
+    }
+
+    fn encoded_len(&self) -> usize {
+        protobuf::bytes_field_len(self.cid.encoded_len())
+            + self.name.as_ref().map_or(0, |name| protobuf::bytes_field_len(name.len()))
+            + self.tsize.map_or(0, protobuf::varint_field_len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Codec, Multihash};
+
+    fn link(name: Option<&str>, tsize: Option<u64>) -> Link {
+        let cid = Cid::v1(Codec::RAW, Multihash::sha2_256(b"x"));
+        Link { cid, name: name.map(str::to_owned), tsize }
+    }
+
+    fn decoded(bytes: &[u8]) -> Result<Node, DagPbError> {
+        Node::decode(&Bytes::copy_from_slice(bytes))
+    }
+
+    /// A node whose only link is made of `fields`.
+    fn with_link(fields: &[u8]) -> Vec<u8> {
+        [&[0x12, fields.len() as u8], fields].concat()
+    }
+
+    #[test]
+    fn a_node_comes_back_whichever_fields_it_has_and_in_whichever_order() {
+        let links = vec![link(Some("a"), Some(300)), link(Some(""), None), link(None, Some(0))];
+        for order in [FieldOrder::LinksFirst, FieldOrder::DataFirst] {
+            let node = Node { links: links.clone(), data: Some("data".into()), order };
+            let bytes = node.encode();
+            assert_eq!(bytes.len(), node.encoded_len());
+            assert_eq!(decoded(&bytes), Ok(node));
+        }
+        let only_links = Node { links, ..Node::default() };
+        assert_eq!(decoded(&only_links.encode()), Ok(only_links));
+        let empty_data = Node { data: Some(Bytes::new()), ..Node::default() };
+        assert_eq!(decoded(&empty_data.encode()), Ok(empty_data));
+        assert_eq!(decoded(&[]), Ok(Node::default()));
+    }
+
+    #[test]
+    fn links_are_written_before_data_unless_they_came_otherwise() {
+        let node = Node {
+            links: vec![link(None, None)],
+            data: Some("x".into()),
+            order: FieldOrder::default(),
+        };
+        assert_eq!(node.encode()[0], 0x12);
+    }
+
+    #[test]
+    fn fields_that_are_repeated_or_interleaved_are_refused() {
+        let link = with_link(&[0x0a, 4, 1, 0x55, 0, 0]);
+        assert_eq!(decoded(&[0x0a, 0, 0x0a, 0]), Err(DagPbError::NodeOrder));
+        let around = [&link[..], &[0x0a, 0], &link].concat();
+        assert_eq!(decoded(&around), Err(DagPbError::NodeOrder));
+        let name_first = with_link(&[0x12, 0, 0x0a, 4, 1, 0x55, 0, 0]);
+        assert_eq!(decoded(&name_first), Err(DagPbError::LinkOrder { field: 1 }));
+        let twice = with_link(&[0x0a, 4, 1, 0x55, 0, 0, 0x18, 1, 0x18, 1]);
+        assert_eq!(decoded(&twice), Err(DagPbError::LinkOrder { field: 3 }));
+    }
+
+    #[test]
+    fn fields_that_are_unknown_or_of_another_kind_are_refused() {
+        assert_eq!(
+            decoded(&[0x1a, 0]),
+            Err(DagPbError::NodeField { field: 3, wire_type: 2 }),
+            "a node's third field"
+        );
+        assert_eq!(decoded(&[0x08, 0]), Err(DagPbError::NodeField { field: 1, wire_type: 0 }));
+        let tsize_as_bytes = with_link(&[0x0a, 4, 1, 0x55, 0, 0, 0x1a, 0]);
+        assert_eq!(decoded(&tsize_as_bytes), Err(DagPbError::LinkField { field: 3, wire_type: 2 }));
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_refused() {
+        assert_eq!(decoded(&with_link(&[])), Err(DagPbError::LinkWithoutCid));
+        assert_eq!(
+            decoded(&with_link(&[0x0a, 4, 1, 0x55, 0x13, 0])),
+            Err(DagPbError::LinkCid(CidError::Hash { code: 0x13 }))
+        );
+        assert_eq!(
+            decoded(&with_link(&[0x0a, 4, 1, 0x55, 0, 0, 0x12, 1, 0xff])),
+            Err(DagPbError::LinkName)
+        );
+    }
+
+    #[test]
+    fn links_to_nothing_much_are_counted() {
+        let link = with_link(&[0x0a, 4, 1, 0x55, 0, 0]);
+        assert_eq!(decoded(&link.repeat(LINKS_MAX)).unwrap().links.len(), LINKS_MAX);
+        let max = LINKS_MAX;
+        assert_eq!(decoded(&link.repeat(max + 1)), Err(DagPbError::TooManyLinks { max }));
+    }
+}

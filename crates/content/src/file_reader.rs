@@ -1,0 +1,459 @@
+use bytes::Bytes;
+
+use crate::dag_pb::{DagPbError, Link, Node};
+use crate::unixfs::{Kind, UnixFs, UnixFsError};
+use crate::{Block, BlockStore, Cid, Codec};
+
+/// Most nodes between a file's root and a leaf, both counted.
+///
+/// Importers in use reach 16 only for files that no disk holds.
+pub const FILE_DEPTH_MAX: usize = 32;
+
+/// What [`FileReader::read`] came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The next bytes of the file; never empty.
+    Bytes(Bytes),
+    /// The next bytes are in or behind this block, which the store has not. Read again when it
+    /// has.
+    Missing(Cid),
+    /// The file is complete.
+    End,
+}
+
+/// Why blocks are not a file that we can read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The block is in a codec that files are not made of.
+    #[error("a block of {codec} is no part of a file")]
+    Codec {
+        /// How the block is to be read.
+        codec: Codec,
+    },
+    /// The block is not a node although its CID says so.
+    #[error("a part of the file is not dag-pb: {0}")]
+    DagPb(#[from] DagPbError),
+    /// The node's data is not UnixFS.
+    #[error("a part of the file is not UnixFS: {0}")]
+    UnixFs(#[from] UnixFsError),
+    /// The node is a directory, a symbolic link or the like.
+    #[error("{kind:?} is no part of a file")]
+    Kind {
+        /// What it is.
+        kind: Kind,
+    },
+    /// The file has more bytes than its reader wants.
+    #[error("a file of {file_bytes} bytes, and at most {max} are wanted")]
+    TooLarge {
+        /// Bytes of the file, as its root declares.
+        file_bytes: u64,
+        /// Most bytes that are wanted.
+        max: u64,
+    },
+    /// A part has not as many bytes as were declared where it is linked or in itself.
+    #[error("a part of the file has {found} bytes where {declared} were declared")]
+    Size {
+        /// Bytes that were declared.
+        declared: u64,
+        /// Bytes that are there, or that its parts add up to.
+        found: u64,
+    },
+    /// A node's parts add up to more than can be counted.
+    #[error("a file's parts add up to more than can be counted")]
+    SizeOverflow,
+    /// A node does not say for each of its links how many bytes are behind it.
+    #[error("a part of the file has {links} links, and the sizes of {block_sizes}")]
+    BlockSizes {
+        /// Links of the node.
+        links: usize,
+        /// Sizes that it declares.
+        block_sizes: usize,
+    },
+    /// A link to no bytes. Importers make none, and they would be work without an end.
+    #[error("a part of the file is linked although it has no bytes")]
+    EmptyPart,
+    /// A link with a name, as only directories have.
+    #[error("a part of the file has a name")]
+    NamedPart,
+    /// More nodes on top of one another than [`FILE_DEPTH_MAX`].
+    #[error("a part of the file lies more than {max} nodes deep")]
+    TooDeep {
+        /// Most nodes on top of one another.
+        max: usize,
+    },
+}
+
+/// A part of the file that is still to be read.
+#[derive(Clone, Debug)]
+struct Part {
+    cid: Cid,
+    /// Bytes of it, as its parent declares; `None` for the root.
+    declared: Option<u64>,
+    /// Nodes above it.
+    depth: usize,
+}
+
+/// Reads a file from a store, from its first byte to its last.
+///
+/// Bytes come out only in their place and after their block's hash was matched (a [`Block`] is
+/// always verified) and every size that was declared for them on the way down from the root. So
+/// a file is never longer than its root says, and work and memory are in proportion to it: no
+/// parts of no bytes, at most [`FILE_DEPTH_MAX`] levels, of each only the links that are not read
+/// yet.
+///
+/// ```
+/// use content::{Block, BlockStore, FileReader, MemoryStore, Read};
+///
+/// let block = Block::raw("hi".into()).unwrap();
+/// let mut store = MemoryStore::new(1024);
+/// let mut reader = FileReader::new(block.cid().clone(), u64::MAX);
+///
+/// assert_eq!(reader.read(&store), Ok(Read::Missing(block.cid().clone())));
+/// store.put(block).unwrap();
+/// assert_eq!(reader.read(&store), Ok(Read::Bytes("hi".into())));
+/// assert_eq!(reader.read(&store), Ok(Read::End));
+/// ```
+#[derive(Clone, Debug)]
+pub struct FileReader {
+    file_bytes_max: u64,
+    file_bytes: Option<u64>,
+    read_bytes: u64,
+    /// What is still to be read, the next part last.
+    parts: Vec<Part>,
+}
+
+impl FileReader {
+    /// A reader of the file whose root is `root`, unless it has more than `file_bytes_max` bytes.
+    pub fn new(root: Cid, file_bytes_max: u64) -> Self {
+        let root = Part { cid: root, declared: None, depth: 0 };
+        FileReader { file_bytes_max, file_bytes: None, read_bytes: 0, parts: vec![root] }
+    }
+
+    /// Bytes of the file, as its root declares; `None` until the root was read.
+    pub const fn file_bytes(&self) -> Option<u64> {
+        self.file_bytes
+    }
+
+    /// Bytes of the file that came out so far.
+    pub const fn read_bytes(&self) -> u64 {
+        self.read_bytes
+    }
+
+    /// The parts that are next in the file, in its order: what to ask others for. They are known
+    /// as soon as the node above them was read.
+    pub fn wanted(&self) -> impl Iterator<Item = &Cid> {
+        self.parts.iter().rev().map(|part| &part.cid)
+    }
+
+    /// The next bytes of the file. After an error it is the same error again and again: the file
+    /// is what it is.
+    pub fn read(&mut self, store: &impl BlockStore) -> Result<Read, ReadError> {
+        while let Some(part) = self.parts.last() {
+            let block = Block::implied_by(&part.cid).or_else(|| store.get(&part.cid));
+            let Some(block) = block else { return Ok(Read::Missing(part.cid.clone())) };
+            let content = Content::decode(&block)?;
+            self.check(part, &content)?;
+            let depth = part.depth + 1;
+            if part.declared.is_none() {
+                self.file_bytes = Some(content.file_bytes);
+            }
+            self.parts.pop();
+            let below = content.links.into_iter().zip(content.block_sizes).rev();
+            self.parts.extend(below.map(|(link, size)| Part {
+                cid: link.cid,
+                declared: Some(size),
+                depth,
+            }));
+            if !content.data.is_empty() {
+                self.read_bytes += content.data.len() as u64;
+                return Ok(Read::Bytes(content.data));
+            }
+        }
+        Ok(Read::End)
+    }
+
+    fn check(&self, part: &Part, content: &Content) -> Result<(), ReadError> {
+        let found = content.file_bytes;
+        match part.declared {
+            Some(declared) if declared != found => return Err(ReadError::Size { declared, found }),
+            None if found > self.file_bytes_max => {
+                return Err(ReadError::TooLarge { file_bytes: found, max: self.file_bytes_max });
+            }
+            Some(_) | None => {}
+        }
+        let max = FILE_DEPTH_MAX;
+        let is_too_deep = !content.links.is_empty() && part.depth + 1 >= max;
+        if is_too_deep { Err(ReadError::TooDeep { max }) } else { Ok(()) }
+    }
+}
+
+/// What one block says about a file.
+struct Content {
+    /// Bytes of the file that are in the block, before those behind its links.
+    data: Bytes,
+    links: Vec<Link>,
+    block_sizes: Vec<u64>,
+    /// Bytes in the block and behind its links.
+    file_bytes: u64,
+}
+
+impl Content {
+    fn decode(block: &Block) -> Result<Self, ReadError> {
+        match block.cid().codec() {
+            Codec::RAW => {
+                let data = block.bytes().clone();
+                let file_bytes = data.len() as u64;
+                Ok(Content { data, links: Vec::new(), block_sizes: Vec::new(), file_bytes })
+            }
+            Codec::DAG_PB => Self::from_node(Node::decode(block.bytes())?),
+            codec => Err(ReadError::Codec { codec }),
+        }
+    }
+
+    fn from_node(node: Node) -> Result<Self, ReadError> {
+        let unixfs = UnixFs::decode(&node.data.unwrap_or_default())?;
+        let (links, block_sizes) = (node.links, unixfs.block_sizes);
+        if !matches!(unixfs.kind, Kind::File | Kind::Raw) {
+            return Err(ReadError::Kind { kind: unixfs.kind });
+        }
+        if links.len() != block_sizes.len() {
+            let (links, block_sizes) = (links.len(), block_sizes.len());
+            return Err(ReadError::BlockSizes { links, block_sizes });
+        }
+        if block_sizes.contains(&0) {
+            return Err(ReadError::EmptyPart);
+        }
+        if links.iter().any(|link| link.name.as_ref().is_some_and(|name| !name.is_empty())) {
+            return Err(ReadError::NamedPart);
+        }
+        let data = unixfs.data.unwrap_or_default();
+        let found = block_sizes
+            .iter()
+            .try_fold(data.len() as u64, |sum, size| sum.checked_add(*size))
+            .ok_or(ReadError::SizeOverflow)?;
+        match unixfs.filesize {
+            Some(declared) if declared != found => Err(ReadError::Size { declared, found }),
+            _ => Ok(Content { data, links, block_sizes, file_bytes: found }),
+        }
+    }
+}
+
+/// Why a file cannot be put together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AssembleError {
+    /// A block of it is not in the store.
+    #[error("{cid} is missing")]
+    Missing {
+        /// The block.
+        cid: Cid,
+    },
+    /// Its blocks are not a file.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// The whole file whose root is `root`, unless it has more than `file_bytes_max` bytes.
+///
+/// Memory grows with the bytes that are there, not with those that are declared. A file of one
+/// leaf shares the leaf's bytes.
+pub fn assemble(
+    store: &impl BlockStore,
+    root: &Cid,
+    file_bytes_max: u64,
+) -> Result<Bytes, AssembleError> {
+    let mut reader = FileReader::new(root.clone(), file_bytes_max);
+    let mut next = || match reader.read(store)? {
+        Read::Bytes(bytes) => Ok(Some(bytes)),
+        Read::Missing(cid) => Err(AssembleError::Missing { cid }),
+        Read::End => Ok(None),
+    };
+    let Some(first) = next()? else { return Ok(Bytes::new()) };
+    let Some(second) = next()? else { return Ok(first) };
+    let mut file = [first, second].concat();
+    while let Some(bytes) = next()? {
+        file.extend_from_slice(&bytes);
+    }
+    Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FileBuilder, MemoryStore, Profile, Root, Version};
+
+    /// A store that holds a file under a narrow profile, so that it has many levels.
+    fn stored(bytes: &[u8], chunk_bytes: usize, links_max: usize) -> (MemoryStore, Root) {
+        let mut store = MemoryStore::new(1 << 20);
+        let profile = Profile { chunk_bytes, links_max, ..Profile::UNIXFS_V1_2025 };
+        let mut builder = FileBuilder::new(profile).unwrap();
+        let mut put = |block| store.put(block);
+        builder.write(bytes, &mut put).unwrap();
+        let root = builder.finish(&mut put).unwrap();
+        (store, root)
+    }
+
+    fn put(store: &mut MemoryStore, block: Block) -> Cid {
+        let cid = block.cid().clone();
+        store.put(block).unwrap();
+        cid
+    }
+
+    /// Stores a node of a file, with links to `parts` and the sizes declared for them.
+    fn put_node(store: &mut MemoryStore, parts: &[(Cid, u64)], filesize: Option<u64>) -> Cid {
+        let link = |cid: &Cid| Link { cid: cid.clone(), name: Some(String::new()), tsize: None };
+        let block_sizes = parts.iter().map(|(_, size)| *size).collect();
+        let file = UnixFs { filesize, block_sizes, ..UnixFs::new(Kind::File) };
+        let links = parts.iter().map(|(cid, _)| link(cid)).collect();
+        let node = Node { links, data: Some(file.encode().into()), ..Node::default() };
+        put(store, Block::dag_pb(Version::V1, node.encode().into()).unwrap())
+    }
+
+    fn leaf(store: &mut MemoryStore, text: &'static str) -> Cid {
+        put(store, Block::raw(text.into()).unwrap())
+    }
+
+    fn refused(store: &MemoryStore, root: &Cid) -> ReadError {
+        match assemble(store, root, 1000) {
+            Err(AssembleError::Read(error)) => error,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_was_built_is_read() {
+        let bytes: Vec<u8> = (0..200).collect();
+        for len in [0, 1, 6, 7, 8, 21, 22, 200] {
+            let (store, root) = stored(&bytes[..len], 7, 3);
+            assert_eq!(assemble(&store, &root.cid, 200).unwrap(), bytes[..len]);
+        }
+    }
+
+    #[test]
+    fn a_reader_waits_for_a_missing_block_and_goes_on_there() {
+        let (whole, root) = stored(b"abcdef", 2, 2);
+        let mut store = MemoryStore::new(1 << 20);
+        let mut reader = FileReader::new(root.cid, 6);
+        let (mut file, mut fetched) = (Vec::new(), 0);
+        loop {
+            match reader.read(&store).unwrap() {
+                Read::Bytes(bytes) => file.extend_from_slice(&bytes),
+                Read::Missing(cid) => {
+                    assert_eq!(reader.wanted().next(), Some(&cid));
+                    store.put(whole.get(&cid).unwrap()).unwrap();
+                    fetched += 1;
+                }
+                Read::End => break,
+            }
+        }
+        assert_eq!((&file[..], fetched), (&b"abcdef"[..], whole.len()));
+        assert_eq!((reader.file_bytes(), reader.read_bytes()), (Some(6), 6));
+    }
+
+    #[test]
+    fn a_file_is_refused_at_its_root_when_it_is_larger_than_wanted() {
+        let (store, root) = stored(b"abcdef", 2, 2);
+        let error = ReadError::TooLarge { file_bytes: 6, max: 5 };
+        assert_eq!(assemble(&store, &root.cid, 5), Err(AssembleError::Read(error)));
+    }
+
+    #[test]
+    fn sizes_that_do_not_add_up_are_refused() {
+        let mut store = MemoryStore::new(1 << 20);
+        let two = leaf(&mut store, "ab");
+        let size = |declared, found| ReadError::Size { declared, found };
+
+        let sum = put_node(&mut store, &[(two.clone(), 2)], Some(3));
+        assert_eq!(refused(&store, &sum), size(3, 2));
+        let part = put_node(&mut store, &[(two.clone(), 3)], Some(3));
+        assert_eq!(refused(&store, &part), size(3, 2));
+        let inner = put_node(&mut store, &[(two.clone(), 2)], Some(2));
+        let outer = put_node(&mut store, &[(inner, 4)], Some(4));
+        assert_eq!(refused(&store, &outer), size(4, 2));
+        let endless = put_node(&mut store, &[(two.clone(), u64::MAX), (two.clone(), 2)], None);
+        assert_eq!(refused(&store, &endless), ReadError::SizeOverflow);
+        let undeclared = put_node(&mut store, &[(two, 2)], None);
+        assert_eq!(assemble(&store, &undeclared, 2).unwrap(), "ab");
+    }
+
+    #[test]
+    fn a_size_for_each_link_and_no_link_to_nothing() {
+        let mut store = MemoryStore::new(1 << 20);
+        let nothing = leaf(&mut store, "");
+        let empty = put_node(&mut store, &[(nothing, 0)], Some(0));
+        assert_eq!(refused(&store, &empty), ReadError::EmptyPart);
+
+        let links = vec![Link { cid: empty, name: None, tsize: None }];
+        let file = UnixFs { filesize: Some(0), ..UnixFs::new(Kind::File) };
+        let node = Node { links, data: Some(file.encode().into()), ..Node::default() };
+        let unsized_link =
+            put(&mut store, Block::dag_pb(Version::V1, node.encode().into()).unwrap());
+        let error = ReadError::BlockSizes { links: 1, block_sizes: 0 };
+        assert_eq!(refused(&store, &unsized_link), error);
+    }
+
+    #[test]
+    fn a_chain_of_nodes_ends_somewhere() {
+        let mut store = MemoryStore::new(1 << 20);
+        let mut root = leaf(&mut store, "ab");
+        for _ in 1..FILE_DEPTH_MAX {
+            root = put_node(&mut store, &[(root, 2)], Some(2));
+        }
+        assert_eq!(assemble(&store, &root, 2).unwrap(), "ab");
+        let deeper = put_node(&mut store, &[(root, 2)], Some(2));
+        assert_eq!(refused(&store, &deeper), ReadError::TooDeep { max: FILE_DEPTH_MAX });
+    }
+
+    #[test]
+    fn a_small_dag_of_a_huge_file_costs_only_what_is_read_of_it() {
+        let mut store = MemoryStore::new(1 << 20);
+        let (mut root, mut size) = (leaf(&mut store, "a"), 1);
+        for _ in 0..6 {
+            let parts = vec![(root, size); 1000];
+            size *= 1000;
+            root = put_node(&mut store, &parts, Some(size));
+        }
+        let mut reader = FileReader::new(root, u64::MAX);
+        for _ in 0..1000 {
+            assert_eq!(reader.read(&store), Ok(Read::Bytes("a".into())));
+        }
+        assert_eq!(reader.file_bytes(), Some(10_u64.pow(18)));
+        assert!(reader.wanted().count() <= 6 * 1000);
+    }
+
+    #[test]
+    fn bytes_within_a_node_come_before_those_behind_its_links() {
+        let mut store = MemoryStore::new(1 << 20);
+        let behind = leaf(&mut store, "behind");
+        let links = vec![Link { cid: behind, name: None, tsize: None }];
+        let file = UnixFs {
+            data: Some("before ".into()),
+            filesize: Some(13),
+            block_sizes: vec![6],
+            ..UnixFs::new(Kind::Raw)
+        };
+        let node = Node { links, data: Some(file.encode().into()), ..Node::default() };
+        let root = put(&mut store, Block::dag_pb(Version::V0, node.encode().into()).unwrap());
+        assert_eq!(assemble(&store, &root, 13).unwrap(), "before behind");
+    }
+
+    #[test]
+    fn inline_and_empty_blocks_need_no_store() {
+        let store = MemoryStore::new(0);
+        let inline = "bafkqaatine".parse().unwrap();
+        assert_eq!(assemble(&store, &inline, 2).unwrap(), "hi");
+        let empty = Block::raw(Bytes::new()).unwrap();
+        assert_eq!(assemble(&store, empty.cid(), 0).unwrap(), "");
+    }
+
+    #[test]
+    fn what_is_not_a_file_says_what_it_is() {
+        let mut store = MemoryStore::new(1 << 20);
+        let (directory, root) = crate::DirectoryBuilder::new(Profile::default()).finish();
+        store.put(directory).unwrap();
+        assert_eq!(refused(&store, &root.cid), ReadError::Kind { kind: Kind::Directory });
+        let shard = UnixFs::new(Kind::HamtShard).encode();
+        let shard = Node { data: Some(shard.into()), ..Node::default() };
+        let shard = put(&mut store, Block::dag_pb(Version::V1, shard.encode().into()).unwrap());
+        assert_eq!(refused(&store, &shard), ReadError::Kind { kind: Kind::HamtShard });
+    }
+}

@@ -1,0 +1,54 @@
+//! Content and its names: CIDs, blocks, UnixFS files and directories, and where blocks are kept.
+//!
+//! The same content under the same [`Profile`] has the same CID here, in kubo and in the browser;
+//! `tests/vectors` holds all three to it. Bytes that come from a peer become a [`Block`] only
+//! after their hash matched, and a file comes out of blocks only after every size in them did.
+//!
+//! Absent on purpose: hash functions other than sha2-256 and identity, directories that are spread
+//! over many nodes (recognised, and refused as such), chunking by content, disks and networks.
+//!
+//! ```
+//! use content::{BlockStore, FileBuilder, MemoryStore, Profile, assemble};
+//!
+//! let mut store = MemoryStore::new(1024 * 1024);
+//! let mut builder = FileBuilder::new(Profile::UNIXFS_V1_2025)?;
+//! builder.write(b"Hello, world!\n", &mut |block| store.put(block))?;
+//! let root = builder.finish(&mut |block| store.put(block))?;
+//!
+//! let link = "bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u";
+//! assert_eq!(root.cid.to_string(), link);
+//! assert_eq!(assemble(&store, &root.cid, 1024)?, "Hello, world!\n");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod dag_pb;
+pub mod protobuf;
+pub mod unixfs;
+pub mod varint;
+
+mod block;
+mod cid;
+mod directory;
+mod file_builder;
+mod file_reader;
+mod multibase;
+mod profile;
+mod store;
+mod walk;
+
+pub use block::{BLOCK_BYTES_MAX, Block, BlockError};
+pub use cid::{
+    CID_BYTES_MAX, CID_TEXT_CHARS_MAX, Cid, CidError, Codec, HashFunction, IDENTITY_BYTES_MAX,
+    Multihash, Prefix, Version,
+};
+pub use directory::{
+    Directory, DirectoryBuildError, DirectoryBuilder, DirectoryError, Entry, NAME_BYTES_MAX,
+    NameError, build_symlink,
+};
+pub use file_builder::{FileBuilder, Root};
+pub use file_reader::{AssembleError, FILE_DEPTH_MAX, FileReader, Read, ReadError, assemble};
+pub use profile::{
+    CHUNK_BYTES_MAX, DIRECTORY_BYTES_MAX, DirectoryWeight, FILE_LINKS_MAX, Profile, ProfileError,
+};
+pub use store::{BlockStore, MemoryStore, STORED_BLOCK_OVERHEAD_BYTES, StoreFull};
+pub use walk::{Visit, Walk, WalkError};

@@ -1,0 +1,145 @@
+//! The two ways in which CIDs are written as text: base58btc and lower-case base32.
+
+const BASE58: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+
+/// Why text is not in the base it claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BaseError {
+    /// A character that the base has not.
+    Character { at: usize, found: char },
+    /// Bits are left over at the end that no encoder would have written.
+    Padding,
+}
+
+fn digit_of(alphabet: &[u8], character: u8) -> Option<u8> {
+    alphabet.iter().position(|&digit| digit == character).map(|digit| digit as u8)
+}
+
+fn digits(
+    text: &str,
+    alphabet: &'static [u8],
+) -> impl DoubleEndedIterator<Item = Result<u8, BaseError>> {
+    text.char_indices().map(move |(at, found)| {
+        u8::try_from(found)
+            .ok()
+            .and_then(|character| digit_of(alphabet, character))
+            .ok_or(BaseError::Character { at, found })
+    })
+}
+
+/// Bytes as base58btc. Quadratic, so only for inputs that are known to be short.
+pub(crate) fn encode_base58(bytes: &[u8]) -> String {
+    let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
+    // Digits of the number, least significant first.
+    let mut number: Vec<u8> = Vec::with_capacity(bytes.len() * 7 / 5 + 1);
+    for &byte in bytes {
+        let mut carry = u32::from(byte);
+        for digit in &mut number {
+            carry += u32::from(*digit) << 8;
+            *digit = (carry % 58) as u8;
+            carry /= 58;
+        }
+        while carry > 0 {
+            number.push((carry % 58) as u8);
+            carry /= 58;
+        }
+    }
+    let leading = std::iter::repeat_n('1', zeros);
+    leading.chain(number.iter().rev().map(|&digit| char::from(BASE58[digit as usize]))).collect()
+}
+
+/// Base58btc as bytes. Quadratic, so only for inputs that are known to be short.
+pub(crate) fn decode_base58(text: &str) -> Result<Vec<u8>, BaseError> {
+    let zeros = text.bytes().take_while(|&character| character == b'1').count();
+    // Bytes of the number, least significant first.
+    let mut number: Vec<u8> = Vec::with_capacity(text.len());
+    for digit in digits(text, BASE58) {
+        let mut carry = u32::from(digit?);
+        for byte in &mut number {
+            carry += u32::from(*byte) * 58;
+            *byte = carry as u8;
+            carry >>= 8;
+        }
+        if carry > 0 {
+            number.push(carry as u8);
+        }
+    }
+    number.extend(std::iter::repeat_n(0, zeros));
+    number.reverse();
+    Ok(number)
+}
+
+/// Bytes as lower-case base32 without padding.
+pub(crate) fn encode_base32(bytes: &[u8], text: &mut String) {
+    let (mut held, mut bits) = (0_u32, 0);
+    for &byte in bytes {
+        held = held << 8 | u32::from(byte);
+        bits += 8;
+        while bits >= 5 {
+            bits -= 5;
+            text.push(char::from(BASE32[(held >> bits & 31) as usize]));
+        }
+    }
+    if bits > 0 {
+        text.push(char::from(BASE32[(held << (5 - bits) & 31) as usize]));
+    }
+}
+
+/// Lower-case base32 without padding as bytes.
+pub(crate) fn decode_base32(text: &str) -> Result<Vec<u8>, BaseError> {
+    let mut bytes = Vec::with_capacity(text.len() * 5 / 8);
+    let (mut held, mut bits) = (0_u32, 0);
+    for digit in digits(text, BASE32) {
+        held = held << 5 | u32::from(digit?);
+        bits += 5;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((held >> bits) as u8);
+        }
+    }
+    let is_what_an_encoder_writes = bits < 5 && held & ((1 << bits) - 1) == 0;
+    if is_what_an_encoder_writes { Ok(bytes) } else { Err(BaseError::Padding) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base32(bytes: &[u8]) -> String {
+        let mut text = String::new();
+        encode_base32(bytes, &mut text);
+        text
+    }
+
+    #[test]
+    fn known_texts_have_known_bytes() {
+        assert_eq!(base32(b"foobar"), "mzxw6ytboi");
+        assert_eq!(encode_base58(b"Hello World!"), "2NEpo7TZRRrLZSi2U");
+        assert_eq!(encode_base58(b"\0\0\x28\x7f\xb4\xcd"), "11233QC4");
+        assert_eq!(decode_base58("11233QC4").unwrap(), b"\0\0\x28\x7f\xb4\xcd");
+    }
+
+    #[test]
+    fn bytes_of_every_length_come_back() {
+        for len in 0..70_u8 {
+            let bytes: Vec<u8> = (0..len).map(|i| i.wrapping_mul(37).wrapping_sub(2)).collect();
+            assert_eq!(decode_base32(&base32(&bytes)).unwrap(), bytes);
+            assert_eq!(decode_base58(&encode_base58(&bytes)).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_character_of_another_base_is_named_with_its_place() {
+        assert_eq!(decode_base32("abc1"), Err(BaseError::Character { at: 3, found: '1' }));
+        assert_eq!(decode_base32("aB"), Err(BaseError::Character { at: 1, found: 'B' }));
+        assert_eq!(decode_base58("Ql"), Err(BaseError::Character { at: 1, found: 'l' }));
+        assert_eq!(decode_base58("aé"), Err(BaseError::Character { at: 1, found: 'é' }));
+    }
+
+    #[test]
+    fn base32_that_no_encoder_writes_is_refused() {
+        assert_eq!(decode_base32("mzxw6ytbo"), Err(BaseError::Padding), "one digit too many");
+        assert_eq!(decode_base32("mzxw6ytboj"), Err(BaseError::Padding), "a set bit left over");
+    }
+}

@@ -1,0 +1,161 @@
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::{Block, Cid, Multihash};
+
+/// Where blocks are kept.
+///
+/// A store goes by the hash alone: what was put in under a version 0 CID is found under the
+/// version 1 CID of the same bytes. It holds verified blocks, since there are no others.
+pub trait BlockStore {
+    /// The block that `cid` names, if it is here.
+    fn get(&self, cid: &Cid) -> Option<Block>;
+
+    /// Whether [`BlockStore::get`] would find it.
+    fn has(&self, cid: &Cid) -> bool {
+        self.get(cid).is_some()
+    }
+
+    /// Keeps `block`. Keeping what is here already changes nothing and never fails.
+    fn put(&mut self, block: Block) -> Result<(), StoreFull>;
+
+    /// Forgets the block that `cid` names; whether it was here.
+    fn remove(&mut self, cid: &Cid) -> bool;
+}
+
+/// A store has no room for a block. What it holds is unharmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no room for {needed} bytes: {held} of {max} are taken")]
+pub struct StoreFull {
+    /// Bytes that the block would have taken.
+    pub needed: usize,
+    /// Bytes that are taken.
+    pub held: usize,
+    /// Most bytes that may be taken.
+    pub max: usize,
+}
+
+/// Bytes that a block takes in a [`MemoryStore`] beside its own, counted so that the smallest
+/// blocks cannot grow it without bound either.
+pub const STORED_BLOCK_OVERHEAD_BYTES: usize = 128;
+
+/// A store in memory, of bounded size: when it is full, further blocks are refused.
+///
+/// ```
+/// use content::{Block, BlockStore, MemoryStore};
+///
+/// let block = Block::raw("hi".into()).unwrap();
+/// let mut store = MemoryStore::new(1024);
+/// store.put(block.clone()).unwrap();
+/// assert_eq!(store.get(block.cid()), Some(block));
+/// assert!(store.put(Block::raw(vec![0; 1024].into()).unwrap()).is_err());
+/// ```
+#[derive(Clone, Debug)]
+pub struct MemoryStore {
+    blocks: BTreeMap<Multihash, Bytes>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl MemoryStore {
+    /// An empty store for `bytes_max` bytes, [`STORED_BLOCK_OVERHEAD_BYTES`] a block included.
+    pub const fn new(bytes_max: usize) -> Self {
+        MemoryStore { blocks: BTreeMap::new(), bytes: 0, bytes_max }
+    }
+
+    /// Blocks that are here.
+    pub fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Whether no block is here.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Bytes that are taken.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+fn cost(bytes: &Bytes) -> usize {
+    bytes.len() + STORED_BLOCK_OVERHEAD_BYTES
+}
+
+impl BlockStore for MemoryStore {
+    fn get(&self, cid: &Cid) -> Option<Block> {
+        let (hash, bytes) = self.blocks.get_key_value(cid.hash())?;
+        Block::renamed(cid, hash, bytes)
+    }
+
+    fn has(&self, cid: &Cid) -> bool {
+        self.blocks.contains_key(cid.hash())
+    }
+
+    fn put(&mut self, block: Block) -> Result<(), StoreFull> {
+        if self.has(block.cid()) {
+            return Ok(());
+        }
+        let (cid, bytes) = block.into_parts();
+        let needed = cost(&bytes);
+        if needed > self.bytes_max - self.bytes {
+            return Err(StoreFull { needed, held: self.bytes, max: self.bytes_max });
+        }
+        self.bytes += needed;
+        self.blocks.insert(cid.hash().clone(), bytes);
+        Ok(())
+    }
+
+    fn remove(&mut self, cid: &Cid) -> bool {
+        let removed = self.blocks.remove(cid.hash());
+        self.bytes -= removed.as_ref().map_or(0, cost);
+        removed.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Codec;
+
+    fn block(text: &'static str) -> Block {
+        Block::raw(text.into()).unwrap()
+    }
+
+    #[test]
+    fn a_full_store_refuses_and_keeps_what_it_has() {
+        let mut store = MemoryStore::new(2 * STORED_BLOCK_OVERHEAD_BYTES + 3);
+        store.put(block("a")).unwrap();
+        store.put(block("bb")).unwrap();
+        let full = StoreFull { needed: 129, held: 259, max: 259 };
+        assert_eq!(store.put(block("c")), Err(full));
+        assert!(store.has(block("a").cid()) && !store.has(block("c").cid()));
+    }
+
+    #[test]
+    fn what_is_here_already_costs_nothing() {
+        let mut store = MemoryStore::new(STORED_BLOCK_OVERHEAD_BYTES + 1);
+        store.put(block("a")).unwrap();
+        store.put(block("a")).unwrap();
+        assert_eq!((store.len(), store.bytes()), (1, 129));
+    }
+
+    #[test]
+    fn a_removed_block_gives_its_room_back() {
+        let mut store = MemoryStore::new(STORED_BLOCK_OVERHEAD_BYTES + 1);
+        store.put(block("a")).unwrap();
+        assert!(store.remove(block("a").cid()));
+        assert!(!store.remove(block("a").cid()));
+        assert_eq!((store.is_empty(), store.bytes()), (true, 0));
+    }
+
+    #[test]
+    fn a_block_is_found_under_every_name_of_its_hash() {
+        let mut store = MemoryStore::new(1024);
+        store.put(block("a")).unwrap();
+        let other_name = Cid::v1(Codec::DAG_PB, block("a").cid().hash().clone());
+        assert_eq!(store.get(&other_name).unwrap().cid(), &other_name);
+    }
+}

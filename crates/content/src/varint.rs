@@ -1,0 +1,98 @@
+//! Unsigned variable-length integers, seven bits a byte, least significant first.
+//!
+//! Only the shortest encoding of a number is accepted, so a number has one encoding and whatever
+//! is decoded encodes to the same bytes again.
+//!
+//! ```
+//! use content::varint;
+//!
+//! let mut bytes = Vec::new();
+//! varint::encode(300, &mut bytes);
+//! assert_eq!(bytes, [0xac, 0x02]);
+//! assert_eq!(varint::decode(&bytes), Ok((300, 2)));
+//! assert!(varint::decode(&[0x80, 0x00]).is_err(), "zero in two bytes");
+//! ```
+
+/// Most bytes that a number takes.
+pub const VARINT_BYTES_MAX: usize = 10;
+
+/// Why bytes are not a varint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VarintError {
+    /// The bytes end before the number does.
+    #[error("the bytes end inside a varint")]
+    Truncated,
+    /// The same number has a shorter encoding.
+    #[error("a varint is not in its shortest form")]
+    NotShortest,
+    /// The number does not fit.
+    #[error("a varint is too large")]
+    TooLarge,
+}
+
+/// Appends `value` to `bytes`.
+pub fn encode(mut value: u64, bytes: &mut Vec<u8>) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+/// Bytes that [`encode`] appends for `value`.
+pub const fn encoded_len(value: u64) -> usize {
+    let bits = 64 - (value | 1).leading_zeros() as usize;
+    bits.div_ceil(7)
+}
+
+/// The number at the start of `bytes`, and how many bytes it took.
+pub fn decode(bytes: &[u8]) -> Result<(u64, usize), VarintError> {
+    let mut value = 0_u64;
+    for (at, &byte) in bytes.iter().take(VARINT_BYTES_MAX).enumerate() {
+        let bits = u64::from(byte & 0x7f);
+        // The tenth byte holds the one bit that is left of sixty-four.
+        if at == VARINT_BYTES_MAX - 1 && byte > 1 {
+            return Err(VarintError::TooLarge);
+        }
+        value |= bits << (7 * at);
+        if byte & 0x80 == 0 {
+            let is_padded = byte == 0 && at > 0;
+            return if is_padded { Err(VarintError::NotShortest) } else { Ok((value, at + 1)) };
+        }
+    }
+    Err(VarintError::Truncated)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_decodes_to_itself_in_as_many_bytes_as_were_promised() {
+        for shift in 0..64 {
+            for value in [1_u64 << shift, (1 << shift) - 1, u64::MAX >> shift] {
+                let mut bytes = Vec::new();
+                encode(value, &mut bytes);
+                assert_eq!(bytes.len(), encoded_len(value), "{value}");
+                bytes.push(0xff);
+                assert_eq!(decode(&bytes), Ok((value, bytes.len() - 1)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_has_only_one_encoding() {
+        assert_eq!(decode(&[0x80, 0x00]), Err(VarintError::NotShortest));
+        assert_eq!(decode(&[0xac, 0x82, 0x00]), Err(VarintError::NotShortest));
+    }
+
+    #[test]
+    fn a_number_that_ends_early_or_never_is_refused() {
+        assert_eq!(decode(&[]), Err(VarintError::Truncated));
+        assert_eq!(decode(&[0x80]), Err(VarintError::Truncated));
+        assert_eq!(decode(&[0xff; 40]), Err(VarintError::TooLarge));
+        let mut past_the_last_bit = [0x80; 10];
+        past_the_last_bit[9] = 2;
+        assert_eq!(decode(&past_the_last_bit), Err(VarintError::TooLarge));
+    }
+}

@@ -1,0 +1,99 @@
+//! The vectors of `tests/vectors`, which the browser's side is held to as well.
+
+mod cid_forms;
+mod directories;
+mod files;
+mod nodes;
+mod refused;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use content::{DirectoryWeight, Profile, Version};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// Reads one of the files of vectors.
+#[expect(clippy::disallowed_methods, reason = "the crate opens no files, its tests do")]
+fn vectors<T: DeserializeOwned>(file: &str) -> T {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors").join(file);
+    let json = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    serde_json::from_str(&json).unwrap_or_else(|error| panic!("{path:?}: {error}"))
+}
+
+/// `cids.json`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cids {
+    #[expect(dead_code, reason = "said again in `Generated`")]
+    rule: String,
+    profiles: BTreeMap<String, NamedProfile>,
+    files: Vec<files::GeneratedFile>,
+    texts: Vec<files::TextFile>,
+    directories: Vec<directories::DirectoryVector>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedProfile {
+    cid_version: u8,
+    raw_leaves: bool,
+    chunk_bytes: usize,
+    links_max: usize,
+    directory_weight: Weight,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Weight {
+    Block,
+    NamesAndCids,
+}
+
+impl Cids {
+    fn read() -> Self {
+        vectors("cids.json")
+    }
+
+    fn profile(&self, name: &str) -> Profile {
+        let named = self.profiles[name];
+        Profile {
+            cid_version: if named.cid_version == 0 { Version::V0 } else { Version::V1 },
+            raw_leaves: named.raw_leaves,
+            chunk_bytes: named.chunk_bytes,
+            links_max: named.links_max,
+            directory_weight: match named.directory_weight {
+                Weight::Block => DirectoryWeight::Block,
+                Weight::NamesAndCids => DirectoryWeight::NamesAndCids,
+            },
+        }
+    }
+}
+
+#[test]
+fn our_profiles_are_the_ones_that_the_vectors_were_made_under() {
+    let cids = Cids::read();
+    assert_eq!(cids.profile("unixfs-v1-2025"), Profile::UNIXFS_V1_2025);
+    assert_eq!(cids.profile("kubo-default"), Profile::KUBO_DEFAULT);
+    assert_eq!(cids.profile("v1-256-kib"), Profile::V1_256_KIB);
+    assert_eq!(cids.profile("v1-1-mib"), Profile::V1_1_MIB);
+    assert_eq!(cids.profiles.len(), 4);
+}
+
+/// Bytes that are written in hexadecimal.
+fn from_hex(text: &str) -> Vec<u8> {
+    assert!(text.len().is_multiple_of(2), "{text}");
+    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal");
+    (0..text.len()).step_by(2).map(byte).collect()
+}
+
+/// Bytes of a generated file: byte i is i mod 251. In pieces, since the largest has 300 MiB.
+fn generated(mut bytes: usize) -> impl Iterator<Item = Vec<u8>> {
+    let period: Vec<u8> = (0..251).collect::<Vec<u8>>().repeat(4096);
+    std::iter::from_fn(move || {
+        let piece = period[..bytes.min(period.len())].to_vec();
+        bytes -= piece.len();
+        (!piece.is_empty()).then_some(piece)
+    })
+}
