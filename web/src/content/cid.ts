@@ -1,1 +1,127 @@
-export interface Cid { readonly text: string }
+import { concat, type Bytes } from './bytes.ts'
+import { ContentError, malformed } from './error.ts'
+import { decodeBase32, decodeBase58, encodeBase32, encodeBase58 } from './multibase.ts'
+import { sha256 } from './sha256.ts'
+import { decodeVarint, encodeVarint } from './varint.ts'
+
+export const RAW = 0x55
+export const DAG_PB = 0x70
+export const SHA2_256 = 0x12
+export const IDENTITY = 0x00
+
+/** Longest CID we read, in bytes, and the longest digest in one; the bounds of boxo. */
+export const CID_BYTES_MAX = 168
+export const DIGEST_BYTES_MAX = 128
+
+/** The name of a block: what its bytes mean and what they hash to. */
+export interface Cid {
+  readonly version: 0 | 1
+  /** Such as `RAW` or `DAG_PB`. */
+  readonly codec: number
+  /** Such as `SHA2_256`. */
+  readonly hash: number
+  readonly digest: Bytes
+  /** As people write it: base58 for version 0, base32 for version 1. */
+  readonly text: string
+  /** The same for both versions of one CID: what maps are keyed by, and what names a page's topic. */
+  readonly key: CidKey
+}
+
+declare const brand: unique symbol
+/** A CID as version 1 in base32. */
+export type CidKey = string & { readonly [brand]: 'CidKey' }
+
+/** What a Bitswap block says about itself: a CID without its digest. */
+export interface CidPrefix {
+  readonly version: 0 | 1
+  readonly codec: number
+  readonly hash: number
+  readonly digestLength: number
+}
+
+export function makeCid(version: 0 | 1, codec: number, hash: number, digest: Bytes): Cid {
+  const key = `b${encodeBase32(encodeParts(1, codec, hash, digest))}` as CidKey
+  const text = version === 1 ? key : encodeBase58(encodeParts(0, codec, hash, digest))
+  return { version, codec, hash, digest, text, key }
+}
+
+/** The CID of a block of ours: version 1, sha2-256. */
+export async function cidOf(codec: number, bytes: Bytes): Promise<Cid> {
+  return makeCid(1, codec, SHA2_256, await sha256(bytes))
+}
+
+/** The CID that a received block has in truth. Refuses hashes other than sha2-256. */
+export async function cidOfBlock(prefix: CidPrefix, bytes: Bytes): Promise<Cid> {
+  if (prefix.hash !== SHA2_256 || prefix.digestLength !== 32) {
+    throw new ContentError({ kind: 'unsupported', what: `hash 0x${prefix.hash.toString(16)}` })
+  }
+  return makeCid(prefix.version, prefix.codec, SHA2_256, await sha256(bytes))
+}
+
+/** Reads a CID as people write it: base58 for version 0, base32 or base58 for version 1. */
+export function parseCid(text: string): Cid {
+  if (text.length > 2 * CID_BYTES_MAX) throw malformed('a CID that is too long')
+  if (text.length === 46 && text.startsWith('Qm')) return decodeCid(decodeBase58(text))
+  if (!/^[bz]/.test(text)) throw malformed('not a CID')
+  const cid = decodeCid(text.startsWith('b') ? decodeBase32(text.slice(1)) : decodeBase58(text.slice(1)))
+  if (cid.version !== 1) throw malformed('a CID of version 0 in a base of version 1')
+  return cid
+}
+
+/** Reads a CID that fills `bytes` exactly, of one of the hashes that we can check: sha2-256 and identity. */
+export function decodeCid(bytes: Uint8Array): Cid {
+  if (bytes.length > CID_BYTES_MAX) throw malformed('a CID that is too long')
+  if (bytes.length === 34 && bytes[0] === SHA2_256 && bytes[1] === 32) {
+    return makeCid(0, DAG_PB, SHA2_256, bytes.slice(2))
+  }
+  const version = decodeVarint(bytes, 0)
+  if (version.value !== 1) throw malformed('a CID of unknown version')
+  const codec = decodeVarint(bytes, version.next)
+  const hash = decodeVarint(bytes, codec.next)
+  const length = decodeVarint(bytes, hash.next)
+  if (length.value > DIGEST_BYTES_MAX) throw malformed('a CID with too long a digest')
+  if (length.next + length.value !== bytes.length) throw malformed('a CID of the wrong length')
+  const isRead = hash.value === IDENTITY || (hash.value === SHA2_256 && length.value === 32)
+  if (!isRead) throw new ContentError({ kind: 'unsupported', what: `hash 0x${hash.value.toString(16)}` })
+  return makeCid(1, codec.value, hash.value, bytes.slice(length.next))
+}
+
+export function encodeCid(cid: Cid): Bytes {
+  return encodeParts(cid.version, cid.codec, cid.hash, cid.digest)
+}
+
+export function encodePrefix(cid: Cid): Bytes {
+  const head: number[] = []
+  for (const part of [cid.version, cid.codec, cid.hash, cid.digest.length]) encodeVarint(part, head)
+  return Uint8Array.from(head)
+}
+
+export function decodePrefix(bytes: Uint8Array): CidPrefix {
+  const version = decodeVarint(bytes, 0)
+  const codec = decodeVarint(bytes, version.next)
+  const hash = decodeVarint(bytes, codec.next)
+  const length = decodeVarint(bytes, hash.next)
+  if (length.next !== bytes.length) throw malformed('a CID prefix of the wrong length')
+  if (version.value !== 0 && version.value !== 1) throw malformed('a CID prefix of unknown version')
+  return { version: version.value, codec: codec.value, hash: hash.value, digestLength: length.value }
+}
+
+/** The bytes of a block that its CID alone tells: an identity CID's, or no bytes at all. */
+export function inlineBytes(cid: Cid): Bytes | null {
+  if (cid.hash === IDENTITY) return cid.digest
+  // kubo cannot send this one: it takes size 0 for "size unknown".
+  return cid.key === EMPTY_RAW ? new Uint8Array() : null
+}
+
+const EMPTY_RAW = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'
+
+function encodeParts(version: 0 | 1, codec: number, hash: number, digest: Bytes): Bytes {
+  const head: number[] = []
+  if (version === 1) {
+    head.push(1)
+    encodeVarint(codec, head)
+  }
+  encodeVarint(hash, head)
+  encodeVarint(digest.length, head)
+  return concat([Uint8Array.from(head), digest])
+}

@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'vitest'
+import { buildDirectory, buildFile, unixfsV1_2025, type BuildOptions, type BuiltRoot, type NamedBlob, type Profile } from './build.ts'
+import { ContentError } from './error.ts'
+import { pattern } from './pattern.ts'
+import { readVectors } from './vectors.ts'
+
+interface Vectors {
+  profiles: Record<string, { raw_leaves: boolean; chunk_bytes: number; links_max: number; directory_weight: string }>
+  files: { bytes: number; profile: string; cid: string; dag_bytes: number }[]
+  texts: { text: string; profile: string; cid: string; dag_bytes: number }[]
+  directories: {
+    about: string
+    profile: string
+    entries?: { path: string; text?: string; bytes?: number; directory?: boolean; symlink?: string }[]
+    numbered?: { count: number; name_digits: number }
+    sharded?: boolean
+    cid: string
+    dag_bytes: number
+  }[]
+}
+
+/** Made with kubo, see its README; we build none of the profiles with leaves inside dag-pb nodes. */
+const vectors = readVectors<Vectors>('cids.json')
+const isOurs = ({ profile }: { profile: string }) => vectors.profiles[profile]?.raw_leaves === true
+
+function profileOf(name: string): Profile {
+  const profile = vectors.profiles[name]
+  if (profile === undefined) throw new Error(`the vectors know their profile ${name}`)
+  return { ...unixfsV1_2025, chunkBytes: profile.chunk_bytes, linksMax: profile.links_max }
+}
+
+async function rootOf(file: Blob, options: BuildOptions): Promise<BuiltRoot> {
+  const building = buildFile(file, options)
+  for (;;) {
+    const step = await building.next()
+    if (step.done) return step.value
+  }
+}
+
+async function built(files: readonly NamedBlob[], profile = unixfsV1_2025): Promise<BuiltRoot> {
+  const building = buildDirectory(files, { profile })
+  for (;;) {
+    const step = await building.next()
+    if (step.done) return step.value
+  }
+}
+
+const named = (paths: readonly string[]) => paths.map((path) => ({ path, blob: new Blob([path]) }))
+
+describe('a file', () => {
+  const files = vectors.files.filter((each) => isOurs(each) && each.bytes < 100_000_000)
+  it.each(files)('of $bytes bytes has the CID that kubo gives it in $profile', async ({ bytes, profile, cid, dag_bytes }) => {
+    const root = await rootOf(new Blob([pattern(bytes)]), { profile: profileOf(profile) })
+    expect(root).toMatchObject({ size: bytes, dagBytes: dag_bytes, cid: { text: cid } })
+  })
+
+  it.each(vectors.texts.filter(isOurs))('saying $text has the CID that kubo gives it', async ({ text, profile, cid }) => {
+    const root = await rootOf(new Blob([text]), { profile: profileOf(profile) })
+    expect(root.cid.text).toBe(cid)
+  })
+
+  it('is grouped level by level', async () => {
+    // Six leaves in twos: three nodes, then two, then the root.
+    const profile = { ...unixfsV1_2025, chunkBytes: 10, linksMax: 2 }
+    const sizes: number[] = []
+    for await (const { size } of buildFile(new Blob([pattern(60)]), { profile })) sizes.push(size)
+    expect(sizes.slice(0, 6)).toEqual([10, 10, 10, 10, 10, 10])
+    expect(sizes).toHaveLength(6 + 3 + 2 + 1)
+  })
+
+  it('keeps its leaves as slices of itself', async () => {
+    for await (const { block, size } of buildFile(new Blob([pattern(3 << 20)]))) {
+      expect(block instanceof Blob).toBe(size === 1 << 20)
+    }
+  })
+
+  it('is not read on once aborted', async () => {
+    const stop = new AbortController()
+    const building = buildFile(new Blob([pattern(100)]), {
+      profile: { ...unixfsV1_2025, chunkBytes: 10 },
+      signal: stop.signal,
+    })
+    await building.next()
+    stop.abort()
+    await expect(building.next()).rejects.toThrow(/abort/i)
+  })
+})
+
+describe('a directory', () => {
+  // We keep neither symbolic links nor empty directories: a browser hands over neither.
+  const ours = vectors.directories.filter(
+    (each) => isOurs(each) && (each.entries ?? []).every(({ directory, symlink }) => !directory && symlink === undefined),
+  )
+  it.each(ours)('of $about has the CID that kubo gives it in $profile', async (vector) => {
+    const { entries, numbered, profile, cid, dag_bytes } = vector
+    const files = numbered
+      ? Array.from({ length: numbered.count }, (_, i) => `${i}`.padStart(numbered.name_digits, '0')).map((path) => ({
+          path,
+          blob: new Blob([]),
+        }))
+      : (entries ?? []).map(({ path, text, bytes }) => ({ path, blob: new Blob([text ?? pattern(bytes ?? 0)]) }))
+    if (vector.sharded) {
+      await expect(built(files, profileOf(profile))).rejects.toThrow(/5042 entries/)
+    } else {
+      expect(await built(files, profileOf(profile))).toMatchObject({ dagBytes: dag_bytes, cid: { text: cid } })
+    }
+  })
+
+  it('is the same whatever the order of its files', async () => {
+    const one = await built(named(['b', 'a/z', 'a/y', 'é', 'Z']))
+    const other = await built(named(['Z', 'a/y', 'é', 'a/z', 'b']))
+    expect(other.cid.text).toBe(one.cid.text)
+    expect(one.size).toBe(1 + 3 + 3 + 2 + 1)
+  })
+
+  it('has no place for impossible or repeated names', async () => {
+    const wrong = [[''], ['/a'], ['a/'], ['a//b'], ['..'], ['a/../b'], ['a', 'a'], ['a', 'a/b'], ['a/b', 'a'], ['a\0'], ['\ud800']]
+    for (const paths of wrong) await expect(built(named(paths)), JSON.stringify(paths)).rejects.toThrow(ContentError)
+    await expect(built(named([`${'a/'.repeat(40)}b`]))).rejects.toThrow(ContentError)
+  })
+})

@@ -1,0 +1,150 @@
+import { compareBytes, type Bytes } from './bytes.ts'
+import { cidOf, DAG_PB, RAW, type Cid } from './cid.ts'
+import type { PbLink } from './dag-pb.ts'
+import { ContentError } from './error.ts'
+import { dagBytesOf, encodeDirectory, encodeFile, isEntryName, type FileChild } from './unixfs.ts'
+
+/** How content becomes blocks. */
+export interface Profile {
+  readonly chunkBytes: number
+  readonly linksMax: number
+  /** A directory whose block would be larger is refused; kubo shards it. */
+  readonly directoryBytesMax: number
+}
+
+/** kubo's profile of that name: the same bytes get the same CID here and there. */
+export const unixfsV1_2025: Profile = { chunkBytes: 1 << 20, linksMax: 1024, directoryBytesMax: 256 * 1024 }
+
+/** A block just built: bytes, or for a leaf the slice of the file it is. */
+export interface BuiltBlock {
+  readonly cid: Cid
+  readonly block: Bytes | Blob
+  readonly size: number
+}
+
+/** The top of what was built. */
+export interface BuiltRoot {
+  readonly cid: Cid
+  /** Bytes of all files below. */
+  readonly size: number
+  /** Bytes of its block and of all below it. */
+  readonly dagBytes: number
+}
+
+export interface BuildOptions {
+  readonly profile?: Profile
+  readonly signal?: AbortSignal
+}
+
+/** Leaves hashed at a time: enough to keep the disk and the hash busy, and all that is held in memory. */
+const LEAVES_AT_ONCE = 4
+
+/** Chunks one file and yields its blocks, leaves first; returns its root. */
+export async function* buildFile(file: Blob, options: BuildOptions = {}): AsyncGenerator<BuiltBlock, BuiltRoot> {
+  const profile = options.profile ?? unixfsV1_2025
+  let level: (FileChild & { dagBytes: number })[] = []
+  for await (const leaf of leaves(file, profile.chunkBytes, options.signal)) {
+    level.push({ cid: leaf.cid, size: leaf.size, dagBytes: leaf.size })
+    yield leaf
+  }
+  while (level.length > 1) {
+    const above: typeof level = []
+    for (let from = 0; from < level.length; from += profile.linksMax) {
+      const children = level.slice(from, from + profile.linksMax)
+      const block = encodeFile(children)
+      const cid = await cidOf(DAG_PB, block)
+      yield { cid, block, size: block.length }
+      const size = children.reduce((sum, child) => sum + child.size, 0)
+      above.push({ cid, size, dagBytes: dagBytesOf(block, children) })
+    }
+    level = above
+  }
+  const [root] = level
+  if (root === undefined) throw new Error('a file has at least one leaf')
+  return root
+}
+
+async function* leaves(file: Blob, chunkBytes: number, signal: AbortSignal | undefined): AsyncGenerator<BuiltBlock> {
+  const count = Math.max(1, Math.ceil(file.size / chunkBytes))
+  const started: Promise<BuiltBlock>[] = []
+  const start = (i: number) => {
+    const leaf = hashLeaf(file.slice(i * chunkBytes, (i + 1) * chunkBytes))
+    // It is awaited in its turn; until then a failure must not count as nobody's.
+    leaf.catch(() => {})
+    started.push(leaf)
+  }
+  for (let i = 0; i < Math.min(count, LEAVES_AT_ONCE); i++) start(i)
+  for (let i = 0; i < count; i++) {
+    signal?.throwIfAborted()
+    const leaf = await started.shift()
+    if (leaf === undefined) throw new Error('a started leaf per turn')
+    if (i + LEAVES_AT_ONCE < count) start(i + LEAVES_AT_ONCE)
+    yield leaf
+  }
+}
+
+async function hashLeaf(block: Blob): Promise<BuiltBlock> {
+  const bytes = new Uint8Array(await block.arrayBuffer())
+  return { cid: await cidOf(RAW, bytes), block, size: bytes.length }
+}
+
+/** A file and its place, such as `trip/cat.png`. */
+export interface NamedBlob {
+  readonly path: string
+  readonly blob: Blob
+}
+
+type Tree = Map<string, Blob | Tree>
+
+/** Builds the directories that the paths spell, with the files in them; returns the outermost one. */
+export async function* buildDirectory(
+  files: readonly NamedBlob[],
+  options: BuildOptions = {},
+): AsyncGenerator<BuiltBlock, BuiltRoot> {
+  return yield* buildTree(plant(files), '', options)
+}
+
+async function* buildTree(tree: Tree, path: string, options: BuildOptions): AsyncGenerator<BuiltBlock, BuiltRoot> {
+  const links: (PbLink & { dagBytes: number; sortedBy: Uint8Array })[] = []
+  let size = 0
+  for (const [name, child] of tree) {
+    const built =
+      child instanceof Map ? yield* buildTree(child, `${path}${name}/`, options) : yield* buildFile(child, options)
+    size += built.size
+    const sortedBy = new TextEncoder().encode(name)
+    links.push({ cid: built.cid, name, dagBytes: built.dagBytes, sortedBy })
+  }
+  links.sort((a, b) => compareBytes(a.sortedBy, b.sortedBy))
+  const block = encodeDirectory(links)
+  const { directoryBytesMax } = options.profile ?? unixfsV1_2025
+  if (block.length > directoryBytesMax) {
+    throw new ContentError({ kind: 'unsupported', what: `a directory of ${links.length} entries in one place` })
+  }
+  const cid = await cidOf(DAG_PB, block)
+  yield { cid, block, size: block.length }
+  return { cid, size, dagBytes: dagBytesOf(block, links) }
+}
+
+/** Deepest directory we make, so that we can read all that we write. */
+const PATH_DEPTH_MAX = 24
+
+function plant(files: readonly NamedBlob[]): Tree {
+  const root: Tree = new Map()
+  for (const { path, blob } of files) {
+    const names = path.split('/')
+    const last = names.pop()
+    const refused = new ContentError({ kind: 'bad-path', path })
+    if (last === undefined || names.length > PATH_DEPTH_MAX) throw refused
+    if (!isEntryName(last) || !names.every(isEntryName) || !path.isWellFormed()) throw refused
+    let tree = root
+    for (const name of names) {
+      const below = tree.get(name) ?? new Map<string, Blob | Tree>()
+      if (!(below instanceof Map)) throw refused
+      tree.set(name, below)
+      tree = below
+    }
+    if (tree.has(last)) throw refused
+    tree.set(last, blob)
+  }
+  return root
+}

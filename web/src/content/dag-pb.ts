@@ -1,0 +1,71 @@
+import type { Bytes } from './bytes.ts'
+import { decodeCid, encodeCid, type Cid } from './cid.ts'
+import { malformed } from './error.ts'
+import { bytesOf, decodeFields, MessageWriter, uintOf } from './protobuf.ts'
+
+/** A node of a Merkle DAG: links to other blocks, and some data. */
+export interface PbNode {
+  readonly links: readonly PbLink[]
+  /** `null` when the field is absent, which is not the same bytes as empty. */
+  readonly data: Bytes | null
+}
+
+export interface PbLink {
+  readonly cid: Cid
+  readonly name: string
+  /** Bytes of the linked block and of all below it, as the maker of the node says; `null` when not said. */
+  readonly dagBytes: number | null
+}
+
+/** Writes links before data, as every implementation does, whatever the numbers of the fields say. */
+export function encodePbNode(node: PbNode): Bytes {
+  const writer = new MessageWriter()
+  for (const link of node.links) {
+    const inner = new MessageWriter().bytes(1, encodeCid(link.cid)).bytes(2, utf8.encode(link.name))
+    if (link.dagBytes !== null) inner.uint(3, link.dagBytes)
+    writer.message(2, inner)
+  }
+  if (node.data !== null) writer.bytes(1, node.data)
+  return writer.finish()
+}
+
+export function decodePbNode(bytes: Bytes): PbNode {
+  const links: PbLink[] = []
+  let data: Bytes | null = null
+  for (const field of decodeFields(bytes)) {
+    if (field.number === 2) {
+      links.push(decodeLink(bytesOf(field)))
+    } else if (field.number === 1) {
+      if (data !== null) throw malformed('a node with data twice')
+      data = bytesOf(field)
+    } else {
+      throw malformed('a node with an unknown field')
+    }
+  }
+  return { links, data }
+}
+
+function decodeLink(bytes: Bytes): PbLink {
+  let cid: Cid | null = null
+  let name = ''
+  let dagBytes: number | null = null
+  for (const field of decodeFields(bytes)) {
+    if (field.number === 1) cid = decodeCid(bytesOf(field))
+    else if (field.number === 2) name = decodeName(bytesOf(field))
+    else if (field.number === 3) dagBytes = uintOf(field)
+    else throw malformed('a link with an unknown field')
+  }
+  if (cid === null) throw malformed('a link to nothing')
+  return { cid, name, dagBytes }
+}
+
+const utf8 = new TextEncoder()
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+function decodeName(bytes: Bytes): string {
+  try {
+    return strictUtf8.decode(bytes)
+  } catch {
+    throw malformed('a name that is not UTF-8')
+  }
+}

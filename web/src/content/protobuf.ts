@@ -1,0 +1,153 @@
+import { concat, type Bytes } from './bytes.ts'
+import { malformed } from './error.ts'
+import { encodeVarint } from './varint.ts'
+
+const VARINT = 0
+const FIXED64 = 1
+const LENGTH_DELIMITED = 2
+const FIXED32 = 5
+
+/** One field of a protobuf message: its number, and its value by wire type. */
+export interface Field {
+  readonly number: number
+  readonly wire: number
+  /** The value of a varint field, exact up to 2^53; anything else has 0. */
+  readonly value: number
+  /** The low 32 bits of a varint field, signed: what an `int32` is. */
+  readonly int32: number
+  /** The value of a length-delimited field, a view; anything else has none. */
+  readonly bytes: Bytes
+}
+
+const NO_BYTES: Bytes = new Uint8Array()
+
+/**
+ * Walks the fields of a message. Fixed-width fields come without a value, since no format of ours
+ * has any; groups, which nothing has written for a decade, are refused.
+ */
+export function* decodeFields(bytes: Bytes): Generator<Field, void> {
+  let at = 0
+  const varint = (): { value: number; int32: number } => {
+    let value = 0
+    let int32 = 0
+    for (let i = 0; i < 10; i++) {
+      const byte = bytes[at++]
+      if (byte === undefined) throw malformed('a protobuf field is cut short')
+      value += (byte & 0x7f) * 2 ** (7 * i)
+      if (i < 5) int32 |= (byte & 0x7f) << (7 * i)
+      if (byte < 0x80) return { value, int32 }
+    }
+    throw malformed('a protobuf number without end')
+  }
+  const advance = (length: number): number => {
+    const from = at
+    if (length > bytes.length - at) throw malformed('a protobuf field is cut short')
+    at += length
+    return from
+  }
+  while (at < bytes.length) {
+    const key = varint().value
+    const number = Math.floor(key / 8)
+    if (number === 0 || number > 0x1fff_ffff) throw malformed('a protobuf field without a number')
+    const wire = key % 8
+    if (wire === VARINT) {
+      yield { number, wire, ...varint(), bytes: NO_BYTES }
+    } else if (wire === LENGTH_DELIMITED) {
+      const length = varint().value
+      const from = advance(length)
+      yield { number, wire, value: 0, int32: 0, bytes: bytes.subarray(from, from + length) }
+    } else if (wire === FIXED64 || wire === FIXED32) {
+      advance(wire === FIXED64 ? 8 : 4)
+      yield { number, wire, value: 0, int32: 0, bytes: NO_BYTES }
+    } else {
+      throw malformed('a protobuf field of an unknown type')
+    }
+  }
+}
+
+/** The bytes of a field that must be length-delimited. */
+export function bytesOf(field: Field): Bytes {
+  if (field.wire !== LENGTH_DELIMITED) throw malformed('a protobuf field of the wrong type')
+  return field.bytes
+}
+
+/** The value of a field that must be a whole number from 0 below 2^53. */
+export function uintOf(field: Field): number {
+  if (field.wire !== VARINT) throw malformed('a protobuf field of the wrong type')
+  if (!Number.isSafeInteger(field.value)) throw malformed('a protobuf number out of range')
+  return field.value
+}
+
+export function int32Of(field: Field): number {
+  if (field.wire !== VARINT) throw malformed('a protobuf field of the wrong type')
+  return field.int32
+}
+
+/** The numbers of one packed field. */
+export function* decodePacked(bytes: Bytes): Generator<number, void> {
+  let value = 0
+  let shift = 0
+  for (const byte of bytes) {
+    value += (byte & 0x7f) * 2 ** shift
+    shift += 7
+    if (byte >= 0x80) {
+      if (shift >= 70) throw malformed('a protobuf number without end')
+      continue
+    }
+    if (!Number.isSafeInteger(value)) throw malformed('a protobuf number out of range')
+    yield value
+    value = 0
+    shift = 0
+  }
+  if (shift > 0) throw malformed('a protobuf number without end')
+}
+
+/** Writes a message. Long fields are not copied before `finish`. */
+export class MessageWriter {
+  readonly #parts: Uint8Array[] = []
+  #length = 0
+
+  uint(field: number, value: number): this {
+    const head: number[] = []
+    encodeVarint(field * 8 + VARINT, head)
+    encodeVarint(value, head)
+    return this.#add(Uint8Array.from(head))
+  }
+
+  /** A positive or negative `int32`; the negative take ten bytes, as protobuf has it. */
+  int32(field: number, value: number): this {
+    if (value >= 0) return this.uint(field, value)
+    const head: number[] = []
+    encodeVarint(field * 8 + VARINT, head)
+    for (let i = 0; i < 4; i++) head.push(((value >> (7 * i)) & 0x7f) | 0x80)
+    head.push(((value >> 28) & 0x7f) | 0x80, 0xff, 0xff, 0xff, 0xff, 0x01)
+    return this.#add(Uint8Array.from(head))
+  }
+
+  bytes(field: number, value: Uint8Array): this {
+    return this.#head(field, value.length).#add(value)
+  }
+
+  message(field: number, value: MessageWriter): this {
+    this.#head(field, value.#length)
+    for (const part of value.#parts) this.#add(part)
+    return this
+  }
+
+  finish(): Bytes {
+    return concat(this.#parts)
+  }
+
+  #head(field: number, length: number): this {
+    const head: number[] = []
+    encodeVarint(field * 8 + LENGTH_DELIMITED, head)
+    encodeVarint(length, head)
+    return this.#add(Uint8Array.from(head))
+  }
+
+  #add(part: Uint8Array): this {
+    this.#parts.push(part)
+    this.#length += part.length
+    return this
+  }
+}

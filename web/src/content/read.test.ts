@@ -1,0 +1,307 @@
+import { describe, expect, it } from 'vitest'
+import { buildDirectory, buildFile, unixfsV1_2025, type BuiltBlock, type BuiltRoot } from './build.ts'
+import type { Bytes } from './bytes.ts'
+import { cidOf, DAG_PB, IDENTITY, makeCid, parseCid, RAW, SHA2_256, type Cid, type CidKey } from './cid.ts'
+import { decodePbNode, encodePbNode } from './dag-pb.ts'
+import { ContentError } from './error.ts'
+import { pattern } from './pattern.ts'
+import { MessageWriter } from './protobuf.ts'
+import { isFileComplete, listFiles, readFile } from './read.ts'
+import { BlockStore } from './store.ts'
+import { decodeFsNode, encodeDirectory, encodeFile } from './unixfs.ts'
+import { fromHex, readVectors } from './vectors.ts'
+import { DagWalk, type WalkLimits } from './walk.ts'
+
+const profile = { ...unixfsV1_2025, chunkBytes: 10, linksMax: 3 }
+const limits: WalkLimits = { bytesMax: 10_000, blocksMax: 1000, depthMax: 32 }
+
+async function keep(building: AsyncGenerator<BuiltBlock, BuiltRoot>, store: BlockStore): Promise<BuiltRoot> {
+  for (;;) {
+    const step = await building.next()
+    if (step.done) return step.value
+    store.put(step.value.cid, step.value.block)
+  }
+}
+
+async function put(store: BlockStore, codec: number, bytes: Bytes): Promise<Cid> {
+  const cid = await cidOf(codec, bytes)
+  store.put(cid, bytes)
+  return cid
+}
+
+/** Walks what a store has, in the order the walk asks; returns the CIDs it asked for. */
+function walkAll(walk: DagWalk, store: BlockStore): Cid[] {
+  const asked: Cid[] = []
+  const wanted = walk.start()
+  for (let next = wanted.shift(); next !== undefined; next = wanted.shift()) {
+    asked.push(next.cid)
+    const block = store.get(next.cid)
+    const size = store.size(next.cid)
+    if (block === null || size === null) continue
+    wanted.push(...walk.arrived(next.cid, size, block instanceof Uint8Array ? block : null))
+  }
+  return asked
+}
+
+const trip = [
+  { path: 'index.md', blob: new Blob([pattern(95)]) },
+  { path: 'img/cat.png', blob: new Blob([pattern(7)]) },
+  { path: 'img/empty', blob: new Blob([]) },
+]
+
+describe('a directory in a store', () => {
+  it('gives back its files with their bytes', async () => {
+    const store = new BlockStore(10_000)
+    const { cid } = await keep(buildDirectory(trip, { profile }), store)
+    const files = listFiles(store, cid) ?? []
+    expect(files.map(({ path, size }) => [path, size])).toEqual([['img/cat.png', 7], ['img/empty', 0], ['index.md', 95]])
+    for (const file of files) {
+      const bytes = new Uint8Array(await readFile(store, file.cid).arrayBuffer())
+      expect(bytes).toEqual(pattern(file.size ?? -1))
+    }
+  })
+
+  it('lists what is known before all of it is here', async () => {
+    const whole = new BlockStore(10_000)
+    const { cid } = await keep(buildDirectory(trip, { profile }), whole)
+    const part = new BlockStore(10_000)
+    expect(listFiles(part, cid)).toBeNull()
+    part.put(cid, await whole.read(cid))
+    expect(listFiles(part, cid)).toMatchObject([{ path: 'img', size: null }, { path: 'index.md', size: null }])
+  })
+
+  it('knows which files are whole', async () => {
+    const whole = new BlockStore(10_000)
+    const { cid } = await keep(buildFile(new Blob([pattern(95)]), { profile }), whole)
+    const part = new BlockStore(10_000)
+    const known = new Set<CidKey>()
+    const asked = walkAll(new DagWalk(cid, limits), whole)
+    for (const each of asked) {
+      expect(isFileComplete(part, cid, known)).toBe(false)
+      expect(() => readFile(part, cid)).toThrow(ContentError)
+      part.put(each, await whole.read(each))
+    }
+    expect(isFileComplete(part, cid, known)).toBe(true)
+  })
+})
+
+describe('a walk', () => {
+  it('asks for each block once, from the root down, and then knows the total', async () => {
+    const store = new BlockStore(10_000)
+    const { cid, dagBytes } = await keep(buildDirectory(trip, { profile }), store)
+    const walk = new DagWalk(cid, limits)
+    expect(walk.progress).toEqual({ blocksDone: 0, blocksTotal: null, bytesDone: 0, bytesTotal: null })
+    const asked = walkAll(walk, store)
+    expect(new Set(asked.map(({ key }) => key)).size).toBe(asked.length)
+    expect(walk.isComplete).toBe(true)
+    // The empty file's CID tells its block, so it was never asked for.
+    expect(walk.progress.blocksTotal).toBe(asked.length + 1)
+    expect(walk.progress.bytesDone).toBe(dagBytes)
+    expect(walk.progress.bytesTotal).toBe(dagBytes)
+  })
+
+  it('tells the declared size as soon as the root is here', async () => {
+    const store = new BlockStore(10_000)
+    const { cid, dagBytes } = await keep(buildFile(new Blob([pattern(95)]), { profile }), store)
+    const walk = new DagWalk(cid, limits)
+    walk.start()
+    const root = await store.read(cid)
+    walk.arrived(cid, root.length, root)
+    expect(walk.progress).toMatchObject({ blocksDone: 1, bytesTotal: dagBytes })
+  })
+
+  it('refuses a page larger than the limit by its root alone', async () => {
+    const leaf = await cidOf(RAW, pattern(1))
+    const root = encodeFile([{ cid: leaf, size: 1e12, dagBytes: 1e12 }])
+    const cid = await cidOf(DAG_PB, root)
+    const walk = new DagWalk(cid, limits)
+    walk.start()
+    expect(() => walk.arrived(cid, root.length, root)).toThrow(/1000000000000 bytes; at most 10000/)
+  })
+
+  it('refuses to follow nodes for ever', async () => {
+    const store = new BlockStore(100_000)
+    let cid = await put(store, RAW, pattern(1))
+    for (let i = 0; i < 100; i++) cid = await put(store, DAG_PB, encodeDirectory([{ cid, name: 'd', dagBytes: null }]))
+    expect(() => walkAll(new DagWalk(cid, limits), store)).toThrow(/deeper than 32/)
+    expect(() => listFiles(store, cid)).toThrow(/deeper than 32/)
+  })
+
+  it('refuses more blocks than it is ready to know', async () => {
+    const links = Array.from({ length: 20 }, (_, i) => ({
+      cid: makeCid(1, RAW, SHA2_256, new Uint8Array(32).fill(i)), name: `${i}`, dagBytes: 1,
+    }))
+    const store = new BlockStore(100_000)
+    const cid = await put(store, DAG_PB, encodeDirectory(links))
+    expect(() => walkAll(new DagWalk(cid, { ...limits, blocksMax: 10 }), store)).toThrow(/more than 10 blocks/)
+  })
+
+  it('looks into nodes that are written inside CIDs', async () => {
+    const text = makeCid(1, RAW, IDENTITY, new TextEncoder().encode('hi'))
+    const inner = makeCid(1, DAG_PB, IDENTITY, encodeFile([{ cid: text, size: 2, dagBytes: 2 }]))
+    const root = encodeDirectory([{ cid: inner, name: 'hi.txt', dagBytes: 20 }])
+    const store = new BlockStore(1000)
+    const cid = await put(store, DAG_PB, root)
+    const walk = new DagWalk(cid, limits)
+    expect(walkAll(walk, store)).toEqual([cid])
+    expect(walk.isComplete).toBe(true)
+    expect(await readFile(store, listFiles(store, cid)?.[0]?.cid ?? cid).text()).toBe('hi')
+  })
+
+  it('refuses names that could leave the directory', async () => {
+    for (const name of ['', '.', '..', 'a/b', 'a\0']) {
+      const store = new BlockStore(1000)
+      const leaf = await put(store, RAW, pattern(1))
+      const cid = await put(store, DAG_PB, encodeDirectory([{ cid: leaf, name, dagBytes: 1 }]))
+      expect(() => walkAll(new DagWalk(cid, limits), store), name).toThrow(ContentError)
+      expect(() => listFiles(store, cid), name).toThrow(ContentError)
+    }
+  })
+})
+
+describe('a few blocks that spell out very much', () => {
+  it('are listed only up to a bound', async () => {
+    const store = new BlockStore(1_000_000)
+    let cid = await put(store, RAW, pattern(1))
+    for (let level = 0; level < 6; level++) {
+      const links = Array.from({ length: 100 }, (_, i) => ({ cid, name: `${i}`, dagBytes: null }))
+      cid = await put(store, DAG_PB, encodeDirectory(links))
+    }
+    expect(() => listFiles(store, cid)).toThrow(/more than 65536 entries/)
+  })
+
+  it('are read only up to a bound', async () => {
+    const store = new BlockStore(1_000_000)
+    let child = { cid: await put(store, RAW, pattern(1)), size: 1, dagBytes: null }
+    for (let level = 0; level < 5; level++) {
+      const block = encodeFile(new Array<typeof child>(100).fill(child))
+      child = { cid: await put(store, DAG_PB, block), size: child.size * 100, dagBytes: null }
+    }
+    expect(() => readFile(store, child.cid)).toThrow(/more than 262144 parts/)
+  })
+
+  it('are read at once when they come to nothing', async () => {
+    const store = new BlockStore(1_000_000)
+    let child = { cid: await put(store, DAG_PB, encodePbNode({ links: [], data: Uint8Array.of(8, 2) })), size: 0, dagBytes: null }
+    for (let level = 0; level < 20; level++) {
+      const block = encodeFile(new Array<typeof child>(100).fill(child))
+      child = { cid: await put(store, DAG_PB, block), size: 0, dagBytes: null }
+    }
+    expect(readFile(store, child.cid).size).toBe(0)
+  })
+})
+
+interface Refused {
+  dag_pb: { about: string; hex: string; reason: string }[]
+  files: { about: string; root: string; blocks: string[]; reason: string }[]
+  directories: { about: string; cid: string; hex: string; reason: string }[]
+}
+
+const refused = readVectors<Refused>('refused.json')
+
+describe('a page that makes no sense', () => {
+  // A part without bytes, or with a name, does no harm.
+  const harmful = refused.files.filter(({ reason }) => reason !== 'empty-part' && reason !== 'named-part')
+  it.each(harmful)('is not read as a file: $about', async ({ root, blocks }) => {
+    const store = new BlockStore(1_000_000)
+    for (const hex of blocks) for (const codec of [RAW, DAG_PB]) await put(store, codec, fromHex(hex))
+    expect(() => readFile(store, parseCid(root))).toThrow(ContentError)
+  })
+
+  it.each(refused.directories.filter(({ reason }) => reason.endsWith('name')))('is not listed: $about', ({ cid, hex }) => {
+    const store = new BlockStore(1_000_000)
+    store.put(parseCid(cid), fromHex(hex))
+    expect(() => listFiles(store, parseCid(cid))).toThrow(ContentError)
+  })
+})
+
+describe('a node', () => {
+  const shown = readVectors<{ nodes: { about: string; cid: string; hex: string; data: string }[] }>('nodes.json')
+
+  it.each(shown.nodes)('is read and written as kubo does: $about', ({ cid, hex, data }) => {
+    const block = fromHex(hex)
+    const node = decodePbNode(block)
+    expect(node.data).toEqual(fromHex(data))
+    expect(encodePbNode(node)).toEqual(block)
+    expect(() => decodeFsNode(parseCid(cid), block)).not.toThrow()
+  })
+
+  // Like kubo, we read links whose fields come in another order, and numbers longer than they need to be.
+  const lenient = new Set(['link-order', 'a length in more bytes than it needs', 'data among the links'])
+  const strict = refused.dag_pb.filter(({ about, reason }) => !lenient.has(reason) && !lenient.has(about))
+  it.each(strict)('is refused: $about', ({ hex }) => {
+    expect(() => decodePbNode(fromHex(hex))).toThrow(ContentError)
+  })
+
+  const dagPb = parseCid('QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH')
+  const fs = (type: number) => new MessageWriter().uint(1, type)
+  const node = (data: Bytes | null) => encodePbNode({ links: [], data })
+
+  it('of kubo before version 1 holds bytes of its own', () => {
+    const data = fs(2).bytes(2, pattern(5)).uint(3, 5).finish()
+    expect(decodeFsNode(dagPb, node(data))).toEqual({ kind: 'leaf', bytes: pattern(5) })
+  })
+
+  it('may list its sizes packed', () => {
+    const link = { cid: dagPb, name: '', dagBytes: 1 }
+    const data = fs(2).uint(3, 303).bytes(4, Uint8Array.of(3, 0xac, 0x02)).finish()
+    const block = encodePbNode({ links: [link, link], data })
+    expect(decodeFsNode(dagPb, block)).toMatchObject({ kind: 'file', size: 303, children: [{ size: 3 }, { size: 300 }] })
+  })
+
+  it('whose sizes do not add up is refused', () => {
+    const link = { cid: dagPb, name: '', dagBytes: 1 }
+    const wrong = [
+      node(null), node(new Uint8Array()), node(fs(9).finish()), node(fs(2).uint(3, 5).finish()),
+      node(fs(2).bytes(2, pattern(5)).uint(3, 6).finish()),
+      encodePbNode({ links: [link], data: fs(2).uint(3, 0).finish() }),
+      encodePbNode({ links: [link], data: fs(2).uint(3, 5).uint(4, 6).finish() }),
+    ]
+    for (const block of wrong) expect(() => decodeFsNode(dagPb, block)).toThrow(ContentError)
+  })
+
+  it('of a sharded directory tells entries from further shards', async () => {
+    const store = new BlockStore(10_000)
+    const leaf = await put(store, RAW, pattern(3))
+    const shard = fs(5).uint(5, 0x22).uint(6, 256).finish()
+    const inner = await put(store, DAG_PB, encodePbNode({ links: [{ cid: leaf, name: '0Abase', dagBytes: 3 }], data: shard }))
+    const links = [{ cid: inner, name: 'FF', dagBytes: 9 }, { cid: leaf, name: '00one', dagBytes: 3 }]
+    const cid = await put(store, DAG_PB, encodePbNode({ links, data: shard }))
+    expect(listFiles(store, cid)?.map(({ path }) => path)).toEqual(['base', 'one'])
+    expect(walkAll(new DagWalk(cid, limits), store)).toHaveLength(3)
+  })
+
+  it('made of random bytes never does more than refuse', () => {
+    let seed = 1
+    const byte = () => (seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31) >> 16 & 255
+    const good = encodeFile([{ cid: dagPb, size: 5, dagBytes: 9 }])
+    for (let i = 0; i < 5000; i++) {
+      const block = i % 2 === 0 ? Uint8Array.from({ length: byte() % 64 }, byte) : good.slice()
+      if (i % 2 === 1) block[byte() % block.length] = byte()
+      try {
+        decodePbNode(block)
+        decodeFsNode(dagPb, block)
+      } catch (error) {
+        expect(error).toBeInstanceOf(ContentError)
+      }
+    }
+  })
+})
+
+describe('a store', () => {
+  it('refuses a block beyond its bound', async () => {
+    const store = new BlockStore(10)
+    await put(store, RAW, pattern(8))
+    await expect(put(store, RAW, pattern(3))).rejects.toThrow(/11 bytes; at most 10/)
+    expect(store.bytes).toBe(8)
+  })
+
+  it('says that a block is missing when its file can no longer be read', async () => {
+    const gone = new Blob(['x'])
+    gone.arrayBuffer = () => Promise.reject(new DOMException('changed', 'NotReadableError'))
+    const store = new BlockStore(10)
+    const cid = await cidOf(RAW, pattern(1))
+    store.put(cid, gone)
+    await expect(store.read(cid)).rejects.toThrow(ContentError)
+  })
+})

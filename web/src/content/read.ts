@@ -1,0 +1,159 @@
+import type { Bytes } from './bytes.ts'
+import { RAW, type Cid, type CidKey } from './cid.ts'
+import { ContentError, malformed } from './error.ts'
+import type { BlockStore } from './store.ts'
+import { decodeFsNode, isEntryName, type FsNode } from './unixfs.ts'
+import { DEPTH_MAX } from './walk.ts'
+
+/** A file of a page, as far as the blocks that are here tell. */
+export interface FileEntry {
+  /** Empty when the page is a file itself. */
+  readonly path: string
+  readonly cid: Cid
+  /** `null` while the block that tells it is not here. */
+  readonly size: number | null
+}
+
+/** Entries of a page, and pieces of a file, that we list at most: shared blocks can spell out far more than they weigh. */
+export const ENTRIES_MAX = 65_536
+export const PARTS_MAX = 262_144
+
+/**
+ * The files below `root`, in the order of the directories; those of directories that are not here yet are left out.
+ * `null` while the root itself is not here. Symbolic links are left out.
+ */
+export function listFiles(store: BlockStore, root: Cid): FileEntry[] | null {
+  if (root.codec !== RAW && !store.has(root)) return null
+  const files: FileEntry[] = []
+  const nodes = decodedOnce(store)
+  let visits = 0
+  const visit = (cid: Cid, path: string, told: number | null, depth: number): void => {
+    if (depth >= DEPTH_MAX) throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
+    if (++visits > ENTRIES_MAX) throw new ContentError({ kind: 'too-many', what: 'entries', max: ENTRIES_MAX })
+    if (cid.codec === RAW) {
+      files.push({ path, cid, size: store.size(cid) ?? told })
+      return
+    }
+    const node = nodes(cid)
+    // What it is cannot be told yet; most often it is a file.
+    if (node === null) {
+      files.push({ path, cid, size: null })
+      return
+    }
+    switch (node.kind) {
+      case 'leaf':
+        files.push({ path, cid, size: node.bytes.length })
+        return
+      case 'file':
+        files.push({ path, cid, size: node.size })
+        return
+      case 'symlink':
+        return
+      case 'directory':
+        for (const link of node.links) visit(link.cid, join(path, link.name), link.dagBytes, depth + 1)
+        return
+      case 'shard':
+        for (const link of node.links) {
+          const below = link.isShard ? path : join(path, link.name)
+          if (!link.isShard || store.has(link.cid)) visit(link.cid, below, link.dagBytes, depth + 1)
+        }
+        return
+    }
+  }
+  visit(root, '', null, 0)
+  if (new Set(files.map(({ path }) => path)).size < files.length) throw malformed('two entries of one name')
+  return files
+}
+
+function join(path: string, name: string): string {
+  if (!isEntryName(name)) throw malformed('an entry with an impossible name')
+  return path === '' ? name : `${path}/${name}`
+}
+
+/** The bytes of a file whose blocks are all here, put together without copying what the store keeps as blobs. */
+export function readFile(store: BlockStore, file: Cid, type = ''): Blob {
+  const parts: (Bytes | Blob)[] = []
+  const nodes = decodedOnce(store)
+  const read = new Map<CidKey, FileNode>()
+  const append = (cid: Cid, told: number | null, depth: number): void => {
+    if (depth >= DEPTH_MAX) throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
+    if (parts.length >= PARTS_MAX) throw new ContentError({ kind: 'too-many', what: 'parts', max: PARTS_MAX })
+    const node = read.get(cid.key) ?? fileNodeOf(store, nodes, cid)
+    read.set(cid.key, node)
+    const { size, own, children } = node
+    if (told !== null && told !== size) throw malformed('a block of another size than told')
+    if (own !== null) parts.push(own)
+    for (const child of children) append(child.cid, child.size, depth + 1)
+  }
+  append(file, null, 0)
+  return new Blob(parts, { type })
+}
+
+interface FileNode {
+  readonly size: number
+  readonly own: Bytes | Blob | null
+  readonly children: readonly { cid: Cid; size: number }[]
+}
+
+function fileNodeOf(store: BlockStore, nodes: (cid: Cid) => FsNode | null, cid: Cid): FileNode {
+  if (cid.codec === RAW) {
+    const block = store.get(cid)
+    const size = store.size(cid)
+    if (block === null || size === null) throw new ContentError({ kind: 'missing', cid: cid.text })
+    return { size, own: block, children: [] }
+  }
+  const node = nodes(cid)
+  switch (node?.kind) {
+    case undefined:
+      throw new ContentError({ kind: 'missing', cid: cid.text })
+    case 'leaf':
+      return { size: node.bytes.length, own: node.bytes, children: [] }
+    case 'file':
+      // Empty children are passed over: a few blocks could spell out any number of them.
+      return {
+        size: node.size,
+        own: node.bytes.length > 0 ? node.bytes : null,
+        children: node.children.filter((child) => child.size > 0),
+      }
+    case 'directory':
+    case 'shard':
+    case 'symlink':
+      throw malformed('a part of a file that is no file')
+  }
+}
+
+/** Whether every block of a file is here. `known` remembers what was found whole, between calls. */
+export function isFileComplete(store: BlockStore, file: Cid, known: Set<CidKey>): boolean {
+  if (known.has(file.key)) return true
+  if (!store.has(file)) return false
+  const nodes = decodedOnce(store)
+  const seen = new Set<CidKey>([file.key])
+  const unseen = [file]
+  for (let cid = unseen.pop(); cid !== undefined; cid = unseen.pop()) {
+    if (!store.has(cid)) return false
+    if (cid.codec === RAW || known.has(cid.key)) continue
+    const node = nodes(cid)
+    if (node?.kind !== 'file') continue
+    for (const child of node.children) {
+      if (!seen.has(child.cid.key)) unseen.push(child.cid)
+      seen.add(child.cid.key)
+    }
+  }
+  known.add(file.key)
+  return true
+}
+
+/** Decodes each block at most once, however often it is linked; `null` for one that is not here. */
+function decodedOnce(store: BlockStore): (cid: Cid) => FsNode | null {
+  const decoded = new Map<CidKey, FsNode>()
+  return (cid) => {
+    const before = decoded.get(cid.key)
+    if (before !== undefined) return before
+    const block = store.get(cid)
+    if (block === null) return null
+    if (!(block instanceof Uint8Array)) throw malformed('an inner block kept as a file')
+    const node = decodeFsNode(cid, block)
+    decoded.set(cid.key, node)
+    return node
+  }
+}

@@ -1,0 +1,132 @@
+import type { Bytes } from './bytes.ts'
+import { DAG_PB, RAW, type Cid } from './cid.ts'
+import { decodePbNode, encodePbNode, type PbLink } from './dag-pb.ts'
+import { ContentError, malformed } from './error.ts'
+import { bytesOf, decodeFields, decodePacked, MessageWriter, uintOf, type Field } from './protobuf.ts'
+
+const TYPE = { raw: 0, directory: 1, file: 2, metadata: 3, symlink: 4, shard: 5 } as const
+
+/** What a block means as a part of a file system. */
+export type FsNode =
+  /** The end of a file's tree: nothing but bytes. */
+  | { kind: 'leaf'; bytes: Bytes }
+  /** Bytes of its own first, then those of its children. */
+  | { kind: 'file'; size: number; bytes: Bytes; children: readonly FileChild[] }
+  | { kind: 'directory'; links: readonly PbLink[] }
+  /** A part of a directory too large for one block. */
+  | { kind: 'shard'; links: readonly ShardLink[] }
+  | { kind: 'symlink'; target: string }
+
+export interface FileChild {
+  readonly cid: Cid
+  /** Bytes of the file below it. */
+  readonly size: number
+  readonly dagBytes: number | null
+}
+
+export interface ShardLink extends PbLink {
+  /** Whether it leads to a further shard instead of to an entry. */
+  readonly isShard: boolean
+}
+
+export function encodeFile(children: readonly FileChild[]): Bytes {
+  const size = children.reduce((sum, child) => sum + child.size, 0)
+  const fs = new MessageWriter().uint(1, TYPE.file).uint(3, size)
+  for (const child of children) fs.uint(4, child.size)
+  const links = children.map(({ cid, dagBytes }) => ({ cid, name: '', dagBytes }))
+  return encodePbNode({ links, data: fs.finish() })
+}
+
+/** `links` must be in the order of their names' bytes. */
+export function encodeDirectory(links: readonly PbLink[]): Bytes {
+  return encodePbNode({ links, data: new MessageWriter().uint(1, TYPE.directory).finish() })
+}
+
+/** Reads a verified block. What the node says about itself must add up. */
+export function decodeFsNode(cid: Cid, block: Bytes): FsNode {
+  if (cid.codec === RAW) return { kind: 'leaf', bytes: block }
+  if (cid.codec !== DAG_PB) {
+    throw new ContentError({ kind: 'unsupported', what: `codec 0x${cid.codec.toString(16)}` })
+  }
+  const { links, data } = decodePbNode(block)
+  if (data === null) throw malformed('a node that is no part of a file system')
+  const fs = decodeFs(data)
+  switch (fs.type) {
+    case TYPE.raw:
+    case TYPE.file:
+      return fileNode(fs, links)
+    case TYPE.directory:
+      return { kind: 'directory', links }
+    case TYPE.shard:
+      return { kind: 'shard', links: shardLinks(fs, links) }
+    case TYPE.symlink:
+      return { kind: 'symlink', target: new TextDecoder().decode(fs.data) }
+    default:
+      throw new ContentError({ kind: 'unsupported', what: `UnixFS type ${fs.type}` })
+  }
+}
+
+interface Fs {
+  readonly type: number
+  readonly data: Bytes
+  readonly filesize: number | null
+  readonly blocksizes: readonly number[]
+  readonly fanout: number
+}
+
+function decodeFs(bytes: Bytes): Fs {
+  let type: number | null = null
+  let data: Bytes = new Uint8Array()
+  let filesize: number | null = null
+  let fanout = 0
+  const blocksizes: number[] = []
+  for (const field of decodeFields(bytes)) {
+    if (field.number === 1) type = uintOf(field)
+    else if (field.number === 2) data = bytesOf(field)
+    else if (field.number === 3) filesize = uintOf(field)
+    else if (field.number === 4) pushBlocksizes(field, blocksizes)
+    else if (field.number === 6) fanout = uintOf(field)
+  }
+  if (type === null) throw malformed('a UnixFS node without a type')
+  return { type, data, filesize, blocksizes, fanout }
+}
+
+function pushBlocksizes(field: Field, into: number[]): void {
+  if (field.wire === 2) into.push(...decodePacked(field.bytes))
+  else into.push(uintOf(field))
+}
+
+function fileNode(fs: Fs, links: readonly PbLink[]): FsNode {
+  if (links.length === 0) {
+    if (fs.filesize !== null && fs.filesize !== fs.data.length) throw malformed('a file whose sizes do not add up')
+    return { kind: 'leaf', bytes: fs.data }
+  }
+  if (links.length !== fs.blocksizes.length) throw malformed('a file with sizes for other links than its own')
+  const children = links.map(({ cid, dagBytes }, i) => ({ cid, dagBytes, size: fs.blocksizes[i] ?? 0 }))
+  const size = children.reduce((sum, child) => sum + child.size, fs.data.length)
+  if (!Number.isSafeInteger(size) || (fs.filesize !== null && fs.filesize !== size)) {
+    throw malformed('a file whose sizes do not add up')
+  }
+  return { kind: 'file', size, bytes: fs.data, children }
+}
+
+/** Names in a shard begin with their slot as upper-case hex; a name of nothing else is a further shard. */
+function shardLinks(fs: Fs, links: readonly PbLink[]): ShardLink[] {
+  if (fs.fanout < 8 || fs.fanout > 1024) throw malformed('a sharded directory with a strange width')
+  const digits = (fs.fanout - 1).toString(16).length
+  return links.map((link) => {
+    if (link.name.length < digits) throw malformed('a shard entry without its slot')
+    return { ...link, name: link.name.slice(digits), isShard: link.name.length === digits }
+  })
+}
+
+/** Whether a directory entry may be called so; a path is these joined by slashes. */
+export function isEntryName(name: string): boolean {
+  return name !== '' && name !== '.' && name !== '..' && !/[/\0]/.test(name)
+}
+
+/** Bytes of a block with everything below it, as its parent's link states them. */
+export function dagBytesOf(block: Uint8Array, children: readonly { dagBytes: number | null }[]): number {
+  return children.reduce((sum, child) => sum + (child.dagBytes ?? 0), block.length)
+}
+

@@ -1,0 +1,28 @@
+import { malformed } from './error.ts'
+
+/** Appends an unsigned varint, as multiformats and protobuf write it. */
+export function encodeVarint(value: number, into: number[]): void {
+  let rest = value
+  while (rest >= 0x80) {
+    into.push((rest % 0x80) | 0x80)
+    rest = Math.floor(rest / 0x80)
+  }
+  into.push(rest)
+}
+
+/** Reads the shortest form of an unsigned varint below 2^53; multiformats allow no other. */
+export function decodeVarint(bytes: Uint8Array, offset: number): { value: number; next: number } {
+  let value = 0
+  let scale = 1
+  for (let at = offset; at < bytes.length && at < offset + 8; at++) {
+    const byte = bytes[at] ?? 0
+    value += (byte & 0x7f) * scale
+    if (byte < 0x80) {
+      if (byte === 0 && at > offset) throw malformed('a number longer than it needs to be')
+      if (!Number.isSafeInteger(value)) throw malformed('a number out of range')
+      return { value, next: at + 1 }
+    }
+    scale *= 0x80
+  }
+  throw malformed('a number without end')
+}

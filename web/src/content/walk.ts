@@ -1,0 +1,166 @@
+import type { Bytes } from './bytes.ts'
+import { inlineBytes, RAW, type Cid, type CidKey } from './cid.ts'
+import type { PbLink } from './dag-pb.ts'
+import { ContentError, malformed } from './error.ts'
+import { dagBytesOf, decodeFsNode, isEntryName, type FsNode } from './unixfs.ts'
+
+/** What a page may be, at most. Whatever is beyond is a `ContentError` as soon as it can be told. */
+export interface WalkLimits {
+  /** Bytes of a file. All blocks together may have one part in 64 more, for the nodes that join them. */
+  readonly bytesMax: number
+  readonly blocksMax: number
+  readonly depthMax: number
+}
+
+/** Blocks of one page that we are ready to know of, and how many may stand on top of one another. */
+export const BLOCKS_MAX = 65_536
+export const DEPTH_MAX = 32
+
+/** A block that the page consists of and that is not here yet. */
+export interface WantedBlock {
+  readonly cid: Cid
+  /** Its length in bytes as its parent claims; `null` when that does not tell. */
+  readonly size: number | null
+  /** `inner` blocks lead to others, so they are worth having first. */
+  readonly rank: 'inner' | 'leaf'
+}
+
+/** A file's part of at most this many bytes is taken to be one block; a dag-pb one may still surprise. */
+const LEAF_BYTES_MAX = 2 << 20
+
+interface Known {
+  readonly wanted: WantedBlock
+  readonly depth: number
+  arrived: boolean
+}
+
+/**
+ * Finds out which blocks a page consists of, from its root down, each block once however often it is linked. It is
+ * given blocks as they arrive, in any order, and names those to fetch next.
+ */
+export class DagWalk {
+  readonly root: Cid
+  readonly #limits: WalkLimits
+  readonly #known = new Map<CidKey, Known>()
+  /** Blocks outstanding that may lead to further ones. */
+  #nodesOutstanding = 0
+  #blocksDone = 0
+  #bytesDone = 0
+  /** Bytes of what is outstanding, as far as told. */
+  #bytesOutstanding = 0
+  #declaredBytes: number | null = null
+
+  constructor(root: Cid, limits: WalkLimits) {
+    this.root = root
+    this.#limits = limits
+  }
+
+  /** The first blocks to fetch: the root, unless its CID tells it already. */
+  start(): WantedBlock[] {
+    const found: WantedBlock[] = []
+    this.#discover({ cid: this.root, size: null, rank: this.root.codec === RAW ? 'leaf' : 'inner' }, 0, found)
+    return found
+  }
+
+  isKnown(cid: Cid): boolean {
+    return this.#known.has(cid.key)
+  }
+
+  get isComplete(): boolean {
+    return this.#known.size > 0 && this.#blocksDone === this.#known.size
+  }
+
+  get progress(): { blocksDone: number; blocksTotal: number | null; bytesDone: number; bytesTotal: number | null } {
+    const allKnown = this.#known.size > 0 && this.#nodesOutstanding === 0
+    const exact = this.root.codec === RAW && !this.isComplete ? null : this.#bytesDone + this.#bytesOutstanding
+    return {
+      blocksDone: this.#blocksDone,
+      blocksTotal: allKnown ? this.#known.size : null,
+      bytesDone: this.#bytesDone,
+      bytesTotal: allKnown ? exact : this.#declaredBytes,
+    }
+  }
+
+  /** Takes a verified block (`bytes` may be `null` for a raw one, which links to nothing); returns what to fetch. */
+  arrived(cid: Cid, size: number, bytes: Bytes | null): WantedBlock[] {
+    const found: WantedBlock[] = []
+    this.#arrive(cid, size, bytes, found)
+    return found
+  }
+
+  #arrive(cid: Cid, size: number, bytes: Bytes | null, found: WantedBlock[]): void {
+    const known = this.#known.get(cid.key)
+    if (known === undefined || known.arrived) return
+    known.arrived = true
+    if (cid.codec !== RAW) this.#nodesOutstanding--
+    this.#bytesOutstanding -= known.wanted.size ?? 0
+    this.#blocksDone++
+    this.#bytesDone += size
+    this.#refuseOver(this.#bytesDone, this.#dagBytesMax)
+    if (bytes !== null && cid.codec !== RAW) this.#follow(known, bytes, found)
+    else if (cid === this.root) this.#refuseOver(size, this.#limits.bytesMax)
+  }
+
+  #follow({ wanted, depth }: Known, bytes: Bytes, found: WantedBlock[]): void {
+    const node = decodeFsNode(wanted.cid, bytes)
+    if (node.kind === 'file') this.#refuseOver(node.size, this.#limits.bytesMax)
+    const children = childrenOf(node)
+    if (wanted.cid === this.root) {
+      this.#declaredBytes = dagBytesOf(bytes, children)
+      this.#refuseOver(this.#declaredBytes, this.#dagBytesMax)
+    }
+    for (const child of children) this.#discover(child, depth + 1, found)
+  }
+
+  #discover(wanted: WantedBlock, depth: number, found: WantedBlock[]): void {
+    const { cid } = wanted
+    if (this.#known.has(cid.key)) return
+    if (depth >= this.#limits.depthMax) throw new ContentError({ kind: 'too-deep', depthMax: this.#limits.depthMax })
+    const max = this.#limits.blocksMax
+    if (this.#known.size >= max) throw new ContentError({ kind: 'too-many', what: 'blocks', max })
+    this.#known.set(cid.key, { wanted, depth, arrived: false })
+    if (cid.codec !== RAW) this.#nodesOutstanding++
+    this.#bytesOutstanding += wanted.size ?? 0
+    this.#refuseOver(this.#bytesDone + this.#bytesOutstanding, this.#dagBytesMax)
+    const inline = inlineBytes(cid)
+    // Goes no deeper than `depthMax` calls: an inline node's children are one level below it.
+    if (inline === null) found.push(wanted)
+    else this.#arrive(cid, inline.length, inline, found)
+  }
+
+  get #dagBytesMax(): number {
+    return Math.ceil(this.#limits.bytesMax * (1 + 1 / 64)) + (1 << 20)
+  }
+
+  #refuseOver(bytes: number, bytesMax: number): void {
+    if (bytes > bytesMax) throw new ContentError({ kind: 'too-large', bytes, bytesMax: this.#limits.bytesMax })
+  }
+}
+
+function childrenOf(node: FsNode): (WantedBlock & { dagBytes: number | null })[] {
+  switch (node.kind) {
+    case 'leaf':
+    case 'symlink':
+      return []
+    case 'file':
+      return node.children.map(({ cid, size, dagBytes }) =>
+        cid.codec === RAW
+          ? { cid, dagBytes, size, rank: 'leaf' }
+          : { cid, dagBytes, size: null, rank: size > LEAF_BYTES_MAX ? 'inner' : 'leaf' },
+      )
+    case 'directory':
+      for (const { name } of node.links) if (!isEntryName(name)) throw malformed('an entry with an impossible name')
+      return node.links.map(childOfDirectory)
+    case 'shard':
+      for (const { name, isShard } of node.links) {
+        if (!isShard && !isEntryName(name)) throw malformed('an entry with an impossible name')
+      }
+      return node.links.map(childOfDirectory)
+  }
+}
+
+function childOfDirectory({ cid, dagBytes }: PbLink): WantedBlock & { dagBytes: number | null } {
+  return cid.codec === RAW
+    ? { cid, dagBytes, size: dagBytes, rank: 'leaf' }
+    : { cid, dagBytes, size: null, rank: 'inner' }
+}
