@@ -5,6 +5,7 @@ use hashbrown::{HashMap, HashTable};
 
 use crate::fan_out::FanOut;
 use crate::limits::{BacklogFull, HubLimits};
+use crate::room::is_much_too_large;
 use crate::seeded::Seeded;
 use crate::slab::{NONE, Slab};
 use crate::subscription::{Subscription, SubscriptionId, Subscriptions};
@@ -210,7 +211,8 @@ impl<D> Hub<D> {
         visits: usize,
         visit: &mut impl FnMut(SubscriptionId, u32, &D),
     ) -> usize {
-        let members = self.topics[topic].members.as_slice();
+        // The topic may be forgotten, and its slot given back: then its fan-out is empty.
+        let members = self.topics.get(topic).map_or(&[][..], |topic| topic.members.as_slice());
         let fan_out = self.fan_outs.get_mut(&topic).expect("a topic in turn has a fan-out");
         let before = fan_out.len();
         let mut visited = 0;
@@ -246,7 +248,7 @@ impl<D> Hub<D> {
             self.waiting -= fan_out.len();
             fan_out.clear();
         }
-        if self.names.len() < self.names.capacity() / 4 {
+        if is_much_too_large(self.names.len(), self.names.capacity()) {
             let Hub { topics, hashing, .. } = self;
             let len = self.names.len() * 2;
             self.names.shrink_to(len, |&topic| hashing.hash_one(&*topics[topic].name));

@@ -25,6 +25,8 @@
 mod fan_out;
 mod hub;
 mod limits;
+mod presence;
+mod room;
 mod seeded;
 mod slab;
 mod subscription;
@@ -32,4 +34,5 @@ mod topic;
 
 pub use hub::Hub;
 pub use limits::{BacklogFull, HubLimits};
+pub use presence::{Presence, PresenceLimits, PresenceOwner, TrackError};
 pub use subscription::{SubscriptionId, Subscriptions};

@@ -42,6 +42,11 @@ impl<T: Default> Slab<T> {
         record
     }
 
+    /// The record in a slot that may have been given back since.
+    pub fn get(&self, slot: u32) -> Option<&T> {
+        self.slots.get(slot as usize)
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter()
     }
