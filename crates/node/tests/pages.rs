@@ -1,0 +1,132 @@
+//! The page protocol, as a browser sees it.
+
+mod support;
+
+use node::Server;
+use serde_json::{Value, json};
+use support::{Client, get, metric, settings, watchfire};
+
+const PAGE: &str = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
+
+fn join(client: &mut Client, have: &str) -> Value {
+    let reply = client.join(PAGE, json!({ "have": have }));
+    assert_eq!(reply["status"], "ok", "{reply}");
+    reply["response"].clone()
+}
+
+fn peer_bytes(id: &Value) -> [u8; 8] {
+    u64::from_str_radix(id.as_str().expect("an id"), 16).expect("digits").to_be_bytes()
+}
+
+#[test]
+fn a_visitor_is_told_of_the_holder_and_the_holder_of_the_visitor() {
+    let server = watchfire();
+    let (mut holder, mut visitor) = (Client::connect(&server), Client::connect(&server));
+    let first = join(&mut holder, "all");
+    assert_eq!(first["peers"], json!([]));
+    assert_eq!(first["counts"], json!({ "watching": 1, "holders": 1, "partial": 0 }));
+
+    let second = join(&mut visitor, "none");
+    assert_eq!(second["peers"], json!([{ "peer": first["peer"], "have": "all" }]));
+    assert_eq!(second["counts"], json!({ "watching": 2, "holders": 1, "partial": 0 }));
+    let told = holder.hear_event("peer_joined");
+    assert_eq!(told, json!({ "peer": second["peer"], "have": "none" }));
+
+    drop(visitor);
+    assert_eq!(holder.hear_event("peer_left"), json!({ "peer": second["peer"] }));
+}
+
+#[test]
+fn what_is_relayed_arrives_with_its_sender_s_name_and_is_acknowledged() {
+    let server = watchfire();
+    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
+    let a_id = join(&mut a, "all")["peer"].clone();
+    let b_id = join(&mut b, "none")["peer"].clone();
+
+    let mut data = peer_bytes(&a_id).to_vec();
+    data.extend_from_slice(b"a segment");
+    let reference = b.send_bytes(PAGE, "relay", &data);
+    assert_eq!(b.reply_to(&reference), json!({ "status": "ok", "response": {} }));
+
+    let mut expected = peer_bytes(&b_id).to_vec();
+    expected.extend_from_slice(b"a segment");
+    assert_eq!(a.hear_bytes(), expected);
+    assert_eq!(metric(&server, "watchfire_pages_relayed_frames_total"), 1);
+}
+
+#[test]
+fn a_relay_out_of_bounds_is_refused_to_its_sender() {
+    let mut settings = settings();
+    settings.limits.relay_frame_bytes_max = 100;
+    settings.limits.relay_bytes_per_second_peer = 150;
+    let server = Server::new(settings).with_pages().start().unwrap();
+    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
+    let a_id = join(&mut a, "all")["peer"].clone();
+    join(&mut b, "none");
+    let mut relay = |to: [u8; 8], bytes: usize| {
+        let mut data = to.to_vec();
+        data.resize(8 + bytes, 0);
+        let reference = b.send_bytes(PAGE, "relay", &data);
+        b.reply_to(&reference)["response"].clone()
+    };
+    let too_large = json!({ "reason": "relay frame too large", "max": 100 });
+    assert_eq!(relay(peer_bytes(&a_id), 93), too_large);
+    assert_eq!(relay([0; 8], 9)["reason"], "peer gone");
+    let spent = (0..100).map(|_| relay(peer_bytes(&a_id), 92)).find(|reply| *reply != json!({}));
+    let spent = spent.expect("a budget has an end");
+    assert_eq!(spent["reason"], "relay budget");
+    assert!(spent["retry_after_ms"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn those_who_wait_are_told_when_the_page_is_lit_and_when_it_is_dark() {
+    let server = watchfire();
+    let (mut waiting, mut holder) = (Client::connect(&server), Client::connect(&server));
+    join(&mut waiting, "none");
+    join(&mut holder, "none");
+    assert_eq!(holder.push(PAGE, "have", json!({ "have": "all" }))["status"], "ok");
+    assert_eq!(waiting.hear_event("lit"), json!({}));
+    drop(holder);
+    assert_eq!(waiting.hear_event("dark"), json!({}));
+    assert!(get(&server, "/metrics").contains("watchfire_pages_lit 0"));
+}
+
+#[test]
+fn what_is_no_page_is_refused_with_a_reason() {
+    let server = watchfire();
+    let mut client = Client::connect(&server);
+    for name in ["", "hello", "QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH", "BAFKREI"] {
+        let reply = client.join(&format!("page:{name}"), json!({ "have": "none" }));
+        assert_eq!(reply["response"]["reason"], "not a CID", "{name}: {reply}");
+    }
+    for payload in [json!({}), json!({ "have": "much" }), json!(null), json!([1])] {
+        let reply = client.join(PAGE, payload.clone());
+        assert_eq!(reply["response"]["reason"], "bad join", "{payload}");
+    }
+}
+
+#[test]
+fn more_peers_are_told_to_who_asks() {
+    let server = watchfire();
+    let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(&server)).collect();
+    for client in &mut clients {
+        join(client, "all");
+    }
+    let reply = clients[0].push(PAGE, "more_peers", json!({}));
+    let peers = reply["response"]["peers"].as_array().expect("a list");
+    assert!((1..=10).contains(&peers.len()), "neighbours and a few holders: {peers:?}");
+}
+
+#[test]
+fn the_number_of_visitors_is_told_to_who_asks_for_it() {
+    let server = watchfire();
+    let mut first = Client::connect(&server);
+    assert_eq!(first.join("site", json!({}))["response"], json!({ "visitors": 1 }));
+    let _second = Client::connect(&server);
+    loop {
+        // The count may have been told once before the second was let in.
+        if first.hear_event("visitors") == json!({ "visitors": 2 }) {
+            break;
+        }
+    }
+}
