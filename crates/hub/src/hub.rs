@@ -176,7 +176,7 @@ impl<D> Hub<D> {
         Ok(true)
     }
 
-    /// Deliver to at most `budget` subscribers; true when more is waiting.
+    /// Deliver to at most `budget` subscribers; true when it is to be called again.
     ///
     /// Topics take turns of 64 visits, so a huge topic does not hold up small ones;
     /// on one topic, each subscriber sees deliveries in the order of their broadcasts. Between two

@@ -1,0 +1,233 @@
+//! Who gets what is broadcast, whoever comes and goes in the meantime.
+
+mod dice;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use dice::Dice;
+use hub::{BacklogFull, Hub, HubLimits, SubscriptionId, Subscriptions};
+
+fn hub() -> Hub<u64> {
+    Hub::new(7, HubLimits::default())
+}
+
+/// Deliver everything, as client and delivery.
+fn deliver_all(hub: &mut Hub<u64>) -> Vec<(u32, u64)> {
+    let mut delivered = Vec::new();
+    while hub.deliver(1_000, |_, client, &delivery| delivered.push((client, delivery))) {}
+    delivered
+}
+
+#[test]
+fn a_broadcast_reaches_each_subscriber_of_its_topic_once() {
+    let mut hub = hub();
+    let mut of = [Subscriptions::default(), Subscriptions::default(), Subscriptions::default()];
+    hub.subscribe(0, &mut of[0], "a");
+    hub.subscribe(1, &mut of[1], "a");
+    hub.subscribe(2, &mut of[2], "b");
+    assert_eq!(hub.broadcast("a", 1), Ok(true));
+    assert_eq!(hub.broadcast("nobody's", 2), Ok(false));
+    assert_eq!(deliver_all(&mut hub), [(0, 1), (1, 1)]);
+    assert_eq!((hub.waiting(), hub.deliver(1, |_, _, _| {})), (0, false));
+}
+
+#[test]
+fn who_joins_after_a_broadcast_does_not_get_it_even_if_its_fan_out_has_not_begun() {
+    let mut hub = hub();
+    let mut of = [Subscriptions::default(), Subscriptions::default()];
+    hub.subscribe(0, &mut of[0], "a");
+    hub.broadcast("a", 1).unwrap();
+    hub.subscribe(1, &mut of[1], "a");
+    assert_eq!(deliver_all(&mut hub), [(0, 1)]);
+}
+
+#[test]
+fn who_leaves_and_returns_does_not_get_what_waited() {
+    let mut hub = hub();
+    let mut of = [Subscriptions::default(), Subscriptions::default()];
+    let first = hub.subscribe(0, &mut of[0], "a");
+    hub.broadcast("a", 1).unwrap();
+    hub.unsubscribe(&mut of[0], first);
+    assert_eq!((hub.topics(), hub.waiting()), (0, 0));
+    hub.subscribe(0, &mut of[0], "a");
+    hub.broadcast("a", 2).unwrap();
+    assert_eq!(deliver_all(&mut hub), [(0, 2)]);
+}
+
+#[test]
+fn a_hub_that_everyone_left_delivers_nothing() {
+    let mut hub = hub();
+    let mut of = Subscriptions::default();
+    let only = hub.subscribe(0, &mut of, "a");
+    hub.broadcast("a", 1).unwrap();
+    hub.unsubscribe(&mut of, only);
+    assert!(hub.is_empty() && of.is_empty());
+    assert_eq!(deliver_all(&mut hub), []);
+}
+
+#[test]
+fn a_huge_topic_does_not_hold_up_a_small_one() {
+    let mut hub = hub();
+    let mut crowd: Vec<Subscriptions> = (0..10_000).map(|_| Subscriptions::default()).collect();
+    for (client, of) in crowd.iter_mut().enumerate() {
+        hub.subscribe(client as u32, of, "huge");
+    }
+    let mut one = Subscriptions::default();
+    hub.subscribe(99_999, &mut one, "small");
+    hub.broadcast("huge", 1).unwrap();
+    hub.broadcast("small", 2).unwrap();
+    let mut delivered = Vec::new();
+    assert!(hub.deliver(100, |_, client, &delivery| delivered.push((client, delivery))));
+    assert_eq!(delivered.len(), 100);
+    assert!(delivered.contains(&(99_999, 2)));
+}
+
+#[test]
+fn a_topic_with_a_full_backlog_refuses_and_others_do_not() {
+    let mut hub = Hub::new(7, HubLimits { waiting_per_topic_max: 2, waiting_max: 3 });
+    let mut of = Subscriptions::default();
+    hub.subscribe(0, &mut of, "a");
+    hub.subscribe(0, &mut of, "b");
+    assert_eq!(hub.broadcast("a", 1), Ok(true));
+    assert_eq!(hub.broadcast("a", 2), Ok(true));
+    assert_eq!(hub.broadcast("a", 3), Err(BacklogFull::Topic { max: 2 }));
+    assert_eq!(hub.broadcast("b", 4), Ok(true));
+    assert_eq!(hub.broadcast("b", 5), Err(BacklogFull::Hub { max: 3 }));
+    let mut delivered = deliver_all(&mut hub);
+    delivered.sort();
+    assert_eq!(delivered, [(0, 1), (0, 2), (0, 4)]);
+    assert_eq!(hub.broadcast("a", 6), Ok(true));
+}
+
+#[test]
+fn a_clients_subscriptions_are_found_and_ended_one_by_one() {
+    let mut hub = hub();
+    let mut of = Subscriptions::default();
+    let ids = ["a", "b", "c"].map(|topic| hub.subscribe(5, &mut of, topic));
+    assert_eq!(hub.find(&of, "b"), Some(ids[1]));
+    assert_eq!(hub.find(&of, "d"), None);
+    assert_eq!((hub.topic_of(ids[2]), hub.client_of(ids[2]), of.len()), ("c", 5, 3));
+    hub.unsubscribe(&mut of, ids[1]);
+    assert!(hub.subscriptions(&of).eq([ids[2], ids[0]]));
+    assert_eq!((hub.subscribers("a"), hub.subscribers("b"), hub.topics()), (1, 0, 2));
+    let mut sizes: Vec<_> = hub.topic_sizes().collect();
+    sizes.sort();
+    assert_eq!(sizes, [("a", 1), ("c", 1)]);
+}
+
+#[test]
+#[should_panic = "its own client's list"]
+fn a_subscription_is_not_ended_from_another_clients_list() {
+    let mut hub = hub();
+    let (mut alices, mut bobs) = (Subscriptions::default(), Subscriptions::default());
+    let id = hub.subscribe(0, &mut alices, "a");
+    hub.subscribe(1, &mut bobs, "a");
+    hub.unsubscribe(&mut bobs, id);
+}
+
+/// What the hub does, done slowly: every subscription has its own queue.
+#[derive(Default)]
+struct Model {
+    clients: BTreeMap<u32, Subscriptions>,
+    /// By subscription: client, topic, and what is still to come.
+    live: BTreeMap<SubscriptionId, (u32, usize, VecDeque<u64>)>,
+    next_client: u32,
+    next_delivery: u64,
+}
+
+impl Model {
+    fn join(&mut self, hub: &mut Hub<u64>, dice: &mut Dice, topics: &[String]) {
+        let is_new = self.clients.is_empty() || dice.below(2) == 0;
+        let client = if is_new {
+            self.next_client += 1;
+            self.next_client
+        } else {
+            *self.clients.keys().nth(dice.below(self.clients.len())).unwrap()
+        };
+        // Most join the first topic: it is the large one.
+        let topic = if dice.below(2) == 0 { 0 } else { dice.below(topics.len()) };
+        let of = self.clients.entry(client).or_default();
+        let id = hub.subscribe(client, of, &topics[topic]);
+        assert_eq!(hub.find(of, &topics[topic]), Some(id));
+        assert!(self.live.insert(id, (client, topic, VecDeque::new())).is_none());
+    }
+
+    fn leave(&mut self, hub: &mut Hub<u64>, dice: &mut Dice) {
+        if self.live.is_empty() {
+            return;
+        }
+        let id = *self.live.keys().nth(dice.below(self.live.len())).unwrap();
+        let (client, ..) = self.live.remove(&id).unwrap();
+        let of = self.clients.get_mut(&client).unwrap();
+        hub.unsubscribe(of, id);
+        if of.is_empty() {
+            self.clients.remove(&client);
+        }
+    }
+
+    fn broadcast(&mut self, hub: &mut Hub<u64>, topic: usize, topics: &[String]) {
+        self.next_delivery += 1;
+        let to: Vec<_> = self.live.values_mut().filter(|(_, joined, _)| *joined == topic).collect();
+        assert_eq!(hub.broadcast(&topics[topic], self.next_delivery), Ok(!to.is_empty()));
+        to.into_iter().for_each(|(_, _, queue)| queue.push_back(self.next_delivery));
+    }
+
+    fn deliver(&mut self, hub: &mut Hub<u64>, budget: usize) -> bool {
+        let mut visits = 0;
+        let more = hub.deliver(budget, |id, client, &delivery| {
+            visits += 1;
+            let (of, _, queue) = self.live.get_mut(&id).expect("it is subscribed");
+            assert_eq!((*of, queue.pop_front()), (client, Some(delivery)));
+        });
+        assert!(visits <= budget);
+        assert!(more || hub.waiting() == 0);
+        more
+    }
+
+    fn check(&self, hub: &Hub<u64>, topics: &[String]) {
+        assert_eq!(hub.len(), self.live.len());
+        for (number, topic) in topics.iter().enumerate() {
+            let subscribers = self.live.values().filter(|(_, joined, _)| *joined == number);
+            assert_eq!(hub.subscribers(topic), subscribers.count());
+        }
+        for of in self.clients.values() {
+            assert_eq!(hub.subscriptions(of).count(), of.len());
+        }
+    }
+}
+
+#[test]
+fn everyone_gets_each_delivery_once_and_in_order_through_any_churn() {
+    for seed in 1..=200 {
+        let mut dice = Dice::new(seed);
+        let mut hub = Hub::new(seed, HubLimits::default());
+        let topics: Vec<String> = (0..1 + dice.below(6)).map(|n| format!("topic:{n}")).collect();
+        let mut model = Model::default();
+        // Some runs are crowded, some nearly empty, some behind with their deliveries.
+        let (joins, leaves, slow) = (1 + dice.below(20), 1 + dice.below(20), 1 + dice.below(40));
+        for step in 0..600 {
+            match dice.below(joins + leaves + 4 + 8) {
+                roll if roll < joins => model.join(&mut hub, &mut dice, &topics),
+                roll if roll < joins + leaves => model.leave(&mut hub, &mut dice),
+                roll if roll < joins + leaves + 4 => {
+                    let topic = dice.below(topics.len());
+                    model.broadcast(&mut hub, topic, &topics);
+                }
+                _ => {
+                    model.deliver(&mut hub, 1 + dice.below(slow));
+                }
+            }
+            if step % 50 == 0 {
+                model.check(&hub, &topics);
+            }
+        }
+        while model.deliver(&mut hub, 1_000) {}
+        let waits_in_vain = model.live.values().find(|(_, _, queue)| !queue.is_empty());
+        assert_eq!(waits_in_vain, None, "seed {seed}");
+        while !model.live.is_empty() {
+            model.leave(&mut hub, &mut dice);
+        }
+        model.check(&hub, &topics);
+        assert_eq!((hub.topics(), hub.waiting()), (0, 0), "seed {seed}");
+    }
+}

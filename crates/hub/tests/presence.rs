@@ -1,0 +1,319 @@
+//! Who is present, as those who listen come to know it.
+
+mod dice;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use dice::Dice;
+use hub::{Presence, PresenceLimits, PresenceOwner, TrackError};
+use serde_json::{Value, json};
+
+const LOBBY: &str = "rooms:lobby";
+
+/// By key, the metas; by `phx_ref` in each.
+type Shown = BTreeMap<String, BTreeMap<String, Value>>;
+
+fn parse(json: &Value) -> Shown {
+    let keys = json.as_object().unwrap().iter();
+    let by_reference = |metas: &Value| {
+        let metas = metas["metas"].as_array().unwrap();
+        assert!(!metas.is_empty(), "a key without metas");
+        let named =
+            metas.iter().map(|meta| (meta["phx_ref"].as_str().unwrap().into(), meta.clone()));
+        named.collect()
+    };
+    keys.map(|(key, metas)| (key.clone(), by_reference(metas))).collect()
+}
+
+fn state(presence: &mut Presence, topic: &str) -> Shown {
+    parse(&serde_json::from_str(&presence.state(topic)).unwrap())
+}
+
+/// The joins and leaves of the next diff, which is the lobby's.
+fn diff(presence: &mut Presence) -> Option<(Shown, Shown)> {
+    let (topic, payload) = presence.poll_diff()?;
+    assert_eq!(topic, LOBBY);
+    let payload: Value = serde_json::from_str(&payload).unwrap();
+    assert_eq!(payload.as_object().unwrap().len(), 2);
+    Some((parse(&payload["joins"]), parse(&payload["leaves"])))
+}
+
+/// A field of the only meta of a key.
+fn field(shown: &Shown, key: &str, name: &str) -> Value {
+    assert_eq!(shown[key].len(), 1);
+    shown[key].values().next().unwrap()[name].clone()
+}
+
+fn presence_with_alice() -> (Presence, PresenceOwner) {
+    let (mut presence, mut alice) = (Presence::new(7), PresenceOwner::default());
+    presence.track(&mut alice, LOBBY, "alice", r#"{"status":"online"}"#).unwrap();
+    (presence, alice)
+}
+
+#[test]
+fn who_is_tracked_is_shown_and_told_once() {
+    let (mut presence, _alice) = presence_with_alice();
+    let (joins, leaves) = diff(&mut presence).unwrap();
+    assert_eq!(field(&joins, "alice", "status"), "online");
+    assert_eq!(leaves, Shown::new());
+    assert_eq!(state(&mut presence, LOBBY), joins);
+    assert_eq!(diff(&mut presence), None);
+}
+
+#[test]
+fn a_state_holds_what_the_next_diff_will_tell() {
+    let (mut presence, _alice) = presence_with_alice();
+    assert_eq!(state(&mut presence, LOBBY), diff(&mut presence).unwrap().0);
+}
+
+#[test]
+fn who_joins_and_leaves_unseen_is_not_told_at_all() {
+    let (mut presence, mut alice) = presence_with_alice();
+    presence.untrack(&mut alice, LOBBY, "alice");
+    assert_eq!((presence.len(), diff(&mut presence)), (0, None));
+}
+
+#[test]
+fn who_leaves_after_a_state_showed_it_is_told_to_its_reader() {
+    let (mut presence, mut alice) = presence_with_alice();
+    let seen = state(&mut presence, LOBBY);
+    presence.untrack_all(&mut alice);
+    assert_eq!(diff(&mut presence), Some((Shown::new(), seen)));
+}
+
+#[test]
+fn an_update_joins_the_new_meta_and_takes_back_the_one_that_clients_know() {
+    let (mut presence, alice) = presence_with_alice();
+    let (old, _) = diff(&mut presence).unwrap();
+    presence.update(&alice, LOBBY, "alice", r#"{"status":"typing"}"#).unwrap();
+    presence.update(&alice, LOBBY, "alice", r#"{"status":"away"}"#).unwrap();
+    let (joins, leaves) = diff(&mut presence).unwrap();
+    assert_eq!(leaves, old);
+    assert_eq!(field(&joins, "alice", "status"), "away");
+    assert_eq!(field(&joins, "alice", "phx_ref_prev"), field(&old, "alice", "phx_ref"));
+    assert_eq!(state(&mut presence, LOBBY), joins);
+}
+
+#[test]
+fn an_update_before_the_first_diff_is_just_a_join() {
+    let (mut presence, alice) = presence_with_alice();
+    presence.update(&alice, LOBBY, "alice", r#"{"status":"away"}"#).unwrap();
+    let (joins, leaves) = diff(&mut presence).unwrap();
+    assert_eq!(field(&joins, "alice", "status"), "away");
+    assert_eq!(field(&joins, "alice", "phx_ref_prev"), Value::Null);
+    assert_eq!(leaves, Shown::new());
+}
+
+#[test]
+fn an_update_and_a_leave_tell_only_the_leave() {
+    let (mut presence, mut alice) = presence_with_alice();
+    let (old, _) = diff(&mut presence).unwrap();
+    presence.update(&alice, LOBBY, "alice", "{}").unwrap();
+    presence.untrack(&mut alice, LOBBY, "alice");
+    assert_eq!(diff(&mut presence), Some((Shown::new(), old)));
+    assert_eq!((presence.count(LOBBY), presence.is_empty()), (0, true));
+}
+
+#[test]
+fn one_key_of_several_owners_has_several_metas() {
+    let (mut presence, mut phone) = presence_with_alice();
+    let mut laptop = PresenceOwner::default();
+    presence.track(&mut laptop, LOBBY, "alice", r#"{"on":"laptop"}"#).unwrap();
+    assert_eq!((presence.count(LOBBY), presence.keys(LOBBY)), (2, 1));
+    assert_eq!(state(&mut presence, LOBBY)["alice"].len(), 2);
+    presence.untrack_all(&mut phone);
+    assert_eq!(field(&state(&mut presence, LOBBY), "alice", "on"), "laptop");
+}
+
+#[test]
+fn topics_and_keys_are_told_apart() {
+    let (mut presence, mut alice) = presence_with_alice();
+    presence.track(&mut alice, LOBBY, "alice's cat", "{}").unwrap();
+    presence.track(&mut alice, "rooms:kitchen", "alice", "{}").unwrap();
+    assert_eq!((presence.keys(LOBBY), presence.keys("rooms:kitchen"), presence.len()), (2, 1, 3));
+    let mut told: Vec<String> = std::iter::from_fn(|| presence.poll_diff()).map(|d| d.0).collect();
+    told.sort();
+    assert_eq!(told, ["rooms:kitchen", LOBBY]);
+    presence.untrack(&mut alice, LOBBY, "alice");
+    assert_eq!(presence.state("rooms:attic"), "{}");
+    assert!(state(&mut presence, LOBBY).keys().eq(["alice's cat"]));
+}
+
+#[test]
+fn the_same_owner_tracks_a_key_once_and_updates_only_what_it_tracks() {
+    let (mut presence, mut alice) = presence_with_alice();
+    let again = presence.track(&mut alice, LOBBY, "alice", "{}");
+    assert_eq!(again, Err(TrackError::AlreadyTracked));
+    let unknown = presence.update(&alice, LOBBY, "bob", "{}");
+    assert_eq!(unknown, Err(TrackError::NotTracked));
+    let elsewhere = presence.update(&alice, "rooms:attic", "alice", "{}");
+    assert_eq!(elsewhere, Err(TrackError::NotTracked));
+    presence.untrack(&mut alice, LOBBY, "bob");
+    assert_eq!(presence.len(), 1);
+}
+
+#[test]
+fn any_text_can_be_a_key() {
+    let (mut presence, mut owner) = (Presence::new(7), PresenceOwner::default());
+    let keys = ["", "\"", "\\", "{}", "line\nbreak", "\u{0}", "käse 🧀", "\u{2028}"];
+    for key in keys {
+        presence.track(&mut owner, LOBBY, key, "{}").unwrap();
+    }
+    let shown = state(&mut presence, LOBBY);
+    assert!(keys.iter().all(|key| shown.contains_key(*key)), "{shown:?}");
+    keys.iter().for_each(|key| presence.untrack(&mut owner, LOBBY, key));
+    assert!(presence.is_empty() && owner.is_empty());
+}
+
+#[test]
+fn what_passes_a_limit_is_refused_and_changes_nothing() {
+    let limits = PresenceLimits {
+        key_bytes_max: 5,
+        meta_bytes_max: 10,
+        keys_per_owner_max: 2,
+        leaves_waiting_max: 1,
+    };
+    let (mut presence, mut alice) = (Presence::with_limits(7, limits), PresenceOwner::default());
+    let key = presence.track(&mut alice, LOBBY, "alices", "{}");
+    assert_eq!(key, Err(TrackError::KeyTooLong { len: 6, max: 5 }));
+    let meta = presence.track(&mut alice, LOBBY, "alice", r#"{"a":12345}"#);
+    assert_eq!(meta, Err(TrackError::MetaTooLong { len: 11, max: 10 }));
+    let meta = presence.track(&mut alice, LOBBY, "alice", "[]");
+    assert_eq!(meta, Err(TrackError::MetaNotObject));
+    assert_eq!((presence.poll_diff(), presence.count(LOBBY)), (None, 0));
+
+    presence.track(&mut alice, LOBBY, "a", "{}").unwrap();
+    presence.track(&mut alice, LOBBY, "b", "{}").unwrap();
+    let third = presence.track(&mut alice, LOBBY, "c", "{}");
+    assert_eq!(third, Err(TrackError::TooManyKeys { max: 2 }));
+    presence.poll_diff().unwrap();
+    presence.untrack(&mut alice, LOBBY, "a");
+    let refused = presence.update(&alice, LOBBY, "b", "{}");
+    assert_eq!(refused, Err(TrackError::TooManyChanges { max: 1 }));
+    presence.poll_diff().unwrap();
+    assert_eq!(presence.update(&alice, LOBBY, "b", "{}"), Ok(()));
+}
+
+#[test]
+fn a_key_that_ten_thousand_show_is_left_by_each_in_no_time() {
+    let mut presence = Presence::new(7);
+    let mut owners: Vec<PresenceOwner> = (0..10_000).map(|_| PresenceOwner::default()).collect();
+    for owner in &mut owners {
+        presence.track(owner, LOBBY, "guest", "{}").unwrap();
+    }
+    assert_eq!((presence.count(LOBBY), presence.keys(LOBBY)), (10_000, 1));
+    for owner in owners.iter_mut().rev() {
+        presence.untrack_all(owner);
+    }
+    assert_eq!((presence.len(), presence.poll_diff()), (0, None));
+}
+
+/// A client that does what phoenix.js does with a state and with diffs.
+#[derive(Default)]
+struct Client {
+    shown: BTreeMap<String, Vec<Value>>,
+}
+
+impl Client {
+    fn sync_state(state: &Value) -> Self {
+        let keys = state.as_object().unwrap().iter();
+        let metas = |shown: &Value| shown["metas"].as_array().unwrap().clone();
+        Client { shown: keys.map(|(key, shown)| (key.clone(), metas(shown))).collect() }
+    }
+
+    fn sync_diff(&mut self, diff: &Value) {
+        for (key, joined) in diff["joins"].as_object().unwrap() {
+            let mut metas = joined["metas"].as_array().unwrap().clone();
+            if let Some(known) = self.shown.get(key) {
+                let is_new = |meta: &&Value| metas.iter().all(|m| m["phx_ref"] != meta["phx_ref"]);
+                let kept: Vec<Value> = known.iter().filter(is_new).cloned().collect();
+                metas.splice(0..0, kept);
+            }
+            self.shown.insert(key.clone(), metas);
+        }
+        for (key, left) in diff["leaves"].as_object().unwrap() {
+            let Some(known) = self.shown.get_mut(key) else { continue };
+            let left = left["metas"].as_array().unwrap();
+            known.retain(|meta| left.iter().all(|l| l["phx_ref"] != meta["phx_ref"]));
+            if known.is_empty() {
+                self.shown.remove(key);
+            }
+        }
+    }
+
+    fn shown(&self) -> Shown {
+        parse(
+            &self
+                .shown
+                .iter()
+                .map(|(key, metas)| (key.clone(), json!({ "metas": metas })))
+                .collect(),
+        )
+    }
+}
+
+/// A diff is sound by itself: no version joins and leaves, and what a meta says it replaces leaves.
+fn check(diff: &Value) {
+    let (joins, leaves) = (parse(&diff["joins"]), parse(&diff["leaves"]));
+    let left: BTreeSet<&str> =
+        leaves.values().flat_map(|of| of.keys().map(String::as_str)).collect();
+    for (reference, meta) in joins.values().flatten() {
+        assert!(!left.contains(&**reference), "{diff}");
+        let previous = meta.get("phx_ref_prev").and_then(Value::as_str);
+        assert!(previous.is_none_or(|previous| left.contains(previous)), "{diff}");
+    }
+}
+
+#[test]
+fn every_client_ends_up_with_the_state_through_any_churn() {
+    for seed in 1..=300 {
+        let mut dice = Dice::new(seed);
+        let mut presence = Presence::new(seed);
+        let keys = ["a", "b", "c", "d"];
+        let mut owners: Vec<PresenceOwner> = (0..6).map(|_| PresenceOwner::default()).collect();
+        let mut clients: Vec<Client> = Vec::new();
+        // Diffs that were taken and are still on their way to whoever is subscribed.
+        let mut on_their_way: VecDeque<Value> = VecDeque::new();
+        for step in 0..300 {
+            let (owner, key) = (dice.below(owners.len()), keys[dice.below(keys.len())]);
+            let owner = &mut owners[owner];
+            let meta = json!({ "step": step }).to_string();
+            match dice.below(14) {
+                0..4 => drop(presence.track(owner, LOBBY, key, &meta)),
+                4..7 => drop(presence.update(owner, LOBBY, key, &meta)),
+                7..9 => presence.untrack(owner, LOBBY, key),
+                9 => presence.untrack_all(owner),
+                10 => {
+                    let state = serde_json::from_str(&presence.state(LOBBY)).unwrap();
+                    clients.push(Client::sync_state(&state));
+                }
+                11..13 => {
+                    if let Some((_, payload)) = presence.poll_diff() {
+                        on_their_way.push_back(serde_json::from_str(&payload).unwrap());
+                        check(on_their_way.back().unwrap());
+                    }
+                    assert_eq!(presence.poll_diff(), None, "one diff a topic");
+                }
+                _ => {
+                    if let Some(diff) = on_their_way.pop_front() {
+                        clients.iter_mut().for_each(|client| client.sync_diff(&diff));
+                    }
+                }
+            }
+        }
+        if let Some((_, payload)) = presence.poll_diff() {
+            on_their_way.push_back(serde_json::from_str(&payload).unwrap());
+        }
+        for diff in on_their_way {
+            clients.iter_mut().for_each(|client| client.sync_diff(&diff));
+        }
+        let state = state(&mut presence, LOBBY);
+        for client in &clients {
+            assert_eq!(client.shown(), state, "seed {seed}");
+        }
+        assert_eq!(presence.count(LOBBY), state.values().map(BTreeMap::len).sum::<usize>());
+        owners.iter_mut().for_each(|owner| presence.untrack_all(owner));
+        presence.poll_diff();
+        assert_eq!((presence.len(), presence.state(LOBBY)), (0, "{}".into()));
+    }
+}
