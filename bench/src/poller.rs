@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-const EVENTS_PER_TURN_MAX: usize = 256;
+const EVENTS_PER_TURN_MAX: usize = 1024;
 
 /// One epoll and room for what it reports.
 pub struct Poller {
