@@ -1,0 +1,97 @@
+import { describe, expect, it } from 'vitest'
+import { cidOf, encodeCid, MessageWriter, parseCid, RAW, type Cid } from '../content/index.ts'
+import { fromHex } from '../content/vectors.ts'
+import { BitswapError, decodeMessage, encodeMessage, ENTRIES_MAX, type Message } from './index.ts'
+
+const v0 = parseCid('QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH')
+const v1 = parseCid('bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku')
+const nothing: Message = { full: false, wants: [], presences: [], pendingBytes: 0 }
+const want = (cid: Cid) => ({ cid, type: 'block', cancel: false, priority: 1, sendDontHave: true }) as const
+const blake3 = Uint8Array.of(1, RAW, 0x1e, 32, ...new Uint8Array(32))
+
+describe('a message', () => {
+  it('says again what it was made of', () => {
+    const message: Message = {
+      full: true,
+      wants: [
+        want(v0),
+        { cid: v1, type: 'have', cancel: false, priority: 2 ** 31 - 1, sendDontHave: false },
+        { cid: v1, type: 'block', cancel: true, priority: 0, sendDontHave: false },
+        { cid: v1, type: 'block', cancel: false, priority: -5, sendDontHave: false },
+      ],
+      presences: [{ cid: v0, have: true }, { cid: v1, have: false }],
+      pendingBytes: 70_000,
+    }
+    const decoded = decodeMessage(encodeMessage(message, [{ cid: v1, data: Uint8Array.of(1, 2, 3) }]))
+    expect(decoded).toMatchObject(message)
+    expect(decoded.blocks).toEqual([
+      { prefix: { version: 1, codec: 0x55, hash: 0x12, digestLength: 32 }, data: Uint8Array.of(1, 2, 3) },
+    ])
+  })
+
+  it('is written as boxo writes it', () => {
+    // Wantlist{Entry{block: CID, priority: 1, sendDontHave: true}}, then presence DONT_HAVE and pendingBytes 5.
+    const text = '01551220e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+    const expected = `0a2c0a2a0a24${text}1001280122280a24${text}10012805`
+    const message = { ...nothing, wants: [want(v1)], presences: [{ cid: v1, have: false }], pendingBytes: 5 }
+    expect(encodeMessage(message)).toEqual(fromHex(expected))
+  })
+
+  it('has a wantlist even when it wants nothing', () => {
+    expect([...encodeMessage(nothing)]).toEqual([0x0a, 0x00])
+  })
+
+  it('of Bitswap 1.0 carries blocks that say nothing about themselves', () => {
+    const bytes = new MessageWriter().bytes(2, Uint8Array.of(7)).finish()
+    expect(decodeMessage(bytes).blocks).toMatchObject([{ prefix: { version: 0, codec: 0x70 }, data: { 0: 7 } }])
+  })
+
+  it('may have fields that we do not know', () => {
+    const entry = new MessageWriter().bytes(1, encodeCid(v1)).bytes(9, Uint8Array.of(1)).uint(10, 5)
+    const bytes = new MessageWriter().message(1, new MessageWriter().message(1, entry).uint(7, 1)).uint(99, 3).finish()
+    expect(decodeMessage(bytes).wants).toMatchObject([{ cid: v1 }])
+  })
+
+  it('may name blocks by hashes that we cannot check, which are passed over', () => {
+    const entry = new MessageWriter().bytes(1, blake3)
+    const bytes = new MessageWriter().message(1, new MessageWriter().message(1, entry)).message(4, entry).finish()
+    expect(decodeMessage(bytes)).toMatchObject({ wants: [], presences: [], passedOver: 2 })
+  })
+
+  it('is read up to a number of entries', async () => {
+    const cids = await Promise.all(Array.from({ length: ENTRIES_MAX + 5 }, (_, i) => cidOf(RAW, Uint8Array.of(i, i >> 8))))
+    const bytes = encodeMessage({ ...nothing, wants: cids.map(want), presences: cids.map((cid) => ({ cid, have: true })) })
+    const decoded = decodeMessage(bytes)
+    expect([decoded.wants.length, decoded.presences.length, decoded.passedOver]).toEqual([ENTRIES_MAX, ENTRIES_MAX, 10])
+  })
+
+  it('that is too long, or has too long a block, is refused', () => {
+    expect(() => decodeMessage(new Uint8Array((4 << 20) + 1))).toThrow(/4194305 bytes/)
+    const block = encodeMessage(nothing, [{ cid: v1, data: new Uint8Array((2 << 20) + 1) }])
+    expect(() => decodeMessage(block)).toThrow(BitswapError)
+  })
+
+  it.each(['0a', '0a05', '0a020a00', '2200', '1a00', '1a0412021202', '28ffffffffffffffffffffff', '0801', '07', '0a0100'])(
+    'cut or bent is refused: %s',
+    (hex) => {
+      expect(() => decodeMessage(fromHex(hex))).toThrow(BitswapError)
+    },
+  )
+
+  it('made of random bytes never does more than refuse', () => {
+    let seed = 42
+    const byte = () => ((seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31) >> 16) & 255
+    const good = encodeMessage({ ...nothing, wants: [want(v0)], presences: [{ cid: v1, have: true }] }, [
+      { cid: v1, data: Uint8Array.of(1, 2) },
+    ])
+    for (let i = 0; i < 5000; i++) {
+      const bytes = i % 2 === 0 ? Uint8Array.from({ length: byte() % 80 }, byte) : good.slice()
+      if (i % 2 === 1) bytes[byte() % bytes.length] = byte()
+      try {
+        decodeMessage(bytes)
+      } catch (error) {
+        expect(error).toBeInstanceOf(BitswapError)
+      }
+    }
+  })
+})

@@ -1,0 +1,181 @@
+import {
+  bytesOf, ContentError, DAG_PB, decodeCid, decodeFields, decodePrefix, encodeCid, encodePrefix, int32Of, MessageWriter,
+  SHA2_256, uintOf, type Bytes, type Cid, type CidPrefix,
+} from '../content/index.ts'
+
+/** Longest message that any implementation reads, in bytes; a longer one is refused whole. */
+export const MESSAGE_BYTES_MAX = 4 << 20
+/** Longest block that implementations exchange, in bytes. */
+export const BLOCK_BYTES_MAX = 2 << 20
+/** Entries of one kind read from one message; those behind are passed over and counted. */
+export const ENTRIES_MAX = 1024
+
+/** What one side tells the other: what it wants, what it has, and blocks. All are changes to what was said before. */
+export interface Message {
+  /** Whether these wants replace all earlier ones instead of changing them. */
+  readonly full: boolean
+  readonly wants: readonly WantEntry[]
+  readonly presences: readonly BlockPresence[]
+  /** Bytes of blocks that the sender still has queued for the receiver. */
+  readonly pendingBytes: number
+}
+
+export interface Decoded extends Message {
+  readonly blocks: readonly ReceivedBlock[]
+  /** Entries beyond `ENTRIES_MAX`, or naming blocks by a hash we cannot check. */
+  readonly passedOver: number
+}
+
+export interface WantEntry {
+  readonly cid: Cid
+  readonly type: 'block' | 'have'
+  readonly cancel: boolean
+  /** Higher is more urgent. */
+  readonly priority: number
+  /** Whether silence is not an answer. */
+  readonly sendDontHave: boolean
+}
+
+export interface BlockPresence {
+  readonly cid: Cid
+  readonly have: boolean
+}
+
+/** A block as received: which CID it has is what hashing it will tell. */
+export interface ReceivedBlock {
+  readonly prefix: CidPrefix
+  readonly data: Bytes
+}
+
+/** Why a message was refused whole. */
+export class BitswapError extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'BitswapError'
+  }
+}
+
+export function encodeMessage(message: Message, blocks: readonly { cid: Cid; data: Uint8Array }[] = []): Bytes {
+  const wantlist = new MessageWriter()
+  for (const want of message.wants) wantlist.message(1, encodeWant(want))
+  if (message.full) wantlist.uint(2, 1)
+  // Older kubo falls over when the wantlist is left out, even an empty one.
+  const writer = new MessageWriter().message(1, wantlist)
+  for (const { cid, data } of blocks) {
+    writer.message(3, new MessageWriter().bytes(1, encodePrefix(cid)).bytes(2, data))
+  }
+  for (const { cid, have } of message.presences) {
+    const presence = new MessageWriter().bytes(1, encodeCid(cid))
+    writer.message(4, have ? presence : presence.uint(2, 1))
+  }
+  if (message.pendingBytes > 0) writer.uint(5, Math.min(message.pendingBytes, 0x7fff_ffff))
+  return writer.finish()
+}
+
+function encodeWant(want: WantEntry): MessageWriter {
+  const entry = new MessageWriter().bytes(1, encodeCid(want.cid)).int32(2, want.priority)
+  if (want.cancel) entry.uint(3, 1)
+  if (want.type === 'have') entry.uint(4, 1)
+  if (want.sendDontHave) entry.uint(5, 1)
+  return entry
+}
+
+/** Reads a message without its length prefix. Unknown fields are skipped; anything malformed is a `BitswapError`. */
+export function decodeMessage(bytes: Bytes): Decoded {
+  if (bytes.length > MESSAGE_BYTES_MAX) {
+    throw new BitswapError(`a message of ${bytes.length} bytes; at most ${MESSAGE_BYTES_MAX} are read`)
+  }
+  const reading: Reading = { full: false, wants: [], blocks: [], presences: [], pendingBytes: 0, passedOver: 0 }
+  try {
+    for (const field of decodeFields(bytes)) {
+      if (field.number === 1) decodeWantlist(bytesOf(field), reading)
+      else if (field.number === 2) pushBlock(reading, { prefix: CID_V0, data: bytesOf(field) })
+      else if (field.number === 3) pushBlock(reading, decodeBlock(bytesOf(field)))
+      else if (field.number === 4) decodePresence(bytesOf(field), reading)
+      else if (field.number === 5) reading.pendingBytes = Math.max(0, int32Of(field))
+    }
+  } catch (error) {
+    if (error instanceof ContentError) throw new BitswapError(error.message)
+    throw error
+  }
+  return reading
+}
+
+interface Reading extends Decoded {
+  full: boolean
+  readonly wants: WantEntry[]
+  readonly blocks: ReceivedBlock[]
+  readonly presences: BlockPresence[]
+  pendingBytes: number
+  passedOver: number
+}
+
+/** What a block of Bitswap 1.0 is, which says nothing about itself. */
+const CID_V0: CidPrefix = { version: 0, codec: DAG_PB, hash: SHA2_256, digestLength: 32 }
+
+function decodeWantlist(bytes: Bytes, reading: Reading): void {
+  for (const field of decodeFields(bytes)) {
+    if (field.number === 2) reading.full = uintOf(field) !== 0
+    if (field.number !== 1) continue
+    const want = reading.wants.length < ENTRIES_MAX ? decodeWant(bytesOf(field)) : null
+    if (want === null) reading.passedOver++
+    else reading.wants.push(want)
+  }
+}
+
+function decodeWant(bytes: Bytes): WantEntry | null {
+  let cid: Bytes | null = null
+  let priority = 0
+  let cancel = false
+  let type: 'block' | 'have' = 'block'
+  let sendDontHave = false
+  for (const field of decodeFields(bytes)) {
+    if (field.number === 1) cid = bytesOf(field)
+    else if (field.number === 2) priority = int32Of(field)
+    else if (field.number === 3) cancel = uintOf(field) !== 0
+    else if (field.number === 4) type = uintOf(field) === 1 ? 'have' : 'block'
+    else if (field.number === 5) sendDontHave = uintOf(field) !== 0
+  }
+  const read = cidOrNull(cid)
+  return read === null ? null : { cid: read, priority, cancel, type, sendDontHave }
+}
+
+function decodeBlock(bytes: Bytes): ReceivedBlock {
+  let prefix: CidPrefix | null = null
+  let data: Bytes = new Uint8Array()
+  for (const field of decodeFields(bytes)) {
+    if (field.number === 1) prefix = decodePrefix(bytesOf(field))
+    else if (field.number === 2) data = bytesOf(field)
+  }
+  if (prefix === null) throw new BitswapError('a block that does not say what it is')
+  return { prefix, data }
+}
+
+function pushBlock(reading: Reading, block: ReceivedBlock): void {
+  if (block.data.length > BLOCK_BYTES_MAX) throw new BitswapError(`a block of ${block.data.length} bytes`)
+  if (reading.blocks.length < ENTRIES_MAX) reading.blocks.push(block)
+  else reading.passedOver++
+}
+
+function decodePresence(bytes: Bytes, reading: Reading): void {
+  let cid: Bytes | null = null
+  let have = true
+  for (const field of decodeFields(bytes)) {
+    if (field.number === 1) cid = bytesOf(field)
+    else if (field.number === 2) have = uintOf(field) === 0
+  }
+  const read = reading.presences.length < ENTRIES_MAX ? cidOrNull(cid) : null
+  if (read === null) reading.passedOver++
+  else reading.presences.push({ cid: read, have })
+}
+
+/** `null` for a CID that is well formed but of a hash we do not check. */
+function cidOrNull(bytes: Bytes | null): Cid | null {
+  if (bytes === null) throw new BitswapError('an entry without a CID')
+  try {
+    return decodeCid(bytes)
+  } catch (error) {
+    if (error instanceof ContentError && error.problem.kind === 'unsupported') return null
+    throw error
+  }
+}
