@@ -18,8 +18,12 @@ pub trait Tenant: 'static {
     type Mail: Send + 'static;
 
     /// Say what a request is, from its head alone. Called before a byte is answered.
-    fn route(&mut self, now: Instant, from: SocketAddr, head: &RequestHead<'_>)
-    -> Route<Self::Ticket>;
+    fn route(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        head: &RequestHead<'_>,
+    ) -> Route<Self::Ticket>;
 
     /// A websocket's handshake is done. Returns the key that later calls about it carry.
     fn open(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Self::Ticket) -> u32;

@@ -1,0 +1,166 @@
+//! Starting and stopping the shards.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::sync::{mpsc, watch};
+use vocab::ShardId;
+
+use crate::counters::EdgeCounters;
+use crate::listen::listen;
+use crate::mailbox::Mailbox;
+use crate::settings::{EdgeLimits, EdgeSettings};
+use crate::shard::{Clock, Lifecycle, Shard, Threads};
+use crate::tenant::Tenant;
+use crate::tls::{self, TlsError};
+
+/// Connections on their way to one shard from the others. Over it: 503.
+const MOVES_LEN_MAX: usize = 1024;
+
+/// Descriptors left to the rest of the process, when `sockets_max` is derived from the limit.
+const DESCRIPTORS_RESERVED: usize = 128;
+
+/// A running edge. Dropping it ends all shards and their connections at once; see
+/// [`Edge::drain`] for the polite way.
+pub struct Edge<M> {
+    addresses: Vec<SocketAddr>,
+    mailboxes: Vec<Mailbox<M>>,
+    counters: Arc<EdgeCounters>,
+    lifecycle: watch::Sender<Lifecycle>,
+    ended: watch::Receiver<()>,
+    limits: Arc<EdgeLimits>,
+}
+
+/// Why an edge did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The settings name no address.
+    #[error("no address to listen on")]
+    NoAddress,
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The certificate or its key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The system refused a thread, an epoll or a runtime.
+    #[error("cannot start a shard: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Listen, and start the shards.
+///
+/// `router` answers what the tenants leave to HTTP; its handlers find the client's address in
+/// [`axum::extract::ConnectInfo`]. `make` is called once on each shard's thread, with the
+/// mailboxes of all shards.
+///
+/// An open-file limit is left as it is; raise it before.
+pub fn start<T: Tenant>(
+    settings: EdgeSettings,
+    router: Router,
+    make: impl Fn(ShardId, &[Mailbox<T::Mail>]) -> T + Send + Sync + Clone + 'static,
+) -> Result<Edge<T::Mail>, StartError> {
+    if settings.listen.is_empty() {
+        return Err(StartError::NoAddress);
+    }
+    let acceptor = settings.tls.as_ref().map(tls::acceptor).transpose()?;
+    let shards = match settings.shards {
+        0 => thread::available_parallelism().map_or(1, usize::from),
+        shards => shards,
+    };
+    let shards = shards.min(usize::from(u16::MAX));
+    let limits = Arc::new(resolve(settings.limits, acceptor.is_some()));
+    let listeners = listen(&settings.listen, shards, &limits)
+        .map_err(|error| StartError::Listen { address: error.address, source: error.source })?;
+
+    let counters = Arc::new(EdgeCounters::new(shards));
+    let ids = (0..shards).map(|shard| ShardId(shard as u16));
+    let (mailboxes, mails): (Vec<_>, Vec<_>) =
+        ids.clone().map(|id| Mailbox::new(id, limits.mailbox_len_max, counters.clone())).unzip();
+    let (movers, moves): (Vec<_>, Vec<_>) =
+        ids.clone().map(|_| mpsc::channel(MOVES_LEN_MAX)).unzip();
+    let (lifecycle, stages) = watch::channel(Lifecycle::Running);
+    let (ended_sender, ended) = watch::channel(());
+    let clock = Clock::start();
+
+    for (((id, listeners), mail), moves) in ids.zip(listeners.shards).zip(mails).zip(moves) {
+        let threads = Threads {
+            shard: id,
+            clock,
+            limits: limits.clone(),
+            counters: counters.clone(),
+            movers: movers.clone(),
+            moves,
+            lifecycle: stages.clone(),
+        };
+        let shard = Shard::<T>::prepare(threads, listeners, acceptor.clone(), mail)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (router, make, mailboxes) = (router.clone(), make.clone(), mailboxes.clone());
+        let ended = ended_sender.clone();
+        thread::Builder::new().name(format!("shard-{}", id.0)).spawn(move || {
+            let local = tokio::task::LocalSet::new();
+            local.block_on(&runtime, shard.run(router, |id| make(id, &mailboxes)));
+            // Connections end with their tasks; only then is the shard gone.
+            drop(local);
+            drop(ended);
+        })?;
+    }
+    Ok(Edge { addresses: listeners.addresses, mailboxes, counters, lifecycle, ended, limits })
+}
+
+impl<M> Edge<M> {
+    /// Where it listens: the first address of the settings, with the port it got.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.addresses[0]
+    }
+
+    /// Where it listens, in the order of the settings.
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The mailboxes of all shards, by [`ShardId`].
+    pub fn mailboxes(&self) -> &[Mailbox<M>] {
+        &self.mailboxes
+    }
+
+    /// What the shards count.
+    pub fn counters(&self) -> Arc<EdgeCounters> {
+        self.counters.clone()
+    }
+
+    /// The limits in force; `sockets_max` is never 0 here.
+    pub fn limits(&self) -> &EdgeLimits {
+        &self.limits
+    }
+
+    /// Stop listening, let requests finish, and close the websockets with 1012, spread evenly over
+    /// `period` so that their clients return in a drizzle. Returns when all shards have ended:
+    /// after `period`, plus at most `close_timeout` for clients that do not answer.
+    pub async fn drain(&self, period: Duration) {
+        let _ = self.lifecycle.send(Lifecycle::Draining { period });
+        let mut ended = self.ended.clone();
+        // Nothing is ever sent: the error says that the last shard has dropped its sender.
+        let _ = ended.changed().await;
+    }
+}
+
+/// Put a number where the settings leave one open.
+fn resolve(mut limits: EdgeLimits, is_tls: bool) -> EdgeLimits {
+    if limits.sockets_max == 0 {
+        let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let files = files.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
+        let each = if is_tls { tls::DESCRIPTORS_EACH } else { 1 };
+        limits.sockets_max = (files.saturating_sub(DESCRIPTORS_RESERVED) / each).max(1);
+    }
+    limits
+}

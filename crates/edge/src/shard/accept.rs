@@ -1,0 +1,212 @@
+//! Taking connections in, or turning them away at the door.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+
+use super::{Moved, Shard};
+use crate::tenant::Tenant;
+use crate::tls::TlsDoor;
+use crate::wire;
+
+/// Connections accepted at one door in one turn.
+const ACCEPTS_PER_TURN: usize = 64;
+
+/// What a connection over `sockets_max` is told.
+const CROWDED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n\
+    retry-after: 5\r\ncontent-type: text/plain\r\ncontent-length: 21\r\n\r\ntoo many connections\n";
+
+/// The shard's listeners.
+pub(super) struct Doors {
+    doors: Vec<Door>,
+    tls: Option<TlsDoor>,
+    /// Given up for a moment when no descriptor is left, so that a connection can be accepted and
+    /// closed instead of hanging in the backlog.
+    spare: Option<OwnedFd>,
+}
+
+struct Door {
+    listener: OwnedFd,
+    state: DoorState,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum DoorState {
+    /// Nobody is there.
+    Quiet,
+    /// Somebody may be there.
+    Knocked,
+    /// The system lacks something; tried again at the next tick.
+    Blocked,
+}
+
+enum Accepted {
+    Connection(OwnedFd),
+    Nobody,
+    NoDescriptor,
+    TryLater,
+}
+
+impl Doors {
+    pub(super) fn open(
+        listeners: Vec<OwnedFd>,
+        registry: &Registry,
+        tls: Option<TlsDoor>,
+    ) -> io::Result<Self> {
+        let mut doors = Vec::with_capacity(listeners.len());
+        for (index, listener) in listeners.into_iter().enumerate() {
+            let raw = listener.as_raw_fd();
+            registry.register(&mut SourceFd(&raw), token_of(index), Interest::READABLE)?;
+            doors.push(Door { listener, state: DoorState::Knocked });
+        }
+        Ok(Doors { doors, tls, spare: spare() })
+    }
+
+    /// Note an event; false when it is not of a door.
+    pub(super) fn knock(&mut self, token: Token) -> bool {
+        let Some(door) = self.doors.get_mut(usize::MAX - token.0) else { return false };
+        door.state = DoorState::Knocked;
+        true
+    }
+
+    /// Try the doors that were blocked.
+    pub(super) fn retry(&mut self) {
+        for door in &mut self.doors {
+            if door.state == DoorState::Blocked {
+                door.state = DoorState::Knocked;
+            }
+        }
+    }
+
+    /// Stop listening.
+    pub(super) fn shut(&mut self) {
+        self.doors.clear();
+    }
+
+    fn accept(&mut self, index: usize) -> Accepted {
+        let door = &mut self.doors[index];
+        let accepted = door.accept();
+        door.state = match accepted {
+            Accepted::Connection(_) | Accepted::NoDescriptor => DoorState::Knocked,
+            Accepted::Nobody => DoorState::Quiet,
+            Accepted::TryLater => DoorState::Blocked,
+        };
+        accepted
+    }
+
+    /// Accept and close, with the descriptor that was kept for it; false when that failed too.
+    fn turn_away(&mut self, index: usize) -> bool {
+        if self.spare.take().is_none() {
+            self.doors[index].state = DoorState::Blocked;
+            return false;
+        }
+        let turned_away = matches!(self.accept(index), Accepted::Connection(_));
+        self.spare = spare();
+        turned_away
+    }
+}
+
+impl Door {
+    fn accept(&self) -> Accepted {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        loop {
+            return match rustix::net::accept_with(&self.listener, flags) {
+                Ok(connection) => Accepted::Connection(connection),
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(Errno::AGAIN) => Accepted::Nobody,
+                Err(Errno::MFILE | Errno::NFILE) => Accepted::NoDescriptor,
+                Err(_) => Accepted::TryLater,
+            };
+        }
+    }
+}
+
+impl<T: Tenant> Shard<T> {
+    /// Accept at each door that was knocked at; true when somebody may be left.
+    pub(super) fn accept(&mut self) -> bool {
+        let mut has_more = false;
+        for index in 0..self.doors.doors.len() {
+            if self.doors.doors[index].state == DoorState::Knocked {
+                self.accept_at(index);
+                has_more |= self.doors.doors[index].state == DoorState::Knocked;
+            }
+        }
+        has_more
+    }
+
+    fn accept_at(&mut self, index: usize) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            match self.doors.accept(index) {
+                Accepted::Connection(connection) => self.let_in(connection),
+                Accepted::NoDescriptor => {
+                    self.sockets.count().accept_refusals.add(1);
+                    if !self.doors.turn_away(index) {
+                        return;
+                    }
+                }
+                Accepted::Nobody | Accepted::TryLater => return,
+            }
+        }
+    }
+
+    fn let_in(&mut self, connection: OwnedFd) {
+        self.sockets.count().accepts.add(1);
+        if self.sockets.connections() >= self.threads.limits.sockets_max as u64 {
+            self.sockets.count().accept_refusals.add(1);
+            if self.doors.tls.is_none() {
+                refuse(&connection);
+            }
+            return;
+        }
+        let place = self.sockets.place();
+        match &self.doors.tls {
+            Some(tls) => {
+                if let Ok(peer) = wire::peer(&connection) {
+                    tls.receive(connection, peer, place);
+                }
+            }
+            None => {
+                if let Err(error) = self.sockets.adopt(connection, None, false, place) {
+                    tracing::warn!(%error, "a connection was not taken in");
+                }
+            }
+        }
+    }
+
+    /// Take in a connection that another shard sent here, and look at its request again.
+    pub(super) fn adopt_moved(&mut self, moved: Moved) {
+        let Moved { fd, mut bytes, pair_peer, hops } = moved;
+        let place = self.sockets.place();
+        match self.sockets.adopt(fd, pair_peer, true, place) {
+            Ok(id) => {
+                self.hops = hops;
+                self.feed(id, &mut bytes);
+                self.hops = 0;
+                self.settle();
+            }
+            Err(error) => tracing::warn!(%error, "a moved connection was not taken in"),
+        }
+    }
+}
+
+/// Say that the house is full. What the client has sent already is read first: unread bytes would
+/// turn our close into a reset, which can destroy the answer.
+fn refuse(connection: &OwnedFd) {
+    let mut bytes = [0; 4096];
+    let _ = wire::read(connection, &mut bytes);
+    let _ = wire::write(connection, CROWDED);
+    wire::end_writing(connection);
+}
+
+fn token_of(door: usize) -> Token {
+    Token(usize::MAX - door)
+}
+
+fn spare() -> Option<OwnedFd> {
+    File::open("/dev/null").ok().map(OwnedFd::from)
+}

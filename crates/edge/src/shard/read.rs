@@ -1,0 +1,191 @@
+//! Reading what sockets have sent, and giving it to whatever they are doing.
+
+use vocab::SocketId;
+
+use super::Shard;
+use crate::record::{Record, State};
+use crate::tenant::Tenant;
+use crate::wire::{self, Read};
+
+/// Reads of one socket in one turn; more waits for the next, so that a flood is not alone.
+const READS_PER_TURN: usize = 4;
+
+/// What bytes are, by their socket's state.
+enum Listening {
+    /// A request.
+    Head,
+    /// Frames.
+    Frames,
+    /// A request that has to wait.
+    Later,
+    /// Nothing that counts.
+    Deaf,
+}
+
+fn listening(record: &Record) -> Listening {
+    match &record.state {
+        State::Head { .. } if record.outbound.is_some() => Listening::Later,
+        State::Head { .. } => Listening::Head,
+        State::Parked { .. } => Listening::Later,
+        State::Open(_) | State::Closing(_) => Listening::Frames,
+        State::Lingering | State::Dead => Listening::Deaf,
+    }
+}
+
+impl<T: Tenant> Shard<T> {
+    /// Read a socket. With `to_end` until nothing is left, else a read that does not fill the
+    /// buffer is known to be the last.
+    pub(super) fn read(&mut self, id: SocketId, to_end: bool) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        if self.read_into(id, &mut buffer, to_end) {
+            self.again.push(id);
+        }
+        self.buffer = buffer;
+    }
+
+    fn read_into(&mut self, id: SocketId, buffer: &mut [u8], to_end: bool) -> bool {
+        for _ in 0..READS_PER_TURN {
+            let Some(record) = self.sockets.slab.get_mut(id) else { return false };
+            if is_full(record, self.threads.limits.head_bytes_max) {
+                return false;
+            }
+            let Some(fd) = &record.fd else { return false };
+            let len = match wire::read(fd, buffer) {
+                Read::Nothing => return false,
+                Read::End => {
+                    self.sockets.hang_up(id);
+                    self.settle();
+                    return false;
+                }
+                Read::Bytes(len) => len,
+            };
+            if record.is_open() {
+                record.seen = self.sockets.tick;
+            }
+            self.sockets.count().bytes_in.add(len as u64);
+            self.feed(id, &mut buffer[..len]);
+            self.settle();
+            if len < buffer.len() && !to_end {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Take bytes of a socket, those that it holds back first.
+    pub(super) fn feed(&mut self, id: SocketId, bytes: &mut [u8]) {
+        let Some(record) = self.sockets.slab.get_mut(id) else { return };
+        if !matches!(listening(record), Listening::Head) {
+            return self.feed_all(id, bytes, true);
+        }
+        let State::Head { held, .. } = &mut record.state else { return };
+        let Some(mut held) = held.take() else {
+            return self.feed_all(id, bytes, true);
+        };
+        let before = held.bytes.capacity();
+        let from = held.bytes.len();
+        held.bytes.extend_from_slice(bytes);
+        let may_end = may_end_head(&held.bytes, from);
+        if may_end || held.bytes.len() > self.threads.limits.head_bytes_max {
+            self.sockets.held(before, 0);
+            return self.feed_all(id, &mut held.bytes, false);
+        }
+        let after = held.bytes.capacity();
+        if let Some(Record { state: State::Head { held: place, .. }, .. }) =
+            self.sockets.slab.get_mut(id)
+        {
+            *place = Some(held);
+        }
+        self.check_held(id, before, after);
+    }
+
+    /// Look at the bytes that a socket held back while its last answer was on the way.
+    pub(super) fn resume(&mut self, id: SocketId) {
+        let Some(record) = self.sockets.slab.get_mut(id) else { return };
+        if !matches!(listening(record), Listening::Head) {
+            return;
+        }
+        if let State::Head { held, .. } = &mut record.state
+            && let Some(mut held) = held.take()
+        {
+            self.sockets.held(held.bytes.capacity(), 0);
+            self.feed_all(id, &mut held.bytes, true);
+            self.settle();
+            // What did not fit is still in the kernel, and will not be announced again.
+            self.again.push(id);
+        }
+    }
+
+    /// Take bytes, whatever they turn out to be on the way: a head may begin frames.
+    fn feed_all(&mut self, id: SocketId, mut bytes: &mut [u8], mut is_first: bool) {
+        while !bytes.is_empty() {
+            let Some(record) = self.sockets.slab.get(id) else { return };
+            let used = match listening(record) {
+                Listening::Head => self.feed_head(id, bytes, is_first),
+                Listening::Frames => return self.feed_frames(id, bytes),
+                Listening::Later => return self.hold(id, bytes, is_first),
+                Listening::Deaf => return,
+            };
+            is_first = true;
+            bytes = &mut bytes[used..];
+        }
+    }
+
+    /// Keep bytes of a request for later. `is_first` says that they are its first ones, from which
+    /// its time runs.
+    pub(super) fn hold(&mut self, id: SocketId, bytes: &[u8], is_first: bool) {
+        let tick = self.sockets.tick;
+        let Some(record) = self.sockets.slab.get_mut(id) else { return };
+        let before = record.held_bytes();
+        match &mut record.state {
+            State::Head { held, .. } => {
+                if is_first && held.is_none() {
+                    record.seen = tick;
+                }
+                held.get_or_insert_default().bytes.extend_from_slice(bytes);
+            }
+            State::Parked { held, .. } => {
+                held.get_or_insert_default().bytes.extend_from_slice(bytes);
+            }
+            _ => return,
+        }
+        let after = record.held_bytes();
+        self.check_held(id, before, after);
+    }
+
+    fn check_held(&mut self, id: SocketId, before: usize, after: usize) {
+        if !self.sockets.held(before, after) {
+            self.sockets.count().partial_refusals.add(1);
+            match self.sockets.slab.get(id).map(|record| &record.state) {
+                Some(State::Head { .. }) => self.refuse(id, 503, "too many unfinished requests"),
+                _ => self.sockets.hang_up(id),
+            }
+        }
+    }
+}
+
+/// Whether a socket holds so much of its next request that the rest shall stay in the kernel.
+fn is_full(record: &Record, head_bytes_max: usize) -> bool {
+    matches!(listening(record), Listening::Later) && record.held_bytes() >= head_bytes_max
+}
+
+/// Whether a head may end at or after `from`: only then is it worth parsing again.
+fn may_end_head(bytes: &[u8], from: usize) -> bool {
+    let tail = &bytes[from.saturating_sub(3)..];
+    tail.windows(2).any(|pair| pair == b"\n\n") || tail.windows(3).any(|three| three == b"\n\r\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heads_end_is_found_however_it_is_cut() {
+        let head = b"GET / HTTP/1.1\r\nhost: h\r\n\r\n";
+        for cut in 0..head.len() {
+            assert!(may_end_head(head, cut), "cut at {cut}");
+            assert!(!may_end_head(&head[..head.len() - 1], cut), "cut at {cut}");
+        }
+        assert!(may_end_head(b"GET / HTTP/1.1\n\n", 15));
+    }
+}

@@ -1,0 +1,261 @@
+//! A request's head, and what becomes of its connection.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::StatusCode;
+use vocab::{ShardId, SocketId};
+
+use super::{Moved, Shard};
+use crate::frame::Decoder;
+use crate::head::{BodyLength, HeadError, HeadSlots, RequestHead, accept_key};
+use crate::http::Loan;
+use crate::record::State;
+use crate::tenant::{Route, Tenant};
+
+/// How often a connection may be moved for one request.
+const HOPS_MAX: u8 = 4;
+
+/// What a request's head came to. It borrows nothing, so that the bytes can go on.
+enum Verdict<T> {
+    /// Its end is missing.
+    Unfinished,
+    Unreadable(HeadError),
+    /// Its client is gone already.
+    Gone,
+    Http {
+        head_len: usize,
+        body: BodyLength,
+        peer: SocketAddr,
+    },
+    Move(ShardId),
+    Refuse {
+        status: u16,
+        reason: &'static str,
+    },
+    Upgrade {
+        head_len: usize,
+        response: Bytes,
+        ticket: T,
+    },
+    Park {
+        head_len: usize,
+        keeps_alive: bool,
+        ticket: T,
+    },
+}
+
+impl<T: Tenant> Shard<T> {
+    /// Take the head at the front of `bytes`. Returns how many of them are used: all of them when
+    /// the rest went along with the head, or counts no more.
+    pub(super) fn feed_head(&mut self, id: SocketId, bytes: &[u8], is_first: bool) -> usize {
+        match self.judge(id, bytes) {
+            Verdict::Unfinished => self.hold(id, bytes, is_first),
+            Verdict::Unreadable(error) => self.refuse_head(id, error),
+            Verdict::Gone => self.sockets.hang_up(id),
+            Verdict::Http { head_len, body, peer } => self.lend(id, bytes, head_len, body, peer),
+            Verdict::Move(shard) => self.move_to(id, shard, bytes),
+            Verdict::Refuse { status, reason } => {
+                self.sockets.count().refusals.add(1);
+                self.refuse(id, status, reason);
+            }
+            Verdict::Upgrade { head_len, response, ticket } => {
+                self.open(id, response, ticket);
+                return head_len;
+            }
+            Verdict::Park { head_len, keeps_alive, ticket } => {
+                self.park(id, keeps_alive, ticket);
+                return head_len;
+            }
+        }
+        bytes.len()
+    }
+
+    fn judge(&mut self, id: SocketId, bytes: &[u8]) -> Verdict<T::Ticket> {
+        let mut slots = HeadSlots::default();
+        let head_bytes_max = self.threads.limits.head_bytes_max;
+        let (head, head_len) = match RequestHead::parse(bytes, &mut slots) {
+            Ok(Some((_, len))) if len > head_bytes_max => {
+                return Verdict::Unreadable(HeadError::TooLarge);
+            }
+            Ok(Some(parsed)) => parsed,
+            Ok(None) if bytes.len() > head_bytes_max => {
+                return Verdict::Unreadable(HeadError::TooLarge);
+            }
+            Ok(None) => return Verdict::Unfinished,
+            Err(error) => return Verdict::Unreadable(error),
+        };
+        let body = match head.body_length() {
+            Ok(body) => body,
+            Err(error) => return Verdict::Unreadable(error),
+        };
+        if self.sockets.is_draining {
+            return Verdict::Refuse { status: 503, reason: "the server restarts" };
+        }
+        let Some(peer) = self.sockets.peer(id) else {
+            return Verdict::Gone;
+        };
+        match self.tenant.route(self.sockets.now(), peer, &head) {
+            Route::Http => Verdict::Http { head_len, body, peer },
+            Route::Move(shard) => Verdict::Move(shard),
+            Route::Refuse { status, body } => Verdict::Refuse { status, reason: body },
+            Route::Upgrade { protocol, ticket } => match head.websocket_key() {
+                Err(refusal) => {
+                    Verdict::Refuse { status: refusal.status(), reason: refusal.reason() }
+                }
+                Ok(key) => {
+                    let response = handshake(key, protocol.as_deref());
+                    Verdict::Upgrade { head_len, response, ticket }
+                }
+            },
+            Route::Park { .. } if head.method() != "GET" || body != BodyLength::Bytes(0) => {
+                Verdict::Refuse { status: 400, reason: "only a GET without a body can wait" }
+            }
+            Route::Park { ticket } => {
+                Verdict::Park { head_len, keeps_alive: head.keeps_alive(), ticket }
+            }
+        }
+    }
+
+    fn open(&mut self, id: SocketId, response: Bytes, ticket: T::Ticket) {
+        if !self.sockets.write_response(id, &[response]) {
+            return;
+        }
+        let tick = self.sockets.tick;
+        let Some(record) = self.sockets.slab.get_mut(id) else { return };
+        record.state = State::Open(Decoder::default());
+        record.seen = tick;
+        self.sockets.opened();
+        let key = self.tenant.open(&mut self.sockets, id, ticket);
+        self.keyed(id, key);
+    }
+
+    fn park(&mut self, id: SocketId, keeps_alive: bool, ticket: T::Ticket) {
+        let Some(record) = self.sockets.slab.get_mut(id) else { return };
+        record.state = State::Parked { held: None, keeps_alive };
+        self.sockets.was_parked();
+        let key = self.tenant.park(&mut self.sockets, id, ticket);
+        self.keyed(id, key);
+    }
+
+    fn keyed(&mut self, id: SocketId, key: u32) {
+        if let Some(record) = self.sockets.slab.get_mut(id) {
+            record.key = key;
+        }
+        self.settle();
+    }
+
+    fn lend(
+        &mut self,
+        id: SocketId,
+        bytes: &[u8],
+        head_len: usize,
+        body: BodyLength,
+        peer: SocketAddr,
+    ) {
+        if let Some(released) = self.sockets.release(id) {
+            self.lender.lend(Loan {
+                fd: released.fd,
+                bytes: bytes.to_vec(),
+                head_len,
+                body,
+                peer,
+                pair_peer: released.pair_peer,
+                place: released.place,
+            });
+        }
+    }
+
+    /// Send a connection to another shard, with all that was read of it.
+    fn move_to(&mut self, id: SocketId, shard: ShardId, bytes: &[u8]) {
+        let is_elsewhere = shard != self.threads.shard && self.hops < HOPS_MAX;
+        let mover = self.threads.movers.get(usize::from(shard.0)).filter(|_| is_elsewhere);
+        let Some(mover) = mover else {
+            tracing::error!(shard = shard.0, "a tenant moves a connection in circles");
+            return self.refuse(id, 500, "no shard wants this request");
+        };
+        let Ok(permit) = mover.clone().try_reserve_owned() else {
+            return self.refuse(id, 503, "the server is busy");
+        };
+        if let Some(released) = self.sockets.release(id) {
+            self.sockets.count().moves.add(1);
+            permit.send(Moved {
+                fd: released.fd,
+                bytes: bytes.to_vec(),
+                pair_peer: released.pair_peer,
+                hops: self.hops + 1,
+            });
+        }
+    }
+
+    /// Answer with a status and one line, and end the connection.
+    pub(super) fn refuse(&mut self, id: SocketId, status: u16, reason: &str) {
+        self.sockets.answer_and_end(id, &[refusal(status, reason)]);
+    }
+}
+
+/// The answer to a sound websocket handshake.
+fn handshake(key: &str, protocol: Option<&str>) -> Bytes {
+    let accept = accept_key(key);
+    let mut response = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
+         sec-websocket-accept: {accept}\r\n"
+    );
+    // A protocol with a control character in it would write headers of its own.
+    if let Some(protocol) = protocol.filter(|name| !name.bytes().any(|b| b.is_ascii_control())) {
+        response.push_str("sec-websocket-protocol: ");
+        response.push_str(protocol);
+        response.push_str("\r\n");
+    }
+    response.push_str("\r\n");
+    response.into()
+}
+
+fn refusal(status: u16, reason: &str) -> Bytes {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let name = status.canonical_reason().unwrap_or("Refused");
+    let version = match status {
+        StatusCode::UPGRADE_REQUIRED => {
+            "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
+        }
+        _ => "",
+    };
+    let line_end = if reason.is_empty() { "" } else { "\n" };
+    format!(
+        "HTTP/1.1 {} {name}\r\nconnection: close\r\n{version}\
+         content-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\n\r\n{reason}{line_end}",
+        status.as_u16(),
+        reason.len() + line_end.len(),
+    )
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(bytes: &Bytes) -> &str {
+        std::str::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_refusal_is_a_whole_response() {
+        let response = refusal(403, "not from there");
+        assert!(text(&response).starts_with("HTTP/1.1 403 Forbidden\r\n"));
+        assert!(text(&response).ends_with("content-length: 15\r\n\r\nnot from there\n"));
+        assert!(text(&refusal(403, "")).ends_with("content-length: 0\r\n\r\n"));
+    }
+
+    #[test]
+    fn another_version_is_told_ours() {
+        assert!(text(&refusal(426, "")).contains("\r\nsec-websocket-version: 13\r\n"));
+    }
+
+    #[test]
+    fn a_protocol_cannot_smuggle_a_header_in() {
+        let response = handshake("dGhlIHNhbXBsZSBub25jZQ==", Some("phoenix\r\nset-cookie: a=b"));
+        assert!(!text(&response).contains("set-cookie"));
+        let response = handshake("dGhlIHNhbXBsZSBub25jZQ==", Some("phoenix"));
+        assert!(text(&response).contains("\r\nsec-websocket-protocol: phoenix\r\n"));
+    }
+}

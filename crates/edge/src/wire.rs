@@ -1,0 +1,74 @@
+//! The few system calls on a socket.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
+
+/// What came of a read.
+pub(crate) enum Read {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// Nothing now.
+    Nothing,
+    /// The peer ended its side, or the connection broke.
+    End,
+}
+
+pub(crate) fn read(socket: &OwnedFd, buffer: &mut [u8]) -> Read {
+    loop {
+        return match rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()) {
+            Ok((0, _)) => Read::End,
+            Ok((len, _)) => Read::Bytes(len),
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => Read::Nothing,
+            Err(_) => Read::End,
+        };
+    }
+}
+
+/// Write what the kernel takes at once: 0 when its buffer is full, an error when the connection
+/// is broken.
+pub(crate) fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Broken> {
+    loop {
+        return match rustix::net::send(socket, bytes, SendFlags::NOSIGNAL) {
+            Ok(len) => Ok(len),
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => Ok(0),
+            Err(_) => Err(Broken),
+        };
+    }
+}
+
+/// [`write()`] of several slices.
+pub(crate) fn write_all_of(socket: &OwnedFd, slices: &[IoSlice<'_>]) -> Result<usize, Broken> {
+    let mut control = SendAncillaryBuffer::default();
+    loop {
+        return match rustix::net::sendmsg(socket, slices, &mut control, SendFlags::NOSIGNAL) {
+            Ok(len) => Ok(len),
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => Ok(0),
+            Err(_) => Err(Broken),
+        };
+    }
+}
+
+/// The connection is broken; nothing can be written any more.
+#[derive(Debug)]
+pub(crate) struct Broken;
+
+/// Tell the peer that nothing more comes.
+pub(crate) fn end_writing(socket: &OwnedFd) {
+    // A connection that is already gone needs no telling.
+    let _ = rustix::net::shutdown(socket, Shutdown::Write);
+}
+
+/// Who is at the other end; an IPv4 address that came in through IPv6 is given as IPv4.
+pub(crate) fn peer(socket: impl AsFd) -> io::Result<SocketAddr> {
+    let address = rustix::net::getpeername(socket)?.ok_or(io::ErrorKind::NotConnected).and_then(
+        |address| SocketAddr::try_from(address).map_err(|_| io::ErrorKind::Unsupported),
+    )?;
+    Ok(SocketAddr::new(address.ip().to_canonical(), address.port()))
+}
