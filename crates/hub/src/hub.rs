@@ -8,7 +8,7 @@ use crate::limits::{BacklogFull, HubLimits};
 use crate::room::is_much_too_large;
 use crate::seeded::Seeded;
 use crate::slab::{NONE, Slab};
-use crate::subscription::{Subscription, SubscriptionId, Subscriptions};
+use crate::subscription::{Subscription, SubscriptionId, SubscriptionIds, Subscriptions};
 use crate::topic::{Members, Topic};
 
 /// How many subscribers of one topic are served before the next topic's turn.
@@ -104,10 +104,8 @@ impl<D> Hub<D> {
     }
 
     /// The client's subscriptions, newest first.
-    pub fn subscriptions(&self, of: &Subscriptions) -> impl Iterator<Item = SubscriptionId> {
-        let link = |slot: u32| (slot != NONE).then_some(slot);
-        std::iter::successors(link(of.first), move |slot| link(self.subscriptions[*slot].next))
-            .map(SubscriptionId)
+    pub fn subscriptions(&self, of: &Subscriptions) -> SubscriptionIds<'_> {
+        SubscriptionIds { subscriptions: &self.subscriptions, next: of.first }
     }
 
     /// The topic that is subscribed to.
@@ -134,7 +132,7 @@ impl<D> Hub<D> {
     /// Every topic and how many subscriptions it has, in no order: for statistics.
     pub fn topic_sizes(&self) -> impl Iterator<Item = (&str, usize)> {
         let taken = self.topics.iter().filter(|topic| topic.is_taken());
-        taken.map(|topic| (&*topic.name, topic.members.as_slice().len()))
+        taken.map(|topic| (topic.name.as_str(), topic.members.as_slice().len()))
     }
 
     /// How many subscriptions there are.
@@ -228,19 +226,20 @@ impl<D> Hub<D> {
     }
 
     fn find_topic(&self, hash: u64, name: &str) -> Option<u32> {
-        self.names.find(hash, |&topic| *self.topics[topic].name == *name).copied()
+        self.names.find(hash, |&topic| self.topics[topic].name == name).copied()
     }
 
     fn open_topic(&mut self, hash: u64, name: &str, first: u32) -> u32 {
         let topic = self.topics.insert(Topic { name: name.into(), members: Members::One(first) });
         let Hub { topics, hashing, .. } = self;
-        self.names.insert_unique(hash, topic, |&topic| hashing.hash_one(&*topics[topic].name));
+        self.names
+            .insert_unique(hash, topic, |&topic| hashing.hash_one(topics[topic].name.as_str()));
         topic
     }
 
     fn forget_topic(&mut self, topic: u32) {
         let Topic { name, .. } = self.topics.remove(topic);
-        let hash = self.hashing.hash_one(&*name);
+        let hash = self.hashing.hash_one(name.as_str());
         let entry = self.names.find_entry(hash, |&other| other == topic);
         entry.expect("every topic has a name").remove();
         // Its turn stays, with nothing to do: the slot's next topic may be in need of it.
@@ -251,7 +250,7 @@ impl<D> Hub<D> {
         if is_much_too_large(self.names.len(), self.names.capacity()) {
             let Hub { topics, hashing, .. } = self;
             let len = self.names.len() * 2;
-            self.names.shrink_to(len, |&topic| hashing.hash_one(&*topics[topic].name));
+            self.names.shrink_to(len, |&topic| hashing.hash_one(topics[topic].name.as_str()));
         }
     }
 

@@ -35,4 +35,4 @@ mod topic;
 pub use hub::Hub;
 pub use limits::{BacklogFull, HubLimits};
 pub use presence::{Presence, PresenceLimits, PresenceOwner, TrackError};
-pub use subscription::{SubscriptionId, Subscriptions};
+pub use subscription::{SubscriptionId, SubscriptionIds, Subscriptions};

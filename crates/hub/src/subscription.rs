@@ -1,4 +1,4 @@
-use crate::slab::NONE;
+use crate::slab::{NONE, Slab};
 
 /// One client's subscription to one topic: a slot of the [`Hub`](crate::Hub).
 ///
@@ -51,6 +51,25 @@ impl Subscriptions {
 impl Default for Subscriptions {
     fn default() -> Self {
         Subscriptions { first: NONE, len: 0 }
+    }
+}
+
+/// One client's subscriptions: see [`Hub::subscriptions`](crate::Hub::subscriptions).
+///
+/// A type of its own, so that a loop that ends each first one may say so in its condition.
+#[derive(Clone)]
+pub struct SubscriptionIds<'a> {
+    pub(crate) subscriptions: &'a Slab<Subscription>,
+    pub(crate) next: u32,
+}
+
+impl Iterator for SubscriptionIds<'_> {
+    type Item = SubscriptionId;
+
+    fn next(&mut self) -> Option<SubscriptionId> {
+        let id = (self.next != NONE).then_some(SubscriptionId(self.next))?;
+        self.next = self.subscriptions[id.0].next;
+        Some(id)
     }
 }
 

@@ -1,10 +1,13 @@
+use compact_str::CompactString;
+
 use crate::room::is_much_too_large;
 use crate::slab::NONE;
 
 /// A topic with at least one subscriber.
 #[derive(Debug, Default)]
 pub(crate) struct Topic {
-    pub name: Box<str>,
+    /// Most names are short enough to need no memory of their own.
+    pub name: CompactString,
     pub members: Members,
 }
 
@@ -15,7 +18,7 @@ impl Topic {
     }
 }
 
-const _: () = assert!(size_of::<Topic>() == 32, "kept once per topic");
+const _: () = assert!(size_of::<Topic>() == 40, "kept once per topic");
 
 /// The subscriptions to one topic. Many topics have one, such as a user's own: it needs no list.
 #[derive(Debug)]

@@ -1,0 +1,127 @@
+//! What a million clients cost a hub in bytes and in time:
+//! `cargo run --release -p watchfire-hub --example bytes`.
+//!
+//! Each measure runs in a process of its own, so that none finds memory that another left.
+
+use std::hint::black_box;
+use std::process::Command;
+use std::time::Duration;
+
+use hub::{Hub, HubLimits, Presence, PresenceOwner, Subscriptions};
+
+const CLIENTS: u32 = 1_000_000;
+const ROOMS: u32 = 10_000;
+
+fn main() {
+    match std::env::args().nth(1).as_deref() {
+        Some("presence") => presence(),
+        Some(topics) => subscriptions(topics.parse().expect("a number of topics")),
+        None => {
+            for measure in ["1", "2", "3", "presence"] {
+                let program = std::env::current_exe().expect("this program has a path");
+                Command::new(program).arg(measure).status().expect("it starts once more");
+            }
+        }
+    }
+}
+
+/// The lobby, then a topic of each client's own, then one of ten thousand rooms.
+fn subscriptions(topics: u32) {
+    let mut clients: Vec<Subscriptions> = (0..CLIENTS).map(|_| Subscriptions::default()).collect();
+    let idle = resident_bytes() - clients.len() * size_of::<Subscriptions>();
+    let mut hub = Hub::new(7, HubLimits::default());
+    let join = timed(|| {
+        for (client, of) in (0..).zip(&mut clients) {
+            hub.subscribe(client, of, "rooms:lobby");
+            if topics > 1 {
+                hub.subscribe(client, of, &format!("user:{client}"));
+            }
+            if topics > 2 {
+                hub.subscribe(client, of, &format!("rooms:{}", client % ROOMS));
+            }
+        }
+    });
+    let bytes = (resident_bytes() - idle) / CLIENTS as usize;
+    hub.broadcast("rooms:lobby", ()).expect("nothing waits");
+    let mut sum = 0;
+    let deliver = timed(|| while hub.deliver(2_000, |_, client, ()| sum += u64::from(client)) {});
+    black_box(sum);
+    let leave = timed(|| {
+        for of in &mut clients {
+            while let Some(id) = hub.subscriptions(of).next() {
+                hub.unsubscribe(of, id);
+            }
+        }
+    });
+    println!(
+        "{topics} topics: {bytes} bytes a client; join {} ns, leave {} ns, deliver {} ns",
+        nanos(join),
+        nanos(leave),
+        nanos(deliver)
+    );
+}
+
+fn presence() {
+    let mut owners: Vec<PresenceOwner> = (0..CLIENTS).map(|_| PresenceOwner::default()).collect();
+    let idle = resident_bytes() - owners.len() * size_of::<PresenceOwner>();
+    let mut presence = Presence::new(7);
+    let track = timed(|| {
+        for (client, owner) in (0..).zip(&mut owners) {
+            let topic = format!("rooms:{}", client % ROOMS);
+            let meta = r#"{"status":"online","online_at":1234567890}"#;
+            presence.track(owner, &topic, &format!("user:{client}"), meta).expect("it is new");
+        }
+    });
+    let changed = (resident_bytes() - idle) / CLIENTS as usize;
+    let diffs = timed(|| while presence.poll_diff().is_some() {});
+    let state = timed(|| {
+        (0..ROOMS).for_each(|room| drop(presence.state(&format!("rooms:{room}"))));
+    });
+    // What the diffs needed is free, if not given back: count what is held without them.
+    drop(presence);
+    let mut presence = Presence::new(7);
+    let mut owners: Vec<PresenceOwner> = (0..CLIENTS).map(|_| PresenceOwner::default()).collect();
+    for (client, owner) in (0..).zip(&mut owners) {
+        let topic = format!("rooms:{}", client % ROOMS);
+        let meta = r#"{"status":"online","online_at":1234567890}"#;
+        presence.track(owner, &topic, &format!("user:{client}"), meta).expect("it is new");
+        if client % ROOMS == ROOMS - 1 {
+            while presence.poll_diff().is_some() {}
+        }
+    }
+    let told = (resident_bytes() - idle) / CLIENTS as usize;
+    let leave = timed(|| owners.iter_mut().for_each(|owner| presence.untrack_all(owner)));
+    println!(
+        "presence: {told} bytes an entry, {changed} until it is told; track {} ns, untrack {} ns, \
+         diff {} ns, state {} ns",
+        nanos(track),
+        nanos(leave),
+        nanos(diffs),
+        nanos(state)
+    );
+}
+
+/// A client's share, in nanoseconds.
+fn nanos(all: Duration) -> u128 {
+    all.as_nanos() / u128::from(CLIENTS)
+}
+
+/// The processor time that something takes, whatever else the machine does.
+fn timed(act: impl FnOnce()) -> Duration {
+    let start = Duration::from_nanos(proc_number("schedstat", 0));
+    act();
+    Duration::from_nanos(proc_number("schedstat", 0)) - start
+}
+
+/// The process's memory, in bytes.
+fn resident_bytes() -> usize {
+    proc_number("statm", 1) as usize * 4_096
+}
+
+/// A number that Linux tells of this process.
+#[allow(clippy::disallowed_methods)] // This measures the core from outside.
+fn proc_number(file: &str, field: usize) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/self/{file}")).expect("Linux tells it");
+    let number = text.split_whitespace().nth(field).and_then(|number| number.parse().ok());
+    number.expect("the file has numbers")
+}
