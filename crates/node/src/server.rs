@@ -38,7 +38,8 @@ pub struct Server {
     registry: Registry,
     routes: Router,
     has_pages: bool,
-    channels: Vec<(String, Box<dyn FnOnce(&str, &mut Registry) -> Result<(), PatternError>>)>,
+    /// The first channel that could not be registered: told when the server starts.
+    bad_pattern: Option<StartError>,
 }
 
 /// Why a server does not start.
@@ -80,15 +81,17 @@ impl Server {
             registry: Registry::default(),
             routes: Router::new(),
             has_pages: false,
-            channels: Vec::new(),
+            bad_pattern: None,
         }
     }
 
     /// Answer for the topics of a pattern: exact, or a prefix and one `*` at the end. The first
     /// pattern that matches a topic wins.
     pub fn channel(mut self, pattern: &str, channel: impl Channel) -> Self {
-        let register = |pattern: &str, registry: &mut Registry| registry.add(pattern, channel);
-        self.channels.push((pattern.into(), Box::new(register)));
+        if let Err(source) = self.registry.add(pattern, channel) {
+            let pattern = pattern.to_owned();
+            self.bad_pattern.get_or_insert(StartError::Pattern { pattern, source });
+        }
         self
     }
 
@@ -115,11 +118,8 @@ impl Server {
 
     /// Open the listeners and start the shards.
     pub fn start(self) -> Result<RunningServer, StartError> {
-        let Server { settings, mut registry, routes, has_pages, channels } = self;
-        for (pattern, register) in channels {
-            register(&pattern, &mut registry)
-                .map_err(|source| StartError::Pattern { pattern, source })?;
-        }
+        let Server { settings, mut registry, routes, has_pages, bad_pattern } = self;
+        bad_pattern.map_or(Ok(()), Err)?;
         let mount = settings.socket.mount.clone();
         let is_path =
             mount.starts_with('/') && !mount.ends_with('/') && !mount.contains(['{', '}']);

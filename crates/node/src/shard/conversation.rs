@@ -238,7 +238,7 @@ impl Shard {
         let Tenancy::Channel(mut channel) = std::mem::take(&mut slot.tenant) else {
             unreachable!("only channels are parted from")
         };
-        if channel.presence.is_tracking() {
+        if !channel.presence.is_empty() {
             self.world.presence.on(&topic).untrack_all(&mut channel.presence);
         }
         self.hub.unsubscribe(&mut self.clients[key as usize].subscriptions, id);
