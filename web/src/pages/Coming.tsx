@@ -1,14 +1,17 @@
 import type { PageState } from '../ui/site.ts'
 import { percentOf, sizeText } from '../ui/sizes.ts'
+import { Ridge } from '../ui/Ridge.tsx'
 import { peersSentence } from '../ui/sentences.ts'
 
 interface ComingProps {
   state: Exclude<PageState, { kind: 'held' } | { kind: 'refused' }>
   filename: string | null
+  /** Tabs that have all of it: the fires on the hills. */
+  holders: number
 }
 
 /** What stands in the place of a page that is not all here. */
-export function Coming({ state, filename }: ComingProps) {
+export function Coming({ state, filename, holders }: ComingProps) {
   return (
     <section class="coming" aria-live="polite">
       <h1>{headline(state, filename)}</h1>
@@ -30,6 +33,7 @@ export function Coming({ state, filename }: ComingProps) {
           <p>{waitingFor(state.bytes, state.total)}</p>
         </>
       )}
+      <Ridge fires={holders} />
     </section>
   )
 }

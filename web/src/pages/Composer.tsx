@@ -56,7 +56,12 @@ export function Composer({ site, onLit }: ComposerProps) {
   useEffect(() => () => work.current?.abort(), [])
 
   const light = async () => {
-    if (empty || tooLarge || lighting) return
+    if (tooLarge || lighting) return
+    if (empty) {
+      setProblem('There is nothing to light yet: write something, or add a file.')
+      box.current?.focus()
+      return
+    }
     const { files, filename } = bundle(draft)
     const controller = new AbortController()
     work.current = controller
@@ -128,7 +133,10 @@ export function Composer({ site, onLit }: ComposerProps) {
         value={draft.text}
         readOnly={lighting}
         spellcheck={draft.writing !== 'html'}
-        onInput={(event) => setDraft({ ...draft, text: event.currentTarget.value })}
+        onInput={(event) => {
+          setProblem(null)
+          setDraft({ ...draft, text: event.currentTarget.value })
+        }}
         onKeyDown={onKeyDown}
         onPaste={onPaste}
       />
@@ -155,8 +163,8 @@ export function Composer({ site, onLit }: ComposerProps) {
             </button>
           </>
         )}
-        <button type="submit" class="light" disabled={empty || tooLarge || lighting} title="Ctrl + Enter">
-          <Flame fire={empty ? 'dark' : 'lit'} size={22} />
+        <button type="submit" class="light" disabled={tooLarge || lighting} title="Ctrl + Enter">
+          <Flame fire="lit" size={22} />
           {lighting ? `Lighting… ${percentOf(hashed, bytes)}%` : 'Light it'}
         </button>
       </div>

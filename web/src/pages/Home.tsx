@@ -1,6 +1,7 @@
 import { useEffect } from 'preact/hooks'
 import type { Hearth } from '../ui/hearth.ts'
 import { navigate } from '../ui/location.ts'
+import { Ridge } from '../ui/Ridge.tsx'
 import { pageAddress } from '../ui/route.ts'
 import type { Site } from '../ui/site.ts'
 import { wearFace } from '../ui/tab.ts'
@@ -32,6 +33,7 @@ export function Home({ site, hearth }: { site: Site; hearth: Hearth }) {
           <a href="/chat">Chat with who is here</a>
         </p>
       </footer>
+      <Ridge fires={site.visitors.value ?? 0} />
     </div>
   )
 }

@@ -1,4 +1,5 @@
 import { useEffect } from 'preact/hooks'
+import { Ridge } from '../ui/Ridge.tsx'
 import { wearFace } from '../ui/tab.ts'
 
 export function NotFound({ path }: { path: string }) {
@@ -14,6 +15,7 @@ export function NotFound({ path }: { path: string }) {
           Light a page
         </a>
       </p>
+      <Ridge fires={0} />
     </section>
   )
 }

@@ -38,7 +38,9 @@ export function PageView({ place, hearth }: PageViewProps) {
   return (
     <div class="page">
       <FirePanel fire={fire} counts={counts} mine={mineOf(state)} ours={ours} state={state} />
-      {state.kind !== 'held' && <Coming state={state} filename={filename} />}
+      {state.kind !== 'held' && (
+        <Coming state={state} filename={filename} holders={counts?.holders ?? 0} />
+      )}
       {state.kind === 'held' && state.content.kind === 'file' && (
         <FileView name={filename} file={state.content} />
       )}

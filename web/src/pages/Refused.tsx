@@ -1,4 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks'
+import { Ridge } from '../ui/Ridge.tsx'
 
 /** A page that can never be shown, and why. */
 export function Refused({ cid, reason }: { cid: string; reason: string }) {
@@ -18,6 +19,7 @@ export function Refused({ cid, reason }: { cid: string; reason: string }) {
           Light a page of your own
         </a>
       </p>
+      <Ridge fires={0} />
     </section>
   )
 }

@@ -33,15 +33,18 @@ describe('lighting', () => {
   it('a text with pictures makes a directory with an index', () => {
     expect(paths({ text: 'hi', files: [file('cat.png')] })).toEqual(['index.md', 'cat.png'])
     expect(paths({ text: '<p>', writing: 'html', files: [file('a.png')] })[0]).toBe('index.html')
-    expect(bundle(draft({ text: 'hi', files: [file('cat.png')] })).filename).toBeNull()
+    expect(bundle(draft({ text: 'Hi!', files: [file('cat.png')] })).filename).toBe('hi')
   })
 
   it('several files make a directory', () => {
     expect(paths({ files: [file('a'), file('b')] })).toEqual(['a', 'b'])
+    expect(bundle(draft({ files: [file('a'), file('b')] })).filename).toBeNull()
+    expect(bundle(draft({ files: [file('trip/a'), file('b')] })).filename).toBeNull()
   })
 
-  it('a folder with one file in it stays a folder', () => {
-    expect(bundle(draft({ files: [file('trip/a.txt')] })).filename).toBeNull()
+  it('a folder stays a folder, and gives its name', () => {
+    expect(bundle(draft({ files: [file('trip/a.txt')] })).filename).toBe('trip')
+    expect(bundle(draft({ files: [file('trip/a'), file('trip/b/c')] })).filename).toBe('trip')
   })
 
   it('does not push aside an index that was dropped', () => {

@@ -12,7 +12,7 @@ export interface Draft {
   files: readonly PageFile[]
 }
 
-/** What a draft becomes: the files of the page and, when there is only one, the name it goes by. */
+/** What a draft becomes: the files of the page, and the name it goes by where it has one. */
 export interface Bundle {
   files: readonly PageFile[]
   filename: string | null
@@ -36,16 +36,24 @@ export function bundle(draft: Draft): Bundle {
     if (files.length === 1 && only !== undefined && !only.path.includes('/')) {
       return { files, filename: only.path }
     }
-    return { files, filename: null }
+    return { files, filename: sharedFolder(files) }
   }
   const extension = EXTENSIONS[writing]
+  const name = nameOfText(text, writing)
   const blob = new Blob([text])
   if (files.length === 0) {
-    const filename = `${nameOfText(text, writing)}.${extension}`
+    const filename = `${name}.${extension}`
     return { files: [{ path: filename, blob }], filename }
   }
   const path = freeName(`index.${extension}`, files)
-  return { files: [{ path, blob }, ...files], filename: null }
+  return { files: [{ path, blob }, ...files], filename: name }
+}
+
+/** The folder that all of them were in, `null` when they were not. */
+function sharedFolder(files: readonly PageFile[]): string | null {
+  const folders = new Set(files.map(({ path }) => (path.includes('/') ? path.split('/', 1)[0] : null)))
+  const [only] = folders
+  return folders.size === 1 ? only ?? null : null
 }
 
 /** A name for what was written, from its first words. */

@@ -33,10 +33,9 @@ export function HtmlView({ blob, from, files }: HtmlViewProps) {
       )}
       <div class="stage" ref={place}>
         {read === null && <p class="fetching" aria-busy="true" />}
-        {read !== null && !read.ok.running && (
-          <iframe title="The page, without scripts" sandbox="" referrerpolicy="no-referrer" srcdoc={read.ok.html} />
+        {read !== null && (
+          <SealedFrame key={String(read.ok.running)} html={read.ok.html} running={read.ok.running} />
         )}
-        {read !== null && read.ok.running && <SealedFrame html={read.ok.html} />}
       </div>
       <div class="bar">
         {read !== null && read.ok.leftOut > 0 && (
@@ -74,7 +73,7 @@ function leftOutSentence(count: number): string {
 }
 
 /** The shell that the server sends sealed, with the HTML handed over once it is there. */
-function SealedFrame({ html }: { html: string }) {
+function SealedFrame({ html, running }: { html: string; running: boolean }) {
   const frame = useRef<HTMLIFrameElement>(null)
   const [failed, setFailed] = useState(false)
   useEffect(() => {
@@ -84,14 +83,14 @@ function SealedFrame({ html }: { html: string }) {
       if (event.source === null || event.source !== frame.current?.contentWindow) return
       removeEventListener('message', hand)
       clearTimeout(timer)
-      frame.current.contentWindow.postMessage({ html }, '*')
+      frame.current.contentWindow.postMessage(running ? { running: html } : { still: html }, '*')
     }
     addEventListener('message', hand)
     return () => {
       removeEventListener('message', hand)
       clearTimeout(timer)
     }
-  }, [html])
+  }, [html, running])
   if (failed) {
     return (
       <p class="notice bad" role="alert">
@@ -102,7 +101,7 @@ function SealedFrame({ html }: { html: string }) {
   return (
     <iframe
       ref={frame}
-      title="The page, with its scripts"
+      title={running ? 'The page, with its scripts' : 'The page, without its scripts'}
       sandbox="allow-scripts"
       referrerpolicy="no-referrer"
       src="/frame"

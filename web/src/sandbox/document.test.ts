@@ -39,6 +39,13 @@ describe('HTML without its scripts', () => {
     expect(out?.target).toBe('_blank')
     expect(out?.title).toBe('https://x.example')
     expect(inside?.target).toBe('')
+    expect(inside?.getAttribute('href')).toBe('about:srcdoc#y')
+  })
+
+  it('hints at no connection', async () => {
+    const { html } = await stillDocument(
+      '<link rel=preconnect href="https://x.example"><link rel=dns-prefetch href="//x.example"><p>y', '', [])
+    expect(html).not.toContain('x.example')
   })
 
   it('has the pictures and styles of its directory inside', async () => {

@@ -31,11 +31,17 @@ export async function stillDocument(
   const leftOut = await bringInside(page, from, files, { scripts: false })
   for (const link of page.querySelectorAll('a[href], area[href]')) {
     const address = link.getAttribute('href') ?? ''
-    if (address.startsWith('#')) continue
+    if (address.startsWith('#')) {
+      // Such a document resolves addresses against its parent's, and would go there.
+      link.setAttribute('href', `about:srcdoc${address}`)
+      continue
+    }
     // A frame that may not open windows ignores the click; without this it would go there itself.
     link.setAttribute('target', '_blank')
     link.setAttribute('title', address)
   }
+  // The policy lets no link load anything; some would still look up a name or open a connection.
+  for (const link of page.querySelectorAll('link')) link.remove()
   const policy = page.createElement('meta')
   policy.setAttribute('http-equiv', 'Content-Security-Policy')
   policy.setAttribute('content', STILL_POLICY)
