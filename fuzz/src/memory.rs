@@ -1,0 +1,61 @@
+//! How many bytes a thread has allocated, and how many it had at most.
+
+#![allow(unsafe_code, reason = "an allocator cannot be counted without being one")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    /// Bytes that this thread allocated and did not free; below 0 when it frees those of others.
+    static ALLOCATED: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Runs `work` on this thread, and says how many bytes it had allocated at once at most.
+pub(crate) fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = ALLOCATED.get();
+    PEAK.set(before);
+    let result = work();
+    (result, PEAK.get().saturating_sub(before).unsigned_abs())
+}
+
+fn count(bytes: isize) {
+    // Without a destructor they are there for as long as the thread is.
+    let allocated = ALLOCATED.get() + bytes;
+    ALLOCATED.set(allocated);
+    PEAK.set(PEAK.get().max(allocated));
+}
+
+// SAFETY: every call is handed to `System` with the caller's own arguments, so its guarantees are
+// ours. Counting touches only `Cell`s in thread-locals that are initialised at compile time and
+// have no destructor, so it neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size as isize - layout.size() as isize);
+        // SAFETY: the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}

@@ -1,0 +1,272 @@
+use bytes::Bytes;
+use content::dag_pb::{FieldOrder, Link, Node};
+use content::unixfs::{Kind, UnixFs};
+use content::{
+    Block, BlockStore, Cid, Directory, DirectoryBuilder, FileBuilder, FileReader, MemoryStore,
+    Multihash, Prefix, Profile, Read, Root, Version, Visit, Walk, assemble,
+};
+
+/// Text that is a CID is one of its texts, and the one that is written is read back as the same.
+pub fn cid_text(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else { return };
+    let Ok(cid) = Cid::parse(text) else { return };
+    let written = cid.to_string();
+    assert_eq!(Cid::parse(&written).as_ref(), Ok(&cid));
+    assert!(written == text || text.starts_with('z'), "{text} is written as {written}");
+    assert_eq!(Cid::decode(&cid.encode()), Ok(cid));
+}
+
+/// Bytes that are a CID are its only bytes.
+pub fn cid_bytes(bytes: &[u8]) {
+    let Ok(cid) = Cid::decode(bytes) else { return };
+    assert_eq!(cid.encode(), bytes);
+    assert_eq!(cid.encoded_len(), bytes.len());
+    assert_eq!(Cid::parse(&cid.to_string()), Ok(cid));
+}
+
+/// A prefix names what it is given, under that same prefix.
+pub fn cid_prefix(bytes: &[u8]) {
+    let Ok(prefix) = Prefix::decode(bytes) else { return };
+    let cid = prefix.cid_of(b"something").expect("it is short enough for any hash");
+    assert!(cid.is_of(b"something"));
+    assert_eq!(cid.prefix(), prefix);
+    assert_eq!(Prefix::decode(&prefix.encode(9)), Ok(prefix));
+}
+
+/// A node that decodes encodes to the same bytes.
+pub fn dag_pb(bytes: &[u8]) {
+    let Ok(node) = Node::decode(&Bytes::copy_from_slice(bytes)) else { return };
+    assert_eq!(node.encode(), bytes);
+    assert_eq!(node.encoded_len(), bytes.len());
+}
+
+/// UnixFS data that decodes encodes to the same bytes.
+pub fn unixfs(bytes: &[u8]) {
+    let Ok(unixfs) = UnixFs::decode(&Bytes::copy_from_slice(bytes)) else { return };
+    assert_eq!(unixfs.encode(), bytes);
+}
+
+/// A block of anything, read as all that a block can be.
+pub fn block(bytes: &[u8]) {
+    let Ok(block) = Block::dag_pb(Version::V1, Bytes::copy_from_slice(bytes)) else { return };
+    if let Ok(directory) = Directory::decode(&block) {
+        for entry in directory.entries() {
+            assert!(!entry.name.is_empty() && !entry.name.contains(['/', '\0']));
+            assert_eq!(directory.find(&entry.name), Some(entry));
+        }
+    }
+    let mut store = MemoryStore::new(1 << 20);
+    store.put(block.clone()).expect("there is room for one block");
+    read_file(&store, block.cid(), 1 << 20);
+}
+
+/// Most bytes of a file that the targets read to its end.
+const FILE_BYTES_MAX: u64 = 16 * 1024;
+
+/// Most links in the DAGs that are made of an input.
+const WIDE_LINKS: usize = 500;
+
+/// A DAG of valid blocks that lie to one another: the input says which links there are, and what
+/// they declare. Reading it ends, yields what was declared, and holds little.
+pub fn dag(bytes: &[u8]) {
+    let mut made = Made { store: MemoryStore::new(4 << 20), roots: Vec::new() };
+    let mut program = bytes.iter().copied();
+    while let (Some(step), true) = (program.next(), made.roots.len() < 64) {
+        made.take(step, &mut program);
+    }
+    let Made { store, roots } = made;
+    let Some((root, _)) = roots.last() else { return };
+    read_file(&store, root, FILE_BYTES_MAX);
+    look_into(&store, root);
+    walk(&store, root, roots.len() + 1);
+}
+
+/// Blocks that were made so far, each with the size of a file that it is or claims to be.
+struct Made {
+    store: MemoryStore,
+    roots: Vec<(Cid, u64)>,
+}
+
+impl Made {
+    fn take(&mut self, step: u8, program: &mut impl Iterator<Item = u8>) {
+        let mut number = || program.next().unwrap_or(0);
+        match step % 8 {
+            0 => {
+                let leaf = Bytes::from(vec![step; usize::from(number() % 8)]);
+                let size = leaf.len() as u64;
+                self.keep(Block::raw(leaf), size);
+            }
+            1 => {
+                let parts: Vec<_> = (0..step >> 4).map(|_| self.part(number(), number())).collect();
+                self.keep_file(parts, None, number());
+            }
+            2 => {
+                let part = self.part(number(), 0);
+                let links = usize::from(number()) * WIDE_LINKS / 255;
+                self.keep_file(vec![part; links], None, number());
+            }
+            3 => {
+                let part = self.part(number(), number());
+                self.keep_file(vec![part], Some(vec![step; usize::from(number() % 4)]), number());
+            }
+            4 => {
+                let part = self.part(number(), number());
+                for _ in 0..step >> 2 {
+                    let (below, size) = self.roots.last().cloned().unwrap_or(part.clone());
+                    self.keep_file(vec![(below, size)], None, 0);
+                }
+            }
+            5 => self.keep_directory((0..step >> 4).map(|_| (number(), number())).collect()),
+            6 => {
+                let len = number();
+                let anything: Vec<u8> = program.take(len.into()).collect();
+                self.keep(Block::dag_pb(Version::V0, anything.into()), len.into());
+            }
+            _ => {
+                let inline = vec![step; usize::from(number() % 130)];
+                let Some(hash) = Multihash::identity(&inline) else { return };
+                self.roots.push((Cid::v1(content::Codec::RAW, hash), inline.len() as u64));
+            }
+        }
+    }
+
+    /// A link to something that was made, or to what nobody has, with what is declared for it.
+    fn part(&self, which: u8, lie: u8) -> (Cid, u64) {
+        let back = usize::from(which) % (self.roots.len() + 1);
+        let missing = (Cid::v1(content::Codec::RAW, Multihash::sha2_256(&[which; 33])), 33);
+        let (cid, size) = self.roots.iter().rev().nth(back).cloned().unwrap_or(missing);
+        let declared = match lie {
+            0xf0 => 0,
+            0xf1 => u64::MAX,
+            0xf2 => size.wrapping_add(1),
+            0xf3 => size.wrapping_sub(1),
+            0xf4 => u64::MAX / 2,
+            _ => size,
+        };
+        (cid, declared)
+    }
+
+    fn keep_file(&mut self, parts: Vec<(Cid, u64)>, data: Option<Vec<u8>>, shape: u8) {
+        let own = data.as_ref().map_or(0, Vec::len) as u64;
+        let size = parts.iter().fold(own, |sum, (_, size)| sum.wrapping_add(*size));
+        let file = UnixFs {
+            data: data.map(Bytes::from),
+            filesize: (shape & 1 == 0).then_some(size),
+            block_sizes: parts.iter().map(|(_, size)| *size).collect(),
+            ..UnixFs::new(if shape & 2 == 0 { Kind::File } else { Kind::Raw })
+        };
+        let name = (shape & 4 == 0).then(String::new);
+        let links = parts.into_iter().map(|(cid, size)| Link {
+            cid,
+            name: name.clone(),
+            tsize: (shape & 8 == 0).then_some(size),
+        });
+        let order = if shape & 16 == 0 { FieldOrder::LinksFirst } else { FieldOrder::DataFirst };
+        let node = Node { links: links.collect(), data: Some(file.encode().into()), order };
+        self.keep(Block::dag_pb(Version::V1, node.encode().into()), size);
+    }
+
+    fn keep_directory(&mut self, entries: Vec<(u8, u8)>) {
+        let links = entries.into_iter().map(|(which, name)| {
+            let (cid, size) = self.part(which, 0);
+            let name = char::from(name).to_string().repeat(usize::from(name % 3));
+            Link { cid, name: Some(name), tsize: Some(size) }
+        });
+        let data = UnixFs::new(Kind::Directory).encode();
+        let node = Node { links: links.collect(), data: Some(data.into()), ..Node::default() };
+        self.keep(Block::dag_pb(Version::V1, node.encode().into()), 0);
+    }
+
+    fn keep(&mut self, block: Result<Block, content::BlockError>, size: u64) {
+        let Ok(block) = block else { return };
+        let cid = block.cid().clone();
+        if self.store.put(block).is_ok() {
+            self.roots.push((cid, size));
+        }
+    }
+}
+
+/// Reads a file to its end, an error or a missing block: never more than was declared.
+fn read_file(store: &MemoryStore, root: &Cid, file_bytes_max: u64) {
+    let mut reader = FileReader::new(root.clone(), file_bytes_max);
+    let mut file = Vec::new();
+    let end = loop {
+        match reader.read(store) {
+            Ok(Read::Bytes(bytes)) => {
+                assert!(!bytes.is_empty());
+                file.extend_from_slice(&bytes);
+                assert_eq!(reader.read_bytes(), file.len() as u64);
+                assert!(reader.file_bytes() >= Some(file.len() as u64));
+            }
+            end => break end,
+        }
+    };
+    assert!(file.len() as u64 <= file_bytes_max);
+    match &end {
+        Ok(Read::End) => assert_eq!(reader.file_bytes(), Some(file.len() as u64)),
+        Ok(Read::Missing(cid)) => assert!(!store.has(cid)),
+        _ => {}
+    }
+    let assembled = assemble(store, root, file_bytes_max);
+    assert_eq!(assembled.ok().map(|bytes| bytes == file), (end == Ok(Read::End)).then_some(true));
+}
+
+/// The start of a file, however large it claims to be.
+fn look_into(store: &MemoryStore, root: &Cid) {
+    let mut reader = FileReader::new(root.clone(), u64::MAX);
+    for _ in 0..200 {
+        let Ok(Read::Bytes(_)) = reader.read(store) else { return };
+        assert!(reader.wanted().count() <= content::FILE_DEPTH_MAX * WIDE_LINKS);
+    }
+}
+
+/// Visits each block once, and knows no more of them than it may.
+fn walk(store: &MemoryStore, root: &Cid, blocks_max: usize) {
+    let mut walk = Walk::new(root.clone(), blocks_max);
+    let mut visited = Vec::new();
+    loop {
+        match walk.visit(store) {
+            Ok(Visit::Here(block)) => visited.push(block.cid().clone()),
+            Ok(Visit::Missing(cid)) => visited.push(cid),
+            Ok(Visit::End) | Err(_) => break,
+        }
+    }
+    assert!(visited.len() <= blocks_max);
+    visited.sort();
+    assert!(visited.windows(2).all(|pair| pair[0] != pair[1]));
+}
+
+/// What is built comes back, under any profile and from pieces of any size.
+pub fn file(bytes: &[u8]) {
+    let [chunk, links, shape, piece, file @ ..] = bytes else { return };
+    let profile = Profile {
+        cid_version: if shape & 1 == 0 { Version::V0 } else { Version::V1 },
+        raw_leaves: shape & 2 == 0,
+        chunk_bytes: usize::from(*chunk),
+        links_max: usize::from(*links),
+        ..Profile::default()
+    };
+    let Ok(mut builder) = FileBuilder::new(profile) else { return };
+    let file = &file[..file.len().min(300)];
+    let mut store = MemoryStore::new(1 << 20);
+    let mut put = |block| store.put(block);
+    for piece in file.chunks(usize::from(*piece).max(1)) {
+        builder.write(piece, &mut put).expect("there is room");
+    }
+    let root = builder.finish(&mut put).expect("there is room");
+    assert_eq!(root.file_bytes, file.len() as u64);
+    assert_eq!(assemble(&store, &root.cid, root.file_bytes).expect("it was built"), file);
+}
+
+/// Names, one a line: those that are taken come back in order, and no other.
+pub fn directory_names(bytes: &[u8]) {
+    let Ok(names) = str::from_utf8(bytes) else { return };
+    let root = Root { cid: Cid::v0([0; 32]), dag_bytes: 1, file_bytes: 1 };
+    let mut builder = DirectoryBuilder::new(Profile::default());
+    let mut taken: Vec<&str> =
+        names.split('\n').filter(|name| builder.insert(name, &root).is_ok()).collect();
+    taken.sort_unstable();
+    let (block, _) = builder.finish();
+    let directory = Directory::decode(&block).expect("it was built");
+    assert!(directory.entries().iter().map(|entry| &entry.name[..]).eq(taken));
+}

@@ -1,0 +1,27 @@
+//! The targets, by the crate whose promises they hold it to.
+
+mod channels;
+mod content;
+
+use crate::Target;
+
+/// Every target.
+pub static TARGETS: &[Target] = &[
+    Target::new("cid_text", content::cid_text),
+    Target::new("cid_bytes", content::cid_bytes),
+    Target::new("cid_prefix", content::cid_prefix),
+    Target::new("dag_pb", content::dag_pb),
+    Target::new("unixfs", content::unixfs),
+    Target::new("block", content::block),
+    Target::with_memory("dag", content::dag, 16 * 1024 * 1024),
+    Target::with_memory("file", content::file, 512 * 1024),
+    Target::new("directory_names", content::directory_names),
+    Target::new("frame_v1", channels::frame_v1),
+    Target::new("frame_v2", channels::frame_v2),
+    Target::new("frame_v2_binary", channels::frame_v2_binary),
+    Target::new("handshake_query", channels::handshake_query),
+    Target::new("handshake_origin", channels::handshake_origin),
+    Target::new("handshake_subprotocol", channels::handshake_subprotocol),
+    Target::new("longpoll_body", channels::longpoll_body),
+    Target::new("longpoll_session", channels::longpoll_session),
+];
