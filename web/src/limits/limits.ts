@@ -20,10 +20,10 @@ export interface Limits {
 
 /** What we assume of a server that does not tell. */
 export const defaultLimits: Limits = {
-  pageBytesMax: 256 * 1024 * 1024,
+  pageBytesMax: 512 * 1024 * 1024,
   relayFrameBytesMax: 65_536,
-  relayBytesPerSecond: 8 * 1024 * 1024,
-  peersPerPageMax: 1024,
+  relayBytesPerSecond: 128 * 1024 * 1024,
+  peersPerPageMax: 10_000,
   blocksInFlightMax: 8,
   frameBytesMax: 131_072,
   all: new Map(),
