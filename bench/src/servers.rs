@@ -147,7 +147,7 @@ fn command(server: Server, address: SocketAddr, places: &Places) -> Result<Comma
     };
     let watchfire = || -> Result<Command> {
         let mut command = tethered(&places.watchfire)?;
-        command.arg("serve").env("WATCHFIRE_SERVER_LISTEN", address.to_string());
+        command.args(["serve", "--listen", &address.to_string()]);
         Ok(command)
     };
     let ws = |mode: &str| -> Result<Command> {
@@ -160,7 +160,7 @@ fn command(server: Server, address: SocketAddr, places: &Places) -> Result<Comma
         Server::BareN => bare(places.cores),
         Server::Watchfire1 => {
             let mut command = watchfire()?;
-            command.env("WATCHFIRE_SERVER_SHARDS", "1");
+            command.args(["--set", "server.shards=1"]);
             Ok(command)
         }
         Server::WatchfireN => watchfire(),
