@@ -46,7 +46,7 @@ function headline(state: ComingProps['state'], filename: string | null): string 
     case 'loading':
       return `Fetching ${it}`
     case 'waiting':
-      return state.bytes > 0 ? 'The last one who had it has left' : 'Nobody has this page right now'
+      return state.bytes > 0 ? 'The last one who had it has left' : `Waiting for somebody who has ${it}`
   }
 }
 

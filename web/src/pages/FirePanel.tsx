@@ -24,7 +24,6 @@ export function FirePanel({ fire, counts, mine, ours, state }: FirePanelProps) {
   const [coded, setCoded] = useState(ours)
   const link = location.href
   const held = state.kind === 'held'
-  const saidBelow = state.kind === 'waiting' && state.bytes === 0 && counts?.partial === 0
   return (
     <section class={coded && held ? 'fire coded' : 'fire'} aria-label="Who keeps this page">
       <Flame fire={fire} size={44} />
@@ -33,7 +32,7 @@ export function FirePanel({ fire, counts, mine, ours, state }: FirePanelProps) {
           {counts === null ? 'Finding the others…' : watchingSentence(counts)}
           {counts !== null && <Embers counts={counts} mine={mine} />}
         </h2>
-        {counts !== null && !saidBelow && <p>{heldSentence(counts, mine)}</p>}
+        {counts !== null && <p>{heldSentence(counts, mine)}</p>}
       </div>
       {held && (
         <div class="share">

@@ -11,6 +11,7 @@ import { LimitsTold } from './LimitsTold.tsx'
 
 export function Home({ site, hearth }: { site: Site; hearth: Hearth }) {
   useEffect(() => wearFace('Watchfire', 'lit'), [])
+  useEffect(() => site.prepare(), [site])
   return (
     <div class="home">
       <h1>A page that burns as long as someone watches it</h1>

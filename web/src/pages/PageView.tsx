@@ -38,6 +38,11 @@ export function PageView({ place, hearth }: PageViewProps) {
   return (
     <div class="page">
       <FirePanel fire={fire} counts={counts} mine={mineOf(state)} ours={ours} state={state} />
+      {session.trouble.value !== null && (
+        <p class="notice" role="status">
+          {session.trouble.value}
+        </p>
+      )}
       {state.kind !== 'held' && (
         <Coming state={state} filename={filename} holders={counts?.holders ?? 0} />
       )}

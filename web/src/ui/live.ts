@@ -1,49 +1,56 @@
-import type { ReadonlySignal } from '@preact/signals'
 import { signal } from '@preact/signals'
 import { readMessage, withMessage, writeMessage } from '../chat/room.ts'
 import type { Connection as Channels, Reply } from '../channel/index.ts'
 import type { Limits as AllLimits } from '../limits/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { Entry, PageSession as Swarm, PageState as SwarmState } from '../swarm/index.ts'
-import { openPage, publish } from '../swarm/index.ts'
 import type { Counts } from './sentences.ts'
 import type { Connection, Limits, PageContent, PageSession, PageState, RoomMessage, RoomSession, Site } from './site.ts'
 
+// Fetched when a page is opened or about to be lit: who only looks at the front door needs none of it.
+const loadSwarm = () => import('../swarm/index.ts')
+
 /** The site as the server and the swarm give it. */
-export function liveSite(channels: Channels, limitsTold: Promise<AllLimits>): Site {
+export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLimits>): Site {
   const connection = signal<Connection>('connecting')
   const visitors = signal<number | null>(null)
   const limits = signal<Limits | null>(null)
-  let known = defaultLimits
-  void limitsTold.then((told) => {
-    known = told
-    limits.value = told.all
-  }, () => undefined)
+  const limitsTold = limitsComing.catch(() => defaultLimits)
+  void limitsTold.then((told) => (limits.value = told.all))
   const follow = (state: Channels['state']) => {
     connection.value = state === 'offline' ? 'lost' : state
   }
-  channels.subscribe(follow)
-  follow(channels.state)
-  channels.join('site', ['visitors'], {
-    joined: (response) => (visitors.value = visitorsTold(response) ?? visitors.peek()),
-    message: (_, payload) => (visitors.value = visitorsTold(payload) ?? visitors.peek()),
-  })
+  const start = (channels: Channels) => {
+    channels.subscribe(follow)
+    follow(channels.state)
+    channels.join('site', ['visitors'], {
+      joined: (response) => (visitors.value = visitorsTold(response) ?? visitors.peek()),
+      message: (_, payload) => (visitors.value = visitorsTold(payload) ?? visitors.peek()),
+    })
+  }
+  coming.then(start, () => follow('offline'))
 
   return {
     connection,
     visitors,
     limits,
+    prepare: () => void loadSwarm().catch(() => undefined),
     async kindle(files, { signal: stop, onProgress }) {
+      const [{ openPage, publish }, connected, known] = await Promise.all([loadSwarm(), coming, limitsTold])
       const publication = await publish(files, {
         pageBytesMax: known.pageBytesMax,
         signal: stop,
         onProgress: ({ bytesDone }) => onProgress(bytesDone),
       })
-      const swarm = openPage(publication.root, { connection: channels, limits: known, publication })
-      return pageSession(publication.root, swarm)
+      const swarm = openPage(publication.root, { connection: connected, limits: known, publication })
+      return pageSession(publication.root, Promise.resolve(swarm))
     },
-    open: (cid) => pageSession(cid, openPage(cid, { connection: channels, limits: known })),
-    enterRoom: (room) => enterRoom(channels, room),
+    open(cid) {
+      const opening = Promise.all([loadSwarm(), coming, limitsTold])
+      return pageSession(cid, opening.then(([{ openPage }, connected, known]) =>
+        openPage(cid, { connection: connected, limits: known })))
+    },
+    enterRoom: (room) => enterRoom(coming, room),
   }
 }
 
@@ -52,21 +59,39 @@ function visitorsTold(payload: unknown): number | null {
   return typeof payload.visitors === 'number' ? payload.visitors : null
 }
 
-function pageSession(cid: string, swarm: Swarm): PageSession {
+function pageSession(cid: string, coming: Promise<Swarm>): PageSession {
   const state = signal<PageState>({ kind: 'joining' })
   const counts = signal<Counts | null>(null)
-  const stop = swarm.subscribe((now) => {
-    // What is held stays held, and stays the same object, so that it is not drawn anew.
-    if (state.peek().kind !== 'held') state.value = pageState(now, swarm)
-    if (now.presence.kind === 'joined') counts.value = countsOf(now, counts.peek())
+  const trouble = signal<string | null>(null)
+  let stop: (() => void) | null = null
+  let closed = false
+  const follow = (swarm: Swarm) => {
+    if (closed) {
+      swarm.close()
+      return
+    }
+    const unsubscribe = swarm.subscribe((now) => {
+      // What is held stays held, and stays the same object, so that it is not drawn anew.
+      if (state.peek().kind !== 'held') state.value = pageState(now, swarm)
+      trouble.value = troubleOf(now)
+      if (now.presence.kind === 'joined') counts.value = countsOf(now, counts.peek())
+    })
+    stop = () => {
+      unsubscribe()
+      swarm.close()
+    }
+  }
+  coming.then(follow, (reason: unknown) => {
+    state.value = { kind: 'refused', reason: reason instanceof Error ? reason.message : String(reason) }
   })
   return {
     cid,
-    state: state as ReadonlySignal<PageState>,
+    state,
     counts,
+    trouble,
     close() {
-      stop()
-      swarm.close()
+      closed = true
+      stop?.()
     },
   }
 }
@@ -92,6 +117,12 @@ export function pageState(now: SwarmState, swarm: Pick<Swarm, 'entries' | 'file'
   }
 }
 
+/** What goes wrong while the page goes on: what the server refuses, or else the latest problem. */
+export function troubleOf({ presence, problems }: SwarmState): string | null {
+  if (presence.kind === 'refused') return `The server does not let others find this tab: ${presence.reason}.`
+  return problems.findLast(({ fatal }) => !fatal)?.sentence ?? null
+}
+
 function contentOf(swarm: Pick<Swarm, 'entries' | 'file'>): PageContent {
   const entries = swarm.entries() ?? []
   const [only] = entries
@@ -109,10 +140,10 @@ function countsOf({ counts }: SwarmState, before: Counts | null): Counts {
   return same ? before : { ...counts }
 }
 
-function enterRoom(channels: Channels, room: string): RoomSession {
+function enterRoom(coming: Promise<Channels>, room: string): RoomSession {
   const messages = signal<readonly RoomMessage[]>([])
   const state = signal<'joining' | 'joined' | { refused: string }>('joining')
-  const topic = channels.join(`rooms:${room}`, ['new_msg'], {
+  const joining = coming.then((channels) => channels.join(`rooms:${room}`, ['new_msg'], {
     joined: () => (state.value = 'joined'),
     lost: () => (state.value = 'joining'),
     refused: (response) => (state.value = { refused: reasonOf(response) ?? 'no reason given' }),
@@ -120,15 +151,16 @@ function enterRoom(channels: Channels, room: string): RoomSession {
       const message = readMessage(payload, new Date())
       if (message !== null) messages.value = withMessage(messages.peek(), message)
     },
-  })
+  }))
   return {
     messages,
     state,
     async say(user, body) {
+      const topic = await joining
       const problem = problemOf(await topic.push('new_msg', writeMessage(user, body, new Date())))
       if (problem !== null) throw new Error(problem)
     },
-    leave: () => topic.leave(),
+    leave: () => void joining.then((topic) => topic.leave(), () => undefined),
   }
 }
 

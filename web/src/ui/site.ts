@@ -11,6 +11,8 @@ export interface Site {
   readonly visitors: ReadonlySignal<number | null>
   /** The server's limits, `null` until it has told. */
   readonly limits: ReadonlySignal<Limits | null>
+  /** Fetches what `kindle` needs, so that lighting does not wait for it. */
+  prepare(): void
   /** Makes a page of these files and holds it in this tab. */
   kindle(files: readonly PageFile[], wish: KindleWish): Promise<PageSession>
   /** Looks for a page among those who have it open. */
@@ -47,6 +49,8 @@ export interface PageSession {
   readonly state: ReadonlySignal<PageState>
   /** Who has it open, `null` until the server has told. */
   readonly counts: ReadonlySignal<Counts | null>
+  /** The latest thing that went wrong without ending the page, in a sentence. */
+  readonly trouble: ReadonlySignal<string | null>
   close(): void
 }
 

@@ -1,0 +1,122 @@
+import { describe, expect, it } from 'vitest'
+import type { Topic, TopicEvents } from '../channel/index.ts'
+import { defaultLimits } from '../limits/index.ts'
+import type { Entry, PageState as SwarmState } from '../swarm/index.ts'
+import { liveSite, pageState, troubleOf } from './live.ts'
+
+const swarm = (entries: Entry[] | null) => ({
+  entries: () => entries,
+  file: (path: string) => Promise.resolve(new Blob([path])),
+})
+const nothing = swarm(null)
+
+function state(part: Partial<SwarmState>): SwarmState {
+  return {
+    phase: 'searching',
+    presence: { kind: 'joined' },
+    counts: { watching: 1, holders: 0, partial: 0 },
+    progress: { blocksDone: 0, blocksTotal: null, bytesDone: 0, bytesTotal: null },
+    peers: [],
+    receivedBytes: 0,
+    sentBytes: 0,
+    problems: [],
+    ...part,
+  }
+}
+
+const progress = { blocksDone: 1, blocksTotal: 2, bytesDone: 10, bytesTotal: 20 }
+const peer = (have: 'all' | 'some' | 'none') => ({ id: have, have, receivedBytes: 0, sentBytes: 0 })
+
+describe('a page', () => {
+  it('is looked for, then fetched from those who have some of it', () => {
+    expect(pageState(state({}), nothing)).toEqual({ kind: 'joining' })
+    const peers = [peer('all'), peer('some'), peer('none')]
+    expect(pageState(state({ phase: 'loading', progress, peers }), nothing)).toEqual({
+      kind: 'loading', bytes: 10, total: 20, peers: 2,
+    })
+  })
+
+  it('waits while nobody has it, and keeps what came', () => {
+    expect(pageState(state({ phase: 'dark', progress }), nothing)).toEqual({
+      kind: 'waiting', bytes: 10, total: 20,
+    })
+  })
+
+  it('is one file when it has one without a path', async () => {
+    const held = pageState(state({ phase: 'complete' }), swarm([{ path: '', size: 3, complete: true }]))
+    expect(held).toMatchObject({ kind: 'held', content: { kind: 'file', size: 3 } })
+  })
+
+  it('is a directory when its files have paths, even a single one', async () => {
+    const held = pageState(state({ phase: 'complete' }), swarm([{ path: 'a/b', size: 3, complete: true }]))
+    if (held.kind !== 'held' || held.content.kind !== 'directory') throw new Error('not a directory')
+    const [file] = held.content.files
+    expect(file?.path).toBe('a/b')
+    expect(await (await file?.blob())?.text()).toBe('a/b')
+  })
+
+  it('that can never be shown says why', () => {
+    const problems = [{ fatal: false, sentence: 'a' }, { fatal: true, sentence: 'Not a CID.' }]
+    expect(pageState(state({ phase: 'failed', problems }), nothing)).toEqual({
+      kind: 'refused', reason: 'Not a CID.',
+    })
+  })
+
+  it('that the server refuses says why, unless there is something to show', () => {
+    const presence = { kind: 'refused', reason: 'page full' } as const
+    expect(pageState(state({ presence }), nothing)).toEqual({ kind: 'refused', reason: 'page full' })
+    const held = state({ phase: 'complete', presence })
+    expect(pageState(held, swarm([])).kind).toBe('held')
+    expect(troubleOf(held)).toBe('The server does not let others find this tab: page full.')
+  })
+})
+
+describe('the site', () => {
+  function pretended() {
+    const joined = new Map<string, TopicEvents>()
+    const pushed: unknown[] = []
+    const topic: Topic = {
+      isJoined: () => true,
+      push: (event, payload) => {
+        pushed.push([event, payload])
+        return Promise.resolve({ status: 'error', response: { reason: 'too many messages' } })
+      },
+      leave: () => undefined,
+    }
+    const channels = Promise.resolve({
+      state: 'open' as const,
+      subscribe: () => () => undefined,
+      join: (name: string, _: readonly string[], events: TopicEvents) => (joined.set(name, events), topic),
+      close: () => undefined,
+    })
+    return { site: liveSite(channels, Promise.resolve(defaultLimits)), joined, pushed }
+  }
+
+  it('counts its visitors as the server tells them, and nothing else it says', async () => {
+    const { site, joined } = pretended()
+    await Promise.resolve()
+    const events = joined.get('site')
+    events?.joined?.({ visitors: 3 })
+    expect(site.visitors.value).toBe(3)
+    events?.message?.('visitors', { visitors: 'many' })
+    events?.message?.('visitors', null)
+    expect(site.visitors.value).toBe(3)
+    events?.message?.('visitors', { visitors: 4 })
+    expect(site.visitors.value).toBe(4)
+    expect(site.connection.value).toBe('open')
+  })
+
+  it('has rooms, whose refusals are heard', async () => {
+    const { site, joined } = pretended()
+    const room = site.enterRoom('tea')
+    await Promise.resolve()
+    const events = joined.get('rooms:tea')
+    expect(room.state.value).toBe('joining')
+    events?.joined?.({})
+    expect(room.state.value).toBe('joined')
+    events?.message?.('new_msg', { user: 'Ada', body: 'hi' })
+    events?.message?.('new_msg', 'noise')
+    expect(room.messages.value.map(({ body }) => body)).toEqual(['hi'])
+    await expect(room.say('Bo', 'hello')).rejects.toThrow('The server refused it: too many messages.')
+  })
+})
