@@ -39,6 +39,10 @@ impl Endpoint {
         self.mailboxes.get().map_or(&[], |mailboxes| mailboxes)
     }
 
+    pub(crate) fn shards(&self) -> impl Iterator<Item = ShardId> {
+        self.mailboxes().iter().map(Mailbox::shard)
+    }
+
     /// Send to everyone on a topic.
     pub fn broadcast(
         &self,

@@ -5,8 +5,8 @@ mod support;
 use std::any::Any;
 
 use node::{
-    Channel, Connected, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Reply,
-    RunningServer, Server, Socket,
+    Channel, Connected, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Reply, RunningServer,
+    Server, Socket,
 };
 use serde_json::{Value, json};
 use support::{Client, settings};
@@ -20,8 +20,10 @@ impl Channel for Desk {
         let params: Value = payload.json().unwrap_or_default();
         assert_ne!(params["panic"], true, "asked to");
         match params["number"].as_u64() {
-            Some(number) => Ok(Joined::with(number as u32)
-                .response(json!({ "who": socket.assigns::<String>() }))),
+            Some(number) => {
+                Ok(Joined::with(number as u32)
+                    .response(json!({ "who": socket.assigns::<String>() })))
+            }
             None => Err(Refusal::because("no number")),
         }
     }

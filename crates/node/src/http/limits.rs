@@ -12,117 +12,52 @@ pub(super) async fn show(State(site): State<Site>) -> Json<Value> {
 
 fn limits(settings: &Settings) -> Value {
     let limits = &settings.limits;
-    let mut all = serde_json::Map::new();
-    let mut add = |name: &str, value: u64, unit: &str, when_reached: &str| {
-        let limit = json!({ "value": value, "unit": unit, "when_reached": when_reached });
-        all.insert(name.into(), limit);
-    };
-    add(
-        "frame_bytes_max",
-        limits.frame_bytes_max.into(),
-        "bytes",
-        "The socket is closed with code 1009.",
-    );
-    add(
-        "partial_bytes_max",
-        limits.partial_bytes_max,
-        "bytes",
-        "Half-received messages of one event loop; the socket that asks for more is closed with \
-         code 1013.",
-    );
-    add(
-        "queued_bytes_max",
-        limits.queued_bytes_max.into(),
-        "bytes",
-        "A socket that does not read is closed with code 1013; a relayed frame is refused to its \
-         sender.",
-    );
-    add(
-        "channels_per_socket_max",
-        limits.channels_per_socket_max.into(),
-        "channels",
-        "The join is refused: \"too many channels joined\".",
-    );
-    add(
-        "joins_per_second_max",
-        limits.joins_per_second_max.into(),
-        "joins a second",
-        "The join is refused: \"too fast\".",
-    );
-    add(
-        "messages_per_second_max",
-        limits.messages_per_second_max.into(),
-        "messages a second",
-        "The message is refused: \"too fast\". Relayed frames do not count here.",
-    );
-    add(
-        "sockets_max",
-        limits.sockets_max.into(),
-        "sockets",
-        "The connection gets 503. 0 means what the open-file limit allows.",
-    );
-    add(
-        "sockets_per_address_max",
-        limits.sockets_per_address_max.into(),
-        "sockets",
-        "The connection gets 429.",
-    );
-    add(
-        "longpoll_frames_max",
-        limits.longpoll_frames_max.into(),
-        "frames",
-        "The long-poll session ends; the client opens another.",
-    );
-    add(
-        "longpoll_bytes_max",
-        limits.longpoll_bytes_max.into(),
-        "bytes",
-        "The long-poll session ends; the client opens another.",
-    );
-    add(
-        "longpoll_body_bytes_max",
-        limits.longpoll_body_bytes_max.into(),
-        "bytes",
-        "The POST gets 400.",
-    );
-    add(
-        "page_bytes_max",
-        limits.page_bytes_max,
-        "bytes",
-        "The browser refuses to share or load the page.",
-    );
-    add(
-        "blocks_in_flight_max",
-        limits.blocks_in_flight_max.into(),
-        "blocks",
-        "The browser asks one peer for no more until some have come.",
-    );
-    add(
-        "peers_per_page_max",
-        limits.peers_per_page_max.into(),
-        "peers",
-        "The join is refused: \"page full\".",
-    );
-    add("pages_max", limits.pages_max.into(), "pages", "The join is refused: \"too many pages\".");
-    add(
-        "relay_frame_bytes_max",
-        limits.relay_frame_bytes_max.into(),
-        "bytes",
-        "The frame is refused: \"relay frame too large\".",
-    );
-    add(
-        "relay_bytes_per_second",
-        limits.relay_bytes_per_second,
-        "bytes a second",
-        "The frame is refused with the time to wait: \"relay budget\".",
-    );
-    add(
-        "relay_bytes_per_second_peer",
-        limits.relay_bytes_per_second_peer,
-        "bytes a second",
-        "The frame is refused with the time to wait: \"relay budget\".",
-    );
-    json!({ "limits": all })
+    #[rustfmt::skip] // A table reads as one.
+    let table: [(&str, u64, &str, &str); 18] = [
+        ("frame_bytes_max", limits.frame_bytes_max.into(), "bytes",
+            "The socket is closed with code 1009."),
+        ("partial_bytes_max", limits.partial_bytes_max, "bytes",
+            "Half-received messages of one event loop; the socket that asks for more is closed with code 1013."),
+        ("queued_bytes_max", limits.queued_bytes_max.into(), "bytes",
+            "A socket that does not read is closed with code 1013; a relayed frame is refused to its sender."),
+        ("channels_per_socket_max", limits.channels_per_socket_max.into(), "channels",
+            "The join is refused: \"too many channels joined\"."),
+        ("joins_per_second_max", limits.joins_per_second_max.into(), "joins a second",
+            "The join is refused: \"too fast\"."),
+        ("messages_per_second_max", limits.messages_per_second_max.into(), "messages a second",
+            "The message is refused: \"too fast\". Relayed frames do not count here."),
+        ("sockets_max", limits.sockets_max.into(), "sockets",
+            "The connection gets 503. 0 means what the open-file limit allows."),
+        ("sockets_per_address_max", limits.sockets_per_address_max.into(), "sockets",
+            "The connection gets 429."),
+        ("longpoll_frames_max", limits.longpoll_frames_max.into(), "frames",
+            "The long-poll session ends; the client opens another."),
+        ("longpoll_bytes_max", limits.longpoll_bytes_max.into(), "bytes",
+            "The long-poll session ends; the client opens another."),
+        ("longpoll_body_bytes_max", limits.longpoll_body_bytes_max.into(), "bytes",
+            "The POST gets 400."),
+        ("page_bytes_max", limits.page_bytes_max, "bytes",
+            "The browser refuses to share or load the page."),
+        ("blocks_in_flight_max", limits.blocks_in_flight_max.into(), "blocks",
+            "The browser asks one peer for no more until some have come."),
+        ("peers_per_page_max", limits.peers_per_page_max.into(), "peers",
+            "The join is refused: \"page full\"."),
+        ("pages_max", limits.pages_max.into(), "pages",
+            "The join is refused: \"too many pages\"."),
+        ("relay_frame_bytes_max", limits.relay_frame_bytes_max.into(), "bytes",
+            "The frame is refused: \"relay frame too large\"."),
+        ("relay_bytes_per_second", limits.relay_bytes_per_second, "bytes a second",
+            "The frame is refused with the time to wait: \"relay budget\"."),
+        ("relay_bytes_per_second_peer", limits.relay_bytes_per_second_peer, "bytes a second",
+            "The frame is refused with the time to wait: \"relay budget\"."),
+    ];
+    let limits: serde_json::Map<String, Value> = table
+        .into_iter()
+        .map(|(name, value, unit, when_reached)| {
+            (name.into(), json!({ "value": value, "unit": unit, "when_reached": when_reached }))
+        })
+        .collect();
+    json!({ "limits": limits })
 }
 
 #[cfg(test)]

@@ -49,6 +49,8 @@ pub(crate) struct Shard {
     effects: Vec<Effect>,
     site: SiteCount,
     topics_told: usize,
+    /// Presence diffs that a full mailbox did not take.
+    late_diffs: Vec<(ShardId, Arc<Broadcast>)>,
     /// The slot of `clients` that the sweep of sessions looked at last.
     swept: usize,
 }
@@ -72,6 +74,7 @@ impl Shard {
             effects: Vec::new(),
             site: SiteCount::default(),
             topics_told: 0,
+            late_diffs: Vec::new(),
             swept: 0,
         }
     }
@@ -81,11 +84,25 @@ impl Shard {
         self.id == ShardId(0)
     }
 
-    /// One diff for each topic whose presences changed.
+    /// One diff for each topic whose presences changed. While a shard's mailbox is full, changes
+    /// wait and merge on the board: a diff that got lost would leave clients wrong for good.
     fn tell_presence(&mut self) {
+        let endpoint = &self.world.endpoint;
+        self.late_diffs
+            .retain(|(shard, diff)| endpoint.mail(*shard, Mail::Broadcast(diff.clone())).is_err());
+        if !self.late_diffs.is_empty() {
+            return;
+        }
         for (topic, diff) in self.world.presence.take_diffs() {
             let body = crate::app::Body::Json(diff.into());
-            self.broadcast(Broadcast::new(&topic, "presence_diff", body, None));
+            let diff = Arc::new(Broadcast::new(&topic, "presence_diff", body, None));
+            for shard in self.world.endpoint.shards().filter(|shard| *shard != self.id) {
+                if self.world.endpoint.mail(shard, Mail::Broadcast(diff.clone())).is_err() {
+                    self.late_diffs.push((shard, diff.clone()));
+                }
+            }
+            self.world.metrics.broadcasts.inc();
+            self.queue(diff);
         }
     }
 
