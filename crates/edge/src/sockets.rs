@@ -294,6 +294,9 @@ impl Sockets {
         if let Some(record) = self.slab.get_mut(id) {
             record.state = State::Closing(decoder);
         }
+        if cause == CloseCause::Slow {
+            self.drop_queue(id);
+        }
         self.write_last(id, &close_frame(Some(code), reason));
     }
 
@@ -430,18 +433,23 @@ impl Sockets {
         Some(decoder)
     }
 
-    /// Write a last frame in place of all that waits.
+    /// Drop what waits for a socket that does not read.
+    fn drop_queue(&mut self, id: SocketId) {
+        let Some(record) = self.slab.get_mut(id) else { return };
+        let Some(queue) = &mut record.outbound else { return };
+        let before = queue.bytes();
+        queue.keep_started();
+        let dropped = before - queue.bytes();
+        if queue.is_empty() {
+            record.outbound = None;
+        }
+        self.count().queued_bytes_now.sub(dropped as u64);
+    }
+
+    /// Write a last frame, behind all that waits.
     fn write_last(&mut self, id: SocketId, last: &Bytes) {
         let counters = self.counters.shard(self.shard);
         let Some(record) = self.slab.get_mut(id) else { return };
-        if let Some(queue) = &mut record.outbound {
-            let before = queue.bytes();
-            queue.keep_started();
-            counters.queued_bytes_now.sub((before - queue.bytes()) as u64);
-            if queue.bytes() == 0 {
-                record.outbound = None;
-            }
-        }
         if transmit(record, last, usize::MAX, self.tick, counters).is_err() {
             self.bury(id);
         }

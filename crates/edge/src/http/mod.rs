@@ -132,7 +132,7 @@ impl Lender {
             .half_close(true)
             .max_buf_size(64 * 1024)
             .serve_connection(TokioIo::new(io), service);
-        let ended = std::future::poll_fn(|cx| connection.poll_without_shutdown(cx)).await;
+        let ended = (&mut connection).await;
         let parts = connection.into_parts();
         let io = parts.io.into_inner();
         let is_reusable = ended.is_ok() && io.is_done() && parts.read_buf.is_empty();

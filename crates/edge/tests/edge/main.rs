@@ -1,0 +1,16 @@
+//! What an edge promises, over real loopback sockets.
+//!
+//! Nothing here sleeps: a test waits for bytes, for an event of the tenant or for a count, each
+//! with a deadline.
+
+mod support;
+
+mod autobahn;
+mod bad_input;
+mod closing;
+mod draining;
+mod http;
+mod long_poll;
+mod slow_readers;
+mod tls;
+mod tungstenite_peer;
