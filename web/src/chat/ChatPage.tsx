@@ -20,6 +20,7 @@ export function ChatPage({ site, room }: { site: Site; room: string }) {
   useEffect(() => wearFace(`${room} · Watchfire`, 'lit'), [room])
   return (
     <div class="chat">
+      <h1 class="unseen">Room {room}</h1>
       <RoomBar session={session} room={room} />
       <Messages messages={session.messages.value} />
       <SayForm session={session} />

@@ -10,18 +10,21 @@ import { CopyLink } from './CopyLink.tsx'
 
 const QrCode = deferred(() => import('./QrCode.tsx').then(({ QrCode }) => QrCode))
 
+/** Where the code stands beside the link and pushes nothing down. */
+const ROOMY = '(min-width: 44rem)'
+
 interface FirePanelProps {
   fire: Fire
   counts: Counts | null
   mine: Mine
-  /** Whether the page was made here: then its link is what its maker wants first. */
+  /** Whether the page was made here: then its link, and the code, is what its maker wants first. */
   ours: boolean
   state: PageState
 }
 
 /** How the fire stands: who is there, what keeps it, and the link that brings more people. */
 export function FirePanel({ fire, counts, mine, ours, state }: FirePanelProps) {
-  const [coded, setCoded] = useState(ours)
+  const [coded, setCoded] = useState(() => ours && matchMedia(ROOMY).matches)
   const link = location.href
   const held = state.kind === 'held'
   return (

@@ -12,7 +12,12 @@ export function CodeView({ blob, language }: { blob: Blob; language: string }) {
   const built = colours !== null && 'ok' in colours ? colours.ok : null
   return (
     <>
-      <pre class="source">{built === null ? <code>{text}</code> : <Built of={built} as="code" />}</pre>
+      {built === null && (
+        <pre class="source" tabIndex={0}>
+          <code>{text}</code>
+        </pre>
+      )}
+      {built !== null && <Built of={built} as="pre" class="source" tabIndex={0} />}
       {read.ok.cut !== null && <p class="notice">{read.ok.cut}</p>}
     </>
   )
@@ -22,6 +27,5 @@ async function colour(text: string, language: string): Promise<DocumentFragment 
   const { coloured, COLOURED_BYTES_MAX } = await import('./highlight.ts')
   if (text.length > COLOURED_BYTES_MAX) return null
   const markup = await coloured(text, language)
-  // The parser drops the first newline of a pre, and nothing else of what it is given here.
-  return markup === null ? null : sanitise(`<pre>\n${markup}</pre>`, { picture: () => null, file: () => null })
+  return markup === null ? null : sanitise(`<code>${markup}</code>`, { picture: () => null, file: () => null })
 }

@@ -20,7 +20,7 @@ export function MarkdownView({ blob, from, files }: MarkdownViewProps) {
   if ('failed' in built) return <TextView blob={blob} />
   return (
     <>
-      <Built of={built.ok.nodes} as="div" class="prose" onClick={(event) => void followInside(event)} />
+      <Built of={built.ok.nodes} as="div" class="prose" dir="auto" onClick={(event) => void followInside(event)} />
       {built.ok.cut !== null && <p class="notice">{built.ok.cut}</p>}
     </>
   )

@@ -6,7 +6,7 @@ export function TextView({ blob }: { blob: Blob }) {
   if (read === null || 'failed' in read) return <p class="fetching" aria-busy={read === null} />
   return (
     <>
-      <pre class="words">{read.ok.text}</pre>
+      <pre class="words" dir="auto">{read.ok.text}</pre>
       {read.ok.cut !== null && <p class="notice">{read.ok.cut}</p>}
     </>
   )

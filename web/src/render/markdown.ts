@@ -39,7 +39,26 @@ export async function buildMarkdown(
       return file === null ? null : fileFragment(file.path)
     },
   })
+  await colourFences(nodes)
   return { nodes, addresses: [...wanted.values()].filter((address) => address !== null) }
+}
+
+/** Colours the code that names its language, as far as that takes no noticeable time. */
+async function colourFences(nodes: DocumentFragment): Promise<void> {
+  const fences = nodes.querySelectorAll('pre > code[class^="language-"]')
+  if (fences.length === 0) return
+  const { coloured, COLOURED_BYTES_MAX } = await import('./highlight.ts')
+  let room = COLOURED_BYTES_MAX
+  for (const fence of fences) {
+    const source = fence.textContent ?? ''
+    room -= source.length
+    if (room < 0) return
+    const markup = await coloured(source, fence.className.replace('language-', ''))
+    if (markup === null) continue
+    // Around it a pre, whose first newline the parser drops: so one is there to be dropped.
+    const built = sanitise(`<pre>\n${markup}</pre>`, { picture: () => null, file: () => null })
+    fence.replaceChildren(...(built.firstElementChild?.childNodes ?? []))
+  }
 }
 
 async function pictureAddress(file: DirectoryFile): Promise<string | null> {

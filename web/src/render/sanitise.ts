@@ -73,6 +73,8 @@ function rebuildElement(from: Element, into: Node, surroundings: Surroundings, d
   const element = document.createElement(from.tagName)
   copyAttributes(from, element, attributes)
   copyClasses(from, element)
+  // Long lines scroll, and those who use a keyboard must reach them.
+  if (from.tagName === 'PRE') element.tabIndex = 0
   if (from.tagName === 'A') aim(element as HTMLAnchorElement, from, surroundings)
   into.appendChild(element)
   rebuildChildren(from, element, surroundings, depth)
@@ -92,11 +94,12 @@ function copyClasses(from: Element, into: Element) {
 }
 
 /** A box of a task list: seen, not used. */
-function checkbox(from: Element): HTMLInputElement {
-  const box = document.createElement('input')
-  box.type = 'checkbox'
-  box.disabled = true
-  box.checked = from.hasAttribute('checked')
+function checkbox(from: Element): HTMLElement {
+  const done = from.hasAttribute('checked')
+  const box = document.createElement('span')
+  box.className = done ? 'task done' : 'task'
+  box.setAttribute('role', 'img')
+  box.setAttribute('aria-label', done ? 'Done:' : 'To do:')
   return box
 }
 
