@@ -1,1 +1,109 @@
+//! The end of an edge.
 
+use std::time::{Duration, Instant};
+
+use edge::{CloseCause, EdgeLimits};
+use vocab::ShardId;
+
+use super::support::{Client, DEADLINE, Event, House, masked, receive};
+
+fn drain(house: &House, period: Duration) -> Duration {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let began = Instant::now();
+    runtime.block_on(async {
+        tokio::time::timeout(DEADLINE, house.edge.drain(period)).await.unwrap();
+    });
+    began.elapsed()
+}
+
+#[test]
+fn a_drain_closes_websockets_with_1012_spread_over_its_period() {
+    let house = House::build(2, EdgeLimits::default(), None);
+    let clients: Vec<Client> = (0..40).map(|_| house.websocket("/listen").0).collect();
+    let period = Duration::from_millis(800);
+    let began = Instant::now();
+    let threads: Vec<_> = clients
+        .into_iter()
+        .map(|mut client| {
+            std::thread::spawn(move || {
+                let code = client.read_frame().close_code();
+                let at = began.elapsed();
+                client.send(masked(0x88, b"\x03\xf4"));
+                client.expect_end();
+                (code, at)
+            })
+        })
+        .collect();
+    let took = drain(&house, period);
+    assert!(took >= Duration::from_millis(600), "{took:?}");
+    let mut closed: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert!(closed.iter().all(|(code, _)| *code == Some(1012)));
+    closed.sort_by_key(|(_, at)| *at);
+    // The first half was closed in the first half, give or take a few ticks.
+    let (first, middle, last) = (closed[0].1, closed[20].1, closed[39].1);
+    assert!(first < middle && middle < last, "{first:?} {middle:?} {last:?}");
+    assert!(last - first > Duration::from_millis(300), "{first:?} {last:?}");
+    assert_eq!(house.totals().closes_drained, 40);
+    let causes = house
+        .events
+        .try_iter()
+        .filter(|event| matches!(event, Event::Closed(_, CloseCause::Drained)));
+    assert_eq!(causes.count(), 40);
+}
+
+#[test]
+fn a_drain_answers_the_parked_and_ends_the_idle() {
+    let house = House::open();
+    let mut parked = house.connect();
+    parked.send("GET /wait HTTP/1.1\r\n\r\n");
+    assert!(matches!(receive(&house.events), Event::Parked(..)));
+    let mut idle = house.connect();
+    assert_eq!(idle.get("/").0, 200);
+    let waiting = std::thread::spawn(move || {
+        let response = parked.read_response();
+        parked.expect_end();
+        response
+    });
+    let ending = std::thread::spawn(move || idle.expect_end());
+    drain(&house, Duration::ZERO);
+    assert_eq!(receive(&house.events), Event::Drained(ShardId(0)));
+    assert_eq!(waiting.join().unwrap(), (200, "the server restarts".into()));
+    ending.join().unwrap();
+}
+
+#[test]
+fn nobody_is_let_in_once_the_drain_has_begun() {
+    let house = House::open();
+    let (mut open, _) = house.websocket("/listen");
+    let address = house.edge.local_addr();
+    let draining = std::thread::spawn(move || drain(&house, Duration::from_millis(100)));
+    assert_eq!(open.read_frame().close_code(), Some(1012));
+    assert!(std::net::TcpStream::connect(address).is_err());
+    open.send(masked(0x88, b"\x03\xf4"));
+    open.expect_end();
+    drop(open);
+    draining.join().unwrap();
+}
+
+#[test]
+fn a_drain_does_not_wait_for_ever_for_clients_that_do_not_answer() {
+    let limits = EdgeLimits { close_timeout: Duration::from_millis(300), ..EdgeLimits::default() };
+    let house = House::with(limits);
+    let (mut deaf, _) = house.websocket("/listen");
+    drain(&house, Duration::from_millis(100));
+    assert_eq!(deaf.read_close(), Some(1012));
+}
+
+#[test]
+fn dropping_an_edge_ends_everything() {
+    let house = House::build(2, EdgeLimits::default(), None);
+    let (mut open, _) = house.websocket("/listen");
+    let mailbox = house.edge.mailboxes()[0].clone();
+    drop(house.edge);
+    open.expect_end();
+    let deadline = Instant::now() + DEADLINE;
+    while mailbox.send(Box::new(|_, _| {})).is_ok() {
+        assert!(Instant::now() < deadline, "the shard is still there");
+        std::thread::yield_now();
+    }
+}

@@ -113,6 +113,7 @@ fn a_body_that_nobody_reads_does_not_become_a_request() {
     client.send("POST /unread HTTP/1.1\r\nhost: test\r\ncontent-length: 1000000\r\n\r\nGET /");
     assert_eq!(client.read_response(), (200, "unread".into()));
     client.expect_end();
+    drop(client);
     house.eventually("one connection or none is left", |totals| totals.connections_now <= 1);
 }
 

@@ -1,1 +1,128 @@
+//! TLS at the door.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use edge::{EdgeLimits, EdgeSettings, StartError, TlsError, TlsFiles};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tungstenite::Message;
+
+use super::support::{DEADLINE, Event, House, receive};
+
+/// A certificate of its own, in files that go with it.
+struct Certificate {
+    directory: PathBuf,
+    files: TlsFiles,
+    der: CertificateDer<'static>,
+}
+
+impl Certificate {
+    fn new(name: &str) -> Self {
+        let directory =
+            std::env::temp_dir().join(format!("watchfire-edge-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        let files = TlsFiles { cert: directory.join("cert.pem"), key: directory.join("key.pem") };
+        std::fs::write(&files.cert, made.cert.pem()).unwrap();
+        std::fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
+        Certificate { directory, files, der: made.cert.der().clone() }
+    }
+
+    fn house(&self) -> House {
+        House::build(1, EdgeLimits::default(), Some(self.files.clone()))
+    }
+
+    fn connect(&self, house: &House) -> StreamOwned<ClientConnection, TcpStream> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.der.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from("localhost").unwrap();
+        let client = ClientConnection::new(Arc::new(config), name).unwrap();
+        let stream = TcpStream::connect(house.edge.local_addr()).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        StreamOwned::new(client, stream)
+    }
+}
+
+impl Drop for Certificate {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn start_error(files: TlsFiles) -> TlsError {
+    let settings = EdgeSettings { tls: Some(files), ..EdgeSettings::default() };
+    match House::try_start(settings) {
+        Err(StartError::Tls(error)) => error,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it started"),
+    }
+}
+
+#[test]
+fn a_page_and_a_websocket_pass_through_tls() {
+    let certificate = Certificate::new("round-trip");
+    let house = certificate.house();
+    let mut page = certificate.connect(&house);
+    let address = page.sock.local_addr().unwrap().to_string();
+    page.write_all(b"GET /whoami HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut response = Vec::new();
+    let mut buffer = [0; 4096];
+    while !response.ends_with(address.as_bytes()) {
+        let len = page.read(&mut buffer).unwrap();
+        assert!(len > 0, "{}", String::from_utf8_lossy(&response));
+        response.extend_from_slice(&buffer[..len]);
+    }
+
+    let stream = certificate.connect(&house);
+    let (mut peer, _) = tungstenite::client("wss://localhost/echo", stream).unwrap();
+    assert!(matches!(receive(&house.events), Event::Opened(..)));
+    for len in [0, 5, 70_000, 3_000_000] {
+        let message = Message::binary(vec![7; len]);
+        peer.send(message.clone()).unwrap();
+        assert!(peer.read().unwrap() == message, "{len} bytes");
+    }
+    peer.close(None).unwrap();
+    assert!(matches!(peer.read(), Ok(Message::Close(_))));
+    drop((peer, page));
+    house.eventually("both are gone", |totals| totals.connections_now == 0);
+    assert_eq!(house.totals().tls_failures, 0);
+}
+
+#[test]
+fn a_client_that_speaks_plainly_to_a_tls_door_is_counted() {
+    let certificate = Certificate::new("plain");
+    let house = certificate.house();
+    let mut client = house.connect();
+    client.send("GET / HTTP/1.1\r\n\r\n");
+    house.eventually("it is counted", |totals| totals.tls_failures == 1);
+    house.eventually("it is gone", |totals| totals.connections_now == 0);
+}
+
+#[test]
+fn what_is_wrong_with_a_certificate_is_said_with_its_file() {
+    let good = Certificate::new("good");
+    let other = Certificate::new("other");
+    let missing = good.directory.join("missing.pem");
+    let empty = good.directory.join("empty.pem");
+    std::fs::write(&empty, "not a certificate\n").unwrap();
+    let with = |cert: &PathBuf, key: &PathBuf| TlsFiles { cert: cert.clone(), key: key.clone() };
+
+    let error = start_error(with(&missing, &good.files.key));
+    assert!(matches!(&error, TlsError::Unreadable { path, .. } if *path == missing), "{error}");
+    let error = start_error(with(&empty, &good.files.key));
+    assert!(matches!(&error, TlsError::NoCertificate { path } if *path == empty), "{error}");
+    let error = start_error(with(&good.files.cert, &good.files.cert));
+    assert!(matches!(error, TlsError::NoKey { .. }), "{error}");
+    let error = start_error(with(&good.files.cert, &other.files.key));
+    assert!(matches!(error, TlsError::Unusable { .. }), "{error}");
+    assert!(error.to_string().contains("cert.pem"), "{error}");
+}

@@ -4,7 +4,7 @@ mod client;
 mod tenant;
 
 pub use client::{Client, Frame, masked, masked_header, upgrade_request};
-pub use tenant::{Event, House, Mail, Room};
+pub use tenant::{Event, House};
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

@@ -6,8 +6,8 @@ use axum::body::Bytes;
 use axum::extract::ConnectInfo;
 use axum::routing::{get, post};
 use edge::{
-    CloseCause, Edge, EdgeLimits, EdgeSettings, EdgeTotals, RequestHead, Route, Sockets, Tenant,
-    TlsFiles, frame,
+    CloseCause, Edge, EdgeLimits, EdgeSettings, EdgeTotals, RequestHead, Route, Sockets,
+    StartError, Tenant, TlsFiles, frame,
 };
 use vocab::{Instant, ShardId, SocketId};
 
@@ -157,17 +157,19 @@ impl House {
     }
 
     pub fn build(shards: usize, limits: EdgeLimits, tls: Option<TlsFiles>) -> Self {
+        House::try_start(EdgeSettings { shards, limits, tls, ..EdgeSettings::default() }).unwrap()
+    }
+
+    pub fn try_start(settings: EdgeSettings) -> Result<Self, StartError> {
         let (sender, events) = mpsc::channel();
-        let listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
-        let settings = EdgeSettings { listen, shards, limits, tls };
         let edge = edge::start(settings, router(), move |shard, _| Room {
             shard,
             sockets: Vec::new(),
             parked: Vec::new(),
             events: sender.clone(),
             backlog: Vec::new(),
-        });
-        House { edge: edge.unwrap(), events }
+        })?;
+        Ok(House { edge, events })
     }
 
     pub fn connect(&self) -> Client {
