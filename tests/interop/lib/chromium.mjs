@@ -1,0 +1,44 @@
+// Real browsers. Whoever the story calls another person has a browser process and a profile of their own.
+
+import { chromium } from 'playwright-core'
+
+const EXECUTABLE = process.env.CHROMIUM ?? '/usr/bin/chromium'
+
+/** Quiet, and at home: a browser that looks for nothing on the internet. */
+const FLAGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+
+/** Starts a browser with an empty profile; `flags` come on top of the usual ones. */
+export function launch(flags = []) {
+  return chromium.launch({ executablePath: EXECUTABLE, headless: true, args: [...FLAGS, ...flags] })
+}
+
+/** The same with a profile that is kept in a folder, and may have been prepared there. */
+export function launchWithProfile(folder, flags = []) {
+  return chromium.launchPersistentContext(folder, { executablePath: EXECUTABLE, headless: true, args: [...FLAGS, ...flags] })
+}
+
+/**
+ * Collects what a browser complains about on our own pages: errors on the console, exceptions that
+ * nobody caught, and violations of the content security policy.
+ */
+export async function hearComplaints(context) {
+  const complaints = []
+  await context.addInitScript(() => {
+    addEventListener('securitypolicyviolation', (event) => {
+      console.error(`policy violated: ${event.effectiveDirective} by ${event.blockedURI}`)
+    })
+  })
+  context.on('console', (message) => {
+    if (message.type() === 'error') complaints.push(`${message.text()} (${message.location().url})`)
+  })
+  context.on('weberror', (error) => complaints.push(String(error.error())))
+  return complaints
+}
