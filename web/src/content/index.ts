@@ -14,5 +14,5 @@ export { bytesOf, decodeFields, int32Of, MessageWriter, uintOf } from './protobu
 export { BlockStore } from './store.ts'
 export { isFileComplete, listFiles, readFile } from './read.ts'
 export type { FileEntry } from './read.ts'
-export { BLOCKS_MAX, DagWalk, DEPTH_MAX } from './walk.ts'
+export { BLOCKS_MAX, dagBytesMax, DagWalk, DEPTH_MAX } from './walk.ts'
 export type { WalkLimits, WantedBlock } from './walk.ts'

@@ -6,7 +6,7 @@ import { dagBytesOf, decodeFsNode, isEntryName, type FsNode } from './unixfs.ts'
 
 /** What a page may be, at most. Whatever is beyond is a `ContentError` as soon as it can be told. */
 export interface WalkLimits {
-  /** Bytes of a file. All blocks together may have one part in 64 more, for the nodes that join them. */
+  /** Bytes of a file; all blocks together may have `dagBytesMax` of it. */
   readonly bytesMax: number
   readonly blocksMax: number
   readonly depthMax: number
@@ -15,6 +15,11 @@ export interface WalkLimits {
 /** Blocks of one page that we are ready to know of, and how many may stand on top of one another. */
 export const BLOCKS_MAX = 65_536
 export const DEPTH_MAX = 32
+
+/** Bytes of all blocks of a page whose files have `bytesMax` together: a little more, for the nodes that join them. */
+export function dagBytesMax(bytesMax: number): number {
+  return Math.ceil(bytesMax * (1 + 1 / 64)) + (1 << 20)
+}
 
 /** A block that the page consists of and that is not here yet. */
 export interface WantedBlock {
@@ -129,7 +134,7 @@ export class DagWalk {
   }
 
   get #dagBytesMax(): number {
-    return Math.ceil(this.#limits.bytesMax * (1 + 1 / 64)) + (1 << 20)
+    return dagBytesMax(this.#limits.bytesMax)
   }
 
   #refuseOver(bytes: number, bytesMax: number): void {

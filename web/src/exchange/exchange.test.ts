@@ -164,12 +164,14 @@ describe('a want', () => {
     const story = new Story().at(0, joined(alice, 'all'), want(1))
     story.said(alice)
     const wakes: (number | null)[] = []
+    const repeats: (number | null)[] = []
     for (let i = 0; i < 8; i++) {
       const wake = story.exchange.nextWake()
       wakes.push(wake)
       story.at(wake ?? 0, { kind: 'tick' })
-      expect(story.said(alice)).toEqual(['want-block 1'])
+      if (story.said(alice).includes('want-block 1')) repeats.push(wake)
     }
+    expect(repeats).toEqual(wakes.slice(2))
     expect(wakes).toEqual([1000, 3000, 7000, 15_000, 31_000, 61_000, 91_000, 121_000])
   })
 

@@ -7,6 +7,8 @@ import type { Outbox } from './outbox.ts'
 const UNKNOWN_BLOCK_BYTES = 64 << 10
 /** Unasked wants looked at for one input; those without anyone to ask go to the back of the queue. */
 const LOOKED_AT_MAX = 256
+/** Silences in a row after which a peer is asked again for what it owes. */
+const REPEATED_AFTER_SILENCES = 3
 const PRIORITY_FIRST = 2 ** 31 - 1
 
 interface Want extends WantedBlock {
@@ -179,7 +181,8 @@ export class Seeking {
       if (deadline === null || now < deadline) continue
       source.silences++
       source.heardAt = now
-      // It may never have got the wants; if it has, they change nothing.
+      // It may never have got the wants. Not sooner, since a want that crosses its block fetches it twice.
+      if (source.silences < REPEATED_AFTER_SILENCES) continue
       for (const want of source.asked.values()) this.#tellWant(source, want)
     }
   }

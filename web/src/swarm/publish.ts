@@ -1,6 +1,34 @@
+import { BlockStore, buildDirectory, buildFile, ContentError, dagBytesMax } from '../content/index.ts'
+import { defaultLimits } from '../limits/index.ts'
 import type { Publication, PublishOptions, Source } from './api.ts'
 
-/** Chunks and hashes the sources and builds their DAG, so that `openPage` can serve them. */
-export function publish(_sources: readonly Source[], _options: PublishOptions = {}): Promise<Publication> {
-  return Promise.reject(new Error('not yet'))
+/**
+ * Chunks and hashes the sources and builds their DAG, so that `openPage` can serve them. The files are not copied: their
+ * blocks are slices of them. Rejects with a `ContentError` when they cannot be a page.
+ */
+export async function publish(sources: readonly Source[], options: PublishOptions = {}): Promise<Publication> {
+  const { pageBytesMax = defaultLimits.pageBytesMax, onProgress, signal } = options
+  signal?.throwIfAborted()
+  const [first] = sources
+  if (first === undefined) throw new ContentError({ kind: 'no-such-file', path: '' })
+  const bytesTotal = sources.reduce((sum, { blob }) => sum + blob.size, 0)
+  if (bytesTotal > pageBytesMax) throw new ContentError({ kind: 'too-large', bytes: bytesTotal, bytesMax: pageBytesMax })
+  const store = new BlockStore(dagBytesMax(pageBytesMax))
+  const asDirectory = options.directory ?? (sources.length > 1 || first.path.includes('/'))
+  const building = asDirectory
+    ? buildDirectory(sources, signal ? { signal } : {})
+    : buildFile(first.blob, signal ? { signal } : {})
+  let bytesDone = 0
+  for (;;) {
+    const step = await building.next()
+    if (step.done) {
+      const { cid, size } = step.value
+      return { root: cid.text, size, blocks: store.blocks, store }
+    }
+    const { cid, block, size } = step.value
+    store.put(cid, block)
+    if (!(block instanceof Blob)) continue
+    bytesDone += size
+    onProgress?.({ bytesDone, bytesTotal })
+  }
 }

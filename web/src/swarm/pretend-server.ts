@@ -1,0 +1,168 @@
+import type { Connection, ConnectionState, Reply, Topic, TopicEvents } from '../channel/index.ts'
+import type { Have } from '../exchange/index.ts'
+import type { PretendClock } from './pretend-clock.ts'
+
+interface Guest {
+  readonly id: string
+  readonly connection: PretendConnection
+  readonly topic: string
+  readonly events: TopicEvents
+  have: Have
+  joined: boolean
+}
+
+/** What becomes of one relay frame; `null` lets it through. */
+export type Verdict = (from: string, to: string, data: Uint8Array) => Reply | null
+
+const LATENCY = 5
+
+/** The server's side of the page protocol, in memory and pretend time. */
+export class PretendServer {
+  readonly clock: PretendClock
+  judge: Verdict = () => null
+  /** How many of those present a newcomer is introduced to. */
+  introductions = 8
+  relayedBytes = 0
+  readonly guests: Guest[] = []
+  #ids = 0
+
+  constructor(clock: PretendClock) {
+    this.clock = clock
+  }
+
+  connect(): PretendConnection {
+    return new PretendConnection(this)
+  }
+
+  enter(connection: PretendConnection, topic: string, events: TopicEvents): Guest {
+    const id = (++this.#ids).toString(16).padStart(16, '0')
+    const have = events.params?.()['have'] as Have
+    const guest: Guest = { id, connection, topic, events, have, joined: true }
+    const others = this.#on(topic)
+    this.guests.push(guest)
+    const peers = others.slice(-this.introductions).map(({ id: peer, have: theirs }) => ({ peer, have: theirs }))
+    this.#later(guest, () => events.joined?.({ peer: id, peers, counts: this.#counts(topic) }))
+    for (const other of others.slice(-this.introductions)) this.#say(other, 'peer_joined', { peer: id, have })
+    this.#recount(topic, others.filter((other) => other.have === 'all').length)
+    return guest
+  }
+
+  depart(guest: Guest): void {
+    const before = this.#holders(guest.topic)
+    this.guests.splice(this.guests.indexOf(guest), 1)
+    guest.joined = false
+    for (const other of this.#on(guest.topic)) this.#say(other, 'peer_left', { peer: guest.id })
+    this.#recount(guest.topic, before)
+  }
+
+  handle(guest: Guest, event: string, payload: Record<string, unknown> | Uint8Array): Reply {
+    if (payload instanceof Uint8Array) return this.#relay(guest, payload)
+    if (event === 'have') {
+      const before = this.#holders(guest.topic)
+      guest.have = payload['have'] as Have
+      this.#recount(guest.topic, before)
+      return { status: 'ok', response: {} }
+    }
+    const peers = this.#on(guest.topic).filter((other) => other !== guest)
+    return { status: 'ok', response: { peers: peers.map(({ id: peer, have }) => ({ peer, have })) } }
+  }
+
+  #relay(from: Guest, data: Uint8Array): Reply {
+    const id = new DataView(data.buffer, data.byteOffset).getBigUint64(0).toString(16).padStart(16, '0')
+    const to = this.#on(from.topic).find((guest) => guest.id === id)
+    if (to === undefined) return { status: 'error', response: { reason: 'peer gone' } }
+    const verdict = this.judge(from.id, id, data)
+    if (verdict !== null) return verdict
+    this.relayedBytes += data.length
+    const passedOn = new Uint8Array(data)
+    new DataView(passedOn.buffer).setBigUint64(0, BigInt(`0x${from.id}`))
+    this.#say(to, 'relay', passedOn.buffer)
+    return { status: 'ok', response: {} }
+  }
+
+  #on(topic: string): Guest[] {
+    return this.guests.filter((guest) => guest.topic === topic)
+  }
+
+  #holders(topic: string): number {
+    return this.#on(topic).filter(({ have }) => have === 'all').length
+  }
+
+  #counts(topic: string) {
+    const on = this.#on(topic)
+    const partial = on.filter(({ have }) => have === 'some').length
+    return { watching: on.length, holders: this.#holders(topic), partial }
+  }
+
+  #recount(topic: string, holdersBefore: number): void {
+    const holders = this.#holders(topic)
+    for (const guest of this.#on(topic)) {
+      this.#say(guest, 'counts', this.#counts(topic))
+      if (holders > 0 && holdersBefore === 0) this.#say(guest, 'lit', {})
+      if (holders === 0 && holdersBefore > 0) this.#say(guest, 'dark', {})
+    }
+  }
+
+  #say(to: Guest, event: string, payload: unknown): void {
+    this.#later(to, () => to.events.message?.(event, payload))
+  }
+
+  #later(guest: Guest, happen: () => void): void {
+    this.clock.after(LATENCY, () => guest.joined && happen())
+  }
+}
+
+export class PretendConnection implements Connection {
+  readonly #server: PretendServer
+  #topics: { name: string; events: TopicEvents; guest: Guest | null }[] = []
+  state: ConnectionState = 'open'
+
+  constructor(server: PretendServer) {
+    this.#server = server
+  }
+
+  subscribe(): () => void {
+    return () => {}
+  }
+
+  join(name: string, _names: readonly string[], events: TopicEvents): Topic {
+    const topic = { name, events, guest: null as Guest | null }
+    this.#topics.push(topic)
+    this.#server.clock.after(0, () => {
+      if (this.#topics.includes(topic)) topic.guest = this.#server.enter(this, name, events)
+    })
+    return {
+      isJoined: () => topic.guest?.joined === true,
+      push: (event, payload) =>
+        new Promise((resolve) => {
+          const { guest } = topic
+          if (guest === null || !guest.joined) resolve({ status: 'offline' })
+          else {
+            const reply = this.#server.handle(guest, event, payload)
+            this.#server.clock.after(LATENCY, () => resolve(guest.joined ? reply : { status: 'offline' }))
+          }
+        }),
+      leave: () => {
+        this.#topics = this.#topics.filter((each) => each !== topic)
+        if (topic.guest !== null && topic.guest.joined) this.#server.depart(topic.guest)
+      },
+    }
+  }
+
+  /** The line breaks; every topic is joined again after a second. */
+  break(): void {
+    for (const topic of this.#topics) {
+      if (topic.guest === null) continue
+      this.#server.depart(topic.guest)
+      topic.events.lost?.()
+      this.#server.clock.after(1000, () => {
+        if (this.#topics.includes(topic)) topic.guest = this.#server.enter(this, topic.name, topic.events)
+      })
+    }
+  }
+
+  close(): void {
+    for (const { guest } of this.#topics) if (guest !== null) this.#server.depart(guest)
+    this.#topics = []
+  }
+}

@@ -1,0 +1,167 @@
+import type { Reply } from '../channel/index.ts'
+import type { Bytes } from '../content/index.ts'
+import type { Millis, PeerId } from '../exchange/index.ts'
+import type { Clock } from './api.ts'
+import { type Peer, PeerLost } from './peer.ts'
+import { encodeRelayFrame, RELAY_OVERHEAD_BYTES } from './segment.ts'
+
+/** Frames to one peer that the server has not answered yet. */
+const WINDOW = 4
+/** Replies in a row that may fail to come before the peer counts as lost. */
+const TIMEOUTS_MAX = 3
+/** How long a peer may be too busy for a single frame before it counts as lost. */
+const BUSY_MAX: Millis = 30_000
+/** Bounds on the delays that the server tells. */
+const DELAY_MIN: Millis = 10
+const DELAY_MAX: Millis = 10_000
+
+interface Outgoing {
+  readonly id: number
+  readonly message: Bytes
+  /** What is still to be sent, as `[from, to)`; refused parts come back here. */
+  readonly ranges: [from: number, to: number][]
+  /** Bytes not accepted by the server yet. */
+  left: number
+  readonly resolve: () => void
+  readonly reject: (error: PeerLost) => void
+}
+
+export interface RelayPeerOptions {
+  /** Pushes one relay frame on the page's topic. */
+  readonly push: (frame: Bytes) => Promise<Reply>
+  readonly clock: Clock
+  /** Data of one relay frame at most, in bytes. */
+  readonly frameBytesMax: number
+}
+
+/** A peer reached through the server, which carries frame by frame and may refuse any of them. */
+export class RelayPeer implements Peer {
+  readonly id: PeerId
+  readonly #push: (frame: Bytes) => Promise<Reply>
+  readonly #clock: Clock
+  #partBytesMax: number
+  readonly #outgoing: Outgoing[] = []
+  #nextMessage = 0
+  #unanswered = 0
+  #timeouts = 0
+  /** Since when every frame was refused because the peer was busy; `null` when the last one was not. */
+  #busySince: Millis | null = null
+  #stopWaiting: (() => void) | null = null
+  #lost: PeerLost | null = null
+
+  constructor(id: PeerId, { push, clock, frameBytesMax }: RelayPeerOptions) {
+    this.id = id
+    this.#push = push
+    this.#clock = clock
+    this.#partBytesMax = Math.max(1, frameBytesMax - RELAY_OVERHEAD_BYTES)
+  }
+
+  send(message: Bytes): Promise<void> {
+    if (this.#lost !== null) return Promise.reject(this.#lost)
+    return new Promise((resolve, reject) => {
+      const id = this.#nextMessage
+      this.#nextMessage = (this.#nextMessage + 1) % 2 ** 32
+      this.#outgoing.push({ id, message, ranges: [[0, message.length]], left: message.length, resolve, reject })
+      this.#pump()
+    })
+  }
+
+  close(): void {
+    this.#lose('closed')
+  }
+
+  #pump(): void {
+    while (this.#unanswered < WINDOW && this.#stopWaiting === null && this.#lost === null) {
+      const next = this.#shortest()
+      const range = next?.ranges[0]
+      if (next === null || range === undefined) return
+      const [from, to] = range
+      const end = Math.min(to, from + this.#partBytesMax)
+      if (end === to) next.ranges.shift()
+      else range[0] = end
+      void this.#sendPart(next, from, end)
+    }
+  }
+
+  /** What has least left goes first, so that a want does not wait behind a block. */
+  #shortest(): Outgoing | null {
+    let shortest: Outgoing | null = null
+    for (const each of this.#outgoing) {
+      if (each.ranges.length > 0 && (shortest === null || each.left < shortest.left)) shortest = each
+    }
+    return shortest
+  }
+
+  async #sendPart(outgoing: Outgoing, from: number, to: number): Promise<void> {
+    const { id, message } = outgoing
+    this.#unanswered++
+    const segment = { message: id, offset: from, total: message.length, bytes: message.subarray(from, to) }
+    const reply = await this.#push(encodeRelayFrame(this.id, segment))
+    this.#unanswered--
+    if (this.#lost !== null) return
+    switch (reply.status) {
+      case 'ok':
+        this.#timeouts = 0
+        this.#busySince = null
+        outgoing.left -= to - from
+        if (outgoing.left === 0) this.#finish(outgoing)
+        break
+      case 'error':
+        outgoing.ranges.unshift([from, to])
+        this.#handleRefusal(reply.response, to - from)
+        break
+      case 'timeout':
+        outgoing.ranges.unshift([from, to])
+        if (++this.#timeouts >= TIMEOUTS_MAX) this.#lose('the server does not answer')
+        break
+      case 'offline':
+        this.#lose('offline')
+        break
+    }
+    this.#pump()
+  }
+
+  #finish(outgoing: Outgoing): void {
+    this.#outgoing.splice(this.#outgoing.indexOf(outgoing), 1)
+    outgoing.resolve()
+  }
+
+  #handleRefusal(response: unknown, partBytes: number): void {
+    const { reason, retryAfter, max } = readRefusal(response)
+    if (reason === 'peer busy') {
+      this.#busySince ??= this.#clock.now()
+      if (this.#clock.now() - this.#busySince >= BUSY_MAX) this.#lose('the peer does not read')
+      else this.#wait(retryAfter)
+    } else if (reason === 'relay budget') {
+      this.#wait(retryAfter)
+    } else if (reason === 'relay frame too large' && max > RELAY_OVERHEAD_BYTES && partBytes + RELAY_OVERHEAD_BYTES > max) {
+      this.#partBytesMax = max - RELAY_OVERHEAD_BYTES
+    } else {
+      this.#lose(reason)
+    }
+  }
+
+  #wait(delay: Millis): void {
+    this.#stopWaiting ??= this.#clock.after(Math.min(DELAY_MAX, Math.max(DELAY_MIN, delay)), () => {
+      this.#stopWaiting = null
+      this.#pump()
+    })
+  }
+
+  #lose(reason: string): void {
+    if (this.#lost !== null) return
+    this.#lost = new PeerLost(reason)
+    this.#stopWaiting?.()
+    for (const { reject } of this.#outgoing.splice(0)) reject(this.#lost)
+  }
+}
+
+function readRefusal(response: unknown): { reason: string; retryAfter: number; max: number } {
+  const told: Record<string, unknown> = typeof response === 'object' && response !== null ? { ...response } : {}
+  const { reason, retry_after_ms: retryAfter, max } = told as { reason?: unknown; retry_after_ms?: unknown; max?: unknown }
+  return {
+    reason: typeof reason === 'string' ? reason : 'refused',
+    retryAfter: typeof retryAfter === 'number' && retryAfter >= 0 ? retryAfter : 50,
+    max: typeof max === 'number' ? max : 0,
+  }
+}

@@ -1,0 +1,337 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { cidOf, ContentError, DAG_PB, isSameBytes, type Bytes } from '../content/index.ts'
+import { pattern } from '../content/pattern.ts'
+import { encodeFile } from '../content/unixfs.ts'
+import type { PeerId } from '../exchange/index.ts'
+import { defaultLimits } from '../limits/index.ts'
+import { openPage, publish, type PageSession, type PageState, type Publication, type Source } from './index.ts'
+import { PretendClock } from './pretend-clock.ts'
+import { PretendServer, type PretendConnection } from './pretend-server.ts'
+import { encodeRelayFrame } from './segment.ts'
+
+let clock: PretendClock
+let server: PretendServer
+beforeEach(() => {
+  clock = new PretendClock()
+  server = new PretendServer(clock)
+})
+
+let dice = 0
+function open(root: string, publication?: Publication): { session: PageSession; line: PretendConnection } {
+  const line = server.connect()
+  const random = () => (dice = (dice + 0.381) % 1)
+  const deps = { connection: line, limits: defaultLimits, clock, random }
+  return { session: openPage(root, publication ? { ...deps, publication } : deps), line }
+}
+
+const file = (size: number, path = 'file.bin'): Source => ({ path, blob: new Blob([pattern(size)]) })
+const isPattern = async (blob: Blob) => isSameBytes(new Uint8Array(await blob.arrayBuffer()), pattern(blob.size))
+const isComplete = ({ state }: PageSession) => state.phase === 'complete'
+/** The peer that has been on the page for longest. */
+const eldest = () => server.guests[0]?.id ?? ''
+
+describe('a published file', () => {
+  it('is complete at once where it was published, and tells its progress', async () => {
+    const seen: number[] = []
+    const published = await publish([file(2_500_000)], { onProgress: ({ bytesDone }) => seen.push(bytesDone) })
+    expect(seen).toEqual([1_048_576, 2_097_152, 2_500_000])
+    expect(published).toMatchObject({ size: 2_500_000, blocks: 4 })
+    const { session } = open(published.root, published)
+    expect(session.state).toMatchObject({ phase: 'complete', presence: { kind: 'joining' } })
+    expect(session.entries()).toEqual([{ path: '', size: 2_500_000, complete: true }])
+    const whole = await session.file('', { type: 'image/png' })
+    expect([whole.size, await isPattern(whole)]).toEqual([2_500_000, true])
+  })
+
+  it('loads from there in another tab, which then holds it too', async () => {
+    const published = await publish([file(2_500_000)])
+    open(published.root, published)
+    const { session } = open(published.root)
+    expect(session.state.phase).toBe('searching')
+    const promised = session.file('')
+    await clock.until(() => isComplete(session))
+    const whole = await promised
+    expect([whole.size, await isPattern(whole)]).toEqual([2_500_000, true])
+    expect(session.state).toMatchObject({
+      presence: { kind: 'joined' },
+      progress: { blocksDone: 4, blocksTotal: 4 },
+      receivedBytes: session.state.progress.bytesDone,
+      problems: [],
+    })
+    await clock.until(() => session.state.counts.holders === 2)
+  })
+
+  it('travels on from those who loaded it when its publisher has gone', async () => {
+    const published = await publish([file(1_500_000)])
+    const first = open(published.root, published)
+    const second = open(published.root)
+    await clock.until(() => isComplete(second.session))
+    first.session.close()
+    const third = open(published.root)
+    await clock.until(() => isComplete(third.session))
+    expect(second.session.state.sentBytes).toBeGreaterThanOrEqual(third.session.state.receivedBytes)
+  })
+
+  it('is loaded by five at once', async () => {
+    const published = await publish([file(3_000_000)])
+    open(published.root, published)
+    const seekers = Array.from({ length: 5 }, () => open(published.root).session)
+    await clock.until(() => seekers.every(isComplete))
+    for (const seeker of seekers) expect((await seeker.file('')).size).toBe(3_000_000)
+  })
+
+  it('too large for a page is refused before it is read', async () => {
+    await expect(publish([file(1000)], { pageBytesMax: 999 })).rejects.toThrow(/1000 bytes; at most 999/)
+    await expect(publish([])).rejects.toThrow(ContentError)
+    await expect(publish([file(10)], { signal: AbortSignal.abort() })).rejects.toThrow(/abort/i)
+  })
+})
+
+describe('a published directory', () => {
+  const sources = [file(9, 'index.md'), file(1_300_000, 'img/cat.png'), file(0, 'img/empty')]
+
+  it('loads file by file', async () => {
+    const published = await publish(sources)
+    open(published.root, published)
+    const { session } = open(published.root)
+    expect(session.entries()).toBeNull()
+    await clock.until(() => session.entries()?.find(({ path }) => path === 'index.md')?.complete === true)
+    expect(await (await session.file('index.md')).size).toBe(9)
+    await clock.until(() => isComplete(session))
+    expect(session.entries()?.map(({ path, size }) => [path, size])).toEqual([
+      ['img/cat.png', 1_300_000], ['img/empty', 0], ['index.md', 9],
+    ])
+    await expect(session.file('other')).rejects.toThrow(/no file "other"/)
+  })
+
+  it('may hold a single file, so that its name is kept', async () => {
+    const published = await publish([file(9, 'index.md')], { directory: true })
+    expect(open(published.root, published).session.entries()?.[0]?.path).toBe('index.md')
+  })
+})
+
+describe('a page', () => {
+  it('that nobody has is dark, and lights by itself', async () => {
+    const published = await publish([file(1000)])
+    const { session } = open(published.root)
+    const phases: string[] = []
+    session.subscribe(({ phase }) => phases.at(-1) !== phase && phases.push(phase))
+    await clock.until(() => session.state.phase === 'dark')
+    open(published.root, published)
+    await clock.until(() => isComplete(session))
+    expect(phases).toEqual(['searching', 'dark', 'searching', 'complete'])
+  })
+
+  it('goes dark when its only holder leaves, and keeps what it has', async () => {
+    const published = await publish([file(30_000_000)])
+    const holder = open(published.root, published)
+    const { session } = open(published.root)
+    await clock.until(() => session.state.progress.blocksDone > 5)
+    holder.session.close()
+    await clock.until(() => session.state.phase === 'dark')
+    expect(session.state.counts).toMatchObject({ holders: 0, watching: 1 })
+    const { blocksDone } = session.state.progress
+    open(published.root, published)
+    await clock.until(() => session.state.phase === 'loading')
+    expect(session.state.progress.blocksDone).toBe(blocksDone)
+    await clock.until(() => isComplete(session))
+  })
+
+  it('finds a holder it was not introduced to', async () => {
+    server.introductions = 1
+    const published = await publish([file(1000)])
+    open(published.root, published)
+    await clock.until(() => server.guests.length === 1)
+    const seekers = Array.from({ length: 3 }, () => open(published.root).session)
+    server.judge = (from, to) => (from === eldest() || to === eldest() ? null : { status: 'error', response: { reason: 'peer gone' } })
+    await clock.until(() => seekers.every(isComplete))
+  })
+
+  it('that makes no sense fails with a reason, and so do its files', async () => {
+    const published = await publish([file(5)])
+    const block = encodeFile([{ cid: (await cidOf(DAG_PB, pattern(3))), size: 1e12, dagBytes: 1e12 }])
+    const cid = await cidOf(DAG_PB, block)
+    published.store.put(cid, block)
+    // The server is told that this one has it all.
+    const sharer = open(cid.text, published)
+    await clock.until(() => sharer.session.state.phase === 'failed')
+    expect(sharer.session.state.problems).toEqual([
+      { fatal: true, sentence: 'The content is 1000000000000 bytes; at most 536870912 are allowed.' },
+    ])
+    await expect(sharer.session.file('')).rejects.toThrow(ContentError)
+    expect(sharer.session.entries()).toBeNull()
+  })
+
+  it('with no CID is not opened', () => {
+    expect(() => open('hello')).toThrow(ContentError)
+  })
+
+  it('once closed tells nothing more and gives no files', async () => {
+    const published = await publish([file(5)])
+    const { session } = open(published.root)
+    const states: PageState[] = []
+    session.subscribe((state) => states.push(state))
+    const promised = session.file('')
+    session.close()
+    await expect(promised).rejects.toThrow(/closed/)
+    const told = states.length
+    clock.pass(60_000)
+    expect(states).toHaveLength(told)
+    expect(server.guests).toEqual([])
+  })
+
+  it('no longer awaits a file that its asker has given up', async () => {
+    const { session } = open((await publish([file(5)])).root)
+    const stop = new AbortController()
+    const promised = session.file('', { signal: stop.signal })
+    stop.abort(new Error('enough'))
+    await expect(promised).rejects.toThrow('enough')
+    await expect(session.file('', { signal: stop.signal })).rejects.toThrow('enough')
+  })
+
+  it('reports at most ten times a second while nothing changes but numbers', async () => {
+    const published = await publish([file(20_000_000)])
+    open(published.root, published)
+    const { session } = open(published.root)
+    const begun = clock.now()
+    let reports = 0
+    session.subscribe(() => reports++)
+    await clock.until(() => isComplete(session))
+    expect(reports).toBeLessThan((clock.now() - begun) / 100 + 6)
+  })
+})
+
+describe('a broken line', () => {
+  it('is joined again, with what was loaded announced and the rest fetched', async () => {
+    const published = await publish([file(20_000_000)])
+    open(published.root, published)
+    const { session, line } = open(published.root)
+    await clock.until(() => session.state.progress.blocksDone > 5)
+    line.break()
+    expect(session.state.presence).toEqual({ kind: 'offline' })
+    expect(session.state.peers).toEqual([])
+    const { blocksDone } = session.state.progress
+    await clock.until(() => session.state.presence.kind === 'joined')
+    expect(server.guests.at(-1)?.have).toBe('some')
+    expect(session.state.progress.blocksDone).toBeGreaterThanOrEqual(blocksDone)
+    await clock.until(() => isComplete(session))
+  })
+
+  it('of the holder is the seekers’ chance to wait', async () => {
+    const published = await publish([file(20_000_000)])
+    const holder = open(published.root, published)
+    const { session } = open(published.root)
+    await clock.until(() => session.state.progress.blocksDone > 5)
+    holder.line.break()
+    await clock.until(() => isComplete(session))
+    expect(session.state.problems).toEqual([])
+  })
+})
+
+describe('a relay under pressure', () => {
+  it('refuses frames now and then, and everything arrives all the same', async () => {
+    const published = await publish([file(5_000_000)])
+    let frames = 0
+    server.judge = () => {
+      frames++
+      if (frames % 3 === 0) return { status: 'error', response: { reason: 'peer busy', retry_after_ms: 50 } }
+      if (frames % 7 === 0) return { status: 'error', response: { reason: 'relay budget', retry_after_ms: 200 } }
+      if (frames % 31 === 0) return { status: 'timeout' }
+      return null
+    }
+    open(published.root, published)
+    const seekers = [open(published.root).session, open(published.root).session]
+    await clock.until(() => seekers.every(isComplete))
+    const whole = await (seekers[0]?.file('') ?? Promise.reject())
+    expect([whole.size, await isPattern(whole)]).toEqual([5_000_000, true])
+  })
+
+  it('carries smaller frames when told that they are too large', async () => {
+    const published = await publish([file(100_000)])
+    server.judge = (_from, _to, data) =>
+      data.length > 10_000 ? { status: 'error', response: { reason: 'relay frame too large', max: 10_000 } } : null
+    open(published.root, published)
+    const { session } = open(published.root)
+    await clock.until(() => isComplete(session))
+  })
+})
+
+describe('a hostile peer', () => {
+  /** Sends raw bytes to the eldest peer on the page, as one whole message. */
+  async function attack(root: string, messages: readonly Bytes[], header: { total?: number; offset?: number } = {}) {
+    const line = server.connect()
+    const topic = line.join(`page:${root}`, [], { params: () => ({ have: 'all' }) })
+    await clock.until(() => topic.isJoined())
+    for (const [message, bytes] of messages.entries()) {
+      const segment = { message, offset: header.offset ?? 0, total: header.total ?? bytes.length, bytes }
+      void topic.push('relay', encodeRelayFrame(eldest() as PeerId, segment))
+    }
+  }
+
+  it('sending garbage is ignored from then on, and others are not disturbed', async () => {
+    const published = await publish([file(1000)])
+    const { session } = open(published.root)
+    await clock.until(() => session.state.presence.kind === 'joined')
+    await attack(published.root, [Uint8Array.of(0xff, 0xff, 0xff)])
+    await clock.until(() => session.state.problems.length > 0)
+    expect(session.state.problems[0]).toMatchObject({ fatal: false, sentence: expect.stringContaining('cannot be read') })
+    expect(session.state.peers).toEqual([])
+    open(published.root, published)
+    await clock.until(() => isComplete(session))
+  })
+
+  it.each([
+    ['a message that is too long', { total: 5_000_000 }],
+    ['a part beyond its end', { total: 3, offset: 2 }],
+    ['an empty message', { total: 0 }],
+  ])('sending %s is ignored from then on', async (_what, header) => {
+    const published = await publish([file(1000)])
+    const { session } = open(published.root)
+    await clock.until(() => session.state.presence.kind === 'joined')
+    await attack(published.root, [Uint8Array.of(1, 2)], header)
+    await clock.until(() => session.state.problems.length > 0)
+  })
+
+  it('sending wrong bytes is dropped, and the page is loaded from the honest', async () => {
+    const published = await publish([file(3_000_000)])
+    // The liar reads one block and sends another.
+    const liar = await publish([file(3_000_000)])
+    const read = liar.store.read.bind(liar.store)
+    liar.store.read = async (cid) => (await read(cid)).map((byte) => byte ^ 1)
+    open(published.root, liar)
+    const { session } = open(published.root)
+    await clock.until(() => session.state.problems.length > 0)
+    expect(session.state.problems[0]?.sentence).toContain('wrong bytes')
+    open(published.root, published)
+    await clock.until(() => isComplete(session))
+    const whole = await session.file('')
+    expect([whole.size, await isPattern(whole)]).toEqual([3_000_000, true])
+  })
+
+  it('saying nonsense through the server changes nothing', async () => {
+    const published = await publish([file(1000)])
+    const { session } = open(published.root)
+    await clock.until(() => session.state.presence.kind === 'joined')
+    const guest = server.guests[0]
+    const nonsense: unknown[] = [null, 7, 'x', [], {}, { peer: 5 }, { peer: 'zz', have: 'all' }, { watching: -1 }, new ArrayBuffer(3)]
+    for (const event of ['relay', 'peer_joined', 'peer_left', 'counts', 'lit?']) {
+      for (const payload of nonsense) guest?.events.message?.(event, payload)
+    }
+    expect(session.state).toMatchObject({ peers: [], problems: [], counts: { watching: 1 } })
+  })
+})
+
+describe('a file that changes after it was shared', () => {
+  it('is not served wrongly: its block counts as gone, and the sharer is told', async () => {
+    const published = await publish([file(1000), file(2000, 'other')])
+    const sharer = open(published.root, published)
+    const read = published.store.read.bind(published.store)
+    published.store.read = (cid) =>
+      published.store.size(cid) === 2000 ? Promise.reject(new ContentError({ kind: 'missing', cid: cid.text })) : read(cid)
+    const { session } = open(published.root)
+    await clock.until(() => sharer.session.state.problems.length > 0)
+    expect(sharer.session.state.problems[0]?.sentence).toContain('changed or gone')
+    await clock.until(() => session.entries()?.some(({ complete }) => complete) === true)
+    expect(isComplete(session)).toBe(false)
+  })
+})

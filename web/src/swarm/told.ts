@@ -1,0 +1,58 @@
+import type { Have, PeerId } from '../exchange/index.ts'
+import type { Counts } from './api.ts'
+
+/** What the server says on a page's topic, read from bytes that could be anything. */
+
+export interface Introduction {
+  readonly peer: PeerId
+  readonly have: Have
+}
+
+/** Peers read from one list; the server names a few. */
+const INTRODUCTIONS_MAX = 64
+
+export function readIntroduction(told: unknown): Introduction | null {
+  const { peer, have } = fields(told)
+  if (typeof peer !== 'string' || !/^[0-9a-f]{16}$/.test(peer)) return null
+  return { peer: peer as PeerId, have: have === 'all' || have === 'some' ? have : 'none' }
+}
+
+export function readIntroductions(told: unknown): Introduction[] {
+  const { peers } = fields(told)
+  if (!Array.isArray(peers)) return []
+  return peers.slice(0, INTRODUCTIONS_MAX).flatMap((each) => readIntroduction(each) ?? [])
+}
+
+export function readCounts(told: unknown): Counts | null {
+  const { watching, holders, partial } = fields(told)
+  return isCount(watching) && isCount(holders) && isCount(partial) ? { watching, holders, partial } : null
+}
+
+/** The reply to a join. */
+export function readWelcome(told: unknown): { self: PeerId | null; peers: Introduction[]; counts: Counts | null } {
+  return { self: readIntroduction(told)?.peer ?? null, peers: readIntroductions(told), counts: readCounts(fields(told).counts) }
+}
+
+export function readReason(told: unknown): string {
+  const { reason } = fields(told)
+  return typeof reason === 'string' ? reason : 'refused'
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+}
+
+interface Told {
+  peer?: unknown
+  have?: unknown
+  peers?: unknown
+  counts?: unknown
+  watching?: unknown
+  holders?: unknown
+  partial?: unknown
+  reason?: unknown
+}
+
+function fields(told: unknown): Told {
+  return typeof told === 'object' && told !== null ? told : {}
+}
