@@ -279,8 +279,8 @@ impl<T: Tenant> Shard<T> {
             if event.is_readable() || is_ending {
                 self.read(id, is_ending);
             }
-            self.settle();
         }
+        self.settle();
         self.events = events;
         has_more
     }

@@ -7,9 +7,6 @@ use crate::record::{Record, State};
 use crate::tenant::Tenant;
 use crate::wire::{self, Read};
 
-/// Reads of one socket in one turn; more waits for the next, so that a flood is not alone.
-const READS_PER_TURN: usize = 4;
-
 /// What bytes are, by their socket's state.
 enum Listening {
     /// A request.
@@ -33,43 +30,31 @@ fn listening(record: &Record) -> Listening {
 }
 
 impl<T: Tenant> Shard<T> {
-    /// Read a socket. With `to_end` until nothing is left, else a read that does not fill the
-    /// buffer is known to be the last.
-    pub(super) fn read(&mut self, id: SocketId, to_end: bool) {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        if self.read_into(id, &mut buffer, to_end) {
-            self.again.push(id);
+    /// Read a socket once. What fills the buffer has more behind it, perhaps, and what is `ending`
+    /// has its end behind it: both come again, after the others' turn.
+    pub(super) fn read(&mut self, id: SocketId, ending: bool) {
+        let Some(record) = self.sockets.slab.get_mut(id) else { return };
+        if is_full(record, self.threads.limits.head_bytes_max) {
+            return;
         }
-        self.buffer = buffer;
-    }
-
-    fn read_into(&mut self, id: SocketId, buffer: &mut [u8], to_end: bool) -> bool {
-        for _ in 0..READS_PER_TURN {
-            let Some(record) = self.sockets.slab.get_mut(id) else { return false };
-            if is_full(record, self.threads.limits.head_bytes_max) {
-                return false;
-            }
-            let Some(fd) = &record.fd else { return false };
-            let len = match wire::read(fd, buffer) {
-                Read::Nothing => return false,
-                Read::End => {
-                    self.sockets.hang_up(id);
-                    self.settle();
-                    return false;
+        let Some(fd) = &record.fd else { return };
+        match wire::read(fd, &mut self.buffer) {
+            Read::Nothing => {}
+            Read::End => self.sockets.hang_up(id),
+            Read::Bytes(len) => {
+                if record.is_open() {
+                    record.seen = self.sockets.tick;
                 }
-                Read::Bytes(len) => len,
-            };
-            if record.is_open() {
-                record.seen = self.sockets.tick;
-            }
-            self.sockets.count().bytes_in.add(len as u64);
-            self.feed(id, &mut buffer[..len]);
-            self.settle();
-            if len < buffer.len() && !to_end {
-                return false;
+                self.sockets.count().bytes_in.add(len as u64);
+                let mut buffer = std::mem::take(&mut self.buffer);
+                self.feed(id, &mut buffer[..len]);
+                self.buffer = buffer;
+                if ending || len == self.buffer.len() {
+                    self.again.push(id);
+                }
             }
         }
-        true
+        self.settle();
     }
 
     /// Take bytes of a socket, those that it holds back first.

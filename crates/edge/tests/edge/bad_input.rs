@@ -87,7 +87,9 @@ fn a_head_over_the_limit_is_answered_with_431() {
 
 #[test]
 fn half_an_upgrade_is_ended_with_408_however_slowly_it_goes_on() {
-    let limits = EdgeLimits { head_timeout: Duration::from_millis(300), ..EdgeLimits::default() };
+    let timeout = Duration::from_millis(300);
+    let limits =
+        EdgeLimits { head_timeout: timeout, close_timeout: timeout, ..EdgeLimits::default() };
     let house = House::with(limits);
     let mut half = house.connect();
     half.send(&upgrade_request("/echo").as_bytes()[..50]);

@@ -11,7 +11,7 @@ use edge::{
 };
 use vocab::{Instant, ShardId, SocketId};
 
-use super::{Client, DEADLINE, eventually, receive};
+use super::{Client, DEADLINE, receive};
 
 /// What a tenant tells the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,7 @@ pub struct Room {
     pub sockets: Vec<SocketId>,
     pub parked: Vec<SocketId>,
     events: mpsc::Sender<Event>,
+    ticks: mpsc::SyncSender<()>,
     /// Sends that `work` still has to do.
     pub backlog: Vec<(SocketId, Bytes)>,
 }
@@ -124,7 +125,10 @@ impl Tenant for Room {
         mail(self, sockets);
     }
 
-    fn tick(&mut self, _: &mut Sockets, _: Instant) {}
+    fn tick(&mut self, _: &mut Sockets, _: Instant) {
+        // One that nobody has waited for yet is enough.
+        let _ = self.ticks.try_send(());
+    }
 
     fn work(&mut self, sockets: &mut Sockets) -> bool {
         for _ in 0..10 {
@@ -145,6 +149,7 @@ impl Tenant for Room {
 pub struct House {
     pub edge: Edge<Mail>,
     pub events: mpsc::Receiver<Event>,
+    ticks: mpsc::Receiver<()>,
 }
 
 impl House {
@@ -162,14 +167,16 @@ impl House {
 
     pub fn try_start(settings: EdgeSettings) -> Result<Self, StartError> {
         let (sender, events) = mpsc::channel();
+        let (tick_sender, ticks) = mpsc::sync_channel(1);
         let edge = edge::start(settings, router(), move |shard, _| Room {
             shard,
             sockets: Vec::new(),
             parked: Vec::new(),
             events: sender.clone(),
+            ticks: tick_sender.clone(),
             backlog: Vec::new(),
         })?;
-        Ok(House { edge, events })
+        Ok(House { edge, events, ticks })
     }
 
     pub fn connect(&self) -> Client {
@@ -204,9 +211,13 @@ impl House {
         self.edge.counters().totals()
     }
 
-    /// Wait until the counts say so.
+    /// Wait until the counts say so, looking at them with each tick.
     pub fn eventually(&self, what: &str, holds: impl Fn(EdgeTotals) -> bool) {
-        eventually(what, || holds(self.totals()));
+        let deadline = std::time::Instant::now() + DEADLINE;
+        while !holds(self.totals()) {
+            assert!(std::time::Instant::now() < deadline, "{what} did not come true");
+            let _ = self.ticks.recv_timeout(DEADLINE);
+        }
     }
 
     /// Wait until a socket is closed, and return why.
