@@ -124,12 +124,13 @@ impl Running {
         Ok(())
     }
 
-    /// The end of its log, for errors.
+    /// The end of its log, to be put after an error.
     pub fn last_words(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         let shown = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
-        shown.iter().fold(String::new(), |text, line| text + "\n    " + line)
+        let heading = if shown.is_empty() { "" } else { "; its log ends:" };
+        shown.iter().fold(heading.to_owned(), |text, line| text + "\n    " + line)
     }
 }
 

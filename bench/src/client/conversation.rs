@@ -28,7 +28,7 @@ impl Conversation {
         match self {
             Conversation::Websocket(websocket) => websocket.open(out),
             Conversation::LongPoll(poll) => poll.open(out),
-            Conversation::Speaker(_) => {}
+            Conversation::Speaker(speaker) => speaker.open(out),
         }
     }
 

@@ -84,7 +84,7 @@ struct Task {
 struct Crowd {
     poller: Poller,
     seats: Vec<Seat>,
-    /// Seats of the crowd; one more beyond them may be the speaker's.
+    /// Seats of the crowd; one more beyond them is the speaker's for long polls.
     size: usize,
     /// Seats that began to connect.
     begun: usize,
@@ -192,10 +192,6 @@ impl Crowd {
             Transport::LongPoll => Conversation::LongPoll(LongPoll::default()),
         };
         self.seats.extend((0..sockets).map(|_| Seat::new(conversation())));
-        if transport == Transport::LongPoll {
-            self.seats.push(Seat::new(Conversation::Speaker(Speaker)));
-            self.connect(sockets)?;
-        }
         self.fill_opening()
     }
 
@@ -244,11 +240,9 @@ impl Crowd {
             Conversation::LongPoll(poll) => poll.token().to_owned(),
             Conversation::Speaker(_) => bail!("a speaker alone cannot be heard"),
         };
-        let Conversation::Speaker(speaker) = &mut self.seats[self.size].conversation else {
-            bail!("nobody speaks for the long polls");
-        };
-        speaker.say(&token, &mut self.out);
-        self.send(self.size)
+        self.seats.truncate(self.size);
+        self.seats.push(Seat::new(Conversation::Speaker(Speaker::new(&token))));
+        self.connect(self.size)
     }
 
     fn send_heartbeats(&mut self) -> Result<()> {
@@ -370,16 +364,16 @@ impl Crowd {
     }
 
     fn ended(&mut self, index: usize) -> Result<()> {
-        match &self.task {
-            Some(Task { order: Order::Close, .. }) => {
-                self.seats[index].socket = None;
-                if index < self.size {
-                    self.mark_done(index);
-                }
-                Ok(())
+        let seat = &mut self.seats[index];
+        match (&seat.conversation, &self.task) {
+            (Conversation::Speaker(speaker), _) if speaker.is_answered() => seat.socket = None,
+            (_, Some(Task { order: Order::Close, .. })) => {
+                seat.socket = None;
+                self.mark_done(index);
             }
             _ => bail!("the server ended the connection"),
         }
+        Ok(())
     }
 
     fn mark_done(&mut self, index: usize) -> bool {

@@ -72,18 +72,34 @@ impl LongPoll {
 }
 
 /// The connection on which a session speaks while its poll is parked, as a browser would.
+///
+/// A new one for each message: a server may hang up on one that stays silent.
 #[derive(Default)]
-pub struct Speaker;
+pub struct Speaker {
+    token: Box<str>,
+    is_answered: bool,
+}
 
 impl Speaker {
-    pub fn say(&mut self, token: &str, out: &mut Vec<u8>) {
-        put_request("POST", Some(token), &message::PUSH, out);
+    /// Will speak in the name of this session once connected.
+    pub fn new(token: &str) -> Self {
+        Speaker { token: token.into(), is_answered: false }
+    }
+
+    pub fn open(&mut self, out: &mut Vec<u8>) {
+        put_request("POST", Some(&self.token), &message::PUSH, out);
+    }
+
+    /// Whether what it said was accepted; then the server may hang up.
+    pub fn is_answered(&self) -> bool {
+        self.is_answered
     }
 
     /// One step; `0` when more bytes are needed.
     pub fn take_in(&mut self, bytes: &[u8]) -> Result<usize> {
         let Some((answer, len)) = take_answer(bytes)? else { return Ok(0) };
         ensure!(answer.status == 200, "the post was answered with status {}", answer.status);
+        self.is_answered = true;
         Ok(len)
     }
 }

@@ -85,7 +85,7 @@ impl<'a> Story<'a> {
     fn end(mut self, told: Result<()>) -> Result<Figures> {
         match told {
             Ok(()) => Ok(std::mem::take(&mut self.figures)),
-            Err(error) => Err(error.context(format!("its log ends:{}", self.running.last_words()))),
+            Err(error) => bail!("{error:#}{}", self.running.last_words()),
         }
     }
 
