@@ -5,6 +5,8 @@ export default defineConfig({
   test: {
     // A test that needs a document says so in its first line: `// @vitest-environment happy-dom`.
     environment: 'node',
+    // Nothing here waits for time to pass, but a loaded machine may be slow.
+    testTimeout: 30_000,
     include: ['src/**/*.test.{ts,tsx}', 'build/**/*.test.ts'],
   },
 })

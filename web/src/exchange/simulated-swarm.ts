@@ -57,8 +57,8 @@ export class SimulatedSwarm {
   now: Millis = 0
   readonly nodes = new Map<string, Node>()
   readonly #page: SimulatedPage
-  readonly #events: { at: Millis; order: number; happen: () => void }[] = []
-  #order = 0
+  /** Latest first. */
+  readonly #events: { at: Millis; happen: () => void }[] = []
 
   constructor(page: SimulatedPage) {
     this.#page = page
@@ -106,10 +106,9 @@ export class SimulatedSwarm {
   /** Lets time pass until nothing more happens, `until` is reached, or `stop` says so. */
   run(until: Millis, stop: () => boolean = () => false): void {
     while (!stop()) {
-      this.#events.sort((a, b) => a.at - b.at || a.order - b.order)
-      const next = this.#events[0]
+      const next = this.#events.at(-1)
       if (next === undefined || next.at > until) return
-      this.#events.shift()
+      this.#events.pop()
       this.now = next.at
       next.happen()
     }
@@ -125,7 +124,15 @@ export class SimulatedSwarm {
   }
 
   #at(at: Millis, happen: () => void): void {
-    this.#events.push({ at, order: this.#order++, happen })
+    let low = 0
+    let high = this.#events.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      // Of one time, the last to come goes first in the list, and so happens last.
+      if ((this.#events[middle]?.at ?? 0) > at) low = middle + 1
+      else high = middle
+    }
+    this.#events.splice(low, 0, { at, happen })
   }
 
   #tell(node: Node, input: Input): void {

@@ -1,5 +1,10 @@
 import type { Clock } from './api.ts'
 
+/** Steps of more milliseconds than this could be mistaken for silence. */
+const LONG = 100
+/** Real milliseconds before such a step. */
+const ROOM = 10
+
 /** A clock for tests, which moves only when told to. */
 export class PretendClock implements Clock {
   #now = 0
@@ -44,12 +49,11 @@ export class PretendClock implements Clock {
    */
   async until(happened: () => boolean): Promise<void> {
     for (let steps = 0; steps < 20_000; steps++) {
-      const begun = performance.now()
-      const room = this.#untilNext() > 100 ? 10 : 0
-      for (let turn = 0; turn < 4 || performance.now() - begun < room; turn++) {
+      const roomEndsAt = performance.now() + (this.#untilNext() > LONG ? ROOM : 0)
+      for (let turn = 0; turn < 4 || performance.now() < roomEndsAt; turn++) {
         if (happened()) return
         await new Promise((resolve) => setImmediate(resolve))
-        if (this.#untilNext() <= 100 && turn >= 4) break
+        if (this.#untilNext() <= LONG && turn >= 4) break
       }
       this.ring()
     }

@@ -69,7 +69,7 @@ describe('a published file', () => {
     first.session.close()
     const third = open(published.root)
     await clock.until(() => isComplete(third.session))
-    expect(second.session.state.sentBytes).toBeGreaterThanOrEqual(third.session.state.receivedBytes)
+    await clock.until(() => second.session.state.sentBytes >= third.session.state.receivedBytes)
   })
 
   it('is loaded by five at once', async () => {
@@ -123,7 +123,7 @@ describe('a page', () => {
   })
 
   it('goes dark when its only holder leaves, and keeps what it has', async () => {
-    const published = await publish([file(30_000_000)])
+    const published = await publish([file(15_000_000)])
     const holder = open(published.root, published)
     const { session } = open(published.root)
     await clock.until(() => session.state.progress.blocksDone > 5)
@@ -190,7 +190,7 @@ describe('a page', () => {
   })
 
   it('reports at most ten times a second while nothing changes but numbers', async () => {
-    const published = await publish([file(20_000_000)])
+    const published = await publish([file(12_000_000)])
     open(published.root, published)
     const { session } = open(published.root)
     const begun = clock.now()
@@ -203,7 +203,7 @@ describe('a page', () => {
 
 describe('a broken line', () => {
   it('is joined again, with what was loaded announced and the rest fetched', async () => {
-    const published = await publish([file(20_000_000)])
+    const published = await publish([file(12_000_000)])
     open(published.root, published)
     const { session, line } = open(published.root)
     await clock.until(() => session.state.progress.blocksDone > 5)
@@ -218,7 +218,7 @@ describe('a broken line', () => {
   })
 
   it('of the holder is the seekers’ chance to wait', async () => {
-    const published = await publish([file(20_000_000)])
+    const published = await publish([file(12_000_000)])
     const holder = open(published.root, published)
     const { session } = open(published.root)
     await clock.until(() => session.state.progress.blocksDone > 5)

@@ -1,0 +1,184 @@
+import type { AddressInfo } from 'node:net'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { WebSocket, WebSocketServer } from 'ws'
+import { connect, reconnectDelay, type Connection, type Topic } from './connection.ts'
+
+type Frame = [joinRef: string | null, ref: string, topic: string, event: string, payload: unknown]
+
+/** Just enough of a Phoenix server: answers joins, echoes pushes, and does what a test tells it. */
+class Server {
+  readonly #listener = new WebSocketServer({ port: 0, host: '127.0.0.1' })
+  readonly sockets = new Set<WebSocket>()
+  readonly joins: unknown[] = []
+  readonly binaries: Buffer[] = []
+  refusal: unknown = null
+  joinRef = ''
+
+  constructor() {
+    this.#listener.on('connection', (socket) => {
+      this.sockets.add(socket)
+      socket.on('close', () => this.sockets.delete(socket))
+      socket.on('message', (data: Buffer, isBinary) => (isBinary ? this.#binary(socket, data) : this.#text(socket, `${data}`)))
+    })
+  }
+
+  listening(): Promise<void> {
+    return new Promise((resolve) => this.#listener.once('listening', () => resolve()))
+  }
+
+  get endPoint(): string {
+    return `ws://127.0.0.1:${(this.#listener.address() as AddressInfo).port}/socket`
+  }
+
+  #text(socket: WebSocket, text: string): void {
+    const [joinRef, ref, topic, event, payload] = JSON.parse(text) as Frame
+    const reply = (status: string, response: unknown) =>
+      socket.send(JSON.stringify([joinRef, ref, topic, 'phx_reply', { status, response }]))
+    if (event === 'phx_join') {
+      this.joins.push(payload)
+      this.joinRef = joinRef ?? ''
+      if (this.refusal === null) reply('ok', { welcome: this.joins.length })
+      else reply('error', this.refusal)
+    } else if (event === 'refuse') reply('error', { reason: 'no' })
+    else if (event !== 'ignore') reply('ok', payload)
+  }
+
+  #binary(socket: WebSocket, data: Buffer): void {
+    this.binaries.push(data)
+    const [, joinRefLength = 0, refLength = 0, topicLength = 0] = data
+    const at = 5 + joinRefLength
+    const ref = data.subarray(at, at + refLength).toString()
+    const topic = data.subarray(at + refLength, at + refLength + topicLength).toString()
+    socket.send(JSON.stringify([this.joinRef, ref, topic, 'phx_reply', { status: 'ok', response: {} }]))
+  }
+
+  say(event: string, payload: unknown): void {
+    for (const socket of this.sockets) socket.send(JSON.stringify([this.joinRef, null, 'page:x', event, payload]))
+  }
+
+  sayBytes(event: string, ...bytes: number[]): void {
+    const texts = [this.joinRef, 'page:x', event].map((text) => Buffer.from(text))
+    const frame = Buffer.concat([Buffer.of(0, ...texts.map(({ length }) => length)), ...texts, Buffer.from(bytes)])
+    for (const socket of this.sockets) socket.send(frame)
+  }
+
+  breakAll(): void {
+    for (const socket of this.sockets) socket.terminate()
+  }
+
+  close(): Promise<void> {
+    this.breakAll()
+    return new Promise((resolve) => this.#listener.close(() => resolve()))
+  }
+}
+
+let server: Server
+let connection: Connection
+let happened: string[]
+let wake: (() => void) | null
+beforeEach(async () => {
+  server = new Server()
+  await server.listening()
+  connection = connect(server.endPoint, { transport: WebSocket, random: () => 0, timeout: 300 })
+  happened = []
+  wake = null
+})
+afterEach(async () => {
+  connection.close()
+  await server.close()
+})
+
+function note(what: string): void {
+  happened.push(what)
+  wake?.()
+}
+
+/** Waits until `count` things have happened. */
+async function events(count: number): Promise<string[]> {
+  while (happened.length < count) await new Promise<void>((resolve) => (wake = resolve))
+  return happened
+}
+
+function join(): Topic {
+  let joins = 0
+  return connection.join('page:x', ['news', 'relay'], {
+    params: () => ({ attempt: ++joins }),
+    joined: (response) => note(`joined ${JSON.stringify(response)}`),
+    refused: (response) => note(`refused ${JSON.stringify(response)}`),
+    lost: () => note('lost'),
+    message: (event, payload) => note(`${event} ${payload instanceof ArrayBuffer ? [...new Uint8Array(payload)] : JSON.stringify(payload)}`),
+  })
+}
+
+describe('a topic', () => {
+  it('is joined, hears what the server says, and gets replies to what it says', async () => {
+    const topic = join()
+    expect(topic.isJoined()).toBe(false)
+    await events(1)
+    expect(topic.isJoined()).toBe(true)
+    expect(connection.state).toBe('open')
+    expect(await topic.push('echo', { a: 1 })).toEqual({ status: 'ok', response: { a: 1 } })
+    expect(await topic.push('refuse', {})).toEqual({ status: 'error', response: { reason: 'no' } })
+    expect(await topic.push('ignore', {})).toEqual({ status: 'timeout' })
+    server.say('news', { hot: true })
+    server.say('gossip', {})
+    server.sayBytes('relay', 1, 2, 255)
+    expect(await events(3)).toEqual(['joined {"welcome":1}', 'news {"hot":true}', 'relay 1,2,255'])
+  })
+
+  it('carries bytes, and only those of the view', async () => {
+    const topic = join()
+    await events(1)
+    expect(await topic.push('relay', Uint8Array.of(9, 1, 2, 3, 9).subarray(1, 4))).toEqual({ status: 'ok', response: {} })
+    const [frame] = server.binaries
+    expect(frame?.[0]).toBe(0)
+    expect([...(frame?.subarray(-3) ?? [])]).toEqual([1, 2, 3])
+    expect(frame?.subarray(-8, -3).toString()).toBe('relay')
+  })
+
+  it('is joined again after the line broke, with what is true by then', async () => {
+    const topic = join()
+    await events(1)
+    server.breakAll()
+    await events(2)
+    expect(topic.isJoined()).toBe(false)
+    expect(await topic.push('echo', {})).toEqual({ status: 'offline' })
+    expect(await events(3)).toEqual(['joined {"welcome":1}', 'lost', 'joined {"welcome":2}'])
+    expect(server.joins).toEqual([{ attempt: 1 }, { attempt: 2 }])
+  })
+
+  it('that is refused is tried again', async () => {
+    server.refusal = { reason: 'page full' }
+    join()
+    await events(1)
+    server.refusal = null
+    expect(await events(2)).toEqual(['refused {"reason":"page full"}', 'joined {"welcome":2}'])
+  })
+
+  it('that was left hears nothing more', async () => {
+    const topic = join()
+    await events(1)
+    topic.leave()
+    server.say('news', {})
+    expect(await topic.push('echo', {})).toEqual({ status: 'offline' })
+    const other = connection.join('page:y', [], { joined: () => note('joined y') })
+    await events(2)
+    expect(other.isJoined()).toBe(true)
+    expect(happened).toEqual(['joined {"welcome":1}', 'joined y'])
+  })
+})
+
+describe('a connection', () => {
+  it('tells when it is lost and found', async () => {
+    connection.subscribe(note)
+    await events(1)
+    server.breakAll()
+    expect((await events(3)).slice(0, 3)).toEqual(['open', 'offline', 'open'])
+  })
+
+  it('is tried again ever less often, and not by everyone at once', () => {
+    const delays = [1, 2, 3, 4, 5, 6, 7, 50].map((n) => reconnectDelay(n, () => 0.999999))
+    expect(delays).toEqual([250, 500, 1000, 2000, 4000, 8000, 10_000, 10_000])
+    expect(reconnectDelay(1, () => 0)).toBe(125)
+  })
+})

@@ -1,0 +1,148 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { Reply } from '../channel/index.ts'
+import type { PeerId } from '../exchange/index.ts'
+import { PeerLost } from './peer.ts'
+import { PretendClock } from './pretend-clock.ts'
+import { RelayPeer } from './relay-peer.ts'
+import { decodeRelayFrame, RELAY_OVERHEAD_BYTES } from './segment.ts'
+
+interface Frame {
+  readonly message: number
+  readonly offset: number
+  readonly length: number
+  readonly answer: (reply: Reply) => Promise<void>
+}
+
+let clock: PretendClock
+let frames: Frame[]
+let peer: RelayPeer
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+beforeEach(() => {
+  clock = new PretendClock()
+  frames = []
+  peer = new RelayPeer('0000000000000001' as PeerId, {
+    clock,
+    // Ten bytes of a message in each frame.
+    frameBytesMax: RELAY_OVERHEAD_BYTES + 10,
+    push: (frame) =>
+      new Promise((resolve) => {
+        const decoded = decodeRelayFrame(frame.buffer)
+        if (decoded === null) throw new Error('only frames are pushed')
+        const { message, offset, bytes } = decoded.segment
+        frames.push({ message, offset, length: bytes.length, answer: (reply) => (resolve(reply), settled()) })
+      }),
+  })
+})
+
+const ok: Reply = { status: 'ok', response: {} }
+const refused = (reason: string, more = {}): Reply => ({ status: 'error', response: { reason, ...more } })
+const sent = () => frames.map(({ message, offset }) => [message, offset])
+/** Answers the frame that has waited longest. */
+const answer = async (reply: Reply) => {
+  const frame = frames.shift()
+  if (frame === undefined) throw new Error('a frame waits')
+  await frame.answer(reply)
+}
+
+describe('a message to a peer', () => {
+  it('goes frame by frame, four unanswered at a time, and is through when all are accepted', async () => {
+    let isThrough = false
+    const sending = peer.send(new Uint8Array(55)).then(() => (isThrough = true))
+    expect(sent()).toEqual([[0, 0], [0, 10], [0, 20], [0, 30]])
+    await answer(ok)
+    expect(sent()).toEqual([[0, 10], [0, 20], [0, 30], [0, 40]])
+    await answer(ok)
+    expect(frames.at(-1)).toMatchObject({ offset: 50, length: 5 })
+    for (let i = 0; i < 3; i++) await answer(ok)
+    expect(isThrough).toBe(false)
+    await answer(ok)
+    await sending
+    expect(frames).toEqual([])
+  })
+
+  it('is overtaken by a shorter one', async () => {
+    void peer.send(new Uint8Array(100))
+    void peer.send(new Uint8Array(5))
+    await answer(ok)
+    expect(sent().at(-1)).toEqual([1, 0])
+  })
+
+  it('waits as long as told when the peer is busy, and sends the refused part again', async () => {
+    void peer.send(new Uint8Array(100))
+    await answer(refused('peer busy', { retry_after_ms: 50 }))
+    await answer(ok)
+    expect(sent()).toEqual([[0, 20], [0, 30]])
+    clock.pass(49)
+    expect(frames).toHaveLength(2)
+    clock.pass(1)
+    expect(sent()).toEqual([[0, 20], [0, 30], [0, 0], [0, 40]])
+  })
+
+  it('waits when the page has relayed enough for now', async () => {
+    void peer.send(new Uint8Array(10))
+    await answer(refused('relay budget', { retry_after_ms: 700 }))
+    clock.pass(699)
+    expect(frames).toEqual([])
+    clock.pass(1)
+    expect(sent()).toEqual([[0, 0]])
+  })
+
+  it('never waits forever, whatever the server says', async () => {
+    void peer.send(new Uint8Array(10))
+    await answer(refused('relay budget', { retry_after_ms: 1e12 }))
+    clock.pass(10_000)
+    expect(frames).toHaveLength(1)
+    await answer(refused('relay budget', { retry_after_ms: 'soon' }))
+    clock.pass(50)
+    expect(frames).toHaveLength(1)
+  })
+
+  it('goes in smaller frames when told that they are too large', async () => {
+    void peer.send(new Uint8Array(30))
+    await answer(refused('relay frame too large', { max: RELAY_OVERHEAD_BYTES + 6 }))
+    await answer(refused('relay frame too large', { max: RELAY_OVERHEAD_BYTES + 6 }))
+    expect(frames.map(({ offset, length }) => [offset, length])).toEqual([[20, 10], [0, 6], [6, 4], [10, 6]])
+  })
+
+  it('is sent again when no answer comes, but not for ever', async () => {
+    const sending = peer.send(new Uint8Array(10))
+    await answer({ status: 'timeout' })
+    await answer({ status: 'timeout' })
+    expect(frames).toHaveLength(1)
+    void answer({ status: 'timeout' })
+    await expect(sending).rejects.toThrow(PeerLost)
+  })
+})
+
+describe('a peer', () => {
+  it.each<[string, Reply]>([
+    ['has gone', refused('peer gone')],
+    ['cannot be told of for a reason we do not know', refused('unmatched topic')],
+    ['cannot be reached for want of a line', { status: 'offline' }],
+    ['is asked for frames of no size', refused('relay frame too large', { max: 3 })],
+  ])('that %s is lost, and so is all that was for it', async (_what, reply) => {
+    const sendings = [peer.send(new Uint8Array(10)), peer.send(new Uint8Array(10))]
+    void answer(reply)
+    for (const sending of sendings) await expect(sending).rejects.toThrow(PeerLost)
+    await expect(peer.send(new Uint8Array(1))).rejects.toThrow(PeerLost)
+  })
+
+  it('that has been busy for half a minute is lost', async () => {
+    const sending = peer.send(new Uint8Array(10))
+    sending.catch(() => {})
+    for (let waited = 0; waited <= 30_000; waited += 5000) {
+      await answer(refused('peer busy', { retry_after_ms: 5000 }))
+      clock.pass(5000)
+    }
+    await expect(sending).rejects.toThrow('does not read')
+  })
+
+  it('that was closed sends nothing more', async () => {
+    const sending = peer.send(new Uint8Array(100))
+    peer.close()
+    await expect(sending).rejects.toThrow(PeerLost)
+    await answer(ok)
+    expect(frames).toHaveLength(3)
+  })
+})
