@@ -2,6 +2,7 @@ use std::fmt;
 
 use crate::dice::Dice;
 use crate::mutation::mutated;
+use crate::watchdog::Watchdog;
 use crate::{Target, Usage};
 
 /// Many inputs into one target.
@@ -42,20 +43,27 @@ impl<'a> Campaign<'a> {
 
     /// Runs the target with each seed as it is.
     pub fn run_seeds(&self) -> Result<(), Box<Failure>> {
+        let name = self.target.name;
+        let watchdog = Watchdog::new(move |index| format!("{name}, seed {index} of its folder,"));
         for input in &self.seeds {
             self.run_one(input.clone(), None)?;
+            watchdog.pat();
         }
         Ok(())
     }
 
-    /// Runs the target with the inputs of these throws, until one fails. The largest costs of any
-    /// input are returned, which need not be those of the same.
-    pub fn run(&self, throws: impl Iterator<Item = u64>) -> Result<Usage, Box<Failure>> {
+    /// Runs the target with the inputs of the throws from 0 on, for as long as `goes_on` says so
+    /// and none fails. The largest costs of any input are returned, which need not be those of
+    /// the same.
+    pub fn run(&self, goes_on: impl Fn(u64) -> bool) -> Result<Usage, Box<Failure>> {
         let mut most = Usage::default();
-        for throw in throws {
+        let (name, seed) = (self.target.name, self.seed);
+        let watchdog = Watchdog::new(move |throw| format!("{name}, throw {throw} of seed {seed},"));
+        for throw in (0..).take_while(|throw| goes_on(*throw)) {
             let input = mutated(&self.seeds, &mut Dice::new(self.seed, throw));
             let usage = self.run_one(input, Some((self.seed, throw)))?;
             most.time = most.time.max(usage.time);
+            watchdog.pat();
             most.memory_bytes = most.memory_bytes.max(usage.memory_bytes);
         }
         Ok(most)

@@ -25,7 +25,7 @@
 //!
 //! let target = Target::new("no_zeros", has_no_zeros);
 //! let campaign = Campaign::new(&target, vec![b"a seed".to_vec()], 1);
-//! assert!(campaign.run(0..1000).is_err());
+//! assert!(campaign.run(|throw| throw < 1000).is_err());
 //! ```
 
 mod campaign;
@@ -35,6 +35,7 @@ mod mutation;
 mod seeds;
 mod target;
 pub mod targets;
+mod watchdog;
 
 pub use campaign::{Campaign, Failure};
 pub use seeds::{artifact, read_seeds, seeds_folder};

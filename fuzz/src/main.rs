@@ -1,5 +1,6 @@
 //! Fuzzes for longer than the tests do, or runs one input again.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -76,14 +77,14 @@ fn fuzz_one(
     let seeds = read_seeds(target.name).with_context(|| format!("seeds of {}", target.name))?;
     let campaign = Campaign::new(target, seeds, seed);
     let started = Instant::now();
-    let mut thrown = 0;
-    let throws = (0..).take_while(|throw| {
-        thrown = *throw;
+    let thrown = Cell::new(0);
+    let goes_on = |throw| {
+        thrown.set(throw);
         started.elapsed() < duration
-    });
-    let ended = campaign.run_seeds().and_then(|()| campaign.run(throws));
+    };
+    let ended = campaign.run_seeds().and_then(|()| campaign.run(goes_on));
     Ok(ended.map(|most| {
-        let (name, bytes) = (target.name, most.memory_bytes);
+        let (name, thrown, bytes) = (target.name, thrown.get(), most.memory_bytes);
         println!("{name}: {thrown} inputs, at most {:?} and {bytes} bytes of memory", most.time);
     }))
 }

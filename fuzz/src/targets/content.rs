@@ -135,12 +135,12 @@ impl Made {
         let back = usize::from(which) % (self.roots.len() + 1);
         let missing = (Cid::v1(content::Codec::RAW, Multihash::sha2_256(&[which; 33])), 33);
         let (cid, size) = self.roots.iter().rev().nth(back).cloned().unwrap_or(missing);
-        let declared = match lie {
-            0xf0 => 0,
-            0xf1 => u64::MAX,
-            0xf2 => size.wrapping_add(1),
-            0xf3 => size.wrapping_sub(1),
-            0xf4 => u64::MAX / 2,
+        let declared = match lie % 16 {
+            1 => 0,
+            2 => u64::MAX,
+            3 => size.wrapping_add(1),
+            4 => size.wrapping_sub(1),
+            5 => u64::MAX / 2,
             _ => size,
         };
         (cid, declared)

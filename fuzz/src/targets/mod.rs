@@ -2,6 +2,8 @@
 
 mod channels;
 mod content;
+mod edge;
+mod node;
 
 use crate::Target;
 
@@ -24,4 +26,7 @@ pub static TARGETS: &[Target] = &[
     Target::new("handshake_subprotocol", channels::handshake_subprotocol),
     Target::new("longpoll_body", channels::longpoll_body),
     Target::new("longpoll_session", channels::longpoll_session),
+    Target::new("websocket_frames", edge::websocket_frames),
+    Target::new("request_head", edge::request_head),
+    Target::with_memory("settings", node::settings, 16 * 1024 * 1024),
 ];
