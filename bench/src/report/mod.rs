@@ -35,11 +35,30 @@ pub struct Report {
     pub failures: Vec<String>,
 }
 
+impl Report {
+    /// Whether everything was measured as often as it should be; only such a run is kept.
+    fn is_whole(&self) -> bool {
+        self.plan.is_whole() && self.failures.is_empty() && self.rounds_done == self.plan.rounds
+    }
+
+    /// Where the page and its picture go.
+    fn pages(&self) -> &Path {
+        if self.is_whole() { &self.plan.docs } else { &self.plan.out }
+    }
+
+    /// What was run, for people.
+    fn rounds_sentence(&self) -> String {
+        let (rounds, s) = (self.rounds_done, if self.rounds_done == 1 { "" } else { "s" });
+        let share = self.other_programs_share * 100.0;
+        format!(
+            "medians over {rounds} round{s}; other programs used {share:.0} % of the cores meanwhile"
+        )
+    }
+}
+
 /// Write `marks.json`, the page and the picture.
 pub fn write(report: &Report) -> Result<()> {
-    let plan = &report.plan;
-    let is_whole = plan.is_whole() && report.failures.is_empty();
-    let pages = if is_whole { &plan.docs } else { &plan.out };
+    let (plan, pages) = (&report.plan, report.pages());
     put(&plan.out, "marks.json", &(serde_json::to_string_pretty(report)? + "\n"))?;
     put(pages, "marks.svg", &picture::picture(report))?;
     put(pages, "marks.md", &page::page(report))

@@ -18,10 +18,9 @@ fn put(text: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(
         text,
         "Machine: {}. {sockets} sockets in one server process, joined to one room, all on \
-         loopback; medians of {} rounds; other programs used {:.0} % of the cores meanwhile.\n",
+         loopback; {}.\n",
         report.machine.sentence(),
-        report.rounds_done,
-        report.other_programs_share * 100.0
+        report.rounds_sentence()
     )?;
 
     writeln!(text, "| mark | server | measured | at most | |\n|---|---|---:|---:|---|")?;

@@ -11,6 +11,7 @@ const NAMES_WIDTH: usize = 190;
 const BARS_WIDTH: usize = WIDTH - 2 * MARGIN - NAMES_WIDTH - 70;
 const ROW_HEIGHT: usize = 22;
 const PANEL_GAP: usize = 34;
+const NOTE_HEIGHT: usize = 17;
 
 /// Colours for paper and for night; the viewer's setting decides.
 const STYLE: &str = "
@@ -85,16 +86,17 @@ fn put(body: &mut String, report: &Report) -> Result<usize, std::fmt::Error> {
         }
     }
     let (machine, sockets) = (&report.machine, number(report.plan.sockets as f64, 0));
-    writeln!(
-        body,
-        "<text class=\"note\" x=\"{MARGIN}\" y=\"{y}\">{sockets} sockets, one room, one process; \
-         {} cores, {:.0} GiB, Linux {}; medians of {} rounds.</text>",
+    let machine_note = format!(
+        "{sockets} sockets, one room, one process; {} cores, {:.0} GiB, Linux {};",
         machine.cores,
         machine.memory_bytes as f64 / f64::from(1 << 30),
-        machine.kernel,
-        report.rounds_done
-    )?;
-    Ok(y + MARGIN)
+        machine.kernel
+    );
+    for note in [machine_note, report.rounds_sentence() + "."] {
+        writeln!(body, "<text class=\"note\" x=\"{MARGIN}\" y=\"{y}\">{note}</text>")?;
+        y += NOTE_HEIGHT;
+    }
+    Ok(y + MARGIN - NOTE_HEIGHT)
 }
 
 /// Returns where the panel ends.

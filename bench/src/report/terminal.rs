@@ -46,11 +46,11 @@ fn put(text: &mut String, report: &Report) -> std::fmt::Result {
     }
     writeln!(
         text,
-        "\n{}\n{} sockets, medians of {} rounds; other programs used {:.0} % of the cores meanwhile",
+        "\n{}\n{} sockets, {}\nwritten to {}",
         report.machine.sentence(),
         number(report.plan.sockets as f64, 0),
-        report.rounds_done,
-        report.other_programs_share * 100.0
+        report.rounds_sentence(),
+        report.pages().join("marks.md").display()
     )?;
     for failure in &report.failures {
         writeln!(text, "did not run: {failure}")?;
