@@ -143,6 +143,8 @@ impl Shard {
         reply: &Reply,
     ) {
         let serializer = self.clients[key as usize].serializer;
+        let refusal = self.refusal_of_bytes(key, reply);
+        let reply = refusal.as_ref().unwrap_or(reply);
         let encoded = wire::reply(serializer, join_ref, &message.reference, &message.topic, reply);
         self.send(sockets, key, encoded);
     }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use channels::longpoll::Input;
+use channels::Serializer;
+use channels::longpoll::{BINARY_REFUSAL, Input};
 use edge::{OfferError, Sockets};
 use serde_json::json;
 
@@ -117,17 +118,33 @@ impl Shard {
         if to.reference.is_null() {
             return; // A push without a ref asks for no answer.
         }
+        let refusal = self.refusal_of_bytes(key, reply);
+        let reply = refusal.as_ref().unwrap_or(reply);
         let message = self.with_channel(key, to.channel, |serializer, topic, join_ref| {
             wire::reply(serializer, join_ref.shown(), &to.reference, topic, reply)
         });
         self.send(sockets, key, message);
     }
 
+    /// What a client is answered instead, when the answer is bytes and it can only read text: a
+    /// push that is never answered would look like a server that is too slow.
+    pub(super) fn refusal_of_bytes(&self, key: u32, reply: &Reply) -> Option<Reply> {
+        let Body::Binary(_) = reply.response else { return None };
+        let client = &self.clients[key as usize];
+        let refusal = match (&client.transport, client.serializer) {
+            (Transport::LongPoll(_), _) => Body::Json(BINARY_REFUSAL.into()),
+            (_, Serializer::V1) => Body::reason("binary cannot be carried by serializer V1"),
+            (Transport::WebSocket(_), Serializer::V2) => return None,
+        };
+        self.world.metrics.refused("binary_not_carried");
+        Some(Reply::error(refusal))
+    }
+
     fn with_channel(
         &self,
         key: u32,
         address: ChannelAddress,
-        encode: impl FnOnce(channels::Serializer, &str, &channels::JoinRef) -> Option<Encoded>,
+        encode: impl FnOnce(Serializer, &str, &channels::JoinRef) -> Option<Encoded>,
     ) -> Option<Encoded> {
         let Tenancy::Channel(channel) = &self.slots[address.subscription.index()].tenant else {
             unreachable!("the address was looked up")
