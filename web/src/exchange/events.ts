@@ -74,6 +74,12 @@ export interface ExchangeSettings {
   /** Silence of an asked peer after which another is asked; doubled each time it stays silent. */
   readonly patience: Millis
   readonly patienceMax: Millis
+  /** The same for one that is heard of, but gives nothing. */
+  readonly giftPatience: Millis
+  /** How long a want waits its turn with one peer before another may take it over. */
+  readonly turnPatience: Millis
+  /** How often a peer hears that its blocks wait their turn, lest it think us silent. */
+  readonly turnToldInterval: Millis
   /** Wants remembered of one peer; further ones are answered with DONT_HAVE, or not at all. */
   readonly ledgerMax: number
   /** Blocks about which one peer is asked to tell when it has them. */
@@ -93,9 +99,12 @@ export const defaultExchangeSettings: ExchangeSettings = {
   bytesInFlightTotalMax: 16 << 20,
   patience: 1000,
   patienceMax: 30_000,
+  giftPatience: 20_000,
+  turnPatience: 2000,
+  turnToldInterval: 500,
   ledgerMax: 1024,
   interestMax: 512,
-  sendingBytesMax: 4 << 20,
+  sendingBytesMax: 2 << 20,
   messageBytesMax: 64 << 10,
   unwantedMax: 64,
 }
@@ -108,6 +117,8 @@ export interface ExchangeCounts {
   lies: number
   /** Times that a want was taken from a silent peer. */
   silences: number
+  /** Times that a want was taken from a busy peer, for another who was idle. */
+  relieves: number
   /** Wants of peers that did not fit into their ledger. */
   ledgerOverflows: number
 }

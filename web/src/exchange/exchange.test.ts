@@ -107,7 +107,7 @@ describe('a want', () => {
     story.said(bob)
     story.at(1, asks(bob, 'block', [1]))
     story.at(2, sends(alice, block(1)))
-    expect(story.said(bob)).toEqual(['dont-have 1', 'cancel 1', 'block 1'])
+    expect(story.said(bob)).toEqual(['dont-have 1', 'cancel 1', 'have 1'])
     expect(story.outputs).toContainEqual({ kind: 'arrived', peer: alice, ...block(1) })
   })
 
@@ -189,7 +189,32 @@ describe('a want', () => {
   })
 })
 
+describe('a peer that has nothing to do', () => {
+  it('takes over the last of what waits its turn with another', () => {
+    const story = new Story().at(0, joined(alice, 'all'), want(1, 2, 3), joined(bob, 'some'))
+    const waits = (pendingBytes: number): Input => ({
+      kind: 'message', peer: alice, message: { ...nothing, pendingBytes }, blocks: [], uncheckable: 0,
+    })
+    story.at(1, says(bob, true, 2, 3), waits(4000))
+    story.said(alice)
+    expect(story.said(bob)).not.toContain('want-block 3')
+    story.at(1500, waits(4000)).at(2000, waits(4000))
+    expect(story.said(bob)).toEqual(['want-block 3'])
+    expect(story.said(alice)).toEqual(['cancel 3'])
+    expect(story.exchange.counts.relieves).toBe(1)
+  })
+})
+
 describe('a peer', () => {
+  it('that talks but gives nothing loses its wants after a while', () => {
+    const story = new Story().at(0, joined(alice, 'all'), want(1))
+    story.at(1, joined(bob, 'all'))
+    for (let now = 500; now < 20_000; now += 500) story.at(now, says(alice, true), { kind: 'tick' })
+    expect(story.said(bob)).toEqual([])
+    story.at(20_000, { kind: 'tick' })
+    expect(story.said(bob)).toEqual(['want-block 1'])
+  })
+
   it('that sends other bytes than asked for is dropped, and its wants go elsewhere', () => {
     const story = new Story().at(0, joined(alice, 'all'), want(1), joined(bob, 'all'))
     story.at(1, sends(alice, block(9)))
@@ -237,20 +262,19 @@ describe('a peer that asks', () => {
     expect(story.said(alice)).toEqual([])
   })
 
-  it('gets a small block at once instead of hearing that we have it', () => {
-    const story = new Story().at(0, { kind: 'held', cid: block(1).cid, size: 1024 }, joined(alice, 'none'))
-    expect(story.at(1, asks(alice, 'have', [1])).said(alice)).toEqual(['block 1'])
-  })
-
-  it('gets the block later, when it arrives here', () => {
+  it('for what is not here hears of it when it arrives', () => {
     const story = new Story().at(0, joined(alice, 'none'), joined(bob, 'none'))
     story.at(1, asks(alice, 'block', [1]), asks(bob, 'have', [1]))
-    story.said(alice)
-    story.said(bob)
+    expect([...story.said(alice), ...story.said(bob)]).toEqual(['dont-have 1', 'dont-have 1'])
     story.at(2, held(1))
-    expect(story.said(alice)).toEqual(['block 1'])
-    expect(story.said(bob)).toEqual(['have 1'])
+    // Having heard no, it may well have asked elsewhere.
+    expect([...story.said(alice), ...story.said(bob)]).toEqual(['have 1', 'have 1'])
     expect(story.at(3, held(1)).said(alice)).toEqual([])
+  })
+
+  it('and did not ask to hear no gets the block itself when it arrives', () => {
+    const story = new Story().at(0, joined(alice, 'none'), asks(alice, 'block', [1], { silent: true }))
+    expect(story.at(2, held(1)).said(alice)).toEqual(['block 1'])
   })
 
   it('for nothing at all gets it from everyone', () => {
@@ -268,7 +292,7 @@ describe('a peer that asks', () => {
     story.at(2, held(1))
     expect(story.said(alice)).toEqual([])
     story.at(3, asks(alice, 'block', [3], { full: true }), held(2), held(3))
-    expect(story.said(alice)).toEqual(['dont-have 3', 'block 3'])
+    expect(story.said(alice)).toEqual(['dont-have 3', 'have 3'])
   })
 
   it('for more than its ledger holds hears so', () => {
@@ -295,6 +319,21 @@ describe('a peer that asks', () => {
     expect([story.said(alice), story.said(carol)]).toEqual([[], ['block 1']])
     story.at(3, { kind: 'sent', peer: bob, lane: 'blocks' })
     expect([story.said(alice), story.said(bob)]).toEqual([['block 2'], []])
+  })
+
+  it('and has to wait hears at once and then twice a second that its turn will come', () => {
+    const story = new Story({ messageBytesMax: 2000, sendingBytesMax: 2000 }, false)
+    story.at(0, held(1), held(2), joined(alice, 'none'), joined(bob, 'none'))
+    const pending = () =>
+      story.outputs.splice(0).flatMap((output) => (output.kind === 'send' && output.lane === 'control' ? [output.message.pendingBytes] : []))
+    story.at(1, asks(alice, 'block', [1]))
+    story.at(2, asks(bob, 'block', [1, 2]))
+    expect(pending()).toEqual([4000])
+    story.at(3, { kind: 'sent', peer: bob, lane: 'control' })
+    expect(story.exchange.nextWake()).toBe(501)
+    story.at(502, { kind: 'tick' })
+    // One to each: neither has its block yet.
+    expect(pending()).toEqual([0, 4000])
   })
 
   it('hears how much more is queued for it', () => {

@@ -12,7 +12,7 @@ import { Ledgers } from './serving.ts'
  * nor dice nor network: it is told what happens and when, and says what to do.
  */
 export class Exchange {
-  readonly counts: ExchangeCounts = { unwanted: 0, lies: 0, silences: 0, ledgerOverflows: 0 }
+  readonly counts: ExchangeCounts = { unwanted: 0, lies: 0, silences: 0, relieves: 0, ledgerOverflows: 0 }
   readonly #settings: ExchangeSettings
   readonly #seeking: Seeking
   readonly #ledgers: Ledgers
@@ -53,7 +53,7 @@ export class Exchange {
         this.#drop(input.peer, 'malformed', outputs)
         break
       case 'progress':
-        this.#seeking.hear(now, input.peer)
+        this.#seeking.receive(now, input.peer)
         break
       case 'sent':
         if (input.lane === 'control') this.#telling.delete(input.peer)
@@ -64,13 +64,16 @@ export class Exchange {
         break
     }
     this.#seeking.ask(now)
-    this.#flush(outputs)
+    this.#serve(outputs)
+    this.#ledgers.tellTurns(now)
+    this.#say(outputs)
     return outputs
   }
 
-  /** When to send `tick`; `null` while nobody owes us anything. */
+  /** When to send `tick`; `null` while nobody owes us anything, nor we anybody. */
   nextWake(): Millis | null {
-    return this.#seeking.nextWake()
+    const wakes = [this.#seeking.nextWake(), this.#ledgers.nextWake()].filter((wake) => wake !== null)
+    return wakes.length > 0 ? Math.min(...wakes) : null
   }
 
   get blocksInFlight(): number {
@@ -109,7 +112,8 @@ export class Exchange {
   #handleMessage(now: Millis, input: Input & { kind: 'message' }, outputs: Output[]): void {
     const { peer, message, blocks, uncheckable } = input
     if (!this.#seeking.has(peer)) return
-    this.#seeking.hear(now, peer)
+    this.#seeking.hear(now, peer, message.pendingBytes)
+    if (blocks.length > 0) this.#seeking.receive(now, peer)
     for (const { cid, bytes } of blocks) {
       if (this.#seeking.isWanted(cid)) {
         this.#seeking.settle(peer, cid, bytes.length)
@@ -146,13 +150,16 @@ export class Exchange {
     outputs.push({ kind: 'drop', peer, reason })
   }
 
-  #flush(outputs: Output[]): void {
+  #say(outputs: Output[]): void {
     for (const [peer, outbox] of this.#outboxes) {
       if (outbox.isEmpty || this.#telling.has(peer)) continue
       this.#telling.add(peer)
-      const message = { full: false, pendingBytes: 0, ...outbox.take() }
+      const message = { full: false, pendingBytes: this.#ledgers.pendingBytes(peer), ...outbox.take() }
       outputs.push({ kind: 'send', peer, lane: 'control', message, blocks: [] })
     }
+  }
+
+  #serve(outputs: Output[]): void {
     for (let serving = this.#ledgers.pollServing(); serving !== null; serving = this.#ledgers.pollServing()) {
       const { peer, blocks, pendingBytes } = serving
       const message = { full: false, wants: [], presences: [], pendingBytes }

@@ -12,8 +12,15 @@ export class Outbox {
   readonly #wants = new Map<CidKey, WantEntry>()
   readonly #presences = new Map<CidKey, BlockPresence>()
 
+  /** Whether it is to hear that it waits its turn. */
+  #tellsPending = false
+
   get isEmpty(): boolean {
-    return this.#wants.size === 0 && this.#presences.size === 0
+    return this.#wants.size === 0 && this.#presences.size === 0 && !this.#tellsPending
+  }
+
+  tellPending(): void {
+    this.#tellsPending = true
   }
 
   want(entry: WantEntry): void {
@@ -26,7 +33,9 @@ export class Outbox {
     this.#presences.set(cid.key, { cid, have })
   }
 
+  /** What fits into one message; the rest waits for the next. Every message tells what is pending. */
   take(): { wants: WantEntry[]; presences: BlockPresence[] } {
+    this.#tellsPending = false
     return { wants: takeFirst(this.#wants), presences: takeFirst(this.#presences) }
   }
 }

@@ -32,8 +32,12 @@ interface Source {
   receivedBytes: number
   usefulBlocks: number
   unwantedBlocks: number
+  /** Bytes it last said were waiting for their turn with it. */
+  pendingBytes: number
   /** When it last sent anything, or was asked after owing nothing. */
   heardAt: Millis
+  /** When it last sent a part of a block, or was asked after owing nothing. */
+  gaveAt: Millis
   /** Times in a row that patience ran out; anything it sends sets it to none. */
   silences: number
 }
@@ -60,7 +64,7 @@ export class Seeking {
   }
 
   join(peer: PeerId, have: Have, outbox: Outbox): void {
-    const none = { toldUpTo: 0, askedBytes: 0, receivedBytes: 0, usefulBlocks: 0, unwantedBlocks: 0, heardAt: 0, silences: 0 }
+    const none = { toldUpTo: 0, askedBytes: 0, receivedBytes: 0, usefulBlocks: 0, unwantedBlocks: 0, pendingBytes: 0, heardAt: 0, gaveAt: 0, silences: 0 }
     const source = { id: peer, outbox, have, knows: new Map(), told: new Map(), asked: new Map(), ...none }
     this.#sources.set(peer, source)
     this.#tellInterest(source)
@@ -114,11 +118,22 @@ export class Seeking {
     for (const source of this.#sources.values()) this.#tellInterest(source)
   }
 
-  /** Something of a peer's arrived: it is alive. */
-  hear(now: Millis, peer: PeerId): void {
+  /** A whole message of a peer's arrived: it is alive. */
+  hear(now: Millis, peer: PeerId, pendingBytes: number): void {
     const source = this.#sources.get(peer)
     if (source === undefined) return
     source.heardAt = now
+    source.pendingBytes = pendingBytes
+    // Words alone do not make up for having given nothing.
+    if (now - source.gaveAt < this.#settings.giftPatience) source.silences = 0
+  }
+
+  /** A block, or a part of one, arrived. */
+  receive(now: Millis, peer: PeerId): void {
+    const source = this.#sources.get(peer)
+    if (source === undefined) return
+    source.heardAt = now
+    source.gaveAt = now
     source.silences = 0
   }
 
@@ -135,7 +150,9 @@ export class Seeking {
       // So it has not everything, whatever the server believes.
       if (source.have === 'all') source.have = 'some'
       const want = source.asked.get(cid.key)
-      if (want !== undefined) this.#putBack(want)
+      if (want === undefined) continue
+      this.#putBack(want)
+      source.told.set(cid.key, 'have')
     }
   }
 
@@ -181,6 +198,7 @@ export class Seeking {
       if (deadline === null || now < deadline) continue
       source.silences++
       source.heardAt = now
+      source.gaveAt = now
       // It may never have got the wants. Not sooner, since a want that crosses its block fetches it twice.
       if (source.silences < REPEATED_AFTER_SILENCES) continue
       for (const want of source.asked.values()) this.#tellWant(source, want)
@@ -199,8 +217,9 @@ export class Seeking {
 
   #deadline(source: Source): Millis | null {
     if (source.asked.size === 0) return null
-    const { patience, patienceMax } = this.#settings
-    return source.heardAt + Math.min(patienceMax, patience * 2 ** Math.min(source.silences, 10))
+    const { patience, patienceMax, giftPatience } = this.#settings
+    const silence = Math.min(patienceMax, patience * 2 ** Math.min(source.silences, 10))
+    return Math.min(source.heardAt + silence, source.gaveAt + Math.max(giftPatience, silence))
   }
 
   /** Asks for as much as there is room for. */
@@ -209,6 +228,7 @@ export class Seeking {
     this.#askUnasked(now, this.#unasked.inner)
     this.#askUnasked(now, this.#unasked.leaf)
     this.#takeFromSilent(now)
+    this.#relieveBusy(now)
     for (const source of this.#sources.values()) this.#tellInterest(source)
   }
 
@@ -241,6 +261,33 @@ export class Seeking {
     }
   }
 
+  /** Lets who owes nothing take over the last of what waits its turn with another. */
+  #relieveBusy(now: Millis): void {
+    for (const idle of this.#sources.values()) {
+      if (idle.asked.size > 0 || idle.silences > 0) continue
+      const busy = this.#busiest()
+      if (busy === null) return
+      const want = [...busy.asked.values()].findLast(
+        (each) => likelihood(idle, each) === 2 && now - each.askedAt >= this.#settings.turnPatience,
+      )
+      if (want === undefined || weight(want) > busy.pendingBytes) continue
+      this.#counts.relieves++
+      busy.pendingBytes -= weight(want)
+      this.#takeFrom(busy, want)
+      busy.told.delete(want.cid.key)
+      busy.outbox.want(cancelOf(want.cid))
+      this.#ask(now, idle, want)
+    }
+  }
+
+  #busiest(): Source | null {
+    let busiest: Source | null = null
+    for (const source of this.#sources.values()) {
+      if (source.asked.size > 0 && source.pendingBytes > (busiest?.pendingBytes ?? 0)) busiest = source
+    }
+    return busiest
+  }
+
   /**
    * Who should be asked for a block. Those who surely have it come before those who might, the talking before the
    * silent, and then whoever owes and gave us least. Nobody, while all who surely have it are busy.
@@ -271,7 +318,10 @@ export class Seeking {
   }
 
   #ask(now: Millis, source: Source, want: Want): void {
-    if (source.asked.size === 0) source.heardAt = now
+    if (source.asked.size === 0) {
+      source.heardAt = now
+      source.gaveAt = now
+    }
     want.asked = source
     want.askedAt = now
     source.asked.set(want.cid.key, want)

@@ -1,10 +1,7 @@
 import type { WantEntry } from '../bitswap/index.ts'
 import { inlineBytes, type Cid, type CidKey } from '../content/index.ts'
-import type { ExchangeCounts, ExchangeSettings, PeerId } from './events.ts'
+import type { ExchangeCounts, ExchangeSettings, Millis, PeerId } from './events.ts'
 import type { Outbox } from './outbox.ts'
-
-/** A block this small is sent at once instead of saying that we have it; as boxo does. */
-const SENT_INSTEAD_OF_HAVE_BYTES = 1024
 
 interface Waiting {
   readonly cid: Cid
@@ -22,6 +19,8 @@ interface Client {
   sending: Set<CidKey>
   sendingBytes: number
   sentBytes: number
+  /** When to tell it that its blocks will come; `null` while it is owed none. */
+  tellTurnAt: Millis | null
 }
 
 /** What is to be sent to a peer next. */
@@ -47,7 +46,7 @@ export class Ledgers {
   }
 
   join(peer: PeerId, outbox: Outbox): void {
-    const empty = { readyBytes: 0, sendingBytes: 0, sentBytes: 0 }
+    const empty = { readyBytes: 0, sendingBytes: 0, sentBytes: 0, tellTurnAt: null }
     this.#clients.set(peer, { outbox, ledger: new Map(), ready: new Map(), sending: new Set(), ...empty })
   }
 
@@ -58,6 +57,11 @@ export class Ledgers {
 
   isHeld(cid: Cid): boolean {
     return this.#held.has(cid.key)
+  }
+
+  /** Bytes that wait to be sent to this peer. */
+  pendingBytes(peer: PeerId): number {
+    return this.#clients.get(peer)?.readyBytes ?? 0
   }
 
   sentBytes(peer: PeerId): number {
@@ -107,18 +111,21 @@ export class Ledgers {
     const before = client.ledger.get(key)
     const type = before?.type === 'block' ? 'block' : want.type
     const size = this.#held.get(key) ?? inlineBytes(want.cid)?.length
+    if (size === undefined && want.sendDontHave) client.outbox.presence(want.cid, false)
     if (before === undefined && client.ledger.size >= this.#settings.ledgerMax) {
       this.#counts.ledgerOverflows++
-      if (want.sendDontHave) client.outbox.presence(want.cid, false)
+      if (size !== undefined && want.sendDontHave) client.outbox.presence(want.cid, false)
       return
     }
-    client.ledger.set(key, { cid: want.cid, type })
+    // Who was told that we lack a block asks elsewhere, so later it hears that we have it instead of getting it twice.
+    const remembered = size === undefined && want.sendDontHave ? 'have' : type
+    client.ledger.set(key, { cid: want.cid, type: remembered })
     if (size !== undefined) this.#answer(client, { cid: want.cid, type }, size)
-    else if (want.sendDontHave) client.outbox.presence(want.cid, false)
   }
 
   #answer(client: Client, { cid, type }: Waiting, size: number): void {
-    if (type === 'block' || size <= SENT_INSTEAD_OF_HAVE_BYTES) {
+    // However small the block: many may be asked whether they have it, and one copy is enough.
+    if (type === 'block') {
       if (!client.ready.has(cid.key)) client.readyBytes += size
       client.ready.set(cid.key, { cid, size })
     } else {
@@ -157,6 +164,28 @@ export class Ledgers {
     }
     this.#sendingBytes += client.sendingBytes
     return blocks
+  }
+
+  /** Tells those who are owed blocks, at once and then again and again, that they have not been forgotten. */
+  tellTurns(now: Millis): void {
+    for (const client of this.#clients.values()) {
+      if (client.ready.size + client.sending.size === 0) client.tellTurnAt = null
+      else if (client.tellTurnAt === null && client.sending.size > 0) {
+        client.tellTurnAt = now + this.#settings.turnToldInterval
+      } else if (client.tellTurnAt === null || client.tellTurnAt <= now) {
+        client.tellTurnAt = now + this.#settings.turnToldInterval
+        client.outbox.tellPending()
+      }
+    }
+  }
+
+  /** When to tell turns next; `null` when nobody is owed anything. */
+  nextWake(): Millis | null {
+    let wake: Millis | null = null
+    for (const { tellTurnAt } of this.#clients.values()) {
+      if (tellTurnAt !== null && (wake === null || tellTurnAt < wake)) wake = tellTurnAt
+    }
+    return wake
   }
 
   /** The blocks given out for this peer are through, or given up. */

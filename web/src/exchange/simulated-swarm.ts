@@ -1,4 +1,3 @@
-import type { Message } from '../bitswap/index.ts'
 import {
   buildFile, BLOCKS_MAX, BlockStore, cidOf, DagWalk, DEPTH_MAX, unixfsV1_2025, type Bytes, type Cid,
 } from '../content/index.ts'
@@ -41,18 +40,28 @@ interface Node {
   readonly store: BlockStore
   readonly manner: Manner
   readonly bytesPerMs: number
-  uplinkFreeAt: Millis
+  /** Messages with blocks on their way out, the one whose frame is next first. */
+  readonly transfers: Transfer[]
+  isSending: boolean
   present: boolean
   completeAt: Millis | null
   wakesAt: Millis | null
   readonly dropped: Map<PeerId, DropReason>
 }
 
-const LATENCY = 20
-const CONTROL_ENTRY_BYTES = 45
-const PROGRESS_BYTES = 65_536
+interface Transfer {
+  left: number
+  readonly frameSent: () => void
+  readonly allSent: () => void
+}
 
-/** Peers that exchange one page in pretend time: every message takes its time on its sender's line, then `LATENCY`. */
+const LATENCY = 20
+const FRAME_BYTES = 65_536
+
+/**
+ * Peers that exchange one page in pretend time. Blocks take their time on their sender's line, frame by frame and in
+ * turns when they go to several; then everything takes `LATENCY`.
+ */
 export class SimulatedSwarm {
   now: Millis = 0
   readonly nodes = new Map<string, Node>()
@@ -73,7 +82,7 @@ export class SimulatedSwarm {
     const limits = { bytesMax: 1 << 30, blocksMax: BLOCKS_MAX, depthMax: DEPTH_MAX }
     const node: Node = {
       id: name as PeerId, exchange: new Exchange(start), walk: new DagWalk(this.#page.root, limits),
-      store: new BlockStore(1 << 30), manner, bytesPerMs, uplinkFreeAt: 0, present: true, completeAt: null, wakesAt: null,
+      store: new BlockStore(1 << 30), manner, bytesPerMs, transfers: [], isSending: false, present: true, completeAt: null, wakesAt: null,
       dropped: new Map(),
     }
     for (const [i, { cid, bytes }] of this.#page.blocks.entries()) {
@@ -184,20 +193,42 @@ export class SimulatedSwarm {
       const lie = from.manner === 'liar' ? this.#page.lies.get(cid.key) : undefined
       return lie ?? { cid, bytes }
     })
-    const bytes = sizeOf(message) + carried.reduce((sum, block) => sum + block.bytes.length, 0)
-    // What is not a block is small and slips in between.
-    const begins = lane === 'blocks' ? Math.max(this.now, from.uplinkFreeAt) : this.now
-    const ends = begins + bytes / from.bytesPerMs
-    if (lane === 'blocks') from.uplinkFreeAt = ends
-    this.#at(ends, () => this.#tell(from, { kind: 'sent', peer, lane }))
     const to = this.node(peer)
     const isThere = () => from.present && !to.dropped.has(from.id)
-    for (let part = PROGRESS_BYTES; part < bytes; part += PROGRESS_BYTES) {
-      const at = begins + part / from.bytesPerMs + LATENCY
-      this.#at(at, () => isThere() && this.#tell(to, { kind: 'progress', peer: from.id }))
+    const arrive = () =>
+      this.#at(this.now + LATENCY, () => {
+        if (isThere()) this.#tell(to, { kind: 'message', peer: from.id, message, blocks: carried, uncheckable: 0 })
+      })
+    const allSent = () => {
+      this.#tell(from, { kind: 'sent', peer, lane })
+      arrive()
     }
-    this.#at(ends + LATENCY, () => {
-      if (isThere()) this.#tell(to, { kind: 'message', peer: from.id, message, blocks: carried, uncheckable: 0 })
+    if (lane === 'control') {
+      // Small, and slips in between.
+      this.#at(this.now, allSent)
+      return
+    }
+    const frameSent = () =>
+      this.#at(this.now + LATENCY, () => isThere() && this.#tell(to, { kind: 'progress', peer: from.id }))
+    from.transfers.push({ left: carried.reduce((sum, block) => sum + block.bytes.length, 0), frameSent, allSent })
+    if (!from.isSending) this.#nextFrame(from)
+  }
+
+  #nextFrame(from: Node): void {
+    const [transfer] = from.transfers
+    from.isSending = transfer !== undefined
+    if (transfer === undefined) return
+    const bytes = Math.min(FRAME_BYTES, transfer.left)
+    this.#at(this.now + bytes / from.bytesPerMs, () => {
+      from.transfers.shift()
+      transfer.left -= bytes
+      if (transfer.left > 0) {
+        transfer.frameSent()
+        from.transfers.push(transfer)
+      }
+      // Before what the end of this one may start.
+      this.#nextFrame(from)
+      if (transfer.left === 0) transfer.allSent()
     })
   }
 }
@@ -205,8 +236,4 @@ export class SimulatedSwarm {
 function haveOf(node: Node): Have {
   if (node.walk.isComplete) return 'all'
   return node.store.blocks > 0 ? 'some' : 'none'
-}
-
-function sizeOf(message: Message): number {
-  return (message.wants.length + message.presences.length) * CONTROL_ENTRY_BYTES
 }

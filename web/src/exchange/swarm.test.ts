@@ -13,7 +13,7 @@ describe('a seeker', () => {
     expect(seeker.walk.isComplete).toBe(true)
     // 1.2 MB at 1 MB/s, in rounds of eight blocks and 40 ms.
     expect(seeker.completeAt).toBeLessThan(2000)
-    expect(seeker.exchange.counts).toEqual({ unwanted: 0, lies: 0, silences: 0, ledgerOverflows: 0 })
+    expect(seeker.exchange.counts).toEqual({ unwanted: 0, lies: 0, silences: 0, relieves: 0, ledgerOverflows: 0 })
   })
 
   it('takes about half from each of two holders', () => {
