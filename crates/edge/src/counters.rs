@@ -134,6 +134,11 @@ impl EdgeCounters {
         &self.shards[usize::from(shard.0)]
     }
 
+    /// Connections of all shards.
+    pub(crate) fn connections(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.connections_now.get()).sum()
+    }
+
     /// Add up all shards.
     pub fn totals(&self) -> EdgeTotals {
         let mut totals = EdgeTotals::default();

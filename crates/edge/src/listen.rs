@@ -54,6 +54,7 @@ fn listen_once(
     let mut listeners =
         Listeners { shards: (0..shards).map(|_| Vec::new()).collect(), addresses: Vec::new() };
     let mut free_port = None;
+    let has_ipv4 = addresses.iter().any(SocketAddr::is_ipv4);
     for &wanted in addresses {
         let failed = |source| ListenError { address: wanted, source };
         let mut address = wanted;
@@ -61,10 +62,12 @@ fn listen_once(
             address.set_port(free_port.unwrap_or(0));
         }
         if address.port() != 0 {
-            claim(address, limits).map_err(failed)?;
+            // Alone for a moment, to make sure that nobody else listens there: another server with
+            // `SO_REUSEPORT` would take half of our connections, unnoticed by both.
+            open(address, limits, has_ipv4, false).map_err(failed)?;
         }
         for shard in &mut listeners.shards {
-            let socket = open(address, limits, shards > 1).map_err(failed)?;
+            let socket = open(address, limits, has_ipv4, shards > 1).map_err(failed)?;
             if address.port() == 0 {
                 let bound = socket.local_addr().map_err(failed)?;
                 address = bound.as_socket().unwrap_or(address);
@@ -79,19 +82,19 @@ fn listen_once(
     Ok(listeners)
 }
 
-/// Make sure that nobody else listens there. Without this, another server with `SO_REUSEPORT` would
-/// take half of our connections, unnoticed by both.
-fn claim(address: SocketAddr, limits: &EdgeLimits) -> io::Result<()> {
-    open(address, limits, false).map(drop)
-}
-
-fn open(address: SocketAddr, limits: &EdgeLimits, is_shared: bool) -> io::Result<Socket> {
+fn open(
+    address: SocketAddr,
+    limits: &EdgeLimits,
+    has_ipv4: bool,
+    is_shared: bool,
+) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(is_shared)?;
-    if address.is_ipv6() && !address.ip().is_unspecified() {
-        socket.set_only_v6(true)?;
+    if address.is_ipv6() {
+        // `[::]` alone means all of IPv4 too; beside an IPv4 address it would be in its way.
+        socket.set_only_v6(has_ipv4)?;
     }
     // Accepted sockets inherit these three, which saves as many calls a connection.
     socket.set_tcp_nodelay(true)?;

@@ -260,7 +260,7 @@ impl Sockets {
 
     /// Connections of all shards.
     pub(crate) fn connections(&self) -> u64 {
-        self.counters.totals().connections_now
+        self.counters.connections()
     }
 
     /// Who is at the other end.

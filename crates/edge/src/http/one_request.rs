@@ -152,6 +152,9 @@ impl AsyncRead for OneRequest {
             let ours = this.request.take(&ahead[..room]);
             buffer.put_slice(&ahead[..ours]);
             this.given += ours;
+            if this.given == this.ahead.len() {
+                (this.ahead, this.given) = (Vec::new(), 0);
+            }
             return Poll::Ready(Ok(()));
         }
         let polled = this.read_body(cx, buffer);

@@ -243,5 +243,9 @@ fn router() -> Router {
         .route("/length", post(|body: Bytes| async move { body.len().to_string() }))
         .route("/unread", post(|| async { "unread" }))
         .route("/large", get(|| async { "x".repeat(3_000_000) }))
-        .route("/panic", get(|| async { None::<&str>.expect("a handler may break") }))
+        .route("/panic", get(break_down))
+}
+
+async fn break_down() -> &'static str {
+    panic!("a handler may break")
 }
