@@ -63,6 +63,7 @@ export class Session implements PageSession {
   #reported: { phase: Phase; presence: Presence } = { phase: 'searching', presence: this.#presence }
   #listed: { blocksDone: number; files: FileEntry[] | null } = { blocksDone: -1, files: null }
   #stopTick: (() => void) | null = null
+  #tickAt = Infinity
   #stopAsking: (() => void) | null = null
   #stopReport: (() => void) | null = null
 
@@ -398,10 +399,15 @@ export class Session implements PageSession {
   }
 
   #scheduleTick(): void {
-    this.#stopTick?.()
     const wake = this.#isClosed ? null : this.#exchange.nextWake()
-    this.#stopTick =
-      wake === null ? null : this.#clock.after(Math.max(0, wake - this.#clock.now()), () => this.#tell({ kind: 'tick' }))
+    // A tick that comes too early does no harm, so a later wish waits for it.
+    if (wake === null || wake >= this.#tickAt) return
+    this.#stopTick?.()
+    this.#tickAt = wake
+    this.#stopTick = this.#clock.after(Math.max(0, wake - this.#clock.now()), () => {
+      this.#tickAt = Infinity
+      this.#tell({ kind: 'tick' })
+    })
   }
 
   #carryOut(output: Output): void {
