@@ -21,8 +21,12 @@ const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-phoenix-longpoll-tok
 const AUTH_HEADER: HeaderName = HeaderName::from_static("x-phoenix-authtoken");
 
 pub(super) fn routes() -> MethodRouter<Site> {
-    // Other methods get the 400 that Phoenix gives them.
-    get(open).post(post).options(options).fallback(|| async { StatusCode::BAD_REQUEST })
+    // Other methods get the 400 that Phoenix gives them; HEAD would open a session like GET.
+    get(open).post(post).options(options).head(bad_request).fallback(bad_request)
+}
+
+async fn bad_request() -> StatusCode {
+    StatusCode::BAD_REQUEST
 }
 
 /// A request for the websocket that did not even look like an upgrade, or came where none can be.

@@ -1,0 +1,202 @@
+// Who is let in, by which version, from which page, with which subprotocol.
+
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+
+import { connect, freshTopic, reply, ways, waysWhere } from '../lib/client.mjs'
+import { startChat, startWatchfire } from '../lib/server.mjs'
+import { Wire, acceptFor, readResponse, request, upgradeHeaders } from '../lib/wire.mjs'
+import { assertNeverClosedNormally } from '../lib/witness.mjs'
+
+let server
+before(async () => (server = await startChat()))
+after(async () => {
+  await server.stop()
+  assertNeverClosedNormally()
+})
+
+const upgrade = (t, query, headers = {}, to = server) =>
+  request(t, to, { path: `/socket/websocket?${query}`, headers: { ...upgradeHeaders(), ...headers } })
+
+const poll = async (query, headers = {}, to = server) => {
+  const response = await fetch(to.http(`/socket/longpoll?${query}`), { headers })
+  assert.equal(response.status, 200)
+  return response.json()
+}
+
+describe('a stock client', () => {
+  for (const way of ways.filter(({ isPoll }) => !isPoll)) {
+    it(`${way.name} is not let in when the application says no`, async (t) => {
+      const client = connect(t, server, way, { params: { deny: '1' } })
+      assert.match((await client.errors.next()).message, /403/)
+      assert.equal((await client.closed.next()).code, 1006)
+    })
+  }
+
+  for (const way of waysWhere(({ isPoll, generation }) => isPoll && generation.understandsForbidden)) {
+    it(`${way.name} is not let in when the application says no`, async (t) => {
+      const client = connect(t, server, way, { params: { deny: '1' } })
+      await client.errors.next()
+      await client.closed.next()
+      assert.equal(client.opened.all.length, 0)
+    })
+  }
+
+  for (const way of ways) {
+    it(`${way.name} is let in with nested parameters`, async (t) => {
+      const params = { user: 'a b&c=d', device: { os: { name: 'ü' } }, empty: '' }
+      const channel = await connect(t, server, way, { params }).join(freshTopic())
+      assert.equal((await reply(channel.push('ping', {}))).status, 'ok')
+    })
+  }
+
+  for (const way of waysWhere(({ generation }) => generation.authenticates)) {
+    it(`${way.name} is let in with an auth token`, async (t) => {
+      const client = connect(t, server, way, { authToken: 'secret~~~' })
+      const channel = await client.join(freshTopic())
+      assert.equal((await reply(channel.push('ping', {}))).status, 'ok')
+      if (!way.isPoll) assert.equal(client.socket.conn.protocol, 'phoenix')
+    })
+  }
+})
+
+describe('the version', () => {
+  const accepted = ['', 'vsn=1.0.0', 'vsn=1.0.9', 'vsn=2.0.0', 'vsn=2.0.5', 'vsn=2.0.0&']
+  const refused = ['vsn=2.1.0', 'vsn=3.0.0', 'vsn=x', 'vsn=', 'vsn=1', 'vsn=2.0', 'vsn[a]=2.0.0', 'vsn=2.0.0.0']
+  for (const query of accepted) {
+    it(`«${query}» is let in`, async (t) => {
+      assert.equal((await upgrade(t, query)).status, 101)
+      assert.equal((await poll(query)).status, 410)
+    })
+  }
+  for (const query of refused) {
+    it(`«${query}» is refused with 403`, async (t) => {
+      const { status, body } = await upgrade(t, query)
+      assert.deepEqual([status, body], [403, ''])
+      assert.deepEqual(await poll(query), { status: 403 })
+    })
+  }
+})
+
+describe('the upgrade', () => {
+  it('is answered as RFC 6455 says, and with no subprotocol when none was asked', async (t) => {
+    const asked = upgradeHeaders()
+    const { status, headers } = await upgrade(t, 'vsn=2.0.0', asked)
+    assert.equal(status, 101)
+    assert.equal(headers['sec-websocket-accept'], acceptFor(asked['Sec-WebSocket-Key']))
+    assert.equal(headers.upgrade.toLowerCase(), 'websocket')
+    assert.equal(headers.connection.toLowerCase(), 'upgrade')
+    assert.equal(headers['sec-websocket-protocol'], undefined)
+    assert.equal(headers['sec-websocket-extensions'], undefined)
+  })
+
+  it('reads its headers as HTTP does: any case, several values', async (t) => {
+    const asked = upgradeHeaders()
+    const headers = {
+      connection: 'keep-alive, uPgRaDe',
+      UPGRADE: 'WebSocket',
+      'sec-websocket-VERSION': '13',
+      'sec-websocket-key': asked['Sec-WebSocket-Key'],
+    }
+    const { status } = await request(t, server, { path: '/socket/websocket?vsn=2.0.0', headers })
+    assert.equal(status, 101)
+  })
+
+  for (const missing of ['Connection', 'Upgrade', 'Sec-WebSocket-Key', 'Sec-WebSocket-Version']) {
+    it(`without ${missing} is refused with 400 and a reason`, async (t) => {
+      const { [missing]: _, ...headers } = upgradeHeaders()
+      const { status, body } = await request(t, server, { path: '/socket/websocket?vsn=2.0.0', headers })
+      assert.equal(status, 400)
+      assert.match(body, /^\S.*\n?$/, 'one line')
+    })
+  }
+
+  it('by another method than GET is refused with 400', async (t) => {
+    for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
+      const headers = { ...upgradeHeaders(), 'Content-Length': '0' }
+      const { status } = await request(t, server, { method, path: '/socket/websocket?vsn=2.0.0', headers })
+      assert.equal(status, 400, method)
+    }
+  })
+
+  it('of another version of websockets is refused with 400', async (t) => {
+    const { status } = await upgrade(t, 'vsn=2.0.0', { 'Sec-WebSocket-Version': '8' })
+    assert.equal(status, 400)
+  })
+
+  it('may be followed at once by frames', async (t) => {
+    // A client that writes before it has read the answer, as HTTP proxies may make of any client.
+    const wire = await Wire.open(t, server)
+    assert.equal((await wire.ask([null, '1', 'phoenix', 'heartbeat', {}]))[3], 'phx_reply')
+  })
+
+  it('may come on a connection that has served other requests', async (t) => {
+    const { socket } = await request(t, server, { path: '/healthz' })
+    const head = Object.entries({ Host: 'x', ...upgradeHeaders() }).map(([name, value]) => `${name}: ${value}\r\n`)
+    socket.write(`GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\n${head.join('')}\r\n`)
+    const { status, rest } = await readResponse(socket)
+    assert.equal(status, 101)
+    const wire = new Wire(socket, rest)
+    assert.equal((await wire.ask([null, '1', 'phoenix', 'heartbeat', {}]))[3], 'phx_reply')
+  })
+})
+
+describe('the subprotocol', () => {
+  const echoed = async (t, asked) => {
+    const { status, headers } = await upgrade(t, 'vsn=2.0.0', { 'Sec-WebSocket-Protocol': asked })
+    return [status, headers['sec-websocket-protocol']]
+  }
+
+  it('phoenix is echoed, alone or beside a token', async (t) => {
+    assert.deepEqual(await echoed(t, 'phoenix'), [101, 'phoenix'])
+    assert.deepEqual(await echoed(t, 'phoenix, base64url.bearer.phx.c2VjcmV0'), [101, 'phoenix'])
+    assert.deepEqual(await echoed(t, 'other, phoenix'), [101, 'phoenix'])
+    assert.deepEqual(await echoed(t, ['other', 'phoenix']), [101, 'phoenix'])
+  })
+
+  it('a connection that asked only for others is refused with 403', async (t) => {
+    assert.deepEqual(await echoed(t, 'other'), [403, undefined])
+    assert.deepEqual(await echoed(t, 'Phoenix'), [403, undefined])
+  })
+})
+
+describe('the origin', () => {
+  it('may be absent', async (t) => {
+    assert.equal((await upgrade(t, 'vsn=2.0.0')).status, 101)
+  })
+
+  it('may be the server’s own', async (t) => {
+    const Origin = server.http('')
+    assert.equal((await upgrade(t, 'vsn=2.0.0', { Origin })).status, 101)
+    assert.equal((await poll('vsn=2.0.0', { Origin })).status, 410)
+  })
+
+  const strangers = ['http://elsewhere.example', 'null', 'https://127.0.0.1', 'http://127.0.0.1:1', 'http://127.0.0.1', 'nonsense', '']
+  for (const Origin of strangers) {
+    it(`«${Origin}» is refused`, async (t) => {
+      const { status, body } = await upgrade(t, 'vsn=2.0.0', { Origin })
+      assert.deepEqual([status, body], [403, ''])
+      assert.deepEqual(await poll('vsn=2.0.0', { Origin }), { status: 403 })
+    })
+  }
+})
+
+describe('the origins that the settings allow', () => {
+  let open
+  const settings = { 'socket.check_origin': 'https://app.example,//*.friends.example' }
+  before(async () => (open = await startWatchfire({ settings })))
+  after(() => open.stop())
+
+  const cases = [
+    ['https://app.example', 101],
+    ['http://app.example', 403],
+    ['https://a.friends.example:8443', 101],
+    ['http://friends.example', 101],
+    ['http://notfriends.example', 403],
+  ]
+  for (const [Origin, expected] of cases) {
+    it(`«${Origin}» gets ${expected}`, async (t) => {
+      assert.equal((await upgrade(t, 'vsn=2.0.0', { Origin }, open)).status, expected)
+    })
+  }
+})
