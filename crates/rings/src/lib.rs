@@ -4,8 +4,11 @@
 //! of a few random rings is an expander: few links a peer, few hops between any two, and hard to
 //! cut in pieces. Nine peers or fewer are all each other's neighbours instead.
 //!
-//! [`Rings`] knows no sockets and no time: a driver tells it who joins and leaves, and carries the
-//! [`Change`]s to the peers. Its dice are a seed: the same seed and the same joins and leaves make
+//! A peer that is gone may come back, as one whose tab is loaded anew does: [`Rings::vacate`] keeps
+//! its place for a while, so that its neighbours keep theirs.
+//!
+//! [`Rings`] knows no sockets and no clock: a driver tells it who joins and leaves, and carries
+//! the [`Change`]s to the peers. Its dice are a seed: the same seed and the same joins and leaves make
 //! the same rings.
 //!
 //! ```
@@ -24,6 +27,7 @@
 mod change;
 mod dice;
 mod rings;
+mod vacancies;
 
 pub use change::Change;
 pub use rings::{MESH_MAX, Rings};

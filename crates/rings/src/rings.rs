@@ -1,8 +1,9 @@
 use hashbrown::HashTable;
-use vocab::PeerId;
+use vocab::{Instant, PeerId};
 
 use crate::change::Change;
 use crate::dice::{Dice, mix};
+use crate::vacancies::Vacancies;
 
 /// As many peers or fewer are all each other's neighbours.
 pub const MESH_MAX: usize = 9;
@@ -27,6 +28,8 @@ pub struct Rings {
     links: Vec<Link>,
     /// Slots by peer.
     slots: HashTable<u32>,
+    /// Places kept for peers that may come back; they have slots as if they were here.
+    vacancies: Vacancies,
 }
 
 /// The slots before and after a peer on one ring.
@@ -51,13 +54,19 @@ impl Rings {
             peers: Vec::new(),
             links: Vec::new(),
             slots: HashTable::new(),
+            vacancies: Vacancies::default(),
         }
     }
 
-    /// Splice a peer into every ring. Nothing changes for one that is there already.
+    /// Give a peer the place of [`Rings::vacancy`], or splice it into every ring where there is
+    /// none. Nothing changes for one that is there already; its own vacancy is one no more.
     pub fn join(&mut self, peer: PeerId) -> Vec<Change> {
         if self.has(peer) {
+            self.vacancies.remove(peer);
             return Vec::new();
+        }
+        if let Some(absent) = self.vacancy() {
+            return self.replace(absent, peer);
         }
         let len = self.peers.len();
         let rings = if len == 0 { 0 } else { self.k };
@@ -74,9 +83,10 @@ impl Rings {
         self.changes_among(pairs, |rings| rings.splice(peer, &places))
     }
 
-    /// Take a peer out of every ring. Nothing changes when it is not there.
+    /// Take a peer, or its vacancy, out of every ring. Nothing changes when it is not there.
     pub fn leave(&mut self, peer: PeerId) -> Vec<Change> {
         let Some(slot) = self.slot(peer) else { return Vec::new() };
+        self.vacancies.remove(peer);
         let pairs = if self.peers.len() <= MESH_MAX + 1 {
             all_pairs(self.peers.iter().copied())
         } else {
@@ -89,9 +99,55 @@ impl Rings {
         self.changes_among(pairs, |rings| rings.unsplice(slot))
     }
 
+    /// A peer is gone, but may come back: keep its place until then.
+    ///
+    /// Nobody's neighbours change. The place is taken again by the same peer's [`Rings::join`], or
+    /// by that of a newcomer; [`Rings::handle_tick`] closes it when nobody came. A place that is
+    /// vacant already is kept until the new time. Nothing happens when the peer is not there.
+    pub fn vacate(&mut self, peer: PeerId, until: Instant) {
+        if self.has(peer) {
+            self.vacancies.insert(peer, until);
+        }
+    }
+
+    /// Close the places that nobody came for in time.
+    pub fn handle_tick(&mut self, now: Instant) -> Vec<Change> {
+        let mut changes = Vec::new();
+        while let Some(peer) = self.expired(now) {
+            changes.append(&mut self.leave(peer));
+        }
+        changes
+    }
+
+    /// When to call [`Rings::handle_tick`] next; `None` while no place is vacant.
+    pub fn next_wake(&self) -> Option<Instant> {
+        self.vacancies.first().map(|(until, _)| until)
+    }
+
+    /// A place that nobody came for in time: the next that [`Rings::handle_tick`] closes. For a
+    /// driver that has to look around it before it closes the place itself, with [`Rings::leave`].
+    pub fn expired(&self, now: Instant) -> Option<PeerId> {
+        self.vacancies.first().filter(|(until, _)| *until <= now).map(|(_, peer)| peer)
+    }
+
+    /// The absent peer whose place the next newcomer gets: the one whose time is over first.
+    pub fn vacancy(&self) -> Option<PeerId> {
+        self.vacancies.first().map(|(_, peer)| peer)
+    }
+
+    /// Whether a place is kept for a peer that is not here.
+    pub fn is_vacant(&self, peer: PeerId) -> bool {
+        self.vacancies.has(peer)
+    }
+
+    /// How many places are vacant.
+    pub fn vacancies(&self) -> usize {
+        self.vacancies.len()
+    }
+
     /// A peer's neighbours, each once; none when the peer is not there.
     ///
-    /// There are at most `2 k`, fewer when rings bring the same two together, or all others when
+    /// Absent peers whose places are kept are among them. There are at most `2 k`, fewer when rings bring the same two together, or all others when
     /// there are [`MESH_MAX`] peers or fewer.
     pub fn neighbours(&self, peer: PeerId) -> Vec<PeerId> {
         let Some(slot) = self.slot(peer) else { return Vec::new() };
@@ -118,12 +174,12 @@ impl Rings {
         Some((self.peers[before as usize], self.peers[after as usize]))
     }
 
-    /// Whether the peer is on the rings.
+    /// Whether the peer has a place on the rings, be it a vacant one.
     pub fn has(&self, peer: PeerId) -> bool {
         self.slot(peer).is_some()
     }
 
-    /// How many peers there are.
+    /// How many peers there are, with those whose places are kept.
     pub fn len(&self) -> usize {
         self.peers.len()
     }
@@ -169,12 +225,25 @@ impl Rings {
         a != b && (self.is_mesh() || (0..self.k).any(on))
     }
 
+    /// Let a newcomer stand where an absent peer stood, on every ring.
+    fn replace(&mut self, absent: PeerId, newcomer: PeerId) -> Vec<Change> {
+        let near = self.neighbours(absent);
+        let pairs_with = |peer| near.iter().map(move |&other| ordered(peer, other));
+        let pairs = pairs_with(absent).chain(pairs_with(newcomer)).collect();
+        self.vacancies.remove(absent);
+        self.changes_among(pairs, |rings| {
+            let slot = rings.slot(absent).expect("a vacancy has a slot");
+            rings.forget_slot(slot);
+            rings.peers[slot] = newcomer;
+            rings.note_slot(slot);
+        })
+    }
+
     /// Put a peer into the next slot, and on each ring after the one that stands at its place.
     fn splice(&mut self, peer: PeerId, places: &[usize]) {
         let slot = self.peers.len();
         self.peers.push(peer);
-        let Rings { peers, slots, seed, .. } = self;
-        slots.insert_unique(hash(*seed, peer), slot as u32, |&s| hash(*seed, peers[s as usize]));
+        self.note_slot(slot);
         for ring in 0..self.k {
             let alone = Link { before: slot as u32, after: slot as u32 };
             self.links.push(alone);
@@ -229,6 +298,12 @@ impl Rings {
         found.map(|&slot| slot as usize)
     }
 
+    fn note_slot(&mut self, slot: usize) {
+        let Rings { peers, slots, seed, .. } = self;
+        let hash_of = |&slot: &u32| hash(*seed, peers[slot as usize]);
+        slots.insert_unique(hash_of(&(slot as u32)), slot as u32, hash_of);
+    }
+
     fn forget_slot(&mut self, slot: usize) {
         let hash = hash(self.seed, self.peers[slot]);
         let entry = self.slots.find_entry(hash, |&other| other == slot as u32);
@@ -254,7 +329,11 @@ fn all_pairs(peers: impl IntoIterator<Item = PeerId>) -> Vec<(PeerId, PeerId)> {
     let mut pairs = Vec::with_capacity(peers.len() * peers.len().saturating_sub(1) / 2);
     for (index, &a) in peers.iter().enumerate() {
         let others = peers[index + 1..].iter().filter(|b| **b != a);
-        pairs.extend(others.map(|&b| (a.min(b), a.max(b))));
+        pairs.extend(others.map(|&b| ordered(a, b)));
     }
     pairs
+}
+
+fn ordered(a: PeerId, b: PeerId) -> (PeerId, PeerId) {
+    (a.min(b), a.max(b))
 }
