@@ -34,7 +34,7 @@ function sentence(problem: ContentProblem): string {
     case 'unsupported':
       return `The content is of a kind we cannot read: ${problem.what}.`
     case 'too-large':
-      return `The content is ${problem.bytes} bytes; at most ${problem.bytesMax} are allowed.`
+      return `The content has ${sizeOf(problem.bytes)}, more than the ${sizeOf(problem.bytesMax)} a page may have here.`
     case 'too-many':
       return `The content has more than ${problem.max} ${problem.what}.`
     case 'too-deep':
@@ -46,4 +46,9 @@ function sentence(problem: ContentProblem): string {
     case 'bad-path':
       return `"${problem.path}" cannot be the name of a file here.`
   }
+}
+
+function sizeOf(bytes: number): string {
+  const mebibytes = bytes / (1 << 20)
+  return mebibytes < 1 ? `${bytes.toLocaleString('en')} bytes` : `${Number(mebibytes.toFixed(1))} MiB`
 }

@@ -81,7 +81,7 @@ describe('a published file', () => {
   })
 
   it('too large for a page is refused before it is read', async () => {
-    await expect(publish([file(1000)], { pageBytesMax: 999 })).rejects.toThrow(/1000 bytes; at most 999/)
+    await expect(publish([file(1000)], { pageBytesMax: 999 })).rejects.toThrow(/1,000 bytes, more than the 999 bytes/)
     await expect(publish([])).rejects.toThrow(ContentError)
     await expect(publish([file(10)], { signal: AbortSignal.abort() })).rejects.toThrow(/abort/i)
   })
@@ -156,7 +156,7 @@ describe('a page', () => {
     const sharer = open(cid.text, published)
     await clock.until(() => sharer.session.state.phase === 'failed')
     expect(sharer.session.state.problems).toEqual([
-      { fatal: true, sentence: 'The content is 1000000000000 bytes; at most 536870912 are allowed.' },
+      { fatal: true, sentence: 'The content has 953674.3 MiB, more than the 512 MiB a page may have here.' },
     ])
     await expect(sharer.session.file('')).rejects.toThrow(ContentError)
     expect(sharer.session.entries()).toBeNull()
