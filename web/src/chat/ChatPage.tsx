@@ -73,7 +73,7 @@ function Messages({ messages }: { messages: readonly RoomMessage[] }) {
       ref={list}
       class="messages"
       role="log"
-      aria-label="Messages"
+      aria-label="What was said"
       tabIndex={0}
       onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => {
         following.current = scrollHeight - scrollTop - clientHeight < FOLLOWING_PX

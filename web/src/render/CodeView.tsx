@@ -1,31 +1,22 @@
 import { useAwaited } from './awaited.ts'
 import { Built } from './Built.tsx'
 import { sanitise } from './sanitise.ts'
-import { textOf } from './text.ts'
+import { isTangled } from './text.ts'
+import { TextView } from './TextView.tsx'
 
-/** Source code, coloured when it is short enough. */
+/** Source code, coloured when that takes no noticeable time. */
 export function CodeView({ blob, language }: { blob: Blob; language: string }) {
-  const read = useAwaited(() => textOf(blob), [blob])
-  const text = read !== null && 'ok' in read ? read.ok.text : null
-  const colours = useAwaited(async () => (text === null ? null : colour(text, language)), [text, language])
-  if (text === null || read === null || 'failed' in read) return <p class="fetching" aria-busy={read === null} />
-  const built = colours !== null && 'ok' in colours ? colours.ok : null
-  return (
-    <>
-      {built === null && (
-        <pre class="source" tabIndex={0}>
-          <code>{text}</code>
-        </pre>
-      )}
-      {built !== null && <Built of={built} as="pre" class="source" tabIndex={0} />}
-      {read.ok.cut !== null && <p class="notice">{read.ok.cut}</p>}
-    </>
-  )
+  const built = useAwaited(() => colour(blob, language), [blob, language])
+  if (built === null) return <p class="fetching" aria-busy="true" />
+  if ('failed' in built) return <TextView blob={blob} columns />
+  return <Built of={built.ok} as="pre" class="source" tabIndex={0} />
 }
 
-async function colour(text: string, language: string): Promise<DocumentFragment | null> {
+async function colour(blob: Blob, language: string): Promise<DocumentFragment> {
   const { coloured, COLOURED_BYTES_MAX } = await import('./highlight.ts')
-  if (text.length > COLOURED_BYTES_MAX) return null
-  const markup = await coloured(text, language)
-  return markup === null ? null : sanitise(`<code>${markup}</code>`, { picture: () => null, file: () => null })
+  if (blob.size > COLOURED_BYTES_MAX) throw new RangeError('too long to be coloured')
+  const text = await blob.text()
+  const markup = isTangled(text) ? null : await coloured(text, language)
+  if (markup === null) throw new RangeError('not to be coloured')
+  return sanitise(`<code>${markup}</code>`, { picture: () => null, file: () => null })
 }

@@ -2,8 +2,11 @@ import { useEffect } from 'preact/hooks'
 import type { DirectoryFile } from '../ui/site.ts'
 import { useAwaited } from './awaited.ts'
 import { Built } from './Built.tsx'
-import { textOf } from './text.ts'
+import { isTangled } from './text.ts'
 import { TextView } from './TextView.tsx'
+
+/** Markdown beyond this is shown as text: parsing more of it can keep the tab busy for long. */
+const MARKDOWN_BYTES_MAX = 512 * 1024
 
 interface MarkdownViewProps {
   blob: Blob
@@ -18,17 +21,14 @@ export function MarkdownView({ blob, from, files }: MarkdownViewProps) {
   useEffect(() => () => addresses.forEach((address) => URL.revokeObjectURL(address)), [addresses])
   if (built === null) return <p class="fetching" aria-busy="true" />
   if ('failed' in built) return <TextView blob={blob} />
-  return (
-    <>
-      <Built of={built.ok.nodes} as="div" class="prose" dir="auto" onClick={(event) => void followInside(event)} />
-      {built.ok.cut !== null && <p class="notice">{built.ok.cut}</p>}
-    </>
-  )
+  return <Built of={built.ok.nodes} as="div" class="prose" dir="auto" onClick={(event) => void followInside(event)} />
 }
 
 async function build(blob: Blob, from: string, files: readonly DirectoryFile[]) {
-  const [{ buildMarkdown }, { text, cut }] = await Promise.all([import('./markdown.ts'), textOf(blob)])
-  return { ...(await buildMarkdown(text, from, files)), cut }
+  if (blob.size > MARKDOWN_BYTES_MAX) throw new RangeError('too long to be laid out')
+  const [{ buildMarkdown }, text] = await Promise.all([import('./markdown.ts'), blob.text()])
+  if (isTangled(text)) throw new RangeError('too tangled to be laid out')
+  return buildMarkdown(text, from, files)
 }
 
 /** Links to a part of the text move to it, and leave the address, which names the file, alone. */

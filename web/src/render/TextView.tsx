@@ -1,12 +1,25 @@
 import { useAwaited } from './awaited.ts'
-import { textOf } from './text.ts'
+import { blocksOf, textOf } from './text.ts'
 
-export function TextView({ blob }: { blob: Blob }) {
+interface TextViewProps {
+  blob: Blob
+  /** Whether its letters are to stand in columns. */
+  columns?: boolean
+}
+
+/** Words as they are. */
+export function TextView({ blob, columns = false }: TextViewProps) {
   const read = useAwaited(() => textOf(blob), [blob])
   if (read === null || 'failed' in read) return <p class="fetching" aria-busy={read === null} />
   return (
     <>
-      <pre class="words" dir="auto">{read.ok.text}</pre>
+      <pre class={columns ? 'words columns' : 'words'}>
+        {blocksOf(read.ok.text).map((block, i) => (
+          <div key={i} dir="auto">
+            {block || '\n'}
+          </div>
+        ))}
+      </pre>
       {read.ok.cut !== null && <p class="notice">{read.ok.cut}</p>}
     </>
   )

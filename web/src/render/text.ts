@@ -1,7 +1,13 @@
 import { sizeText } from '../ui/sizes.ts'
 
-/** Text beyond this is for saving: a browser that lays out more of it stops answering. */
-export const TEXT_SHOWN_BYTES_MAX = 2 * 1024 * 1024
+/** Text beyond this is for saving. */
+export const TEXT_SHOWN_BYTES_MAX = 4 * 1024 * 1024
+
+/** Letters laid out as one. Browsers take time by the square of this when directions alternate. */
+export const BLOCK_LENGTH_MAX = 8192
+
+/** Alternations between right-to-left and Latin letters that one block can bear. */
+const TURNS_MAX = 10_000
 
 export interface ShownText {
   text: string
@@ -18,4 +24,35 @@ export async function textOf(blob: Blob): Promise<ShownText> {
     text: new TextDecoder().decode(bytes, { stream: true }),
     cut: `These are the first ${sizeText(TEXT_SHOWN_BYTES_MAX)} of ${sizeText(blob.size)}. Save it to read on.`,
   }
+}
+
+/** The text in blocks that are laid out one by one, as they come into view; cut between lines where it can be. */
+export function blocksOf(text: string): string[] {
+  const blocks: string[] = []
+  let start = 0
+  while (text.length - start > BLOCK_LENGTH_MAX) {
+    const newline = text.lastIndexOf('\n', start + BLOCK_LENGTH_MAX)
+    if (newline > start) {
+      blocks.push(text.slice(start, newline))
+      start = newline + 1
+    } else {
+      const end = start + BLOCK_LENGTH_MAX
+      const splitsPair = /[\ud800-\udbff]/.test(text.charAt(end - 1))
+      blocks.push(text.slice(start, splitsPair ? end - 1 : end))
+      start = splitsPair ? end - 1 : end
+    }
+  }
+  blocks.push(text.slice(start))
+  return blocks
+}
+
+/** Whether a text is too tangled to be laid out in one piece: a few hundred kilobytes would take minutes. */
+export function isTangled(text: string): boolean {
+  const turns = text.matchAll(/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc][^a-z\u0590-\u08ff]{0,9}[a-z]/gi)
+  let count = 0
+  for (const _ of turns) {
+    count += 1
+    if (count > TURNS_MAX) return true
+  }
+  return false
 }

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { Topic, TopicEvents } from '../channel/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { Entry, PageState as SwarmState } from '../swarm/index.ts'
@@ -104,6 +104,17 @@ describe('the site', () => {
     events?.message?.('visitors', { visitors: 4 })
     expect(site.visitors.value).toBe(4)
     expect(site.connection.value).toBe('open')
+  })
+
+  it('refuses links that name no page, in words', async () => {
+    const { site } = pretended()
+    const { state } = site.open('not-a-cid')
+    expect(state.value).toEqual({ kind: 'joining' })
+    await vi.waitFor(() => expect(state.value).toEqual({
+      kind: 'refused',
+      reason: 'This link is not one of ours: what follows /p/ is not a CID. ' +
+        'Perhaps a part of it was lost on the way.',
+    }))
   })
 
   it('has rooms, whose refusals are heard', async () => {

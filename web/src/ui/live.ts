@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals'
 import { readMessage, withMessage, writeMessage } from '../chat/room.ts'
 import type { Connection as Channels, Reply } from '../channel/index.ts'
+import type { ContentError } from '../content/index.ts'
 import type { Limits as AllLimits } from '../limits/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { Entry, PageSession as Swarm, PageState as SwarmState } from '../swarm/index.ts'
@@ -47,11 +48,23 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
     },
     open(cid) {
       const opening = Promise.all([loadSwarm(), coming, limitsTold])
-      return pageSession(cid, opening.then(([{ openPage }, connected, known]) =>
-        openPage(cid, { connection: connected, limits: known })))
+      return pageSession(cid, opening.then(([{ openPage }, connected, known]) => {
+        try {
+          return openPage(cid, { connection: connected, limits: known })
+        } catch (reason) {
+          throw new Error(`This link is not one of ours: ${linkProblem(reason)}`, { cause: reason })
+        }
+      }))
     },
     enterRoom: (room) => enterRoom(coming, room),
   }
+}
+
+/** What is wrong with a link that names no page; the swarm throws only for that. */
+function linkProblem(reason: unknown): string {
+  const problem = reason instanceof Error && 'problem' in reason ? (reason as ContentError).problem : null
+  if (problem?.kind === 'unsupported') return `it names content of a kind we cannot read, ${problem.what}.`
+  return 'what follows /p/ is not a CID. Perhaps a part of it was lost on the way.'
 }
 
 function visitorsTold(payload: unknown): number | null {
