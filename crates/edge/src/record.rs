@@ -118,6 +118,17 @@ impl Record {
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state, State::Open(_))
     }
+
+    /// Bytes of a half-received head or message.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match &self.state {
+            State::Head { held, .. } | State::Parked { held, .. } => {
+                held.as_ref().map_or(0, |held| held.bytes.capacity())
+            }
+            State::Open(decoder) | State::Closing(decoder) => decoder.held_bytes(),
+            State::Lingering | State::Dead => 0,
+        }
+    }
 }
 
 #[cfg(test)]

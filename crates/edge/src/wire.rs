@@ -44,6 +44,9 @@ pub(crate) fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Broken> {
 
 /// [`write()`] of several slices.
 pub(crate) fn write_all_of(socket: &OwnedFd, slices: &[IoSlice<'_>]) -> Result<usize, Broken> {
+    if let [only] = slices {
+        return write(socket, only);
+    }
     let mut control = SendAncillaryBuffer::default();
     loop {
         return match rustix::net::sendmsg(socket, slices, &mut control, SendFlags::NOSIGNAL) {

@@ -1,0 +1,90 @@
+//! Straight to the kernel; what it does not take is queued.
+
+use std::io::IoSlice;
+
+use bytes::Bytes;
+
+use crate::counters::ShardCounters;
+use crate::outbound::Outbound;
+use crate::record::Record;
+use crate::wire;
+
+/// Why a frame was not taken.
+pub(super) enum Untaken {
+    Full,
+    Broken,
+}
+
+/// Write a frame, or queue what the kernel does not take of it.
+pub(super) fn transmit(
+    record: &mut Record,
+    frame: &Bytes,
+    queued_bytes_max: usize,
+    tick: u32,
+    counters: &ShardCounters,
+) -> Result<(), Untaken> {
+    if let Some(queue) = &mut record.outbound {
+        if !queue.has_room(frame, queued_bytes_max) {
+            return Err(Untaken::Full);
+        }
+        let before = queue.bytes();
+        queue.push(frame.clone());
+        counters.queued_bytes_now.add((queue.bytes() - before) as u64);
+        counters.queued_frames.add(1);
+        counters.deliveries.add(1);
+        return Ok(());
+    }
+    let fd = record.fd.as_ref().expect("a socket in use has a descriptor");
+    let written = wire::write(fd, frame).map_err(|_| Untaken::Broken)?;
+    counters.bytes_out.add(written as u64);
+    counters.deliveries.add(1);
+    if written < frame.len() {
+        let queue = Outbound::begin(frame.clone(), written, tick);
+        counters.queued_bytes_now.add(queue.bytes() as u64);
+        counters.queued_frames.add(1);
+        record.outbound = Some(Box::new(queue));
+    }
+    Ok(())
+}
+
+/// Write an HTTP response, or queue what the kernel does not take of it.
+pub(super) fn transmit_response(
+    record: &mut Record,
+    response: &[Bytes],
+    tick: u32,
+    counters: &ShardCounters,
+) -> Result<(), wire::Broken> {
+    let mut slices = [IoSlice::new(&[]); 8];
+    if response.len() > slices.len() {
+        return transmit_response(record, &[response.concat().into()], tick, counters);
+    }
+    let mut written = 0;
+    if record.outbound.is_none() {
+        let fd = record.fd.as_ref().expect("a socket in use has a descriptor");
+        for (slice, part) in slices.iter_mut().zip(response) {
+            *slice = IoSlice::new(part);
+        }
+        written = wire::write_all_of(fd, &slices[..response.len()])?;
+        counters.bytes_out.add(written as u64);
+    }
+    for part in response {
+        if written >= part.len() {
+            written -= part.len();
+            continue;
+        }
+        match &mut record.outbound {
+            Some(queue) => {
+                let before = queue.bytes();
+                queue.push(part.slice(written..));
+                counters.queued_bytes_now.add((queue.bytes() - before) as u64);
+            }
+            None => {
+                let queue = Outbound::begin(part.clone(), written, tick);
+                counters.queued_bytes_now.add(queue.bytes() as u64);
+                record.outbound = Some(Box::new(queue));
+            }
+        }
+        written = 0;
+    }
+    Ok(())
+}
