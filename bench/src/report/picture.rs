@@ -17,10 +17,11 @@ const NOTE_HEIGHT: usize = 17;
 const STYLE: &str = "
   svg { font: 13px system-ui, sans-serif; fill: #24292f }
   .title { font-weight: 600 } .note { fill: #6b7280; font-size: 12px }
+  .value { stroke: #fffdf9; stroke-width: 4; paint-order: stroke }
   .back { fill: #fffdf9 } .ours { fill: #d9480f } .other { fill: #94a3b8 }
   .mark { stroke: #1971c2; stroke-width: 1.5; stroke-dasharray: 4 3 } .marktext { fill: #1971c2; font-size: 12px }
   @media (prefers-color-scheme: dark) {
-    svg { fill: #e6e1d8 } .back { fill: #171412 } .note { fill: #a09a90 }
+    svg { fill: #e6e1d8 } .value { stroke: #171412 } .back { fill: #171412 } .note { fill: #a09a90 }
     .ours { fill: #ff8a3d } .other { fill: #5b6472 }
     .mark { stroke: #74c0fc } .marktext { fill: #74c0fc }
   }
@@ -111,6 +112,7 @@ fn put_panel(
     let scale = BARS_WIDTH as f64 / longest.max(f64::MIN_POSITIVE);
     let left = MARGIN + NAMES_WIDTH;
     let mut y = top + 12;
+    let mut values = String::new(); // written last, over the line of the mark
     for (server, value) in bars {
         let class = if server.is_watchfire() { "ours" } else { "other" };
         let width = (value * scale).max(1.0);
@@ -119,8 +121,12 @@ fn put_panel(
             body,
             "<text x=\"{MARGIN}\" y=\"{base}\">{server}</text>\
              <rect class=\"{class}\" x=\"{left}\" y=\"{}\" width=\"{width:.1}\" height=\"14\" \
-             rx=\"2\"/><text x=\"{:.1}\" y=\"{base}\">{}</text>",
-            y + 4,
+             rx=\"2\"/>",
+            y + 4
+        )?;
+        writeln!(
+            values,
+            "<text class=\"value\" x=\"{:.1}\" y=\"{base}\">{}</text>",
             left as f64 + width + 6.0,
             number(*value, panel.decimals)
         )?;
@@ -137,5 +143,6 @@ fn put_panel(
             number(mark, 0)
         )?;
     }
+    body.push_str(&values);
     Ok(y + 6)
 }
