@@ -221,3 +221,46 @@ for (const way of ways) {
     }
   })
 }
+
+describe('one room with every generation on every transport', () => {
+  it('gives each member every message once, those of each speaker in order', async (t) => {
+    const topic = freshTopic()
+    const members = await Promise.all(
+      ways.map(async (way) => {
+        const channel = await connect(t, server, way).join(topic)
+        return { way, channel, inbox: heard(channel, 'new_msg') }
+      }),
+    )
+    const rounds = numbers(10)
+    for (const n of rounds) members.forEach(({ channel }, from) => channel.push('new_msg', { from, n }))
+    for (const { way, inbox } of members) {
+      const messages = await inbox.take(members.length * rounds.length, way.name)
+      members.forEach(({ way: speaker }, from) => {
+        const spoken = messages.filter((message) => message.from === from).map(({ n }) => n)
+        assert.deepEqual(inOrderOf(speaker, spoken), rounds, `${speaker.name}, as heard by ${way.name}`)
+      })
+    }
+  })
+
+  it('loses nothing for those who stay while others come and go', async (t) => {
+    const topic = freshTopic()
+    const [speakerWay, ...others] = ways
+    const speaker = await connect(t, server, speakerWay).join(topic)
+    const stayers = await Promise.all(
+      others.map(async (way) => ({ way, inbox: heard(await connect(t, server, way).join(topic), 'new_msg') })),
+    )
+    const restless = connect(t, server, speakerWay)
+    for (const n of numbers(40)) {
+      speaker.push('new_msg', { n })
+      // Within the joins that a socket may make in a second.
+      const channel = await restless.join(topic)
+      speaker.push('new_msg', { n: n + 0.5 })
+      channel.leave()
+    }
+    const expected = numbers(80).map((n) => n / 2)
+    for (const { way, inbox } of stayers) {
+      const messages = await inbox.take(80, way.name)
+      assert.deepEqual(messages.map(({ n }) => n), expected, way.name)
+    }
+  })
+})

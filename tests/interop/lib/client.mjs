@@ -25,7 +25,10 @@ export const ways = generations.flatMap((generation) =>
 export const waysWhere = (wanted) => ways.filter(wanted)
 
 /** Delays that let tests end soon; everything else is as published. */
-const IMPATIENT = { reconnectAfterMs: () => 10, rejoinAfterMs: () => 10 }
+function impatience(generation) {
+  const ms = generation.repeatsJoins ? 500 : 10
+  return { reconnectAfterMs: () => ms, rejoinAfterMs: () => ms }
+}
 
 /** A client that is gone when its test ends. */
 export function connect(t, server, way, options = {}) {
@@ -49,7 +52,7 @@ export class Client {
     this.way = way
     this.socket = new Socket(server.endpoint, {
       transport: way.isPoll ? LongPoll : WitnessedWebSocket,
-      ...IMPATIENT,
+      ...impatience(way.generation),
       ...way.options,
       logger: (kind, text) => this.#log(kind, text),
       ...options,

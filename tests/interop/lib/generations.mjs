@@ -18,6 +18,8 @@ async function load(version) {
     Socket,
     Presence,
     LongPoll,
+    /** Repeats its joins at the pace of its reconnects, answered or not. */
+    repeatsJoins: !since(1, 4),
     /** Takes a `vsn`, so that it can speak V1. */
     choosesVersion: since(1, 4),
     /** Leaves a topic itself before it joins it again. */
