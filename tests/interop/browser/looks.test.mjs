@@ -1,0 +1,91 @@
+// What the site looks like, wide and narrow, by day and by night; for people to look at in out/.
+
+import assert from 'node:assert/strict'
+import { mkdir } from 'node:fs/promises'
+import path from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+
+import { arrive, serve } from './people.mjs'
+import { file, generated, picture } from './things.mjs'
+
+const OUT = fileURLToPath(new URL('../out', import.meta.url))
+const WIDTHS = { wide: { width: 1280, height: 800 }, narrow: { width: 360, height: 740 } }
+const SCHEMES = ['light', 'dark']
+const NOTES = `# A night by the fire
+
+We walked until the light was gone, and **made a fire** where the path meets the river.
+It burned as long as somebody sat by it.
+
+![The hills at dusk](hills.png)
+
+- dry wood, and more of it than you think
+- something warm to drink
+- one good story each
+
+> When the last of us left, it was dark again. That is all right.
+`
+
+for (const [shape, viewport] of Object.entries(WIDTHS)) {
+  for (const colorScheme of SCHEMES) {
+    test(`every place fits a ${shape} window by ${colorScheme}`, async (t) => {
+      await mkdir(OUT, { recursive: true })
+      const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': 262_144 } })
+      const [a, b] = [
+        await arrive(t, server, { viewport, colorScheme }),
+        await arrive(t, server, { viewport, colorScheme }),
+      ]
+      const keep = (person, place) => keepLook(person, `${place}-${shape}-${colorScheme}`)
+
+      await a.goTo('/')
+      await a.sees('Up to')
+      await keep(a, 'home')
+      const story = { text: NOTES, files: [file('hills.png', picture(640, 240), 'image/png')] }
+      await a.compose(story)
+      await keep(a, 'written')
+
+      const link = await a.light(story)
+      await a.seesPicture('The hills at dusk')
+      await keep(a, 'lit')
+      await b.goTo(link)
+      await b.isTold('Held by 2 tabs')
+      await keep(b, 'page')
+
+      const slow = await a.light({ files: [file('long-film.bin', generated(6_000_000))] })
+      await b.goTo(slow)
+      await b.sees(/[1-9]\d?% · /)
+      await keep(b, 'loading')
+      await b.goTo('/p/bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku#filename=notes.md')
+      await b.goTo('/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m')
+      await b.sees('Nobody has this page right now')
+      await keep(b, 'dark')
+      await b.goTo('/p/nonsense')
+      await b.sees('This page cannot be shown')
+      await keep(b, 'refused')
+
+      await a.goTo('/chat')
+      await a.sees('Connected')
+      await a.tab.getByRole('textbox', { name: 'Your name' }).fill('Ann')
+      for (const words of ['Is anybody there?', 'The fire is warm.']) {
+        await a.tab.getByRole('textbox', { name: 'Message' }).fill(words)
+        await a.tab.keyboard.press('Enter')
+        await a.sees(words)
+      }
+      await keep(a, 'chat')
+      const html = await a.light({ files: [file('party.html', '<h1>A party</h1><script>document.body.append("with scripts")</script>')] })
+      assert.match(html, /party\.html/)
+      await a.tab.getByRole('button', { name: 'Run its scripts' }).waitFor()
+      await keep(a, 'html')
+      for (const person of [a, b]) person.hasNoComplaints()
+    })
+  }
+}
+
+async function keepLook({ tab }, name) {
+  const { scroll, client } = await tab.evaluate(() => {
+    const { scrollWidth: scroll, clientWidth: client } = document.documentElement
+    return { scroll, client }
+  })
+  await tab.screenshot({ path: path.join(OUT, `${name}.png`), animations: 'disabled' })
+  assert(scroll <= client, `${name} is ${scroll} wide in a window of ${client}`)
+}

@@ -1,0 +1,136 @@
+// A peer of a page that is no browser: the stock Phoenix client, with what it says written by hand.
+
+import { Socket } from 'phoenix-1.8.16'
+import { WebSocket } from 'ws'
+
+import { Inbox, within } from '../lib/waiting.mjs'
+import { giving, presence, wantsIn } from './bitswap.mjs'
+
+const PEER_BYTES = 8
+const SEGMENT_HEAD_BYTES = 12
+const FRAME_BYTES_MAX = 65_536
+
+/** Joins the page and answers every wanted block with what `answer(wanted, peer)` gives, if anything. */
+export async function joinPage(t, server, cid, have, answer) {
+  const socket = new Socket(server.endpoint, { transport: WebSocket })
+  const leave = () => new Promise((resolve) => socket.disconnect(resolve))
+  t.after(leave)
+  socket.connect()
+  const channel = socket.channel(`page:${cid}`, { have })
+  const peer = new RawPeer(channel, answer)
+  const { status, response } = await answered(channel.join())
+  if (status !== 'ok') throw new Error(`the page is not joined: ${JSON.stringify(response)}`)
+  peer.id = response.peer
+  peer.leave = leave
+  return peer
+}
+
+/** Answers like an honest holder of these blocks. */
+export function honest(blocks) {
+  return (wants) => {
+    const here = ({ cid }) => blocks.get(cid.toString('hex'))
+    return {
+      blocks: wants.filter((want) => !want.have && here(want)).map(here),
+      has: wants.filter((want) => want.have && here(want)).map(({ cid }) => cid),
+      lacks: wants.filter((want) => !here(want)).map(({ cid }) => cid),
+    }
+  }
+}
+
+/** Has everything, and sends bytes that are something else. */
+export function lying() {
+  return (wants) => ({
+    blocks: wants.filter(({ have }) => !have).map(({ cid }) => ({ cid, bytes: Buffer.from('not what was asked for') })),
+    has: wants.filter(({ have }) => have).map(({ cid }) => cid),
+    lacks: [],
+  })
+}
+
+/** Has everything, and never says a word. */
+export function silent() {
+  return () => ({ blocks: [], has: [], lacks: [] })
+}
+
+class RawPeer {
+  /** Wants that others sent, with cancels left out. */
+  asked = []
+  blocksSent = 0
+  /** What the server said of who is there. */
+  counts = new Inbox()
+  #channel
+  #answer
+  #messages = new Map()
+  #lastMessage = 0
+  #sending = Promise.resolve()
+
+  constructor(channel, answer) {
+    this.#channel = channel
+    this.#answer = answer
+    channel.on('counts', this.counts.put)
+    channel.on('relay', (data) => this.#receive(Buffer.from(data)))
+  }
+
+  #receive(frame) {
+    const from = frame.subarray(0, PEER_BYTES)
+    const id = `${from.toString('hex')}/${frame.readUInt32BE(PEER_BYTES)}`
+    const offset = frame.readUInt32BE(PEER_BYTES + 4)
+    const total = frame.readUInt32BE(PEER_BYTES + 8)
+    const part = frame.subarray(PEER_BYTES + SEGMENT_HEAD_BYTES)
+    const message = this.#messages.get(id) ?? { bytes: Buffer.alloc(total), missing: total }
+    this.#messages.set(id, message)
+    part.copy(message.bytes, offset)
+    message.missing -= part.length
+    if (message.missing > 0) return
+    this.#messages.delete(id)
+    this.#hear(from, message.bytes)
+  }
+
+  #hear(from, message) {
+    const wants = wantsIn(message).filter(({ cancel }) => !cancel)
+    if (wants.length === 0) return
+    this.asked.push(...wants)
+    const { blocks, has, lacks } = this.#answer(wants)
+    for (const block of blocks) this.#queue(from, giving([block]), () => (this.blocksSent += 1))
+    if (has.length > 0) this.#queue(from, presence(has, true))
+    if (lacks.length > 0) this.#queue(from, presence(lacks, false))
+  }
+
+  #queue(to, message, sent = () => {}) {
+    this.#sending = this.#sending.then(() => this.say(to, message)).then(sent, () => {})
+  }
+
+  /** Sends a whole message, segment by segment, and again what the server asks to be sent later. */
+  async say(to, message) {
+    const id = ++this.#lastMessage
+    const room = FRAME_BYTES_MAX - PEER_BYTES - SEGMENT_HEAD_BYTES
+    for (let offset = 0; offset === 0 || offset < message.length; offset += room) {
+      const head = Buffer.alloc(SEGMENT_HEAD_BYTES)
+      head.writeUInt32BE(id, 0)
+      head.writeUInt32BE(offset, 4)
+      head.writeUInt32BE(message.length, 8)
+      await this.#relay(Buffer.concat([to, head, message.subarray(offset, offset + room)]))
+    }
+  }
+
+  async #relay(frame) {
+    for (;;) {
+      const { status, response } = await answered(this.#channel.push('relay', exact(frame)))
+      if (status === 'ok') return
+      if (response.retry_after_ms === undefined) throw new Error(`not relayed: ${JSON.stringify(response)}`)
+      await new Promise((resolve) => setTimeout(resolve, response.retry_after_ms))
+    }
+  }
+}
+
+/** How the server answered. */
+function answered(push) {
+  const answer = new Promise((resolve) => {
+    for (const status of ['ok', 'error', 'timeout']) push.receive(status, (response) => resolve({ status, response }))
+  })
+  return within(answer, `an answer to ${push.event}`)
+}
+
+/** The client knows bytes by their being an ArrayBuffer. */
+function exact(buffer) {
+  return buffer.buffer.slice(buffer.byteOffset, buffer.byteOffset + buffer.length)
+}

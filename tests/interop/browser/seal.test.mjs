@@ -1,0 +1,213 @@
+// A stranger's page reaches nobody: not the network, not the app around it, not what the browser keeps.
+
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { test } from 'node:test'
+
+import { launchWithProfile } from '../lib/chromium.mjs'
+import { keepCanary } from './canary.mjs'
+import { DATAGRAM_CHANNELS, DNS_HOSTS, hostileFiles, hostileMarkdown, hostileSvg, NAVIGATIONS, REFUSED, REQUEST_CHANNELS } from './hostile.mjs'
+import { arrive, Person, serve } from './people.mjs'
+import { file } from './things.mjs'
+
+const SHELL = 'iframe[title="The page, with its scripts"]'
+const STILL_SHELL = 'iframe[title="The page, without its scripts"]'
+
+test('the canary hears every channel when nothing seals the page', async (t) => {
+  const canary = await keepCanary(t)
+  const unsealed = await serveUnsealed(t, hostileFiles(canary))
+  const suspect = await arriveRecorded(t)
+  const tab = await suspect.context.newPage()
+  await tab.goto(`${unsealed}/index.html`)
+  await tab.locator('#progress').getByText(/^tried/).waitFor()
+  for (const way of NAVIGATIONS) {
+    const other = await suspect.context.newPage()
+    // The navigation that the page begins may cut the one to it short.
+    await other.goto(`${unsealed}/${way}.html`, { waitUntil: 'commit' })
+    await canary.called(`/leak/${way}`)
+  }
+  for (const channel of REQUEST_CHANNELS) await canary.called(`/leak/${channel}`)
+  for (const channel of DATAGRAM_CHANNELS) assert(canary.datagrams.includes(channel), `${channel} was not heard`)
+  const log = await suspect.endsAndTells()
+  for (const host of DNS_HOSTS) assert(log.includes(host), `the browser did not look up ${host}`)
+})
+
+test('a hostile page leaks nothing while its scripts do not run', async (t) => {
+  const canary = await keepCanary(t)
+  const { visitor, suspect, link } = await openHostile(t, hostileFiles(canary))
+  for (const name of ['index', ...NAVIGATIONS]) {
+    await visitor.goTo(`${link}#file=${name}.html`)
+    const page = visitor.tab.frameLocator(STILL_SHELL).frameLocator('iframe')
+    await page.locator('body').waitFor({ state: 'attached' })
+    for (const bait of ['#link', '#blank', '#pinging', '#send']) {
+      const found = page.locator(bait)
+      if ((await found.count()) > 0) await found.click()
+    }
+    if (name === 'index') assert.equal(await page.locator('#progress').textContent(), 'trying', 'a script ran')
+    await assertUntouched(visitor, suspect, name)
+  }
+  await assertUnheard(t, canary, suspect)
+})
+
+test('a hostile page leaks nothing when its scripts are let run', async (t) => {
+  const canary = await keepCanary(t)
+  const { visitor, suspect, link } = await openHostile(t, hostileFiles(canary))
+  for (const name of ['index', ...NAVIGATIONS]) {
+    await visitor.goTo(`${link}#file=${name}.html`)
+    await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
+    if (name === 'index') assertRefused(await whatItTried(visitor))
+    else await visitor.tab.frameLocator(SHELL).locator('body').waitFor({ state: 'attached' })
+    await assertUntouched(visitor, suspect, name)
+  }
+  await assertUnheard(t, canary, suspect)
+})
+
+test('a hostile page that is a single file leaks nothing either', async (t) => {
+  const canary = await keepCanary(t)
+  const { 'index.html': everything } = hostileFiles(canary)
+  const { visitor, suspect, link } = await openHostile(t, { 'hostile.html': everything })
+  await visitor.goTo(link)
+  await visitor.tab.frameLocator(STILL_SHELL).frameLocator('iframe').locator('#progress').waitFor()
+  await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
+  assertRefused(await whatItTried(visitor))
+  await assertUntouched(visitor, suspect, 'hostile.html')
+  await assertUnheard(t, canary, suspect)
+})
+
+test('hostile Markdown and a hostile SVG, which the app itself shows, leak nothing', async (t) => {
+  const canary = await keepCanary(t)
+  const files = { 'index.md': hostileMarkdown(canary), 'picture.svg': hostileSvg(canary) }
+  const { visitor, suspect, link } = await openHostile(t, files)
+  await visitor.goTo(link)
+  await visitor.sees('The end of it')
+  for (const bait of await visitor.tab.locator('.prose a[href^="javascript"], .prose form, .prose iframe, .prose script').all()) {
+    assert.fail(`it kept ${await bait.evaluate((element) => element.outerHTML)}`)
+  }
+  await assertUntouched(visitor, suspect, 'index.md')
+  await visitor.goTo(`${link}#file=picture.svg`)
+  await visitor.seesPicture('picture.svg')
+  await assertUntouched(visitor, suspect, 'picture.svg')
+  await assertUnheard(t, canary, suspect)
+})
+
+test('the frame that strangers run in is an origin of nobody, however it is opened', async (t) => {
+  const server = await serve(t)
+  const person = await arrive(t, server)
+  await person.goTo('/')
+  await person.goTo('/frame')
+  assert.equal(await person.tab.evaluate(() => self.origin), 'null')
+  const worker = await fetch(server.http('/assets/anything.js'), { headers: { 'service-worker': 'script' } })
+  assert.equal(worker.status, 404)
+})
+
+/** One person shares the files; another, whose browser is watched, is ready to open the link. */
+async function openHostile(t, files) {
+  const server = await serve(t)
+  const sharer = await arrive(t, server)
+  const shared = Object.entries(files).map(([name, content]) => file(name, content))
+  const link = await sharer.light({ files: shared })
+  const suspect = await arriveRecorded(t)
+  const visitor = await Person.inContext(server, suspect.context)
+  return { visitor, suspect, link }
+}
+
+/**
+ * A browser that does what most do and Debian's does not, looking up names ahead of need, and that
+ * writes down all of its network's doings.
+ */
+async function arriveRecorded(t) {
+  const profile = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
+  t.after(() => rm(profile, { recursive: true, force: true }))
+  await mkdir(path.join(profile, 'Default'))
+  const preferences = { net: { network_prediction_options: 0 } }
+  await writeFile(path.join(profile, 'Default', 'Preferences'), JSON.stringify(preferences))
+  const record = path.join(profile, 'network.json')
+  const context = await launchWithProfile(profile, [`--log-net-log=${record}`])
+  t.after(() => context.close())
+  const popups = []
+  const watch = (tab) => {
+    tab.on('popup', (popup) => popups.push(`popup ${popup.url()}`))
+    tab.on('download', (download) => popups.push(`download ${download.url()}`))
+    tab.on('dialog', (dialog) => {
+      popups.push(`dialog ${dialog.message()}`)
+      void dialog.dismiss()
+    })
+  }
+  context.pages().forEach(watch)
+  context.on('page', watch)
+  return {
+    context,
+    popups,
+    async endsAndTells() {
+      await context.close()
+      return readFile(record, 'utf8')
+    },
+  }
+}
+
+/** What each attempt of the running page came to, by its name. */
+async function whatItTried(visitor) {
+  const progress = visitor.tab.frameLocator(SHELL).locator('#progress')
+  await progress.getByText(/^tried/).waitFor()
+  return JSON.parse((await progress.textContent()).replace('tried ', ''))
+}
+
+function assertRefused(tried) {
+  for (const what of REFUSED) assert.match(tried[what] ?? 'not tried', /^refused: /, what)
+}
+
+/** The app around the page is as it was, and the browser has kept nothing. */
+async function assertUntouched(visitor, { context, popups }, name) {
+  const { pathname } = new URL(visitor.tab.url())
+  assert.match(pathname, /^\/p\//, `${name} moved the app`)
+  const kept = await visitor.tab.evaluate(async () => ({
+    pwned: 'pwned' in window,
+    local: localStorage.length,
+    session: sessionStorage.length,
+    cookie: document.cookie,
+    databases: (await indexedDB.databases()).length,
+    caches: (await caches.keys()).length,
+    workers: (await navigator.serviceWorker.getRegistrations()).length,
+  }))
+  assert.deepEqual(
+    kept,
+    { pwned: false, local: 0, session: 0, cookie: '', databases: 0, caches: 0, workers: 0 },
+    name,
+  )
+  assert.deepEqual(await context.cookies(), [], name)
+  assert.deepEqual(popups, [], name)
+  await visitor.tab.getByRole('region', { name: 'Who keeps this page' }).waitFor()
+}
+
+/** Nothing came to the canary, after a request of our own by the same browser has come to another. */
+async function assertUnheard(t, canary, suspect) {
+  const last = await keepCanary(t)
+  const tab = await suspect.context.newPage()
+  await tab.goto(`${last.url}/last`)
+  await last.called('/last')
+  const log = await suspect.endsAndTells()
+  assert.deepEqual(canary.requests, [])
+  assert.deepEqual(canary.datagrams, [])
+  assert.equal(canary.connections, 0, 'a connection was made, without a request')
+  for (const host of DNS_HOSTS) assert(!log.includes(host), `the browser looked up ${host}`)
+}
+
+/** The same files from a server that seals nothing. */
+async function serveUnsealed(t, files) {
+  const server = createServer((request, response) => {
+    const content = files[request.url.slice(1)]
+    response.writeHead(content === undefined ? 404 : 200, { 'content-type': 'text/html' })
+    response.end(content)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `http://localhost:${server.address().port}`
+}
