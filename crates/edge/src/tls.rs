@@ -131,6 +131,7 @@ impl TlsDoor {
     pub(crate) fn receive(&self, fd: OwnedFd, peer: SocketAddr, place: Place) {
         let door = self.clone();
         tokio::task::spawn_local(async move {
+            let _counted = Counted::new(door.returns.clone());
             match door.shake_hands(fd).await {
                 Ok((client, ours, shards)) => {
                     door.returns.push(Returned {
@@ -162,6 +163,23 @@ impl TlsDoor {
             socket2::SockRef::from(end).set_send_buffer_size(self.limits.send_buffer_bytes)?;
         }
         Ok((client, UnixStream::from_std(ours)?, shards.into()))
+    }
+}
+
+/// One client in `tls_now`.
+struct Counted(Rc<Returns>);
+
+impl Counted {
+    fn new(returns: Rc<Returns>) -> Self {
+        returns.tls_now.set(returns.tls_now.get() + 1);
+        Counted(returns)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.tls_now.set(self.0.tls_now.get() - 1);
+        self.0.bell.notify_one();
     }
 }
 

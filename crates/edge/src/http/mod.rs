@@ -81,6 +81,8 @@ pub(crate) struct Returns {
     pub(crate) bell: Notify,
     /// Answers say `connection: close` from here on.
     pub(crate) is_draining: Cell<bool>,
+    /// TLS clients, whose last bytes may be on their way when the slab is done with them.
+    pub(crate) tls_now: Cell<usize>,
 }
 
 impl Returns {

@@ -91,6 +91,7 @@ impl<T: Tenant> Shard<T> {
     pub(super) fn is_over(&self) -> bool {
         let Some(drain) = &self.drain else { return false };
         let patience = drain.period + self.threads.limits.close_timeout;
-        self.sockets.now().since(drain.began) > patience || self.sockets.count_connections() == 0
+        let is_empty = self.sockets.count_connections() == 0 && self.returns.tls_now.get() == 0;
+        is_empty || self.sockets.now().since(drain.began) > patience
     }
 }

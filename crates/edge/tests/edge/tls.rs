@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use edge::{EdgeLimits, EdgeSettings, StartError, TlsError, TlsFiles};
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -95,6 +96,25 @@ fn a_page_and_a_websocket_pass_through_tls() {
     drop((peer, page));
     house.eventually("both are gone", |totals| totals.connections_now == 0);
     assert_eq!(house.totals().tls_failures, 0);
+}
+
+#[test]
+fn a_drain_says_its_last_through_tls_too() {
+    let certificate = Certificate::new("drain");
+    let house = certificate.house();
+    let stream = certificate.connect(&house);
+    let (mut peer, _) = tungstenite::client("wss://localhost/listen", stream).unwrap();
+    assert!(matches!(receive(&house.events), Event::Opened(..)));
+    let reading = std::thread::spawn(move || {
+        let said = peer.read().unwrap();
+        (said, peer.read().unwrap_err())
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(house.edge.drain(Duration::ZERO));
+    let (said, end) = reading.join().unwrap();
+    let Message::Close(Some(close)) = said else { panic!("{said:?}") };
+    assert_eq!(u16::from(close.code), 1012);
+    assert!(matches!(end, tungstenite::Error::ConnectionClosed), "{end}");
 }
 
 #[test]
