@@ -1,5 +1,6 @@
 //! `watchfire`: one binary, many verbs.
 
+mod load;
 mod serve;
 
 use std::process::ExitCode;
@@ -18,15 +19,22 @@ struct Arguments {
 enum Verb {
     /// Run the server that introduces browsers to one another.
     Serve(serve::Arguments),
+    /// Put a server under load: many simulated users by a scenario, and what they felt.
+    Load(load::Arguments),
+    /// A part of a load; started by `load` itself.
+    #[command(hide = true)]
+    LoadWorker,
 }
 
 fn main() -> ExitCode {
     let Arguments { verb } = Arguments::parse();
     let result = match verb {
-        Verb::Serve(arguments) => serve::run(arguments),
+        Verb::Serve(arguments) => serve::run(arguments).map(|()| ExitCode::SUCCESS),
+        Verb::Load(arguments) => load::run(arguments),
+        Verb::LoadWorker => load::work().map(|()| ExitCode::SUCCESS),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("watchfire: {error:#}");
             ExitCode::FAILURE

@@ -14,7 +14,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("pages", &["vocab"]),
     ("edge", &["vocab"]),
     ("node", &["vocab", "content", "channels", "hub", "rings", "pages", "edge"]),
-    ("cli", &["node"]),
+    ("lab", &["vocab"]),
+    ("cli", &["node", "lab"]),
 ];
 
 const PURE: &[&str] = &["vocab", "content", "channels", "hub", "rings", "pages"];

@@ -1,0 +1,148 @@
+//! When each simulated user arrives: decided ahead, whatever the server does.
+
+use std::time::Duration;
+
+use vocab::Instant;
+
+use crate::dice::Dice;
+use crate::scenario::{Phase, Spacing};
+
+/// The instants at which users are due, in order.
+pub(crate) struct Arrivals<'a> {
+    phases: &'a [Phase],
+    phase: usize,
+    phase_begins_at: Instant,
+    /// How many users the phase's curve has asked for so far; whole when evenly spaced.
+    asked: f64,
+    arrived_in_phase: u64,
+    dice: Dice,
+}
+
+impl<'a> Arrivals<'a> {
+    pub(crate) fn new(phases: &'a [Phase], seed: u64) -> Arrivals<'a> {
+        let dice = Dice::new(seed);
+        let mut arrivals = Arrivals {
+            phases,
+            phase: 0,
+            phase_begins_at: Instant::ZERO,
+            asked: 0.0,
+            arrived_in_phase: 0,
+            dice,
+        };
+        arrivals.asked = arrivals.first_asked();
+        arrivals
+    }
+
+    fn first_asked(&mut self) -> f64 {
+        match self.phases.get(self.phase).map(|phase| phase.spacing) {
+            Some(Spacing::Random) => self.dice.exponential(),
+            Some(Spacing::Even) | None => 0.0,
+        }
+    }
+}
+
+impl Iterator for Arrivals<'_> {
+    /// The phase, and when.
+    type Item = (usize, Instant);
+
+    fn next(&mut self) -> Option<(usize, Instant)> {
+        loop {
+            let phase = self.phases.get(self.phase)?;
+            let is_full = phase.users_max.is_some_and(|max| self.arrived_in_phase >= max);
+            if let Some(offset) = phase.moment(self.asked).filter(|_| !is_full) {
+                self.asked += match phase.spacing {
+                    Spacing::Even => 1.0,
+                    Spacing::Random => self.dice.exponential(),
+                };
+                self.arrived_in_phase += 1;
+                return Some((self.phase, self.phase_begins_at + offset));
+            }
+            self.phase_begins_at += phase.duration;
+            self.phase += 1;
+            self.arrived_in_phase = 0;
+            self.asked = self.first_asked();
+        }
+    }
+}
+
+impl Phase {
+    /// How many users the whole phase asks for, when evenly spaced.
+    pub fn users(&self) -> u64 {
+        let mean = (self.rate + self.rate_end) / 2.0;
+        // A whole number must not fall short of itself by rounding.
+        let users = (mean * self.duration.as_secs_f64() - 1e-6).ceil().max(0.0) as u64;
+        users.min(self.users_max.unwrap_or(u64::MAX))
+    }
+
+    /// When the phase has asked for so many users; `None` when it ends before.
+    fn moment(&self, users: f64) -> Option<Duration> {
+        let duration = self.duration.as_secs_f64();
+        // The rate changes evenly: rate * t + slope * t * t / 2 = users, solved without dividing by
+        // the slope, which may be zero.
+        let slope = (self.rate_end - self.rate) / duration;
+        let root = (self.rate * self.rate + 2.0 * slope * users).max(0.0).sqrt();
+        let seconds = if users == 0.0 { 0.0 } else { 2.0 * users / (self.rate + root) };
+        let is_within = seconds + 1e-9 < duration && self.rate.max(self.rate_end) > 0.0;
+        (is_within && users < self.users() as f64 + 1e-6).then(|| Duration::from_secs_f64(seconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phase(seconds: u64, rate: f64, rate_end: f64, spacing: Spacing) -> Phase {
+        let duration = Duration::from_secs(seconds);
+        Phase { name: String::new(), duration, rate, rate_end, spacing, users_max: None }
+    }
+
+    fn millis(phases: &[Phase]) -> Vec<u64> {
+        Arrivals::new(phases, 1).map(|(_, at)| (at.as_nanos() + 500_000) / 1_000_000).collect()
+    }
+
+    #[test]
+    fn even_arrivals_keep_their_distance() {
+        let phases = [phase(1, 4.0, 4.0, Spacing::Even), phase(2, 1.0, 1.0, Spacing::Even)];
+        assert_eq!(millis(&phases), [0, 250, 500, 750, 1000, 2000]);
+    }
+
+    #[test]
+    fn a_ramp_asks_for_the_mean_of_its_ends() {
+        let phases = [phase(10, 0.0, 10.0, Spacing::Even)];
+        let at = millis(&phases);
+        assert_eq!(at.len() as u64, phases[0].users());
+        assert_eq!(at.len(), 50);
+        assert!(at.windows(2).all(|pair| pair[0] < pair[1]), "{at:?}");
+        let first_half = at.iter().filter(|at| **at < 5000).count();
+        assert!((12..=14).contains(&first_half), "a quarter comes in the first half: {first_half}");
+    }
+
+    #[test]
+    fn a_falling_rate_may_end_at_zero() {
+        let at = millis(&[phase(10, 10.0, 0.0, Spacing::Even)]);
+        assert_eq!(at.len(), 50);
+        assert!(at.iter().filter(|at| **at < 5000).count() >= 37);
+    }
+
+    #[test]
+    fn random_arrivals_come_as_often_in_the_mean_and_the_same_for_a_seed() {
+        let phases = [phase(100, 50.0, 50.0, Spacing::Random)];
+        let at = millis(&phases);
+        assert!((4700..5300).contains(&at.len()), "{}", at.len());
+        assert_eq!(at, millis(&phases));
+    }
+
+    #[test]
+    fn a_phase_that_is_full_waits_for_its_end() {
+        let mut full = phase(10, 100.0, 100.0, Spacing::Even);
+        full.users_max = Some(2);
+        let phases = [full, phase(1, 1.0, 1.0, Spacing::Even)];
+        assert_eq!(millis(&phases), [0, 10, 10_000]);
+    }
+
+    #[test]
+    fn a_phase_without_arrivals_is_a_pause() {
+        let phases = [phase(5, 0.0, 0.0, Spacing::Even), phase(1, 1.0, 1.0, Spacing::Even)];
+        assert_eq!(millis(&phases), [5000]);
+    }
+}

@@ -1,0 +1,369 @@
+//! What users hear: bytes, frames, messages, answers.
+
+use memchr::memmem;
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+
+use super::Engine;
+use super::envelope::{HEARTBEAT_REFERENCE, Heard};
+use super::user::{Connection, Inbox, User, Waiting};
+use crate::clock::monotonic;
+use crate::failure::Failure;
+use crate::frame::{self, Frame, MESSAGE_BYTES_MAX, Opcode};
+use crate::http::{self, Answer};
+use crate::scenario::{Http, Op, Poll, Scenario, Serializer, Wanted, sent_at};
+
+/// A value saved from an answer is no longer than this.
+const SAVED_BYTES_MAX: usize = 4096;
+
+/// What was done with some bytes.
+enum Heed {
+    /// So many were understood.
+    Bytes(usize),
+    /// The rest has to come first.
+    Incomplete,
+    /// The user, or its socket, is gone.
+    Gone,
+}
+
+impl Engine<'_> {
+    pub(super) fn handle_event(&mut self, index: usize, flags: EventFlags) {
+        let number = self.users[index].number;
+        if self.users[index].socket.is_none() {
+            return;
+        }
+        if self.users[index].connection == Connection::Connecting {
+            return self.connected(index);
+        }
+        if flags.contains(EventFlags::OUT) && self.users[index].is_write_awaited {
+            self.flush(index);
+        }
+        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP)
+            && self.is_there(index, number)
+        {
+            self.read(index);
+        }
+    }
+
+    fn read(&mut self, index: usize) {
+        let mut buffer = std::mem::take(&mut self.read_buffer);
+        if let Some(socket) = &self.users[index].socket {
+            match rustix::net::recv(socket, &mut buffer[..], rustix::net::RecvFlags::empty()) {
+                Ok((0, _)) => self.ended(index),
+                Ok((len, _)) => {
+                    self.tally.counts.bytes_in += len as u64;
+                    self.take_in(index, &buffer[..len]);
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(errno) => self.broken(index, Failure::from_errno(errno)),
+            }
+        }
+        self.read_buffer = buffer;
+    }
+
+    /// Bytes came: understand what is whole, keep the rest.
+    fn take_in(&mut self, index: usize, bytes: &[u8]) {
+        let user = &mut self.users[index];
+        let kept = user.inbox.as_mut().map(|inbox| std::mem::take(&mut inbox.unread));
+        match kept.filter(|kept| !kept.is_empty()) {
+            None => {
+                if let Some(understood) = self.understand(index, bytes) {
+                    self.keep(index, bytes[understood..].to_vec());
+                }
+            }
+            Some(mut unread) => {
+                unread.extend_from_slice(bytes);
+                if let Some(understood) = self.understand(index, &unread) {
+                    unread.drain(..understood);
+                    self.keep(index, unread);
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, index: usize, unread: Vec<u8>) {
+        let user = &mut self.users[index];
+        if unread.len() > MESSAGE_BYTES_MAX + 16 {
+            return self.fail(index, Failure::TooLong);
+        }
+        if !unread.is_empty() {
+            user.inbox.get_or_insert_default().unread = unread;
+        } else if user.inbox.as_ref().is_some_and(|inbox| inbox.fragments_opcode.is_none()) {
+            user.inbox = None;
+        }
+    }
+
+    /// How many bytes were understood; `None` when the rest is nobody's.
+    fn understand(&mut self, index: usize, bytes: &[u8]) -> Option<usize> {
+        let (number, serial) = (self.users[index].number, self.users[index].socket_serial);
+        let mut at = 0;
+        while at < bytes.len() {
+            let heed = match self.users[index].connection {
+                Connection::Open | Connection::Closing => self.heed_frame(index, &bytes[at..]),
+                Connection::Upgrading | Connection::Http => {
+                    self.heed_answer(index, &bytes[at..], false)
+                }
+                Connection::None | Connection::Connecting => Heed::Gone,
+            };
+            let is_there =
+                self.is_there(index, number) && self.users[index].socket_serial == serial;
+            match heed {
+                Heed::Bytes(len) if is_there => at += len,
+                Heed::Incomplete if is_there => break,
+                Heed::Bytes(_) | Heed::Incomplete | Heed::Gone => return None,
+            }
+        }
+        Some(at)
+    }
+
+    /// No more bytes will come.
+    fn ended(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        match user.connection {
+            Connection::Closing => self.hung_up(index),
+            Connection::Http if user.waiting == Waiting::Answer => {
+                let unread = user.inbox.take().map_or(Vec::new(), |inbox| inbox.unread);
+                let is_answer = !unread.is_empty()
+                    && !matches!(self.heed_answer(index, &unread, true), Heed::Incomplete);
+                if !is_answer {
+                    self.fail(index, Failure::Ended);
+                }
+            }
+            // A server may end a connection that nobody uses; the next request opens another.
+            Connection::Http => self.drop_socket(index),
+            _ => self.fail(index, Failure::Ended),
+        }
+    }
+
+    fn broken(&mut self, index: usize, failure: Failure) {
+        match self.users[index].connection {
+            Connection::Closing => self.hung_up(index),
+            _ => self.fail(index, failure),
+        }
+    }
+
+    fn heed_frame(&mut self, index: usize, bytes: &[u8]) -> Heed {
+        let (frame, len) = match frame::decode(bytes) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Heed::Incomplete,
+            Err(error) => {
+                self.fail(index, error.into());
+                return Heed::Gone;
+            }
+        };
+        match frame.opcode {
+            Opcode::Ping => {
+                if self.users[index].connection == Connection::Open {
+                    self.send_frame(index, Opcode::Pong, frame.payload);
+                }
+            }
+            Opcode::Pong => {}
+            Opcode::Close => return self.heed_close(index, frame.payload, len),
+            Opcode::Text | Opcode::Binary | Opcode::Continuation => self.heed_data(index, &frame),
+        }
+        Heed::Bytes(len)
+    }
+
+    fn heed_close(&mut self, index: usize, payload: &[u8], len: usize) -> Heed {
+        if self.users[index].connection == Connection::Closing {
+            return Heed::Bytes(len);
+        }
+        let code = payload.first_chunk().map_or(1005, |code| u16::from_be_bytes(*code));
+        let echo = payload.get(..2).unwrap_or_default();
+        if self.send_frame(index, Opcode::Close, echo) {
+            self.fail(index, Failure::Closed(code));
+        }
+        Heed::Gone
+    }
+
+    fn heed_data(&mut self, index: usize, frame: &Frame<'_>) {
+        let user = &mut self.users[index];
+        let pending = user.inbox.as_ref().and_then(|inbox| inbox.fragments_opcode);
+        match (frame.opcode, pending) {
+            (Opcode::Continuation, None) | (Opcode::Text | Opcode::Binary, Some(_)) => {
+                self.fail(index, Failure::BadFrame);
+            }
+            (opcode, None) if frame.is_final => {
+                self.hear(index, opcode == Opcode::Text, frame.payload);
+            }
+            (opcode, pending) => {
+                let inbox = user.inbox.get_or_insert_default();
+                inbox.fragments.extend_from_slice(frame.payload);
+                inbox.fragments_opcode = pending.or(Some(opcode));
+                if inbox.fragments.len() > MESSAGE_BYTES_MAX {
+                    self.fail(index, Failure::TooLong);
+                } else if frame.is_final {
+                    let Inbox { fragments, .. } = *user.inbox.take().expect("it was just filled");
+                    self.hear(index, pending == Some(Opcode::Text), &fragments);
+                }
+            }
+        }
+    }
+
+    /// A whole message came.
+    fn hear(&mut self, index: usize, is_text: bool, message: &[u8]) {
+        let scenario = self.scenario;
+        let user = &mut self.users[index];
+        let serializer = if is_text { user.serializer } else { Serializer::Raw };
+        match Heard::read(serializer, message) {
+            Heard::Reply { reference: Some(HEARTBEAT_REFERENCE), .. } => {
+                user.is_heartbeat_unanswered = false;
+            }
+            Heard::Reply { reference, is_ok } => {
+                let is_awaited = matches!(self.wanted(index), Some(Wanted::Reply))
+                    && reference == Some(self.users[index].awaited);
+                match is_ok {
+                    true if is_awaited => self.complete(index),
+                    false if is_awaited => self.complete_wrongly(index, Failure::RefusedReply),
+                    _ => {}
+                }
+            }
+            Heard::ChannelError => self.tally.error(self.step(index), Failure::ChannelError),
+            Heard::ChannelClose => {}
+            Heard::Other => {
+                let is_wanted = match self.wanted(index) {
+                    Some(Wanted::Any) => true,
+                    Some(Wanted::Containing(text)) => {
+                        let wanted = text.to_string(&self.speaker(&self.users[index]));
+                        memmem::find(message, wanted.as_bytes()).is_some()
+                    }
+                    Some(Wanted::Reply | Wanted::Nothing) | None => false,
+                };
+                self.delivered(scenario, message, !is_wanted || serializer != Serializer::Raw);
+                if is_wanted {
+                    self.complete(index);
+                }
+            }
+        }
+    }
+
+    /// What the current step waits for, if it is a message.
+    fn wanted(&self, index: usize) -> Option<&Wanted> {
+        let user = &self.users[index];
+        match self.op(user) {
+            Some(Op::Send(send)) if user.waiting == Waiting::Message => Some(&send.wanted),
+            Some(Op::Expect { wanted, .. }) if user.waiting == Waiting::Message => Some(wanted),
+            _ => None,
+        }
+    }
+
+    /// Count a message; `is_delivery` when it is no answer.
+    fn delivered(&mut self, scenario: &Scenario, message: &[u8], is_delivery: bool) {
+        if is_delivery {
+            self.tally.counts.deliveries += 1;
+            self.tally.counts.delivery_bytes += message.len() as u64;
+        }
+        if scenario.is_timed
+            && let Some(sent_at) = sent_at(message)
+        {
+            self.tally.delivery.record(monotonic().saturating_sub(sent_at));
+        }
+    }
+
+    fn heed_answer(&mut self, index: usize, bytes: &[u8], is_ended: bool) -> Heed {
+        let answer = match http::decode(bytes, is_ended) {
+            Ok(Some(answer)) => answer,
+            Ok(None) => return Heed::Incomplete,
+            Err(_) => {
+                self.fail(index, Failure::BadAnswer);
+                return Heed::Gone;
+            }
+        };
+        let len = answer.len;
+        let user = &self.users[index];
+        match self.op(user) {
+            Some(Op::Connect(_)) => self.heed_upgrade(index, &answer),
+            Some(Op::Http(http)) if user.waiting == Waiting::Answer => {
+                self.release(index, &answer);
+                self.heed_http(index, http, &answer);
+            }
+            Some(Op::Poll(poll)) if user.waiting == Waiting::Answer => {
+                self.release(index, &answer);
+                self.heed_poll(index, poll, &answer);
+            }
+            _ => self.fail(index, Failure::BadAnswer),
+        }
+        Heed::Bytes(len)
+    }
+
+    fn heed_upgrade(&mut self, index: usize, answer: &Answer<'_>) {
+        let expected = frame::accept(&frame::key(self.nonce(&self.users[index])));
+        if answer.status != 101 {
+            self.fail(index, Failure::NotUpgraded(answer.status));
+        } else if answer.websocket_accept != expected {
+            self.fail(index, Failure::WrongAccept);
+        } else {
+            self.opened(index);
+        }
+    }
+
+    /// A connection that takes no further request is let go.
+    fn release(&mut self, index: usize, answer: &Answer<'_>) {
+        if !answer.is_kept_alive {
+            self.drop_socket(index);
+        }
+    }
+
+    fn heed_http(&mut self, index: usize, http: &Http, answer: &Answer<'_>) {
+        let failure = self.check(index, http, answer);
+        let failure = failure.or_else(|| self.save(index, http, &answer.body));
+        match failure {
+            Some(failure) => self.complete_wrongly(index, failure),
+            None => self.complete(index),
+        }
+    }
+
+    fn check(&self, index: usize, http: &Http, answer: &Answer<'_>) -> Option<Failure> {
+        let is_expected = http.status.map_or(answer.status < 400, |status| status == answer.status);
+        if !is_expected {
+            return Some(Failure::WrongStatus(answer.status));
+        }
+        let text = http.contains.as_ref()?.to_string(&self.speaker(&self.users[index]));
+        memmem::find(&answer.body, text.as_bytes()).is_none().then_some(Failure::TextMissing)
+    }
+
+    fn save(&mut self, index: usize, http: &Http, body: &[u8]) -> Option<Failure> {
+        if http.save.is_empty() {
+            return None;
+        }
+        let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+        let names = self.scenario.variables.saved.len();
+        let saved = &mut self.users[index].saved;
+        let saved = saved.get_or_insert_with(|| vec![String::new(); names].into());
+        for (pointer, place) in &http.save {
+            let value = match body.pointer(pointer) {
+                None | Some(serde_json::Value::Null) => return Some(Failure::NothingToSave),
+                Some(serde_json::Value::String(text)) => text.clone(),
+                Some(other) => other.to_string(),
+            };
+            if value.len() > SAVED_BYTES_MAX {
+                return Some(Failure::NothingToSave);
+            }
+            saved[*place] = value;
+        }
+        None
+    }
+
+    fn heed_poll(&mut self, index: usize, poll: &Poll, answer: &Answer<'_>) {
+        if let Some(failure) = self.check(index, &poll.request, answer) {
+            return self.complete_wrongly(index, failure);
+        }
+        self.delivered(self.scenario, &answer.body, !answer.body.is_empty());
+        if self.is_polled(&self.users[index], poll, &answer.body) {
+            return self.complete(index);
+        }
+        let timeout = poll.request.timeout.unwrap_or(self.scenario.step_timeout);
+        self.arm(index, timeout);
+        self.ask(index);
+    }
+
+    /// Whether polling came to its end with this answer.
+    fn is_polled(&self, user: &User, poll: &Poll, body: &[u8]) -> bool {
+        let is_heard = poll.until.as_ref().is_some_and(|text| {
+            memmem::find(body, text.to_string(&self.speaker(user)).as_bytes()).is_some()
+        });
+        let is_late = poll.period.is_some_and(|period| self.clock.now() >= user.due + period);
+        let is_single = poll.until.is_none() && poll.period.is_none();
+        is_heard || is_late || is_single
+    }
+}

@@ -1,0 +1,353 @@
+//! All users of one process: a slab of small records over one epoll, in one thread.
+
+mod envelope;
+mod hearing;
+mod script;
+mod sources;
+mod speech;
+mod user;
+mod wakes;
+
+use std::iter::Peekable;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::{Timespec, epoll};
+use slab::Slab;
+use vocab::Instant;
+
+use crate::arrivals::Arrivals;
+use crate::clock::{Clock, cpu_time, monotonic};
+use crate::dice::{Dice, drawn};
+use crate::failure::Failure;
+use crate::scenario::{Scenario, Serializer, Speaker};
+use crate::tally::{Delta, Tally};
+
+use sources::Sources;
+use user::{Connection, FIRST_REFERENCE, NEVER, User, Waiting};
+use wakes::{Wake, Wakes};
+
+/// Bytes taken from a socket at once; the buffer is everyone's.
+const READ_BYTES: usize = 64 << 10;
+/// Events taken from the kernel at once.
+const EVENTS_A_TURN: usize = 256;
+/// Users that begin, or are woken, before sockets are looked at again.
+const STARTS_A_TURN: usize = 64;
+const WAKES_A_TURN: usize = 1_000;
+/// How often timeouts and heartbeats are looked for.
+const SWEEP_PERIOD: Duration = Duration::from_millis(200);
+/// Users hung up in one turn once the load is over.
+const HANG_UPS_A_TURN: usize = 2_000;
+
+/// Which of the load's users are this engine's: every `count`th, from `index` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Share {
+    pub(crate) index: usize,
+    pub(crate) count: usize,
+}
+
+impl Share {
+    /// This engine's part of a number.
+    fn of(self, all: u64) -> u64 {
+        let (index, count) = (self.index as u64, self.count as u64);
+        all / count + u64::from(index < all % count)
+    }
+}
+
+pub(crate) struct Engine<'a> {
+    scenario: &'a Scenario,
+    users_max: u64,
+    clock: Clock,
+    epoll: OwnedFd,
+    users: Slab<User>,
+    users_peak: u64,
+    connected: u64,
+    connected_peak: u64,
+    wakes: Wakes,
+    arrivals: Peekable<ShareOfArrivals<'a>>,
+    sources: Sources,
+    read_buffer: Vec<u8>,
+    /// Where messages and frames are put together.
+    spoken: Vec<u8>,
+    framed: Vec<u8>,
+    tally: Tally,
+    dice: Dice,
+    /// The load is over, and users are being hung up up to this slot.
+    hung_up: Option<usize>,
+    resident_first_bytes: u64,
+}
+
+type ShareOfArrivals<'a> = Box<dyn Iterator<Item = (u32, Instant)> + 'a>;
+
+impl<'a> Engine<'a> {
+    pub(crate) fn new(
+        scenario: &'a Scenario,
+        share: Share,
+        clock: Clock,
+    ) -> std::io::Result<Engine<'a>> {
+        let arrivals = Arrivals::new(&scenario.phases, scenario.seed);
+        let arrivals = arrivals.enumerate().map(|(number, (_, at))| (number as u32, at));
+        let arrivals = arrivals.skip(share.index).step_by(share.count);
+        let arrivals: ShareOfArrivals<'a> = Box::new(arrivals);
+        Ok(Engine {
+            scenario,
+
+            users_max: share.of(scenario.users_max),
+            clock,
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            users: Slab::new(),
+            users_peak: 0,
+            connected: 0,
+            connected_peak: 0,
+            wakes: Wakes::default(),
+            arrivals: arrivals.peekable(),
+            sources: Sources::new(&scenario.sources, scenario.ports, share.index, share.count),
+            read_buffer: vec![0; READ_BYTES],
+            spoken: Vec::new(),
+            framed: Vec::new(),
+            tally: Tally::new(scenario.steps.len()),
+            dice: Dice::new(drawn(scenario.seed, share.index as u64, u64::MAX)),
+            hung_up: None,
+            resident_first_bytes: resident_bytes(),
+        })
+    }
+
+    /// Run the load to its end; every second `tell` hears what happened, and may end it.
+    pub(crate) fn run(mut self, mut tell: impl FnMut(Delta) -> bool) -> std::io::Result<()> {
+        let over_at = Instant::ZERO + self.scenario.duration();
+        let cut_at = over_at + self.scenario.wind_down;
+        let mut second = 0;
+        let mut sweep_at = Instant::ZERO + SWEEP_PERIOD;
+        let mut events = Vec::with_capacity(EVENTS_A_TURN);
+        loop {
+            let now = self.clock.now();
+            let is_cut = now >= cut_at;
+            if is_cut || (self.arrivals.peek().is_none() && self.users.is_empty() && now >= over_at)
+            {
+                self.tally.counts.cut += self.users.len() as u64;
+                self.users.clear();
+                self.connected = 0;
+                let last = self.delta(second, true);
+                tell(last);
+                return Ok(());
+            }
+            let second_ends_at = Instant::from_nanos((u64::from(second) + 1) * 1_000_000_000);
+            if now >= second_ends_at {
+                let delta = self.delta(second, false);
+                if !tell(delta) {
+                    return Ok(());
+                }
+                // A second that was missed altogether has nothing to tell.
+                second = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
+                continue;
+            }
+            if now >= sweep_at {
+                self.sweep(now);
+                sweep_at = now + SWEEP_PERIOD;
+            }
+            if now >= over_at {
+                self.hang_up_idle();
+            }
+            self.start_due();
+            self.wake_due();
+            let mut next = second_ends_at.min(sweep_at).min(cut_at);
+            next = next.min(self.wakes.next_at().unwrap_or(next));
+            next = next.min(self.arrivals.peek().map_or(next, |(_, at)| *at));
+            if self.hung_up.is_some_and(|slot| slot < self.users.capacity()) {
+                next = Instant::ZERO;
+            }
+            self.poll(next, &mut events)?;
+        }
+    }
+
+    fn delta(&mut self, second: u32, is_last: bool) -> Delta {
+        let mut delta = self.tally.take(&self.scenario.steps);
+        delta.second = second;
+        delta.is_last = is_last;
+        delta.users = std::mem::replace(&mut self.users_peak, self.users.len() as u64);
+        delta.connected = std::mem::replace(&mut self.connected_peak, self.connected);
+        delta.cpu = cpu_time();
+        delta.resident_bytes = resident_bytes();
+        delta.resident_first_bytes = self.resident_first_bytes;
+        delta
+    }
+
+    /// Wait for sockets until `next`, and serve those that have something.
+    fn poll(&mut self, next: Instant, events: &mut Vec<epoll::Event>) -> std::io::Result<()> {
+        let rest = next.since(self.clock.now());
+        let timeout =
+            Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: i64::from(rest.subsec_nanos()) };
+        events.clear();
+        let mut buffer = [MaybeUninit::uninit(); EVENTS_A_TURN];
+        match epoll::wait(&self.epoll, &mut buffer[..], Some(&timeout)) {
+            Ok((found, _)) => events.extend_from_slice(found),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        for event in events.iter() {
+            let token = event.data.u64();
+            let (index, number) = (token as u32 as usize, (token >> 32) as u32);
+            if self.is_there(index, number) {
+                self.handle_event(index, event.flags);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this user is still in its slot.
+    fn is_there(&self, index: usize, number: u32) -> bool {
+        self.users.get(index).is_some_and(|user| user.number == number)
+    }
+
+    fn start_due(&mut self) {
+        for _ in 0..STARTS_A_TURN {
+            let now = self.clock.now();
+            let Some((number, at)) = self.arrivals.next_if(|(_, at)| *at <= now) else { return };
+            self.tally.counts.asked += 1;
+            self.tally.lateness.record(now.since(at));
+            if self.users.len() as u64 >= self.users_max {
+                self.tally.counts.turned_away += 1;
+                continue;
+            }
+            self.tally.counts.started += 1;
+            let index = self.users.insert(self.newcomer(number, at));
+            self.users_peak = self.users_peak.max(self.users.len() as u64);
+            self.advance(index);
+        }
+    }
+
+    fn newcomer(&self, number: u32, at: Instant) -> User {
+        let mut dice = Dice::new(drawn(self.scenario.seed, u64::from(number), u64::MAX - 1));
+        let session = dice.weighted(self.scenario.sessions.iter().map(|session| session.weight));
+        let target = dice.weighted(self.scenario.targets.iter().map(|target| target.weight));
+        User {
+            anchor: at,
+            due: at,
+            begun: at,
+            inbox: None,
+            outbox: None,
+            saved: None,
+            socket: None,
+            number,
+            counters: Default::default(),
+            next_reference: FIRST_REFERENCE,
+            awaited: 0,
+            times_out_at: NEVER,
+            heartbeat_at: NEVER,
+            heartbeat_seconds: 0,
+            session: session as u16,
+            place: 0,
+            target: target as u16,
+            connection: Connection::None,
+            serializer: Serializer::Raw,
+            waiting: Waiting::Nothing,
+            socket_serial: 0,
+            is_heartbeat_unanswered: false,
+            is_write_awaited: false,
+        }
+    }
+
+    fn wake_due(&mut self) {
+        for _ in 0..WAKES_A_TURN {
+            let Some(wake) = self.wakes.pop_due(self.clock.now()) else { return };
+            let index = wake.index as usize;
+            if self.is_there(index, wake.number) && self.users[index].waiting == Waiting::Time {
+                self.users[index].waiting = Waiting::Nothing;
+                self.advance(index);
+            }
+        }
+    }
+
+    fn wake_at(&mut self, index: usize, at: Instant) {
+        let user = &mut self.users[index];
+        user.waiting = Waiting::Time;
+        self.wakes.push(Wake { at, index: index as u32, number: user.number });
+    }
+
+    /// Look for what timed out, and for who must say that it is still there.
+    fn sweep(&mut self, now: Instant) {
+        let now = millis(now);
+        for index in 0..self.users.capacity() {
+            let Some(user) = self.users.get(index) else { continue };
+            if user.times_out_at <= now {
+                self.time_out(index);
+            } else if user.heartbeat_at <= now {
+                self.heartbeat(index, now);
+            }
+        }
+    }
+
+    fn time_out(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        user.times_out_at = NEVER;
+        match user.connection {
+            // It was told to close, and has had its time: we need not wait for it.
+            Connection::Closing => self.hung_up(index),
+            _ => self.fail(index, Failure::TimedOut),
+        }
+    }
+
+    fn heartbeat(&mut self, index: usize, now: u32) {
+        let user = &mut self.users[index];
+        if user.is_heartbeat_unanswered {
+            self.fail(index, Failure::HeartbeatUnanswered);
+            return;
+        }
+        user.is_heartbeat_unanswered = true;
+        user.heartbeat_at = now + u32::from(user.heartbeat_seconds) * 1000;
+        self.say_heartbeat(index);
+    }
+
+    /// The load is over: whoever only stays goes on to its end, a few at a time.
+    fn hang_up_idle(&mut self) {
+        let first = *self.hung_up.get_or_insert(0);
+        let last = (first + HANG_UPS_A_TURN).min(self.users.capacity());
+        for index in first..last {
+            if self.users.get(index).is_some_and(|user| user.waiting == Waiting::Over) {
+                let user = &mut self.users[index];
+                user.waiting = Waiting::Nothing;
+                user.place += 1;
+                self.advance(index);
+            }
+        }
+        self.hung_up = Some(last);
+    }
+
+    fn is_over(&self) -> bool {
+        self.hung_up.is_some()
+    }
+
+    fn speaker<'b>(&'b self, user: &'b User) -> Speaker<'b> {
+        Speaker {
+            variables: &self.scenario.variables,
+            seed: self.scenario.seed,
+            user: u64::from(user.number),
+            saved: user.saved.as_deref().unwrap_or_default(),
+            now: if self.scenario.is_timed { monotonic() } else { Duration::ZERO },
+        }
+    }
+}
+
+/// Milliseconds since the load began.
+fn millis(at: Instant) -> u32 {
+    u32::try_from(at.as_nanos() / 1_000_000).unwrap_or(NEVER - 1)
+}
+
+/// What this process holds in memory; 0 where that cannot be read.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_a_number_add_up_to_it() {
+        let parts: Vec<u64> = (0..3).map(|index| Share { index, count: 3 }.of(11)).collect();
+        assert_eq!(parts, [4, 4, 3]);
+    }
+}

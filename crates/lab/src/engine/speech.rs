@@ -1,0 +1,289 @@
+//! What users say: requests, messages, frames, and the bytes that the kernel did not take at once.
+
+use std::io::Write as _;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+
+use super::envelope::HEARTBEAT_REFERENCE;
+use super::user::{Connection, NEVER, Outbox, User, Waiting};
+use super::{Engine, millis};
+use crate::dice::drawn;
+use crate::failure::Failure;
+use crate::frame::{self, Opcode};
+use crate::scenario::{Connect, Http, Message, Op, Send, Serializer, Text};
+
+/// Bytes that wait for one server; a user whose server reads nothing ends with an error.
+const OUTBOX_BYTES_MAX: usize = 1 << 20;
+
+impl Engine<'_> {
+    /// Begin the current step's exchange, over the connection that there is or a new one.
+    pub(super) fn ask(&mut self, index: usize) {
+        let user = &self.users[index];
+        let is_upgrade = user.waiting == Waiting::Open;
+        if user.connection == Connection::Http && !is_upgrade {
+            self.send_request(index);
+            return;
+        }
+        self.drop_socket(index);
+        let target = &self.scenario.targets[usize::from(self.users[index].target)];
+        match self.sources.connect(target.address) {
+            Ok((socket, is_connected)) => {
+                let user = &mut self.users[index];
+                let token = (u64::from(user.number) << 32) | index as u64;
+                let interest = if is_connected { EventFlags::IN } else { EventFlags::OUT };
+                let added = epoll::add(&self.epoll, &socket, EventData::new_u64(token), interest);
+                user.socket = Some(socket);
+                user.connection = Connection::Connecting;
+                match added {
+                    Err(errno) => self.fail(index, Failure::from_errno(errno)),
+                    Ok(()) if is_connected => self.send_request(index),
+                    Ok(()) => {}
+                }
+            }
+            Err(failure) => self.fail(index, failure),
+        }
+    }
+
+    /// The kernel connected, or did not.
+    pub(super) fn connected(&mut self, index: usize) {
+        let socket = self.users[index].socket.as_ref().expect("a connecting user has a socket");
+        match rustix::net::sockopt::socket_error(socket) {
+            Ok(Ok(())) => {
+                self.set_interest(index, false);
+                self.send_request(index);
+            }
+            Ok(Err(errno)) | Err(errno) => self.fail(index, Failure::from_errno(errno)),
+        }
+    }
+
+    /// The current step's request, over the connection that now is there.
+    fn send_request(&mut self, index: usize) {
+        let mut spoken = std::mem::take(&mut self.spoken);
+        spoken.clear();
+        let user = &self.users[index];
+        let connection = match self.op(user) {
+            Some(Op::Connect(connect)) => {
+                self.write_upgrade(user, connect, &mut spoken);
+                Connection::Upgrading
+            }
+            Some(Op::Http(http)) => {
+                self.write_request(user, http, &mut spoken);
+                Connection::Http
+            }
+            Some(Op::Poll(poll)) => {
+                self.write_request(user, &poll.request, &mut spoken);
+                Connection::Http
+            }
+            _ => unreachable!("only these ask for a connection"),
+        };
+        self.users[index].connection = connection;
+        self.write(index, &spoken);
+        self.spoken = spoken;
+    }
+
+    fn write_upgrade(&self, user: &User, connect: &Connect, out: &mut Vec<u8>) {
+        self.write_head(user, "GET", &connect.path, &connect.headers, out);
+        let key = frame::key(self.nonce(user));
+        write!(
+            out,
+            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: {key}\r\n\r\n"
+        )
+        .expect("a vector takes everything");
+    }
+
+    fn write_request(&self, user: &User, http: &Http, out: &mut Vec<u8>) {
+        self.write_head(user, &http.method, &http.path, &http.headers, out);
+        let mut body = Vec::new();
+        http.body.write(&self.speaker(user), &mut body);
+        if !body.is_empty() || http.method == "POST" {
+            write!(out, "Content-Length: {}\r\n", body.len()).expect("a vector takes everything");
+        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(&body);
+    }
+
+    fn write_head(
+        &self,
+        user: &User,
+        method: &str,
+        path: &Text,
+        headers: &Text,
+        out: &mut Vec<u8>,
+    ) {
+        let target = &self.scenario.targets[usize::from(user.target)];
+        let speaker = self.speaker(user);
+        write!(out, "{method} {}", target.prefix).expect("a vector takes everything");
+        path.write(&speaker, out);
+        write!(out, " HTTP/1.1\r\nHost: {}\r\n", target.authority)
+            .expect("a vector takes everything");
+        headers.write(&speaker, out);
+    }
+
+    /// What a user's websocket key is made of; drawn again when the answer comes.
+    pub(super) fn nonce(&self, user: &User) -> u64 {
+        let purpose = 0x6b65_7900 | u64::from(user.socket_serial);
+        drawn(self.scenario.seed, u64::from(user.number), purpose)
+    }
+
+    /// Send a message; `false` when that ended the user.
+    pub(super) fn say(&mut self, index: usize, send: &Send) -> bool {
+        let mut spoken = std::mem::take(&mut self.spoken);
+        spoken.clear();
+        let user = &mut self.users[index];
+        let mut reference = user.next_reference;
+        let mut opcode = Opcode::Text;
+        match &send.message {
+            Message::Raw { text, is_binary } => {
+                if *is_binary {
+                    opcode = Opcode::Binary;
+                }
+                text.write(&self.speaker(&self.users[index]), &mut spoken);
+            }
+            Message::Push { join_ref, is_join, topic, event, payload } => {
+                if *is_join {
+                    reference = *join_ref;
+                } else {
+                    user.next_reference += 1;
+                }
+                user.awaited = reference;
+                let user = &self.users[index];
+                let write = |text: &Text, out: &mut Vec<u8>| text.write(&self.speaker(user), out);
+                match user.serializer {
+                    Serializer::V1 => {
+                        spoken.extend_from_slice(b"{\"topic\":\"");
+                        write(topic, &mut spoken);
+                        spoken.extend_from_slice(b"\",\"event\":\"");
+                        write(event, &mut spoken);
+                        spoken.extend_from_slice(b"\",\"payload\":");
+                        write(payload, &mut spoken);
+                        let refs =
+                            format!(",\"ref\":\"{reference}\",\"join_ref\":\"{join_ref}\"}}");
+                        spoken.extend_from_slice(refs.as_bytes());
+                    }
+                    Serializer::V2 | Serializer::Raw => {
+                        let refs = format!("[\"{join_ref}\",\"{reference}\",\"");
+                        spoken.extend_from_slice(refs.as_bytes());
+                        write(topic, &mut spoken);
+                        spoken.extend_from_slice(b"\",\"");
+                        write(event, &mut spoken);
+                        spoken.extend_from_slice(b"\",");
+                        write(payload, &mut spoken);
+                        spoken.push(b']');
+                    }
+                }
+            }
+        }
+        let is_sent = self.send_frame(index, opcode, &spoken);
+        self.spoken = spoken;
+        is_sent
+    }
+
+    pub(super) fn say_heartbeat(&mut self, index: usize) {
+        let message = match self.users[index].serializer {
+            Serializer::V1 => format!(
+                "{{\"topic\":\"phoenix\",\"event\":\"heartbeat\",\"payload\":{{}},\"ref\":\"{HEARTBEAT_REFERENCE}\"}}"
+            ),
+            Serializer::V2 | Serializer::Raw => {
+                format!("[null,\"{HEARTBEAT_REFERENCE}\",\"phoenix\",\"heartbeat\",{{}}]")
+            }
+        };
+        self.send_frame(index, Opcode::Text, message.as_bytes());
+    }
+
+    /// Close the websocket, if it is open; the step is done when the connection is gone.
+    pub(super) fn say_close(&mut self, index: usize) {
+        if self.users[index].connection != Connection::Open {
+            self.hung_up(index);
+            return;
+        }
+        self.await_close(index);
+        self.send_frame(index, Opcode::Close, &1000_u16.to_be_bytes());
+    }
+
+    /// Send one frame; `false` when that ended the user.
+    pub(super) fn send_frame(&mut self, index: usize, opcode: Opcode, payload: &[u8]) -> bool {
+        let mut framed = std::mem::take(&mut self.framed);
+        framed.clear();
+        frame::encode(opcode, payload, self.dice.word() as u32, &mut framed);
+        let is_sent = self.write(index, &framed);
+        self.framed = framed;
+        is_sent
+    }
+
+    /// Give bytes to the kernel, and keep what it does not take; `false` when that ended the user.
+    fn write(&mut self, index: usize, bytes: &[u8]) -> bool {
+        let user = &mut self.users[index];
+        if let Some(Outbox(outbox)) = user.outbox.as_deref_mut() {
+            if outbox.len() + bytes.len() > OUTBOX_BYTES_MAX {
+                self.fail(index, Failure::NotReading);
+                return false;
+            }
+            outbox.extend_from_slice(bytes);
+            return true;
+        }
+        let socket = user.socket.as_ref().expect("who writes has a socket");
+        let written = match rustix::net::send(socket, bytes, SendFlags::NOSIGNAL) {
+            Ok(written) => written,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(errno) => {
+                self.fail(index, Failure::from_errno(errno));
+                return false;
+            }
+        };
+        self.tally.counts.bytes_out += written as u64;
+        if written < bytes.len() {
+            user.outbox = Some(Box::new(Outbox(bytes[written..].to_vec())));
+            self.set_interest(index, true);
+        }
+        true
+    }
+
+    /// The kernel takes bytes again.
+    pub(super) fn flush(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        if let (Some(Outbox(outbox)), Some(socket)) = (user.outbox.as_deref_mut(), &user.socket) {
+            match rustix::net::send(socket, outbox, SendFlags::NOSIGNAL) {
+                Ok(written) => {
+                    self.tally.counts.bytes_out += written as u64;
+                    outbox.drain(..written);
+                    if !outbox.is_empty() {
+                        return;
+                    }
+                }
+                Err(Errno::AGAIN | Errno::INTR) => return,
+                Err(errno) => return self.fail(index, Failure::from_errno(errno)),
+            }
+        }
+        user.outbox = None;
+        self.set_interest(index, false);
+    }
+
+    /// Whether the kernel is to tell when it takes bytes again.
+    fn set_interest(&mut self, index: usize, is_write_awaited: bool) {
+        let user = &mut self.users[index];
+        let Some(socket) = &user.socket else { return };
+        user.is_write_awaited = is_write_awaited;
+        let token = (u64::from(user.number) << 32) | index as u64;
+        let writing = if is_write_awaited { EventFlags::OUT } else { EventFlags::empty() };
+        let interest = EventFlags::IN | writing;
+        if let Err(errno) = epoll::modify(&self.epoll, socket, EventData::new_u64(token), interest)
+        {
+            self.fail(index, Failure::from_errno(errno));
+        }
+    }
+
+    /// The websocket is open.
+    pub(super) fn opened(&mut self, index: usize) {
+        self.connected += 1;
+        self.connected_peak = self.connected_peak.max(self.connected);
+        let now = millis(self.clock.now());
+        let user = &mut self.users[index];
+        user.connection = Connection::Open;
+        let period = u32::from(user.heartbeat_seconds) * 1000;
+        user.heartbeat_at = if period > 0 { now + period } else { NEVER };
+        self.complete(index);
+    }
+}

@@ -1,0 +1,32 @@
+//! Who is to be woken when.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use vocab::Instant;
+
+/// A user's wake-up. Who ended meanwhile is known by the number, which no other user has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Wake {
+    pub(super) at: Instant,
+    pub(super) index: u32,
+    pub(super) number: u32,
+}
+
+#[derive(Default)]
+pub(super) struct Wakes(BinaryHeap<Reverse<Wake>>);
+
+impl Wakes {
+    pub(super) fn push(&mut self, wake: Wake) {
+        self.0.push(Reverse(wake));
+    }
+
+    pub(super) fn next_at(&self) -> Option<Instant> {
+        self.0.peek().map(|Reverse(wake)| wake.at)
+    }
+
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<Wake> {
+        let is_due = self.next_at().is_some_and(|at| at <= now);
+        if is_due { self.0.pop().map(|Reverse(wake)| wake) } else { None }
+    }
+}

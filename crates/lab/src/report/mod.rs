@@ -1,0 +1,9 @@
+//! What a load came to, for people and for programs.
+
+mod json;
+mod live;
+mod table;
+
+pub use json::json;
+pub use live::{Live, line};
+pub use table::table;

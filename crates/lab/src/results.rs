@@ -1,0 +1,174 @@
+//! What all workers told, put together.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::histogram::Buckets;
+use crate::scenario::Scenario;
+use crate::tally::{Counts, Delta};
+
+/// Seconds kept one by one; a longer load keeps its totals only.
+const SECONDS_MAX: usize = 7 * 24 * 3600;
+
+/// What a load came to, or has come to so far.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// The scenario's name.
+    pub name: String,
+    /// How long the phases are to last.
+    pub duration: Duration,
+    /// Users that the phases ask for.
+    pub users_planned: u64,
+    /// Processes, or one thread.
+    pub workers: usize,
+    /// Everything that was counted.
+    pub counts: Counts,
+    /// The most users at one time, and the most open websockets.
+    pub users_max: u64,
+    /// See `users_max`.
+    pub connected_max: u64,
+    /// How late the generator started users.
+    pub lateness: Buckets,
+    /// How long messages with `${now}` took to their receivers.
+    pub delivery: Buckets,
+    /// In the scenario's order.
+    pub steps: Vec<Step>,
+    /// Counts by step and kind.
+    pub errors: BTreeMap<(String, String), u64>,
+    /// One after another, from the load's begin.
+    pub seconds: Vec<Second>,
+    /// Processor time of all workers.
+    pub cpu: Duration,
+    /// Memory of all workers: at the begin, and at the most.
+    pub resident_bytes: (u64, u64),
+    /// Workers that ended before they were done, and why.
+    pub broken: Vec<String>,
+    workers_seen: Vec<WorkerSeen>,
+}
+
+/// One step's times, on both clocks.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// What it is called.
+    pub name: String,
+    /// From when it was due: what a user would have felt.
+    pub due: Buckets,
+    /// From when it was begun: what the server took.
+    pub begun: Buckets,
+}
+
+/// One second of the load.
+#[derive(Clone, Debug, Default)]
+pub struct Second {
+    /// The most users, and open websockets, in it.
+    pub users: u64,
+    /// See `users`.
+    pub connected: u64,
+    /// What was counted in it.
+    pub counts: Counts,
+    /// Errors in it.
+    pub errors: u64,
+    /// Times from when steps were due, by the step's place.
+    pub steps: BTreeMap<u16, Buckets>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct WorkerSeen {
+    seconds: usize,
+    cpu: Duration,
+    resident_first: u64,
+    resident_max: u64,
+}
+
+impl Results {
+    pub(crate) fn new(name: &str, scenario: &Scenario, workers: usize) -> Results {
+        let step = |name: &String| Step { name: name.clone(), ..Step::default() };
+        Results {
+            name: name.to_owned(),
+            duration: scenario.duration(),
+            users_planned: scenario.users(),
+            workers,
+            counts: Counts::default(),
+            users_max: 0,
+            connected_max: 0,
+            lateness: Buckets::default(),
+            delivery: Buckets::default(),
+            steps: scenario.steps.iter().map(step).collect(),
+            errors: BTreeMap::new(),
+            seconds: Vec::new(),
+            cpu: Duration::ZERO,
+            resident_bytes: (0, 0),
+            broken: Vec::new(),
+            workers_seen: vec![WorkerSeen::default(); workers],
+        }
+    }
+
+    /// Add what one worker told.
+    pub(crate) fn add(&mut self, worker: usize, delta: &Delta) {
+        self.counts.add(&delta.counts);
+        self.lateness.merge(&delta.lateness);
+        self.delivery.merge(&delta.delivery);
+        for told in &delta.steps {
+            if let Some(step) = self.steps.get_mut(usize::from(told.step)) {
+                step.due.merge(&told.due);
+                step.begun.merge(&told.begun);
+            }
+        }
+        for (step, kind, count) in &delta.errors {
+            *self.errors.entry((step.clone(), kind.clone())).or_default() += count;
+        }
+        self.add_second(worker, delta);
+        let seen = &mut self.workers_seen[worker];
+        seen.cpu = delta.cpu;
+        seen.resident_first = delta.resident_first_bytes;
+        seen.resident_max = seen.resident_max.max(delta.resident_bytes);
+        let sum = |of: fn(&WorkerSeen) -> u64| self.workers_seen.iter().map(of).sum();
+        self.resident_bytes = (sum(|seen| seen.resident_first), sum(|seen| seen.resident_max));
+        self.cpu = self.workers_seen.iter().map(|seen| seen.cpu).sum();
+    }
+
+    fn add_second(&mut self, worker: usize, delta: &Delta) {
+        let at = delta.second as usize;
+        if at >= SECONDS_MAX {
+            return;
+        }
+        if self.seconds.len() <= at {
+            self.seconds.resize_with(at + 1, Second::default);
+        }
+        // A worker that was too busy to tell about a second had as many users then.
+        let seen = &mut self.workers_seen[worker].seconds;
+        for second in &mut self.seconds[(*seen).min(at)..=at] {
+            second.users += delta.users;
+            second.connected += delta.connected;
+        }
+        *seen = at + 1;
+        let second = &mut self.seconds[at];
+        second.counts.add(&delta.counts);
+        second.errors += delta.errors.iter().map(|(_, _, count)| count).sum::<u64>();
+        for told in &delta.steps {
+            second.steps.entry(told.step).or_default().merge(&told.due);
+        }
+        self.users_max = self.users_max.max(second.users);
+        self.connected_max = self.connected_max.max(second.connected);
+    }
+
+    /// Errors of all kinds.
+    pub fn errors_total(&self) -> u64 {
+        self.errors.values().sum()
+    }
+
+    /// Users that were to come and did not begin.
+    pub fn missing_users(&self) -> u64 {
+        self.counts.asked - self.counts.started.min(self.counts.asked)
+    }
+
+    /// The limits of this machine that errors were due to.
+    pub fn limits(&self) -> Vec<&str> {
+        let kinds = self.errors.keys().map(|(_, kind)| kind.as_str());
+        let mut limits: Vec<_> =
+            kinds.filter_map(|kind| kind.strip_prefix(crate::failure::LIMIT_REACHED)).collect();
+        limits.sort_unstable();
+        limits.dedup();
+        limits
+    }
+}

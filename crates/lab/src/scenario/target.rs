@@ -1,0 +1,62 @@
+use std::net::{SocketAddr, ToSocketAddrs as _};
+
+/// A server that is put under load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// Host and port, as they stand in the `Host` header.
+    pub authority: String,
+    /// Before every path; empty or `/…` without a slash at its end.
+    pub prefix: String,
+    /// How many users go there, compared with others.
+    pub weight: f64,
+    pub(crate) address: SocketAddr,
+}
+
+impl Target {
+    /// Read `ws://host:port/prefix` or `http://…`; its name is looked up at once.
+    pub(crate) fn parse(url: &str, weight: f64) -> Result<Target, String> {
+        let (scheme, rest) =
+            url.split_once("://").ok_or("not a URL such as ws://localhost:4000")?;
+        match scheme {
+            "ws" | "http" => {}
+            "wss" | "https" => {
+                return Err(format!(
+                    "{scheme} is not spoken: put the load on the server behind TLS"
+                ));
+            }
+            _ => return Err(format!("{scheme} is not spoken, only ws and http")),
+        }
+        let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let has_port =
+            authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let place = if has_port { authority.to_owned() } else { format!("{authority}:80") };
+        let mut found = place.to_socket_addrs().map_err(|error| format!("{authority}: {error}"))?;
+        let address = found.next().ok_or_else(|| format!("{authority} has no address"))?;
+        let prefix = prefix.trim_end_matches('/').to_owned();
+        Ok(Target { authority: authority.to_owned(), prefix, weight, address })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_host_port_and_prefix() {
+        let target = Target::parse("ws://127.0.0.1:4000/live/", 2.0).unwrap();
+        assert_eq!(
+            (target.authority.as_str(), target.prefix.as_str()),
+            ("127.0.0.1:4000", "/live")
+        );
+        assert_eq!(target.address, SocketAddr::from(([127, 0, 0, 1], 4000)));
+        assert_eq!(Target::parse("http://127.0.0.1", 1.0).unwrap().address.port(), 80);
+        assert_eq!(Target::parse("http://[::1]:81", 1.0).unwrap().address.port(), 81);
+    }
+
+    #[test]
+    fn what_is_not_spoken_is_said() {
+        for url in ["localhost:4000", "wss://127.0.0.1", "gopher://127.0.0.1", "ws://127.0.0.1:x"] {
+            assert!(Target::parse(url, 1.0).is_err(), "{url}");
+        }
+    }
+}

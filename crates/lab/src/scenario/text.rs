@@ -1,0 +1,222 @@
+//! Texts with variables in them, such as `{"user": ${id}}`.
+
+use std::time::Duration;
+
+use memchr::memmem;
+
+use crate::dice::{Dice, drawn};
+
+/// A text, taken apart at its variables.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Text(Vec<Piece>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Piece {
+    Literal(Box<str>),
+    Variable(Variable),
+}
+
+/// What stands behind a `${name}`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Variable {
+    /// `${user}`: which user this is, from 0.
+    User,
+    /// `${id}`: the same from 1, so unique too.
+    Id,
+    /// `${now}`: when this was written, for whoever receives it.
+    Now,
+    Drawn(usize),
+    Saved(usize),
+}
+
+/// How a variable of the scenario's own is drawn, once for each user.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Draw {
+    Number { min: u64, max: u64 },
+    Letters(usize),
+    Choice(Vec<String>),
+}
+
+/// The variables that texts may name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Variables {
+    pub(crate) drawn: Vec<(String, Draw)>,
+    /// Taken out of answers, by the name they are saved under.
+    pub(crate) saved: Vec<String>,
+}
+
+/// Whose text it is to be.
+pub(crate) struct Speaker<'a> {
+    pub(crate) variables: &'a Variables,
+    pub(crate) seed: u64,
+    pub(crate) user: u64,
+    pub(crate) saved: &'a [String],
+    /// The machine's monotonic clock.
+    pub(crate) now: Duration,
+}
+
+/// What stands before and after the time of `${now}`.
+const MARK: &str = "wf-sent-at-";
+
+impl Variables {
+    fn find(&self, name: &str) -> Option<Variable> {
+        match name {
+            "user" => Some(Variable::User),
+            "id" => Some(Variable::Id),
+            "now" => Some(Variable::Now),
+            _ => {
+                let drawn = self.drawn.iter().position(|(known, _)| known == name);
+                let saved = self.saved.iter().position(|known| known == name);
+                drawn.map(Variable::Drawn).or(saved.map(Variable::Saved))
+            }
+        }
+    }
+
+    /// Every name there is, for who wrote another.
+    fn names(&self) -> String {
+        let own = self.drawn.iter().map(|(name, _)| name).chain(&self.saved);
+        let names: Vec<String> = own.map(|name| format!("${{{name}}}")).collect();
+        [vec!["${user}".to_owned(), "${id}".to_owned(), "${now}".to_owned()], names]
+            .concat()
+            .join(", ")
+    }
+}
+
+impl Text {
+    /// Take a text apart; an unknown variable is an error that names it.
+    pub(crate) fn parse(text: &str, variables: &Variables) -> Result<Text, String> {
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while let Some((literal, after)) = rest.split_once("${") {
+            let (name, after) = after.split_once('}').ok_or("a ${ without its }")?;
+            let variable = variables.find(name);
+            let unknown =
+                || format!("unknown variable ${{{name}}}; there is {}", variables.names());
+            if !literal.is_empty() {
+                pieces.push(Piece::Literal(literal.into()));
+            }
+            pieces.push(Piece::Variable(variable.ok_or_else(unknown)?));
+            rest = after;
+        }
+        if !rest.is_empty() {
+            pieces.push(Piece::Literal(rest.into()));
+        }
+        Ok(Text(pieces))
+    }
+
+    /// Whether receivers can tell from it how long it was under way.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.0.contains(&Piece::Variable(Variable::Now))
+    }
+
+    /// Append it as this user says it.
+    pub(crate) fn write(&self, speaker: &Speaker<'_>, out: &mut Vec<u8>) {
+        use std::io::Write as _;
+        for piece in &self.0 {
+            let variable = match piece {
+                Piece::Literal(text) => {
+                    out.extend_from_slice(text.as_bytes());
+                    continue;
+                }
+                Piece::Variable(variable) => *variable,
+            };
+            let written = match variable {
+                Variable::User => write!(out, "{}", speaker.user),
+                Variable::Id => write!(out, "{}", speaker.user + 1),
+                Variable::Now => write!(out, "{MARK}{}.", speaker.now.as_nanos()),
+                Variable::Saved(index) => {
+                    let saved = speaker.saved.get(index).map_or("", String::as_str);
+                    write!(out, "{saved}")
+                }
+                Variable::Drawn(index) => speaker.draw(index, out),
+            };
+            written.expect("a vector takes everything");
+        }
+    }
+
+    /// The same as a text.
+    pub(crate) fn to_string(&self, speaker: &Speaker<'_>) -> String {
+        let mut out = Vec::new();
+        self.write(speaker, &mut out);
+        String::from_utf8(out).expect("texts and variables are UTF-8")
+    }
+}
+
+impl Speaker<'_> {
+    fn draw(&self, index: usize, out: &mut Vec<u8>) -> std::io::Result<()> {
+        use std::io::Write as _;
+        let mut dice = Dice::new(drawn(self.seed, self.user, index as u64));
+        match &self.variables.drawn[index].1 {
+            Draw::Number { min, max } => write!(out, "{}", dice.between(*min, *max)),
+            Draw::Letters(len) => {
+                out.extend((0..*len).map(|_| b'a' + dice.between(0, 25) as u8));
+                Ok(())
+            }
+            Draw::Choice(choices) => {
+                let chosen = dice.between(0, choices.len() as u64 - 1) as usize;
+                out.write_all(choices[chosen].as_bytes())
+            }
+        }
+    }
+}
+
+/// When a message with `${now}` in it was written.
+pub(crate) fn sent_at(message: &[u8]) -> Option<Duration> {
+    let at = memmem::find(message, MARK.as_bytes())? + MARK.len();
+    let digits = message[at..].split(|byte| !byte.is_ascii_digit()).next()?;
+    let nanos: u64 = str::from_utf8(digits).ok()?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables() -> Variables {
+        let drawn = vec![
+            ("room".to_owned(), Draw::Number { min: 3, max: 4 }),
+            ("word".to_owned(), Draw::Letters(5)),
+            ("colour".to_owned(), Draw::Choice(vec!["red".into(), "blue".into()])),
+        ];
+        Variables { drawn, saved: vec!["token".to_owned()] }
+    }
+
+    fn said(text: &str, user: u64) -> String {
+        let variables = variables();
+        let saved = ["t0".to_owned()];
+        let now = Duration::from_nanos(17);
+        let speaker = Speaker { variables: &variables, seed: 1, user, saved: &saved, now };
+        Text::parse(text, &variables).unwrap().to_string(&speaker)
+    }
+
+    #[test]
+    fn variables_are_filled_in_for_each_user() {
+        assert_eq!(said("{\"user\": ${id}}", 6), "{\"user\": 7}");
+        assert_eq!(said("${user}${token}$", 6), "6t0$");
+        assert!(["room 3", "room 4"].contains(&said("room ${room}", 6).as_str()));
+        assert_eq!(said("${word}", 0).len(), 5);
+        assert!(["red", "blue"].contains(&said("${colour}", 0).as_str()));
+    }
+
+    #[test]
+    fn what_a_user_draws_stays_the_same_for_all_its_life() {
+        assert_eq!(said("${word}", 3), said("${word}", 3));
+        assert_ne!(said("${word}", 3), said("${word}", 4));
+    }
+
+    #[test]
+    fn an_unknown_variable_is_named_with_those_that_there_are() {
+        let error = Text::parse("a ${rom}", &variables()).unwrap_err();
+        assert!(error.starts_with("unknown variable ${rom}; there is ${user}"), "{error}");
+        assert!(error.contains("${room}"), "{error}");
+        assert!(Text::parse("a ${rom", &variables()).is_err());
+    }
+
+    #[test]
+    fn a_receiver_learns_when_a_message_was_sent() {
+        let message = said("{\"at\":\"${now}\"}", 0);
+        assert_eq!(sent_at(message.as_bytes()), Some(Duration::from_nanos(17)));
+        assert_eq!(sent_at(b"{}"), None);
+        assert_eq!(sent_at(b"wf-sent-at-x"), None);
+    }
+}

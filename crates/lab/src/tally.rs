@@ -1,0 +1,140 @@
+//! What was measured: counted by each worker, told once a second, and put together.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::histogram::{Buckets, Recorder};
+use crate::scenario::StepId;
+
+/// What one worker saw in one second.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Delta {
+    /// Seconds since the load began.
+    pub(crate) second: u32,
+    /// The worker has no more to tell.
+    pub(crate) is_last: bool,
+    /// The most users that were there, and websockets that were open.
+    pub(crate) users: u64,
+    pub(crate) connected: u64,
+    pub(crate) counts: Counts,
+    /// How late the generator started users.
+    pub(crate) lateness: Buckets,
+    /// How long messages with `${now}` took.
+    pub(crate) delivery: Buckets,
+    pub(crate) steps: Vec<StepDelta>,
+    /// Step, kind and count.
+    pub(crate) errors: Vec<(String, String, u64)>,
+    /// Processor time used since the load began, and memory held now.
+    pub(crate) cpu: Duration,
+    pub(crate) resident_bytes: u64,
+    /// Memory held before the first user.
+    pub(crate) resident_first_bytes: u64,
+}
+
+/// Plain counts, which are added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Users that were due.
+    pub asked: u64,
+    /// Users that began.
+    pub started: u64,
+    /// Users that came to the end of their session.
+    pub finished: u64,
+    /// Users that an error ended.
+    pub failed: u64,
+    /// Users that were due when all places were taken.
+    pub turned_away: u64,
+    /// Users whose session was not over when the load was.
+    pub cut: u64,
+    /// Bytes read.
+    pub bytes_in: u64,
+    /// Bytes written.
+    pub bytes_out: u64,
+    /// Messages nobody had asked for: broadcasts and pushes.
+    pub deliveries: u64,
+    /// Their bytes.
+    pub delivery_bytes: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Counts) {
+        self.asked += other.asked;
+        self.started += other.started;
+        self.finished += other.finished;
+        self.failed += other.failed;
+        self.turned_away += other.turned_away;
+        self.cut += other.cut;
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+        self.deliveries += other.deliveries;
+        self.delivery_bytes += other.delivery_bytes;
+    }
+}
+
+/// One step's times. Both clocks: from when it was due, and from when it was begun.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct StepDelta {
+    pub(crate) step: u16,
+    pub(crate) due: Buckets,
+    pub(crate) begun: Buckets,
+}
+
+/// What one worker counts.
+pub(crate) struct Tally {
+    pub(crate) counts: Counts,
+    pub(crate) lateness: Recorder,
+    pub(crate) delivery: Recorder,
+    steps: Vec<Option<Box<(Recorder, Recorder)>>>,
+    errors: BTreeMap<(Option<StepId>, Failure), u64>,
+}
+
+impl Tally {
+    pub(crate) fn new(steps: usize) -> Tally {
+        Tally {
+            counts: Counts::default(),
+            lateness: Recorder::new(),
+            delivery: Recorder::new(),
+            steps: (0..steps).map(|_| None).collect(),
+            errors: BTreeMap::new(),
+        }
+    }
+
+    /// A step is done: so long after it was due, and after it was begun.
+    pub(crate) fn step(&mut self, step: StepId, since_due: Duration, since_begun: Duration) {
+        let recorders = &mut self.steps[usize::from(step.0)];
+        let (due, begun) =
+            &mut **recorders.get_or_insert_with(|| Box::new((Recorder::new(), Recorder::new())));
+        due.record(since_due);
+        begun.record(since_begun);
+    }
+
+    pub(crate) fn error(&mut self, step: Option<StepId>, failure: Failure) {
+        *self.errors.entry((step, failure)).or_default() += 1;
+    }
+
+    /// All that was counted since the last call.
+    pub(crate) fn take(&mut self, names: &[String]) -> Delta {
+        let steps = self.steps.iter_mut().enumerate().filter_map(|(step, recorders)| {
+            let (due, begun) = &mut **recorders.as_mut()?;
+            let (due, begun) = (due.take(), begun.take());
+            (!due.is_empty()).then_some(StepDelta { step: step as u16, due, begun })
+        });
+        let steps = steps.collect();
+        let errors =
+            std::mem::take(&mut self.errors).into_iter().map(|((step, failure), count)| {
+                let step = step.map_or("between steps", |step| &names[usize::from(step.0)]);
+                (step.to_owned(), failure.to_string(), count)
+            });
+        Delta {
+            counts: std::mem::take(&mut self.counts),
+            lateness: self.lateness.take(),
+            delivery: self.delivery.take(),
+            steps,
+            errors: errors.collect(),
+            ..Delta::default()
+        }
+    }
+}

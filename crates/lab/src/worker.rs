@@ -1,0 +1,38 @@
+//! One engine, told what to do over a pipe or run in a thread of the controller's own.
+
+use std::io::{BufRead, Write};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Clock;
+use crate::engine::{Engine, Share};
+use crate::source::Source;
+
+/// All that a worker must know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) source: Source,
+    pub(crate) share: Share,
+}
+
+/// Follow the controller at the other end of these: a job comes as a line of JSON, we say that we
+/// are ready, the moment to begin comes, and we tell once a second what happened.
+pub fn run_worker(input: impl BufRead, mut output: impl Write) -> anyhow::Result<()> {
+    let mut lines = input.lines();
+    let job = lines.next().context("no job came")??;
+    let job: Job = serde_json::from_str(&job).context("the job makes no sense")?;
+    let scenario = job.source.scenario()?;
+    writeln!(output, "ready")?;
+    output.flush()?;
+    let origin = lines.next().context("the controller went away")??;
+    let origin = Duration::from_nanos(origin.parse().context("no moment to begin came")?);
+    let engine = Engine::new(&scenario, job.share, Clock::from_origin(origin))?;
+    engine.run(|delta| {
+        let line = serde_json::to_string(&delta).expect("a delta can be written down");
+        // A controller that is gone wants to hear nothing more.
+        writeln!(output, "{line}").and_then(|()| output.flush()).is_ok()
+    })?;
+    Ok(())
+}
