@@ -46,6 +46,7 @@ mod http;
 mod logging;
 mod metrics;
 mod page_board;
+mod planes;
 mod presence;
 mod process;
 mod server;

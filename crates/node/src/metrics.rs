@@ -13,6 +13,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
 use crate::page_board::PageBoard;
+use crate::planes::Planes;
 use crate::presence::PresenceBoard;
 
 /// Why something was refused or dropped, from a closed set.
@@ -38,6 +39,8 @@ pub struct Metrics {
     pub(crate) relayed_frames: Counter<u64, AtomicU64>,
     /// Their bytes.
     pub(crate) relayed_bytes: Counter<u64, AtomicU64>,
+    /// Sprites thrown, whether a neighbour had them or they came back.
+    pub(crate) throws: Counter<u64, AtomicU64>,
     /// Channels that an application's panic or error ended.
     pub(crate) crashes: Counter<u64, AtomicU64>,
     /// Joined channels, now.
@@ -78,6 +81,7 @@ pub(crate) struct Exposition {
 pub(crate) struct Sources {
     pub pages: Arc<PageBoard>,
     pub presence: Arc<PresenceBoard>,
+    pub planes: Option<Arc<Planes>>,
     pub edge: Arc<OnceLock<Arc<EdgeCounters>>>,
 }
 
@@ -117,6 +121,8 @@ impl Exposition {
             "Bytes passed on between peers",
             metrics.relayed_bytes.clone(),
         );
+        let throws = metrics.throws.clone();
+        registry.register("sprites_throws", "Sprites thrown", throws);
         registry.register("refusals", "Refusals and drops by reason", metrics.refusals.clone());
         registry.register_collector(Box::new(sources));
         Exposition { registry }
@@ -138,6 +144,10 @@ impl Collector for Sources {
         writer.gauge("pages_open", "Pages with somebody on them", open as u64)?;
         writer.gauge("pages_lit", "Pages with a whole copy on them", lit as u64)?;
         writer.gauge("hub_presences", "Presences tracked", self.presence.len() as u64)?;
+        if let Some((planes, peers)) = self.planes.as_ref().map(|planes| planes.len()) {
+            writer.gauge("sprites_planes", "Planes with a place on them", planes as u64)?;
+            writer.gauge("sprites_peers", "Places on planes, the vacant too", peers as u64)?;
+        }
         match self.edge.get() {
             Some(edge) => writer.edge(&edge.totals()),
             None => Ok(()),

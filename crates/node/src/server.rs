@@ -12,11 +12,12 @@ use pages::PageLimits;
 
 use crate::addresses::Addresses;
 use crate::app::{Channel, Connect, Connected, Refused, Registry};
-use crate::builtin::{PageChannel, Rooms, SITE_TOPIC, Site};
+use crate::builtin::{PageChannel, Rooms, SITE_TOPIC, Site, Sprites};
 use crate::endpoint::Endpoint;
 use crate::http;
 use crate::metrics::{Exposition, Metrics, Sources};
 use crate::page_board::PageBoard;
+use crate::planes::{PlaneLimits, Planes};
 use crate::presence::PresenceBoard;
 use crate::settings::Settings;
 use crate::shard::{Mail, Shard};
@@ -110,7 +111,8 @@ impl Server {
         self
     }
 
-    /// Be a watchfire: serve the web client, and answer for `page:*`, `rooms:*` and `site`.
+    /// Be a watchfire: serve the web client, and answer for `page:*`, `rooms:*`, `sprites:*`
+    /// and `site`.
     pub fn with_pages(mut self) -> Self {
         self.has_pages = true;
         self
@@ -131,6 +133,23 @@ impl Server {
         let metrics = Arc::new(Metrics::default());
         let pages = Arc::new(PageBoard::new(page_limits(&settings), seed, endpoint.clone()));
         let presence = Arc::new(PresenceBoard::new(seed));
+        let addresses = Arc::new(Addresses::new(&settings.limits));
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret)?;
+        let tokens = TokenKey::new(secret);
+        let planes = has_pages.then(|| {
+            let limits = plane_limits(&settings);
+            Arc::new(Planes::new(limits, seed, endpoint.clone(), addresses.clone()))
+        });
+        if let Some(planes) = &planes {
+            let sprites = Sprites {
+                planes: planes.clone(),
+                metrics: metrics.clone(),
+                tokens: tokens.clone(),
+                throw_bytes_max: settings.limits.throw_bytes_max,
+            };
+            registry.add("sprites:*", sprites).expect("a good pattern");
+        }
         if has_pages {
             let page_channel = PageChannel {
                 board: pages.clone(),
@@ -142,13 +161,12 @@ impl Server {
             registry.add("rooms:*", Rooms).expect("a good pattern");
             registry.add(SITE_TOPIC, site).expect("a good pattern");
         }
-        let mut secret = [0; 32];
-        getrandom::fill(&mut secret)?;
         let edge_settings = edge_settings(&settings)?;
         let edge_counters = Arc::new(OnceLock::new());
         let sources = Sources {
             pages: pages.clone(),
             presence: presence.clone(),
+            planes: planes.clone(),
             edge: edge_counters.clone(),
         };
         let exposition = Arc::new(Exposition::new(&metrics, sources));
@@ -157,9 +175,10 @@ impl Server {
             endpoint: endpoint.clone(),
             presence,
             pages,
+            planes,
             metrics,
-            addresses: Addresses::new(&settings.limits),
-            tokens: TokenKey::new(secret),
+            addresses,
+            tokens,
             websocket_path: format!("{mount}/websocket"),
             longpoll_path: format!("{mount}/longpoll"),
             registry,
@@ -225,6 +244,16 @@ fn page_limits(settings: &Settings) -> PageLimits {
         relay_bytes_per_second_page: limits.relay_bytes_per_second,
         relay_bytes_per_second_peer: limits.relay_bytes_per_second_peer,
         ..PageLimits::default()
+    }
+}
+
+fn plane_limits(settings: &Settings) -> PlaneLimits {
+    let limits = &settings.limits;
+    PlaneLimits {
+        planes_max: limits.planes_max as usize,
+        peers_max: limits.plane_peers_max as usize,
+        arrivals_queued_max: limits.arrivals_queued_max as usize,
+        vacancy_period: settings.socket.vacancy_period,
     }
 }
 

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
-use vocab::ShardId;
+use vocab::{PeerId, ShardId};
 
 /// Where a long-poll session lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) struct SessionId {
 }
 
 const ID_BYTES: usize = 10;
+/// Shorter than a session's id, so that neither token passes for the other.
+const PEER_BYTES: usize = 8;
 /// Bytes of the signature that a token carries.
 const SIGNATURE_BYTES: usize = 16;
 
@@ -54,6 +56,25 @@ impl TokenKey {
         })
     }
 
+    /// What gives a peer its place on a plane back.
+    pub fn seal_peer(&self, peer: PeerId) -> String {
+        let mut bytes = [0; PEER_BYTES + SIGNATURE_BYTES];
+        bytes[..PEER_BYTES].copy_from_slice(&peer.to_bytes());
+        let signature = self.signed(&bytes[..PEER_BYTES]).finalize().into_bytes();
+        bytes[PEER_BYTES..].copy_from_slice(&signature[..SIGNATURE_BYTES]);
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The peer that a token names; `None` for what we did not sign.
+    pub fn open_peer(&self, token: &str) -> Option<PeerId> {
+        let mut bytes = [0; PEER_BYTES + SIGNATURE_BYTES];
+        let len = URL_SAFE_NO_PAD.decode_slice(token, &mut bytes).ok()?;
+        let (peer, signature) = bytes.split_first_chunk::<PEER_BYTES>()?;
+        let is_whole = len == bytes.len();
+        self.signed(peer).verify_truncated_left(signature).ok().filter(|()| is_whole)?;
+        Some(PeerId::from_bytes(*peer))
+    }
+
     fn signed(&self, id: &[u8]) -> Hmac<Sha256> {
         self.0.clone().chain_update(id)
     }
@@ -62,6 +83,18 @@ impl TokenKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_s_token_opens_only_with_its_key_and_never_as_a_session_s() {
+        let key = TokenKey::new([1; 32]);
+        let token = key.seal_peer(PeerId(7));
+        assert_eq!(key.open_peer(&token), Some(PeerId(7)));
+        assert_eq!(TokenKey::new([2; 32]).open_peer(&token), None);
+        assert_eq!(key.open(&token), None);
+        let session = SessionId { shard: ShardId(0), client: 0, generation: 7 };
+        assert_eq!(key.open_peer(&key.seal(session)), None);
+        assert_eq!(key.open_peer(""), None);
+    }
 
     #[test]
     fn a_token_opens_only_with_the_key_that_sealed_it_and_only_unchanged() {

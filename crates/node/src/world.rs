@@ -9,6 +9,7 @@ use crate::app::Registry;
 use crate::endpoint::Endpoint;
 use crate::metrics::Metrics;
 use crate::page_board::PageBoard;
+use crate::planes::Planes;
 use crate::presence::PresenceBoard;
 use crate::settings::Settings;
 use crate::token::TokenKey;
@@ -21,8 +22,10 @@ pub(crate) struct World {
     pub endpoint: Endpoint,
     pub presence: Arc<PresenceBoard>,
     pub pages: Arc<PageBoard>,
+    /// Present on a watchfire only.
+    pub planes: Option<Arc<Planes>>,
     pub metrics: Arc<Metrics>,
-    pub addresses: Addresses,
+    pub addresses: Arc<Addresses>,
     pub tokens: TokenKey,
     /// `<mount>/websocket`
     pub websocket_path: String,

@@ -151,7 +151,7 @@ fn page_of(topic: &str) -> &str {
 }
 
 /// A page's name is one text for one content: the canonical text of a CIDv1.
-fn check_cid(page: &str) -> Result<(), String> {
+pub(crate) fn check_cid(page: &str) -> Result<(), String> {
     let cid: Cid = page.parse().map_err(|error: content::CidError| error.to_string())?;
     match cid.version() {
         Version::V0 => Err("a page is named by a CIDv1, not a CIDv0".into()),

@@ -13,7 +13,7 @@ pub(super) async fn show(State(site): State<Site>) -> Json<Value> {
 fn limits(settings: &Settings) -> Value {
     let limits = &settings.limits;
     #[rustfmt::skip] // A table reads as one.
-    let table: [(&str, u64, &str, &str); 18] = [
+    let table: [(&str, u64, &str, &str); 22] = [
         ("frame_bytes_max", limits.frame_bytes_max.into(), "bytes",
             "The socket is closed with code 1009."),
         ("partial_bytes_max", limits.partial_bytes_max, "bytes",
@@ -50,6 +50,14 @@ fn limits(settings: &Settings) -> Value {
             "The frame is refused with the time to wait: \"relay budget\"."),
         ("relay_bytes_per_second_peer", limits.relay_bytes_per_second_peer, "bytes a second",
             "The frame is refused with the time to wait: \"relay budget\"."),
+        ("planes_max", limits.planes_max.into(), "planes",
+            "The join is refused: \"too many planes\"."),
+        ("plane_peers_max", limits.plane_peers_max.into(), "peers",
+            "The join is refused: \"planes full\"."),
+        ("throw_bytes_max", limits.throw_bytes_max.into(), "bytes",
+            "The throw is refused: \"throw too large\"."),
+        ("arrivals_queued_max", limits.arrivals_queued_max.into(), "sprites",
+            "A throw comes back to its thrower until the neighbour has polled."),
     ];
     let limits: serde_json::Map<String, Value> = table
         .into_iter()

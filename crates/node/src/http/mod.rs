@@ -3,6 +3,7 @@
 mod app_shell;
 mod limits;
 mod longpoll;
+mod sprites;
 
 use std::sync::Arc;
 
@@ -36,6 +37,7 @@ pub(crate) fn router(site: Site, with_pages: bool, own: Router) -> Router {
             .route("/chat", get(app_shell::index))
             .route("/p/{*page}", get(app_shell::index))
             .route("/frame", get(app_shell::frame))
+            .merge(sprites::routes())
             .fallback(app_shell::asset);
     }
     router.with_state(site).merge(own)

@@ -73,6 +73,12 @@ pub struct SocketSettings {
     /// How long a long poll waits before it is answered empty.
     #[serde(with = "humantime_serde")]
     pub longpoll_window: Duration,
+    /// How long a sprites' poll over plain HTTP waits before it is answered empty.
+    #[serde(with = "humantime_serde")]
+    pub sprites_window: Duration,
+    /// How long the place of who left a plane of sprites is kept.
+    #[serde(with = "humantime_serde")]
+    pub vacancy_period: Duration,
 }
 
 impl Default for SocketSettings {
@@ -83,6 +89,8 @@ impl Default for SocketSettings {
             idle_timeout: Duration::from_secs(60),
             slow_timeout: Duration::from_secs(30),
             longpoll_window: Duration::from_secs(10),
+            sprites_window: Duration::from_secs(120),
+            vacancy_period: Duration::from_secs(10),
         }
     }
 }
@@ -139,6 +147,14 @@ pub struct Limits {
     pub relay_bytes_per_second: u64,
     /// Relayed bytes a second that one peer may send.
     pub relay_bytes_per_second_peer: u64,
+    /// Planes of sprites at once.
+    pub planes_max: u32,
+    /// Peers of all planes together, with the absent whose places are kept.
+    pub plane_peers_max: u32,
+    /// One throw of a sprite, in bytes.
+    pub throw_bytes_max: u32,
+    /// Sprites that wait for one peer's next poll.
+    pub arrivals_queued_max: u32,
 }
 
 impl Default for Limits {
@@ -163,6 +179,10 @@ impl Default for Limits {
             relay_frame_bytes_max: 64 << 10,
             relay_bytes_per_second: 128 << 20,
             relay_bytes_per_second_peer: 32 << 20,
+            planes_max: 10_000,
+            plane_peers_max: 1_000_000,
+            throw_bytes_max: 1_024,
+            arrivals_queued_max: 64,
         }
     }
 }

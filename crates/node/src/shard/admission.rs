@@ -6,7 +6,7 @@ use channels::Serializer;
 use channels::handshake::{Params, Scheme, negotiate};
 use edge::{RequestHead, Route};
 use hub::Subscriptions;
-use vocab::SocketId;
+use vocab::{PeerId, SocketId};
 
 use super::Shard;
 use super::client::{Admission, Allowance, Client, Tenancy, Transport};
@@ -17,6 +17,7 @@ use crate::world::World;
 pub(crate) enum Ticket {
     WebSocket { serializer: Serializer, connected: Connected, counted: Option<IpAddr> },
     Poll { session: u32 },
+    SpritePoll { plane: Box<str>, peer: PeerId },
 }
 
 /// Why a client is not let in.
@@ -117,7 +118,7 @@ impl Shard {
         } else if head.path() == self.world.longpoll_path && head.method() == "GET" {
             self.route_poll(head)
         } else {
-            Route::Http
+            self.route_sprite_poll(head).unwrap_or(Route::Http)
         }
     }
 

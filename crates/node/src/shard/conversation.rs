@@ -380,6 +380,9 @@ impl Shard {
             Mail::Info { to, info } => self.inform(sockets, to, info),
             Mail::Reply { to, reply } => self.reply(sockets, &to, &reply),
             Mail::Relay { to, data, ack } => self.relay(sockets, to, &data, ack),
+            Mail::AnswerPoll { peer, connection } => {
+                self.answer_sprite_poll(sockets, peer, connection);
+            }
             Mail::OpenSession { serializer, connected, counted, token } => {
                 self.open_session(sockets.now(), serializer, connected, counted, token);
             }

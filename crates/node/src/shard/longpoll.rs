@@ -21,7 +21,7 @@ use crate::world::World;
 /// What every long-poll answer is.
 pub(crate) const CONTENT_TYPE: &str = "application/json; charset=utf-8";
 /// Ticks in which every session is looked at once.
-const SWEEP_TICKS: usize = 10;
+pub(super) const SWEEP_TICKS: usize = 10;
 
 /// The token of a long poll, wherever its client puts it; the header wins.
 pub(crate) fn token<'a>(header: Option<&'a str>, query: &'a str) -> Option<&'a str> {
@@ -76,15 +76,7 @@ impl Shard {
         token.send(self.world.tokens.seal(id)).ok();
     }
 
-    pub(super) fn park_poll(
-        &mut self,
-        sockets: &mut Sockets,
-        socket: SocketId,
-        ticket: Ticket,
-    ) -> u32 {
-        let Ticket::Poll { session: key } = ticket else {
-            unreachable!("a websocket's ticket parks no poll")
-        };
+    pub(super) fn park_poll(&mut self, sockets: &mut Sockets, socket: SocketId, key: u32) -> u32 {
         let client = self.clients.get_mut(key as usize).map(|client| &mut client.transport);
         if let Some(Transport::LongPoll(session)) = client
             && session.park(&self.world, sockets, socket) == Life::Over

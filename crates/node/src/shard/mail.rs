@@ -6,9 +6,11 @@ use bytes::Bytes;
 use channels::Serializer;
 use channels::longpoll::{BodyError, Status};
 use tokio::sync::oneshot;
+use vocab::PeerId;
 
 use crate::app::{Body, ChannelAddress, Connected, Reply, ReplyTo};
 use crate::broadcast::Broadcast;
+use crate::planes::Connection;
 use crate::token::SessionId;
 
 /// What other threads ask of a shard.
@@ -25,6 +27,8 @@ pub(crate) enum Mail {
     Reply { to: ReplyTo, reply: Reply },
     /// Pass relayed data on, and answer its sender.
     Relay { to: ChannelAddress, data: Bytes, ack: ReplyTo },
+    /// A sprites' poll waits no longer.
+    AnswerPoll { peer: PeerId, connection: Connection },
     /// Open a long-poll session; answers with its token.
     OpenSession {
         serializer: Serializer,

@@ -2,7 +2,8 @@
 //!
 //! [`Shard`] is the [`edge::Tenant`]: it carries what sockets say to the pure cores, and what
 //! those decide back to sockets. Its parts: `admission` lets clients in, `conversation` handles
-//! what they say, `delivery` sends to them, `longpoll` keeps their sessions.
+//! what they say, `delivery` sends to them, `longpoll` keeps their sessions, `sprites` the polls of
+//! those who play over plain HTTP.
 
 mod admission;
 mod client;
@@ -10,6 +11,7 @@ mod conversation;
 mod delivery;
 mod longpoll;
 mod mail;
+mod sprites;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +55,7 @@ pub(crate) struct Shard {
     late_diffs: Vec<(ShardId, Arc<Broadcast>)>,
     /// The slot of `clients` that the sweep of sessions looked at last.
     swept: usize,
+    sprite_polls: sprites::SpritePolls,
 }
 
 /// What the site's topic was told last.
@@ -76,6 +79,7 @@ impl Shard {
             topics_told: 0,
             late_diffs: Vec::new(),
             swept: 0,
+            sprite_polls: sprites::SpritePolls::default(),
         }
     }
 
@@ -143,7 +147,13 @@ impl Tenant for Shard {
     }
 
     fn park(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Ticket) -> u32 {
-        self.park_poll(sockets, socket, ticket)
+        match ticket {
+            Ticket::Poll { session } => self.park_poll(sockets, socket, session),
+            Ticket::SpritePoll { plane, peer } => {
+                self.park_sprite_poll(sockets, socket, &plane, peer)
+            }
+            Ticket::WebSocket { .. } => unreachable!("a websocket's ticket parks no poll"),
+        }
     }
 
     fn text(&mut self, sockets: &mut Sockets, _: SocketId, key: u32, text: &str) {
@@ -155,6 +165,10 @@ impl Tenant for Shard {
     }
 
     fn close(&mut self, sockets: &mut Sockets, socket: SocketId, key: u32, cause: CloseCause) {
+        if sprites::is_sprite_poll(key) {
+            self.sprite_poll_gone(sockets, key, socket);
+            return;
+        }
         match self.clients.get(key as usize).map(|client| &client.transport) {
             Some(client::Transport::WebSocket(open)) if *open == socket => {
                 tracing::debug!(?socket, ?cause, "closed");
@@ -171,11 +185,13 @@ impl Tenant for Shard {
 
     fn tick(&mut self, sockets: &mut Sockets, now: Instant) {
         self.sweep_sessions(sockets, now);
+        self.sweep_sprite_polls(sockets, now);
         self.count_topics();
         if self.is_first() {
             self.tell_presence();
             self.tell_site(now);
             self.world.pages.tick(now);
+            self.world.planes.as_ref().inspect(|planes| planes.tick(now));
         }
     }
 
@@ -185,5 +201,6 @@ impl Tenant for Shard {
 
     fn drain(&mut self, sockets: &mut Sockets) {
         self.end_sessions(sockets);
+        self.end_sprite_polls(sockets);
     }
 }
