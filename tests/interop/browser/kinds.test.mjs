@@ -112,8 +112,10 @@ test('two people talk in a room, and a third in another room hears nothing', asy
     await person.tab.getByRole('textbox', { name: 'Your name' }).fill(name)
   }
   const say = async (person, words) => {
-    await person.tab.getByRole('textbox', { name: 'Message' }).fill(words)
+    const field = person.tab.getByRole('textbox', { name: 'Message' })
+    await field.fill(words)
     await person.tab.keyboard.press('Enter')
+    await until(async () => (await field.inputValue()) === '', 'what was said is taken')
   }
   await say(ann, 'Is anybody <b>there</b>?')
   await bob.sees('Is anybody <b>there</b>?')

@@ -6,6 +6,7 @@ import path from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
+import { until } from '../lib/waiting.mjs'
 import { arrive, serve } from './people.mjs'
 import { file, generated, picture } from './things.mjs'
 
@@ -40,7 +41,7 @@ for (const [shape, viewport] of Object.entries(WIDTHS)) {
       await a.goTo('/')
       await a.sees('Up to')
       await keep(a, 'home')
-      const story = { text: NOTES, files: [file('hills.png', picture(640, 240), 'image/png')] }
+      const story = { text: NOTES, files: [file('hills.png', picture(720, 260), 'image/png')] }
       await a.compose(story)
       await keep(a, 'written')
 
@@ -55,7 +56,6 @@ for (const [shape, viewport] of Object.entries(WIDTHS)) {
       await b.goTo(slow)
       await b.sees(/[1-9]\d?% · /)
       await keep(b, 'loading')
-      await b.goTo('/p/bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku#filename=notes.md')
       await b.goTo('/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m')
       await b.sees('Nobody has this page right now')
       await keep(b, 'dark')
@@ -69,12 +69,14 @@ for (const [shape, viewport] of Object.entries(WIDTHS)) {
       for (const words of ['Is anybody there?', 'The fire is warm.']) {
         await a.tab.getByRole('textbox', { name: 'Message' }).fill(words)
         await a.tab.keyboard.press('Enter')
-        await a.sees(words)
+        await a.tab.getByRole('log').getByText(words).waitFor()
+        await until(async () => (await a.tab.getByRole('textbox', { name: 'Message' }).inputValue()) === '', 'it is taken')
       }
       await keep(a, 'chat')
       const html = await a.light({ files: [file('party.html', '<h1>A party</h1><script>document.body.append("with scripts")</script>')] })
       assert.match(html, /party\.html/)
       await a.tab.getByRole('button', { name: 'Run its scripts' }).waitFor()
+      await a.tab.frameLocator('iframe').frameLocator('iframe').getByRole('heading', { name: 'A party' }).waitFor()
       await keep(a, 'html')
       for (const person of [a, b]) person.hasNoComplaints()
     })

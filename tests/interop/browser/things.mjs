@@ -2,16 +2,13 @@
 
 import { crc32, deflateSync } from 'node:zlib'
 
-/** A PNG of that size whose pixels are a gradient, or noise of a seed when it shall not compress. */
+/** A PNG of that size: hills at dusk, or noise of a seed when it shall not compress. */
 export function picture(width, height, { noise = null } = {}) {
+  const paint = noise === null ? dusk(width, height) : noiseOf(noise)
   const rows = Buffer.alloc(height * (1 + width * 3))
-  let state = noise ?? 1
   for (let y = 0, at = 0; y < height; y += 1) {
     rows[at++] = 0
-    for (let x = 0; x < width; x += 1) {
-      const colour = noise === null ? [200 - y, 90 + x, 40] : [(state = next(state)) >>> 24, state >>> 16, state >>> 8]
-      for (const part of colour) rows[at++] = part & 0xff
-    }
+    for (let x = 0; x < width; x += 1) for (const part of paint(x, y)) rows[at++] = part & 0xff
   }
   const head = Buffer.alloc(13)
   head.writeUInt32BE(width, 0)
@@ -20,9 +17,33 @@ export function picture(width, height, { noise = null } = {}) {
   return Buffer.concat([
     Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'),
     chunk('IHDR', head),
-    chunk('IDAT', deflateSync(rows, { level: noise === null ? 6 : 0 })),
+    chunk('IDAT', deflateSync(rows, { level: noise === null ? 9 : 0 })),
     chunk('IEND', Buffer.alloc(0)),
   ])
+}
+
+/** The colour at each place of an evening: the sky in bands, the last of the sun, three hills. */
+function dusk(width, height) {
+  const hills = [
+    { at: 0.62, high: 0.1, waves: 5, shift: 1, colour: [94, 58, 84] },
+    { at: 0.74, high: 0.09, waves: 8, shift: 4, colour: [58, 38, 66] },
+    { at: 0.88, high: 0.07, waves: 6, shift: 2, colour: [30, 22, 42] },
+  ]
+  const sun = { x: width * 0.68, y: height * 0.56, size: height * 0.13 }
+  return (x, y) => {
+    let colour = [255 - 5 * Math.floor((18 * (height - y)) / height), 120 + 6 * Math.floor((14 * y) / height), 92]
+    if (Math.hypot(x - sun.x, y - sun.y) < sun.size) colour = [255, 226, 150]
+    for (const { at, high, waves, shift, colour: hill } of hills) {
+      const turn = (x / width) * waves + shift
+      if (y > height * (at - high * (Math.sin(turn) + 0.4 * Math.sin(2.3 * turn)))) colour = hill
+    }
+    return colour
+  }
+}
+
+function noiseOf(seed) {
+  let state = seed
+  return () => [(state = next(state)) >>> 24, state >>> 16, state >>> 8]
 }
 
 /** A sound: one second of a tone, as WAV. */

@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use crate::app::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 
 /// `rooms:*`: anyone may join, and `new_msg` goes to everyone there.
@@ -21,6 +23,7 @@ impl Channel for Rooms {
             return Ok(Outcome::Reply(Reply::because("unknown event")));
         }
         socket.broadcast("new_msg", payload)?;
-        Ok(Outcome::NoReply)
+        // Answered, so that whoever spoke knows that it was heard.
+        Ok(Outcome::Reply(Reply::ok(json!({}))))
     }
 }
