@@ -40,7 +40,7 @@ impl Source {
             scenario.aim_at(url)?;
         }
         scenario.seed = self.seed.unwrap_or(scenario.seed);
-        scenario.check(&self.name)?;
+        scenario.prepare(&self.name)?;
         Ok(scenario)
     }
 }

@@ -314,7 +314,8 @@ impl Engine<'_> {
     }
 
     fn check(&self, index: usize, http: &Http, answer: &Answer<'_>) -> Option<Failure> {
-        let is_expected = http.status.map_or(answer.status < 400, |status| status == answer.status);
+        let is_expected = http.is_any_status_taken
+            || http.status.map_or(answer.status < 400, |status| status == answer.status);
         if !is_expected {
             return Some(Failure::WrongStatus(answer.status));
         }

@@ -28,7 +28,7 @@ impl Engine<'_> {
         }
         self.drop_socket(index);
         let target = &self.scenario.targets[usize::from(self.users[index].target)];
-        match self.sources.connect(target.address) {
+        match self.sources.connect(target.address()) {
             Ok((socket, is_connected)) => {
                 let user = &mut self.users[index];
                 let token = (u64::from(user.number) << 32) | index as u64;

@@ -203,6 +203,7 @@ impl<'a> Compiler<'a> {
             headers: self.text("")?,
             body: self.text("")?,
             status: None,
+            is_any_status_taken: false,
             contains: None,
             save: Vec::new(),
             timeout: None,

@@ -6,6 +6,7 @@ mod file;
 mod program;
 mod target;
 mod text;
+mod tsung;
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -114,18 +115,22 @@ pub struct StepGate {
 }
 
 impl Scenario {
-    /// Read a scenario in our own format. `name` is the file's, for errors.
+    /// Read a scenario in our own format, or in Tsung's when it begins as XML does. `name` is the
+    /// file's, for errors.
     ///
     /// ```
     /// let error = lab::Scenario::parse("lobby.toml", "[[targets]]\nurl = 'gopher://x'\n");
     /// assert!(error.unwrap_err().to_string().starts_with("lobby.toml:"));
     /// ```
     pub fn parse(name: &str, text: &str) -> Result<Scenario, ScenarioError> {
+        if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
+            return tsung::parse(name, text);
+        }
         file::parse(name, text)
     }
 
-    /// Whether the load can be run at all: it needs a server, and a number of users that fits.
-    pub fn check(&self, name: &str) -> Result<(), ScenarioError> {
+    /// Make it ready to be run: it needs servers that are found, and a number of users that fits.
+    pub(crate) fn prepare(&mut self, name: &str) -> Result<(), ScenarioError> {
         let error = |key, problem: &str| Err(ScenarioError::new(name, 0, key, problem));
         if self.targets.iter().all(|target| target.weight == 0.0) {
             return error("targets", "none with a weight; give one there or with --target");
@@ -133,7 +138,8 @@ impl Scenario {
         if self.users() > u64::from(u32::MAX) {
             return error("phases", "ask for more than four billion users");
         }
-        Ok(())
+        let found = self.targets.iter_mut().try_for_each(Target::resolve);
+        found.map_err(|problem| ScenarioError::new(name, 0, "targets", problem))
     }
 
     /// How long the phases last in all.

@@ -122,6 +122,8 @@ pub(crate) struct Http {
     pub(crate) body: Text,
     /// `None` takes any below 400.
     pub(crate) status: Option<u16>,
+    /// Any at all.
+    pub(crate) is_any_status_taken: bool,
     /// A text that must be in the body.
     pub(crate) contains: Option<Text>,
     /// JSON pointers into the answer's body, and where their values are kept.

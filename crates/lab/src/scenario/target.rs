@@ -9,11 +9,13 @@ pub struct Target {
     pub prefix: String,
     /// How many users go there, compared with others.
     pub weight: f64,
-    pub(crate) address: SocketAddr,
+    /// Host and port to look up, and what they were found to be.
+    place: String,
+    address: Option<SocketAddr>,
 }
 
 impl Target {
-    /// Read `ws://host:port/prefix` or `http://…`; its name is looked up at once.
+    /// Read `ws://host:port/prefix` or `http://…`.
     pub(crate) fn parse(url: &str, weight: f64) -> Result<Target, String> {
         let (scheme, rest) =
             url.split_once("://").ok_or("not a URL such as ws://localhost:4000")?;
@@ -30,10 +32,22 @@ impl Target {
         let has_port =
             authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let place = if has_port { authority.to_owned() } else { format!("{authority}:80") };
-        let mut found = place.to_socket_addrs().map_err(|error| format!("{authority}: {error}"))?;
-        let address = found.next().ok_or_else(|| format!("{authority} has no address"))?;
         let prefix = prefix.trim_end_matches('/').to_owned();
-        Ok(Target { authority: authority.to_owned(), prefix, weight, address })
+        Ok(Target { authority: authority.to_owned(), prefix, weight, place, address: None })
+    }
+
+    /// Look its name up.
+    pub(crate) fn resolve(&mut self) -> Result<(), String> {
+        let found = self.place.to_socket_addrs();
+        let mut found = found.map_err(|error| format!("{}: {error}", self.authority))?;
+        self.address =
+            Some(found.next().ok_or_else(|| format!("{} has no address", self.authority))?);
+        Ok(())
+    }
+
+    /// Where to connect to; it must have been looked up.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address.expect("targets are looked up before the load begins")
     }
 }
 
@@ -43,20 +57,26 @@ mod tests {
 
     #[test]
     fn a_target_is_host_port_and_prefix() {
-        let target = Target::parse("ws://127.0.0.1:4000/live/", 2.0).unwrap();
+        let resolved = |url| {
+            let mut target = Target::parse(url, 2.0).unwrap();
+            target.resolve().unwrap();
+            target
+        };
+        let target = resolved("ws://127.0.0.1:4000/live/");
         assert_eq!(
             (target.authority.as_str(), target.prefix.as_str()),
             ("127.0.0.1:4000", "/live")
         );
-        assert_eq!(target.address, SocketAddr::from(([127, 0, 0, 1], 4000)));
-        assert_eq!(Target::parse("http://127.0.0.1", 1.0).unwrap().address.port(), 80);
-        assert_eq!(Target::parse("http://[::1]:81", 1.0).unwrap().address.port(), 81);
+        assert_eq!(target.address(), SocketAddr::from(([127, 0, 0, 1], 4000)));
+        assert_eq!(resolved("http://127.0.0.1").address().port(), 80);
+        assert_eq!(resolved("http://[::1]:81").address().port(), 81);
     }
 
     #[test]
     fn what_is_not_spoken_is_said() {
         for url in ["localhost:4000", "wss://127.0.0.1", "gopher://127.0.0.1", "ws://127.0.0.1:x"] {
-            assert!(Target::parse(url, 1.0).is_err(), "{url}");
+            let target = Target::parse(url, 1.0).and_then(|mut target| target.resolve());
+            assert!(target.is_err(), "{url}");
         }
     }
 }

@@ -88,6 +88,12 @@ impl Text {
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some((literal, after)) = rest.split_once("${") {
+            // A doubled dollar stands for itself.
+            if let Some(literal) = literal.strip_suffix('$') {
+                pieces.push(Piece::Literal(format!("{literal}${{").into()));
+                rest = after;
+                continue;
+            }
             let (name, after) = after.split_once('}').ok_or("a ${ without its }")?;
             let variable = variables.find(name);
             let unknown =
@@ -193,6 +199,7 @@ mod tests {
     fn variables_are_filled_in_for_each_user() {
         assert_eq!(said("{\"user\": ${id}}", 6), "{\"user\": 7}");
         assert_eq!(said("${user}${token}$", 6), "6t0$");
+        assert_eq!(said("a $${user} is ${user}", 6), "a ${user} is 6");
         assert!(["room 3", "room 4"].contains(&said("room ${room}", 6).as_str()));
         assert_eq!(said("${word}", 0).len(), 5);
         assert!(["red", "blue"].contains(&said("${colour}", 0).as_str()));
