@@ -50,10 +50,11 @@ tests/interop/node_modules/.package-lock.json: tests/interop/package.json tests/
 	cd tests/interop && npm ci --no-audit --no-fund
 	@touch $@
 
-tools: ## Install the browser that the tests drive, when it is missing
-	@command -v chromium >/dev/null || { \
+tools: ## Install the browser and the load tool that the tests drive, when they are missing
+	@missing=; for tool in chromium tsung; do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+	[ -z "$$missing" ] || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo apt-get update -qq && $$sudo apt-get install -y --no-install-recommends chromium; }
+	  $$sudo apt-get update -qq && $$sudo apt-get install -y --no-install-recommends $$missing; }
 
 fuzz: ## Fuzz every decoder for FUZZ_SECONDS each (60)
 	$(CARGO) run --release -p watchfire-fuzz -- --seconds $${FUZZ_SECONDS:-60}

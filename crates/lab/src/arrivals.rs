@@ -83,7 +83,7 @@ impl Phase {
         let root = (self.rate * self.rate + 2.0 * slope * users).max(0.0).sqrt();
         let seconds = if users == 0.0 { 0.0 } else { 2.0 * users / (self.rate + root) };
         let is_within = seconds + 1e-9 < duration && self.rate.max(self.rate_end) > 0.0;
-        (is_within && users < self.users() as f64 + 1e-6).then(|| Duration::from_secs_f64(seconds))
+        is_within.then(|| Duration::from_secs_f64(seconds))
     }
 }
 
@@ -138,6 +138,15 @@ mod tests {
         full.users_max = Some(2);
         let phases = [full, phase(1, 1.0, 1.0, Spacing::Even)];
         assert_eq!(millis(&phases), [0, 10, 10_000]);
+    }
+
+    #[test]
+    fn a_random_phase_goes_on_until_it_has_its_users() {
+        let mut phases = [phase(5, 40.0, 40.0, Spacing::Random)];
+        phases[0].users_max = Some(40);
+        for seed in 0..20 {
+            assert_eq!(Arrivals::new(&phases, seed).count(), 40);
+        }
     }
 
     #[test]

@@ -176,7 +176,7 @@ struct Options {
     seed: u64,
     ports: (u16, u16),
     step_timeout: Duration,
-    websocket_path: String,
+    websocket_path: Option<String>,
 }
 
 impl Options {
@@ -185,7 +185,7 @@ impl Options {
             seed: 0,
             ports: (1024, 65_535),
             step_timeout: Duration::from_secs(600),
-            websocket_path: "/chat".into(),
+            websocket_path: None,
         };
         let Some(list) = list else { return Ok(options) };
         list.attributes(&[])?;
@@ -219,7 +219,7 @@ impl Options {
                 let time = option.seconds("value", 0.001)?;
                 self.step_timeout = time.unwrap_or(self.step_timeout).min(self.step_timeout);
             }
-            "websocket_path" => self.websocket_path = option.needed("value")?.to_owned(),
+            "websocket_path" => self.websocket_path = Some(option.needed("value")?.to_owned()),
             // Of Tsung's own processes, which are not here.
             "hibernate" | "max_ssh_startup_per_core" => {}
             _ => return Err(option.wrong("name", format!("{name:?} is not understood"))),
@@ -514,7 +514,8 @@ impl Reader<'_, '_> {
                         headers.push((header.to_owned(), fill(value)?));
                     }
                 }
-                let path = fill(element.attribute("path").unwrap_or(&self.options.websocket_path))?;
+                let path = element.attribute("path").or(self.options.websocket_path.as_deref());
+                let path = fill(path.ok_or_else(|| element.wrong("path", "is needed"))?)?;
                 self.compiler.connect(None, &path, &headers, Serializer::Raw, None)
             }
             "message" => {
