@@ -14,6 +14,8 @@ const FLIPS_PER_PERIOD: u8 = 2;
 #[derive(Debug, Default)]
 pub(crate) struct News {
     counts: Counts,
+    /// Whether a peer has read other counts in its reply since all were told these.
+    is_read_otherwise: bool,
     counts_again_at: Instant,
     is_lit: bool,
     flips: u8,
@@ -29,9 +31,15 @@ pub(crate) enum Item {
 }
 
 impl News {
-    /// The peers have read these counts in their own reply.
+    /// The only peer has read these counts in its own reply.
     pub fn counts_are_known(&mut self, counts: Counts) {
         self.counts = counts;
+    }
+
+    /// One peer among others has read these counts in its own reply: it is told again, even if the
+    /// counts change back to what the others know.
+    pub fn counts_are_read(&mut self, counts: Counts) {
+        self.is_read_otherwise |= counts != self.counts;
     }
 
     /// Whether the page is lit, as its peers were told.
@@ -54,6 +62,7 @@ impl News {
         if self.counts_due_at(counts).is_some_and(|at| at <= now) {
             self.counts_again_at = now + period;
             self.counts = counts;
+            self.is_read_otherwise = false;
             return Some(Item::Counts);
         }
         None
@@ -72,6 +81,6 @@ impl News {
     }
 
     fn counts_due_at(&self, counts: Counts) -> Option<Instant> {
-        (counts != self.counts).then_some(self.counts_again_at)
+        (counts != self.counts || self.is_read_otherwise).then_some(self.counts_again_at)
     }
 }

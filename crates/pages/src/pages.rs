@@ -52,7 +52,9 @@ impl<A: Copy> Pages<A> {
     ) -> Result<Counts, JoinError> {
         self.make_room(page, peer)?;
         let counts = self.change(now, page, |page| page.join(peer, address, have));
-        Ok(counts.expect("the page was opened above"))
+        let counts = counts.expect("the page was opened above");
+        self.pages.get_mut(page).expect("it has a peer").news.counts_are_read(counts);
+        Ok(counts)
     }
 
     /// A peer has more of the page, or less.

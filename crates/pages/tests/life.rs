@@ -100,11 +100,29 @@ fn counts_that_changed_back_are_not_told() {
     join(&mut pages, at(0), ALICE, Have::All);
     join(&mut pages, at(0), BOB, Have::Nothing);
     told(&mut pages);
-    join(&mut pages, at(10), CAROL, Have::Nothing);
-    pages.leave(at(20), PAGE, CAROL);
+    pages.progress(at(10), PAGE, BOB, Have::Some);
+    pages.progress(at(20), PAGE, BOB, Have::Nothing);
     assert_eq!(pages.next_wake(), None);
     pages.handle_tick(at(5_000));
     assert_eq!(told(&mut pages), [""; 0]);
+}
+
+#[test]
+fn who_read_other_counts_on_joining_is_told_those_that_changed_back() {
+    let mut pages = pages();
+    join(&mut pages, at(0), ALICE, Have::All);
+    join(&mut pages, at(0), BOB, Have::All);
+    assert_eq!(told(&mut pages), ["lit", "2 2 0"]);
+
+    // Alice reloads: she leaves, comes back with nothing, and soon has all again.
+    pages.leave(at(10), PAGE, ALICE);
+    assert_eq!(join(&mut pages, at(20), CAROL, Have::Nothing), counts(2, 1, 0));
+    pages.progress(at(30), PAGE, CAROL, Have::All);
+    assert_eq!(told(&mut pages), [""; 0]);
+    assert_eq!(pages.next_wake(), Some(at(1_000)));
+    pages.handle_tick(at(1_000));
+    assert_eq!(told(&mut pages), ["2 2 0"]);
+    assert_eq!(pages.next_wake(), None);
 }
 
 #[test]
