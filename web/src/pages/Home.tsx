@@ -32,6 +32,8 @@ export function Home({ site, hearth }: { site: Site; hearth: Hearth }) {
         <p>
           This server introduces people to each other and stores nothing.{' '}
           <a href="/chat">Chat with who is here</a>
+          {' · '}
+          <a href="/sprites/meadow">Throw sprites at them</a>
         </p>
       </footer>
       <Ridge fires={site.visitors.value ?? 0} />

@@ -9,6 +9,7 @@ import type { Site } from './site.ts'
 
 const loadPage = () => import('../pages/PageView.tsx').then(({ PageView }) => PageView)
 const PageView = deferred(loadPage)
+const SpritesPage = deferred(() => import('../sprites/index.ts').then(({ SpritesPage }) => SpritesPage))
 const ChatPage = deferred(() => import('../chat/index.ts').then(({ ChatPage }) => ChatPage))
 
 /** The whole application, over one site. */
@@ -50,6 +51,8 @@ function Place({ site, hearth }: { site: Site; hearth: Hearth }) {
       return <PageView key={place.cid} place={place} hearth={hearth} />
     case 'chat':
       return <ChatPage key={place.room} site={site} room={place.room} />
+    case 'sprites':
+      return <SpritesPage key={place.plane} site={site} plane={place.plane} />
     case 'unknown':
       return <NotFound path={place.path} />
   }

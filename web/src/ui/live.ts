@@ -56,6 +56,7 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
         }
       }))
     },
+    channels: coming,
     enterRoom: (room) => enterRoom(coming, room),
   }
 }

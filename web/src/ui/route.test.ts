@@ -35,6 +35,13 @@ describe('a location', () => {
     expect(parseRoute('/admin', '')).toEqual({ kind: 'unknown', path: '/admin' })
   })
 
+  it('is a plane of sprites under /sprites, whose name is plain', () => {
+    expect(parseRoute('/sprites/meadow-2', '')).toEqual({ kind: 'sprites', plane: 'meadow-2' })
+    for (const path of ['/sprites', '/sprites/a/b', '/sprites/%20', `/sprites/${'x'.repeat(65)}`]) {
+      expect(parseRoute(path, '').kind).toBe('unknown')
+    }
+  })
+
   it('names a room, the lobby when it names none', () => {
     expect(parseRoute('/chat', '')).toEqual({ kind: 'chat', room: 'lobby' })
     expect(parseRoute('/chat', '#room=%20')).toEqual({ kind: 'chat', room: 'lobby' })

@@ -3,6 +3,7 @@ export type Route =
   | { kind: 'home' }
   | { kind: 'page'; cid: string; filename: string | null; file: string | null }
   | { kind: 'chat'; room: string }
+  | { kind: 'sprites'; plane: string }
   | { kind: 'unknown'; path: string }
 
 const ROOM_LENGTH_MAX = 64
@@ -21,6 +22,8 @@ export function parseRoute(pathname: string, hash: string): Route {
     const room = fragment.get('room')?.trim().slice(0, ROOM_LENGTH_MAX)
     return { kind: 'chat', room: room || 'lobby' }
   }
+  const plane = /^\/sprites\/([\w.~-]{1,64})$/.exec(path)?.[1]
+  if (plane !== undefined) return { kind: 'sprites', plane }
   const cid = /^\/p\/([^/]+)$/.exec(path)?.[1]
   if (cid !== undefined) {
     const filename = filenameOf(fragment.get('filename'))

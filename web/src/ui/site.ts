@@ -1,4 +1,5 @@
 import type { ReadonlySignal } from '@preact/signals'
+import type { Connection as Channels } from '../channel/index.ts'
 import type { Counts } from './sentences.ts'
 
 /**
@@ -18,6 +19,8 @@ export interface Site {
   /** Looks for a page among those who have it open. */
   open(cid: string): PageSession
   enterRoom(room: string): RoomSession
+  /** The tab's socket, for a part of the application that joins topics of its own. */
+  readonly channels: Promise<Channels>
 }
 
 export type Connection = 'connecting' | 'open' | 'lost'

@@ -1,0 +1,1 @@
+export { SpritesPage } from './SpritesPage.tsx'

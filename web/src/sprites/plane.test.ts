@@ -1,0 +1,65 @@
+import { expect, it, vi } from 'vitest'
+import type { Reply, Topic, TopicEvents } from '../channel/index.ts'
+import type { TokenKeeper } from './plane.ts'
+import { enterPlane } from './plane.ts'
+import type { Crossing } from './throw.ts'
+
+const cat: Crossing = { sprite: 'cat', edge: 'left', at: 0.5, velocity: { x: 900, y: 0 } }
+
+async function pretended(token: string | null) {
+  const joins: TopicEvents[] = []
+  const arrived: Crossing[] = []
+  const pretence = { reply: { status: 'ok', response: {} } as Reply, token, lefts: 0 }
+  const topic: Topic = {
+    isJoined: () => true,
+    push: () => Promise.resolve(pretence.reply),
+    leave: () => void pretence.lefts++,
+  }
+  const connection = {
+    state: 'open' as const,
+    subscribe: () => () => undefined,
+    join: (_: string, __: readonly string[], events: TopicEvents) => (joins.push(events), topic),
+    close: () => undefined,
+  }
+  const keeper: TokenKeeper = { read: () => pretence.token, write: (now) => (pretence.token = now) }
+  const session = enterPlane(Promise.resolve(connection), 'meadow', keeper, (crossing) => arrived.push(crossing))
+  await vi.waitFor(() => expect(joins).toHaveLength(1))
+  return { pretence, joins, arrived, session }
+}
+
+it('a place is asked for with the token of before, and its new token is kept', async () => {
+  const { pretence, joins, session } = await pretended('old')
+  expect(joins[0]?.params?.()).toEqual({ token: 'old' })
+  joins[0]?.joined?.({ token: 'new', peer: 'p', neighbours: { left: 'a' } })
+  expect(pretence.token).toBe('new')
+  expect(session.neighbours.value.left).toBe('a')
+  expect(session.standing.value).toBe('joined')
+})
+
+it('who is moved joins again without the token', async () => {
+  const { pretence, joins } = await pretended('shared')
+  joins[0]?.message?.('moved', {})
+  expect(pretence.lefts).toBe(1)
+  expect(joins).toHaveLength(2)
+  expect(joins[1]?.params?.()).toEqual({})
+})
+
+it('a throw that did not get across is still ours', async () => {
+  const { pretence, session } = await pretended(null)
+  expect(await session.throw(cat)).toBe('across')
+  for (const reply of [
+    { status: 'ok', response: { wrapped: true } },
+    { status: 'error', response: { reason: 'place taken' } },
+    { status: 'offline' },
+  ] satisfies Reply[]) {
+    pretence.reply = reply
+    expect(await session.throw(cat)).toBe('back')
+  }
+})
+
+it('arrivals are told, and noise is not', async () => {
+  const { joins, arrived } = await pretended(null)
+  joins[0]?.message?.('arrive', { ...cat, from: 'p' })
+  joins[0]?.message?.('arrive', { ...cat, at: 'far' })
+  expect(arrived).toEqual([cat])
+})

@@ -1,0 +1,72 @@
+/** The sides of a window, as the sprites protocol names them. */
+export type Edge = 'left' | 'right' | 'up' | 'down'
+
+export const EDGES: readonly Edge[] = ['left', 'right', 'up', 'down']
+
+export interface Velocity {
+  x: number
+  y: number
+}
+
+/** A sprite that leaves over an edge, or comes in at one. */
+export interface Crossing {
+  sprite: string
+  edge: Edge
+  /** Where on the edge, from its top or left end: 0 to 1. */
+  at: number
+  /** Pixels a second. */
+  velocity: Velocity
+}
+
+/** Who is beyond each edge; `null` where nobody is at the moment. */
+export type Neighbours = Readonly<Record<Edge, string | null>>
+
+export const NOBODY: Neighbours = { left: null, right: null, up: null, down: null }
+
+const OPPOSITES: Record<Edge, Edge> = { left: 'right', right: 'left', up: 'down', down: 'up' }
+
+export function opposite(edge: Edge): Edge {
+  return OPPOSITES[edge]
+}
+
+/** Reads an `arrive`, whose sender may be anybody's program; `null` when it makes no sense. */
+export function readArrival(payload: unknown): Crossing | null {
+  const { sprite, edge, at, velocity } = fields(payload)
+  const { x, y } = fields(velocity)
+  if (typeof sprite !== 'string' || !isEdge(edge)) return null
+  if (!isNumber(at) || at < 0 || at > 1 || !isNumber(x) || !isNumber(y)) return null
+  return { sprite, edge, at, velocity: { x, y } }
+}
+
+/** Reads neighbours; what makes no sense is nobody. */
+export function readNeighbours(payload: unknown): Neighbours {
+  const told = fields(payload)
+  const peer = (edge: Edge) => {
+    const id = told[edge]
+    return typeof id === 'string' ? id : null
+  }
+  return { left: peer('left'), right: peer('right'), up: peer('up'), down: peer('down') }
+}
+
+/** Reads what a join is answered with. */
+export function readPlace(response: unknown): { token: string | null; neighbours: Neighbours } {
+  const { token, neighbours } = fields(response)
+  return { token: typeof token === 'string' ? token : null, neighbours: readNeighbours(neighbours) }
+}
+
+/** Whether a throw found nobody and comes back. */
+export function isWrapped(response: unknown): boolean {
+  return fields(response)['wrapped'] === true
+}
+
+function fields(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? { ...value } : {}
+}
+
+function isEdge(value: unknown): value is Edge {
+  return EDGES.some((edge) => edge === value)
+}
+
+function isNumber(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value)
+}
