@@ -171,7 +171,15 @@ describe('the origin', () => {
     assert.equal((await poll('vsn=2.0.0', { Origin })).status, 410)
   })
 
-  const strangers = ['http://elsewhere.example', 'null', 'https://127.0.0.1', 'http://127.0.0.1:1', 'http://127.0.0.1', 'nonsense', '']
+  const strangers = [
+    'http://elsewhere.example',
+    'https://127.0.0.1',
+    'http://127.0.0.1:1',
+    'http://127.0.0.1',
+    'null',
+    'nonsense',
+    '',
+  ]
   for (const Origin of strangers) {
     it(`«${Origin}» is refused`, async (t) => {
       const { status, body } = await upgrade(t, 'vsn=2.0.0', { Origin })

@@ -37,7 +37,7 @@ export function binary(name) {
 }
 
 async function start(program, args, pattern) {
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: environment() })
   const server = new Server(child)
   const listening = new Promise((resolve, reject) => {
     createInterface({ input: child.stdout }).on('line', (line) => {
@@ -55,6 +55,11 @@ async function start(program, args, pattern) {
     throw error
   }
   return server
+}
+
+/** Ours without what the server would take for its settings. */
+function environment() {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('WATCHFIRE_')))
 }
 
 /** A running server of ours. */

@@ -23,11 +23,6 @@ export class WitnessedWebSocket extends WebSocket {
   }
 }
 
-/** The codes that servers closed with so far. */
-export function serverCloseCodes() {
-  return closings.filter(({ byClient }) => !byClient).map(({ code }) => code)
-}
-
 /** Clients from 1.6 to 1.8.15 do not come back after 1000, so it must never come from us. */
 export function assertNeverClosedNormally() {
   assert.deepEqual(closings.filter(({ code, byClient }) => code === 1000 && !byClient), [])
