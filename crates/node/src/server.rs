@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
@@ -150,13 +151,14 @@ impl Server {
             };
             registry.add("sprites:*", sprites).expect("a good pattern");
         }
+        let site_reads = Arc::<AtomicU64>::default();
         if has_pages {
             let page_channel = PageChannel {
                 board: pages.clone(),
                 metrics: metrics.clone(),
                 relay_frame_bytes_max: settings.limits.relay_frame_bytes_max,
             };
-            let site = Site { metrics: metrics.clone() };
+            let site = Site { metrics: metrics.clone(), reads: site_reads.clone() };
             registry.add("page:*", page_channel).expect("a good pattern");
             registry.add("rooms:*", Rooms).expect("a good pattern");
             registry.add(SITE_TOPIC, site).expect("a good pattern");
@@ -177,6 +179,7 @@ impl Server {
             pages,
             planes,
             metrics,
+            site_reads,
             addresses,
             tokens,
             websocket_path: format!("{mount}/websocket"),

@@ -1,6 +1,7 @@
 //! What all shards share.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use channels::handshake::OriginPolicy;
 
@@ -25,6 +26,8 @@ pub(crate) struct World {
     /// Present on a watchfire only.
     pub planes: Option<Arc<Planes>>,
     pub metrics: Arc<Metrics>,
+    /// How often the number of visitors was read, see [`crate::builtin::Site`].
+    pub site_reads: Arc<AtomicU64>,
     pub addresses: Arc<Addresses>,
     pub tokens: TokenKey,
     /// `<mount>/websocket`

@@ -118,6 +118,21 @@ fn more_peers_are_told_to_who_asks() {
 }
 
 #[test]
+fn who_read_another_number_of_visitors_is_told_the_one_that_it_changed_back_to() {
+    let server = watchfire();
+    let (mut first, mut second) = (Client::connect(&server), Client::connect(&server));
+    for client in [&mut first, &mut second] {
+        client.join("site", json!({}));
+        while client.hear_event("visitors") != json!({ "visitors": 2 }) {}
+    }
+    // Both within the second in which nothing may be told again.
+    let mut third = Client::connect(&server);
+    assert_eq!(third.join("site", json!({}))["response"], json!({ "visitors": 3 }));
+    drop(second);
+    while third.hear_event("visitors") != json!({ "visitors": 2 }) {}
+}
+
+#[test]
 fn the_number_of_visitors_is_told_to_who_asks_for_it() {
     let server = watchfire();
     let mut first = Client::connect(&server);

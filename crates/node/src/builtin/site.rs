@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 
@@ -11,12 +12,15 @@ pub(crate) const SITE_TOPIC: &str = "site";
 /// `site`: how many visitors the whole server has.
 pub(crate) struct Site {
     pub metrics: Arc<Metrics>,
+    /// How often the number was read on joining: each reader may have read one that nobody else did.
+    pub reads: Arc<AtomicU64>,
 }
 
 impl Channel for Site {
     type State = ();
 
     fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         Ok(Joined::with(()).response(json!({ "visitors": self.metrics.clients() })))
     }
 

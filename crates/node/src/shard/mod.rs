@@ -14,6 +14,7 @@ mod mail;
 mod sprites;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use edge::{CloseCause, Sockets, Tenant};
@@ -62,6 +63,8 @@ pub(crate) struct Shard {
 #[derive(Default)]
 struct SiteCount {
     visitors: u64,
+    /// How often the number had been read until then.
+    reads: u64,
     told_at: Option<Instant>,
 }
 
@@ -110,12 +113,14 @@ impl Shard {
         }
     }
 
-    /// The number of visitors, when it changed, and at most once a second.
+    /// The number of visitors, when it changed or somebody read it, and at most once a second. Who
+    /// read another number would keep it if that changed back.
     fn tell_site(&mut self, now: Instant) {
         let visitors = self.world.metrics.clients();
+        let reads = self.world.site_reads.load(Ordering::Relaxed);
         let due = self.site.told_at.is_none_or(|at| now >= at + SITE_PERIOD);
-        if visitors != self.site.visitors && due {
-            self.site = SiteCount { visitors, told_at: Some(now) };
+        if (visitors, reads) != (self.site.visitors, self.site.reads) && due {
+            self.site = SiteCount { visitors, reads, told_at: Some(now) };
             let body = serde_json::json!({ "visitors": visitors }).into();
             self.broadcast(Broadcast::new(SITE_TOPIC, "visitors", body, None));
         }
