@@ -23,6 +23,9 @@ pub struct Arguments {
     /// Write all that was measured here, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a report with charts here: one page that needs nothing else.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
     /// Spread users over this many processes at least; by default, as few as the limits allow.
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
@@ -51,6 +54,10 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if let Some(file) = &arguments.json {
         let text = serde_json::to_string_pretty(&lab::json(&results, &verdicts))?;
         std::fs::write(file, text).with_context(|| file.display().to_string())?;
+    }
+    if let Some(file) = &arguments.report {
+        let page = lab::html(&results, &verdicts);
+        std::fs::write(file, page).with_context(|| file.display().to_string())?;
     }
     anyhow::ensure!(results.broken.is_empty(), "a part of the load is missing");
     let is_kept = verdicts.iter().all(|verdict| verdict.is_kept);

@@ -25,7 +25,7 @@ mod worker;
 
 pub use gates::{Verdict, judge};
 pub use histogram::Buckets;
-pub use report::{Live, json, line, table};
+pub use report::{Live, html, json, line, table};
 pub use results::{Results, Second, Step};
 pub use run::{LoadOptions, run_load};
 pub use scenario::{Gates, Phase, Scenario, ScenarioError, Spacing, StepGate, Target};

@@ -31,7 +31,7 @@ use wakes::{Wake, Wakes};
 /// Bytes taken from a socket at once; the buffer is everyone's.
 const READ_BYTES: usize = 64 << 10;
 /// Events taken from the kernel at once.
-const EVENTS_A_TURN: usize = 256;
+const EVENTS_A_TURN: usize = 64;
 /// Users that begin, or are woken, before sockets are looked at again.
 const STARTS_A_TURN: usize = 64;
 const WAKES_A_TURN: usize = 1_000;

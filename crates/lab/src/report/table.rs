@@ -39,7 +39,7 @@ pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
     out
 }
 
-fn users(results: &Results) -> String {
+pub(super) fn users(results: &Results) -> String {
     let counts = &results.counts;
     let mut text = format!("{} asked for, {} started, ", counts.asked, counts.started);
     let parts = [
@@ -55,7 +55,7 @@ fn users(results: &Results) -> String {
 }
 
 /// Whether the generator kept its own schedule, said out loud when it did not.
-fn lateness(lateness: &Buckets) -> String {
+pub(super) fn lateness(lateness: &Buckets) -> String {
     let p99 = lateness.quantile(0.99);
     let mut text = quantiles(lateness);
     if p99 > Duration::from_millis(50) {
@@ -69,7 +69,7 @@ fn quantiles(buckets: &Buckets) -> String {
     format!("p50 {p50}, p99 {p99}, max {max}")
 }
 
-fn generator(results: &Results) -> String {
+pub(super) fn generator(results: &Results) -> String {
     let (first, most) = results.resident_bytes;
     let each = |total: f64, count: u64| total / count.max(1) as f64;
     let cpu = each(results.cpu.as_secs_f64() * 1e3, results.counts.started);
