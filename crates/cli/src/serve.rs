@@ -24,7 +24,6 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     node::start_logging(&settings.log)?;
     raise_open_file_limit();
     let is_encrypted = !settings.tls.cert.as_os_str().is_empty();
-    let drain_period = settings.server.drain_period;
 
     let server = Server::new(settings).with_pages().start()?;
     println!("The fire burns at {}", link(server.address(), is_encrypted));
@@ -32,9 +31,9 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         node::stop_signal().await?;
-        let clients = server.clients();
-        if clients > 0 {
-            println!("Sending {clients} clients away over {drain_period:?}.");
+        if server.clients() > 0 {
+            let (clients, period) = (server.clients(), server.drain_period());
+            println!("Asking {clients} to leave within {:.1} s.", period.as_secs_f64());
         }
         server.drain().await;
         anyhow::Ok(())

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use axum::Router;
 use channels::PatternError;
@@ -24,6 +25,9 @@ use crate::settings::Settings;
 use crate::shard::{Mail, Shard};
 use crate::token::TokenKey;
 use crate::world::World;
+
+/// A drain is never slower than this for each client.
+const DRAIN_PACE: Duration = Duration::from_millis(50);
 
 /// A server that does not run yet.
 ///
@@ -222,9 +226,17 @@ impl RunningServer {
         self.world.metrics.clients()
     }
 
-    /// Stop accepting, and close every socket with 1012, spread over `server.drain_period`.
+    /// Stop accepting, and close every socket with 1012, spread over
+    /// [`RunningServer::drain_period`].
     pub async fn drain(self) {
-        self.edge.drain(self.world.settings.server.drain_period).await;
+        self.edge.drain(self.drain_period()).await;
+    }
+
+    /// How long a drain would spread its closes over: `server.drain_period`, or less for few
+    /// clients, whose return is no rush.
+    pub fn drain_period(&self) -> Duration {
+        let clients = u32::try_from(self.clients()).unwrap_or(u32::MAX);
+        self.world.settings.server.drain_period.min(DRAIN_PACE.saturating_mul(clients))
     }
 }
 
