@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { until } from '../lib/waiting.mjs'
-import { blocksOf } from './bitswap.mjs'
+import { blocksOf, giving, wanting } from './bitswap.mjs'
 import { arrive, cidOf, serve } from './people.mjs'
 import { honest, joinPage, lying, silent } from './raw_peer.mjs'
 import { file, generated } from './things.mjs'
@@ -29,6 +29,46 @@ test('a visitor spreads its requests over all holders', async (t) => {
   t.diagnostic(`${blocks.size} blocks, sent ${sent.join(' and ')}`)
   for (const count of sent) assert(count >= blocks.size / 4, `one holder sent only ${count} of ${all}`)
   assert(all <= blocks.size * 1.25, `${all} blocks were sent for a page of ${blocks.size}`)
+})
+
+test('visitors who come together get much of a page from one another', async (t) => {
+  const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': 8_388_608, 'limits.blocks_in_flight_max': 4 } })
+  const { root, blocks } = blocksOf(FILM)
+  const holder = await joinPage(t, server, root, 'all', honest(blocks))
+  const visitors = [await arrive(t, server), await arrive(t, server), await arrive(t, server)]
+  await Promise.all(visitors.map((visitor) => visitor.goTo(`/p/${root}#filename=film.bin`)))
+  await Promise.all(visitors.map((visitor) => visitor.holdsIt()))
+  const all = visitors.length * blocks.size
+  t.diagnostic(`the holder sent ${holder.blocksSent} of the ${all} blocks that ${visitors.length} visitors got`)
+  assert(holder.blocksSent < all * 0.85, `the holder sent ${holder.blocksSent} of ${all} blocks`)
+})
+
+test('what makes no sense is dropped, and whoever sends it disturbs nobody', async (t) => {
+  const server = await serve(t)
+  const { root, blocks } = blocksOf(generated(3_000_000))
+  const vandal = await joinPage(t, server, root, 'some', silent())
+  const visitor = await arrive(t, server)
+  await visitor.goTo(`/p/${root}#filename=film.bin`)
+  const { peer } = await vandal.joined.next()
+  const to = Buffer.from(peer, 'hex')
+  const segment = (id, offset, total, content = '') => {
+    const head = Buffer.alloc(12)
+    for (const [at, value] of [id, offset, total].entries()) head.writeUInt32BE(value, at * 4)
+    return Buffer.concat([to, head, Buffer.from(content)])
+  }
+  const nonsense = [
+    to, Buffer.concat([to, Buffer.alloc(5)]), segment(1, 0, 0), segment(2, 0, 0xffffffff, 'x'),
+    segment(3, 0xffffffff, 0xffffffff, 'x'), segment(4, 10, 5, 'xxxxx'), segment(5, 0, 1, 'too much'),
+    segment(6, 0, 8, '\xff\xff\xff\xff\xff\xff\xff\xff'), segment(7, 0, 5, '\x0a\x7fabc'), segment(8, 0, 2, '\x1a\x00'),
+    ...Array.from({ length: 200 }, (_, n) => segment(1000 + n, 0, 4_000_000, 'begun and never ended')),
+  ]
+  for (const frame of nonsense) await vandal.relay(frame)
+  await vandal.say(to, giving([...blocks.values()].map(({ cid }) => ({ cid, bytes: Buffer.alloc(9) }))))
+  await vandal.say(to, wanting([...blocks.values()].map(({ cid }) => cid)))
+
+  await joinPage(t, server, root, 'all', honest(blocks))
+  await visitor.holdsIt()
+  visitor.hasNoComplaints()
 })
 
 test('a browser that has it all serves the blocks that it is asked for', async (t) => {

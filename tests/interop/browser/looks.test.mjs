@@ -31,7 +31,7 @@ for (const [shape, viewport] of Object.entries(WIDTHS)) {
   for (const colorScheme of SCHEMES) {
     test(`every place fits a ${shape} window by ${colorScheme}`, async (t) => {
       await mkdir(OUT, { recursive: true })
-      const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': 262_144 } })
+      const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': 1_048_576 } })
       const [a, b] = [
         await arrive(t, server, { viewport, colorScheme }),
         await arrive(t, server, { viewport, colorScheme }),
@@ -52,7 +52,7 @@ for (const [shape, viewport] of Object.entries(WIDTHS)) {
       await b.isTold('Held by 2 tabs')
       await keep(b, 'page')
 
-      const slow = await a.light({ files: [file('long-film.bin', generated(6_000_000))] })
+      const slow = await a.light({ files: [file('long-film.bin', generated(12_000_000))] })
       await b.goTo(slow)
       await b.sees(/[1-9]\d?% · /)
       await keep(b, 'loading')

@@ -57,6 +57,8 @@ class RawPeer {
   blocksSent = 0
   /** What the server said of who is there. */
   counts = new Inbox()
+  /** Other peers that came, as the server introduced them. */
+  joined = new Inbox()
   #channel
   #answer
   #messages = new Map()
@@ -67,6 +69,7 @@ class RawPeer {
     this.#channel = channel
     this.#answer = answer
     channel.on('counts', this.counts.put)
+    channel.on('peer_joined', this.joined.put)
     channel.on('relay', (data) => this.#receive(Buffer.from(data)))
   }
 
@@ -108,11 +111,12 @@ class RawPeer {
       head.writeUInt32BE(id, 0)
       head.writeUInt32BE(offset, 4)
       head.writeUInt32BE(message.length, 8)
-      await this.#relay(Buffer.concat([to, head, message.subarray(offset, offset + room)]))
+      await this.relay(Buffer.concat([to, head, message.subarray(offset, offset + room)]))
     }
   }
 
-  async #relay(frame) {
+  /** Sends one frame as it is: the peer it goes to, and what that peer shall get. */
+  async relay(frame) {
     for (;;) {
       const { status, response } = await answered(this.#channel.push('relay', exact(frame)))
       if (status === 'ok') return
