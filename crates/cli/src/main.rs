@@ -1,5 +1,6 @@
 //! `watchfire`: one binary, many verbs.
 
+mod doctor;
 mod load;
 mod serve;
 
@@ -21,6 +22,8 @@ enum Verb {
     Serve(serve::Arguments),
     /// Put a server under load: many simulated users by a scenario, and what they felt.
     Load(load::Arguments),
+    /// Tell which limit of this machine bites first, and the line that raises it.
+    Doctor(doctor::Arguments),
     /// A part of a load; started by `load` itself.
     #[command(hide = true)]
     LoadWorker,
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
     let result = match verb {
         Verb::Serve(arguments) => serve::run(arguments).map(|()| ExitCode::SUCCESS),
         Verb::Load(arguments) => load::run(arguments),
+        Verb::Doctor(arguments) => Ok(doctor::run(&arguments)),
         Verb::LoadWorker => load::work().map(|()| ExitCode::SUCCESS),
     };
     match result {

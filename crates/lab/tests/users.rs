@@ -227,3 +227,20 @@ fn source_addresses_are_used_in_turn() {
     seen.dedup();
     assert_eq!(seen, ["127.0.7.1", "127.0.7.2", "127.0.7.3"]);
 }
+
+#[test]
+fn a_limit_of_this_machine_is_named_when_it_stops_users() {
+    // One port for four users, who all stay.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let steps = r#"{ connect = { path = "/" } }, { stay = {} }"#;
+    let scenario = scenario(4, 200, steps).replace(
+        "[[phases]]",
+        &format!("[sources]\naddresses = [\"127.0.8.1\"]\nports = [{free}, {free}]\n[[phases]]"),
+    );
+    let results = load(websocket_server(echo), &scenario);
+    assert_eq!((results.connected_max, results.errors_total()), (1, 3), "{:?}", results.errors);
+    let limits = results.limits();
+    assert_eq!(limits.len(), 1);
+    assert!(limits[0].starts_with("ports of the source addresses"), "{limits:?}");
+    assert!(lab::table(&results, &[]).contains("stopped by a limit of this machine: ports"));
+}

@@ -224,7 +224,10 @@ impl Engine<'_> {
             outbox.extend_from_slice(bytes);
             return true;
         }
-        let socket = user.socket.as_ref().expect("who writes has a socket");
+        let Some(socket) = &user.socket else {
+            self.fail(index, Failure::Ended);
+            return false;
+        };
         let written = match rustix::net::send(socket, bytes, SendFlags::NOSIGNAL) {
             Ok(written) => written,
             Err(Errno::AGAIN | Errno::INTR) => 0,

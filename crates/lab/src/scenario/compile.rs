@@ -17,8 +17,8 @@ pub(super) struct Compiler<'a> {
     steps: &'a mut Vec<String>,
     variables: &'a Variables,
     ops: Vec<Op>,
-    /// Where each open loop begins.
-    loops: Vec<usize>,
+    /// Where each open loop begins, and how the connection was there.
+    loops: Vec<(usize, bool, Serializer)>,
     /// The topics joined so far; a topic's place decides its join_ref.
     topics: Vec<String>,
     serializer: Serializer,
@@ -148,14 +148,17 @@ impl<'a> Compiler<'a> {
             return Err(format!("loops go {LOOPS_NESTED_MAX} deep at most"));
         }
         self.push_op(Op::LoopBegin { depth })?;
-        self.loops.push(self.ops.len());
+        self.loops.push((self.ops.len(), self.is_open, self.serializer));
         Ok(())
     }
 
     pub(super) fn loop_end(&mut self, times: Option<u32>) -> Result<(), String> {
-        let begin = self.loops.pop().expect("a loop ends that has begun");
+        let (begin, is_open, serializer) = self.loops.pop().expect("a loop ends that has begun");
         if self.ops.len() == begin {
             return Err("a loop needs steps".into());
+        }
+        if (self.is_open, self.serializer) != (is_open, serializer) {
+            return Err("a loop leaves the websocket as it found it, open or closed".into());
         }
         if times == Some(0) {
             return Err("a loop is gone through once at least".into());

@@ -865,6 +865,13 @@ steps.join.p99_max = "200ms"
             ("?vsn=2.0.0", "", 15, "join", "speaks Phoenix"),
             ("steps.join", "steps.jion", 26, "jion", "no such step"),
             ("{ stay = {} }", "{ http = { path = '/' } }", 21, "http", "one connection"),
+            (
+                "{ think = \"1s\" }",
+                "{ loop = { steps = [{ disconnect = {} }] } }",
+                20,
+                "loop",
+                "as it found it",
+            ),
             ("[thresholds]", "[thresholds", 24, "", "unclosed"),
         ];
         for (old, new, line, key, problem) in cases {

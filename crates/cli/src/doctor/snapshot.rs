@@ -1,0 +1,117 @@
+//! What this machine gives, as /proc tells it.
+
+use std::fs;
+
+/// Limits of one moment. `None` where the machine does not tell, as other systems do not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Snapshot {
+    pub(super) files_hard: Option<u64>,
+    pub(super) nr_open: Option<u64>,
+    pub(super) file_max: Option<u64>,
+    pub(super) files_in_use: Option<u64>,
+    /// The ports that clients are given.
+    pub(super) ports: Option<(u64, u64)>,
+    /// The most pages that TCP may fill.
+    pub(super) tcp_pages_max: Option<u64>,
+    pub(super) tcp_pages_in_use: Option<u64>,
+    pub(super) somaxconn: Option<u64>,
+    /// Buckets of the table of established connections.
+    pub(super) tcp_buckets: Option<u64>,
+    pub(super) memory_available_bytes: Option<u64>,
+    /// Connections that are tracked, and the most that can be.
+    pub(super) tracked: Option<(u64, u64)>,
+}
+
+impl Snapshot {
+    /// Look at this machine now.
+    pub(super) fn read() -> Snapshot {
+        let read = |path: &str| fs::read_to_string(format!("/proc/{path}")).unwrap_or_default();
+        let sysctl = |path: &str| numbers(&read(&format!("sys/{path}")));
+        let first = |path: &str| sysctl(path).first().copied();
+        let ports = sysctl("net/ipv4/ip_local_port_range");
+        let in_use = first("net/netfilter/nf_conntrack_count");
+        Snapshot {
+            files_hard: hard_limit(&read("self/limits"), "Max open files"),
+            nr_open: first("fs/nr_open"),
+            file_max: first("fs/file-max"),
+            files_in_use: first("fs/file-nr"),
+            ports: ports.first().copied().zip(ports.get(1).copied()),
+            tcp_pages_max: sysctl("net/ipv4/tcp_mem").get(2).copied(),
+            tcp_pages_in_use: value_after(&read("net/sockstat"), "TCP:", "mem"),
+            somaxconn: first("net/core/somaxconn"),
+            tcp_buckets: first("net/ipv4/tcp_ehash_entries"),
+            memory_available_bytes: value_after(&read("meminfo"), "MemAvailable:", "")
+                .map(|kibibytes| kibibytes.saturating_mul(1024)),
+            tracked: in_use.zip(first("net/netfilter/nf_conntrack_max")),
+        }
+    }
+
+    /// A machine on which nothing is in the way of a million sockets.
+    #[cfg(test)]
+    pub(super) fn roomy() -> Snapshot {
+        Snapshot {
+            files_hard: Some(4_000_000),
+            nr_open: Some(4_000_000),
+            file_max: Some(u64::MAX),
+            files_in_use: Some(1_000),
+            ports: Some((1_024, 65_535)),
+            tcp_pages_max: Some(4_000_000),
+            tcp_pages_in_use: Some(0),
+            somaxconn: Some(4_096),
+            tcp_buckets: Some(4_194_304),
+            memory_available_bytes: Some(64 << 30),
+            tracked: Some((0, 262_144)),
+        }
+    }
+}
+
+/// All whole numbers of a file. A minus sign is dropped: the size of a table that is shared with
+/// another namespace is told with one.
+fn numbers(text: &str) -> Vec<u64> {
+    text.split_whitespace().filter_map(|word| word.trim_start_matches('-').parse().ok()).collect()
+}
+
+/// The hard limit of a line of /proc/self/limits.
+fn hard_limit(limits: &str, name: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
+    match line.split_whitespace().nth(1)? {
+        "unlimited" => Some(u64::MAX),
+        limit => limit.parse().ok(),
+    }
+}
+
+/// In the line that begins so, the number after this word, or the first.
+fn value_after(text: &str, begin: &str, word: &str) -> Option<u64> {
+    let mut words = text.lines().find_map(|line| line.strip_prefix(begin))?.split_whitespace();
+    if !word.is_empty() {
+        words.find(|found| *found == word)?;
+    }
+    words.next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_of_proc_are_read() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units\n\
+                      Max open files            1024                 20000                files\n";
+        assert_eq!(hard_limit(limits, "Max open files"), Some(20_000));
+        assert_eq!(
+            hard_limit("Max open files 1024 unlimited files", "Max open files"),
+            Some(u64::MAX)
+        );
+        assert_eq!(hard_limit("", "Max open files"), None);
+        assert_eq!(numbers("32768\t60999\n"), [32_768, 60_999]);
+        assert_eq!(numbers("-262144\n"), [262_144]);
+        let sockstat = "sockets: used 100\nTCP: inuse 5 orphan 0 tw 1 alloc 7 mem 3\n";
+        assert_eq!(value_after(sockstat, "TCP:", "mem"), Some(3));
+        assert_eq!(value_after("MemAvailable:   123 kB\n", "MemAvailable:", ""), Some(123));
+    }
+
+    #[test]
+    fn this_machine_tells_at_least_its_open_files() {
+        assert!(Snapshot::read().files_hard.is_some());
+    }
+}
