@@ -113,6 +113,11 @@ test('everybody sees how many watch and who holds the page, and it stays true', 
   }
   await c.goTo(link)
   for (const person of [a, b, c]) await person.isTold('Held by 3 tabs, yours among them.')
+  const twice = await c.withAnotherTab()
+  await twice.goTo(link)
+  for (const person of [a, b, c, twice]) await person.isTold('Held by 4 tabs, yours among them.')
+  await twice.leave()
+  for (const person of [a, b, c]) await person.isTold('Held by 3 tabs, yours among them.')
 
   await b.leave()
   for (const person of [a, c]) await person.isTold('Held by 2 tabs, yours among them.')
