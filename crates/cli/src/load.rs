@@ -1,19 +1,23 @@
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use lab::{Live, LoadOptions, Results, Source};
+use lab::{AgentAddress, Live, LoadOptions, Results, Source, WorkerProgram};
 
 /// What the process ends with when a threshold is broken; other failures end with 1.
 const THRESHOLD_BROKEN: u8 = 3;
 
 /// What `watchfire load` takes.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Arguments {
+    #[command(subcommand)]
+    role: Option<Role>,
     /// What simulated users do, and when they come; see docs/load.md.
-    #[arg(value_name = "SCENARIO")]
-    scenario: PathBuf,
+    #[arg(value_name = "SCENARIO", required = true)]
+    scenario: Option<PathBuf>,
     /// Put this server under load instead of the scenario's, such as ws://localhost:4000.
     #[arg(long, value_name = "URL")]
     target: Option<String>,
@@ -32,16 +36,43 @@ pub struct Arguments {
     /// No more open files a process than this.
     #[arg(long, value_name = "N")]
     files_max: Option<u64>,
+    /// Let users come from this machine, where an agent listens; may be given more than once.
+    #[arg(long, value_name = "HOST:PORT", requires = "token_file")]
+    agent: Vec<String>,
+    /// Holds the secret that agents were started with.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+#[derive(clap::Subcommand)]
+enum Role {
+    /// Lend this machine's users to loads that are run elsewhere.
+    Agent {
+        /// Where to listen, such as 0.0.0.0:4900.
+        #[arg(long, value_name = "ADDRESS:PORT")]
+        listen: SocketAddr,
+        /// Holds the secret that lets a controller in.
+        #[arg(long, value_name = "FILE")]
+        token_file: PathBuf,
+    },
 }
 
 /// Run a load, and say whether it kept the scenario's thresholds.
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let mut source = Source::read(&arguments.scenario)?;
+    let program = std::env::current_exe().context("our own program cannot be found")?;
+    let worker = (program, vec!["load-worker".to_owned()]);
+    if let Some(Role::Agent { listen, token_file }) = arguments.role {
+        return be_agent(listen, &token_file, &worker).map(|()| ExitCode::SUCCESS);
+    }
+    let scenario = arguments.scenario.context("a scenario is needed")?;
+    let mut source = Source::read(&scenario)?;
     source.target = arguments.target;
     source.seed = arguments.seed;
-    let program = std::env::current_exe().context("our own program cannot be found")?;
+    let token = arguments.token_file.as_deref().map(read_token).transpose()?.unwrap_or_default();
+    let agents = arguments.agent.into_iter();
     let options = LoadOptions {
-        worker: (program, vec!["load-worker".to_owned()]),
+        worker,
+        agents: agents.map(|place| AgentAddress { place, token: token.clone() }).collect(),
         files_max: arguments.files_max,
         workers: arguments.workers,
     };
@@ -62,6 +93,18 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(results.broken.is_empty(), "a part of the load is missing");
     let is_kept = verdicts.iter().all(|verdict| verdict.is_kept);
     Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::from(THRESHOLD_BROKEN) })
+}
+
+fn be_agent(listen: SocketAddr, token_file: &Path, worker: &WorkerProgram) -> anyhow::Result<()> {
+    let token = read_token(token_file)?;
+    let listener = TcpListener::bind(listen).with_context(|| listen.to_string())?;
+    println!("An agent listens on {}", listener.local_addr()?);
+    lab::run_agent(&listener, &token, worker)
+}
+
+fn read_token(file: &Path) -> anyhow::Result<String> {
+    let name = || file.display().to_string();
+    lab::parse_token(&std::fs::read_to_string(file).with_context(name)?).with_context(name)
 }
 
 /// Shows the load while it runs: in place on a terminal, line by line elsewhere.

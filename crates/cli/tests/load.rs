@@ -5,29 +5,33 @@ use std::process::{Child, Command, Output, Stdio};
 
 const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
 
-/// A server of ours on a port of its own; it ends with its test.
-struct Server {
+/// A process of ours on a port of its own; it ends with its test.
+struct Listening {
     child: Child,
-    url: String,
+    port: String,
 }
 
-impl Server {
-    fn start() -> Server {
+impl Listening {
+    fn start(arguments: &[&str]) -> Listening {
         let mut command = Command::new(WATCHFIRE);
-        command.args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("the server starts");
+        command.args(arguments).args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
         let mut line = String::new();
         let output = child.stdout.take().expect("its output is a pipe");
         BufReader::new(output).read_line(&mut line).expect("it says where it listens");
         let port = line.trim().rsplit(':').next().expect("a port").to_owned();
-        Server { child, url: format!("ws://127.0.0.1:{port}") }
+        Listening { child, port }
+    }
+
+    fn url(&self) -> String {
+        format!("ws://127.0.0.1:{}", self.port)
     }
 }
 
-impl Drop for Server {
+impl Drop for Listening {
     fn drop(&mut self) {
-        self.child.kill().expect("the server can be ended");
-        self.child.wait().expect("the server ends");
+        self.child.kill().expect("it can be ended");
+        self.child.wait().expect("it ends");
     }
 }
 
@@ -62,11 +66,11 @@ const LOBBY: &str = r#"
 
 #[test]
 fn a_load_that_needs_more_files_than_a_process_may_open_is_run_by_several() {
-    let server = Server::start();
+    let server = Listening::start(&["serve"]);
     let json = std::env::temp_dir().join(format!("watchfire-{}.json", std::process::id()));
     let file = json.to_str().expect("the path is text");
     // 64 of these are kept for other things: 60 users a process.
-    let arguments = ["--target", &server.url, "--files-max", "124", "--json", file];
+    let arguments = ["--target", &server.url(), "--files-max", "124", "--json", file];
     let output = load(LOBBY, "several.toml", &arguments);
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
@@ -79,6 +83,35 @@ fn a_load_that_needs_more_files_than_a_process_may_open_is_run_by_several() {
     assert_eq!(told["steps"][1]["name"], "join");
     assert_eq!(told["steps"][1]["since_due"]["count"], 200);
     assert!(out.contains("4 processes") && out.contains("kept    errors ≤ 0"), "{out}");
+}
+
+#[test]
+fn users_come_from_agents_that_know_the_token() {
+    let server = Listening::start(&["serve"]);
+    let token = std::env::temp_dir().join(format!("watchfire-{}-token", std::process::id()));
+    std::fs::write(&token, "a-token-of-some-length\n").expect("it is written");
+    let token_file = token.to_str().expect("the path is text");
+    let agents = [(); 2].map(|()| Listening::start(&["load", "agent", "--token-file", token_file]));
+    let places = agents.each_ref().map(|agent| format!("127.0.0.1:{}", agent.port));
+    let target = server.url();
+    let arguments = |token_file| {
+        let agents = ["--agent", &places[0], "--agent", &places[1]];
+        [&agents[..], &["--target", &target, "--files-max", "124", "--token-file", token_file]]
+            .concat()
+    };
+    let output = load(LOBBY, "agents.toml", &arguments(token_file));
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert!(out.contains("200 started, 200 finished") && out.contains("4 processes"), "{out}");
+
+    let wrong = std::env::temp_dir().join(format!("watchfire-{}-wrong", std::process::id()));
+    std::fs::write(&wrong, "another-token-of-some-length").expect("it is written");
+    let output = load(LOBBY, "refused.toml", &arguments(wrong.to_str().expect("the path is text")));
+    let err = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && err.contains("refuses the token"), "{err}");
+    for file in [token, wrong] {
+        std::fs::remove_file(file).expect("the file is there");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //!
 //! Not in here: anything of our server. What it is to know of Phoenix Channels it knows as a client.
 
+mod agent;
 mod arrivals;
 mod clock;
 mod dice;
@@ -23,11 +24,12 @@ mod source;
 mod tally;
 mod worker;
 
+pub use agent::{AgentAddress, parse_token, run_agent};
 pub use gates::{Verdict, judge};
 pub use histogram::Buckets;
 pub use report::{Live, html, json, line, table};
 pub use results::{Results, Second, Step};
-pub use run::{LoadOptions, run_load};
+pub use run::{LoadOptions, WorkerProgram, run_load};
 pub use scenario::{Gates, Phase, Scenario, ScenarioError, Spacing, StepGate, Target};
 pub use source::Source;
 pub use tally::Counts;

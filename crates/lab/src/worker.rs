@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, monotonic};
 use crate::engine::{Engine, Share};
 use crate::source::Source;
 
@@ -15,6 +15,15 @@ use crate::source::Source;
 pub(crate) struct Job {
     pub(crate) source: Source,
     pub(crate) share: Share,
+}
+
+/// When users begin to arrive.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum Begin {
+    /// At this time of the monotonic clock that all processes of a machine share.
+    At(Duration),
+    /// So long after this is read.
+    In(Duration),
 }
 
 /// Follow the controller at the other end of these: a job comes as a line of JSON, we say that we
@@ -26,8 +35,12 @@ pub fn run_worker(input: impl BufRead, mut output: impl Write) -> anyhow::Result
     let scenario = job.source.scenario()?;
     writeln!(output, "ready")?;
     output.flush()?;
-    let origin = lines.next().context("the controller went away")??;
-    let origin = Duration::from_nanos(origin.parse().context("no moment to begin came")?);
+    let begin = lines.next().context("the controller went away")??;
+    let begin = serde_json::from_str(&begin).context("no moment to begin came")?;
+    let origin = match begin {
+        Begin::At(origin) => origin,
+        Begin::In(delay) => monotonic() + delay,
+    };
     let engine = Engine::new(&scenario, job.share, Clock::from_origin(origin))?;
     engine.run(|delta| {
         let line = serde_json::to_string(&delta).expect("a delta can be written down");

@@ -63,7 +63,12 @@ pub fn load(address: SocketAddr, scenario: &str) -> Results {
         target: Some(format!("ws://{address}")),
         seed: None,
     };
-    let options = LoadOptions { worker: Default::default(), files_max: None, workers: None };
+    let options = LoadOptions {
+        worker: Default::default(),
+        files_max: None,
+        workers: None,
+        agents: Vec::new(),
+    };
     lab::run_load(&source, &options, |_| {}).expect("the load runs")
 }
 
