@@ -13,7 +13,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rings", &["vocab"]),
     ("pages", &["vocab"]),
     ("edge", &["vocab"]),
-    ("node", &["vocab", "content", "channels", "hub", "rings", "pages", "edge"]),
+    ("bus", &["vocab"]),
+    ("workers", &["vocab"]),
+    (
+        "node",
+        &["vocab", "content", "channels", "hub", "rings", "pages", "edge", "bus", "workers"],
+    ),
     ("lab", &["vocab"]),
     ("cli", &["node", "lab"]),
 ];

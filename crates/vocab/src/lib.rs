@@ -13,11 +13,13 @@
 //! ```
 
 mod instant;
+mod node_id;
 mod peer_id;
 mod socket_id;
 mod topic;
 
 pub use instant::Instant;
+pub use node_id::NodeId;
 pub use peer_id::{PeerId, PeerIdError};
 pub use socket_id::{ShardId, SocketId};
 pub use topic::{TOPIC_BYTES_MAX, Topic, TopicError};
