@@ -8,8 +8,8 @@
 //! its place for a while, so that its neighbours keep theirs.
 //!
 //! [`Rings`] knows no sockets and no clock: a driver tells it who joins and leaves, and carries
-//! the [`Change`]s to the peers. Its dice are a seed: the same seed and the same joins and leaves make
-//! the same rings.
+//! the [`Change`]s to the peers. Its dice are a seed: the same seed and the same peers make the same
+//! rings, in every process that knows who is there.
 //!
 //! ```
 //! use rings::{Change, Rings};
@@ -25,7 +25,8 @@
 //! ```
 
 mod change;
-mod dice;
+mod mixer;
+mod ring;
 mod rings;
 mod vacancies;
 

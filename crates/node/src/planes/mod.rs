@@ -193,8 +193,7 @@ impl Planes {
         newcomer: Newcomer,
     ) -> Result<(), JoinError> {
         let PlaneLimits { planes_max, peers_max, .. } = self.limits;
-        let absent = state.planes.get(plane).and_then(Rings::vacancy);
-        if absent.is_none() && state.seats.len() >= peers_max {
+        if state.seats.len() >= peers_max {
             return Err(JoinError::TooManyPeers { max: peers_max });
         }
         let name = match state.planes.get_key_value(plane) {
@@ -210,7 +209,6 @@ impl Planes {
             }
         };
         state.planes.get_mut(plane).expect("the plane is there").join(peer);
-        absent.map(|absent| state.seats.remove(&absent));
         let carrier = Carrier::of(newcomer, now);
         state.seats.insert(peer, Seat { plane: name, carrier, is_listened_for: false });
         let around = state.around(peer);
