@@ -67,6 +67,10 @@ counts! {
     tls_failures,
     /// Requests moved to another shard.
     moves,
+    /// Connections handed over to other processes.
+    hand_overs,
+    /// Connections taken in from other processes.
+    adoptions,
     /// Requests the tenant refused.
     refusals,
     /// Heads that were no HTTP, too large or too slow.

@@ -11,14 +11,16 @@ use tokio::sync::{mpsc, watch};
 use vocab::ShardId;
 
 use crate::counters::EdgeCounters;
-use crate::listen::listen;
+use crate::listen::{ListenError, Listeners};
 use crate::mailbox::Mailbox;
+use crate::parcel::Adopter;
 use crate::settings::{EdgeLimits, EdgeSettings};
 use crate::shard::{Clock, Lifecycle, Shard, Threads};
 use crate::tenant::Tenant;
 use crate::tls::{self, TlsError};
 
-/// Connections on their way to one shard from the others. Over it: 503.
+/// Connections on their way to one shard from the others, of other processes too. Over it: 503, or
+/// [`Adopter::adopt`] tries the next shard.
 const MOVES_LEN_MAX: usize = 1024;
 
 /// Descriptors left to the rest of the process, when `sockets_max` is derived from the limit.
@@ -29,6 +31,7 @@ const DESCRIPTORS_RESERVED: usize = 128;
 pub struct Edge<M> {
     addresses: Vec<SocketAddr>,
     mailboxes: Vec<Mailbox<M>>,
+    adopter: Adopter,
     counters: Arc<EdgeCounters>,
     lifecycle: watch::Sender<Lifecycle>,
     ended: watch::Receiver<()>,
@@ -38,17 +41,12 @@ pub struct Edge<M> {
 /// Why an edge did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The settings name no address.
+    /// The settings name no address, or what was inherited holds no socket.
     #[error("no address to listen on")]
     NoAddress,
     /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// Why not.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     /// The certificate or its key cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -69,18 +67,17 @@ pub fn start<T: Tenant>(
     router: Router,
     make: impl Fn(ShardId, &[Mailbox<T::Mail>]) -> T + Send + Sync + Clone + 'static,
 ) -> Result<Edge<T::Mail>, StartError> {
-    if settings.listen.is_empty() {
+    let acceptor = settings.tls.as_ref().map(tls::acceptor).transpose()?;
+    let limits = Arc::new(resolve(settings.limits, acceptor.is_some()));
+    let listeners = match settings.inherited {
+        Some(listeners) => listeners,
+        None => listen(&settings.listen, settings.shards, &limits)?,
+    };
+    let (addresses, listeners) = listeners.into_shards();
+    let shards = listeners.len();
+    if addresses.is_empty() || shards == 0 {
         return Err(StartError::NoAddress);
     }
-    let acceptor = settings.tls.as_ref().map(tls::acceptor).transpose()?;
-    let shards = match settings.shards {
-        0 => thread::available_parallelism().map_or(1, usize::from),
-        shards => shards,
-    };
-    let shards = shards.min(usize::from(u16::MAX));
-    let limits = Arc::new(resolve(settings.limits, acceptor.is_some()));
-    let listeners = listen(&settings.listen, shards, &limits)
-        .map_err(|error| StartError::Listen { address: error.address, source: error.source })?;
 
     let counters = Arc::new(EdgeCounters::new(shards));
     let ids = (0..shards).map(|shard| ShardId(shard as u16));
@@ -92,7 +89,7 @@ pub fn start<T: Tenant>(
     let (ended_sender, ended) = watch::channel(());
     let clock = Clock::start();
 
-    for (((id, listeners), mail), moves) in ids.zip(listeners.shards).zip(mails).zip(moves) {
+    for (((id, listeners), mail), moves) in ids.zip(listeners).zip(mails).zip(moves) {
         let threads = Threads {
             shard: id,
             clock,
@@ -114,7 +111,22 @@ pub fn start<T: Tenant>(
             drop(ended);
         })?;
     }
-    Ok(Edge { addresses: listeners.addresses, mailboxes, counters, lifecycle, ended, limits })
+    let adopter = Adopter::new(movers);
+    Ok(Edge { addresses, mailboxes, adopter, counters, lifecycle, ended, limits })
+}
+
+/// Listen on each address once a shard.
+fn listen(
+    addresses: &[SocketAddr],
+    shards: usize,
+    limits: &EdgeLimits,
+) -> Result<Listeners, StartError> {
+    let shards = match shards {
+        0 => thread::available_parallelism().map_or(1, usize::from),
+        shards => shards,
+    };
+    let shards = shards.min(usize::from(u16::MAX));
+    Ok(Listeners::open(addresses, shards, false, limits)?)
 }
 
 impl<M> Edge<M> {
@@ -133,6 +145,11 @@ impl<M> Edge<M> {
         &self.mailboxes
     }
 
+    /// Where connections go that another process hands over.
+    pub fn adopter(&self) -> Adopter {
+        self.adopter.clone()
+    }
+
     /// What the shards count.
     pub fn counters(&self) -> Arc<EdgeCounters> {
         self.counters.clone()
@@ -146,6 +163,9 @@ impl<M> Edge<M> {
     /// Stop listening, let requests finish, and close the websockets with 1012, spread evenly over
     /// `period` so that their clients return in a drizzle. Returns when all shards have ended:
     /// after `period`, plus at most `close_timeout` for clients that do not answer.
+    ///
+    /// Of inherited listeners only this process's copies are closed: clients that come while others
+    /// keep theirs wait for whoever takes the place of this edge.
     pub async fn drain(&self, period: Duration) {
         let _ = self.lifecycle.send(Lifecycle::Draining { period });
         let mut ended = self.ended.clone();

@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::listen::Listeners;
+
 /// What to listen on, with how many shards, within which limits.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub struct EdgeSettings {
     /// Addresses to listen on. Port 0 takes a free port, the same for all shards and, where it is
     /// free there too, for all addresses.
@@ -16,6 +18,8 @@ pub struct EdgeSettings {
     pub limits: EdgeLimits,
     /// Where the certificate and its key are; `None` for plain HTTP.
     pub tls: Option<TlsFiles>,
+    /// Listeners that another process opened for this one; then `listen` and `shards` say nothing.
+    pub inherited: Option<Listeners>,
 }
 
 impl Default for EdgeSettings {
@@ -25,6 +29,7 @@ impl Default for EdgeSettings {
             shards: 0,
             limits: EdgeLimits::default(),
             tls: None,
+            inherited: None,
         }
     }
 }

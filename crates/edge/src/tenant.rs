@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
-use vocab::{Instant, ShardId, SocketId};
+use vocab::{Instant, NodeId, ShardId, SocketId};
 
 use crate::head::RequestHead;
+use crate::parcel::Parcel;
 use crate::sockets::Sockets;
 
 /// What a shard's sockets talk to. One per shard, called only on the shard's own thread.
@@ -51,6 +52,18 @@ pub trait Tenant: 'static {
     /// HTTP and its other sockets run between two slices.
     fn work(&mut self, sockets: &mut Sockets) -> bool;
 
+    /// Hand a connection over to another process, whose [`crate::Adopter`] takes it in. Nothing of
+    /// it is answered yet.
+    ///
+    /// `to` is what [`Tenant::route`] said; a parcel that comes back is answered 503. It is `None`
+    /// for a client that just arrived while this shard is nearly full (97 % of its share of
+    /// `sockets_max`): any process with more room may have it, and one that comes back is kept as
+    /// long as there is room here. It is offered once.
+    fn hand_over(&mut self, to: Option<NodeId>, parcel: Parcel) -> Result<(), Parcel> {
+        let _ = to;
+        Err(parcel)
+    }
+
     /// The shard is draining: no request will be routed any more.
     fn drain(&mut self, sockets: &mut Sockets);
 }
@@ -61,6 +74,8 @@ pub enum Route<T> {
     Http,
     /// Another shard owns what it asks for: move the connection there, bytes and all.
     Move(ShardId),
+    /// Another process owns what it asks for: [`Tenant::hand_over`] follows, bytes and all.
+    Away(NodeId),
     /// Answer it at once with an empty or short plain-text body, and close the connection.
     Refuse {
         /// The HTTP status, such as 403.

@@ -293,5 +293,6 @@ fn edge_settings(settings: &Settings) -> Result<EdgeSettings, StartError> {
             ..EdgeLimits::default()
         },
         tls,
+        inherited: None,
     })
 }

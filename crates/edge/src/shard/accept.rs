@@ -9,7 +9,8 @@ use mio::{Interest, Registry, Token};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use super::{Moved, Shard};
+use super::Shard;
+use crate::parcel::{Moved, Parcel};
 use crate::tenant::Tenant;
 use crate::tls::TlsDoor;
 use crate::wire;
@@ -84,8 +85,11 @@ impl Doors {
     }
 
     /// Stop listening.
-    pub(super) fn shut(&mut self) {
-        self.doors.clear();
+    pub(super) fn shut(&mut self, registry: &Registry) {
+        for door in self.doors.drain(..) {
+            // Closing an inherited listener alone would leave it in the epoll: others have copies.
+            let _ = registry.deregister(&mut SourceFd(&door.listener.as_raw_fd()));
+        }
     }
 
     fn accept(&mut self, index: usize) -> Accepted {
@@ -156,12 +160,9 @@ impl<T: Tenant> Shard<T> {
 
     fn let_in(&mut self, connection: OwnedFd) {
         self.sockets.count().accepts.add(1);
-        if self.sockets.connections() >= self.threads.limits.sockets_max as u64 {
-            self.sockets.count().accept_refusals.add(1);
-            if self.doors.tls.is_none() {
-                refuse(&connection);
-            }
-            return;
+        let Some(connection) = self.offer_if_crowded(connection) else { return };
+        if self.is_full() {
+            return self.turn_away(connection, self.doors.tls.is_some());
         }
         let place = self.sockets.place();
         match &self.doors.tls {
@@ -178,11 +179,54 @@ impl<T: Tenant> Shard<T> {
         }
     }
 
+    /// While the shard is nearly full, offer who just came to another process.
+    fn offer_if_crowded(&mut self, connection: OwnedFd) -> Option<OwnedFd> {
+        if self.sockets.count_connections() < self.crowded_from {
+            return Some(connection);
+        }
+        let parcel = Parcel { fd: connection, bytes: Vec::new(), pair_peer: None, hops: 1 };
+        match self.tenant.hand_over(None, parcel) {
+            Ok(()) => {
+                self.sockets.count().hand_overs.add(1);
+                None
+            }
+            Err(parcel) => Some(parcel.fd),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.sockets.connections() >= self.threads.limits.sockets_max as u64
+    }
+
+    /// Say that the house is full, to a client that does not expect TLS first, and close.
+    fn turn_away(&self, connection: OwnedFd, awaits_tls: bool) {
+        self.sockets.count().accept_refusals.add(1);
+        if !awaits_tls {
+            refuse(&connection);
+        }
+    }
+
     /// Take in a connection that another shard sent here, and look at its request again.
     pub(super) fn adopt_moved(&mut self, moved: Moved) {
-        let Moved { fd, mut bytes, pair_peer, hops } = moved;
+        let Moved { parcel: Parcel { fd, mut bytes, pair_peer, hops }, is_adopted } = moved;
+        // Behind a TLS door all connections are pairs, but those that another process found itself
+        // too crowded for: they have said nothing yet.
+        let awaiting_tls = self.doors.tls.as_ref().filter(|_| pair_peer.is_none());
+        if is_adopted {
+            self.sockets.count().adoptions.add(1);
+            if self.is_full() {
+                return self.turn_away(fd, awaiting_tls.is_some());
+            }
+        }
         let place = self.sockets.place();
-        match self.sockets.adopt(fd, pair_peer, true, place) {
+        if let Some(tls) = awaiting_tls {
+            if let Ok(peer) = wire::peer(&fd) {
+                tls.receive(fd, peer, place);
+            }
+            return;
+        }
+        // A request was under way, or a connection that has said nothing waits for its first.
+        match self.sockets.adopt(fd, pair_peer, !bytes.is_empty(), place) {
             Ok(id) => {
                 self.hops = hops;
                 self.feed(id, &mut bytes);
@@ -192,6 +236,12 @@ impl<T: Tenant> Shard<T> {
             Err(error) => tracing::warn!(%error, "a moved connection was not taken in"),
         }
     }
+}
+
+/// From how many connections on a shard counts as crowded: 97 % of its share.
+pub(super) fn crowded_from(sockets_max: usize, shards: usize) -> u64 {
+    let share = (sockets_max / shards).max(1) as u64;
+    share - share * 3 / 100
 }
 
 /// Say that the house is full. What the client has sent already is read first: unread bytes would

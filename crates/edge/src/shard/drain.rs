@@ -39,7 +39,7 @@ impl<T: Tenant> Shard<T> {
     }
 
     fn begin_drain(&mut self, period: Duration) {
-        self.doors.shut();
+        self.doors.shut(self.sockets.registry());
         self.sockets.is_draining = true;
         self.returns.is_draining.set(true);
         self.drain = Some(Drain {

@@ -10,7 +10,6 @@ mod sweep;
 mod websocket;
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -31,6 +30,7 @@ use self::nested::Nested;
 use self::sweep::Sweep;
 use crate::counters::EdgeCounters;
 use crate::http::{Lender, Next, Returned, Returns};
+use crate::parcel::Moved;
 use crate::settings::EdgeLimits;
 use crate::sockets::{Sockets, socket_of};
 use crate::tenant::Tenant;
@@ -67,15 +67,6 @@ impl Clock {
 pub(crate) enum Lifecycle {
     Running,
     Draining { period: Duration },
-}
-
-/// A connection on its way from another shard.
-pub(crate) struct Moved {
-    fd: OwnedFd,
-    bytes: Vec<u8>,
-    pair_peer: Option<SocketAddr>,
-    /// How often it was moved already.
-    hops: u8,
 }
 
 /// What ties a shard to the other threads.
@@ -117,6 +108,8 @@ pub(crate) struct Shard<T: Tenant> {
     next_tick: Instant,
     /// How often the connection that is just being looked at was moved.
     hops: u8,
+    /// From how many connections on newcomers are offered to other processes.
+    crowded_from: u64,
 }
 
 /// Why a shard woke up.
@@ -194,6 +187,7 @@ impl<M: Send + 'static> Prepared<M> {
             drain: None,
             next_tick: threads.clock.now() + TICK,
             hops: 0,
+            crowded_from: accept::crowded_from(limits.sockets_max, threads.movers.len()),
             threads,
         })
     }

@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use http::StatusCode;
-use vocab::{ShardId, SocketId};
+use vocab::{NodeId, ShardId, SocketId};
 
-use super::{Moved, Shard};
+use super::Shard;
 use crate::frame::Decoder;
 use crate::head::{BodyLength, HeadError, HeadSlots, RequestHead, accept_key};
 use crate::http::Loan;
+use crate::parcel::{Moved, Parcel};
 use crate::record::State;
 use crate::tenant::{Route, Tenant};
 
@@ -29,6 +30,7 @@ enum Verdict<T> {
         peer: SocketAddr,
     },
     Move(ShardId),
+    Away(NodeId),
     Refuse {
         status: u16,
         reason: &'static str,
@@ -55,6 +57,7 @@ impl<T: Tenant> Shard<T> {
             Verdict::Gone => self.sockets.hang_up(id),
             Verdict::Http { head_len, body, peer } => self.lend(id, bytes, head_len, body, peer),
             Verdict::Move(shard) => self.move_to(id, shard, bytes),
+            Verdict::Away(node) => self.hand_over(id, node, bytes),
             Verdict::Refuse { status, reason } => {
                 self.sockets.count().refusals.add(1);
                 self.refuse(id, status, reason);
@@ -98,6 +101,7 @@ impl<T: Tenant> Shard<T> {
         match self.tenant.route(self.sockets.now(), peer, &head) {
             Route::Http => Verdict::Http { head_len, body, peer },
             Route::Move(shard) => Verdict::Move(shard),
+            Route::Away(node) => Verdict::Away(node),
             Route::Refuse { status, body } => Verdict::Refuse { status, reason: body },
             Route::Upgrade { protocol, ticket } => match head.websocket_key() {
                 Err(refusal) => {
@@ -179,12 +183,36 @@ impl<T: Tenant> Shard<T> {
         };
         if let Some(released) = self.sockets.release(id) {
             self.sockets.count().moves.add(1);
-            permit.send(Moved {
+            let parcel = Parcel {
                 fd: released.fd,
                 bytes: bytes.to_vec(),
                 pair_peer: released.pair_peer,
                 hops: self.hops + 1,
-            });
+            };
+            permit.send(Moved { parcel, is_adopted: false });
+        }
+    }
+
+    /// Hand a connection over to another process, with all that was read of it.
+    fn hand_over(&mut self, id: SocketId, to: NodeId, bytes: &[u8]) {
+        if self.hops >= HOPS_MAX {
+            tracing::error!(%to, "processes hand a connection over in circles");
+            return self.refuse(id, 500, "no process wants this request");
+        }
+        let Some(released) = self.sockets.release(id) else { return };
+        let parcel = Parcel {
+            fd: released.fd,
+            bytes: bytes.to_vec(),
+            pair_peer: released.pair_peer,
+            hops: self.hops + 1,
+        };
+        let Err(parcel) = self.tenant.hand_over(Some(to), parcel) else {
+            self.sockets.count().hand_overs.add(1);
+            return;
+        };
+        match self.sockets.adopt(parcel.fd, parcel.pair_peer, true, released.place) {
+            Ok(id) => self.refuse(id, 503, "the server is busy"),
+            Err(error) => tracing::warn!(%error, "a connection was not taken back"),
         }
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use mio::unix::SourceFd;
-use mio::{Interest, Token};
+use mio::{Interest, Registry, Token};
 use vocab::SocketId;
 
 use super::Sockets;
@@ -53,6 +53,10 @@ impl Sockets {
         let _ = self.registry.deregister(&mut SourceFd(&fd.as_raw_fd()));
         let pair_peer = self.pairs.remove(&id.index);
         Some(Released { fd, pair_peer, place: Place::of_slab(self.counters.clone(), self.shard) })
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// Count a connection that is about to be taken in.
