@@ -1,0 +1,110 @@
+//! Whole messages with descriptors, over a pair of connected sockets.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::cmsg_space;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+
+/// Most descriptors in one message. The kernel's own limit is 253.
+pub(crate) const DESCRIPTORS_MAX: usize = 200;
+
+/// What arrived beside the bytes.
+pub(crate) struct Packet {
+    pub len: usize,
+    pub descriptors: Vec<OwnedFd>,
+    /// Whether bytes were cut off.
+    pub is_cut: bool,
+    /// Whether descriptors were lost: this process has no room for more.
+    pub lost_descriptors: bool,
+}
+
+impl Packet {
+    /// Whether this is the end of the stream. Our messages always hold a byte.
+    pub fn is_end(&self) -> bool {
+        self.len == 0 && self.descriptors.is_empty() && !self.lost_descriptors
+    }
+}
+
+/// Two connected sockets that keep messages apart, in order and without loss.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC;
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+}
+
+/// Sends one message without waiting.
+pub(crate) fn send(
+    socket: impl AsFd,
+    parts: &[IoSlice<'_>],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    assert!(
+        descriptors.len() <= DESCRIPTORS_MAX,
+        "a message was planned with too many descriptors"
+    );
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        let has_room = control.push(SendAncillaryMessage::ScmRights(descriptors));
+        assert!(has_room, "the space was made for as many descriptors");
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    loop {
+        match rustix::net::sendmsg(&socket, parts, &mut control, flags) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Whether a send failed for too many descriptors being under way, anywhere in this user's
+/// processes. It passes as they are received, and no event tells when.
+pub(crate) fn is_crowded(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::TOOMANYREFS.raw_os_error())
+}
+
+/// Whether a receive waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Yes,
+    No,
+}
+
+/// Receives one message.
+pub(crate) fn recv(
+    socket: impl AsFd,
+    parts: &mut [IoSliceMut<'_>],
+    wait: Wait,
+) -> io::Result<Packet> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut flags = RecvFlags::CMSG_CLOEXEC;
+    if wait == Wait::No {
+        flags |= RecvFlags::DONTWAIT;
+    }
+    let message = loop {
+        match rustix::net::recvmsg(&socket, parts, &mut control, flags) {
+            Ok(message) => break message,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let mut descriptors = Vec::new();
+    for ancillary in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
+            descriptors.extend(rights);
+        }
+    }
+    Ok(Packet {
+        len: message.bytes,
+        descriptors,
+        is_cut: message.flags.contains(ReturnFlags::TRUNC),
+        lost_descriptors: message.flags.contains(ReturnFlags::CTRUNC),
+    })
+}

@@ -1,0 +1,208 @@
+//! What a supervisor is asked to do, and what it tells.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use thiserror::Error;
+use vocab::NodeId;
+
+/// Most workers of one supervisor. Each has two descriptors for every other.
+pub const WORKERS_MAX: u16 = 256;
+
+/// Longest [`Plan::hello`], in bytes.
+pub const HELLO_BYTES_MAX: usize = 64 << 20;
+
+/// Which workers to run, and with what.
+pub struct Plan {
+    /// How many.
+    pub workers: u16,
+    /// The listeners of each worker. The supervisor keeps them open until it ends, so that
+    /// connections wait while a worker is started anew.
+    pub listeners: Vec<Vec<OwnedFd>>,
+    /// What every worker gets to read; this crate does not look into it.
+    pub hello: Vec<u8>,
+    /// Makes the command of a worker. Its standard input, [`CONTROL_VARIABLE`] and process group
+    /// are set by the supervisor.
+    ///
+    /// `/proc/self/exe` as a program stays the one that runs, when it is replaced on disk.
+    ///
+    /// [`CONTROL_VARIABLE`]: crate::CONTROL_VARIABLE
+    pub command: Box<dyn Fn(NodeId) -> Command + Send + Sync>,
+    /// Is told what happens, on the supervisor's task: it must not wait.
+    pub events: Box<dyn FnMut(SupervisorEvent) + Send>,
+    /// How long things may take.
+    pub limits: SupervisorLimits,
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan")
+            .field("workers", &self.workers)
+            .field("hello_bytes", &self.hello.len())
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How long things may take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SupervisorLimits {
+    /// From the start of a worker to its [`ready`](crate::Control::ready). Who takes longer is
+    /// killed; at the first start that ends everything.
+    pub ready_timeout: Duration,
+    /// From the stop to the end of the last worker; the rest is killed.
+    pub drain_timeout: Duration,
+    /// Before the first restart of a worker. Doubles with each further one.
+    pub restart_pause: Duration,
+    /// Longest pause before a restart.
+    pub restart_pause_max: Duration,
+    /// After so long a life the pause begins anew.
+    pub settled_after: Duration,
+    /// Shortest time between two links of the same two workers.
+    pub relink_pause: Duration,
+}
+
+impl Default for SupervisorLimits {
+    fn default() -> SupervisorLimits {
+        SupervisorLimits {
+            ready_timeout: Duration::from_secs(60),
+            drain_timeout: Duration::from_secs(60),
+            restart_pause: Duration::from_millis(100),
+            restart_pause_max: Duration::from_secs(5),
+            settled_after: Duration::from_secs(30),
+            relink_pause: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What happened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SupervisorEvent {
+    /// A worker's process runs.
+    Started {
+        /// Its place.
+        slot: NodeId,
+        /// Its process.
+        pid: u32,
+        /// How many held the place before; above 0 this is a restart.
+        restarts: u64,
+    },
+    /// A worker serves.
+    Ready {
+        /// Its place.
+        slot: NodeId,
+        /// How long that took.
+        after: Duration,
+    },
+    /// For the first time all workers serve.
+    AllReady,
+    /// A worker ended.
+    Ended {
+        /// Its place.
+        slot: NodeId,
+        /// How.
+        status: ExitStatus,
+        /// How long it lived.
+        after: Duration,
+        /// When the next one comes; `None` after the stop.
+        restart_in: Option<Duration>,
+    },
+    /// A worker's process could not be started; it is tried again.
+    NotStarted {
+        /// Its place.
+        slot: NodeId,
+        /// Why.
+        error: io::Error,
+        /// When it is tried again.
+        restart_in: Duration,
+    },
+    /// A worker was not ready in time, and is killed.
+    NotReady {
+        /// Its place.
+        slot: NodeId,
+    },
+    /// Two workers get a new link, because one of them lost theirs.
+    Relinked {
+        /// One.
+        one: NodeId,
+        /// The other.
+        other: NodeId,
+    },
+    /// The stop: every worker is told to drain.
+    Draining,
+    /// A worker did not end in time after the stop, or a second stop came.
+    Killed {
+        /// Its place.
+        slot: NodeId,
+    },
+}
+
+/// How it ended, after a stop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Workers that were started in a place of another.
+    pub restarts: u64,
+    /// Workers that had to be killed.
+    pub killed: u16,
+}
+
+/// Why nothing is served.
+#[derive(Debug, Error)]
+pub enum SuperviseError {
+    /// No workers, or more than [`WORKERS_MAX`].
+    #[error("{workers} workers: between 1 and {WORKERS_MAX} are possible")]
+    Workers {
+        /// How many were asked for.
+        workers: u16,
+    },
+    /// The listeners are for another number of workers.
+    #[error("listeners for {lists} workers were given to {workers}")]
+    Listeners {
+        /// For how many workers there are listeners.
+        lists: usize,
+        /// How many workers there are.
+        workers: u16,
+    },
+    /// A hello of more than [`HELLO_BYTES_MAX`].
+    #[error("a hello of {len} bytes: {HELLO_BYTES_MAX} are possible")]
+    HelloTooLong {
+        /// Its length.
+        len: usize,
+    },
+    /// A process could not be started.
+    #[error("worker {} cannot be started: {source}", slot.0)]
+    Spawn {
+        /// Its place.
+        slot: NodeId,
+        /// Why.
+        source: io::Error,
+    },
+    /// At the first start, a worker ended before it served.
+    #[error("worker {} ended before it was ready: {status}", slot.0)]
+    EndedBeforeReady {
+        /// Its place.
+        slot: NodeId,
+        /// How.
+        status: ExitStatus,
+    },
+    /// At the first start, a worker did not serve in time.
+    #[error("worker {} was not ready within {within:?}", slot.0)]
+    NotReady {
+        /// The first of them.
+        slot: NodeId,
+        /// The limit.
+        within: Duration,
+    },
+    /// The system refused what all workers need.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
