@@ -1,8 +1,15 @@
 //! What the processes of one server tell one another.
 
 mod bus;
+mod driver;
+pub mod frame;
+mod interest;
 mod limits;
+mod link;
 mod local;
+mod nodes;
+mod outbox;
+mod shared;
 
 pub use bus::{Bus, BusTotals, Handler, Loss, Readiness, Undelivered};
 pub use limits::BusLimits;

@@ -1,0 +1,269 @@
+//! What the threads of a process share: everything but the sockets, behind one lock.
+
+use std::hash::RandomState;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use vocab::NodeId;
+
+use crate::frame::Frame;
+use crate::interest::{Interest, InterestLimits};
+use crate::nodes::Nodes;
+use crate::outbox::{Entry, Outbox};
+use crate::{BusLimits, BusTotals, Handler, Loss, NODES_MAX, Readiness, Undelivered};
+
+/// How often the clock is looked at while something waits for it.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// Bytes of announcements that are encoded into one piece for a new link.
+const WELCOME_BYTES: usize = 256 * 1024;
+
+pub(crate) struct Shared {
+    pub me: NodeId,
+    pub limits: Arc<BusLimits>,
+    pub awake: Notify,
+    state: Mutex<State>,
+}
+
+pub(crate) struct State {
+    pub interest: Interest,
+    pub handler: Option<Arc<dyn Handler>>,
+    pub is_stopped: bool,
+    /// The thread looks again before it sleeps, so it needs no waking.
+    pub is_awake: bool,
+    /// The thread's sleep ends with a tick.
+    pub is_ticking: bool,
+    /// Links that the thread has not taken yet.
+    pub arrivals: Vec<Arrival>,
+    /// Nodes whose link has something to write and room for it, or is to be ended.
+    pub due: Nodes,
+    pub counted: BusTotals,
+    links: Vec<Option<Outward>>,
+    limits: Arc<BusLimits>,
+}
+
+/// A link on its way to the thread.
+pub(crate) struct Arrival {
+    pub node: NodeId,
+    pub stream: UnixStream,
+    pub handler: Arc<dyn Handler>,
+}
+
+/// The sending half of a link, as callers see it.
+#[derive(Default)]
+pub(crate) struct Outward {
+    pub outbox: Outbox,
+    pub fate: Fate,
+    /// The socket takes no more for now.
+    pub is_stalled: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fate {
+    #[default]
+    Open,
+    /// Nothing more can be written; what the node said before it went is still read.
+    Broken,
+    /// To be ended, for a full queue.
+    Cut,
+}
+
+impl Shared {
+    pub fn new(me: NodeId, limits: BusLimits, hasher: RandomState) -> Self {
+        let ticks =
+            |time: Duration| u32::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX);
+        let interest = InterestLimits {
+            ack_ticks: ticks(limits.ack_timeout),
+            linger_ticks: ticks(limits.linger),
+            lingering_topics_max: limits.lingering_topics_max,
+        };
+        let limits = Arc::new(limits);
+        let state = State {
+            interest: Interest::new(interest, hasher),
+            handler: None,
+            is_stopped: false,
+            is_awake: false,
+            is_ticking: false,
+            arrivals: Vec::new(),
+            due: Nodes::default(),
+            counted: BusTotals::default(),
+            links: (0..NODES_MAX).map(|_| None).collect(),
+            limits: limits.clone(),
+        };
+        Shared { me, limits, awake: Notify::new(), state: Mutex::new(state) }
+    }
+
+    /// A panic inside leaves nothing half done that others could not live with.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the thread if there is work that it does not know of.
+    pub fn wake(&self, mut state: MutexGuard<'_, State>) {
+        if state.is_awake || !state.has_work() {
+            return;
+        }
+        state.is_awake = true;
+        drop(state);
+        self.awake.notify_one();
+    }
+}
+
+impl State {
+    /// Whether the thread must not go to sleep as it is.
+    pub fn has_work(&self) -> bool {
+        self.is_stopped
+            || !self.due.is_empty()
+            || !self.arrivals.is_empty()
+            || (!self.is_ticking && self.interest.needs_ticks())
+    }
+
+    pub fn arrive(&mut self, arrival: Arrival) {
+        if self.link(arrival.node).is_none() {
+            self.interest.expect(arrival.node);
+        }
+        self.arrivals.push(arrival);
+    }
+
+    /// The link is about to be used. What was on its place is gone.
+    pub fn open(&mut self, node: NodeId) {
+        self.interest.replace(node);
+        self.due.remove(node);
+        self.links[usize::from(node.0)] = Some(Outward::default());
+    }
+
+    /// Tell a new link all topics. Returns what is ready by that: with no topics, all is.
+    pub fn welcome(&mut self, node: NodeId) -> Option<u64> {
+        let (topics, seq) = self.interest.tell(node);
+        let (mut pieces, mut left) = (vec![Vec::new()], topics.len());
+        let is_silent = left == 0;
+        for topic in topics {
+            left -= 1;
+            let seq = if left == 0 { seq } else { 0 };
+            if pieces.last().is_some_and(|piece| piece.len() >= WELCOME_BYTES) {
+                pieces.push(Vec::new());
+            }
+            let piece = pieces.last_mut().expect("there is one at least");
+            Frame::Subscribe { seq, topic }.encode(piece);
+        }
+        if is_silent {
+            return self.interest.acked(node, seq).expect("it was asked just now");
+        }
+        for piece in pieces {
+            let _ = self.push(node, Entry::welcome(piece), Loss::Cut);
+        }
+        None
+    }
+
+    /// The link is gone. Returns what is ready by that.
+    pub fn close(&mut self, node: NodeId) -> Option<u64> {
+        self.links[usize::from(node.0)] = None;
+        self.due.remove(node);
+        let ready_up_to = self.interest.down(node);
+        if self.arrivals.iter().any(|arrival| arrival.node == node) {
+            self.interest.expect(node);
+        }
+        ready_up_to
+    }
+
+    pub fn link(&mut self, node: NodeId) -> Option<&mut Outward> {
+        self.links.get_mut(usize::from(node.0))?.as_mut()
+    }
+
+    /// The nodes that something can be sent to.
+    pub fn up(&self) -> Nodes {
+        let mut nodes = Nodes::default();
+        for (node, link) in (0..).map(NodeId).zip(&self.links) {
+            if link.as_ref().is_some_and(|link| link.fate == Fate::Open) {
+                nodes.insert(node);
+            }
+        }
+        nodes
+    }
+
+    pub fn subscribe(&mut self, topic: &str) -> Readiness {
+        let subscribed = self.interest.subscribe(topic);
+        if let Some(seq) = subscribed.announce {
+            self.announce(Frame::Subscribe { seq, topic });
+        }
+        subscribed.readiness
+    }
+
+    pub fn unsubscribe(&mut self, topic: &str) {
+        if let Some(topic) = self.interest.unsubscribe(topic) {
+            self.announce(Frame::Unsubscribe { topic: &topic });
+        }
+    }
+
+    /// Tell it to all that have been told the rest.
+    pub fn announce(&mut self, frame: Frame<'_>) {
+        let mut encoded = None;
+        for node in self.up().iter().filter(|node| self.interest.is_told(*node)).collect::<Vec<_>>()
+        {
+            let entry = encoded.get_or_insert_with(|| {
+                let mut bytes = Vec::new();
+                frame.encode(&mut bytes);
+                Entry::frames(bytes)
+            });
+            let _ = self.push(node, entry.clone(), Loss::Cut);
+        }
+    }
+
+    pub fn send(&mut self, to: NodeId, message: Bytes, loss: Loss) -> Result<(), Undelivered> {
+        let (len, max) = (message.len(), self.limits.message_bytes_max);
+        if len > max {
+            self.counted.dropped += 1;
+            return Err(Undelivered::Oversized { len, max });
+        }
+        self.push(to, Entry::message(message), loss)
+    }
+
+    /// Returns how many got it.
+    pub fn send_each(&mut self, nodes: Nodes, message: Bytes, loss: Loss) -> usize {
+        if nodes.is_empty() {
+            return 0;
+        }
+        if message.len() > self.limits.message_bytes_max {
+            self.counted.dropped += nodes.len() as u64;
+            return 0;
+        }
+        let entry = Entry::message(message);
+        nodes.iter().filter(|node| self.push(*node, entry.clone(), loss).is_ok()).count()
+    }
+
+    pub fn push(&mut self, to: NodeId, entry: Entry, loss: Loss) -> Result<(), Undelivered> {
+        let link = self.links.get_mut(usize::from(to.0)).and_then(Option::as_mut);
+        let link = link.filter(|link| link.fate == Fate::Open).ok_or(Undelivered::Down(to))?;
+        match (link.outbox.push(entry, loss, &self.limits), loss) {
+            (Ok(()), _) => {
+                if !link.is_stalled {
+                    self.due.insert(to);
+                }
+                Ok(())
+            }
+            (Err(_), Loss::Drop) => {
+                self.counted.dropped += 1;
+                Err(Undelivered::Full(to))
+            }
+            (Err(_), Loss::Cut) => {
+                link.fate = Fate::Cut;
+                link.outbox = Outbox::default();
+                self.due.insert(to);
+                Err(Undelivered::Cut(to))
+            }
+        }
+    }
+
+    pub fn totals(&self) -> BusTotals {
+        BusTotals {
+            nodes: self.up().len(),
+            topics_here: self.interest.topics_here(),
+            topics_elsewhere: self.interest.topics_elsewhere(),
+            queued_bytes: self.links.iter().flatten().map(|link| link.outbox.bytes()).sum(),
+            ..self.counted
+        }
+    }
+}
