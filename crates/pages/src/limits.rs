@@ -3,7 +3,7 @@ use std::time::Duration;
 /// What a page may cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageLimits {
-    /// Peers of one page. Over it: the join is refused.
+    /// Peers of one page, those of other processes among them. Over it: the join is refused.
     pub peers_per_page_max: usize,
     /// Pages that are open at once. Over it: a join that would open another is refused.
     pub pages_max: usize,

@@ -59,6 +59,10 @@ impl<A: Copy> Page<A> {
         Some((&self.row[place], self.have_at(place)))
     }
 
+    pub fn peers(&self) -> impl Iterator<Item = (&Peer<A>, Have)> {
+        self.row.iter().enumerate().map(|(place, peer)| (peer, self.have_at(place)))
+    }
+
     pub fn peer_mut(&mut self, peer: PeerId) -> Option<&mut Peer<A>> {
         let place = *self.places.get(&peer)?;
         Some(&mut self.row[place as usize])

@@ -14,8 +14,11 @@ use crate::page::Page;
 /// The pages that someone has open.
 ///
 /// `A` is the driver's address of a peer, such as its socket. A driver gives one input, drains
-/// [`Pages::poll_output`], and sends a tick at [`Pages::next_wake`]. One join, leave or progress
-/// makes at most two outputs; one tick, one for each page that is due.
+/// [`Pages::poll_output`], and sends a tick at [`Pages::next_wake`]. One input makes at most two
+/// outputs for each page it changes; one tick, one for each page that is due.
+///
+/// Several processes may each hold a replica: every one tells the others of its own peers, and they
+/// [`Pages::insert`] them. Counts, and whether a page is lit, are those of all its peers.
 #[derive(Debug)]
 pub struct Pages<A> {
     limits: PageLimits,
@@ -50,11 +53,28 @@ impl<A: Copy> Pages<A> {
         address: A,
         have: Have,
     ) -> Result<Counts, JoinError> {
-        self.make_room(page, peer)?;
-        let counts = self.change(now, page, |page| page.join(peer, address, have));
-        let counts = counts.expect("the page was opened above");
-        self.pages.get_mut(page).expect("it has a peer").news.counts_are_read(counts);
-        Ok(counts)
+        self.check_room(page, peer)?;
+        let is_first = self.open(page).counts().watching == 0;
+        self.change(now, page, |page| {
+            page.join(peer, address, have);
+            if is_first {
+                // Who opens a page reads its counts in the reply.
+                page.news.counts_are_known(page.counts());
+            }
+        });
+        let page = self.pages.get_mut(page).expect("it has a peer");
+        page.news.counts_are_read(page.counts());
+        Ok(page.counts())
+    }
+
+    /// A peer of another process has the page open. Its own process let it in, so no limit refuses
+    /// it here; it counts towards those that [`Pages::join`] keeps.
+    ///
+    /// It reads no counts here: its own process tells it. A peer that is on the page already gets
+    /// the new address.
+    pub fn insert(&mut self, now: Instant, page: &str, peer: PeerId, address: A, have: Have) {
+        self.open(page);
+        self.change(now, page, |page| page.join(peer, address, have));
     }
 
     /// A peer has more of the page, or less.
@@ -65,6 +85,44 @@ impl<A: Copy> Pages<A> {
     /// A peer closes the page; the last to do so makes it forgotten.
     pub fn leave(&mut self, now: Instant, page: &str, peer: PeerId) {
         self.change(now, page, |page| page.leave(peer));
+    }
+
+    /// Every peer with such an address is gone, as when another process has died. Returns which
+    /// were gone from which pages.
+    ///
+    /// A page that has nobody left is forgotten silently, for nobody is there to be told. The work
+    /// grows with all peers of all pages.
+    pub fn forget(
+        &mut self,
+        now: Instant,
+        mut is_gone: impl FnMut(A) -> bool,
+    ) -> Vec<(Arc<str>, PeerId)> {
+        let pages: Vec<Arc<str>> = self.pages.keys().cloned().collect();
+        let forgotten = pages.into_iter().flat_map(|page| {
+            let gone = self.forget_on(now, &page, &mut is_gone);
+            gone.into_iter().map(move |peer| (page.clone(), peer))
+        });
+        forgotten.collect()
+    }
+
+    /// As [`Pages::forget`], but on one page alone: as when the last who had it open here has left,
+    /// so that the other processes will tell no more of it. The peers are returned in order.
+    pub fn forget_on(
+        &mut self,
+        now: Instant,
+        page: &str,
+        mut is_gone: impl FnMut(A) -> bool,
+    ) -> Vec<PeerId> {
+        let peers = self.peers(page).filter(|(_, address, _)| is_gone(*address));
+        let mut gone: Vec<PeerId> = peers.map(|(peer, ..)| peer).collect();
+        gone.sort_unstable();
+        let Some(Counts { watching, .. }) = self.counts(page) else { return gone };
+        if gone.len() == watching {
+            self.close(page);
+        } else if !gone.is_empty() {
+            self.change(now, page, |page| gone.iter().for_each(|peer| page.leave(*peer)));
+        }
+        gone
     }
 
     /// May `from` send this many bytes to `to`? Then they are spent, and here is where to.
@@ -101,6 +159,12 @@ impl<A: Copy> Pages<A> {
     pub fn peer(&self, page: &str, peer: PeerId) -> Option<(A, Have)> {
         let (peer, have) = self.pages.get(page)?.peer(peer)?;
         Some((peer.address, have))
+    }
+
+    /// A page's peers with their addresses, and how much they have; none when it is not open.
+    pub fn peers(&self, page: &str) -> impl Iterator<Item = (PeerId, A, Have)> {
+        let page = self.pages.get(page).into_iter();
+        page.flat_map(Page::peers).map(|(peer, have)| (peer.id, peer.address, have))
     }
 
     /// Up to `n` peers to ask, but not `except`: holders of all first, then of some.
@@ -156,8 +220,8 @@ impl<A: Copy> Pages<A> {
         self.outputs.pop_front()
     }
 
-    /// Is there room for a peer on a page? Opens the page if need be.
-    fn make_room(&mut self, name: &str, peer: PeerId) -> Result<(), JoinError> {
+    /// Is there room for a peer on a page?
+    fn check_room(&self, name: &str, peer: PeerId) -> Result<(), JoinError> {
         let max = self.limits.peers_per_page_max;
         let page = self.pages.get(name);
         if page.is_some_and(|page| page.has(peer)) {
@@ -171,20 +235,23 @@ impl<A: Copy> Pages<A> {
             if self.pages.len() >= max {
                 return Err(JoinError::TooManyPages { max });
             }
-            let name: Arc<str> = name.into();
-            self.pages.insert(name.clone(), Page::new(name));
         }
         Ok(())
     }
 
-    /// Change a page and tell its peers what they may be told at once.
-    fn change(
-        &mut self,
-        now: Instant,
-        name: &str,
-        change: impl FnOnce(&mut Page<A>),
-    ) -> Option<Counts> {
-        let page = self.pages.get_mut(name)?;
+    /// The page, opened if need be.
+    fn open(&mut self, name: &str) -> &Page<A> {
+        if !self.pages.contains_key(name) {
+            let name: Arc<str> = name.into();
+            self.pages.insert(name.clone(), Page::new(name));
+        }
+        &self.pages[name]
+    }
+
+    /// Change a page and tell its peers what they may be told at once. Nothing of it is kept when
+    /// nobody has it open any more, and nobody waits for its counts.
+    fn change(&mut self, now: Instant, name: &str, change: impl FnOnce(&mut Page<A>)) {
+        let Some(page) = self.pages.get_mut(name) else { return };
         let before = page.counts();
         // A wake that is still right comes back with the news.
         if let Some(at) = page.news.due_at(before) {
@@ -192,18 +259,15 @@ impl<A: Copy> Pages<A> {
         }
         change(page);
         let after = page.counts();
-        if before.watching == 0 {
-            // Who opens a page reads its counts in the reply.
-            page.news.counts_are_known(after);
-        }
         self.lit += usize::from(after.is_lit());
         self.lit -= usize::from(before.is_lit());
-        if after.watching == 0 {
-            self.forget(name);
-        } else {
+        if after.watching > 0 {
             self.tell_news(now, name);
+        } else if let Some(page) = self.pages.remove(name)
+            && page.news.is_lit()
+        {
+            self.outputs.push_back(Output::Dark { page: page.name });
         }
-        Some(after)
     }
 
     /// Tell a page's news: now, or as soon as it may be told.
@@ -223,11 +287,13 @@ impl<A: Copy> Pages<A> {
         }
     }
 
-    /// Nobody has the page open: nothing of it is kept, and nobody waits for its counts.
-    fn forget(&mut self, name: &str) {
+    /// Forget a page and its peers, and tell nobody.
+    fn close(&mut self, name: &str) {
         let Some(page) = self.pages.remove(name) else { return };
-        if page.news.is_lit() {
-            self.outputs.push_back(Output::Dark { page: page.name });
+        let counts = page.counts();
+        self.lit -= usize::from(counts.is_lit());
+        if let Some(at) = page.news.due_at(counts) {
+            self.wakes.remove(&(at, page.name));
         }
     }
 
