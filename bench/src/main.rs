@@ -1,7 +1,7 @@
 //! `make bench`: what a socket costs, measured from outside the server, side by side with others.
 //!
 //! One program, several processes. `marks` is the one to type; it starts the others: a server
-//! (Watchfire, the `bare` floor of this crate, or npm's `ws`) and the `client` that opens the
+//! (Watchfire, the `bare` floor of this crate, or a peer from npm) and the `client` that opens the
 //! sockets. Nothing here links a crate of the server, so what is measured is what a stranger meets.
 
 mod bare;

@@ -21,16 +21,17 @@ pub const HEARTBEAT_ANSWER: &str =
 
 /// What every subscriber is to receive, [`BROADCAST_BYTES`] long.
 pub static BROADCAST: LazyLock<String> = LazyLock::new(|| {
-    let around = said("").len();
-    said(&"w".repeat(BROADCAST_BYTES - around))
+    padded(|body| format!(r#"[null,null,"{TOPIC}","new_msg",{{"body":"{body}"}}]"#))
 });
 
 /// What the one who speaks sends for it.
 pub static PUSH: LazyLock<String> =
     LazyLock::new(|| BROADCAST.replacen("null,null", r#""1","3""#, 1));
 
-fn said(body: &str) -> String {
-    format!(r#"[null,null,"{TOPIC}","new_msg",{{"body":"{body}"}}]"#)
+/// A message with a body so long that all of it is [`BROADCAST_BYTES`].
+pub fn padded(said: impl Fn(&str) -> String) -> String {
+    let around = said("").len();
+    said(&"w".repeat(BROADCAST_BYTES - around))
 }
 
 pub const TEXT: u8 = 1;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
+use crate::client::Transport;
 use crate::process::Watched;
 use crate::tether::{Tethered, tethered};
 
@@ -28,10 +29,15 @@ pub enum Server {
     BareN,
     /// Watchfire as it comes: one shard a core.
     WatchfireN,
+    /// The example `chat`, which is the same server with channels that track: each socket in three
+    /// topics, with a presence in one.
+    ThreeTopics,
     /// npm's `ws`, `send(text)` to each.
     WsPlain,
     /// npm's `ws`, frame built once.
     WsOnce,
+    /// npm's `socket.io`, a room.
+    SocketIo,
 }
 
 impl Server {
@@ -42,19 +48,38 @@ impl Server {
     }
 
     pub fn is_watchfire(self) -> bool {
-        matches!(self, Server::Watchfire1 | Server::WatchfireN)
+        matches!(self, Server::Watchfire1 | Server::WatchfireN | Server::ThreeTopics)
     }
 
-    /// Whether it speaks long poll.
+    /// Whether npm must have installed it.
+    pub fn needs_npm(self) -> bool {
+        matches!(self, Server::WsPlain | Server::WsOnce | Server::SocketIo)
+    }
+
+    /// What its websockets say and join.
+    pub fn transport(self) -> Transport {
+        match self {
+            Server::ThreeTopics => Transport::ThreeTopics,
+            Server::SocketIo => Transport::SocketIo,
+            _ => Transport::Websocket,
+        }
+    }
+
+    /// Whether it answers heartbeats; Socket.IO's server pings instead.
+    pub fn answers_heartbeats(self) -> bool {
+        self != Server::SocketIo
+    }
+
+    /// Whether its long polls are measured.
     pub fn parks_polls(self) -> bool {
-        !matches!(self, Server::WsPlain | Server::WsOnce)
+        self != Server::ThreeTopics && !self.needs_npm()
     }
 
     /// The floor with as many threads.
     pub fn floor(self) -> Option<Server> {
         match self {
             Server::Watchfire1 => Some(Server::Bare1),
-            Server::WatchfireN => Some(Server::BareN),
+            Server::WatchfireN | Server::ThreeTopics => Some(Server::BareN),
             _ => None,
         }
     }
@@ -67,8 +92,10 @@ impl fmt::Display for Server {
             Server::BareN => "bare epoll, a thread a core",
             Server::Watchfire1 => "Watchfire, 1 shard",
             Server::WatchfireN => "Watchfire, a shard a core",
+            Server::ThreeTopics => "Watchfire, 3 topics + presence",
             Server::WsPlain => "ws 8.23, plain",
             Server::WsOnce => "ws 8.23, frame built once",
+            Server::SocketIo => "Socket.IO 4.8, a room",
         })
     }
 }
@@ -76,6 +103,7 @@ impl fmt::Display for Server {
 /// Where the servers are found and what they may write.
 pub struct Places {
     pub watchfire: PathBuf,
+    pub chat: PathBuf,
     pub peers: PathBuf,
     pub logs: PathBuf,
     pub cores: usize,
@@ -151,9 +179,14 @@ fn command(server: Server, address: SocketAddr, places: &Places) -> Result<Comma
         command.args(["serve", "--listen", &address.to_string()]);
         Ok(command)
     };
-    let ws = |mode: &str| -> Result<Command> {
+    let chat = || -> Result<Command> {
+        let mut command = tethered(&places.chat)?;
+        command.arg(address.port().to_string());
+        Ok(command)
+    };
+    let node = |program: &str, modes: &[&str]| -> Result<Command> {
         let mut command = tethered("node")?;
-        command.arg(places.peers.join("ws.mjs")).arg(address.port().to_string()).arg(mode);
+        command.arg(places.peers.join(program)).arg(address.port().to_string()).args(modes);
         Ok(command)
     };
     match server {
@@ -165,14 +198,17 @@ fn command(server: Server, address: SocketAddr, places: &Places) -> Result<Comma
             Ok(command)
         }
         Server::WatchfireN => watchfire(),
-        Server::WsPlain => ws("plain"),
-        Server::WsOnce => ws("once"),
+        Server::ThreeTopics => chat(),
+        Server::WsPlain => node("ws.mjs", &["plain"]),
+        Server::WsOnce => node("ws.mjs", &["once"]),
+        Server::SocketIo => node("socket.io.mjs", &[]),
     }
 }
 
 /// Install what the peers need, once.
 pub fn install_peers(peers: &Path) -> Result<()> {
-    if peers.join("node_modules/ws/package.json").exists() {
+    let is_there = |name| peers.join("node_modules").join(name).join("package.json").exists();
+    if ["ws", "socket.io"].into_iter().all(is_there) {
         return Ok(());
     }
     let mut install = Command::new("npm");
@@ -182,4 +218,25 @@ pub fn install_peers(peers: &Path) -> Result<()> {
         bail!("npm ci failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peers_are_called_by_the_versions_that_are_installed() {
+        let manifest = include_str!("../peers/package.json");
+        let manifest: serde_json::Value = serde_json::from_str(manifest).unwrap();
+        for (server, name, package) in [
+            (Server::WsPlain, "ws", "ws"),
+            (Server::WsOnce, "ws", "ws"),
+            (Server::SocketIo, "Socket.IO", "socket.io"),
+        ] {
+            let version = manifest["dependencies"][package].as_str().unwrap();
+            let (major_minor, _) = version.rsplit_once('.').unwrap();
+            let called = server.to_string();
+            assert!(called.starts_with(&format!("{name} {major_minor},")), "{called}, {version}");
+        }
+    }
 }

@@ -11,8 +11,10 @@ use socket2::{Domain, Socket, Type};
 use super::conversation::{Conversation, Event};
 use super::long_poll::{LongPoll, Speaker};
 use super::orders::{Order, Orders, Outcome, Transport};
+use super::phoenix::Phoenix;
+use super::socket_io::SocketIo;
 use super::source::Sources;
-use super::websocket::Websocket;
+use super::websocket::{Language, Websocket};
 use crate::limits;
 use crate::poller::{Poller, Ready};
 
@@ -187,11 +189,15 @@ impl Crowd {
         (self.size, self.begun) = (sockets, 0);
         self.sources.start_round();
         self.heartbeats_sent_at = Instant::now();
-        let conversation = || match transport {
-            Transport::Websocket => Conversation::Websocket(Websocket::default()),
+        let websocket = |language| Conversation::Websocket(Websocket::new(language));
+        let phoenix = |phoenix| websocket(Language::Phoenix(phoenix));
+        let conversation = |index| match transport {
+            Transport::Websocket => phoenix(Phoenix::in_lobby()),
+            Transport::ThreeTopics => phoenix(Phoenix::in_three_topics(index, sockets)),
+            Transport::SocketIo => websocket(Language::SocketIo(SocketIo::default())),
             Transport::LongPoll => Conversation::LongPoll(LongPoll::default()),
         };
-        self.seats.extend((0..sockets).map(|_| Seat::new(conversation())));
+        self.seats.extend((0..sockets).map(|index| Seat::new(conversation(index))));
         self.fill_opening()
     }
 
@@ -336,9 +342,7 @@ impl Crowd {
                 seat.rest = Vec::new();
             }
         }
-        if !self.out.is_empty() {
-            self.send(index)?;
-        }
+        self.send(index)?;
         let events = std::mem::take(&mut self.events);
         for event in &events {
             self.count(index, *event)?;
@@ -387,6 +391,9 @@ impl Crowd {
     }
 
     fn send(&mut self, index: usize) -> Result<()> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
         let socket = self.seats[index].socket.as_ref().context("the socket is closed")?;
         let sent = send(socket, &self.out, SendFlags::NOSIGNAL).context("cannot send")?;
         ensure!(sent == self.out.len(), "the kernel took {sent} of {} bytes", self.out.len());

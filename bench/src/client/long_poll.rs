@@ -2,7 +2,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use super::conversation::Event;
-use super::websocket::understand;
+use super::phoenix::event_in;
 use crate::message;
 
 /// A long-poll session joined to the room, on one connection kept open.
@@ -61,7 +61,7 @@ impl LongPoll {
             }
             (Stage::Polling, 200 | 204) => {
                 for message in &answer.messages {
-                    events.extend(understand(message)?);
+                    events.extend(event_in(message)?);
                 }
                 put_request("GET", Some(&self.token), "", out);
             }

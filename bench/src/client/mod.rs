@@ -4,6 +4,8 @@ mod conversation;
 mod crowd;
 mod long_poll;
 mod orders;
+mod phoenix;
+mod socket_io;
 mod source;
 mod websocket;
 

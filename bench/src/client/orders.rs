@@ -2,11 +2,17 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// How a socket of the client reaches the server.
+/// How a socket of the client reaches the server, and what it joins there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
+    /// Phoenix over a websocket, in one topic.
     Websocket,
+    /// The same in three topics, and tracked in one of them.
+    ThreeTopics,
+    /// Socket.IO over a websocket, in one room.
+    SocketIo,
+    /// Phoenix by long polls, in one topic.
     LongPoll,
 }
 

@@ -1,39 +1,62 @@
 use anyhow::{Result, bail, ensure};
 
 use super::conversation::Event;
-use crate::message::{self, TOPIC, WEBSOCKET_ACCEPT, WEBSOCKET_KEY};
+use super::phoenix::Phoenix;
+use super::socket_io::SocketIo;
+use crate::message::{self, WEBSOCKET_ACCEPT, WEBSOCKET_KEY};
 
-/// A websocket joined to the room by Phoenix's V2 protocol.
-#[derive(Default)]
+/// A websocket: upgrade, frames and close. What is said in its frames is another's affair.
 pub struct Websocket {
     stage: Stage,
+    language: Language,
 }
 
-#[derive(Default, PartialEq)]
+#[derive(PartialEq)]
 enum Stage {
-    #[default]
     Upgrading,
-    Joining,
-    Joined,
+    Open,
     Closing,
 }
 
+/// What is said in the text frames.
+pub enum Language {
+    Phoenix(Phoenix),
+    SocketIo(SocketIo),
+}
+
 impl Websocket {
+    pub fn new(language: Language) -> Self {
+        Websocket { stage: Stage::Upgrading, language }
+    }
+
     pub fn open(&mut self, out: &mut Vec<u8>) {
+        let path = match &self.language {
+            Language::Phoenix(_) => "/socket/websocket?vsn=2.0.0",
+            Language::SocketIo(_) => "/socket.io/?EIO=4&transport=websocket",
+        };
         let request = format!(
-            "GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nHost: localhost\r\n\
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\n\
              Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
              Sec-WebSocket-Key: {WEBSOCKET_KEY}\r\n\r\n"
         );
         out.extend_from_slice(request.as_bytes());
     }
 
+    /// Say the measured message.
     pub fn say(&mut self, out: &mut Vec<u8>) {
-        message::put_client_frame(message::TEXT, message::PUSH.as_bytes(), out);
+        let push = match &self.language {
+            Language::Phoenix(_) => &message::PUSH,
+            Language::SocketIo(_) => &super::socket_io::PUSH,
+        };
+        put_text(push, out);
     }
 
+    /// Send a heartbeat, if it is the client who does that.
     pub fn heartbeat(&mut self, out: &mut Vec<u8>) {
-        message::put_client_frame(message::TEXT, message::HEARTBEAT.as_bytes(), out);
+        match &self.language {
+            Language::Phoenix(_) => put_text(message::HEARTBEAT, out),
+            Language::SocketIo(_) => {} // its server pings
+        }
     }
 
     pub fn close(&mut self, out: &mut Vec<u8>) {
@@ -54,7 +77,13 @@ impl Websocket {
         let Some(frame) = message::frame(bytes) else { return Ok(0) };
         ensure!(frame.mask.is_none(), "the server sent a masked frame");
         match frame.opcode {
-            message::TEXT => self.take_in_text(frame.payload, events)?,
+            message::TEXT => {
+                let text = std::str::from_utf8(frame.payload)?;
+                events.extend(match &mut self.language {
+                    Language::Phoenix(phoenix) => phoenix.take_in(text)?,
+                    Language::SocketIo(socket_io) => socket_io.take_in(text, out)?,
+                });
+            }
             message::PING => message::put_client_frame(message::PONG, frame.payload, out),
             message::CLOSE if self.stage != Stage::Closing => {
                 let (code, reason) = frame.payload.split_at(frame.payload.len().min(2));
@@ -71,50 +100,18 @@ impl Websocket {
         ensure!(answer.line.contains(" 101 "), "the upgrade was refused: {}", answer.line);
         let accept = answer.header("sec-websocket-accept");
         ensure!(accept == Some(WEBSOCKET_ACCEPT), "the upgrade has the wrong accept value");
-        message::put_client_frame(message::TEXT, message::JOIN.as_bytes(), out);
-        self.stage = Stage::Joining;
-        Ok(answer.len)
-    }
-
-    fn take_in_text(&mut self, payload: &[u8], events: &mut Vec<Event>) -> Result<()> {
-        let text = std::str::from_utf8(payload)?;
-        if let Some(event) = understand(text)? {
-            if event == Event::Joined {
-                self.stage = Stage::Joined;
-            }
-            events.push(event);
+        self.stage = Stage::Open;
+        match &self.language {
+            Language::Phoenix(phoenix) => phoenix.open(out),
+            Language::SocketIo(_) => {} // its server speaks first
         }
-        Ok(())
+        Ok(answer.len)
     }
 }
 
-/// What a V2 text frame means to the bench; `None` for what it does not count.
-pub fn understand(text: &str) -> Result<Option<Event>> {
-    if text == *message::BROADCAST {
-        return Ok(Some(Event::Message));
-    }
-    let (_, reference, topic, event, payload): (
-        serde_json::Value,
-        Option<String>,
-        String,
-        String,
-        serde_json::Value,
-    ) = serde_json::from_str(text)?;
-    match (event.as_str(), reference.as_deref()) {
-        ("phx_reply", Some(reference)) => {
-            ensure!(payload["status"] == "ok", "refused: {text}");
-            Ok(match reference {
-                "1" => Some(Event::Joined),
-                "2" => Some(Event::HeartbeatAnswered),
-                _ => None,
-            })
-        }
-        ("new_msg", _) if topic == TOPIC => {
-            bail!("the message came as {} bytes: {text}", text.len())
-        }
-        ("phx_error" | "phx_close", _) => bail!("the channel ended: {text}"),
-        _ => Ok(None),
-    }
+/// A text in a frame of its own.
+pub fn put_text(text: &str, out: &mut Vec<u8>) {
+    message::put_client_frame(message::TEXT, text.as_bytes(), out);
 }
 
 #[cfg(test)]
@@ -129,7 +126,8 @@ mod tests {
 
     #[test]
     fn a_socket_joins_after_its_upgrade_and_counts_only_the_message() {
-        let (mut socket, mut out, mut events) = (Websocket::default(), Vec::new(), Vec::new());
+        let mut socket = Websocket::new(Language::Phoenix(Phoenix::in_lobby()));
+        let (mut out, mut events) = (Vec::new(), Vec::new());
         let answer = format!("HTTP/1.1 101 x\r\nSec-WebSocket-Accept: {WEBSOCKET_ACCEPT}\r\n\r\n");
         assert_eq!(socket.take_in(answer.as_bytes(), &mut out, &mut events).unwrap(), answer.len());
         assert!(!out.is_empty());
@@ -139,11 +137,5 @@ mod tests {
         }
         socket.take_in(&frame(&message::BROADCAST), &mut out, &mut events).unwrap();
         assert_eq!(events, [Event::Joined, Event::Message]);
-    }
-
-    #[test]
-    fn a_message_of_another_size_fails_the_run() {
-        let error = understand(r#"[null,null,"rooms:lobby","new_msg",{"body":"w"}]"#).unwrap_err();
-        assert!(error.to_string().contains("48 bytes"), "{error}");
     }
 }

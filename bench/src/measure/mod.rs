@@ -56,9 +56,14 @@ pub fn marks_of(plan: &Plan) -> Result<ExitCode> {
 }
 
 fn places(plan: &Plan, cores: usize) -> Result<Places> {
-    let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("watchfire"));
-    let watchfire = plan.watchfire.clone().map_or_else(beside, Ok)?;
-    Ok(Places { watchfire, peers: plan.peers.clone(), logs: plan.out.clone(), cores })
+    let this = std::env::current_exe()?;
+    Ok(Places {
+        watchfire: plan.watchfire.clone().unwrap_or_else(|| this.with_file_name("watchfire")),
+        chat: plan.chat.clone().unwrap_or_else(|| this.with_file_name("chat")),
+        peers: plan.peers.clone(),
+        logs: plan.out.clone(),
+        cores,
+    })
 }
 
 /// Everything measured so far.
@@ -89,12 +94,11 @@ impl<'a> Run<'a> {
     }
 
     fn all_rounds(&mut self) -> Result<()> {
-        let needs_npm = |server: &Server| matches!(server, Server::WsPlain | Server::WsOnce);
-        if self.servers.iter().any(needs_npm)
+        if self.servers.iter().any(|server| server.needs_npm())
             && let Err(error) = install_peers(&self.places.peers)
         {
-            self.fail(format!("ws was not measured: {error:#}"));
-            self.servers.retain(|server| !needs_npm(server));
+            self.fail(format!("ws and Socket.IO were not measured: {error:#}"));
+            self.servers.retain(|server| !server.needs_npm());
         }
         let limit = Duration::from_secs(self.plan.time_limit);
         let (started_at, mut longest) = (Instant::now(), Duration::ZERO);

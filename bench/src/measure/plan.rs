@@ -28,12 +28,16 @@ pub struct Plan {
     #[serde(skip)]
     pub servers: Vec<Server>,
     /// Begin no further round that would end later than this, in seconds.
-    #[arg(long, default_value_t = 600)]
+    #[arg(long, default_value_t = 660)]
     pub time_limit: u64,
     /// The Watchfire program; the one built beside this by default.
     #[arg(long)]
     #[serde(skip)]
     pub watchfire: Option<PathBuf>,
+    /// The example `chat`; the one built beside this by default.
+    #[arg(long)]
+    #[serde(skip)]
+    pub chat: Option<PathBuf>,
     /// Folder of the servers that are compared.
     #[arg(long, default_value = "bench/peers")]
     #[serde(skip)]

@@ -90,7 +90,7 @@ impl<'a> Story<'a> {
     }
 
     fn tell_websockets(&mut self) -> Result<()> {
-        let open = self.order_to_open(Transport::Websocket);
+        let open = self.order_to_open(self.server.transport());
         self.show("joining");
         let setup = self.cpu_of(&open)?;
         self.put_micros(Figure::SetupMicros, setup, self.plan.sockets);
@@ -115,9 +115,11 @@ impl<'a> Story<'a> {
             Some(Figure::SocketOwnBytesAfterBroadcasts),
         )?;
 
-        self.show("heartbeats");
-        let heartbeat = self.cpu_of(&Order::Heartbeat)?;
-        self.put_micros(Figure::HeartbeatMicros, heartbeat, self.plan.sockets);
+        if self.server.answers_heartbeats() {
+            self.show("heartbeats");
+            let heartbeat = self.cpu_of(&Order::Heartbeat)?;
+            self.put_micros(Figure::HeartbeatMicros, heartbeat, self.plan.sockets);
+        }
 
         for reconnect in 1..=self.plan.reconnects {
             self.show(&format!("reconnecting, {reconnect} of {}", self.plan.reconnects));

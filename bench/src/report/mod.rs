@@ -115,7 +115,7 @@ impl Column {
 }
 
 /// A number as people write it: thousands apart.
-fn number(value: f64, decimals: usize) -> String {
+pub fn number(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
     let (sign, digits) = whole.split_at(usize::from(whole.starts_with('-')));

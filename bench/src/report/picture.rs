@@ -1,14 +1,15 @@
 use std::fmt::Write;
 
 use super::{Report, number};
-use crate::marks::{POLL_BYTES_MAX, SETUP_MICROS_MAX, SOCKET_BYTES_MAX};
-use crate::measure::Figure;
+use crate::marks::Mark;
+use crate::measure::{Figure, Figures};
 use crate::servers::Server;
 
 const WIDTH: usize = 760;
 const MARGIN: usize = 24;
-const NAMES_WIDTH: usize = 190;
-const BARS_WIDTH: usize = WIDTH - 2 * MARGIN - NAMES_WIDTH - 70;
+const NAMES_WIDTH: usize = 200;
+const VALUES_WIDTH: usize = 140;
+const BARS_WIDTH: usize = WIDTH - 2 * MARGIN - NAMES_WIDTH - VALUES_WIDTH;
 const ROW_HEIGHT: usize = 22;
 const PANEL_GAP: usize = 34;
 const NOTE_HEIGHT: usize = 17;
@@ -17,11 +18,10 @@ const NOTE_HEIGHT: usize = 17;
 const STYLE: &str = "
   svg { font: 13px system-ui, sans-serif; fill: #24292f }
   .title { font-weight: 600 } .note { fill: #6b7280; font-size: 12px }
-  .value { stroke: #fffdf9; stroke-width: 4; paint-order: stroke }
   .back { fill: #fffdf9 } .ours { fill: #d9480f } .other { fill: #94a3b8 }
   .mark { stroke: #1971c2; stroke-width: 1.5; stroke-dasharray: 4 3 } .marktext { fill: #1971c2; font-size: 12px }
   @media (prefers-color-scheme: dark) {
-    svg { fill: #e6e1d8 } .value { stroke: #171412 } .back { fill: #171412 } .note { fill: #a09a90 }
+    svg { fill: #e6e1d8 } .back { fill: #171412 } .note { fill: #a09a90 }
     .ours { fill: #ff8a3d } .other { fill: #5b6472 }
     .mark { stroke: #74c0fc } .marktext { fill: #74c0fc }
   }
@@ -31,35 +31,65 @@ struct Panel {
     title: &'static str,
     figure: Figure,
     decimals: usize,
-    mark: Option<f64>,
+    /// The servers whose figures are like with like here.
+    shows: fn(Server) -> bool,
 }
 
-const PANELS: [Panel; 4] = [
+const PANELS: [Panel; 5] = [
     Panel {
         title: "Memory of a joined socket after broadcasts and reconnects, bytes",
         figure: Figure::SocketBytesAfterReconnects,
         decimals: 0,
-        mark: Some(SOCKET_BYTES_MAX),
+        shows: is_in_one_topic,
+    },
+    Panel {
+        title: "The same, Watchfire alone, and with three topics and a presence",
+        figure: Figure::SocketBytesAfterReconnects,
+        decimals: 0,
+        shows: Server::is_watchfire,
     },
     Panel {
         title: "CPU of a delivery of 100 bytes, microseconds",
         figure: Figure::DeliveryMicros,
         decimals: 2,
-        mark: None, // relative to the bare one with as many threads
+        shows: |_| true,
     },
     Panel {
         title: "CPU to accept, upgrade and join, microseconds",
         figure: Figure::SetupMicros,
         decimals: 1,
-        mark: Some(SETUP_MICROS_MAX),
+        shows: is_in_one_topic,
     },
     Panel {
         title: "Memory of a parked long poll, bytes",
         figure: Figure::PollBytesAfterCycles,
         decimals: 0,
-        mark: Some(POLL_BYTES_MAX),
+        shows: |_| true,
     },
 ];
+
+fn is_in_one_topic(server: Server) -> bool {
+    server != Server::ThreeTopics
+}
+
+/// One server's figure in a panel.
+struct Bar<'a> {
+    server: Server,
+    value: f64,
+    mark: Option<&'a Mark>,
+}
+
+impl Bar<'_> {
+    /// What the mark allows, in the bar's unit: a mark may be a ratio to another server's figure.
+    fn at_most(&self) -> Option<f64> {
+        self.mark.map(|mark| self.value * mark.at_most / mark.value)
+    }
+
+    /// How far the bar and the line of its mark reach.
+    fn reach(&self) -> f64 {
+        self.at_most().map_or(self.value, |at_most| at_most.max(self.value))
+    }
+}
 
 /// `marks.svg`: the figures as bars, the marks as dashed lines.
 pub fn picture(report: &Report) -> String {
@@ -77,11 +107,7 @@ pub fn picture(report: &Report) -> String {
 fn put(body: &mut String, report: &Report) -> Result<usize, std::fmt::Error> {
     let mut y = MARGIN + 10;
     for panel in &PANELS {
-        let bars: Vec<(Server, f64)> = report
-            .medians
-            .iter()
-            .filter_map(|(server, figures)| Some((*server, *figures.get(&panel.figure)?)))
-            .collect();
+        let bars = bars(panel, report);
         if !bars.is_empty() {
             y = put_panel(body, panel, &bars, y)? + PANEL_GAP;
         }
@@ -100,23 +126,31 @@ fn put(body: &mut String, report: &Report) -> Result<usize, std::fmt::Error> {
     Ok(y + MARGIN - NOTE_HEIGHT)
 }
 
+fn bars<'a>(panel: &Panel, report: &'a Report) -> Vec<Bar<'a>> {
+    let bar = |(server, figures): (&Server, &Figures)| {
+        let is_its = |mark: &&Mark| mark.server == *server && mark.figure == panel.figure;
+        let mark = report.marks.iter().find(is_its);
+        Some(Bar { server: *server, value: *figures.get(&panel.figure)?, mark })
+    };
+    report.medians.iter().filter(|(server, _)| (panel.shows)(**server)).filter_map(bar).collect()
+}
+
 /// Returns where the panel ends.
 fn put_panel(
     body: &mut String,
     panel: &Panel,
-    bars: &[(Server, f64)],
+    bars: &[Bar<'_>],
     top: usize,
 ) -> Result<usize, std::fmt::Error> {
     writeln!(body, "<text class=\"title\" x=\"{MARGIN}\" y=\"{top}\">{}</text>", panel.title)?;
-    let longest = bars.iter().map(|(_, value)| *value).chain(panel.mark).fold(0.0, f64::max);
-    let scale = BARS_WIDTH as f64 / longest.max(f64::MIN_POSITIVE);
+    let longest = bars.iter().map(Bar::reach).fold(f64::MIN_POSITIVE, f64::max);
+    let scale = BARS_WIDTH as f64 / longest;
     let left = MARGIN + NAMES_WIDTH;
     let mut y = top + 12;
-    let mut values = String::new(); // written last, over the line of the mark
-    for (server, value) in bars {
+    for bar in bars {
+        let (server, base) = (bar.server, y + 15);
         let class = if server.is_watchfire() { "ours" } else { "other" };
-        let width = (value * scale).max(1.0);
-        let base = y + 15;
+        let width = (bar.value * scale).max(1.0);
         writeln!(
             body,
             "<text x=\"{MARGIN}\" y=\"{base}\">{server}</text>\
@@ -124,25 +158,30 @@ fn put_panel(
              rx=\"2\"/>",
             y + 4
         )?;
+        if let Some(at_most) = bar.at_most() {
+            let x = left as f64 + at_most * scale;
+            writeln!(
+                body,
+                "<line class=\"mark\" x1=\"{x:.1}\" y1=\"{y}\" x2=\"{x:.1}\" y2=\"{}\"/>",
+                y + ROW_HEIGHT
+            )?;
+        }
         writeln!(
-            values,
-            "<text class=\"value\" x=\"{:.1}\" y=\"{base}\">{}</text>",
-            left as f64 + width + 6.0,
-            number(*value, panel.decimals)
+            body,
+            "<text x=\"{:.1}\" y=\"{base}\">{}{}</text>",
+            left as f64 + (bar.reach() * scale).max(1.0) + 6.0,
+            number(bar.value, panel.decimals),
+            bar.mark.map(marked).unwrap_or_default()
         )?;
         y += ROW_HEIGHT;
     }
-    if let Some(mark) = panel.mark {
-        let x = left as f64 + mark * scale;
-        writeln!(
-            body,
-            "<line class=\"mark\" x1=\"{x:.1}\" y1=\"{}\" x2=\"{x:.1}\" y2=\"{y}\"/>\
-             <text class=\"marktext\" x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">mark {}</text>",
-            top + 12,
-            y + 12,
-            number(mark, 0)
-        )?;
-    }
-    body.push_str(&values);
     Ok(y + 6)
+}
+
+/// What is written after a value that has a mark.
+fn marked(mark: &Mark) -> String {
+    let of_what = if mark.unit == "x" { " x bare" } else { "" };
+    let at_most = mark.number(mark.at_most);
+    let at_most = at_most.trim_end_matches(".0");
+    format!("<tspan class=\"marktext\" dx=\"7\">mark {at_most}{of_what}</tspan>")
 }

@@ -2,7 +2,7 @@ use std::fmt::Write;
 
 use super::{COLUMNS, Report, number};
 
-const SERVER_WIDTH: usize = 28;
+const SERVER_WIDTH: usize = 30;
 
 /// The table and the verdicts for the terminal.
 pub fn terminal(report: &Report) -> String {
@@ -32,15 +32,14 @@ fn put(text: &mut String, report: &Report) -> std::fmt::Result {
     }
     writeln!(text)?;
     for mark in &report.marks {
-        let decimals = if mark.unit == "x" { 2 } else { usize::from(mark.unit == "CPU-us") };
         writeln!(
             text,
-            "{:27} {:42} {:>8} {:6} at most {:>6}  {}",
+            "{:SERVER_WIDTH$} {:38} {:>8} {:6} at most {:>6}  {}",
             mark.server,
             mark.what,
-            number(mark.value, decimals),
+            mark.number(mark.value),
             mark.unit,
-            number(mark.at_most, decimals),
+            mark.number(mark.at_most),
             mark.verdict()
         )?;
     }

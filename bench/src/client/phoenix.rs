@@ -1,0 +1,154 @@
+use anyhow::{Result, bail, ensure};
+
+use super::conversation::Event;
+use super::websocket::put_text;
+use crate::message::{self, TOPIC};
+
+/// Sockets that share a room, when each joins three topics.
+const SOCKETS_PER_ROOM: usize = 100;
+
+/// Phoenix's V2 protocol as one socket speaks it.
+pub struct Phoenix {
+    /// For the three topics; `None` joins the lobby alone.
+    place: Option<Place>,
+    /// What must come before the socket counts as joined.
+    awaited: u8,
+}
+
+/// Who a socket is, when that matters, and its room.
+struct Place {
+    user: usize,
+    room: usize,
+}
+
+/// What a text frame says, of that which the bench heeds.
+enum Heard {
+    Joined,
+    HeartbeatAnswered,
+    Message,
+    /// Who is in the room.
+    Presences(serde_json::Value),
+}
+
+impl Phoenix {
+    /// Joins the lobby.
+    pub fn in_lobby() -> Self {
+        Phoenix { place: None, awaited: 1 }
+    }
+
+    /// Joins the lobby, a topic of its own, and one of so many rooms that a hundred of all the
+    /// `sockets` share each; there it is tracked. The rooms fill evenly, as strangers would.
+    pub fn in_three_topics(user: usize, sockets: usize) -> Self {
+        let room = user % sockets.div_ceil(SOCKETS_PER_ROOM);
+        // Three replies, and the list of those present.
+        Phoenix { place: Some(Place { user, room }), awaited: 4 }
+    }
+
+    /// What to say once connected.
+    pub fn open(&self, out: &mut Vec<u8>) {
+        put_text(message::JOIN, out);
+        if let Some(Place { user, room }) = self.place {
+            put_text(&format!(r#"["4","4","rooms:user-{user}","phx_join",{{}}]"#), out);
+            let params = format!(r#"{{"user":"user-{user}"}}"#);
+            put_text(&format!(r#"["5","5","presence:{room}","phx_join",{params}]"#), out);
+        }
+    }
+
+    /// What a frame means to the crowd; `None` for what it does not count.
+    pub fn take_in(&mut self, text: &str) -> Result<Option<Event>> {
+        Ok(match understand(text)? {
+            Some(Heard::Message) => Some(Event::Message),
+            Some(Heard::HeartbeatAnswered) => Some(Event::HeartbeatAnswered),
+            Some(Heard::Joined) => self.one_less_awaited(),
+            Some(Heard::Presences(present)) => {
+                let user = self.place.as_ref().map(|place| format!("user-{}", place.user));
+                ensure!(
+                    user.is_some_and(|user| present.get(user).is_some()),
+                    "not tracked: {text}"
+                );
+                self.one_less_awaited()
+            }
+            None => None,
+        })
+    }
+
+    fn one_less_awaited(&mut self) -> Option<Event> {
+        self.awaited = self.awaited.saturating_sub(1);
+        (self.awaited == 0).then_some(Event::Joined)
+    }
+}
+
+/// What a message of a long poll means to the crowd; `None` for what it does not count.
+pub fn event_in(text: &str) -> Result<Option<Event>> {
+    Phoenix::in_lobby().take_in(text)
+}
+
+fn understand(text: &str) -> Result<Option<Heard>> {
+    if text == *message::BROADCAST {
+        return Ok(Some(Heard::Message));
+    }
+    let (_, reference, topic, event, payload): (
+        serde_json::Value,
+        Option<String>,
+        String,
+        String,
+        serde_json::Value,
+    ) = serde_json::from_str(text)?;
+    match (event.as_str(), reference.as_deref()) {
+        ("phx_reply", Some(reference)) => {
+            ensure!(payload["status"] == "ok", "refused: {text}");
+            Ok(match reference {
+                "1" | "4" | "5" => Some(Heard::Joined),
+                "2" => Some(Heard::HeartbeatAnswered),
+                _ => None,
+            })
+        }
+        ("presence_state", _) => Ok(Some(Heard::Presences(payload))),
+        ("new_msg", _) if topic == TOPIC => {
+            bail!("the message came as {} bytes: {text}", text.len())
+        }
+        ("phx_error" | "phx_close", _) => bail!("the channel ended: {text}"),
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(reference: &str) -> String {
+        message::JOINED.replace(r#""1""#, &format!("{reference:?}"))
+    }
+
+    #[test]
+    fn a_message_of_another_size_fails_the_run() {
+        let error = event_in(r#"[null,null,"rooms:lobby","new_msg",{"body":"w"}]"#).unwrap_err();
+        assert!(error.to_string().contains("48 bytes"), "{error}");
+    }
+
+    #[test]
+    fn three_topics_are_joined_when_all_replied_and_the_socket_is_among_those_present() {
+        let mut phoenix = Phoenix::in_three_topics(307, 1000);
+        let mut out = Vec::new();
+        phoenix.open(&mut out);
+        let mut joins = 0;
+        while let Some(frame) = message::frame(&out) {
+            joins += 1;
+            out.drain(..frame.len);
+        }
+        assert_eq!((joins, out.len()), (3, 0));
+
+        let present = r#"["5",null,"presence:7","presence_state",{"user-307":{"metas":[]}}]"#;
+        for text in [&reply("1"), &reply("5"), present] {
+            assert_eq!(phoenix.take_in(text).unwrap(), None);
+        }
+        assert_eq!(phoenix.take_in(&reply("4")).unwrap(), Some(Event::Joined));
+    }
+
+    #[test]
+    fn a_socket_that_is_not_tracked_fails_the_run() {
+        let mut phoenix = Phoenix::in_three_topics(3, 1000);
+        let others = r#"["5",null,"presence:3","presence_state",{"user-13":{"metas":[]}}]"#;
+        assert!(phoenix.take_in(others).unwrap_err().to_string().contains("not tracked"));
+    }
+}

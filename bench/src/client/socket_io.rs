@@ -1,0 +1,118 @@
+use std::sync::LazyLock;
+
+use anyhow::{Result, bail, ensure};
+
+use super::conversation::Event;
+use super::websocket::put_text;
+use crate::message::{TOPIC, padded};
+
+/// Socket.IO 4 over a websocket, as one socket speaks it.
+///
+/// A text frame begins with Engine.IO's packet type; Socket.IO's own is the second letter of a
+/// message (`4`): `40` connects, `42` is an event, `420` one that asks for answer 0, `430` that answer.
+#[derive(Default)]
+pub struct SocketIo {
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Stage {
+    #[default]
+    Opening,
+    Connecting,
+    Joining,
+    Joined,
+}
+
+const PING: &str = "2";
+const PONG: &str = "3";
+const CONNECT: &str = "40";
+const JOINED: &str = "430[]";
+
+/// What every subscriber is to receive, as long as Phoenix's.
+static BROADCAST: LazyLock<String> =
+    LazyLock::new(|| padded(|body| format!(r#"42["new_msg",{{"body":"{body}"}}]"#)));
+
+/// What the one who speaks sends for it: the room, then the payload.
+pub static PUSH: LazyLock<String> =
+    LazyLock::new(|| BROADCAST.replacen(',', &format!(",{TOPIC:?},"), 1));
+
+impl SocketIo {
+    /// What a frame means to the crowd; `None` for what it does not count.
+    pub fn take_in(&mut self, text: &str, out: &mut Vec<u8>) -> Result<Option<Event>> {
+        if text == *BROADCAST {
+            return Ok(Some(Event::Message));
+        }
+        match (self.stage, text) {
+            (_, PING) => put_text(PONG, out),
+            (Stage::Opening, text) if text.starts_with("0{") => {
+                self.stage = Stage::Connecting;
+                put_text(CONNECT, out);
+            }
+            (Stage::Connecting, text) if text.starts_with("40{") => {
+                self.stage = Stage::Joining;
+                put_text(&format!(r#"420["join",{TOPIC:?}]"#), out);
+            }
+            (Stage::Joining, JOINED) => {
+                self.stage = Stage::Joined;
+                return Ok(Some(Event::Joined));
+            }
+            (_, text) => {
+                ensure!(
+                    !text.contains("new_msg"),
+                    "the message came as {} bytes: {text}",
+                    text.len()
+                );
+                bail!("not expected of Socket.IO here: {text}");
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{self, BROADCAST_BYTES};
+
+    /// What the socket says to a text, and what the crowd counts.
+    fn answer(socket: &mut SocketIo, text: &str) -> (String, Option<Event>) {
+        let mut out = Vec::new();
+        let event = socket.take_in(text, &mut out).unwrap();
+        let said = message::frame(&out).map_or(Vec::new(), |frame| {
+            let mut said = frame.payload.to_vec();
+            message::mask(frame.mask.unwrap(), &mut said);
+            said
+        });
+        (String::from_utf8(said).unwrap(), event)
+    }
+
+    #[test]
+    fn a_socket_opens_connects_joins_hears_the_message_and_answers_pings() {
+        let mut socket = SocketIo::default();
+        let open = r#"0{"sid":"a","upgrades":[],"pingInterval":25000,"pingTimeout":20000}"#;
+        for (text, said, event) in [
+            (open, "40", None),
+            (r#"40{"sid":"b"}"#, r#"420["join","rooms:lobby"]"#, None),
+            ("2", "3", None),
+            ("430[]", "", Some(Event::Joined)),
+            (&BROADCAST, "", Some(Event::Message)),
+            ("2", "3", None),
+        ] {
+            assert_eq!(answer(&mut socket, text), (said.into(), event), "{text}");
+        }
+    }
+
+    #[test]
+    fn its_message_is_as_long_as_phoenixs_and_names_the_room_on_the_way_in() {
+        assert_eq!(BROADCAST.len(), BROADCAST_BYTES);
+        assert!(PUSH.starts_with(r#"42["new_msg","rooms:lobby",{"body":"w"#), "{}", *PUSH);
+    }
+
+    #[test]
+    fn a_refused_connect_fails_the_run() {
+        let mut socket = SocketIo { stage: Stage::Connecting };
+        let refused = socket.take_in(r#"44{"message":"Invalid namespace"}"#, &mut Vec::new());
+        assert!(refused.unwrap_err().to_string().contains("Invalid namespace"));
+    }
+}
