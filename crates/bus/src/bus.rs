@@ -30,6 +30,10 @@ pub trait Bus: Send + Sync + 'static {
     /// next one is ready at once.
     fn unsubscribe(&self, topic: &str);
 
+    /// Whether the other nodes are told, or are about to be told, that this one hears of the topic:
+    /// while it has subscribers, and until it is [`Handler::forgotten`].
+    fn hears(&self, topic: &str) -> bool;
+
     /// Send to every other node that has subscribers on the topic. Returns to how many it goes.
     ///
     /// A message over the engine's limit goes to none; it is counted as dropped.
@@ -106,6 +110,10 @@ pub trait Handler: Send + Sync + 'static {
     /// What is sent to it inside this call arrives before its subscribe is ready. What others
     /// publish meanwhile may come before that, and after: the node counts as interested already.
     fn interested(&self, node: NodeId, topic: &str);
+
+    /// This topic has been withdrawn from the other nodes: they tell of it no more, so that what
+    /// they told grows old. Before they tell of it anew, because of another subscribe, this is over.
+    fn forgotten(&self, topic: &str);
 
     /// A message from this node, published or sent.
     fn message(&self, from: NodeId, message: &[u8]);

@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use tracing::{debug, error, warn};
 use vocab::NodeId;
 
-use crate::frame::Frame;
 use crate::link::{Ended, Flushed, Link};
 use crate::shared::{Arrival, Shared, TICK};
 use crate::{Handler, NODES_MAX};
@@ -65,6 +64,8 @@ impl Driver {
                 }
                 (std::mem::take(&mut state.arrivals), std::mem::take(&mut state.due))
             };
+            // Before anything is written: an answer to a new subscribe comes later.
+            self.forget();
             for arrival in arrivals {
                 self.arrive(arrival);
             }
@@ -177,13 +178,25 @@ impl Driver {
         }
     }
 
+    fn forget(&self) {
+        let (forgotten, handler) = {
+            let mut state = self.shared.lock();
+            (std::mem::take(&mut state.forgotten), state.handler.clone())
+        };
+        if let Some(handler) = handler {
+            for topic in forgotten {
+                call(&*handler, |handler| handler.forgotten(&topic));
+            }
+        }
+    }
+
     fn tick(&self) {
         let (ready_up_to, handler) = {
             let mut state = self.shared.lock();
             let ticked = state.interest.tick();
             state.counted.late += ticked.late;
-            for topic in &ticked.withdrawn {
-                state.announce(Frame::Unsubscribe { topic });
+            for topic in ticked.withdrawn {
+                state.withdraw(topic);
             }
             (ticked.ready_up_to, state.handler.clone())
         };

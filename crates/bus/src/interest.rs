@@ -224,6 +224,11 @@ impl Interest {
         self.elsewhere.get(&hash).copied().unwrap_or_default()
     }
 
+    /// Whether the topic is announced, or about to be.
+    pub fn hears(&self, topic: &str) -> bool {
+        self.here.contains_key(topic)
+    }
+
     pub fn topics_here(&self) -> usize {
         self.here.len()
     }

@@ -32,6 +32,7 @@ use crate::{
 /// impl Handler for Tells {
 ///     fn up(&self, _node: NodeId) {}
 ///     fn down(&self, _node: NodeId) {}
+///     fn forgotten(&self, _: &str) {}
 ///     fn interested(&self, _node: NodeId, _topic: &str) {}
 ///     fn ready(&self, _up_to: u64) {}
 ///     fn message(&self, from: NodeId, message: &[u8]) {
@@ -147,6 +148,10 @@ impl Bus for LocalBus {
 
     fn unsubscribe(&self, topic: &str) {
         self.with(|state| state.unsubscribe(topic));
+    }
+
+    fn hears(&self, topic: &str) -> bool {
+        self.shared.lock().interest.hears(topic)
     }
 
     fn publish(&self, topic: &str, message: Bytes, loss: Loss) -> usize {

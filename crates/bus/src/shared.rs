@@ -40,6 +40,8 @@ pub(crate) struct State {
     pub arrivals: Vec<Arrival>,
     /// Nodes whose link has something to write and room for it, or is to be ended.
     pub due: Nodes,
+    /// Withdrawn topics that the handler has yet to be told of.
+    pub forgotten: Vec<Arc<str>>,
     pub counted: BusTotals,
     links: Vec<Option<Outward>>,
     limits: Arc<BusLimits>,
@@ -89,6 +91,7 @@ impl Shared {
             is_ticking: false,
             arrivals: Vec::new(),
             due: Nodes::default(),
+            forgotten: Vec::new(),
             counted: BusTotals::default(),
             links: (0..NODES_MAX).map(|_| None).collect(),
             limits: limits.clone(),
@@ -118,6 +121,7 @@ impl State {
         self.is_stopped
             || !self.due.is_empty()
             || !self.arrivals.is_empty()
+            || !self.forgotten.is_empty()
             || (!self.is_ticking && self.interest.needs_ticks())
     }
 
@@ -194,8 +198,14 @@ impl State {
 
     pub fn unsubscribe(&mut self, topic: &str) {
         if let Some(topic) = self.interest.unsubscribe(topic) {
-            self.announce(Frame::Unsubscribe { topic: &topic });
+            self.withdraw(topic);
         }
+    }
+
+    /// Tell the other nodes, and the handler, that a topic is heard of no more.
+    pub fn withdraw(&mut self, topic: Arc<str>) {
+        self.announce(Frame::Unsubscribe { topic: &topic });
+        self.forgotten.push(topic);
     }
 
     /// Tell it to all that have been told the rest.
