@@ -7,8 +7,8 @@ use crate::servers::Server;
 
 const WIDTH: usize = 760;
 const MARGIN: usize = 24;
-const NAMES_WIDTH: usize = 200;
-const VALUES_WIDTH: usize = 140;
+const NAMES_WIDTH: usize = 214;
+const VALUES_WIDTH: usize = 136;
 const BARS_WIDTH: usize = WIDTH - 2 * MARGIN - NAMES_WIDTH - VALUES_WIDTH;
 const ROW_HEIGHT: usize = 22;
 const PANEL_GAP: usize = 34;
@@ -19,11 +19,11 @@ const STYLE: &str = "
   svg { font: 13px system-ui, sans-serif; fill: #24292f }
   .title { font-weight: 600 } .note { fill: #6b7280; font-size: 12px }
   .back { fill: #fffdf9 } .ours { fill: #d9480f } .other { fill: #94a3b8 }
-  .mark { stroke: #1971c2; stroke-width: 1.5; stroke-dasharray: 4 3 } .marktext { fill: #1971c2; font-size: 12px }
+  .mark { fill: #1971c2; stroke: #fffdf9; stroke-width: 2; paint-order: stroke } .marktext { fill: #1971c2; font-size: 12px }
   @media (prefers-color-scheme: dark) {
     svg { fill: #e6e1d8 } .back { fill: #171412 } .note { fill: #a09a90 }
     .ours { fill: #ff8a3d } .other { fill: #5b6472 }
-    .mark { stroke: #74c0fc } .marktext { fill: #74c0fc }
+    .mark { fill: #74c0fc; stroke: #171412 } .marktext { fill: #74c0fc }
   }
 ";
 
@@ -91,7 +91,7 @@ impl Bar<'_> {
     }
 }
 
-/// `marks.svg`: the figures as bars, the marks as dashed lines.
+/// `marks.svg`: the figures as bars, the marks as lines across them.
 pub fn picture(report: &Report) -> String {
     let mut body = String::new();
     let height = put(&mut body, report).expect("a string takes all");
@@ -162,8 +162,10 @@ fn put_panel(
             let x = left as f64 + at_most * scale;
             writeln!(
                 body,
-                "<line class=\"mark\" x1=\"{x:.1}\" y1=\"{y}\" x2=\"{x:.1}\" y2=\"{}\"/>",
-                y + ROW_HEIGHT
+                "<rect class=\"mark\" x=\"{:.1}\" y=\"{}\" width=\"2\" height=\"{}\"/>",
+                x - 1.0,
+                y + 1,
+                ROW_HEIGHT - 2
             )?;
         }
         writeln!(
