@@ -64,7 +64,6 @@ impl Driver {
                 }
                 (std::mem::take(&mut state.arrivals), std::mem::take(&mut state.due))
             };
-            // Before anything is written: an answer to a new subscribe comes later.
             self.forget();
             for arrival in arrivals {
                 self.arrive(arrival);
@@ -178,7 +177,8 @@ impl Driver {
         }
     }
 
-    fn forget(&self) {
+    /// Tells which topics have been withdrawn.
+    pub fn forget(&self) {
         let (forgotten, handler) = {
             let mut state = self.shared.lock();
             (std::mem::take(&mut state.forgotten), state.handler.clone())

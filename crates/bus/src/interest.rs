@@ -319,3 +319,6 @@ impl Hasher for AsItIs {
         self.0 = hash;
     }
 }
+
+#[cfg(test)]
+mod tests;

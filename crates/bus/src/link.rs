@@ -211,6 +211,8 @@ impl Link {
         mut input: &[u8],
     ) -> Result<(), Ended> {
         let (shared, bytes) = (&*driver.shared, input.len() as u64);
+        // Before an answer to what was subscribed after it was withdrawn.
+        driver.forget();
         let (mut messages, mut asked) = (0, 0);
         while let Some(frame) = decoder.decode(&mut input).map_err(Ended::Malformed)? {
             match frame {

@@ -1,0 +1,127 @@
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use bus::frame::Frame;
+use bus::{Bus, BusLimits, LocalBus, Loss, Readiness, Undelivered};
+use vocab::NodeId;
+
+use crate::support::{Event, Node, Said};
+
+#[test]
+fn a_replaced_link_is_down_and_then_up() {
+    let node = Node::start(0, BusLimits::default());
+    node.bus.subscribe("ours");
+    let mut before = node.peer(1);
+    assert!(matches!(before.hear(), Said::Subscribe(_, topic) if topic == "ours"));
+    before.say(Frame::Subscribe { seq: 1, topic: "theirs" });
+    assert_eq!(before.hear(), Said::Ack(1));
+    assert_eq!(node.bus.publish("theirs", "x".into(), Loss::Drop), 1);
+    assert_eq!(before.hear(), Said::Message(b"x".into()));
+
+    let mut after = node.peer(1);
+    assert_eq!(before.hear(), Said::Nothing);
+    assert!(matches!(after.hear(), Said::Subscribe(_, topic) if topic == "ours"));
+    let links: Vec<_> = node.told.events().into_iter().collect();
+    let links = links.iter().filter(|event| matches!(event, Event::Up(_) | Event::Down(_)));
+    assert!(links.eq(&[Event::Up(1), Event::Down(1), Event::Up(1)]));
+    assert_eq!(node.bus.publish("theirs", "x".into(), Loss::Drop), 0, "its interest is dropped");
+    after.say(Frame::Subscribe { seq: 1, topic: "theirs" });
+    assert_eq!(after.hear(), Said::Ack(1));
+    assert_eq!(node.bus.publish("theirs", "x".into(), Loss::Drop), 1);
+}
+
+#[test]
+fn waits_go_on_when_a_link_is_replaced() {
+    let node =
+        Node::start(0, BusLimits { ack_timeout: crate::support::PATIENCE, ..BusLimits::default() });
+    let mut before = node.peer(1);
+    let Readiness::Waits(seq) = node.bus.subscribe("t") else { panic!("nobody was asked") };
+    assert_eq!(before.hear(), Said::Subscribe(seq, "t".into()));
+    let mut after = node.link(1);
+    let Said::Subscribe(again, _) = after.hear() else { panic!("it was not announced") };
+    assert!(again > seq);
+    after.say(Frame::Message(b"mark"));
+    let events = node.told.wait_for(&Event::Message(1, b"mark".into()));
+    assert!(!events.iter().any(|event| matches!(event, Event::Ready(it) if *it >= seq)));
+    after.say(Frame::Ack { seq: again });
+    node.told.wait_for(&Event::Ready(again));
+}
+
+#[test]
+fn what_a_node_said_before_it_went_is_heard() {
+    let node = Node::start(0, BusLimits::default());
+    let mut peer = node.peer(1);
+    // It goes without having read what it was sent, and while more is being sent.
+    let mut bytes = Vec::new();
+    (0..1000_u32).for_each(|number| Frame::Message(&number.to_le_bytes()).encode(&mut bytes));
+    node.bus.send(NodeId(1), "unread".into(), Loss::Drop).unwrap();
+    peer.stream.write_all(&bytes).unwrap();
+    drop(peer);
+    while node.bus.send(NodeId(1), "more".into(), Loss::Drop) != Err(Undelivered::Down(NodeId(1))) {
+        std::thread::yield_now();
+    }
+    let events = node.told.wait_for(&Event::Down(1));
+    let heard = (0..1000_u32).map(|number| Event::Message(1, number.to_le_bytes().into()));
+    let after_hello = events.len() - 1 - 1000;
+    assert!(events[after_hello..events.len() - 1].iter().cloned().eq(heard));
+    assert_eq!(node.bus.totals().cuts, 0);
+}
+
+#[test]
+fn up_is_told_before_anything_else_and_may_send() {
+    let node = Node::start(0, BusLimits::default());
+    node.bus.subscribe("t");
+    let bus = Arc::downgrade(&node.bus);
+    node.told.hook(move |event| {
+        if let (Event::Up(up), Some(bus)) = (event, bus.upgrade()) {
+            bus.send(NodeId(*up), "welcome".into(), Loss::Cut).unwrap();
+        }
+    });
+    let mut peer = node.peer(5);
+    assert_eq!(peer.hear(), Said::Message(b"welcome".into()));
+    assert!(matches!(peer.hear(), Said::Subscribe(..)));
+}
+
+#[test]
+fn a_stopped_bus_has_written_what_it_took_and_lets_go_of_all() {
+    let node = Node::start(0, BusLimits::default());
+    let mut peer = node.peer(1);
+    node.bus.send(NodeId(1), "last".into(), Loss::Drop).unwrap();
+    let told = node.told.events();
+    node.bus.stop();
+    assert_eq!(peer.hear_all(), [Said::Message(b"last".into())]);
+    assert_eq!(Arc::strong_count(&node.told), 1);
+    assert_eq!(node.told.events(), told);
+    assert_eq!(node.bus.subscribe("t"), Readiness::Ready);
+    assert_eq!(node.bus.nodes(), []);
+    let (stream, _) = UnixStream::pair().unwrap();
+    assert!(node.bus.link(NodeId(1), stream).is_err());
+}
+
+#[test]
+fn a_handler_may_stop_its_bus() {
+    let node = Node::start(0, BusLimits::default());
+    let bus = Arc::downgrade(&node.bus);
+    node.told.hook(move |event| {
+        if let (Event::Message(..), Some(bus)) = (event, bus.upgrade()) {
+            bus.stop();
+        }
+    });
+    let mut peer = node.link(1);
+    peer.say(Frame::Message(b"stop"));
+    assert_eq!(peer.hear(), Said::Nothing);
+}
+
+#[test]
+fn nodes_that_cannot_be_are_refused() {
+    assert!(LocalBus::start(NodeId(128), BusLimits::default()).is_err());
+    let node = Node::start(127, BusLimits::default());
+    for impossible in [127, 128, u16::MAX] {
+        let (stream, _) = UnixStream::pair().unwrap();
+        assert!(node.bus.link(NodeId(impossible), stream).is_err());
+    }
+    let bus = LocalBus::start(NodeId(0), BusLimits::default()).unwrap();
+    let (stream, _) = UnixStream::pair().unwrap();
+    assert!(bus.link(NodeId(1), stream).is_err(), "it has no handler");
+}
