@@ -342,6 +342,9 @@ impl Crowd {
                 seat.rest = Vec::new();
             }
         }
+        if self.is_closing() {
+            self.out.clear(); // who leaves answers nobody's ping, and half cannot any more
+        }
         self.send(index)?;
         let events = std::mem::take(&mut self.events);
         for event in &events {
@@ -365,6 +368,10 @@ impl Crowd {
             (Event::HeartbeatAnswered, _) => Ok(()),
             (event, order) => bail!("{event:?} came during {order:?}"),
         }
+    }
+
+    fn is_closing(&self) -> bool {
+        matches!(&self.task, Some(Task { order: Order::Close, .. }))
     }
 
     fn ended(&mut self, index: usize) -> Result<()> {
