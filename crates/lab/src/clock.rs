@@ -17,6 +17,11 @@ impl Clock {
         Clock { origin }
     }
 
+    /// When it read zero.
+    pub(crate) fn origin(&self) -> Duration {
+        self.origin
+    }
+
     pub(crate) fn now(&self) -> Instant {
         Instant::ZERO + monotonic().saturating_sub(self.origin)
     }

@@ -19,7 +19,7 @@ use crate::tally::Delta;
 use crate::worker::{Begin, Job};
 
 /// Open files that are not users' sockets.
-const FILES_SPARE: u64 = 64;
+pub(crate) const FILES_SPARE: u64 = 64;
 /// Workers of one load.
 pub(crate) const WORKERS_MAX: usize = 1_000;
 /// From when all are ready to when users arrive, so that all begin at one moment.

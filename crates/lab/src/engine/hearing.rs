@@ -15,6 +15,10 @@ use crate::scenario::{Http, Op, Poll, Scenario, Serializer, Wanted, sent_at};
 
 /// A value saved from an answer is no longer than this.
 const SAVED_BYTES_MAX: usize = 4096;
+/// Full buffers read from one socket before others have their turn.
+const READS_A_TURN: usize = 16;
+/// What comes with the end of a connection.
+const END: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
 /// What was done with some bytes.
 enum Heed {
@@ -29,36 +33,53 @@ enum Heed {
 impl Engine<'_> {
     pub(super) fn handle_event(&mut self, index: usize, flags: EventFlags) {
         let number = self.users[index].number;
-        if self.users[index].socket.is_none() {
-            return;
-        }
-        if self.users[index].connection == Connection::Connecting {
-            return self.connected(index);
-        }
-        if flags.contains(EventFlags::OUT) && self.users[index].is_write_awaited {
+        if flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
             self.flush(index);
         }
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP)
             && self.is_there(index, number)
         {
-            self.read(index);
+            self.read(index, flags);
         }
     }
 
-    fn read(&mut self, index: usize) {
+    /// Read all there is, as the kernel tells only of changes; who has very much to say goes on
+    /// when others had their turn.
+    fn read(&mut self, index: usize, flags: EventFlags) {
         let mut buffer = std::mem::take(&mut self.read_buffer);
-        if let Some(socket) = &self.users[index].socket {
-            match rustix::net::recv(socket, &mut buffer[..], rustix::net::RecvFlags::empty()) {
-                Ok((0, _)) => self.ended(index),
-                Ok((len, _)) => {
-                    self.tally.counts.bytes_in += len as u64;
-                    self.take_in(index, &buffer[..len]);
-                }
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(errno) => self.broken(index, Failure::from_errno(errno)),
+        let is_drained = (0..READS_A_TURN).any(|_| self.read_once(index, flags, &mut buffer));
+        self.read_buffer = buffer;
+        if !is_drained {
+            self.watch_again(index);
+        }
+    }
+
+    /// Whether that was all there is.
+    fn read_once(&mut self, index: usize, flags: EventFlags, buffer: &mut [u8]) -> bool {
+        let user = &self.users[index];
+        let (number, serial) = (user.number, user.socket_serial);
+        let Some(socket) = &user.socket else { return true };
+        match rustix::net::recv(socket, &mut *buffer, rustix::net::RecvFlags::empty()) {
+            Ok((0, _)) => {
+                self.ended(index);
+                true
+            }
+            Ok((len, _)) => {
+                self.tally.counts.bytes_in += len as u64;
+                self.take_in(index, &buffer[..len]);
+                let is_same =
+                    self.is_there(index, number) && self.users[index].socket_serial == serial;
+                // The connection's end is read like bytes.
+                let is_more_likely = len == buffer.len() || flags.intersects(END);
+                !is_same || !is_more_likely
+            }
+            Err(Errno::INTR) => false,
+            Err(Errno::AGAIN) => true,
+            Err(errno) => {
+                self.broken(index, Failure::from_errno(errno));
+                true
             }
         }
-        self.read_buffer = buffer;
     }
 
     /// Bytes came: understand what is whole, keep the rest.
@@ -103,7 +124,7 @@ impl Engine<'_> {
                 Connection::Upgrading | Connection::Http => {
                     self.heed_answer(index, &bytes[at..], false)
                 }
-                Connection::None | Connection::Connecting => Heed::Gone,
+                Connection::None => Heed::Gone,
             };
             let is_there =
                 self.is_there(index, number) && self.users[index].socket_serial == serial;

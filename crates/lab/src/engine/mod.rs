@@ -1,5 +1,6 @@
 //! All users of one process: a slab of small records over one epoll, in one thread.
 
+mod alarm;
 mod envelope;
 mod hearing;
 mod script;
@@ -14,6 +15,8 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::process::{Resource, getrlimit};
 use slab::Slab;
 use vocab::Instant;
 
@@ -21,9 +24,11 @@ use crate::arrivals::Arrivals;
 use crate::clock::{Clock, cpu_time, monotonic};
 use crate::dice::{Dice, drawn};
 use crate::failure::Failure;
+use crate::run::FILES_SPARE;
 use crate::scenario::{Scenario, Serializer, Speaker};
 use crate::tally::{Delta, Tally};
 
+use alarm::{ALARM, Alarm};
 use sources::Sources;
 use user::{Connection, FIRST_REFERENCE, NEVER, User, Waiting};
 use wakes::{Wake, Wakes};
@@ -31,14 +36,20 @@ use wakes::{Wake, Wakes};
 /// Bytes taken from a socket at once; the buffer is everyone's.
 const READ_BYTES: usize = 64 << 10;
 /// Events taken from the kernel at once.
-const EVENTS_A_TURN: usize = 64;
-/// Users that begin, or are woken, before sockets are looked at again.
-const STARTS_A_TURN: usize = 64;
-const WAKES_A_TURN: usize = 1_000;
+const EVENTS_MAX: usize = 256;
+/// What is done of each kind before it is another's turn. A turn is over in a fraction of a
+/// millisecond, whatever there is to do, so that who is due next is not late.
+const STARTS_A_TURN: usize = 8;
+const WAKES_A_TURN: usize = 16;
+const EVENTS_A_TURN: usize = 16;
+const SWEPT_A_TURN: usize = 16;
+/// Slots looked at in one turn for who times out, or is to be hung up.
+const SLOTS_A_TURN: usize = 1_000;
 /// How often timeouts and heartbeats are looked for.
 const SWEEP_PERIOD: Duration = Duration::from_millis(200);
-/// Users hung up in one turn once the load is over.
-const HANG_UPS_A_TURN: usize = 2_000;
+
+/// Numbers of open files that room is made for beforehand; 8 bytes each.
+const FILES_TABLE_MAX: u64 = 1 << 20;
 
 /// Which of the load's users are this engine's: every `count`th, from `index` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -73,6 +84,13 @@ pub(crate) struct Engine<'a> {
     framed: Vec<u8>,
     tally: Tally,
     dice: Dice,
+    alarm: Alarm,
+    /// What the kernel told, and how much of it was looked at.
+    events: Vec<epoll::Event>,
+    events_seen: usize,
+    /// Where the search for timeouts is, and when the next one begins.
+    swept: Option<usize>,
+    sweep_at: Instant,
     /// The load is over, and users are being hung up up to this slot.
     hung_up: Option<usize>,
     resident_first_bytes: u64,
@@ -90,24 +108,31 @@ impl<'a> Engine<'a> {
         let arrivals = arrivals.enumerate().map(|(number, (_, at))| (number as u32, at));
         let arrivals = arrivals.skip(share.index).step_by(share.count);
         let arrivals: ShareOfArrivals<'a> = Box::new(arrivals);
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let alarm = Alarm::new(&epoll)?;
+        make_room_for_files(&epoll, share.of(scenario.users_at_once_max()));
         Ok(Engine {
             scenario,
-
             users_max: share.of(scenario.users_max),
             clock,
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            epoll,
             users: Slab::new(),
             users_peak: 0,
             connected: 0,
             connected_peak: 0,
             wakes: Wakes::default(),
             arrivals: arrivals.peekable(),
-            sources: Sources::new(&scenario.sources, scenario.ports, share.index, share.count),
+            sources: Sources::new(scenario, share),
             read_buffer: vec![0; READ_BYTES],
             spoken: Vec::new(),
             framed: Vec::new(),
             tally: Tally::new(scenario.steps.len()),
             dice: Dice::new(drawn(scenario.seed, share.index as u64, u64::MAX)),
+            alarm,
+            events: Vec::with_capacity(EVENTS_MAX),
+            events_seen: 0,
+            swept: None,
+            sweep_at: Instant::ZERO + SWEEP_PERIOD,
             hung_up: None,
             resident_first_bytes: resident_bytes(),
         })
@@ -118,8 +143,6 @@ impl<'a> Engine<'a> {
         let over_at = Instant::ZERO + self.scenario.duration();
         let cut_at = over_at + self.scenario.wind_down;
         let mut second = 0;
-        let mut sweep_at = Instant::ZERO + SWEEP_PERIOD;
-        let mut events = Vec::with_capacity(EVENTS_A_TURN);
         loop {
             let now = self.clock.now();
             let is_cut = now >= cut_at;
@@ -142,23 +165,28 @@ impl<'a> Engine<'a> {
                 second = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
                 continue;
             }
-            if now >= sweep_at {
-                self.sweep(now);
-                sweep_at = now + SWEEP_PERIOD;
-            }
+            self.sweep(now);
             if now >= over_at {
                 self.hang_up_idle();
             }
             self.start_due();
             self.wake_due();
-            let mut next = second_ends_at.min(sweep_at).min(cut_at);
+            self.serve_events();
+            let mut next = second_ends_at.min(self.sweep_at).min(cut_at);
+            if now < over_at {
+                next = next.min(over_at);
+            }
             next = next.min(self.wakes.next_at().unwrap_or(next));
             next = next.min(self.arrivals.peek().map_or(next, |(_, at)| *at));
-            if self.hung_up.is_some_and(|slot| slot < self.users.capacity()) {
-                next = Instant::ZERO;
+            if self.events_seen == self.events.len() {
+                self.poll((!self.is_searching()).then_some(next))?;
             }
-            self.poll(next, &mut events)?;
         }
+    }
+
+    /// Slots are left to be looked at, for who times out or is to be hung up.
+    fn is_searching(&self) -> bool {
+        self.swept.is_some() || self.hung_up.is_some_and(|slot| slot < self.users.capacity())
     }
 
     fn delta(&mut self, second: u32, is_last: bool) -> Delta {
@@ -173,26 +201,40 @@ impl<'a> Engine<'a> {
         delta
     }
 
-    /// Wait for sockets until `next`, and serve those that have something.
-    fn poll(&mut self, next: Instant, events: &mut Vec<epoll::Event>) -> std::io::Result<()> {
-        let rest = next.since(self.clock.now());
-        let timeout =
-            Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: i64::from(rest.subsec_nanos()) };
-        events.clear();
-        let mut buffer = [MaybeUninit::uninit(); EVENTS_A_TURN];
-        match epoll::wait(&self.epoll, &mut buffer[..], Some(&timeout)) {
-            Ok((found, _)) => events.extend_from_slice(found),
+    /// Ask the kernel what happened, and wait for that until `next`; `None` does not wait.
+    fn poll(&mut self, next: Option<Instant>) -> std::io::Result<()> {
+        let next = next.filter(|next| *next > self.clock.now());
+        let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let timeout = match next {
+            Some(next) => {
+                self.alarm.set(self.clock.origin() + next.since(Instant::ZERO))?;
+                None
+            }
+            None => Some(&no_time),
+        };
+        self.events.clear();
+        self.events_seen = 0;
+        let mut buffer = [MaybeUninit::uninit(); EVENTS_MAX];
+        match epoll::wait(&self.epoll, &mut buffer[..], timeout) {
+            Ok((found, _)) => self.events.extend_from_slice(found),
             Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        for event in events.iter() {
+        Ok(())
+    }
+
+    /// Serve some of the sockets that have something.
+    fn serve_events(&mut self) {
+        let end = (self.events_seen + EVENTS_A_TURN).min(self.events.len());
+        while self.events_seen < end {
+            let event = self.events[self.events_seen];
+            self.events_seen += 1;
             let token = event.data.u64();
             let (index, number) = (token as u32 as usize, (token >> 32) as u32);
-            if self.is_there(index, number) {
+            if token != ALARM && self.is_there(index, number) {
                 self.handle_event(index, event.flags);
             }
         }
-        Ok(())
     }
 
     /// Whether this user is still in its slot.
@@ -244,7 +286,8 @@ impl<'a> Engine<'a> {
             waiting: Waiting::Nothing,
             socket_serial: 0,
             is_heartbeat_unanswered: false,
-            is_write_awaited: false,
+            is_watched: false,
+            is_write_watched: false,
         }
     }
 
@@ -265,16 +308,34 @@ impl<'a> Engine<'a> {
         self.wakes.push(Wake { at, index: index as u32, number: user.number });
     }
 
-    /// Look for what timed out, and for who must say that it is still there.
+    /// Look for what timed out, and for who must say that it is still there: every so often at
+    /// all users, a few of them each turn.
     fn sweep(&mut self, now: Instant) {
+        if now >= self.sweep_at && self.swept.is_none() {
+            self.swept = Some(0);
+            self.sweep_at = now + SWEEP_PERIOD;
+        }
+        let Some(first) = self.swept else { return };
         let now = millis(now);
-        for index in 0..self.users.capacity() {
+        let mut acted = 0;
+        let last = (first + SLOTS_A_TURN).min(self.users.capacity());
+        for index in first..last {
+            self.swept = Some(index + 1);
             let Some(user) = self.users.get(index) else { continue };
             if user.times_out_at <= now {
                 self.time_out(index);
             } else if user.heartbeat_at <= now {
                 self.heartbeat(index, now);
+            } else {
+                continue;
             }
+            acted += 1;
+            if acted == SWEPT_A_TURN {
+                return;
+            }
+        }
+        if last == self.users.capacity() {
+            self.swept = None;
         }
     }
 
@@ -301,17 +362,23 @@ impl<'a> Engine<'a> {
 
     /// The load is over: whoever only stays goes on to its end, a few at a time.
     fn hang_up_idle(&mut self) {
-        let first = *self.hung_up.get_or_insert(0);
-        let last = (first + HANG_UPS_A_TURN).min(self.users.capacity());
+        let first = self.hung_up.unwrap_or(0);
+        let last = (first + SLOTS_A_TURN).min(self.users.capacity());
+        self.hung_up = Some(last);
+        let mut acted = 0;
         for index in first..last {
             if self.users.get(index).is_some_and(|user| user.waiting == Waiting::Over) {
                 let user = &mut self.users[index];
                 user.waiting = Waiting::Nothing;
                 user.place += 1;
                 self.advance(index);
+                acted += 1;
+                if acted == SWEPT_A_TURN {
+                    self.hung_up = Some(index + 1);
+                    return;
+                }
             }
         }
-        self.hung_up = Some(last);
     }
 
     fn is_over(&self) -> bool {
@@ -327,6 +394,15 @@ impl<'a> Engine<'a> {
             now: if self.scenario.is_timed { monotonic() } else { Duration::ZERO },
         }
     }
+}
+
+/// Have the kernel make its table of our open files as large as it will get. Each time it grows,
+/// a process of several threads stands still for 10 to 20 milliseconds.
+fn make_room_for_files(any: &OwnedFd, files: u64) {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let last = files.saturating_add(FILES_SPARE).min(limit).saturating_sub(1);
+    // A number that is refused is one that no socket will have either.
+    drop(fcntl_dupfd_cloexec(any, last.min(FILES_TABLE_MAX) as i32));
 }
 
 /// Milliseconds since the load began.

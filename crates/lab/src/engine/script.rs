@@ -231,7 +231,8 @@ impl<'a> Engine<'a> {
         user.outbox = None;
         user.heartbeat_at = NEVER;
         user.is_heartbeat_unanswered = false;
-        user.is_write_awaited = false;
+        user.is_watched = false;
+        user.is_write_watched = false;
     }
 
     /// The close frame is on its way; the server ends the connection, so that its ports wait and

@@ -27,34 +27,44 @@ impl Engine<'_> {
             return;
         }
         self.drop_socket(index);
-        let target = &self.scenario.targets[usize::from(self.users[index].target)];
-        match self.sources.connect(target.address()) {
-            Ok((socket, is_connected)) => {
-                let user = &mut self.users[index];
-                let token = (u64::from(user.number) << 32) | index as u64;
-                let interest = if is_connected { EventFlags::IN } else { EventFlags::OUT };
-                let added = epoll::add(&self.epoll, &socket, EventData::new_u64(token), interest);
-                user.socket = Some(socket);
-                user.connection = Connection::Connecting;
-                match added {
-                    Err(errno) => self.fail(index, Failure::from_errno(errno)),
-                    Ok(()) if is_connected => self.send_request(index),
-                    Ok(()) => {}
+        let (number, place) = (self.users[index].number, usize::from(self.users[index].target));
+        let server = self.scenario.targets[place].address();
+        match self.sources.connect(place, server) {
+            Ok(socket) => {
+                self.users[index].socket = Some(socket);
+                // The kernel takes it at once when it is connected, as it is on one machine, or
+                // tells what is in the way; otherwise it waits in the outbox.
+                self.send_request(index);
+                if self.is_there(index, number) {
+                    self.watch(index);
                 }
             }
             Err(failure) => self.fail(index, failure),
         }
     }
 
-    /// The kernel connected, or did not.
-    pub(super) fn connected(&mut self, index: usize) {
-        let socket = self.users[index].socket.as_ref().expect("a connecting user has a socket");
-        match rustix::net::sockopt::socket_error(socket) {
-            Ok(Ok(())) => {
-                self.set_interest(index, false);
-                self.send_request(index);
-            }
-            Ok(Err(errno)) | Err(errno) => self.fail(index, Failure::from_errno(errno)),
+    /// Have the kernel tell what happens at a new socket.
+    fn watch(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        let Some(socket) = &user.socket else { return };
+        user.is_watched = true;
+        user.is_write_watched = user.outbox.is_some();
+        let interest = interest(user.is_write_watched);
+        let token = EventData::new_u64(token(user.number, index));
+        if let Err(errno) = epoll::add(&self.epoll, socket, token, interest) {
+            self.fail(index, Failure::from_errno(errno));
+        }
+    }
+
+    /// Have the kernel look at the socket again, and tell too when it takes bytes.
+    pub(super) fn watch_again(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        let Some(socket) = user.socket.as_ref().filter(|_| user.is_watched) else { return };
+        user.is_write_watched |= user.outbox.is_some();
+        let interest = interest(user.is_write_watched);
+        let token = EventData::new_u64(token(user.number, index));
+        if let Err(errno) = epoll::modify(&self.epoll, socket, token, interest) {
+            self.fail(index, Failure::from_errno(errno));
         }
     }
 
@@ -239,7 +249,7 @@ impl Engine<'_> {
         self.tally.counts.bytes_out += written as u64;
         if written < bytes.len() {
             user.outbox = Some(Box::new(Outbox(bytes[written..].to_vec())));
-            self.set_interest(index, true);
+            self.watch_again(index);
         }
         true
     }
@@ -247,35 +257,23 @@ impl Engine<'_> {
     /// The kernel takes bytes again.
     pub(super) fn flush(&mut self, index: usize) {
         let user = &mut self.users[index];
-        if let (Some(Outbox(outbox)), Some(socket)) = (user.outbox.as_deref_mut(), &user.socket) {
+        let (Some(Outbox(outbox)), Some(socket)) = (user.outbox.as_deref_mut(), &user.socket)
+        else {
+            return;
+        };
+        // Until it takes no more: it tells only of changes.
+        while !outbox.is_empty() {
             match rustix::net::send(socket, outbox, SendFlags::NOSIGNAL) {
                 Ok(written) => {
                     self.tally.counts.bytes_out += written as u64;
                     outbox.drain(..written);
-                    if !outbox.is_empty() {
-                        return;
-                    }
                 }
-                Err(Errno::AGAIN | Errno::INTR) => return,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
                 Err(errno) => return self.fail(index, Failure::from_errno(errno)),
             }
         }
         user.outbox = None;
-        self.set_interest(index, false);
-    }
-
-    /// Whether the kernel is to tell when it takes bytes again.
-    fn set_interest(&mut self, index: usize, is_write_awaited: bool) {
-        let user = &mut self.users[index];
-        let Some(socket) = &user.socket else { return };
-        user.is_write_awaited = is_write_awaited;
-        let token = (u64::from(user.number) << 32) | index as u64;
-        let writing = if is_write_awaited { EventFlags::OUT } else { EventFlags::empty() };
-        let interest = EventFlags::IN | writing;
-        if let Err(errno) = epoll::modify(&self.epoll, socket, EventData::new_u64(token), interest)
-        {
-            self.fail(index, Failure::from_errno(errno));
-        }
     }
 
     /// The websocket is open.
@@ -289,4 +287,15 @@ impl Engine<'_> {
         user.heartbeat_at = if period > 0 { now + period } else { NEVER };
         self.complete(index);
     }
+}
+
+/// What the kernel is to tell, and only when it changes.
+fn interest(is_write_watched: bool) -> EventFlags {
+    let writing = if is_write_watched { EventFlags::OUT } else { EventFlags::empty() };
+    EventFlags::IN | EventFlags::RDHUP | EventFlags::ET | writing
+}
+
+/// Which user an event is for; who came into its slot later has another number.
+fn token(number: u32, index: usize) -> u64 {
+    (u64::from(number) << 32) | index as u64
 }

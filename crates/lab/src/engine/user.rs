@@ -45,8 +45,9 @@ pub(super) struct User {
     /// Changes with each new socket, so that old bytes are not taken for the new one's.
     pub(super) socket_serial: u8,
     pub(super) is_heartbeat_unanswered: bool,
-    /// The kernel was asked to tell when it takes bytes again.
-    pub(super) is_write_awaited: bool,
+    /// The kernel was asked to tell what happens at the socket, and when it takes bytes again.
+    pub(super) is_watched: bool,
+    pub(super) is_write_watched: bool,
 }
 
 /// Bytes that the kernel did not take yet.
@@ -64,8 +65,7 @@ pub(super) struct Inbox {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connection {
     None,
-    /// The kernel is connecting, for a websocket or for a request.
-    Connecting,
+    /// The request for a websocket was made, or waits for the kernel to be connected.
     Upgrading,
     Open,
     /// The close frame was sent.
