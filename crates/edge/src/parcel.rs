@@ -46,6 +46,8 @@ impl Adopter {
     ///
     /// What the edge then finds too much, by `sockets_max`, it answers 503.
     pub fn adopt(&self, parcel: Parcel) -> Result<(), Parcel> {
+        // One that blocks would stop its whole shard. What is no connection ends there by itself.
+        let _ = rustix::io::ioctl_fionbio(&parcel.fd, true);
         let first = self.next.fetch_add(1, Ordering::Relaxed) % self.movers.len();
         let (before, from) = self.movers.split_at(first);
         let mut moved = Moved { parcel, is_adopted: true };

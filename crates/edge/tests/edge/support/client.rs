@@ -4,8 +4,8 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use super::DEADLINE;
 
 /// A client that says exactly what it is told to.
-pub struct Client {
-    pub stream: TcpStream,
+pub struct Client<S = TcpStream> {
+    pub stream: S,
     /// Read and not used yet.
     ahead: Vec<u8>,
 }
@@ -71,6 +71,16 @@ impl Client {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.set_write_timeout(Some(DEADLINE)).unwrap();
+        Client::over(stream)
+    }
+
+    pub fn end_writing(&self) {
+        self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    pub fn over(stream: S) -> Self {
         Client { stream, ahead: Vec::new() }
     }
 
@@ -81,10 +91,6 @@ impl Client {
     /// Send where the server may have closed already.
     pub fn send_in_vain(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
-    }
-
-    pub fn end_writing(&self) {
-        self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
     pub fn text(&mut self, text: &str) {

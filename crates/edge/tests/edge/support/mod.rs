@@ -1,8 +1,11 @@
 //! A tenant that does what the path says, and a client that speaks in bytes.
 
+mod certificate;
 mod client;
+mod courier;
 mod tenant;
 
+pub use certificate::Certificate;
 pub use client::{Client, Frame, masked, masked_header, upgrade_request};
 pub use tenant::{Event, House};
 

@@ -1,16 +1,18 @@
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::ConnectInfo;
 use axum::routing::{get, post};
 use edge::{
-    CloseCause, Edge, EdgeLimits, EdgeSettings, EdgeTotals, RequestHead, Route, Sockets,
+    CloseCause, Edge, EdgeLimits, EdgeSettings, EdgeTotals, Parcel, RequestHead, Route, Sockets,
     StartError, Tenant, TlsFiles, frame,
 };
-use vocab::{Instant, ShardId, SocketId};
+use vocab::{Instant, NodeId, ShardId, SocketId};
 
+use super::courier::Courier;
 use super::{Client, DEADLINE, receive};
 
 /// What a tenant tells the test.
@@ -38,9 +40,14 @@ pub enum Ticket {
     AtOnce,
 }
 
+/// How connections get to other houses: to one, or to whichever has room.
+type Ways = Arc<Mutex<HashMap<Option<NodeId>, Courier>>>;
+
 /// One shard's tenant: it does what the path of a request says.
 pub struct Room {
+    node: NodeId,
     shard: ShardId,
+    ways: Ways,
     pub sockets: Vec<SocketId>,
     pub parked: Vec<SocketId>,
     events: mpsc::Sender<Event>,
@@ -80,6 +87,11 @@ impl Tenant for Room {
             "/shard-1" => Route::Move(ShardId(1)),
             "/circle" => Route::Move(ShardId(1 - self.shard.0)),
             "/nowhere" => Route::Move(ShardId(77)),
+            "/node-1/echo" if self.node == NodeId(1) => upgrade(Ticket::Echo),
+            "/node-1/wait" if self.node == NodeId(1) => Route::Park { ticket: Ticket::Wait },
+            "/node-1/whoami" if self.node == NodeId(1) => Route::Http,
+            path if path.starts_with("/node-1/") => Route::Away(NodeId(1)),
+            "/in-circles" => Route::Away(NodeId(1 - self.node.0)),
             "/forbidden" => Route::Refuse { status: 403, body: "not you" },
             _ => Route::Http,
         }
@@ -139,6 +151,13 @@ impl Tenant for Room {
         !self.backlog.is_empty()
     }
 
+    fn hand_over(&mut self, to: Option<NodeId>, parcel: Parcel) -> Result<(), Parcel> {
+        match self.ways.lock().unwrap().get(&to) {
+            Some(courier) => courier.send(parcel),
+            None => Err(parcel),
+        }
+    }
+
     fn drain(&mut self, sockets: &mut Sockets) {
         self.answer_all(sockets, "the server restarts");
         let _ = self.events.send(Event::Drained(self.shard));
@@ -149,6 +168,7 @@ impl Tenant for Room {
 pub struct House {
     pub edge: Edge<Mail>,
     pub events: mpsc::Receiver<Event>,
+    ways: Ways,
     ticks: mpsc::Receiver<()>,
 }
 
@@ -166,17 +186,31 @@ impl House {
     }
 
     pub fn try_start(settings: EdgeSettings) -> Result<Self, StartError> {
+        House::try_start_at(NodeId(0), settings)
+    }
+
+    /// One of the houses that are a server together.
+    pub fn try_start_at(node: NodeId, settings: EdgeSettings) -> Result<Self, StartError> {
+        let ways = Ways::default();
+        let rooms_ways = ways.clone();
         let (sender, events) = mpsc::channel();
         let (tick_sender, ticks) = mpsc::sync_channel(1);
         let edge = edge::start(settings, router(), move |shard, _| Room {
+            node,
             shard,
+            ways: rooms_ways.clone(),
             sockets: Vec::new(),
             parked: Vec::new(),
             events: sender.clone(),
             ticks: tick_sender.clone(),
             backlog: Vec::new(),
         })?;
-        Ok(House { edge, events, ticks })
+        Ok(House { edge, events, ways, ticks })
+    }
+
+    /// From now on, hand connections that are for `to` over to another house.
+    pub fn pave_way(&self, to: Option<NodeId>, other: &House) {
+        self.ways.lock().unwrap().insert(to, Courier::to(other.edge.adopter()));
     }
 
     pub fn connect(&self) -> Client {
@@ -238,6 +272,10 @@ fn router() -> Router {
         .route("/empty", get(|| async {}))
         .route(
             "/whoami",
+            get(|ConnectInfo(from): ConnectInfo<SocketAddr>| async move { from.to_string() }),
+        )
+        .route(
+            "/node-1/whoami",
             get(|ConnectInfo(from): ConnectInfo<SocketAddr>| async move { from.to_string() }),
         )
         .route("/length", post(|body: Bytes| async move { body.len().to_string() }))

@@ -1,0 +1,258 @@
+//! Connections that another process owns, or has more room for.
+
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+
+use edge::{EdgeLimits, EdgeSettings, Parcel};
+use tungstenite::Message;
+use vocab::{NodeId, ShardId};
+
+use super::support::{Certificate, Client, Event, Frame, House, masked, receive, upgrade_request};
+
+const FIRST: NodeId = NodeId(0);
+const SECOND: NodeId = NodeId(1);
+
+fn house(node: NodeId, shards: usize, limits: EdgeLimits) -> House {
+    let settings = EdgeSettings { shards, limits, ..EdgeSettings::default() };
+    House::try_start_at(node, settings).unwrap()
+}
+
+/// Two houses that hand over to each other what the other owns.
+fn two_houses() -> (House, House) {
+    let first = house(FIRST, 1, EdgeLimits::default());
+    let second = house(SECOND, 2, EdgeLimits::default());
+    first.pave_way(Some(SECOND), &second);
+    second.pave_way(Some(FIRST), &first);
+    (first, second)
+}
+
+/// A client, and a connection to it that no house has accepted.
+fn stray() -> (Client, OwnedFd) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = Client::connect(listener.local_addr().unwrap());
+    (client, listener.accept().unwrap().0.into())
+}
+
+fn parcel(fd: impl Into<OwnedFd>, bytes: impl AsRef<[u8]>) -> Parcel {
+    Parcel { fd: fd.into(), bytes: bytes.as_ref().to_vec(), pair_peer: None, hops: 1 }
+}
+
+#[test]
+fn a_request_that_another_process_owns_goes_there_with_all_that_was_said() {
+    let (first, second) = two_houses();
+    let mut client = first.connect();
+    let mut said = upgrade_request("/node-1/echo").into_bytes();
+    said.extend(masked(0x81, b"early"));
+    client.send(&said);
+    assert!(client.read_head().starts_with("HTTP/1.1 101 "));
+    assert!(matches!(receive(&second.events), Event::Opened(..)));
+    assert_eq!(client.read_frame(), Frame::text("early"));
+    client.text("late");
+    assert_eq!(client.read_frame(), Frame::text("late"));
+
+    let (here, there) = (first.totals(), second.totals());
+    assert_eq!((here.hand_overs, here.connections_now, here.websockets), (1, 0, 0));
+    assert_eq!((there.adoptions, there.connections_now, there.accepts), (1, 1, 0));
+    drop(client);
+    second.eventually("it is gone", |totals| totals.connections_now == 0);
+}
+
+#[test]
+fn one_connection_may_be_handed_over_for_each_of_its_requests() {
+    let (first, second) = two_houses();
+    let mut client = first.connect();
+    let address = client.stream.local_addr().unwrap().to_string();
+    assert_eq!(client.get("/"), (200, "hello".into()));
+    assert_eq!(client.get("/node-1/whoami"), (200, address.clone()));
+    assert_eq!(client.get("/node-1/whoami"), (200, address));
+    client.send("GET /node-1/wait HTTP/1.1\r\nhost: test\r\n\r\n");
+    let Event::Parked(ShardId(shard), _) = receive(&second.events) else { panic!("not parked") };
+    second.on_shard(shard.into(), |room, sockets| room.answer_all(sockets, "waited"));
+    assert_eq!(client.read_response(), (200, "waited".into()));
+    assert_eq!((first.totals().hand_overs, second.totals().adoptions), (1, 1));
+}
+
+#[test]
+fn a_head_that_came_in_halves_is_handed_over_whole() {
+    let (first, second) = two_houses();
+    let request = upgrade_request("/node-1/echo");
+    let mut clients = Vec::new();
+    for cut in [1, 40, request.len() - 1] {
+        let mut client = first.connect();
+        client.send(&request[..cut]);
+        first.eventually("half of it is kept", |totals| totals.partial_bytes_now > 0);
+        client.send(&request[cut..]);
+        assert!(client.read_head().starts_with("HTTP/1.1 101 "), "cut at {cut}");
+        assert!(matches!(receive(&second.events), Event::Opened(..)));
+        client.text("whole");
+        assert_eq!(client.read_frame(), Frame::text("whole"));
+        assert_eq!(first.totals().partial_bytes_now, 0);
+        clients.push(client);
+    }
+}
+
+#[test]
+fn half_a_head_in_a_parcel_is_awaited_like_any() {
+    let house = house(SECOND, 1, EdgeLimits::default());
+    let (mut client, connection) = stray();
+    let request = upgrade_request("/node-1/echo");
+    house.edge.adopter().adopt(parcel(connection, &request[..60])).unwrap();
+    house.eventually("half of it is kept", |totals| totals.partial_bytes_now > 0);
+    client.send(&request[60..]);
+    assert!(client.read_head().starts_with("HTTP/1.1 101 "));
+    assert!(matches!(receive(&house.events), Event::Opened(..)));
+    house.eventually("nothing is kept", |totals| totals.partial_bytes_now == 0);
+}
+
+#[test]
+fn nonsense_in_a_parcel_is_answered_and_harms_nobody() {
+    let house = house(SECOND, 1, EdgeLimits::default());
+    let adopter = house.edge.adopter();
+    let large = format!("GET / HTTP/1.1\r\ncookie: {}", "c".repeat(20_000));
+    for (bytes, status) in [(&b"hello?\r\n\r\n"[..], 400), (large.as_bytes(), 431)] {
+        let (mut client, connection) = stray();
+        adopter.adopt(parcel(connection, bytes)).unwrap();
+        assert_eq!(client.read_response().0, status);
+    }
+    // What is no connection at all, or has ended on its way.
+    let file = std::fs::File::open("/dev/null").unwrap();
+    adopter.adopt(parcel(file, "GET / HTTP/1.1\r\n\r\n")).unwrap();
+    let (client, connection) = stray();
+    drop(client);
+    adopter.adopt(parcel(connection, "GET / HTT")).unwrap();
+    let (client, connection) = stray();
+    adopter
+        .adopt(Parcel { hops: u8::MAX, ..parcel(connection, "GET / HTTP/1.1\r\n\r\n") })
+        .unwrap();
+    let mut client = client;
+    assert_eq!(client.read_response(), (200, "hello".into()));
+    drop(client);
+    house.eventually("all are gone", |totals| totals.connections_now == 0);
+    assert_eq!(house.totals().partial_bytes_now, 0);
+    assert_eq!(house.connect().get("/").0, 200);
+}
+
+#[test]
+fn a_request_that_goes_in_circles_is_ended() {
+    let (first, second) = two_houses();
+    let mut client = first.connect();
+    let (status, reason) = client.get("/in-circles");
+    assert_eq!((status, reason.as_str()), (500, "no process wants this request\n"));
+    client.expect_end();
+    assert_eq!(first.totals().adoptions + second.totals().adoptions, 4);
+}
+
+#[test]
+fn what_cannot_be_handed_over_is_answered_503() {
+    let first = house(FIRST, 1, EdgeLimits::default());
+    let mut client = first.connect();
+    let (status, reason) = client.get("/node-1/whoami");
+    assert_eq!((status, reason.as_str()), (503, "the server is busy\n"));
+    client.expect_end();
+    assert_eq!(first.totals().hand_overs, 0);
+    drop(client);
+    first.eventually("it is gone", |totals| totals.connections_now == 0);
+}
+
+#[test]
+fn a_parcel_for_a_full_house_is_answered_503() {
+    let first = house(FIRST, 1, EdgeLimits::default());
+    let second = house(SECOND, 1, EdgeLimits { sockets_max: 1, ..EdgeLimits::default() });
+    first.pave_way(Some(SECOND), &second);
+    let (kept, _) = second.websocket("/echo");
+    let mut client = first.connect();
+    assert_eq!(client.get("/node-1/whoami"), (503, "too many connections\n".into()));
+    client.expect_end();
+    assert_eq!(second.totals().accept_refusals, 1);
+    drop(kept);
+    second.eventually("there is room", |totals| totals.connections_now == 0);
+    assert_eq!(first.connect().get("/node-1/whoami").0, 200);
+}
+
+#[test]
+fn a_house_that_has_ended_gives_parcels_back() {
+    let house = house(SECOND, 2, EdgeLimits::default());
+    let adopter = house.edge.adopter();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(house.edge.drain(std::time::Duration::ZERO));
+    let (_client, connection) = stray();
+    let back = adopter.adopt(parcel(connection, "GET")).unwrap_err();
+    assert_eq!((back.bytes.as_slice(), back.hops), (&b"GET"[..], 1));
+}
+
+#[test]
+fn a_nearly_full_house_offers_newcomers_before_it_reads_a_byte() {
+    let first = house(FIRST, 1, EdgeLimits { sockets_max: 100, ..EdgeLimits::default() });
+    let second = house(SECOND, 1, EdgeLimits::default());
+    let crowd: Vec<Client> = (0..97).map(|_| first.connect()).collect();
+    first.eventually("97 are there", |totals| totals.connections_now == 97);
+
+    // Nobody takes it: it is kept as long as there is room.
+    let mut kept = first.connect();
+    assert_eq!(kept.get("/"), (200, "hello".into()));
+    assert_eq!(first.totals().hand_overs, 0);
+
+    first.pave_way(None, &second);
+    let mut given = first.connect();
+    first.eventually("it is handed over", |totals| totals.hand_overs == 1);
+    second.eventually("it is taken in", |totals| totals.connections_now == 1);
+    let address = given.stream.local_addr().unwrap().to_string();
+    assert_eq!(given.get("/whoami"), (200, address));
+    assert_eq!(first.totals().connections_now, 98);
+
+    drop(crowd);
+    first.eventually("there is room", |totals| totals.connections_now == 1);
+    assert_eq!(first.connect().get("/").0, 200);
+    assert_eq!(first.totals().hand_overs, 1);
+}
+
+#[test]
+fn a_full_house_offers_before_it_refuses() {
+    let first = house(FIRST, 1, EdgeLimits { sockets_max: 2, ..EdgeLimits::default() });
+    let second = house(SECOND, 1, EdgeLimits { sockets_max: 1, ..EdgeLimits::default() });
+    first.pave_way(None, &second);
+    let _two = (first.websocket("/echo"), first.websocket("/echo"));
+    let (mut third, mut fourth) = (first.connect(), first.connect());
+    assert_eq!(third.get("/").0, 200);
+    // The other house is full as well, and does not offer again what it was given.
+    second.pave_way(None, &first);
+    assert_eq!(fourth.read_response(), (503, "too many connections\n".into()));
+    assert_eq!((first.totals().hand_overs, second.totals().hand_overs), (2, 0));
+}
+
+#[test]
+fn a_client_behind_tls_is_handed_over_under_its_own_address() {
+    let certificate = Certificate::new("handing-over");
+    let first = certificate.house();
+    let second = certificate.house_at(SECOND, EdgeLimits::default());
+    first.pave_way(Some(SECOND), &second);
+    let stream = certificate.connect(&first);
+    let (mut peer, _) = tungstenite::client("wss://localhost/node-1/echo", stream).unwrap();
+    assert!(matches!(receive(&second.events), Event::Opened(..)));
+    for len in [5, 3_000_000] {
+        let message = Message::binary(vec![7; len]);
+        peer.send(message.clone()).unwrap();
+        assert!(peer.read().unwrap() == message, "{len} bytes");
+    }
+    let mut page = Client::over(certificate.connect(&first));
+    let address = page.stream.sock.local_addr().unwrap().to_string();
+    assert_eq!(page.get("/node-1/whoami"), (200, address));
+    drop((peer, page));
+    second.eventually("both are gone", |totals| totals.connections_now == 0);
+    assert_eq!(first.totals().connections_now, 0);
+}
+
+#[test]
+fn a_nearly_full_house_behind_tls_offers_clients_before_the_handshake() {
+    let certificate = Certificate::new("crowded");
+    let limits = EdgeLimits { sockets_max: 1, ..EdgeLimits::default() };
+    let first = certificate.house_at(FIRST, limits);
+    let second = certificate.house_at(SECOND, EdgeLimits::default());
+    first.pave_way(None, &second);
+    let (_only, _) =
+        tungstenite::client("wss://localhost/echo", certificate.connect(&first)).unwrap();
+    let mut page = Client::over(certificate.connect(&first));
+    let address = page.stream.sock.local_addr().unwrap().to_string();
+    assert_eq!(page.get("/whoami"), (200, address));
+    assert_eq!((first.totals().hand_overs, second.totals().adoptions), (1, 1));
+}
