@@ -1,5 +1,7 @@
 //! The head of a request: its line and headers, borrowed from the bytes they came in.
 
+use std::mem::MaybeUninit;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest as _, Sha1};
@@ -7,12 +9,15 @@ use sha1::{Digest as _, Sha1};
 /// Headers that one request may have.
 const HEADERS_MAX: usize = 100;
 
+/// What 16 bytes in base64 may seem to need before their padding is seen.
+const NONCE_ROOM: usize = 18;
+
 /// Room for the headers of one [`RequestHead`].
-pub struct HeadSlots<'a>([httparse::Header<'a>; HEADERS_MAX]);
+pub struct HeadSlots<'a>([MaybeUninit<httparse::Header<'a>>; HEADERS_MAX]);
 
 impl Default for HeadSlots<'_> {
     fn default() -> Self {
-        HeadSlots([httparse::EMPTY_HEADER; HEADERS_MAX])
+        HeadSlots([const { MaybeUninit::uninit() }; HEADERS_MAX])
     }
 }
 
@@ -75,8 +80,8 @@ impl<'a> RequestHead<'a> {
         bytes: &'a [u8],
         slots: &'a mut HeadSlots<'a>,
     ) -> Result<Option<(Self, usize)>, HeadError> {
-        let mut request = httparse::Request::new(&mut slots.0);
-        let len = match request.parse(bytes) {
+        let mut request = httparse::Request::new(&mut []);
+        let len = match request.parse_with_uninit_headers(bytes, &mut slots.0) {
             Ok(httparse::Status::Complete(len)) => len,
             Ok(httparse::Status::Partial) => return Ok(None),
             Err(httparse::Error::TooManyHeaders) => return Err(HeadError::TooLarge),
@@ -137,8 +142,9 @@ impl<'a> RequestHead<'a> {
             return Err(UpgradeRefusal::Body);
         }
         let key = self.header("sec-websocket-key").ok_or(UpgradeRefusal::Key)?;
-        match STANDARD.decode(key) {
-            Ok(nonce) if nonce.len() == 16 => Ok(key),
+        let mut nonce = [0; NONCE_ROOM];
+        match STANDARD.decode_slice(key, &mut nonce) {
+            Ok(16) => Ok(key),
             _ => Err(UpgradeRefusal::Key),
         }
     }
@@ -172,9 +178,10 @@ impl<'a> RequestHead<'a> {
     }
 
     fn has_token(&self, name: &str, token: &str) -> bool {
-        self.headers(name)
-            .flat_map(|value| value.split(','))
-            .any(|item| item.trim().eq_ignore_ascii_case(token))
+        self.values(name).any(|value| {
+            let mut items = value.split(|byte| *byte == b',');
+            items.any(|item| item.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
+        })
     }
 
     fn values(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
@@ -230,11 +237,13 @@ impl UpgradeRefusal {
 }
 
 /// What answers a handshake's key: `Sec-WebSocket-Accept`.
-pub(crate) fn accept_key(key: &str) -> String {
+pub(crate) fn accept_key(key: &str) -> [u8; 28] {
     let mut hash = Sha1::new();
     hash.update(key.as_bytes());
     hash.update(b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
-    STANDARD.encode(hash.finalize())
+    let mut text = [0; 28];
+    STANDARD.encode_slice(hash.finalize(), &mut text).expect("20 bytes are 28 in base64");
+    text
 }
 
 /// The path and query of a request's target, which may be a whole URL (RFC 9112, 3.2.2).
@@ -281,7 +290,7 @@ mod tests {
     #[test]
     fn a_sound_handshake_gives_its_key_and_the_answer_to_it() {
         let key = key(UPGRADE).unwrap();
-        assert_eq!(accept_key(&key), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(&accept_key(&key), b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 
     #[test]

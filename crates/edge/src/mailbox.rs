@@ -36,7 +36,7 @@ impl<M> Mailbox<M> {
     /// ended, gives the mail back; the drop is counted.
     pub fn send(&self, mail: M) -> Result<(), MailboxFull<M>> {
         self.sender.try_send(mail).map_err(|refused| {
-            self.counters.shard(self.shard).mailbox_drops.add(1);
+            self.counters.shard(self.shard).mailbox_drops.add_one_from_anywhere();
             MailboxFull(refused.into_inner())
         })
     }

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketFlags,
+};
 
 /// What came of a read.
 pub(crate) enum Read {
@@ -70,8 +72,18 @@ pub(crate) fn end_writing(socket: &OwnedFd) {
 
 /// Who is at the other end; an IPv4 address that came in through IPv6 is given as IPv4.
 pub(crate) fn peer(socket: impl AsFd) -> io::Result<SocketAddr> {
-    let address = rustix::net::getpeername(socket)?.ok_or(io::ErrorKind::NotConnected).and_then(
-        |address| SocketAddr::try_from(address).map_err(|_| io::ErrorKind::Unsupported),
-    )?;
-    Ok(SocketAddr::new(address.ip().to_canonical(), address.port()))
+    let address = rustix::net::getpeername(socket)?.ok_or(io::ErrorKind::NotConnected)?;
+    Ok(canonical(address).ok_or(io::ErrorKind::Unsupported)?)
+}
+
+/// Accept a connection, and hear who is at the other end, as [`peer`] would say.
+pub(crate) fn accept(listener: &OwnedFd) -> Result<(OwnedFd, Option<SocketAddr>), Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (connection, address) = rustix::net::acceptfrom_with(listener, flags)?;
+    Ok((connection, address.and_then(canonical)))
+}
+
+fn canonical(address: SocketAddrAny) -> Option<SocketAddr> {
+    let address = SocketAddr::try_from(address).ok()?;
+    Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
 }

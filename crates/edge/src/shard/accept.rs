@@ -2,12 +2,12 @@
 
 use std::fs::File;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 
 use super::Shard;
 use crate::parcel::{Moved, Parcel};
@@ -47,7 +47,7 @@ enum DoorState {
 }
 
 enum Accepted {
-    Connection(OwnedFd),
+    Connection(OwnedFd, Option<SocketAddr>),
     Nobody,
     NoDescriptor,
     TryLater,
@@ -96,7 +96,7 @@ impl Doors {
         let door = &mut self.doors[index];
         let accepted = door.accept();
         door.state = match accepted {
-            Accepted::Connection(_) | Accepted::NoDescriptor => DoorState::Knocked,
+            Accepted::Connection(..) | Accepted::NoDescriptor => DoorState::Knocked,
             Accepted::Nobody => DoorState::Quiet,
             Accepted::TryLater => DoorState::Blocked,
         };
@@ -109,7 +109,7 @@ impl Doors {
             self.doors[index].state = DoorState::Blocked;
             return false;
         }
-        let turned_away = matches!(self.accept(index), Accepted::Connection(_));
+        let turned_away = matches!(self.accept(index), Accepted::Connection(..));
         self.spare = spare();
         turned_away
     }
@@ -117,10 +117,9 @@ impl Doors {
 
 impl Door {
     fn accept(&self) -> Accepted {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         loop {
-            return match rustix::net::accept_with(&self.listener, flags) {
-                Ok(connection) => Accepted::Connection(connection),
+            return match wire::accept(&self.listener) {
+                Ok((connection, peer)) => Accepted::Connection(connection, peer),
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 Err(Errno::AGAIN) => Accepted::Nobody,
                 Err(Errno::MFILE | Errno::NFILE) => Accepted::NoDescriptor,
@@ -146,7 +145,7 @@ impl<T: Tenant> Shard<T> {
     fn accept_at(&mut self, index: usize) {
         for _ in 0..ACCEPTS_PER_TURN {
             match self.doors.accept(index) {
-                Accepted::Connection(connection) => self.let_in(connection),
+                Accepted::Connection(connection, peer) => self.let_in(connection, peer),
                 Accepted::NoDescriptor => {
                     self.sockets.count().accept_refusals.add(1);
                     if !self.doors.turn_away(index) {
@@ -158,7 +157,7 @@ impl<T: Tenant> Shard<T> {
         }
     }
 
-    fn let_in(&mut self, connection: OwnedFd) {
+    fn let_in(&mut self, connection: OwnedFd, peer: Option<SocketAddr>) {
         self.sockets.count().accepts.add(1);
         let Some(connection) = self.offer_if_crowded(connection) else { return };
         if self.is_full() {
@@ -167,15 +166,14 @@ impl<T: Tenant> Shard<T> {
         let place = self.sockets.place();
         match &self.doors.tls {
             Some(tls) => {
-                if let Ok(peer) = wire::peer(&connection) {
+                if let Some(peer) = peer {
                     tls.receive(connection, peer, place);
                 }
             }
-            None => {
-                if let Err(error) = self.sockets.adopt(connection, None, false, place) {
-                    tracing::warn!(%error, "a connection was not taken in");
-                }
-            }
+            None => match self.sockets.adopt(connection, None, false, place) {
+                Ok(id) => self.sockets.remember(id, peer),
+                Err(error) => tracing::warn!(%error, "a connection was not taken in"),
+            },
         }
     }
 

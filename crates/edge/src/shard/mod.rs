@@ -98,6 +98,8 @@ pub(crate) struct Shard<T: Tenant> {
     nested: Nested,
     events: Events,
     buffer: Box<[u8]>,
+    /// The answer to the handshake that is just being judged.
+    handshake: Vec<u8>,
     doors: Doors,
     again: Again,
     mail: mpsc::Receiver<T::Mail>,
@@ -179,6 +181,7 @@ impl<M: Send + 'static> Prepared<M> {
             nested: Nested::new(poll)?,
             events: Events::with_capacity(EVENTS_PER_TURN),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            handshake: Vec::new(),
             again: Again::default(),
             mail,
             returns,

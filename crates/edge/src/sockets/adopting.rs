@@ -51,8 +51,16 @@ impl Sockets {
         let fd = self.slab.remove(id)?;
         // Failing is harmless: no event of an id that is no more finds a socket.
         let _ = self.registry.deregister(&mut SourceFd(&fd.as_raw_fd()));
-        let pair_peer = self.pairs.remove(&id.index);
+        let pair_peer = self.forget_pair(id);
         Some(Released { fd, pair_peer, place: Place::of_slab(self.counters.clone(), self.shard) })
+    }
+
+    /// Forget who is at a pair's other end. Most shards have no pairs, and spare the look.
+    pub(super) fn forget_pair(&mut self, id: SocketId) -> Option<SocketAddr> {
+        if self.pairs.is_empty() {
+            return None;
+        }
+        self.pairs.remove(&id.index)
     }
 
     pub(crate) fn registry(&self) -> &Registry {
@@ -69,8 +77,18 @@ impl Sockets {
         self.counters.connections()
     }
 
+    /// Remember for a while who is at the other end, to spare the question.
+    pub(crate) fn remember(&mut self, id: SocketId, peer: Option<SocketAddr>) {
+        if let Some(peer) = peer {
+            self.newcomers.remember(id, peer);
+        }
+    }
+
     /// Who is at the other end.
-    pub(crate) fn peer(&self, id: SocketId) -> Option<SocketAddr> {
+    pub(crate) fn peer(&mut self, id: SocketId) -> Option<SocketAddr> {
+        if let Some(peer) = self.newcomers.take(id) {
+            return Some(peer);
+        }
         if let Some(peer) = self.pairs.get(&id.index) {
             return Some(*peer);
         }

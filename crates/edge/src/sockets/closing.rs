@@ -89,7 +89,7 @@ impl Sockets {
     pub(crate) fn free_dead(&mut self) {
         debug_assert!(self.farewells.is_empty());
         while let Some(id) = self.dead.pop() {
-            self.pairs.remove(&id.index);
+            self.forget_pair(id);
             // Closing the descriptor takes it out of the epoll as well.
             if self.slab.remove(id).is_some() {
                 self.count().connections_now.sub(1);

@@ -2,6 +2,7 @@
 
 mod adopting;
 mod closing;
+mod newcomers;
 mod transmit;
 
 use std::collections::{HashMap, VecDeque};
@@ -13,7 +14,8 @@ use mio::Registry;
 use vocab::{Instant, ShardId, SocketId};
 
 pub(crate) use self::adopting::socket_of;
-use self::transmit::{Untaken, transmit, transmit_response};
+use self::newcomers::Newcomers;
+use self::transmit::{Untaken, transmit, transmit_bytes, transmit_response};
 use crate::counters::{EdgeCounters, ShardCounters};
 use crate::record::{Slab, State};
 use crate::settings::EdgeLimits;
@@ -38,6 +40,7 @@ pub struct Sockets {
     partial_bytes: usize,
     /// Peers of sockets that are one end of a pair, whose other end is a TLS task.
     pairs: HashMap<u32, SocketAddr>,
+    newcomers: Newcomers,
     /// Sockets whose tenant has to be told that they are gone.
     farewells: VecDeque<(SocketId, CloseCause)>,
     /// Slots to be freed once the tenant knows.
@@ -88,6 +91,7 @@ impl Sockets {
             parked: 0,
             partial_bytes: 0,
             pairs: HashMap::new(),
+            newcomers: Newcomers::default(),
             farewells: VecDeque::new(),
             dead: Vec::new(),
             resumed: Vec::new(),
@@ -237,6 +241,17 @@ impl Sockets {
         let Some(record) = self.slab.get_mut(id) else { return false };
         let counters = self.counters.shard(self.shard);
         if transmit_response(record, response, self.tick, counters).is_err() {
+            self.hang_up(id);
+            return false;
+        }
+        true
+    }
+
+    /// Write the answer to a websocket's handshake; false when the connection broke over it.
+    pub(crate) fn write_handshake(&mut self, id: SocketId, answer: &[u8]) -> bool {
+        let Some(record) = self.slab.get_mut(id) else { return false };
+        let counters = self.counters.shard(self.shard);
+        if transmit_bytes(record, answer, self.tick, counters).is_err() {
             self.hang_up(id);
             return false;
         }

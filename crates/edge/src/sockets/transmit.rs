@@ -47,6 +47,27 @@ pub(super) fn transmit(
     Ok(())
 }
 
+/// Write bytes that nobody shares, or queue what the kernel does not take of them.
+pub(super) fn transmit_bytes(
+    record: &mut Record,
+    bytes: &[u8],
+    tick: u32,
+    counters: &ShardCounters,
+) -> Result<(), wire::Broken> {
+    if record.outbound.is_some() {
+        return transmit_response(record, &[Bytes::copy_from_slice(bytes)], tick, counters);
+    }
+    let fd = record.fd.as_ref().expect("a socket in use has a descriptor");
+    let written = wire::write(fd, bytes)?;
+    counters.bytes_out.add(written as u64);
+    if written < bytes.len() {
+        let queue = Outbound::begin(Bytes::copy_from_slice(&bytes[written..]), 0, tick);
+        counters.queued_bytes_now.add(queue.bytes() as u64);
+        record.outbound = Some(Box::new(queue));
+    }
+    Ok(())
+}
+
 /// Write an HTTP response, or queue what the kernel does not take of it.
 pub(super) fn transmit_response(
     record: &mut Record,
