@@ -132,3 +132,6 @@ fn hear(socket: BorrowedFd<'_>) -> io::Result<Heard> {
         Err(error) => Heard::Nonsense(error.to_string()),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -58,6 +58,9 @@ impl Link {
 /// Call it first, before there are threads, and once: it takes the place of standard input.
 /// It waits until everything has arrived, which includes a link to each worker that lives. Then
 /// tell [`Control::ready`] as soon as the listeners are served.
+///
+/// Two errors only mean that there is nothing to do any more: [`io::ErrorKind::ConnectionAborted`],
+/// a stop that came during the start, and [`io::ErrorKind::UnexpectedEof`], the supervisor's end.
 pub fn enlist() -> io::Result<Option<Enlisted>> {
     let Some(value) = env::var_os(CONTROL_VARIABLE) else { return Ok(None) };
     let stdin = io::stdin();
@@ -135,8 +138,10 @@ impl Muster {
                     .ok_or_else(|| bad("a link without its two descriptors"))?;
                 self.links.insert(to, (number, link));
             }
-            // The stop came in the middle of the start; the end of the stream says so again.
-            Word::Drain => return Err(io::Error::other("the supervisor stops")),
+            Word::Drain => {
+                let what = "the supervisor stops while this worker starts";
+                return Err(io::Error::new(io::ErrorKind::ConnectionAborted, what));
+            }
             Word::Begin => {}
         }
         Ok(())

@@ -142,3 +142,6 @@ fn whole(mut packet: Packet, bytes: Option<Vec<u8>>) -> Option<(OwnedFd, Vec<u8>
     (!is_damaged).then_some(())?;
     Some((packet.descriptors.pop()?, bytes?))
 }
+
+#[cfg(test)]
+mod tests;

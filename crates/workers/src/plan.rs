@@ -19,7 +19,7 @@ pub const HELLO_BYTES_MAX: usize = 64 << 20;
 pub struct Plan {
     /// How many.
     pub workers: u16,
-    /// The listeners of each worker. The supervisor keeps them open until it ends, so that
+    /// The listeners of each worker. The supervisor keeps them open until the stop, so that
     /// connections wait while a worker is started anew.
     pub listeners: Vec<Vec<OwnedFd>>,
     /// What every worker gets to read; this crate does not look into it.
@@ -139,6 +139,41 @@ pub enum SupervisorEvent {
         /// Its place.
         slot: NodeId,
     },
+}
+
+impl fmt::Display for SupervisorEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use SupervisorEvent as Event;
+        match self {
+            Event::Started { slot, pid, restarts: 0 } => {
+                write!(f, "worker {} started as process {pid}", slot.0)
+            }
+            Event::Started { slot, pid, restarts } => {
+                write!(f, "worker {} restarted as process {pid}, restart {restarts}", slot.0)
+            }
+            Event::Ready { slot, after } => write!(f, "worker {} is ready after {after:?}", slot.0),
+            Event::AllReady => f.write_str("all workers are ready"),
+            Event::Ended { slot, status, after, restart_in } => {
+                write!(f, "worker {} ended after {after:?}: {status}", slot.0)?;
+                match restart_in {
+                    Some(pause) => write!(f, "; it is restarted in {pause:?}"),
+                    None => Ok(()),
+                }
+            }
+            Event::NotStarted { slot, error, restart_in } => {
+                let slot = slot.0;
+                write!(f, "worker {slot} cannot be started: {error}; again in {restart_in:?}")
+            }
+            Event::NotReady { slot } => {
+                write!(f, "worker {} is not ready in time, and killed", slot.0)
+            }
+            Event::Relinked { one, other } => {
+                write!(f, "workers {} and {} get a new link", one.0, other.0)
+            }
+            Event::Draining => f.write_str("all workers drain"),
+            Event::Killed { slot } => write!(f, "worker {} did not end, and is killed", slot.0),
+        }
+    }
 }
 
 /// How it ended, after a stop.

@@ -19,7 +19,7 @@ use crate::packet;
 use crate::plan::{
     Ended, HELLO_BYTES_MAX, Plan, SuperviseError, SupervisorEvent, SupervisorLimits, WORKERS_MAX,
 };
-use crate::tend::{self, News, Post, Posted, Provisions};
+use crate::tend::{self, Listeners, News, Post, Posted, Provisions};
 
 /// News of all workers that wait to be looked at. A full queue makes their tasks wait.
 const NEWS_MAX: usize = 256;
@@ -67,6 +67,8 @@ struct Supervisor {
     crew: Crew,
     limits: SupervisorLimits,
     provisions: Arc<Provisions>,
+    /// By place; closed at the stop.
+    listeners: Vec<Listeners>,
     command: Box<dyn Fn(NodeId) -> std::process::Command + Send + Sync>,
     events: Box<dyn FnMut(SupervisorEvent) + Send>,
     born: std::time::Instant,
@@ -103,7 +105,11 @@ impl Supervisor {
         let supervisor = Supervisor {
             crew: Crew::new(workers, limits.clone()),
             limits,
-            provisions: Arc::new(Provisions { workers, hello, listeners }),
+            provisions: Arc::new(Provisions { workers, hello }),
+            listeners: listeners
+                .into_iter()
+                .map(|some| some.into_iter().map(Arc::new).collect())
+                .collect(),
             command,
             events,
             born: std::time::Instant::now(),
@@ -162,7 +168,9 @@ impl Supervisor {
 
     fn start(&mut self, slot: u16) {
         let command = (self.command)(NodeId(slot));
-        let input = match tend::start(slot, command, self.provisions.clone(), self.news.clone()) {
+        let (provisions, news) = (self.provisions.clone(), self.news.clone());
+        let listeners = &self.listeners[usize::from(slot)];
+        let input = match tend::start(slot, command, provisions, listeners, news) {
             Ok((post, tended)) => {
                 let pid = post.pid;
                 self.posts[usize::from(slot)] = Some(post);
@@ -206,7 +214,11 @@ impl Supervisor {
             Told::Relinked { one, other } => {
                 SupervisorEvent::Relinked { one: NodeId(one), other: NodeId(other) }
             }
-            Told::Draining => SupervisorEvent::Draining,
+            Told::Draining => {
+                // From here on nobody would ever serve who waits in their backlog.
+                self.listeners.iter_mut().for_each(Vec::clear);
+                SupervisorEvent::Draining
+            }
             Told::Killed { slot } => SupervisorEvent::Killed { slot: NodeId(slot) },
             Told::Failed { slot, how } => return self.failed(slot, how),
         };

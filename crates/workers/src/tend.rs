@@ -29,14 +29,16 @@ const CROWDED_PAUSE: Duration = Duration::from_millis(2);
 pub(crate) struct Provisions {
     pub workers: u16,
     pub hello: Vec<u8>,
-    pub listeners: Vec<Vec<OwnedFd>>,
 }
+
+/// The listeners of one worker.
+pub(crate) type Listeners = Vec<Arc<OwnedFd>>;
 
 /// A message to a worker, not yet written. Its descriptors are closed once it is sent.
 pub(crate) enum Posted {
-    Muster,
+    Muster { listeners: u32 },
     Hello(Range<usize>),
-    Listeners(Range<usize>),
+    Listeners(Listeners),
     Link { to: u16, number: u64, bus: OwnedFd, hand_over: OwnedFd },
     Begin,
     Drain,
@@ -77,6 +79,8 @@ pub(crate) struct Tended {
     child: Child,
     line: UnixDatagram,
     provisions: Arc<Provisions>,
+    /// All that it gets before its links.
+    first: VecDeque<Posted>,
     posted: mpsc::Receiver<Posted>,
     kill: Arc<Notify>,
     news: mpsc::Sender<(u16, News)>,
@@ -87,6 +91,7 @@ pub(crate) fn start(
     slot: u16,
     command: std::process::Command,
     provisions: Arc<Provisions>,
+    listeners: &Listeners,
     news: mpsc::Sender<(u16, News)>,
 ) -> io::Result<(Post, Tended)> {
     let (ours, theirs) = packet::pair()?;
@@ -101,17 +106,17 @@ pub(crate) fn start(
     let (posted_in, posted) = mpsc::channel(POSTED_MAX);
     let kill = Arc::new(Notify::new());
     let post = Post { pid: child.id().unwrap_or(0), posted: posted_in, kill: kill.clone() };
-    Ok((post, Tended { slot, child, line, provisions, posted, kill, news }))
+    let first = provisions.first_messages(listeners);
+    Ok((post, Tended { slot, child, line, provisions, first, posted, kill, news }))
 }
 
 impl Tended {
     /// Until the process has ended.
     pub async fn tend(mut self) {
-        let mut first = self.provisions.first_messages(self.slot);
         let mut next = None;
         let mut is_open = true;
         let status = loop {
-            next = next.or_else(|| first.pop_front());
+            next = next.or_else(|| self.first.pop_front());
             tokio::select! {
                 status = self.child.wait() => break status,
                 () = self.kill.notified() => {
@@ -187,32 +192,30 @@ async fn deliver(
 }
 
 impl Provisions {
-    /// All that a worker gets before its links.
-    fn first_messages(&self, slot: u16) -> VecDeque<Posted> {
-        let mut messages = VecDeque::from([Posted::Muster]);
-        messages.extend(pieces(self.hello.len(), HELLO_PIECE_BYTES).map(Posted::Hello));
-        let listeners = self.listeners[usize::from(slot)].len();
-        messages.extend(pieces(listeners, DESCRIPTORS_MAX).map(Posted::Listeners));
+    fn first_messages(&self, listeners: &Listeners) -> VecDeque<Posted> {
+        let mut messages = VecDeque::from([Posted::Muster { listeners: listeners.len() as u32 }]);
+        let len = self.hello.len();
+        let pieces = (0..len).step_by(HELLO_PIECE_BYTES);
+        messages.extend(pieces.map(|at| Posted::Hello(at..len.min(at + HELLO_PIECE_BYTES))));
+        let some = listeners.chunks(DESCRIPTORS_MAX);
+        messages.extend(some.map(|some| Posted::Listeners(some.to_vec())));
         messages
     }
 
     fn written<'a>(&'a self, slot: u16, message: &'a Posted) -> (Word<'a>, Vec<BorrowedFd<'a>>) {
-        let listeners = &self.listeners[usize::from(slot)];
         match message {
-            Posted::Muster => {
+            Posted::Muster { listeners } => {
                 let word = Word::Muster {
                     protocol: PROTOCOL,
                     slot,
                     workers: self.workers,
                     hello_bytes: self.hello.len() as u32,
-                    listeners: listeners.len() as u32,
+                    listeners: *listeners,
                 };
                 (word, Vec::new())
             }
             Posted::Hello(piece) => (Word::Hello(&self.hello[piece.clone()]), Vec::new()),
-            Posted::Listeners(some) => {
-                (Word::Listeners, listeners[some.clone()].iter().map(AsFd::as_fd).collect())
-            }
+            Posted::Listeners(some) => (Word::Listeners, some.iter().map(AsFd::as_fd).collect()),
             Posted::Link { to, number, bus, hand_over } => {
                 (Word::Link { to: *to, number: *number }, vec![bus.as_fd(), hand_over.as_fd()])
             }
@@ -220,8 +223,4 @@ impl Provisions {
             Posted::Drain => (Word::Drain, Vec::new()),
         }
     }
-}
-
-fn pieces(len: usize, piece: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..len).step_by(piece).map(move |start| start..len.min(start + piece))
 }

@@ -1,0 +1,221 @@
+//! An echo server in several processes, as small as one can be: `echo-workers 4`.
+//!
+//! It prints an address for each worker, and what happens. SIGTERM drains the workers, SIGINT kills
+//! them. Whoever connects to a worker sends lines, and each is answered with one:
+//!
+//! - `who`: the worker's slot and process
+//! - `hello`: the length of what the supervisor said, and its sum
+//! - `heard`: the workers that said their name over their link, each with its process
+//! - `lost`: how many links to each worker ended
+//! - `give 2 who`: hands the connection to worker 2, which reads on at `who`
+//! - `cut 2`: ends the link to worker 2 and asks for a new one
+//! - `descriptors`: how many the worker has open
+//!
+//! A second argument is the hello. It may begin with `crash 1;`, `mute 1;` or `stubborn 1;`: then
+//! worker 1 ends before it is ready, never is ready, or does not heed the drain.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::process::{Command, ExitCode};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use vocab::NodeId;
+use workers::{Control, Enlisted, HandOver, Link, Order, Plan, SupervisorLimits};
+
+fn main() -> ExitCode {
+    let outcome = match workers::enlist() {
+        Ok(Some(enlisted)) => runtime().and_then(|runtime| runtime.block_on(work(enlisted))),
+        Ok(None) => runtime().and_then(|runtime| runtime.block_on(oversee())),
+        Err(error) => Err(error),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+async fn oversee() -> io::Result<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    let workers = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(4);
+    let mut listeners = Vec::new();
+    for slot in 0..workers {
+        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+        println!("listening {slot} {}", listener.local_addr()?);
+        listeners.push(vec![listener.into()]);
+    }
+    let plan = Plan {
+        workers,
+        listeners,
+        hello: arguments.next().unwrap_or_default().into(),
+        command: Box::new(|_| Command::new("/proc/self/exe")),
+        events: Box::new(|event| {
+            println!("{event}");
+            let _ = io::stdout().flush();
+        }),
+        limits: SupervisorLimits::default(),
+    };
+    let (mut stops, mut kills) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let ended = workers::supervise(plan, stops.recv(), kills.recv()).await;
+    println!("{:?}", ended.map_err(io::Error::other)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A worker.
+struct Desk {
+    slot: NodeId,
+    hello: Vec<u8>,
+    control: Control,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    heard: BTreeMap<u16, String>,
+    lost: BTreeMap<u16, u32>,
+    links: BTreeMap<u16, (OwnedWriteHalf, Arc<HandOver>)>,
+}
+
+async fn work(enlisted: Enlisted) -> io::Result<ExitCode> {
+    let Enlisted { slot, hello, listeners, links, control, .. } = enlisted;
+    let desk = Arc::new(Desk { slot, hello, control, seen: Mutex::default() });
+    for link in links {
+        desk.join(link).await?;
+    }
+    if desk.is_told_to("crash") {
+        return Ok(ExitCode::from(7));
+    }
+    for listener in listeners {
+        let listener = TcpListener::from(listener);
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let desk = desk.clone();
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                tokio::spawn(desk.clone().serve(connection, Vec::new()));
+            }
+        });
+    }
+    if !desk.is_told_to("mute") {
+        desk.control.ready()?;
+    }
+    loop {
+        match desk.control.next_order().await {
+            Order::Link(link) => desk.join(link).await?,
+            Order::Drain if desk.is_told_to("stubborn") => {}
+            Order::Drain => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+impl Desk {
+    fn is_told_to(&self, verb: &str) -> bool {
+        self.hello.starts_with(format!("{verb} {};", self.slot.0).as_bytes())
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says its name over a new link, and listens to it.
+    async fn join(self: &Arc<Self>, link: Link) -> io::Result<()> {
+        let (reader, mut writer) = UnixStream::from_std(link.bus)?.into_split();
+        let name = format!("{}\n", std::process::id());
+        // Who is at the other end may have ended already.
+        let _ = writer.write_all(name.as_bytes()).await;
+        let hand_over = Arc::new(link.hand_over);
+        self.seen().links.insert(link.to.0, (writer, hand_over.clone()));
+
+        let (desk, from) = (self.clone(), link.to.0);
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(reader).lines();
+            while let Ok(Some(pid)) = lines.next_line().await {
+                desk.seen().heard.insert(from, pid);
+            }
+            *desk.seen().lost.entry(from).or_default() += 1;
+        });
+        let desk = self.clone();
+        tokio::spawn(async move {
+            while let Ok(Some((connection, bytes))) = hand_over.recv().await {
+                let connection = std::net::TcpStream::from(connection);
+                if let Ok(connection) = TcpStream::from_std(connection) {
+                    tokio::spawn(desk.clone().serve(connection, bytes));
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Answers each line; `bytes` were read from the connection before.
+    async fn serve(self: Arc<Self>, mut connection: TcpStream, bytes: Vec<u8>) {
+        let (reader, mut writer) = connection.split();
+        let mut reader = BufReader::new(bytes.chain(reader));
+        let mut line = String::new();
+        while matches!(reader.read_line(&mut line).await, Ok(1..)) {
+            let request = std::mem::take(&mut line);
+            if let Some((to, rest)) = given(&request) {
+                // What the reader holds of the bytes after this line travels too.
+                let bytes = [rest.as_bytes(), reader.buffer()].concat();
+                let (before, reader) = reader.into_inner().into_inner();
+                let bytes = [&bytes, before].concat();
+                let hand_over = self.seen().links.get(&to).map(|(_, it)| it.clone());
+                let outcome = hand_over.map(|it| it.send(reader.as_ref().as_fd(), &bytes));
+                if !matches!(outcome, Some(Ok(()))) {
+                    let _ = writer.write_all(format!("not given: {outcome:?}\n").as_bytes()).await;
+                }
+                return;
+            }
+            let reply = format!("{}\n", self.reply(request.trim()));
+            if writer.write_all(reply.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn reply(&self, request: &str) -> String {
+        match request.split_once(' ').unwrap_or((request, "")) {
+            ("who", _) => format!("{} {}", self.slot.0, std::process::id()),
+            ("hello", _) => {
+                let sum: u64 = self.hello.iter().map(|&byte| u64::from(byte)).sum();
+                format!("{} {sum}", self.hello.len())
+            }
+            ("heard", _) => listed(&self.seen().heard),
+            ("lost", _) => listed(&self.seen().lost),
+            ("cut", to) => {
+                let to = to.parse().unwrap_or_default();
+                self.seen().links.remove(&to);
+                format!("{:?}", self.control.link_lost(NodeId(to)))
+            }
+            ("descriptors", _) => match std::fs::read_dir("/proc/self/fd") {
+                Ok(open) => open.count().to_string(),
+                Err(error) => error.to_string(),
+            },
+            _ => request.to_owned(),
+        }
+    }
+}
+
+/// `give 2 who`: to worker 2, with `who` and the end of the line.
+fn given(line: &str) -> Option<(u16, &str)> {
+    let (to, rest) = line.strip_prefix("give ")?.split_once(' ')?;
+    Some((to.parse().ok()?, rest))
+}
+
+fn listed<T: std::fmt::Display>(map: &BTreeMap<u16, T>) -> String {
+    let entries: Vec<_> = map.iter().map(|(slot, value)| format!("{slot}:{value}")).collect();
+    entries.join(" ")
+}
