@@ -1,13 +1,19 @@
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, BufReader, IsTerminal as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::Context as _;
-use lab::{AgentAddress, Live, LoadOptions, Results, Source, WorkerProgram};
+use lab::{AgentAddress, Live, LoadOptions, Results, Source, Stop, WorkerProgram};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// What the process ends with when a threshold is broken; other failures end with 1.
 const THRESHOLD_BROKEN: u8 = 3;
+
+/// What the process ends with when a signal stopped the load, added to the signal's number.
+const SIGNALLED: u8 = 128;
 
 /// What `watchfire load` takes.
 #[derive(clap::Args)]
@@ -75,7 +81,9 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         agents: agents.map(|place| AgentAddress { place, token: token.clone() }).collect(),
         files_max: arguments.files_max,
         workers: arguments.workers,
+        stop: Stop::default(),
     };
+    let signalled = stop_at_signals(options.stop.clone())?;
     let gates = source.scenario()?.gates;
 
     let results = lab::run_load(&source, &options, watch())?;
@@ -91,8 +99,40 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         std::fs::write(file, page).with_context(|| file.display().to_string())?;
     }
     anyhow::ensure!(results.broken.is_empty(), "a part of the load is missing");
+    if results.stopped_after.is_some() {
+        return Ok(ExitCode::from(signalled.load(Ordering::Relaxed)));
+    }
     let is_kept = verdicts.iter().all(|verdict| verdict.is_kept);
     Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::from(THRESHOLD_BROKEN) })
+}
+
+/// Let an interrupt or a termination end the load, so that it tells what it has measured; the next
+/// one ends us at once. What is returned becomes the exit code that a shell expects of it.
+fn stop_at_signals(stop: Stop) -> anyhow::Result<Arc<AtomicU8>> {
+    let exit_code = Arc::new(AtomicU8::new(0));
+    let signalled = Arc::clone(&exit_code);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let (mut interrupts, mut terminations) = {
+        let _entered = runtime.enter();
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+    };
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            loop {
+                let number = tokio::select! {
+                    _ = interrupts.recv() => SignalKind::interrupt().as_raw_value(),
+                    _ = terminations.recv() => SignalKind::terminate().as_raw_value(),
+                };
+                let exit_code = SIGNALLED + number as u8;
+                if stop.is_told() {
+                    std::process::exit(exit_code.into());
+                }
+                signalled.store(exit_code, Ordering::Relaxed);
+                stop.tell();
+            }
+        });
+    });
+    Ok(exit_code)
 }
 
 fn be_agent(listen: SocketAddr, token_file: &Path, worker: &WorkerProgram) -> anyhow::Result<()> {
@@ -116,8 +156,8 @@ fn watch() -> impl FnMut(&Results) {
         // Who closed our output does not want to see more; the load goes on.
         let _ = if is_terminal {
             live.draw(results, &mut io::stdout())
-        } else if results.seconds.len() > seconds {
-            seconds = results.seconds.len();
+        } else if results.seconds_whole() > seconds {
+            seconds = results.seconds_whole();
             lab::line(results).map_or(Ok(()), |line| writeln!(io::stdout(), "{line}"))
         } else {
             Ok(())
@@ -127,5 +167,5 @@ fn watch() -> impl FnMut(&Results) {
 
 /// Be one worker of a load; its controller is at the other end of stdin and stdout.
 pub fn work() -> anyhow::Result<()> {
-    lab::run_worker(io::stdin().lock(), io::stdout().lock())
+    lab::run_worker(BufReader::new(io::stdin()), io::stdout().lock())
 }

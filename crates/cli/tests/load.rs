@@ -115,6 +115,42 @@ fn users_come_from_agents_that_know_the_token() {
 }
 
 #[test]
+fn an_interrupted_load_tells_what_it_has_measured() {
+    let server = Listening::start(&["serve"]);
+    let name = |what: &str| {
+        let file = format!("watchfire-{}-stopped.{what}", std::process::id());
+        std::env::temp_dir().join(file).to_str().expect("the path is text").to_owned()
+    };
+    let (scenario, json) = (name("toml"), name("json"));
+    let text = LOBBY.replace("500ms", "1h").replace("400", "20");
+    std::fs::write(&scenario, text).expect("a file can be written");
+    let mut command = Command::new(WATCHFIRE);
+    command.args(["load", &scenario, "--target", &server.url(), "--json", &json]);
+    let mut child =
+        command.args(["--workers", "3"]).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output is a pipe")).lines();
+    let line = lines.next().expect("it tells of the first second").expect("in UTF-8");
+    assert!(line.starts_with("    1 s  users"), "{line}");
+
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.expect("kill runs").success());
+    let rest: Vec<String> = lines.map(|line| line.expect("in UTF-8")).collect();
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest:?}");
+    assert!(rest.iter().any(|line| line.starts_with("STOPPED")), "{rest:?}");
+    let told: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&json).expect("JSON is written"))
+            .expect("it is JSON");
+    for file in [scenario, json] {
+        std::fs::remove_file(file).expect("the file is there");
+    }
+    let after = told["stopped_after"].as_f64().expect("when it was stopped");
+    assert!((1.0..60.0).contains(&after), "{after}");
+    assert_eq!(told["broken_workers"], serde_json::json!([]));
+    let counts = &told["counts"];
+    assert_eq!(counts["cut"], counts["started"], "nobody's session was over: {counts}");
+}
+
+#[test]
 fn a_broken_threshold_decides_the_exit_code() {
     let output = load(LOBBY, "nobody.toml", &["--target", "ws://127.0.0.1:9"]);
     let out = text(&output.stdout);

@@ -33,6 +33,11 @@ impl<'a> Arrivals<'a> {
         arrivals
     }
 
+    /// Every `count`th, from `index` on.
+    pub(crate) fn share(self, index: usize, count: usize) -> ArrivalShare<'a> {
+        ArrivalShare { arrivals: self, next: index as u32, skipped: index, count }
+    }
+
     fn first_asked(&mut self) -> f64 {
         match self.phases.get(self.phase).map(|phase| phase.spacing) {
             Some(Spacing::Random) => self.dice.exponential(),
@@ -62,6 +67,44 @@ impl Iterator for Arrivals<'_> {
             self.arrived_in_phase = 0;
             self.asked = self.first_asked();
         }
+    }
+
+    /// Even arrivals need not be gone through one by one: sixty workers would each count all.
+    fn nth(&mut self, n: usize) -> Option<(usize, Instant)> {
+        for skipped in 0..n {
+            let left = (n - skipped) as u64;
+            let phase = self.phases.get(self.phase)?;
+            // The last ones of a phase may be fewer or more by a rounding.
+            if phase.spacing == Spacing::Even && self.arrived_in_phase + left + 2 < phase.users() {
+                self.asked += left as f64;
+                self.arrived_in_phase += left;
+                break;
+            }
+            self.next()?;
+        }
+        self.next()
+    }
+}
+
+/// The arrivals of one worker.
+pub(crate) struct ArrivalShare<'a> {
+    arrivals: Arrivals<'a>,
+    next: u32,
+    /// So many are others' before the next.
+    skipped: usize,
+    count: usize,
+}
+
+impl Iterator for ArrivalShare<'_> {
+    /// The user's number in the whole load, and when it is due.
+    type Item = (u32, Instant);
+
+    fn next(&mut self) -> Option<(u32, Instant)> {
+        let (_, at) = self.arrivals.nth(self.skipped)?;
+        let number = self.next;
+        self.next += self.count as u32;
+        self.skipped = self.count - 1;
+        Some((number, at))
     }
 }
 
@@ -115,6 +158,29 @@ mod tests {
         assert!(at.windows(2).all(|pair| pair[0] < pair[1]), "{at:?}");
         let first_half = at.iter().filter(|at| **at < 5000).count();
         assert!((12..=14).contains(&first_half), "a quarter comes in the first half: {first_half}");
+    }
+
+    #[test]
+    fn shares_are_the_whole() {
+        let mut full = phase(1, 30.0, 90.0, Spacing::Even);
+        full.users_max = Some(37);
+        let phases = [
+            phase(2, 0.0, 100.0, Spacing::Even),
+            full,
+            phase(1, 50.0, 50.0, Spacing::Random),
+            phase(1, 0.0, 0.0, Spacing::Even),
+            phase(3, 100.0, 7.3, Spacing::Even),
+        ];
+        let whole: Vec<_> = Arrivals::new(&phases, 1).map(|(_, at)| at).collect();
+        for count in [1, 2, 7, 60] {
+            let mut found = vec![None; whole.len()];
+            for index in 0..count {
+                for (number, at) in Arrivals::new(&phases, 1).share(index, count) {
+                    assert_eq!(found[number as usize].replace(at), None);
+                }
+            }
+            assert_eq!(found, whole.iter().copied().map(Some).collect::<Vec<_>>(), "{count}");
+        }
     }
 
     #[test]

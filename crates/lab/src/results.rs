@@ -43,6 +43,8 @@ pub struct Results {
     pub resident_bytes: (u64, u64),
     /// Workers that ended before they were done, and why.
     pub broken: Vec<String>,
+    /// When somebody stopped the load before its end.
+    pub stopped_after: Option<Duration>,
     workers_seen: Vec<WorkerSeen>,
 }
 
@@ -75,6 +77,8 @@ pub struct Second {
 #[derive(Clone, Copy, Debug, Default)]
 struct WorkerSeen {
     seconds: usize,
+    /// It has no more to tell.
+    is_done: bool,
     cpu: Duration,
     resident_first: u64,
     resident_max: u64,
@@ -99,6 +103,7 @@ impl Results {
             cpu: Duration::ZERO,
             resident_bytes: (0, 0),
             broken: Vec::new(),
+            stopped_after: None,
             workers_seen: vec![WorkerSeen::default(); workers],
         }
     }
@@ -119,12 +124,26 @@ impl Results {
         }
         self.add_second(worker, delta);
         let seen = &mut self.workers_seen[worker];
+        seen.is_done = delta.is_last;
         seen.cpu = delta.cpu;
         seen.resident_first = delta.resident_first_bytes;
         seen.resident_max = seen.resident_max.max(delta.resident_bytes);
         let sum = |of: fn(&WorkerSeen) -> u64| self.workers_seen.iter().map(of).sum();
         self.resident_bytes = (sum(|seen| seen.resident_first), sum(|seen| seen.resident_max));
         self.cpu = self.workers_seen.iter().map(|seen| seen.cpu).sum();
+    }
+
+    /// A worker is gone that had more to tell.
+    pub(crate) fn add_broken(&mut self, worker: usize, why: &str) {
+        self.broken.push(format!("worker {worker}: {why}"));
+        self.workers_seen[worker].is_done = true;
+    }
+
+    /// Whole seconds from the load's begin that all workers have told about.
+    pub fn seconds_whole(&self) -> usize {
+        let at_work = self.workers_seen.iter().filter(|seen| !seen.is_done);
+        // Of the last second nobody is there for all of it.
+        at_work.map(|seen| seen.seconds).min().unwrap_or(self.seconds.len().saturating_sub(1))
     }
 
     fn add_second(&mut self, worker: usize, delta: &Delta) {

@@ -1,29 +1,28 @@
 //! Runs a load: as many workers as the open-file limit asks for, and all they tell put together.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::agent::{AgentAddress, call};
+use crate::agent::AgentAddress;
 use crate::clock::{Clock, monotonic};
 use crate::engine::{Engine, Share};
+use crate::link::{BEGIN_DELAY, Link, Team, Told};
 use crate::results::Results;
 use crate::scenario::Scenario;
 use crate::source::Source;
-use crate::tally::Delta;
-use crate::worker::{Begin, Job};
+use crate::stop::Stop;
 
 /// Open files that are not users' sockets.
 pub(crate) const FILES_SPARE: u64 = 64;
 /// Workers of one load.
 pub(crate) const WORKERS_MAX: usize = 1_000;
-/// From when all are ready to when users arrive, so that all begin at one moment.
-const BEGIN_DELAY: Duration = Duration::from_millis(20);
+/// Users that one worker can start in a second without being late.
+const STARTS_A_SECOND: f64 = 15_000.0;
+/// How soon a load ends that is told to stop.
+const STOP_LATENCY: Duration = Duration::from_millis(100);
 
 /// The program that becomes a worker, and what it is to be called with.
 pub type WorkerProgram = (PathBuf, Vec<String>);
@@ -39,13 +38,8 @@ pub struct LoadOptions {
     pub workers: Option<usize>,
     /// Machines that users come from instead of this one.
     pub agents: Vec<AgentAddress>,
-}
-
-/// What a worker said.
-enum Told {
-    Delta(Box<Delta>),
-    /// It ended early.
-    Broken(String),
+    /// Ends the load early; what was measured until then is its result.
+    pub stop: Stop,
 }
 
 /// Run a load to its end; `watch` sees the results grow.
@@ -56,28 +50,37 @@ pub fn run_load(
 ) -> anyhow::Result<Results> {
     let scenario = source.scenario()?;
     let (sender, receiver) = channel();
-    if !options.agents.is_empty() {
-        let links = links_to_agents(&scenario, options)?;
-        let mut results = Results::new(&source.name, &scenario, links.len());
-        let _guards = begin(source, links, sender)?;
-        collect(&receiver, &mut results, &mut watch);
-        return Ok(results);
-    }
     let files = raise_open_file_limit()?;
-    let workers = workers_for(&scenario, options, files)?;
-    let mut results = Results::new(&source.name, &scenario, workers);
-    if workers == 1 {
+    let links = match options.agents.is_empty() {
+        true => links_to_processes(&scenario, options, files)?,
+        false => links_to_agents(&scenario, options)?,
+    };
+    if links.is_empty() {
+        let mut results = Results::new(&source.name, &scenario, 1);
         let share = Share { index: 0, count: 1 };
         std::thread::scope(|scope| {
-            scope.spawn(|| run_here(&scenario, share, sender));
-            collect(&receiver, &mut results, &mut watch);
+            scope.spawn(|| run_here(&scenario, share, sender, &options.stop));
+            collect(&receiver, &mut results, &options.stop, || {}, &mut watch);
         });
-    } else {
-        let links = (0..workers).map(|_| Link::to_process(&options.worker));
-        let _guards = begin(source, links.collect::<anyhow::Result<_>>()?, sender)?;
-        collect(&receiver, &mut results, &mut watch);
+        return Ok(results);
     }
+    let mut results = Results::new(&source.name, &scenario, links.len());
+    let mut team = Team::begin(source, links, &sender)?;
+    drop(sender);
+    collect(&receiver, &mut results, &options.stop, || team.stop(), &mut watch);
     Ok(results)
+}
+
+/// A process for each worker that is needed; none where one does, who then is a thread of ours.
+fn links_to_processes(
+    scenario: &Scenario,
+    options: &LoadOptions,
+    files: u64,
+) -> anyhow::Result<Vec<Link>> {
+    match workers_for(scenario, options, files)? {
+        1 => Ok(Vec::new()),
+        workers => (0..workers).map(|_| Link::to_process(&options.worker)).collect(),
+    }
 }
 
 /// A connection to a worker on one of the agents, for each worker that is needed.
@@ -96,7 +99,8 @@ fn links_to_agents(scenario: &Scenario, options: &LoadOptions) -> anyhow::Result
     Ok(links)
 }
 
-/// How many workers the load needs: each user is an open file.
+/// How many workers the load needs: each user is an open file. Where cores are free, no worker has
+/// more arrivals than it can be in time for.
 fn workers_for(scenario: &Scenario, options: &LoadOptions, files: u64) -> anyhow::Result<usize> {
     let files = files.min(options.files_max.unwrap_or(u64::MAX));
     let users = files.saturating_sub(FILES_SPARE);
@@ -106,7 +110,11 @@ fn workers_for(scenario: &Scenario, options: &LoadOptions, files: u64) -> anyhow
     );
     let needed =
         usize::try_from(scenario.users_at_once_max().div_ceil(users)).unwrap_or(usize::MAX);
-    let workers = options.workers.unwrap_or(1).max(needed).max(1);
+    let in_time =
+        scenario.phases.iter().map(|phase| phase.rate.max(phase.rate_end) / STARTS_A_SECOND);
+    let in_time = in_time.fold(0.0, f64::max).ceil() as usize;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = options.workers.unwrap_or(in_time.min(cores)).max(needed).max(1);
     anyhow::ensure!(
         workers <= WORKERS_MAX,
         "{} users at once need {workers} processes of {files} open files each, and {WORKERS_MAX} \
@@ -127,129 +135,36 @@ pub(crate) fn raise_open_file_limit() -> anyhow::Result<u64> {
     Ok(limit.current.unwrap_or(u64::MAX))
 }
 
-fn run_here(scenario: &Scenario, share: Share, sender: Sender<(usize, Told)>) {
+fn run_here(scenario: &Scenario, share: Share, sender: Sender<(usize, Told)>, stop: &Stop) {
     let clock = Clock::from_origin(monotonic() + BEGIN_DELAY);
     let engine = Engine::new(scenario, share, clock);
     let tell = |delta| sender.send((share.index, Told::Delta(Box::new(delta)))).is_ok();
-    if let Err(error) = engine.and_then(|engine| engine.run(tell)) {
+    if let Err(error) = engine.and_then(|engine| engine.run(stop, tell)) {
         // The receiver is there until we are gone.
         let _ = sender.send((share.index, Told::Broken(error.to_string())));
     }
 }
 
+/// Put together what all workers tell, to the last word of the last.
 fn collect(
     receiver: &Receiver<(usize, Told)>,
     results: &mut Results,
+    stop: &Stop,
+    mut pass_on_stop: impl FnMut(),
     watch: &mut impl FnMut(&Results),
 ) {
-    for (worker, told) in receiver {
-        match told {
-            Told::Delta(delta) => results.add(worker, &delta),
-            Told::Broken(why) => results.broken.push(format!("worker {worker}: {why}")),
+    let began = monotonic();
+    loop {
+        if stop.is_told() && results.stopped_after.is_none() {
+            results.stopped_after = Some(monotonic() - began);
+            pass_on_stop();
+        }
+        match receiver.recv_timeout(STOP_LATENCY) {
+            Ok((worker, Told::Delta(delta))) => results.add(worker, &delta),
+            Ok((worker, Told::Broken(why))) => results.add_broken(worker, &why),
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return,
         }
         watch(results);
-    }
-}
-
-/// The way to a worker and back.
-struct Link {
-    input: Box<dyn Write + Send>,
-    output: Box<dyn BufRead + Send>,
-    begin: Begin,
-    child: Option<Guard>,
-}
-
-/// A worker process, ended when nobody listens to it any more.
-struct Guard(Child);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        // It ends by itself after its last word; killing it then does no harm.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Link {
-    fn to_process((program, arguments): &WorkerProgram) -> anyhow::Result<Link> {
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().context("a worker process cannot be started")?;
-        let input = child.stdin.take().expect("the worker's input is a pipe");
-        let output = child.stdout.take().expect("the worker's output is a pipe");
-        Ok(Link {
-            input: Box::new(input),
-            output: Box::new(BufReader::new(output)),
-            begin: Begin::At(Duration::ZERO),
-            child: Some(Guard(child)),
-        })
-    }
-
-    fn to_agent(agent: &AgentAddress) -> anyhow::Result<(Link, u64)> {
-        let (stream, reader, files) = call(agent)?;
-        let begin = Begin::In(BEGIN_DELAY);
-        let link = Link { input: Box::new(stream), output: Box::new(reader), begin, child: None };
-        Ok((link, files))
-    }
-}
-
-/// Give each worker its share, and let all begin at one moment. What they tell goes to the sender,
-/// while the guards are kept.
-fn begin(
-    source: &Source,
-    mut links: Vec<Link>,
-    sender: Sender<(usize, Told)>,
-) -> anyhow::Result<Vec<Guard>> {
-    let count = links.len();
-    for (index, link) in links.iter_mut().enumerate() {
-        let job = Job { source: source.clone(), share: Share { index, count } };
-        let job = serde_json::to_string(&job)?;
-        writeln!(link.input, "{job}").context("a worker takes no job")?;
-    }
-    for link in &mut links {
-        let mut line = String::new();
-        link.output.read_line(&mut line)?;
-        anyhow::ensure!(line.trim() == "ready", "a worker did not become ready");
-    }
-    let origin = monotonic() + BEGIN_DELAY;
-    let mut guards = Vec::new();
-    for (index, mut link) in links.into_iter().enumerate() {
-        let begin = match link.begin {
-            Begin::At(_) => Begin::At(origin),
-            // Another machine's clock is not ours.
-            Begin::In(_) => Begin::In(origin.saturating_sub(monotonic())),
-        };
-        writeln!(link.input, "{}", serde_json::to_string(&begin)?)?;
-        guards.extend(link.child.take());
-        let sender = sender.clone();
-        std::thread::spawn(move || listen(index, link, &sender));
-    }
-    Ok(guards)
-}
-
-/// Pass on what a worker tells, to its last word.
-fn listen(index: usize, link: Link, sender: &Sender<(usize, Told)>) {
-    let mut is_done = false;
-    // An agent takes the end of our side for the end of the load.
-    let _input = link.input;
-    for line in link.output.lines() {
-        let delta = line.map_err(anyhow::Error::from);
-        let delta = delta.and_then(|line| Ok(serde_json::from_str::<Box<Delta>>(&line)?));
-        let told = match delta {
-            Ok(delta) => {
-                is_done = delta.is_last;
-                Told::Delta(delta)
-            }
-            Err(error) => Told::Broken(error.to_string()),
-        };
-        let is_broken = matches!(told, Told::Broken(_));
-        if sender.send((index, told)).is_err() || is_broken {
-            return;
-        }
-    }
-    if !is_done {
-        let why = "ended before the load was over".to_owned();
-        // Without a receiver nobody wants to know.
-        let _ = sender.send((index, Told::Broken(why)));
     }
 }

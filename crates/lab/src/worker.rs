@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::{Clock, monotonic};
 use crate::engine::{Engine, Share};
 use crate::source::Source;
+use crate::stop::Stop;
 
 /// All that a worker must know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -26,9 +27,16 @@ pub(crate) enum Begin {
     In(Duration),
 }
 
+/// The line after which a worker ends.
+pub(crate) const STOP: &str = "stop";
+
 /// Follow the controller at the other end of these: a job comes as a line of JSON, we say that we
-/// are ready, the moment to begin comes, and we tell once a second what happened.
-pub fn run_worker(input: impl BufRead, mut output: impl Write) -> anyhow::Result<()> {
+/// are ready, the moment to begin comes, and we tell once a second what happened, until the load is
+/// over, or the controller says so or is gone.
+pub fn run_worker(
+    input: impl BufRead + Send + 'static,
+    mut output: impl Write,
+) -> anyhow::Result<()> {
     let mut lines = input.lines();
     let job = lines.next().context("no job came")??;
     let job: Job = serde_json::from_str(&job).context("the job makes no sense")?;
@@ -42,7 +50,14 @@ pub fn run_worker(input: impl BufRead, mut output: impl Write) -> anyhow::Result
         Begin::In(delay) => monotonic() + delay,
     };
     let engine = Engine::new(&scenario, job.share, Clock::from_origin(origin))?;
-    engine.run(|delta| {
+    let stop = Stop::default();
+    let told = stop.clone();
+    std::thread::spawn(move || {
+        // Its end is the controller's end.
+        let _ = lines.take_while(|line| line.as_ref().is_ok_and(|line| line != STOP)).count();
+        told.tell();
+    });
+    engine.run(&stop, |delta| {
         let line = serde_json::to_string(&delta).expect("a delta can be written down");
         // A controller that is gone wants to hear nothing more.
         writeln!(output, "{line}").and_then(|()| output.flush()).is_ok()

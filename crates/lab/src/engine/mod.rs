@@ -20,12 +20,13 @@ use rustix::process::{Resource, getrlimit};
 use slab::Slab;
 use vocab::Instant;
 
-use crate::arrivals::Arrivals;
+use crate::arrivals::{ArrivalShare, Arrivals};
 use crate::clock::{Clock, cpu_time, monotonic};
 use crate::dice::{Dice, drawn};
 use crate::failure::Failure;
 use crate::run::FILES_SPARE;
 use crate::scenario::{Scenario, Serializer, Speaker};
+use crate::stop::Stop;
 use crate::tally::{Delta, Tally};
 
 use alarm::{ALARM, Alarm};
@@ -76,7 +77,7 @@ pub(crate) struct Engine<'a> {
     connected: u64,
     connected_peak: u64,
     wakes: Wakes,
-    arrivals: Peekable<ShareOfArrivals<'a>>,
+    arrivals: Peekable<ArrivalShare<'a>>,
     sources: Sources,
     read_buffer: Vec<u8>,
     /// Where messages and frames are put together.
@@ -96,8 +97,6 @@ pub(crate) struct Engine<'a> {
     resident_first_bytes: u64,
 }
 
-type ShareOfArrivals<'a> = Box<dyn Iterator<Item = (u32, Instant)> + 'a>;
-
 impl<'a> Engine<'a> {
     pub(crate) fn new(
         scenario: &'a Scenario,
@@ -105,9 +104,7 @@ impl<'a> Engine<'a> {
         clock: Clock,
     ) -> std::io::Result<Engine<'a>> {
         let arrivals = Arrivals::new(&scenario.phases, scenario.seed);
-        let arrivals = arrivals.enumerate().map(|(number, (_, at))| (number as u32, at));
-        let arrivals = arrivals.skip(share.index).step_by(share.count);
-        let arrivals: ShareOfArrivals<'a> = Box::new(arrivals);
+        let arrivals = arrivals.share(share.index, share.count);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let alarm = Alarm::new(&epoll)?;
         make_room_for_files(&epoll, share.of(scenario.users_at_once_max()));
@@ -138,14 +135,19 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Run the load to its end; every second `tell` hears what happened, and may end it.
-    pub(crate) fn run(mut self, mut tell: impl FnMut(Delta) -> bool) -> std::io::Result<()> {
+    /// Run the load to its end, or until it is stopped; every second `tell` hears what happened,
+    /// and may end it.
+    pub(crate) fn run(
+        mut self,
+        stop: &Stop,
+        mut tell: impl FnMut(Delta) -> bool,
+    ) -> std::io::Result<()> {
         let over_at = Instant::ZERO + self.scenario.duration();
         let cut_at = over_at + self.scenario.wind_down;
         let mut second = 0;
         loop {
             let now = self.clock.now();
-            let is_cut = now >= cut_at;
+            let is_cut = now >= cut_at || stop.is_told();
             if is_cut || (self.arrivals.peek().is_none() && self.users.is_empty() && now >= over_at)
             {
                 self.tally.counts.cut += self.users.len() as u64;

@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::chart::{Chart, Line, POINTS_MAX, escape};
-use super::table::{bytes, generator, lateness, users};
+use super::table::{bytes, generator, lateness, stopped, users};
 use crate::gates::{Verdict, time};
 use crate::histogram::Buckets;
 use crate::results::{Results, Second};
@@ -85,6 +85,7 @@ fn summary(results: &Results) -> String {
         ("Deliveries", format!("{} messages, {}", counts.deliveries, bytes(counts.delivery_bytes))),
         ("Generator", generator(results)),
     ];
+    rows.splice(0..0, stopped(results).map(|stopped| ("Stopped", stopped)));
     rows.extend(results.limits().into_iter().map(|limit| ("Stopped by", limit.to_owned())));
     rows.extend(results.broken.iter().map(|why| ("Missing", why.clone())));
     let rows = rows.iter().map(|(name, value)| format!("<dt>{name}<dd>{}", escape(value)));

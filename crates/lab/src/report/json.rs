@@ -20,6 +20,7 @@ pub fn json(results: &Results, verdicts: &[Verdict]) -> Value {
     json!({
         "scenario": results.name,
         "duration": results.duration.as_secs_f64(),
+        "stopped_after": results.stopped_after.map(|after| after.as_secs_f64()),
         "workers": results.workers,
         "counts": results.counts,
         "users_max": results.users_max,

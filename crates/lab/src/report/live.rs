@@ -19,10 +19,10 @@ pub struct Live {
 impl Live {
     /// Draw anew over what was drawn before; nothing when no further second has passed.
     pub fn draw(&mut self, results: &Results, out: &mut impl Write) -> io::Result<()> {
-        if results.seconds.len() == self.seconds_seen {
+        if results.seconds_whole() <= self.seconds_seen {
             return Ok(());
         }
-        self.seconds_seen = results.seconds.len();
+        self.seconds_seen = results.seconds_whole();
         let lines = view(results);
         if self.lines_drawn > 0 {
             write!(out, "\x1b[{}A", self.lines_drawn)?;
@@ -36,10 +36,10 @@ impl Live {
     }
 }
 
-/// One line for who reads a log instead of a terminal, about the second before the current one;
-/// `None` in the first.
+/// One line for who reads a log instead of a terminal, about the last whole second; `None` in the
+/// first.
 pub fn line(results: &Results) -> Option<String> {
-    let at = results.seconds.len().checked_sub(2)?;
+    let at = results.seconds_whole().checked_sub(1)?;
     let second = last(results);
     let line = format!(
         "{:>5} s  users {:>7}  websockets {:>7}  +{}/s  deliveries {}/s  errors {}",
@@ -53,14 +53,10 @@ pub fn line(results: &Results) -> Option<String> {
     Some(line)
 }
 
-/// The second before the one that goes on, which not all workers have told about.
+/// The last whole second, or what there is of the first.
 fn last(results: &Results) -> Second {
-    let seconds = &results.seconds;
-    seconds
-        .len()
-        .checked_sub(2)
-        .or(seconds.len().checked_sub(1))
-        .map_or(Second::default(), |at| seconds[at].clone())
+    let at = results.seconds_whole().saturating_sub(1);
+    results.seconds.get(at).cloned().unwrap_or_default()
 }
 
 fn view(results: &Results) -> Vec<String> {

@@ -12,6 +12,9 @@ pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
     let mut row = |name: &str, value: String| {
         writeln!(out, "{name:<18} {value}").expect("a text takes everything");
     };
+    if let Some(stopped) = stopped(results) {
+        row("STOPPED", stopped);
+    }
     row("users", users(results));
     row(
         "at one time",
@@ -37,6 +40,12 @@ pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
             .expect("a text takes everything");
     }
     out
+}
+
+/// When the load was stopped, if it was.
+pub(super) fn stopped(results: &Results) -> Option<String> {
+    let after = results.stopped_after?;
+    Some(format!("after {} of {}: all below is of that time", time(after), time(results.duration)))
 }
 
 pub(super) fn users(results: &Results) -> String {

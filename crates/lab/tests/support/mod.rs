@@ -68,6 +68,7 @@ pub fn load(address: SocketAddr, scenario: &str) -> Results {
         files_max: None,
         workers: None,
         agents: Vec::new(),
+        stop: Default::default(),
     };
     lab::run_load(&source, &options, |_| {}).expect("the load runs")
 }
