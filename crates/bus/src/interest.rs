@@ -159,7 +159,8 @@ impl Interest {
         }
     }
 
-    /// A link to this node is about to be: what is subscribed from now on waits for it too.
+    /// A link to this node is about to be: what is subscribed from now on waits for it too. One
+    /// that there is already is told no more, since the other end will have forgotten it.
     pub fn expect(&mut self, node: NodeId) {
         self.last_seq += 1;
         self.newest_peer_seq = self.last_seq;

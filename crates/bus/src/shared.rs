@@ -126,9 +126,7 @@ impl State {
     }
 
     pub fn arrive(&mut self, arrival: Arrival) {
-        if self.link(arrival.node).is_none() {
-            self.interest.expect(arrival.node);
-        }
+        self.interest.expect(arrival.node);
         self.arrivals.push(arrival);
     }
 

@@ -49,6 +49,23 @@ fn waits_go_on_when_a_link_is_replaced() {
 }
 
 #[test]
+fn a_subscribe_waits_for_a_link_from_the_call_on_that_brings_it() {
+    let limits = BusLimits { ack_timeout: crate::support::PATIENCE, ..BusLimits::default() };
+    let node = Node::start(0, limits);
+    assert_eq!(node.bus.subscribe("t"), Readiness::Ready);
+    // The first link, and one that replaces it while it lives.
+    for _ in 0..2 {
+        let mut peer = node.link(1);
+        let Readiness::Waits(seq) = node.bus.subscribe("t") else { panic!("nobody was asked") };
+        let Said::Subscribe(asked, _) = peer.hear() else { panic!("it was not announced") };
+        assert!(asked >= seq);
+        peer.say(Frame::Ack { seq: asked });
+        node.told.wait_for(&Event::Ready(asked));
+        assert_eq!(node.bus.subscribe("t"), Readiness::Ready);
+    }
+}
+
+#[test]
 fn what_a_node_said_before_it_went_is_heard() {
     let node = Node::start(0, BusLimits::default());
     let mut peer = node.peer(1);
