@@ -1,5 +1,6 @@
 //! The targets, by the crate whose promises they hold it to.
 
+mod bus;
 mod channels;
 mod content;
 mod edge;
@@ -18,6 +19,7 @@ pub static TARGETS: &[Target] = &[
     Target::with_memory("dag", content::dag, 16 * 1024 * 1024),
     Target::with_memory("file", content::file, 512 * 1024),
     Target::new("directory_names", content::directory_names),
+    Target::new("bus_frames", bus::bus_frames),
     Target::new("frame_v1", channels::frame_v1),
     Target::new("frame_v2", channels::frame_v2),
     Target::new("frame_v2_binary", channels::frame_v2_binary),
