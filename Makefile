@@ -7,7 +7,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test check rust-test web-test interop fuzz bench clean tools
+.PHONY: help serve web test check rust-test web-test interop fuzz bench scale clean tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,11 @@ bench: web ## Measure the marks side by side; writes docs/bench/
 	$(CARGO) build --release --workspace
 	cd bench/peers && npm ci --no-audit --no-fund
 	$(CARGO) run --release -p watchfire-bench -- marks $(ARGS)
+
+scale: web ## Prove it with a million sockets on this machine; writes docs/scale/
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
+	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo ./target/release/watchfire-bench scale $(ARGS)
 
 clean: ## Remove what was built
 	$(CARGO) clean

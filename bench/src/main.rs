@@ -15,6 +15,7 @@ mod poller;
 mod process;
 mod progress;
 mod report;
+mod scale;
 mod servers;
 mod tether;
 
@@ -35,6 +36,8 @@ enum Verb {
     Marks(measure::Plan),
     /// The floor: an epoll broadcaster with no state beyond its list of sockets.
     Bare(bare::Settings),
+    /// Watchfire with very many at once, both ends on this machine.
+    Scale(scale::Settings),
     /// Open sockets as told by JSON lines on stdin, report by JSON lines on stdout.
     #[command(hide = true)]
     Client,
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
     let ended = match Arguments::parse().verb {
         Verb::Marks(plan) => measure::marks_of(&plan),
         Verb::Bare(settings) => bare::serve(&settings).map(|never| match never {}),
+        Verb::Scale(settings) => scale::run(&settings),
         Verb::Client => client::obey().map(|()| ExitCode::SUCCESS),
         Verb::Tether(tether) => tether.become_program().map(|never| match never {}),
     };

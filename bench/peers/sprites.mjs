@@ -1,0 +1,220 @@
+// The comparison server: the sprites protocol over plain HTTP (docs/protocols/sprites.md), on
+// Node's own `http` and nothing else.
+//
+//   node sprites.mjs <port>
+//
+// Written as one would to be fast: no framework, one Map from token to peer, neighbours in linked
+// rings so that a join touches four others, answers built as one string with their length, no
+// timers of the HTTP server that scan all connections, a parked poll is the response object and
+// nothing more. A place is closed when its poll's connection is gone for a while; it keeps no
+// vacancies, so a token of who was away too long is stale.
+
+import { createServer } from 'node:http'
+import { randomBytes } from 'node:crypto'
+
+const port = Number(process.argv[2])
+const WINDOW = 120_000
+const PLACE_KEPT = 30_000
+const ARRIVALS_QUEUED_MAX = 64
+const BODY_BYTES_MAX = 8192
+const EDGES = { left: 'right', right: 'left', up: 'down', down: 'up' }
+const NOBODY = { left: null, right: null, up: null, down: null }
+
+const planes = new Map()
+const peers = new Map() // by token
+
+class Peer {
+  constructor(plane) {
+    this.plane = plane
+    this.id = randomBytes(8).toString('hex')
+    this.token = randomBytes(16).toString('base64url')
+    this.left = this.right = this.up = this.down = this
+    this.index = plane.length // where it stands in the plane's list
+    this.arrivals = [] // texts of JSON, until a poll takes them
+    this.changed = false
+    this.poll = null // the response that waits
+    this.since = 0 // when it began to, or when it ended
+  }
+
+  neighbours() {
+    if (this.right === this) return NOBODY
+    return { left: this.left.id, right: this.right.id, up: this.up.id, down: this.down.id }
+  }
+}
+
+function splice(peer, at, before, after) {
+  const next = at[after]
+  peer[before] = at
+  peer[after] = next
+  at[after] = peer
+  next[before] = peer
+}
+
+function unlink(peer, before, after) {
+  peer[before][after] = peer[after]
+  peer[after][before] = peer[before]
+}
+
+function join(plane) {
+  const peer = new Peer(plane)
+  if (plane.length > 0) {
+    splice(peer, plane[(Math.random() * plane.length) | 0], 'left', 'right')
+    splice(peer, plane[(Math.random() * plane.length) | 0], 'up', 'down')
+  }
+  plane.push(peer)
+  peers.set(peer.token, peer)
+  tellAround(peer)
+  return peer
+}
+
+function leave(peer) {
+  if (!peers.delete(peer.token)) return
+  const around = [peer.left, peer.right, peer.up, peer.down]
+  unlink(peer, 'left', 'right')
+  unlink(peer, 'up', 'down')
+  const last = peer.plane.pop()
+  if (last !== peer) {
+    peer.plane[peer.index] = last
+    last.index = peer.index
+  }
+  for (const other of around) if (other !== peer) tell(other)
+  if (peer.poll) answerPoll(peer)
+}
+
+function tellAround(peer) {
+  for (const other of [peer.left, peer.right, peer.up, peer.down]) if (other !== peer) tell(other)
+}
+
+function tell(peer) {
+  peer.changed = true
+  if (peer.poll) answerPoll(peer)
+}
+
+function answerPoll(peer) {
+  const response = peer.poll
+  peer.poll = null
+  peer.since = Date.now()
+  peer.changed = false
+  const arrivals = peer.arrivals.join(',')
+  peer.arrivals.length = 0
+  send(response, 200, `{"arrivals":[${arrivals}],"neighbours":${JSON.stringify(peer.neighbours())}}`)
+}
+
+function send(response, status, body) {
+  response.writeHead(status, {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+  })
+  response.end(body)
+}
+
+const refuse = (response, status, reason) => send(response, status, JSON.stringify({ reason }))
+
+function poll(peer, response) {
+  if (peer.poll) refuse(peer.poll, 409, 'a newer poll waits')
+  peer.poll = response
+  peer.since = Date.now()
+  if (peer.changed || peer.arrivals.length > 0) return answerPoll(peer)
+  response.socket.peer = peer
+}
+
+function onThrow(body, response) {
+  const peer = peers.get(body.token)
+  if (!peer) return refuse(response, 410, 'stale token')
+  const { sprite, edge, at, velocity } = body
+  const edgeThere = EDGES[edge]
+  if (
+    typeof sprite !== 'string' || sprite.length < 1 || sprite.length > 64 || !edgeThere ||
+    !(at >= 0 && at <= 1) || !Number.isFinite(velocity?.x) || !Number.isFinite(velocity?.y)
+  ) {
+    return refuse(response, 400, 'bad throw')
+  }
+  const neighbour = peer[edge]
+  if (neighbour === peer || neighbour.arrivals.length >= ARRIVALS_QUEUED_MAX) {
+    return send(response, 200, '{"wrapped":true}')
+  }
+  neighbour.arrivals.push(
+    JSON.stringify({ sprite, edge: edgeThere, at, velocity, from: peer.id }),
+  )
+  if (neighbour.poll) answerPoll(neighbour)
+  send(response, 200, '{}')
+}
+
+function onJoin(name, body, response) {
+  let plane = planes.get(name)
+  if (!plane) planes.set(name, (plane = []))
+  const peer = peers.get(body.token) ?? join(plane)
+  peer.since = Date.now()
+  const { token, id } = peer
+  send(response, 200, JSON.stringify({ token, peer: id, neighbours: peer.neighbours() }))
+}
+
+function onLeave(body, response) {
+  const peer = peers.get(body.token)
+  if (!peer) return refuse(response, 410, 'stale token')
+  leave(peer)
+  send(response, 200, '{}')
+}
+
+// As long as Watchfire's, which tells each of its limits in words.
+const LIMITS = JSON.stringify({
+  limits: { arrivals_queued_max: { unit: 'sprites', value: ARRIVALS_QUEUED_MAX } },
+  padding: 'w'.repeat(2650),
+})
+
+const ROUTE = /^\/sprites\/([A-Za-z0-9._~-]{1,64})\/(join|throw|leave)$/
+const POLL = /^\/sprites\/[A-Za-z0-9._~-]{1,64}\/poll\?token=([A-Za-z0-9_-]+)$/
+
+const server = createServer({ keepAlive: true, noDelay: true }, (request, response) => {
+  if (request.method === 'GET') {
+    if (request.url === '/limits') return send(response, 200, LIMITS)
+    const peer = peers.get(POLL.exec(request.url)?.[1])
+    return peer ? poll(peer, response) : refuse(response, 410, 'stale token')
+  }
+  const route = ROUTE.exec(request.url)
+  if (request.method !== 'POST' || !route) return refuse(response, 404, 'not found')
+  let text = ''
+  request.setEncoding('utf8')
+  request.on('data', (part) => {
+    text += part
+    if (text.length > BODY_BYTES_MAX) request.destroy()
+  })
+  request.on('end', () => {
+    let body
+    try {
+      body = text === '' ? {} : JSON.parse(text)
+    } catch {
+      return refuse(response, 400, `bad ${route[2]}`)
+    }
+    if (route[2] === 'throw') onThrow(body, response)
+    else if (route[2] === 'join') onJoin(route[1], body, response)
+    else onLeave(body, response)
+  })
+})
+
+// A connection that ends takes its parked poll with it.
+server.on('connection', (socket) => {
+  socket.peer = null
+  socket.on('close', () => {
+    const peer = socket.peer
+    if (peer?.poll && (peer.poll.socket ?? socket) === socket) peer.poll = null
+    if (peer) peer.since = Date.now()
+  })
+})
+
+// Its own timers look at every connection twice a minute, and would end a parked poll.
+server.requestTimeout = 0
+server.headersTimeout = 0
+server.keepAliveTimeout = 0
+server.timeout = 0
+
+// Polls that waited long enough are answered empty; who does not come back loses the place.
+setInterval(() => {
+  const now = Date.now()
+  for (const peer of peers.values()) {
+    if (peer.poll && now - peer.since > WINDOW) answerPoll(peer)
+    else if (!peer.poll && now - peer.since > PLACE_KEPT) leave(peer)
+  }
+}, 5_000)
+
+server.listen({ port, host: '127.0.0.1', backlog: 4096 })

@@ -1,0 +1,293 @@
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use socket2::{Domain, Socket, Type};
+
+use crate::poller::{Poller, Ready};
+use crate::scale::clock::now_ns;
+use crate::scale::histogram::Histogram;
+use crate::scale::orders::{Order, Status};
+
+const READ_BYTES: usize = 65_536;
+const PORT_FIRST: u16 = 10_000;
+const PORTS: u32 = 50_000;
+/// 127.x networks a process takes one after another, so that ports rest before they come again.
+const NETWORKS: u32 = 96;
+
+/// Names a connection for as long as it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnId(u32);
+
+/// How a connection came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Nobody took it.
+    Refused,
+    /// The server closed it.
+    Closed,
+    /// It broke.
+    Reset,
+}
+
+struct Conn {
+    socket: Option<Socket>,
+    /// Who it belongs to; the part that opened it knows what that means.
+    owner: u32,
+    /// Tells this connection from those that had the place before.
+    age: u32,
+    is_connected: bool,
+}
+
+/// The connections of one process, its one buffer and its timers.
+pub struct Net {
+    poller: Poller,
+    conns: Vec<Conn>,
+    free: Vec<u32>,
+    /// Bytes of messages that are not whole yet, by connection; few have any.
+    rests: HashMap<u32, Vec<u8>>,
+    timers: BinaryHeap<Reverse<(u64, u64)>>,
+    servers: Vec<SocketAddr>,
+    process: u8,
+    sources_taken: u32,
+    buffer: Vec<u8>,
+}
+
+/// What understands the bytes: one kind of client.
+pub trait Part {
+    fn order(&mut self, net: &mut Net, order: &Order) -> Result<()>;
+    fn connected(&mut self, net: &mut Net, conn: ConnId, owner: u32) -> Result<()>;
+    /// Understand what is there; returns how much of it, the rest comes again with more.
+    fn bytes(&mut self, net: &mut Net, conn: ConnId, owner: u32, bytes: &[u8]) -> Result<usize>;
+    /// The connection is gone; its id means nothing any more.
+    fn ended(&mut self, net: &mut Net, owner: u32, end: End) -> Result<()>;
+    fn timer(&mut self, net: &mut Net, due_ns: u64, key: u64) -> Result<()>;
+    /// After every turn; returns when the next is wanted at the latest.
+    fn turned(&mut self, net: &mut Net, now_ns: u64) -> Result<u64>;
+    fn status(&mut self) -> &mut Status;
+    fn take_report(&mut self) -> BTreeMap<String, Histogram>;
+}
+
+impl Net {
+    pub fn new() -> Result<Self> {
+        Ok(Net {
+            poller: Poller::new()?,
+            conns: Vec::new(),
+            free: Vec::new(),
+            rests: HashMap::new(),
+            timers: BinaryHeap::new(),
+            servers: Vec::new(),
+            process: 0,
+            sources_taken: 0,
+            buffer: vec![0; READ_BYTES],
+        })
+    }
+
+    pub fn set_up(&mut self, servers: Vec<SocketAddr>, process: u8) {
+        (self.servers, self.process) = (servers, process);
+    }
+
+    pub fn process(&self) -> u8 {
+        self.process
+    }
+
+    pub fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
+    }
+
+    /// Begin to connect for `owner`, to the server whose turn `choice` says it is.
+    pub fn connect(&mut self, owner: u32, choice: u32) -> Result<ConnId> {
+        let server = *self
+            .servers
+            .get(choice as usize % self.servers.len().max(1))
+            .context("no server to connect to")?;
+        let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None)
+            .context("no socket to be had, see ulimit -Hn")?;
+        socket.set_reuse_address(true)?;
+        socket.set_tcp_nodelay(true)?;
+        loop {
+            match socket.bind(&self.next_source().into()) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                bound => break bound.context("cannot bind a 127.x address")?,
+            }
+        }
+        let index = self.free.pop().unwrap_or(self.conns.len() as u32);
+        let connecting = socket.connect(&server.into());
+        let age = self.conns.get(index as usize).map_or(0, |conn| conn.age + 1);
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        self.poller.add(&socket, key_of(index, age), flags)?;
+        let conn = Conn { socket: Some(socket), owner, age, is_connected: false };
+        match self.conns.get_mut(index as usize) {
+            Some(place) => *place = conn,
+            None => self.conns.push(conn),
+        }
+        let code = connecting.as_ref().err().and_then(io::Error::raw_os_error);
+        // A refusal at once comes as an event too, a hang-up.
+        let comes = [Errno::INPROGRESS, Errno::CONNREFUSED].map(Errno::raw_os_error);
+        if !code.is_some_and(|code| comes.contains(&code)) {
+            connecting.with_context(|| format!("cannot connect to {server}"))?;
+        }
+        Ok(ConnId(index))
+    }
+
+    /// Chosen by us and not by the kernel, which has few ports for one address and looks long for
+    /// the last ones.
+    fn next_source(&mut self) -> SocketAddrV4 {
+        let (network, port) = (self.sources_taken / PORTS % NETWORKS, self.sources_taken % PORTS);
+        self.sources_taken = self.sources_taken.wrapping_add(1);
+        let address = Ipv4Addr::new(127, 16 + network as u8, self.process, 1);
+        SocketAddrV4::new(address, PORT_FIRST + port as u16)
+    }
+
+    /// Go on with the next addresses: those of the connections so far may rest.
+    pub fn next_network(&mut self) {
+        self.sources_taken = self.sources_taken.div_ceil(PORTS) * PORTS;
+    }
+
+    /// Write; what the kernel does not take at once counts as broken.
+    pub fn send(&mut self, conn: ConnId, bytes: &[u8]) -> bool {
+        let Some(socket) = &self.conns[conn.0 as usize].socket else { return false };
+        send(socket, bytes, SendFlags::NOSIGNAL) == Ok(bytes.len())
+    }
+
+    /// Close; no more is heard of it.
+    pub fn close(&mut self, conn: ConnId) {
+        let place = &mut self.conns[conn.0 as usize];
+        if place.socket.take().is_some() {
+            self.rests.remove(&conn.0);
+            self.free.push(conn.0);
+        }
+    }
+
+    pub fn set_timer(&mut self, at_ns: u64, key: u64) {
+        self.timers.push(Reverse((at_ns, key)));
+    }
+
+    pub fn next_timer(&self) -> Option<u64> {
+        self.timers.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// A timer that is due: when it was, and its key.
+    pub fn take_timer(&mut self, now_ns: u64) -> Option<(u64, u64)> {
+        let Reverse((at, _)) = self.timers.peek()?;
+        if *at > now_ns {
+            return None;
+        }
+        self.timers.pop().map(|Reverse(timer)| timer)
+    }
+
+    pub fn wait(&mut self, until_ns: u64) -> Result<usize> {
+        let timeout = Duration::from_nanos(until_ns.saturating_sub(now_ns()));
+        self.poller.wait(Some(timeout))?;
+        Ok(self.poller.len())
+    }
+
+    pub fn ready(&self, index: usize) -> Ready {
+        self.poller.ready(index)
+    }
+
+    /// Let `part` handle what became possible on a connection.
+    pub fn serve(&mut self, part: &mut impl Part, ready: Ready) -> Result<()> {
+        let (index, age) = (ready.key as u32, (ready.key >> 32) as u32);
+        let Some(conn) = self.conns.get_mut(index as usize) else { return Ok(()) };
+        if conn.age != age || conn.socket.is_none() {
+            return Ok(()); // an event of a connection that has gone
+        }
+        let (id, owner) = (ConnId(index), conn.owner);
+        if !conn.is_connected {
+            let error = conn.socket.as_ref().and_then(|socket| socket.take_error().ok()?);
+            if error.is_some() || ready.flags.contains(EventFlags::HUP) {
+                let code = error.and_then(|error| error.raw_os_error());
+                let reset = code.is_some_and(|code| code != Errno::CONNREFUSED.raw_os_error());
+                return self.end(part, id, if reset { End::Reset } else { End::Refused });
+            }
+            if !ready.flags.contains(EventFlags::OUT) {
+                return Ok(());
+            }
+            conn.is_connected = true;
+            part.connected(self, id, owner)?;
+        }
+        let ended = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+        if ready.flags.intersects(EventFlags::IN | ended) {
+            self.read(part, id, age, ready.flags.intersects(ended))?;
+        }
+        Ok(())
+    }
+
+    /// Read what is there. Edge-triggered: a short read is the end unless the peer has ended too.
+    fn read(&mut self, part: &mut impl Part, id: ConnId, age: u32, to_the_end: bool) -> Result<()> {
+        loop {
+            let conn = &self.conns[id.0 as usize];
+            // The part may have closed it, and the place may have another by now.
+            let (Some(socket), true) = (&conn.socket, conn.age == age) else { return Ok(()) };
+            let owner = conn.owner;
+            let mut buffer = std::mem::take(&mut self.buffer);
+            let read = recv(socket, &mut buffer[..], RecvFlags::empty());
+            let taken = match read {
+                Ok((len, _)) if len > 0 => {
+                    self.give(part, id, age, owner, &buffer[..len]).map(|()| len)
+                }
+                _ => Ok(0),
+            };
+            self.buffer = buffer;
+            let len = taken?;
+            match read {
+                Ok((0, _)) => return self.end(part, id, End::Closed),
+                Ok(_) if len < READ_BYTES && !to_the_end => return Ok(()),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::CONNRESET | Errno::PIPE) => return self.end(part, id, End::Reset),
+                Err(error) => bail!("cannot read: {error}"),
+            }
+        }
+    }
+
+    fn give(
+        &mut self,
+        part: &mut impl Part,
+        id: ConnId,
+        age: u32,
+        owner: u32,
+        new: &[u8],
+    ) -> Result<()> {
+        let rest = self.rests.remove(&id.0);
+        let joined;
+        let mut bytes = match rest {
+            Some(mut rest) => {
+                rest.extend_from_slice(new);
+                joined = rest;
+                &joined[..]
+            }
+            None => new,
+        };
+        while !bytes.is_empty() {
+            let understood = part.bytes(self, id, owner, bytes)?;
+            bytes = &bytes[understood..];
+            let conn = &self.conns[id.0 as usize];
+            if conn.age != age || conn.socket.is_none() {
+                return Ok(());
+            }
+            if understood == 0 {
+                self.rests.insert(id.0, bytes.to_vec());
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, part: &mut impl Part, id: ConnId, end: End) -> Result<()> {
+        let owner = self.conns[id.0 as usize].owner;
+        self.close(id);
+        part.ended(self, owner, end)
+    }
+}
+
+fn key_of(index: u32, age: u32) -> u64 {
+    u64::from(index) | u64::from(age) << 32
+}

@@ -1,0 +1,307 @@
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail};
+
+use super::Durations;
+use super::net::{ConnId, End, Net, Part};
+use super::sockets::put_upgrade;
+use crate::message;
+use crate::scale::clock::{Dice, now_ns};
+use crate::scale::histogram::Histogram;
+use crate::scale::orders::{Day, Order, Status};
+
+const TURN_NS: u64 = 100_000_000;
+const HEARTBEAT_EVERY_NS: u64 = 30_000_000_000;
+
+/// What a timer is for: its upper bits. Below them the visit's turn, and its place.
+const LEAVE: u64 = 1 << 60;
+const BEAT: u64 = 2 << 60;
+
+/// Who opens a page: the page itself, what it needs, then a websocket for as long as they stay.
+#[derive(Default)]
+pub struct Visitors {
+    day: Option<Day>,
+    begun: u32,
+    visits: Vec<Visit>,
+    free: Vec<u32>,
+    dice: Option<Dice>,
+    out: Vec<u8>,
+    status: Status,
+    durations: Durations,
+}
+
+struct Visit {
+    stage: Stage,
+    conn: Option<ConnId>,
+    due_ns: u64,
+    asked_ns: u64,
+    /// How many visits had this place before.
+    turn: u16,
+    is_holder: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Stage {
+    /// Waits for the page, or for the asset of that number.
+    Page,
+    Asset(usize),
+    Upgrading,
+    Joining,
+    /// One of the two joins was answered.
+    HalfJoined,
+    Here,
+    Gone,
+}
+
+impl Part for Visitors {
+    fn order(&mut self, net: &mut Net, order: &Order) -> Result<()> {
+        match order {
+            Order::Day(day) => {
+                self.dice = Some(Dice::new(u64::from(net.process())));
+                self.day = Some(day.clone());
+                if day.with_holder {
+                    self.begin(net, now_ns(), true)?;
+                }
+                Ok(())
+            }
+            Order::Close => Ok(()), // the process ends
+            _ => bail!("visitors cannot do that"),
+        }
+    }
+
+    fn connected(&mut self, net: &mut Net, conn: ConnId, owner: u32) -> Result<()> {
+        let visit = &mut self.visits[owner as usize];
+        if visit.stage == Stage::Upgrading {
+            self.out.clear();
+            put_upgrade(&mut self.out);
+            net.send(conn, &self.out);
+        } else {
+            let cid = &self.day.as_ref().context("no day")?.cid;
+            visit.asked_ns = now_ns();
+            net.send(conn, get(&format!("/p/{cid}")).as_bytes());
+        }
+        Ok(())
+    }
+
+    fn bytes(&mut self, net: &mut Net, conn: ConnId, owner: u32, bytes: &[u8]) -> Result<usize> {
+        match self.visits[owner as usize].stage {
+            Stage::Page | Stage::Asset(_) => self.fetched(net, conn, owner, bytes),
+            Stage::Upgrading => self.upgraded(net, conn, owner, bytes),
+            _ => {
+                let Some(frame) = message::frame(bytes) else { return Ok(0) };
+                match frame.opcode {
+                    message::TEXT => self.heard(net, owner, frame.payload),
+                    message::CLOSE => {
+                        net.close(conn);
+                        self.ended(net, owner, End::Closed)?;
+                    }
+                    _ => {}
+                }
+                Ok(frame.len)
+            }
+        }
+    }
+
+    fn ended(&mut self, net: &mut Net, owner: u32, end: End) -> Result<()> {
+        match end {
+            End::Refused => self.status.refused += 1,
+            End::Closed => self.status.turned_away += 1,
+            End::Reset => self.status.reset += 1,
+        }
+        self.visits[owner as usize].conn = None;
+        self.leave(net, owner);
+        Ok(())
+    }
+
+    fn timer(&mut self, net: &mut Net, due_ns: u64, key: u64) -> Result<()> {
+        let (owner, turn) = (key as u32, (key >> 32) as u16);
+        let visit = &self.visits[owner as usize];
+        if visit.turn != turn || visit.stage != Stage::Here {
+            return Ok(());
+        }
+        if key & BEAT != 0 {
+            self.out.clear();
+            message::put_client_frame(message::TEXT, message::HEARTBEAT.as_bytes(), &mut self.out);
+            if let Some(conn) = visit.conn {
+                net.send(conn, &self.out);
+            }
+            net.set_timer(due_ns + HEARTBEAT_EVERY_NS, key);
+        } else {
+            self.leave(net, owner);
+        }
+        Ok(())
+    }
+
+    fn turned(&mut self, net: &mut Net, now_ns: u64) -> Result<u64> {
+        while let Some(day) = self.day.as_ref().filter(|day| self.begun < day.visits) {
+            let due = day.due_ns(self.begun);
+            if due > now_ns {
+                return Ok(due.min(now_ns + TURN_NS));
+            }
+            self.begun += 1;
+            self.begin(net, due, false)?;
+        }
+        Ok(now_ns + TURN_NS)
+    }
+
+    fn status(&mut self) -> &mut Status {
+        &mut self.status
+    }
+
+    fn take_report(&mut self) -> BTreeMap<String, Histogram> {
+        self.durations.take()
+    }
+}
+
+impl Visitors {
+    fn begin(&mut self, net: &mut Net, due_ns: u64, is_holder: bool) -> Result<()> {
+        let owner = self.free.pop().unwrap_or(self.visits.len() as u32);
+        let conn = net.connect(owner, owner)?;
+        self.durations.record("lateness", now_ns().saturating_sub(due_ns));
+        let turn = self.visits.get(owner as usize).map_or(0, |visit| visit.turn.wrapping_add(1));
+        let (stage, conn) = (Stage::Page, Some(conn));
+        let visit = Visit { stage, conn, due_ns, asked_ns: due_ns, turn, is_holder };
+        match self.visits.get_mut(owner as usize) {
+            Some(place) => *place = visit,
+            None => self.visits.push(visit),
+        }
+        Ok(())
+    }
+
+    fn fetched(&mut self, net: &mut Net, conn: ConnId, owner: u32, bytes: &[u8]) -> Result<usize> {
+        let Some(answer) = message::http_message(bytes) else { return Ok(0) };
+        let visit = &mut self.visits[owner as usize];
+        self.status.wrong += u64::from(!answer.line.contains(" 200 "));
+        let took = now_ns() - visit.asked_ns;
+        let next = match visit.stage {
+            Stage::Asset(number) => {
+                self.durations.record("asset", took);
+                number + 1
+            }
+            _ => {
+                self.status.pages += 1;
+                self.durations.record("page", took);
+                0
+            }
+        };
+        let assets = &self.day.as_ref().context("no day")?.assets;
+        if let Some(path) = assets.get(next) {
+            visit.stage = Stage::Asset(next);
+            visit.asked_ns = now_ns();
+            net.send(conn, get(path).as_bytes());
+        } else {
+            net.close(conn);
+            visit.stage = Stage::Upgrading;
+            visit.conn = Some(net.connect(owner, owner)?);
+        }
+        Ok(answer.len)
+    }
+
+    fn upgraded(&mut self, net: &mut Net, conn: ConnId, owner: u32, bytes: &[u8]) -> Result<usize> {
+        let Some(answer) = message::http_message(bytes) else { return Ok(0) };
+        if !answer.line.contains(" 101 ") {
+            net.close(conn);
+            self.ended(net, owner, End::Closed)?;
+            return Ok(answer.len);
+        }
+        let visit = &mut self.visits[owner as usize];
+        let have = if visit.is_holder { "all" } else { "none" };
+        let cid = &self.day.as_ref().context("no day")?.cid;
+        let page = format!(r#"["2","2","page:{cid}","phx_join",{{"have":"{have}"}}]"#);
+        self.out.clear();
+        message::put_client_frame(
+            message::TEXT,
+            br#"["1","1","site","phx_join",{}]"#,
+            &mut self.out,
+        );
+        message::put_client_frame(message::TEXT, page.as_bytes(), &mut self.out);
+        net.send(conn, &self.out);
+        visit.stage = Stage::Joining;
+        Ok(answer.len)
+    }
+
+    fn heard(&mut self, net: &mut Net, owner: u32, text: &[u8]) {
+        let visit = &mut self.visits[owner as usize];
+        let is_join = text.starts_with(br#"["1","1","#) || text.starts_with(br#"["2","2","#);
+        match visit.stage {
+            _ if !is_join => self.status.heard += 1,
+            Stage::Joining => visit.stage = Stage::HalfJoined,
+            Stage::HalfJoined => {
+                visit.stage = Stage::Here;
+                let now = now_ns();
+                self.durations.record("opened", now.saturating_sub(visit.due_ns));
+                self.status.present += 1;
+                self.status.joins += 1;
+                self.status.present_at_ns = now;
+                self.status.visits += u64::from(!visit.is_holder);
+                let key = u64::from(visit.turn) << 32 | u64::from(owner);
+                if visit.is_holder {
+                    net.set_timer(now + HEARTBEAT_EVERY_NS, BEAT | key);
+                } else {
+                    let part = self.dice.as_mut().map_or(0.5, Dice::part);
+                    let stay = self.day.as_ref().map_or(0, |day| day.stay_ns) as f64;
+                    net.set_timer(now + (stay * -(1.0 - part).ln()) as u64, LEAVE | key);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn leave(&mut self, net: &mut Net, owner: u32) {
+        let visit = &mut self.visits[owner as usize];
+        self.status.present -= u64::from(visit.stage == Stage::Here);
+        visit.stage = Stage::Gone;
+        if let Some(conn) = visit.conn.take() {
+            self.out.clear();
+            message::put_client_frame(message::CLOSE, &1001_u16.to_be_bytes(), &mut self.out);
+            net.send(conn, &self.out);
+            net.close(conn);
+        }
+        self.free.push(owner);
+    }
+}
+
+impl Day {
+    /// When the visit of that number is due.
+    fn due_ns(&self, number: u32) -> u64 {
+        let part = (f64::from(number) + 0.5) / f64::from(self.visits.max(1));
+        let after = self.curve.partition_point(|reached| *reached < part);
+        let steps = self.curve.len().saturating_sub(1).max(1);
+        let (low, high) = match after.checked_sub(1) {
+            Some(before) => (self.curve[before], self.curve.get(after).copied().unwrap_or(1.0)),
+            None => (0.0, 0.0),
+        };
+        let within = if high > low { (part - low) / (high - low) } else { 0.0 };
+        let at = (after.saturating_sub(1) as f64 + within) / steps as f64;
+        self.from_ns + (at * self.lasts_ns as f64) as u64
+    }
+}
+
+fn get(path: &str) -> String {
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nAccept-Encoding: gzip, br\r\n\r\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn visits_are_due_along_the_curve() {
+        let day = Day {
+            cid: String::new(),
+            assets: Vec::new(),
+            visits: 100,
+            curve: vec![0.0, 0.1, 1.0],
+            from_ns: 1_000,
+            lasts_ns: 200_000,
+            stay_ns: 0,
+            with_holder: false,
+        };
+        let due: Vec<u64> = (0..100).map(|number| day.due_ns(number)).collect();
+        assert!(due.is_sorted() && due[0] >= 1_000 && due[99] <= 201_000);
+        let before_noon = due.iter().filter(|at| **at < 101_000).count();
+        assert_eq!(before_noon, 10);
+    }
+}

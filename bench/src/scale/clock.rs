@@ -1,0 +1,76 @@
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds since the machine started: the same count in every process on it.
+pub fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+pub fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Today as people write it, in UTC.
+pub fn today() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let (year, month, day) = date_of(since.map_or(0, |since| since.as_secs() / 86_400));
+    format!("{year}-{month:02}-{day:02}")
+}
+
+/// Years begin in March here, so that a leap day is the last of its year.
+fn date_of(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468; // since the first of March of the year 0
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let of_month = day - (153 * month + 2) / 5 + 1;
+    let (month, turns) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + turns, month, of_month)
+}
+
+/// Dice that fall the same way for the same seed.
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Dice(seed)
+    }
+
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// From 0 to 1, 1 excluded.
+    pub fn part(&mut self) -> f64 {
+        (self.roll() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Below `bound`, which is not 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.roll() % bound
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_have_the_dates_they_are_known_by() {
+        assert_eq!(date_of(0), (1970, 1, 1));
+        assert_eq!(date_of(11_016), (2000, 2, 29));
+        assert_eq!(date_of(20_778), (2026, 11, 21));
+    }
+
+    #[test]
+    fn the_clock_goes_forward() {
+        let before = now_ns();
+        assert!(now_ns() >= before && before > 0);
+    }
+}

@@ -1,0 +1,90 @@
+//! A network of its own for the run: the host's ports, limits and firewall stay out of it.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+use std::{fs, io, thread};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::tether::{Tethered, tethered};
+
+/// Set for the copy of this program that runs inside.
+const INSIDE: &str = "BENCH_SCALE_INSIDE";
+/// Buckets of the new network's table of established connections. With the table of a usual host a
+/// million connections make its chains eight long, and every packet walks them.
+const TCP_BUCKETS: u64 = 1 << 22;
+const CHILD_BUCKETS: &str = "/proc/sys/net/ipv4/tcp_child_ehash_entries";
+
+/// Limits of the new network.
+const SETTINGS: [(&str, &str); 2] =
+    [("net/core/somaxconn", "65535"), ("net/ipv4/tcp_max_syn_backlog", "262144")];
+
+/// Whether this copy runs inside.
+pub fn is_inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
+/// Run this program again inside a new network; it goes with the last process in it.
+pub fn run_inside() -> Result<ExitCode> {
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "a network namespace of its own takes root: run make scale as root, or with sudo"
+    );
+    let before = raise_buckets()?;
+    let mut command = tethered("unshare")?;
+    command.args(["--net", "--"]).arg(std::env::current_exe()?).args(std::env::args_os().skip(1));
+    command.env(INSIDE, "1");
+    let child = Tethered::spawn(&mut command);
+    let made = child.and_then(|mut child| wait_until_apart(&mut child).map(|()| child));
+    if let Some(before) = before {
+        fs::write(CHILD_BUCKETS, before).context("cannot put the table's size back")?;
+    }
+    let status = made.context("cannot make a network namespace")?.child().wait()?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, Into::into))
+}
+
+/// Wait until a child has a network of its own, or has ended.
+fn wait_until_apart(child: &mut Tethered) -> io::Result<()> {
+    let own = fs::read_link("/proc/self/ns/net")?;
+    while child.child().try_wait()?.is_none() {
+        match fs::read_link(format!("/proc/{}/ns/net", child.id())) {
+            Ok(network) if network != own => break,
+            _ => thread::sleep(Duration::from_millis(5)),
+        }
+    }
+    Ok(())
+}
+
+/// Prepare the network from inside.
+pub fn prepare() -> Result<()> {
+    let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+    ensure!(up.context("cannot run ip")?.success(), "cannot bring the loopback device up");
+    for (name, value) in SETTINGS {
+        let path = Path::new("/proc/sys").join(name);
+        // Older kernels lack some; the stories say themselves when they are in the way.
+        if path.exists() {
+            fs::write(&path, value).with_context(|| format!("cannot set {name}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The table's size inside; told with the figures.
+pub fn tcp_buckets() -> Result<u64> {
+    let path = "/proc/sys/net/ipv4/tcp_ehash_entries";
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
+    let entries: i64 = text.trim().parse().context("not a number")?;
+    Ok(entries.unsigned_abs()) // negative when it is shared with the host
+}
+
+fn raise_buckets() -> Result<Option<String>> {
+    if !Path::new(CHILD_BUCKETS).exists() {
+        return Ok(None); // before Linux 6.2; the run tells the size it has
+    }
+    let before = fs::read_to_string(CHILD_BUCKETS)?.trim().to_owned();
+    match fs::write(CHILD_BUCKETS, TCP_BUCKETS.to_string()) {
+        Ok(()) => Ok(Some(before)),
+        Err(error) => bail!("cannot set {CHILD_BUCKETS}: {error}"),
+    }
+}

@@ -1,0 +1,273 @@
+mod front_page;
+mod million;
+mod polls;
+mod rooms;
+mod storm;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+
+use super::clock;
+use super::crowd::Crowd;
+use super::ground::{self, Needs};
+use super::kernel::{self, Cpu};
+use super::orders::{Kind, Order, Status};
+use super::report::{Account, Chart};
+use super::server::{Program, Server, ServerPlan, knows_processes};
+use super::{Settings, namespace, watchfire_beside};
+use crate::machine::Machine;
+use crate::progress::Progress;
+
+/// Sockets on their way to a join at once, of all client processes together.
+const OPENING_MAX: u32 = 4_096;
+/// TCP sockets left when all clients have gone: the server's own and this program's.
+const SOCKETS_LEFT_MAX: u64 = 400;
+const TEARDOWN_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// What can be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Story {
+    /// A million websockets in one room, and a message to all of them.
+    Million,
+    /// 250,001 sprites on long polls, all throwing; and beside a plain Node server.
+    Polls,
+    /// 10,000 rooms of 50, each with a message now and then.
+    Rooms,
+    /// Everyone leaves and comes back at once.
+    Storm,
+    /// A day on the front page: 250,000 visits to one page, 880 at a time.
+    FrontPage,
+}
+
+impl Story {
+    pub const ALL: [Story; 5] =
+        [Story::Million, Story::Polls, Story::Rooms, Story::Storm, Story::FrontPage];
+
+    /// Connections at one time when it is whole.
+    fn connections(self) -> f64 {
+        match self {
+            Story::Million => million::SOCKETS,
+            Story::Polls => polls::POLLS,
+            Story::Rooms => rooms::ROOMS * rooms::MEMBERS,
+            Story::Storm => storm::SOCKETS,
+            Story::FrontPage => front_page::ONLINE * 2.0,
+        }
+    }
+}
+
+impl fmt::Display for Story {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.to_possible_value().expect("no story is hidden").get_name())
+    }
+}
+
+/// What all stories share.
+pub struct Run<'a> {
+    settings: &'a Settings,
+    watchfire: PathBuf,
+    machine: Machine,
+    tcp_buckets: u64,
+    /// The kernel's threads for network work.
+    daemons: Vec<u32>,
+}
+
+impl<'a> Run<'a> {
+    pub fn prepare(settings: &'a Settings) -> Result<Self> {
+        let watchfire = settings.watchfire.clone().map_or_else(watchfire_beside, Ok)?;
+        std::fs::create_dir_all(&settings.out)
+            .with_context(|| format!("cannot make {}", settings.out.display()))?;
+        let (machine, tcp_buckets) = (Machine::look()?, namespace::tcp_buckets()?);
+        Ok(Run { settings, watchfire, machine, tcp_buckets, daemons: kernel::softirq_daemons()? })
+    }
+
+    /// Refuse a story that does not fit here.
+    pub fn check(&self, story: Story) -> Result<()> {
+        let connections = self.scaled(story.connections());
+        let processes = 2 * connections.div_ceil(ground::sockets_each()) + 2;
+        ground::check(&Needs { story: story.to_string(), connections, processes })?;
+        let several = self.processes_for(connections) > 1 && story != Story::FrontPage;
+        ensure!(
+            !several || self.settings.separate || knows_processes(&self.watchfire)?,
+            "{} cannot put several processes behind one port; give --separate for as many servers",
+            self.watchfire.display()
+        );
+        Ok(())
+    }
+
+    pub fn tell(&mut self, story: Story) -> Result<Account> {
+        let started_at = Instant::now();
+        let mut account = match story {
+            Story::Million => million::tell(self),
+            Story::Polls => polls::tell(self),
+            Story::Rooms => rooms::tell(self),
+            Story::Storm => storm::tell(self),
+            Story::FrontPage => front_page::tell(self),
+        }?;
+        account.seconds = started_at.elapsed().as_secs();
+        Ok(account)
+    }
+
+    /// A number of the whole story at the size that was asked for.
+    fn scaled(&self, whole: f64) -> u64 {
+        (whole * self.settings.percent / 100.0).round().max(1.0) as u64
+    }
+
+    fn processes_for(&self, connections: u64) -> usize {
+        let needed = connections.div_ceil(ground::sockets_each()) as usize;
+        self.settings.processes.unwrap_or(needed)
+    }
+
+    /// A server that can hold so many connections.
+    fn server(&self, story: Story, connections: u64) -> Result<Server> {
+        let processes = self.processes_for(connections);
+        Server::start(&ServerPlan {
+            program: Program::Watchfire(&self.watchfire),
+            processes,
+            is_separate: self.settings.separate,
+            // Several processes are one loop each; one is as it comes, a loop a core.
+            shards: usize::from(processes > 1),
+            log: self.settings.out.join(format!("{story}.log")),
+        })
+    }
+
+    /// Processes that can hold so many clients.
+    fn clients(&self, kind: Kind, connections: u64, each: u64, server: &Server) -> Result<Crowd> {
+        let processes = connections.div_ceil(each) as usize;
+        Crowd::start(kind, processes, 1, server.addresses())
+    }
+
+    /// Have every socket join a room; returns the clients and how it went.
+    fn open(&self, server: &Server, sockets: u64, rooms: u64, say: &Progress) -> Result<Opened> {
+        let each = ground::sockets_each();
+        let mut crowd = self.clients(Kind::Sockets, sockets, each, server)?;
+        let processes = crowd.len() as u64;
+        let opening_max = (OPENING_MAX / processes as u32).clamp(16, 512);
+        let (server_ids, client_ids) = (server.ids(), crowd.ids());
+        let cpu_before = Cpu::look(&server_ids, &client_ids, &self.daemons)?;
+        let from_ns = clock::now_ns();
+        let mut first = 0;
+        for process in 0..processes {
+            let next = sockets * (process + 1) / processes;
+            let (count, rooms) = ((next - first) as u32, rooms as u32);
+            let order = Order::Open { first: first as u32, count, rooms, opening_max };
+            crowd.tell(process as usize, &order)?;
+            first = next;
+        }
+        let mut points = Vec::new();
+        let patience = Duration::from_secs(120 + sockets / 5_000);
+        let status = crowd.wait(
+            patience,
+            |status| {
+                points.push((seconds_since(from_ns), status.present as f64));
+                say.show(&format!("{} of {sockets} joined", status.present));
+            },
+            |status| status.present == sockets,
+        );
+        let status = status.with_context(|| server.last_words())?;
+        let took = Duration::from_nanos(status.present_at_ns - from_ns);
+        points.push((took.as_secs_f64(), sockets as f64));
+        let cpu = Cpu::look(&server_ids, &client_ids, &self.daemons)?.since(cpu_before);
+        Ok(Opened { crowd, status, took, points, cpu, server_ids, client_ids })
+    }
+
+    fn cpu(&self, server: &[u32], clients: &[u32]) -> Result<Cpu> {
+        Cpu::look(server, clients, &self.daemons)
+    }
+
+    /// End clients and server, and wait until the kernel has taken all their sockets away.
+    fn take_down(&self, mut crowd: Crowd, server: Server, say: &Progress) -> Result<Duration> {
+        let started_at = Instant::now();
+        say.show("all leave");
+        crowd.tell_all(&Order::Close)?;
+        drop(crowd);
+        loop {
+            let left = kernel::tcp_sockets()?;
+            if left <= SOCKETS_LEFT_MAX {
+                break;
+            }
+            say.show(&format!("{left} sockets still close"));
+            ensure!(started_at.elapsed() < TEARDOWN_TIMEOUT, "{left} sockets do not close");
+            thread::sleep(Duration::from_millis(100));
+        }
+        server.stop()?;
+        Ok(started_at.elapsed())
+    }
+
+    fn account(&self, story: Story, title: &str) -> Account {
+        let machine = format!(
+            "{}; TCP table of {} entries",
+            self.machine.sentence(),
+            super::report::number(self.tcp_buckets as f64, 0)
+        );
+        let settings = self.settings;
+        let mut command = format!("make scale ARGS=\"{story}");
+        if settings.percent < 100.0 {
+            command += &format!(" --percent {}", settings.percent);
+        }
+        if let Some(processes) = settings.processes {
+            command += &format!(" --processes {processes}");
+        }
+        if settings.separate {
+            command += " --separate";
+        }
+        Account {
+            story: story.to_string(),
+            title: title.to_owned(),
+            is_whole: settings.percent >= 100.0 && !settings.separate,
+            date: clock::today(),
+            machine,
+            command: command + "\"",
+            seconds: 0,
+            method: Vec::new(),
+            marks: Vec::new(),
+            figures: Vec::new(),
+            tables: Vec::new(),
+            chart: Chart::default(),
+        }
+    }
+
+    /// What the server was, for the method.
+    fn server_sentence(&self, processes: usize) -> String {
+        match (processes, self.settings.separate) {
+            (1, _) => "The server is one process, `watchfire serve`.".to_owned(),
+            (n, false) => format!(
+                "The server is `watchfire serve --processes {n}`: a process holds no more sockets \
+                 than its limit of open files, and all of them serve one port and share the rooms."
+            ),
+            (n, true) => format!(
+                "The servers are {n} times `watchfire serve`, each on a port of its own and with \
+                 rooms of its own."
+            ),
+        }
+    }
+}
+
+/// Sockets that have joined.
+struct Opened {
+    crowd: Crowd,
+    status: Status,
+    took: Duration,
+    /// Seconds, and how many had joined by then.
+    points: Vec<(f64, f64)>,
+    cpu: Cpu,
+    server_ids: Vec<u32>,
+    client_ids: Vec<u32>,
+}
+
+fn seconds_since(ns: u64) -> f64 {
+    clock::now_ns().saturating_sub(ns) as f64 / 1e9
+}
+
+/// Let a while pass; the bar says so.
+fn rest(duration: Duration, why: &str, say: &Progress) {
+    let started_at = Instant::now();
+    while let Some(left) = duration.checked_sub(started_at.elapsed()) {
+        say.show(&format!("{why}, {} s", left.as_secs() + 1));
+        thread::sleep(left.min(Duration::from_millis(200)));
+    }
+}

@@ -1,0 +1,432 @@
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Run, Story, rest, seconds_since};
+use crate::progress::Progress;
+use crate::scale::clock::{nanos, now_ns};
+use crate::scale::crowd::Crowd;
+use crate::scale::histogram::Histogram;
+use crate::scale::kernel::{self, Cpu};
+use crate::scale::orders::{Kind, Order, Status};
+use crate::scale::report::{
+    Account, Axis, Bar, Chart, Line, Mark, Panel, Table, Tint, bytes, duration, median, number,
+};
+use crate::scale::server::{Program, Server, ServerPlan};
+
+pub const POLLS: f64 = 250_001.0;
+/// Polls of one client process; the rest of its files are for throws under way.
+const POLLS_EACH: u64 = 17_000;
+/// Throws a second of the whole story: with both ends here, some of two cores is left for others.
+const THROWS_PER_SECOND: f64 = 5_000.0;
+/// How long the short requests come beside the throws.
+const ASKED: Duration = Duration::from_secs(15);
+const REQUEST_PROCESSES: usize = 2;
+const REQUESTS_AT_ONCE: u32 = 32;
+const SHORT_REQUEST: &str = "/limits";
+/// What both servers can hold side by side, and the throws a second of it.
+const SIDE_BY_SIDE_POLLS: f64 = 12_000.0;
+const SIDE_BY_SIDE_THROWS: f64 = 1_000.0;
+const SIDE_BY_SIDE_LASTS: Duration = Duration::from_secs(8);
+const ROUNDS: usize = 3;
+const POLL_BYTES_MAX: f64 = 1_000.0;
+/// Throws that are under way when the last is begun arrive within this.
+const LANDING: Duration = Duration::from_secs(10);
+
+/// Windows that have joined and wait.
+struct Parked {
+    crowd: Crowd,
+    server_ids: Vec<u32>,
+    client_ids: Vec<u32>,
+    took: Duration,
+    points: Vec<(f64, f64)>,
+    /// Of the server, above what it had before anybody came, all together.
+    bytes: f64,
+    /// Of the server, all of it.
+    server_bytes: u64,
+    join_cpu: Cpu,
+}
+
+/// What a while of throwing showed.
+struct Thrown {
+    throws: u64,
+    wrapped: u64,
+    arrivals: u64,
+    wrong: u64,
+    throw: Histogram,
+    flight: Histogram,
+    requests: u64,
+    request: Histogram,
+    request_failures: u64,
+    cpu: Cpu,
+    lasted: Duration,
+}
+
+pub fn tell(run: &Run<'_>) -> Result<Account> {
+    let polls = run.scaled(POLLS);
+    let mut say = Progress::new(5 + 2 * ROUNDS);
+    let server = run.server(Story::Polls, polls + 2_000)?;
+    let processes = run.processes_for(polls + 2_000);
+    let parked = park(run, &server, polls, &say)?;
+    say.step(&format!("{polls} sprites' windows poll after {:.1} s", parked.took.as_secs_f64()));
+    let mut parked = parked;
+    // Long enough that each throws what it has once.
+    let every = Duration::from_secs_f64(POLLS / THROWS_PER_SECOND);
+    let alone = throw(run, &mut parked, every, every.min(Duration::from_secs(50)), None, &say)?;
+    say.step(&format!("{} throws", alone.throws));
+    let beside = throw(run, &mut parked, every, ASKED, Some(&server), &say)?;
+    say.step(&format!("{} short requests beside {} throws", beside.requests, beside.throws));
+    let after = parked.crowd.status()?;
+    let Parked { crowd, .. } = parked;
+    let teardown = run.take_down(crowd, server, &say)?;
+    say.step("all have left");
+
+    let mut sides: [Vec<Side>; 2] = [Vec::new(), Vec::new()];
+    for round in 1..=ROUNDS {
+        for (place, name) in ["watchfire", "node"].into_iter().enumerate() {
+            sides[place].push(side(run, name, &say).with_context(|| name)?);
+            say.step(&format!("round {round} with {name}"));
+        }
+    }
+    say.finish();
+
+    let mut account = run.account(Story::Polls, "A quarter of a million sprites on long polls");
+    let requests_per_second = beside.requests as f64 / beside.lasted.as_secs_f64();
+    let share = |cpu: Cpu, part: Duration, lasted: Duration| {
+        let _ = cpu;
+        part.as_secs_f64() / lasted.as_secs_f64() / run.machine.cores as f64 * 100.0
+    };
+    let lost = |thrown: &Thrown| (thrown.throws - thrown.wrapped).saturating_sub(thrown.arrivals);
+    account.marks = vec![
+        Mark::at_least(
+            "sprites' windows on a parked poll",
+            after.present as f64,
+            polls as f64,
+            "",
+            0,
+        ),
+        Mark::at_most(
+            "memory of a parked poll in the server",
+            parked.bytes / polls as f64,
+            POLL_BYTES_MAX,
+            "B",
+            0,
+        ),
+        Mark::at_most("sprites lost in flight", (lost(&alone) + lost(&beside)) as f64, 0.0, "", 0),
+        Mark::at_most(
+            "memory of a poll, against the plain Node server",
+            of(&sides[0], |side| side.poll_bytes) / of(&sides[1], |side| side.poll_bytes),
+            1.0,
+            "x",
+            3,
+        ),
+        Mark::at_most(
+            "CPU of a throw, against the plain Node server",
+            of(&sides[0], |side| side.throw_micros) / of(&sides[1], |side| side.throw_micros),
+            1.0,
+            "x",
+            2,
+        ),
+        Mark::at_least(
+            "short requests a second, against the plain Node server",
+            of(&sides[0], |side| side.requests) / of(&sides[1], |side| side.requests),
+            1.0,
+            "x",
+            2,
+        ),
+    ];
+    account.figure("server processes", processes.to_string());
+    account.figure("all joined and parked within", format!("{:.1} s", parked.took.as_secs_f64()));
+    account.figure("CPU of the server to join a window and tell its neighbours", {
+        format!("{:.0} us", parked.join_cpu.server.as_secs_f64() * 1e6 / polls as f64)
+    });
+    account.figure("memory of the server with all parked (PSS)", bytes(parked.server_bytes as f64));
+    account.figure("throws a second", number(alone.throws as f64 / alone.lasted.as_secs_f64(), 0));
+    account.figure("CPU of a throw and its arrival: server, clients", {
+        let micros = |part: Duration| part.as_secs_f64() * 1e6 / alone.throws.max(1) as f64;
+        format!("{:.0} us, {:.0} us", micros(alone.cpu.server), micros(alone.cpu.clients))
+    });
+    account.figure("a throw is answered: p50, p99", quantiles(&alone.throw));
+    account.figure("a sprite is at the neighbour: p50, p99", quantiles(&alone.flight));
+    account.figure("throws that came back (nobody polled there)", number(alone.wrapped as f64, 0));
+    account.figure("beside that, short JSON requests a second", number(requests_per_second, 0));
+    account.figure("a short request is answered: p50, p99", quantiles(&beside.request));
+    account.figure(
+        "throws a second meanwhile",
+        number(beside.throws as f64 / beside.lasted.as_secs_f64(), 0),
+    );
+    account.figure("a sprite is at the neighbour meanwhile: p50, p99", quantiles(&beside.flight));
+    account.figure("share of all cores meanwhile: server, clients, ksoftirqd", {
+        let part = |part: Duration| share(beside.cpu, part, beside.lasted);
+        let Cpu { server, clients, ksoftirqd } = beside.cpu;
+        format!("{:.0} %, {:.0} %, {:.0} %", part(server), part(clients), part(ksoftirqd))
+    });
+    account.figure("failed requests, wrong answers", {
+        format!("{}, {}", beside.request_failures, alone.wrong + beside.wrong)
+    });
+    account.figure("until all sockets had gone", format!("{:.1} s", teardown.as_secs_f64()));
+    account.tables.push(side_by_side(run, &sides));
+    account.method = method(run, processes);
+    account.chart = chart(&parked.points, &alone, &beside, &sides);
+    account.chart.notes = vec![account.machine.clone()];
+    Ok(account)
+}
+
+fn quantiles(durations: &Histogram) -> String {
+    format!("{}, {}", duration(durations.quantile(0.5)), duration(durations.quantile(0.99)))
+}
+
+/// Have so many windows join one plane and wait in a poll.
+fn park(run: &Run<'_>, server: &Server, polls: u64, say: &Progress) -> Result<Parked> {
+    let server_ids = server.ids();
+    let before = kernel::pss(&server_ids)?;
+    let mut crowd = run.clients(Kind::Throwers, polls, POLLS_EACH, server)?;
+    let client_ids = crowd.ids();
+    let cpu_before = run.cpu(&server_ids, &client_ids)?;
+    let processes = crowd.len() as u64;
+    let opening_max = (512 / processes as u32).clamp(8, 128);
+    let from_ns = now_ns();
+    for process in 0..processes {
+        let count = polls * (process + 1) / processes - polls * process / processes;
+        crowd.tell(process as usize, &Order::Join { count: count as u32, opening_max })?;
+    }
+    let mut points = Vec::new();
+    let status = crowd.wait(
+        Duration::from_secs(120 + polls / 1_000),
+        |status| {
+            points.push((seconds_since(from_ns), status.present as f64));
+            say.show(&format!("{} of {polls} poll", status.present));
+        },
+        |status| status.present == polls,
+    );
+    let status = status.with_context(|| server.last_words())?;
+    let join_cpu = run.cpu(&server_ids, &client_ids)?.since(cpu_before);
+    // The last to join still make their neighbours' polls return.
+    rest(Duration::from_secs(3), "the plane settles", say);
+    let server_bytes = kernel::pss(&server_ids)?;
+    let took = Duration::from_nanos(status.present_at_ns - from_ns);
+    points.push((took.as_secs_f64(), polls as f64));
+    let bytes = server_bytes.saturating_sub(before) as f64;
+    Ok(Parked { crowd, server_ids, client_ids, took, points, bytes, server_bytes, join_cpu })
+}
+
+/// Let all throw for a while; with `ask`, short requests come beside.
+fn throw(
+    run: &Run<'_>,
+    parked: &mut Parked,
+    every: Duration,
+    lasts: Duration,
+    ask: Option<&Server>,
+    say: &Progress,
+) -> Result<Thrown> {
+    let crowd = &mut parked.crowd;
+    let (_, before) = crowd.report()?;
+    let mut askers = match ask {
+        Some(server) => {
+            Some(Crowd::start(Kind::Requests, REQUEST_PROCESSES, 200, server.addresses())?)
+        }
+        None => None,
+    };
+    let client_ids: Vec<u32> =
+        parked.client_ids.iter().copied().chain(askers.iter().flat_map(Crowd::ids)).collect();
+    let cpu_before = run.cpu(&parked.server_ids, &client_ids)?;
+    let from_ns = now_ns();
+    let until_ns = from_ns + nanos(lasts);
+    crowd.tell_all(&Order::Throw { every_ns: nanos(every), until_ns })?;
+    if let Some(askers) = &mut askers {
+        let path = SHORT_REQUEST.to_owned();
+        askers.tell_all(&Order::Ask { path, at_once: REQUESTS_AT_ONCE, until_ns })?;
+    }
+    while now_ns() < until_ns {
+        let status = crowd.status()?;
+        let asked = askers.as_ref().map_or(Ok(0), |askers| askers.status().map(|s| s.requests))?;
+        say.show(&format!("{} throws, {asked} short requests", status.throws - before.throws));
+        thread::sleep(Duration::from_millis(100));
+    }
+    let lasted = Duration::from_nanos(now_ns() - from_ns);
+    let cpu = run.cpu(&parked.server_ids, &client_ids)?.since(cpu_before);
+    let landed = |status: &Status| {
+        status.arrivals - before.arrivals
+            >= (status.throws - status.wrapped) - (before.throws - before.wrapped)
+    };
+    let landed_at = now_ns() + nanos(LANDING);
+    // Polls show a throw before or after its answer; give both time to be counted.
+    rest(Duration::from_secs(1), "the last sprites land", say);
+    crowd.wait(LANDING * 2, |_| {}, |status| landed(status) || now_ns() > landed_at)?;
+    let (mut durations, after) = crowd.report()?;
+    let (mut asked, requests) = match &mut askers {
+        Some(askers) => askers.report()?,
+        None => Default::default(),
+    };
+    Ok(Thrown {
+        throws: after.throws - before.throws,
+        wrapped: after.wrapped - before.wrapped,
+        arrivals: after.arrivals - before.arrivals,
+        wrong: after.wrong - before.wrong + requests.wrong,
+        throw: durations.remove("throw").context("nobody threw")?,
+        flight: durations.remove("flight").context("nothing arrived")?,
+        requests: requests.requests,
+        request: asked.remove("request").unwrap_or_default(),
+        request_failures: requests.failures(),
+        cpu,
+        lasted,
+    })
+}
+
+/// One round with one server, at a size that both can hold.
+struct Side {
+    poll_bytes: f64,
+    throw_micros: f64,
+    throw_p50: f64,
+    throw_p99: f64,
+    flight_p50: f64,
+    flight_p99: f64,
+    requests: f64,
+    request_micros: f64,
+    lost: f64,
+}
+
+fn side(run: &Run<'_>, name: &str, say: &Progress) -> Result<Side> {
+    let polls = run.scaled(SIDE_BY_SIDE_POLLS);
+    let program = match name {
+        "node" => Program::NodeSprites(Path::new(&run.settings.peers)),
+        _ => Program::Watchfire(&run.watchfire),
+    };
+    let server = Server::start(&ServerPlan {
+        program,
+        processes: 1,
+        is_separate: false,
+        shards: 1, // Node has one thread
+        log: run.settings.out.join(format!("polls-{name}.log")),
+    })?;
+    let mut parked = park(run, &server, polls, say)?;
+    let every = Duration::from_secs_f64(SIDE_BY_SIDE_POLLS / SIDE_BY_SIDE_THROWS);
+    let alone = throw(run, &mut parked, every, SIDE_BY_SIDE_LASTS, None, say)?;
+    let beside = throw(run, &mut parked, every, SIDE_BY_SIDE_LASTS, Some(&server), say)?;
+    let present = parked.crowd.status()?.present;
+    ensure!(present == polls, "only {present} of {polls} windows still poll");
+    let Parked { crowd, bytes, .. } = parked;
+    run.take_down(crowd, server, say)?;
+    let per_throw = |cpu: Cpu, throws: u64| cpu.server.as_secs_f64() * 1e6 / throws.max(1) as f64;
+    let throw_micros = per_throw(alone.cpu, alone.throws);
+    // What the throws take is taken away; the rest is the requests'.
+    let asked = beside.cpu.server.as_secs_f64() * 1e6 - throw_micros * beside.throws as f64;
+    let millis = |durations: &Histogram, part: f64| durations.quantile(part) as f64 / 1e6;
+    Ok(Side {
+        poll_bytes: bytes / polls as f64,
+        throw_micros,
+        throw_p50: millis(&alone.throw, 0.5),
+        throw_p99: millis(&alone.throw, 0.99),
+        flight_p50: millis(&alone.flight, 0.5),
+        flight_p99: millis(&alone.flight, 0.99),
+        requests: beside.requests as f64 / beside.lasted.as_secs_f64(),
+        request_micros: asked / beside.requests.max(1) as f64,
+        lost: [&alone, &beside]
+            .into_iter()
+            .map(|thrown| (thrown.throws - thrown.wrapped).saturating_sub(thrown.arrivals) as f64)
+            .sum(),
+    })
+}
+
+fn of(rounds: &[Side], figure: impl Fn(&Side) -> f64) -> f64 {
+    median(rounds.iter().map(figure).collect())
+}
+
+fn side_by_side(run: &Run<'_>, sides: &[Vec<Side>; 2]) -> Table {
+    type Cell = fn(&Side) -> f64;
+    let rows: [(&str, Cell, usize); 9] = [
+        ("memory of a parked poll, B", |side| side.poll_bytes, 0),
+        ("CPU of a throw and its arrival, us", |side| side.throw_micros, 0),
+        ("a throw is answered, p50, ms", |side| side.throw_p50, 2),
+        ("a throw is answered, p99, ms", |side| side.throw_p99, 2),
+        ("a sprite is at the neighbour, p50, ms", |side| side.flight_p50, 2),
+        ("a sprite is at the neighbour, p99, ms", |side| side.flight_p99, 2),
+        ("short JSON requests a second, as many as it takes", |side| side.requests, 0),
+        ("CPU of a short request, us", |side| side.request_micros, 0),
+        ("sprites lost", |side| side.lost, 0),
+    ];
+    let row = |(what, cell, decimals): (&str, Cell, usize)| {
+        let cells = sides.iter().map(|rounds| number(of(rounds, cell), decimals));
+        std::iter::once(what.to_owned()).chain(cells).collect()
+    };
+    Table {
+        title: format!(
+            "Side by side: {} polls, medians of {ROUNDS} rounds in turns",
+            number(run.scaled(SIDE_BY_SIDE_POLLS) as f64, 0)
+        ),
+        heads: ["", "Watchfire, one shard", "plain Node http"].map(str::to_owned).to_vec(),
+        rows: rows.into_iter().map(row).collect(),
+    }
+}
+
+fn method(run: &Run<'_>, processes: usize) -> Vec<String> {
+    vec![
+        run.server_sentence(processes),
+        "Each client joins one plane over plain HTTP and keeps a poll parked on that connection. It \
+         has a sprite, throws it over a random edge, and throws on what arrives, so that all are \
+         thrown about; a throw is a POST on a new connection, closed after its answer. Every join \
+         makes the polls of its new neighbours return."
+            .into(),
+        format!(
+            "Beside that {REQUEST_PROCESSES} processes make short requests, `GET {SHORT_REQUEST}`, \
+             each on a new connection, {REQUESTS_AT_ONCE} at once in each, as fast as they are \
+             answered: as many as the cores that are left allow."
+        ),
+        "Times of throws count from when they were due, and of flights to when the neighbour's poll \
+         has the sprite. A sprite is lost when its throw was answered with `{}` and it arrived \
+         nowhere."
+            .into(),
+        "The server beside it is `bench/peers/sprites.mjs`: Node's own `http` without a framework, \
+         the same protocol and the same clients. Each has one thread, and each round starts both \
+         anew, one after the other."
+            .into(),
+    ]
+}
+
+fn chart(joined: &[(f64, f64)], alone: &Thrown, beside: &Thrown, sides: &[Vec<Side>; 2]) -> Chart {
+    let within = |durations: &Histogram| -> Vec<(f64, f64)> {
+        let steps = durations.steps().into_iter();
+        steps.map(|(ns, part)| (ns as f64 / 1e6, part * 100.0)).collect()
+    };
+    let end = alone.flight.quantile(0.99).max(beside.flight.quantile(0.99)) as f64 / 1e6;
+    type Cell = fn(&Side) -> f64;
+    let bars = |title: &str, cell: Cell| Panel::Bars {
+        title: title.to_owned(),
+        decimals: 0,
+        bars: [("Watchfire, one shard", Tint::Fire), ("plain Node http", Tint::Stone)]
+            .into_iter()
+            .zip(sides)
+            .map(|((name, tint), rounds)| Bar { name: name.into(), tint, value: of(rounds, cell) })
+            .collect(),
+    };
+    Chart {
+        label: "Sprites on long polls: how fast they park and fly, and a Node server beside".into(),
+        panels: vec![
+            Panel::Lines {
+                title: "Windows whose poll is parked".into(),
+                x: Axis::new("seconds since the first connected"),
+                left: Axis::new("parked polls"),
+                right: None,
+                lines: vec![Line::left("parked", Tint::Fire, joined.to_vec())],
+            },
+            Panel::Lines {
+                title: "How long a sprite flies to its neighbour".into(),
+                x: Axis { label: "milliseconds since it was due".into(), max: Some(end) },
+                left: Axis { label: "% of throws".into(), max: Some(100.0) },
+                right: None,
+                lines: vec![
+                    Line::left("throws alone", Tint::Fire, within(&alone.flight)),
+                    Line::left("with short requests beside", Tint::Water, within(&beside.flight)),
+                ],
+            },
+            bars("Side by side: memory of a parked poll, bytes", |side| side.poll_bytes),
+            bars("Side by side: CPU of a throw and its arrival, microseconds", |side| {
+                side.throw_micros
+            }),
+            bars("Side by side: short JSON requests a second", |side| side.requests),
+        ],
+        notes: Vec::new(),
+    }
+}
