@@ -1,5 +1,6 @@
 //! The head of a request: its line and headers, borrowed from the bytes they came in.
 
+use std::cell::OnceCell;
 use std::mem::MaybeUninit;
 
 use base64::Engine as _;
@@ -72,6 +73,8 @@ pub struct RequestHead<'a> {
     query: &'a str,
     is_http_1_1: bool,
     headers: &'a [httparse::Header<'a>],
+    /// Asked for by the tenant, and again by us.
+    websocket_key: OnceCell<Result<&'a str, UpgradeRefusal>>,
 }
 
 impl<'a> RequestHead<'a> {
@@ -93,7 +96,9 @@ impl<'a> RequestHead<'a> {
         let (path, query) = split_target(target);
         let is_http_1_1 = request.version == Some(1);
         let headers = request.headers;
-        Ok(Some((RequestHead { method, path, query, is_http_1_1, headers }, len)))
+        let websocket_key = OnceCell::new();
+        let head = RequestHead { method, path, query, is_http_1_1, headers, websocket_key };
+        Ok(Some((head, len)))
     }
 
     /// Such as `GET`.
@@ -123,6 +128,10 @@ impl<'a> RequestHead<'a> {
 
     /// The key of a websocket's handshake, when the head is a sound one (RFC 6455, 4.2.1).
     pub fn websocket_key(&self) -> Result<&'a str, UpgradeRefusal> {
+        *self.websocket_key.get_or_init(|| self.find_websocket_key())
+    }
+
+    fn find_websocket_key(&self) -> Result<&'a str, UpgradeRefusal> {
         if self.method != "GET" {
             return Err(UpgradeRefusal::NotGet);
         }
@@ -179,6 +188,10 @@ impl<'a> RequestHead<'a> {
 
     fn has_token(&self, name: &str, token: &str) -> bool {
         self.values(name).any(|value| {
+            // Mostly it is all there is.
+            if value.eq_ignore_ascii_case(token.as_bytes()) {
+                return true;
+            }
             let mut items = value.split(|byte| *byte == b',');
             items.any(|item| item.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
         })

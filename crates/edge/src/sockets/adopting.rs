@@ -32,7 +32,8 @@ impl Sockets {
     ) -> io::Result<SocketId> {
         let raw = fd.as_raw_fd();
         let id = self.slab.insert(fd, self.tick, State::Head { held: None, is_reused });
-        let interest = Interest::READABLE | Interest::WRITABLE;
+        // Whether it can be written is asked when something waits to be: most never have to wait.
+        let interest = Interest::READABLE;
         if let Err(error) = self.registry.register(&mut SourceFd(&raw), token(id), interest) {
             self.slab.remove(id);
             return Err(error);
@@ -42,6 +43,14 @@ impl Sockets {
         }
         place.pass_to_slab();
         Ok(id)
+    }
+
+    /// Hear when the kernel has room again for a socket whose queue has just begun.
+    pub(super) fn await_room(&self, id: SocketId) {
+        let Some(fd) = self.slab.get(id).and_then(|record| record.fd.as_ref()) else { return };
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        // Should it fail, the queue makes no progress, and the socket ends as a slow one does.
+        let _ = self.registry.reregister(&mut SourceFd(&fd.as_raw_fd()), token(id), interest);
     }
 
     /// Give a connection away: to hyper, or to another shard.

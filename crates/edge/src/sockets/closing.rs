@@ -7,7 +7,7 @@ use bytes::Bytes;
 use vocab::SocketId;
 
 use super::Sockets;
-use super::transmit::transmit;
+use super::transmit::{Taken, transmit};
 use crate::frame::{Decoder, close_frame};
 use crate::record::State;
 use crate::tenant::CloseCause;
@@ -128,8 +128,10 @@ impl Sockets {
     fn write_last(&mut self, id: SocketId, last: &Bytes) {
         let counters = self.counters.shard(self.shard);
         let Some(record) = self.slab.get_mut(id) else { return };
-        if transmit(record, last, usize::MAX, self.tick, counters).is_err() {
-            self.bury(id);
+        match transmit(record, last, usize::MAX, self.tick, counters) {
+            Ok(Taken::AsEver) => {}
+            Ok(Taken::Waiting) => self.await_room(id),
+            Err(_) => self.bury(id),
         }
     }
 

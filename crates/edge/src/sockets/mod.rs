@@ -15,7 +15,7 @@ use vocab::{Instant, ShardId, SocketId};
 
 pub(crate) use self::adopting::socket_of;
 use self::newcomers::Newcomers;
-use self::transmit::{Untaken, transmit, transmit_bytes, transmit_response};
+use self::transmit::{Taken, Untaken, transmit, transmit_bytes, transmit_response};
 use crate::counters::{EdgeCounters, ShardCounters};
 use crate::record::{Slab, State};
 use crate::settings::EdgeLimits;
@@ -147,7 +147,11 @@ impl Sockets {
             self.counters.shard(self.shard),
         );
         match sent {
-            Ok(()) => Ok(()),
+            Ok(Taken::AsEver) => Ok(()),
+            Ok(Taken::Waiting) => {
+                self.await_room(socket);
+                Ok(())
+            }
             Err(Untaken::Full) => {
                 self.close_for(socket, CloseCause::Slow, 1013, "slow consumer");
                 Err(SendError::Overflow)
@@ -240,22 +244,25 @@ impl Sockets {
     pub(crate) fn write_response(&mut self, id: SocketId, response: &[Bytes]) -> bool {
         let Some(record) = self.slab.get_mut(id) else { return false };
         let counters = self.counters.shard(self.shard);
-        if transmit_response(record, response, self.tick, counters).is_err() {
-            self.hang_up(id);
-            return false;
-        }
-        true
+        let taken = transmit_response(record, response, self.tick, counters);
+        self.see_to(id, taken)
     }
 
     /// Write the answer to a websocket's handshake; false when the connection broke over it.
     pub(crate) fn write_handshake(&mut self, id: SocketId, answer: &[u8]) -> bool {
         let Some(record) = self.slab.get_mut(id) else { return false };
         let counters = self.counters.shard(self.shard);
-        if transmit_bytes(record, answer, self.tick, counters).is_err() {
-            self.hang_up(id);
-            return false;
+        let taken = transmit_bytes(record, answer, self.tick, counters);
+        self.see_to(id, taken)
+    }
+
+    fn see_to(&mut self, id: SocketId, taken: Result<Taken, wire::Broken>) -> bool {
+        match taken {
+            Ok(Taken::AsEver) => {}
+            Ok(Taken::Waiting) => self.await_room(id),
+            Err(wire::Broken) => self.hang_up(id),
         }
-        true
+        taken.is_ok()
     }
 
     /// The kernel has room again.

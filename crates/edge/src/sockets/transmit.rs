@@ -9,6 +9,16 @@ use crate::outbound::Outbound;
 use crate::record::Record;
 use crate::wire;
 
+/// What became of bytes that were taken.
+#[derive(Clone, Copy, PartialEq)]
+#[must_use]
+pub(super) enum Taken {
+    /// They are written, or wait behind others.
+    AsEver,
+    /// They are the first to wait: the kernel's room has to be awaited.
+    Waiting,
+}
+
 /// Why a frame was not taken.
 pub(super) enum Untaken {
     Full,
@@ -22,7 +32,7 @@ pub(super) fn transmit(
     queued_bytes_max: usize,
     tick: u32,
     counters: &ShardCounters,
-) -> Result<(), Untaken> {
+) -> Result<Taken, Untaken> {
     if let Some(queue) = &mut record.outbound {
         if !queue.has_room(frame, queued_bytes_max) {
             return Err(Untaken::Full);
@@ -32,7 +42,7 @@ pub(super) fn transmit(
         counters.queued_bytes_now.add((queue.bytes() - before) as u64);
         counters.queued_frames.add(1);
         counters.deliveries.add(1);
-        return Ok(());
+        return Ok(Taken::AsEver);
     }
     let fd = record.fd.as_ref().expect("a socket in use has a descriptor");
     let written = wire::write(fd, frame).map_err(|_| Untaken::Broken)?;
@@ -43,8 +53,9 @@ pub(super) fn transmit(
         counters.queued_bytes_now.add(queue.bytes() as u64);
         counters.queued_frames.add(1);
         record.outbound = Some(Box::new(queue));
+        return Ok(Taken::Waiting);
     }
-    Ok(())
+    Ok(Taken::AsEver)
 }
 
 /// Write bytes that nobody shares, or queue what the kernel does not take of them.
@@ -53,7 +64,7 @@ pub(super) fn transmit_bytes(
     bytes: &[u8],
     tick: u32,
     counters: &ShardCounters,
-) -> Result<(), wire::Broken> {
+) -> Result<Taken, wire::Broken> {
     if record.outbound.is_some() {
         return transmit_response(record, &[Bytes::copy_from_slice(bytes)], tick, counters);
     }
@@ -64,8 +75,9 @@ pub(super) fn transmit_bytes(
         let queue = Outbound::begin(Bytes::copy_from_slice(&bytes[written..]), 0, tick);
         counters.queued_bytes_now.add(queue.bytes() as u64);
         record.outbound = Some(Box::new(queue));
+        return Ok(Taken::Waiting);
     }
-    Ok(())
+    Ok(Taken::AsEver)
 }
 
 /// Write an HTTP response, or queue what the kernel does not take of it.
@@ -74,12 +86,12 @@ pub(super) fn transmit_response(
     response: &[Bytes],
     tick: u32,
     counters: &ShardCounters,
-) -> Result<(), wire::Broken> {
+) -> Result<Taken, wire::Broken> {
     let mut slices = [IoSlice::new(&[]); 8];
     if response.len() > slices.len() {
         return transmit_response(record, &[response.concat().into()], tick, counters);
     }
-    let mut written = 0;
+    let (mut written, mut taken) = (0, Taken::AsEver);
     if record.outbound.is_none() {
         let fd = record.fd.as_ref().expect("a socket in use has a descriptor");
         for (slice, part) in slices.iter_mut().zip(response) {
@@ -103,9 +115,10 @@ pub(super) fn transmit_response(
                 let queue = Outbound::begin(part.clone(), written, tick);
                 counters.queued_bytes_now.add(queue.bytes() as u64);
                 record.outbound = Some(Box::new(queue));
+                taken = Taken::Waiting;
             }
         }
         written = 0;
     }
-    Ok(())
+    Ok(taken)
 }
