@@ -53,6 +53,10 @@ impl Params {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let decode = |text| decode(text).ok_or(QueryError::NotUtf8 { index });
             let (name, value) = (decode(name)?, decode(value)?);
+            if !name.contains('[') {
+                params.insert(name, Value::String(value));
+                continue;
+            }
             let path = path_of(&name);
             if path.len() > PARAM_DEPTH_MAX {
                 return Err(QueryError::TooDeep { index });
@@ -89,6 +93,9 @@ impl Params {
 
 /// Undo form encoding; a `%` that introduces no byte stands for itself.
 fn decode(text: &str) -> Option<String> {
+    if !text.bytes().any(|byte| matches!(byte, b'+' | b'%')) {
+        return Some(text.to_owned());
+    }
     let spaced = if text.contains('+') { Cow::Owned(text.replace('+', " ")) } else { text.into() };
     percent_decode_str(&spaced).decode_utf8().ok().map(Cow::into_owned)
 }
