@@ -1,0 +1,66 @@
+//! `[[phases]]`: when users arrive.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::place::Place;
+use super::values::Span;
+use crate::scenario::{Phase, ScenarioError, Spacing};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PhaseFile {
+    name: Option<String>,
+    duration: Span,
+    rate: Option<f64>,
+    rate_end: Option<f64>,
+    interval: Option<Span>,
+    #[serde(default)]
+    spacing: SpacingFile,
+    users_max: Option<u64>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SpacingFile {
+    #[default]
+    Even,
+    Random,
+}
+
+impl PhaseFile {
+    pub(super) fn check(
+        &self,
+        index: usize,
+        at: usize,
+        place: &Place<'_>,
+    ) -> Result<Phase, ScenarioError> {
+        let error = |key, problem: &str| place.error(at, key, problem);
+        let rate = match (self.rate, self.interval) {
+            (Some(rate), None) => rate,
+            (None, Some(Span(interval))) if !interval.is_zero() => 1.0 / interval.as_secs_f64(),
+            (None, Some(_)) => return Err(error("interval", "must not be zero")),
+            (Some(_), Some(_)) => {
+                return Err(error("interval", "rate says the same; one is enough"));
+            }
+            (None, None) => return Err(error("rate", "a phase needs a rate or an interval")),
+        };
+        let rate_end = self.rate_end.unwrap_or(rate);
+        for (key, rate) in [("rate", rate), ("rate_end", rate_end)] {
+            if !(0.0..=10_000_000.0).contains(&rate) {
+                return Err(error(key, "is not between 0 and ten million arrivals a second"));
+            }
+        }
+        if self.duration.0 < Duration::from_millis(1) {
+            return Err(error("duration", "must be a millisecond at least"));
+        }
+        let spacing = match self.spacing {
+            SpacingFile::Even => Spacing::Even,
+            SpacingFile::Random => Spacing::Random,
+        };
+        let name = self.name.clone().unwrap_or_else(|| format!("phase {}", index + 1));
+        let (duration, users_max) = (self.duration.0, self.users_max);
+        Ok(Phase { name, duration, rate, rate_end, spacing, users_max })
+    }
+}

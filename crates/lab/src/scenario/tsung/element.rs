@@ -1,0 +1,121 @@
+//! An element of the document, and what is wrong with it.
+
+use std::fmt;
+use std::time::Duration;
+
+use roxmltree::Node;
+
+use super::Result;
+use crate::scenario::ScenarioError;
+
+/// An element that knows where it is.
+pub(super) struct Element<'a, 'd> {
+    pub(super) node: Node<'a, 'd>,
+    pub(super) file: &'a str,
+}
+
+impl<'a, 'd> Element<'a, 'd> {
+    pub(super) fn name(&self) -> &'a str {
+        self.node.tag_name().name()
+    }
+
+    pub(super) fn error(&self, problem: impl fmt::Display) -> ScenarioError {
+        self.error_at(&format!("<{}>", self.name()), problem)
+    }
+
+    pub(super) fn wrong(&self, attribute: &str, problem: impl fmt::Display) -> ScenarioError {
+        self.error_at(&format!("<{} {attribute}>", self.name()), problem)
+    }
+
+    pub(super) fn error_at(&self, key: &str, problem: impl fmt::Display) -> ScenarioError {
+        let position = self.node.document().text_pos_at(self.node.range().start);
+        ScenarioError::new(self.file, position.row as usize, key, problem)
+    }
+
+    /// Nothing but these.
+    pub(super) fn attributes(&self, known: &[&str]) -> Result<()> {
+        match self.node.attributes().find(|attribute| !known.contains(&attribute.name())) {
+            Some(attribute) => {
+                Err(self.wrong(attribute.name(), "this attribute is not understood"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn children(&self, known: &[&str]) -> Result<()> {
+        match self.elements().find(|child| !known.contains(&child.name())) {
+            Some(child) => Err(child.error("this element is not understood here")),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn elements(&self) -> impl Iterator<Item = Element<'a, 'd>> + use<'a, 'd> {
+        let file = self.file;
+        let elements = self.node.children().filter(Node::is_element);
+        elements.map(move |node| Element { node, file })
+    }
+
+    pub(super) fn child(&self, name: &str) -> Result<Option<Element<'a, 'd>>> {
+        let mut found = self.elements().filter(|child| child.name() == name);
+        let first = found.next();
+        match found.next() {
+            Some(second) => Err(second.error("there can be only one")),
+            None => Ok(first),
+        }
+    }
+
+    pub(super) fn needed_child(&self, name: &str) -> Result<Element<'a, 'd>> {
+        self.child(name)?.ok_or_else(|| self.error(format!("needs a <{name}>")))
+    }
+
+    pub(super) fn attribute(&self, name: &str) -> Option<&'a str> {
+        self.node.attribute(name)
+    }
+
+    pub(super) fn needed(&self, name: &str) -> Result<&'a str> {
+        self.attribute(name).ok_or_else(|| self.wrong(name, "is needed"))
+    }
+
+    /// One of a few values, the first when it is absent.
+    pub(super) fn one_of(&self, name: &str, known: &[&'static str]) -> Result<&'static str> {
+        let Some(value) = self.attribute(name) else { return Ok(known[0]) };
+        let found = known.iter().find(|known| **known == value).copied();
+        found.ok_or_else(|| self.wrong(name, format!("{value:?} is none of {}", known.join(", "))))
+    }
+
+    pub(super) fn number(&self, name: &str) -> Result<Option<f64>> {
+        let Some(value) = self.attribute(name) else { return Ok(None) };
+        match value.parse::<f64>() {
+            Ok(number) if (0.0..=1e15).contains(&number) => Ok(Some(number)),
+            _ => Err(self.wrong(name, format!("{value:?} is no number from 0 on"))),
+        }
+    }
+
+    pub(super) fn whole(&self, name: &str) -> Result<Option<u64>> {
+        let Some(value) = self.attribute(name) else { return Ok(None) };
+        let number = value.parse();
+        number
+            .map(Some)
+            .map_err(|_| self.wrong(name, format!("{value:?} is no whole number from 0 on")))
+    }
+
+    pub(super) fn seconds(&self, name: &str, unit: f64) -> Result<Option<Duration>> {
+        let Some(number) = self.number(name)? else { return Ok(None) };
+        let time = Duration::try_from_secs_f64(number * unit);
+        match time {
+            Ok(time) if time <= Duration::from_secs(366 * 24 * 3600) => Ok(Some(time)),
+            _ => Err(self.wrong(name, "is longer than a year")),
+        }
+    }
+
+    /// What `unit="…"` stands for, in seconds.
+    pub(super) fn unit(&self) -> Result<f64> {
+        Ok(match self.one_of("unit", &["second", "minute", "hour", "day", "millisecond"])? {
+            "minute" => 60.0,
+            "hour" => 3600.0,
+            "day" => 86_400.0,
+            "millisecond" => 0.001,
+            _ => 1.0,
+        })
+    }
+}
