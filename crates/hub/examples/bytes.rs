@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use hub::{Hub, HubLimits, Presence, PresenceOwner, Subscriptions};
+use vocab::NodeId;
 
 const CLIENTS: u32 = 1_000_000;
 const ROOMS: u32 = 10_000;
@@ -15,9 +16,10 @@ const ROOMS: u32 = 10_000;
 fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("presence") => presence(),
+        Some("replica") => replica(),
         Some(topics) => subscriptions(topics.parse().expect("a number of topics")),
         None => {
-            for measure in ["1", "2", "3", "presence"] {
+            for measure in ["1", "2", "3", "presence", "replica"] {
                 let program = std::env::current_exe().expect("this program has a path");
                 Command::new(program).arg(measure).status().expect("it starts once more");
             }
@@ -98,6 +100,35 @@ fn presence() {
         nanos(leave),
         nanos(diffs),
         nanos(state)
+    );
+}
+
+/// The presences of another node, taken as it exports them and lost with it.
+fn replica() {
+    let mut there = Presence::of_node(8, NodeId(1));
+    for client in 0..CLIENTS {
+        let (topic, key) = (format!("rooms:{}", client % ROOMS), format!("user:{client}"));
+        let meta = r#"{"status":"online","online_at":1234567890}"#;
+        // The owner is forgotten: nothing is untracked here.
+        let mut owner = PresenceOwner::default();
+        there.track(&mut owner, &topic, &key, meta).expect("it is new");
+    }
+    let idle = resident_bytes();
+    let mut here = Presence::of_node(7, NodeId(0));
+    let (mut export, mut import) = (Duration::ZERO, Duration::ZERO);
+    for topic in (0..ROOMS).map(|room| format!("rooms:{room}")) {
+        let mut exported = Vec::new();
+        export += timed(|| exported = there.export(&topic));
+        import += timed(|| assert_eq!(here.import_all(NodeId(1), &topic, &exported), 0));
+        while here.poll_diff().is_some() {}
+    }
+    let bytes = (resident_bytes() - idle) / CLIENTS as usize;
+    let forget = timed(|| here.forget_node(NodeId(1)));
+    println!(
+        "replica: {bytes} bytes an entry; export {} ns, import {} ns, forget {} ns",
+        nanos(export),
+        nanos(import),
+        nanos(forget)
     );
 }
 

@@ -2,7 +2,8 @@
 //!
 //! [`Hub`] knows which client is subscribed to which topic, in few bytes, and carries each
 //! broadcast to every subscriber once, a slice at a time. [`Presence`] knows who is present on
-//! which topic and tells what changed, in the JSON that Phoenix's clients read.
+//! which topic and tells what changed, in the JSON that Phoenix's clients read; where a server has
+//! several nodes, each tells the others of its own, and has what they told among them.
 //!
 //! It knows no sockets, no frames and no clock: a client is a number, a delivery is whatever the
 //! driver shares between subscribers, and a driver decides when a slice or a diff is due.
@@ -34,5 +35,8 @@ mod topic;
 
 pub use hub::Hub;
 pub use limits::{BacklogFull, HubLimits};
-pub use presence::{Presence, PresenceLimits, PresenceOwner, TrackError};
+pub use presence::{
+    Diff, Exported, ImportError, OwnChange, Presence, PresenceLimits, PresenceOwner, Reference,
+    TrackError,
+};
 pub use subscription::{SubscriptionId, SubscriptionIds, Subscriptions};

@@ -47,6 +47,11 @@ impl<T: Default> Slab<T> {
         self.slots.get(slot as usize)
     }
 
+    /// The same, to change it.
+    pub fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
+        self.slots.get_mut(slot as usize)
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter()
     }

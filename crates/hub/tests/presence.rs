@@ -1,29 +1,16 @@
 //! Who is present, as those who listen come to know it.
 
 mod dice;
+mod reader;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use dice::Dice;
 use hub::{Presence, PresenceLimits, PresenceOwner, TrackError};
+use reader::{Client, Shown, check, parse};
 use serde_json::{Value, json};
 
 const LOBBY: &str = "rooms:lobby";
-
-/// By key, the metas; by `phx_ref` in each.
-type Shown = BTreeMap<String, BTreeMap<String, Value>>;
-
-fn parse(json: &Value) -> Shown {
-    let keys = json.as_object().unwrap().iter();
-    let by_reference = |metas: &Value| {
-        let metas = metas["metas"].as_array().unwrap();
-        assert!(!metas.is_empty(), "a key without metas");
-        let named =
-            metas.iter().map(|meta| (meta["phx_ref"].as_str().unwrap().into(), meta.clone()));
-        named.collect()
-    };
-    keys.map(|(key, metas)| (key.clone(), by_reference(metas))).collect()
-}
 
 fn state(presence: &mut Presence, topic: &str) -> Shown {
     parse(&serde_json::from_str(&presence.state(topic)).unwrap())
@@ -31,9 +18,9 @@ fn state(presence: &mut Presence, topic: &str) -> Shown {
 
 /// The joins and leaves of the next diff, which is the lobby's.
 fn diff(presence: &mut Presence) -> Option<(Shown, Shown)> {
-    let (topic, payload) = presence.poll_diff()?;
-    assert_eq!(topic, LOBBY);
-    let payload: Value = serde_json::from_str(&payload).unwrap();
+    let diff = presence.poll_diff()?;
+    assert_eq!((&*diff.topic, &*diff.own), (LOBBY, &[][..]));
+    let payload: Value = serde_json::from_str(&diff.payload.unwrap()).unwrap();
     assert_eq!(payload.as_object().unwrap().len(), 2);
     Some((parse(&payload["joins"]), parse(&payload["leaves"])))
 }
@@ -131,7 +118,8 @@ fn topics_and_keys_are_told_apart() {
     presence.track(&mut alice, LOBBY, "alice's cat", "{}").unwrap();
     presence.track(&mut alice, "rooms:kitchen", "alice", "{}").unwrap();
     assert_eq!((presence.keys(LOBBY), presence.keys("rooms:kitchen"), presence.len()), (2, 1, 3));
-    let mut told: Vec<String> = std::iter::from_fn(|| presence.poll_diff()).map(|d| d.0).collect();
+    let mut told: Vec<String> =
+        std::iter::from_fn(|| presence.poll_diff()).map(|d| d.topic).collect();
     told.sort();
     assert_eq!(told, ["rooms:kitchen", LOBBY]);
     presence.untrack(&mut alice, LOBBY, "alice");
@@ -163,6 +151,14 @@ fn any_text_can_be_a_key() {
     assert!(keys.iter().all(|key| shown.contains_key(*key)), "{shown:?}");
     keys.iter().for_each(|key| presence.untrack(&mut owner, LOBBY, key));
     assert!(presence.is_empty() && owner.is_empty());
+}
+
+#[test]
+fn a_meta_without_fields_may_hold_white_space() {
+    let (mut presence, mut alice) = (Presence::new(7), PresenceOwner::default());
+    presence.track(&mut alice, LOBBY, "alice", "{ \n}").unwrap();
+    let (joins, _) = diff(&mut presence).unwrap();
+    assert_eq!(joins["alice"].len(), 1);
 }
 
 #[test]
@@ -208,62 +204,6 @@ fn a_key_that_ten_thousand_show_is_left_by_each_in_no_time() {
     assert_eq!((presence.len(), presence.poll_diff()), (0, None));
 }
 
-/// A client that does what phoenix.js does with a state and with diffs.
-#[derive(Default)]
-struct Client {
-    shown: BTreeMap<String, Vec<Value>>,
-}
-
-impl Client {
-    fn sync_state(state: &Value) -> Self {
-        let keys = state.as_object().unwrap().iter();
-        let metas = |shown: &Value| shown["metas"].as_array().unwrap().clone();
-        Client { shown: keys.map(|(key, shown)| (key.clone(), metas(shown))).collect() }
-    }
-
-    fn sync_diff(&mut self, diff: &Value) {
-        for (key, joined) in diff["joins"].as_object().unwrap() {
-            let mut metas = joined["metas"].as_array().unwrap().clone();
-            if let Some(known) = self.shown.get(key) {
-                let is_new = |meta: &&Value| metas.iter().all(|m| m["phx_ref"] != meta["phx_ref"]);
-                let kept: Vec<Value> = known.iter().filter(is_new).cloned().collect();
-                metas.splice(0..0, kept);
-            }
-            self.shown.insert(key.clone(), metas);
-        }
-        for (key, left) in diff["leaves"].as_object().unwrap() {
-            let Some(known) = self.shown.get_mut(key) else { continue };
-            let left = left["metas"].as_array().unwrap();
-            known.retain(|meta| left.iter().all(|l| l["phx_ref"] != meta["phx_ref"]));
-            if known.is_empty() {
-                self.shown.remove(key);
-            }
-        }
-    }
-
-    fn shown(&self) -> Shown {
-        parse(
-            &self
-                .shown
-                .iter()
-                .map(|(key, metas)| (key.clone(), json!({ "metas": metas })))
-                .collect(),
-        )
-    }
-}
-
-/// A diff is sound by itself: no version joins and leaves, and what a meta says it replaces leaves.
-fn check(diff: &Value) {
-    let (joins, leaves) = (parse(&diff["joins"]), parse(&diff["leaves"]));
-    let left: BTreeSet<&str> =
-        leaves.values().flat_map(|of| of.keys().map(String::as_str)).collect();
-    for (reference, meta) in joins.values().flatten() {
-        assert!(!left.contains(&**reference), "{diff}");
-        let previous = meta.get("phx_ref_prev").and_then(Value::as_str);
-        assert!(previous.is_none_or(|previous| left.contains(previous)), "{diff}");
-    }
-}
-
 #[test]
 fn every_client_ends_up_with_the_state_through_any_churn() {
     for seed in 1..=300 {
@@ -288,7 +228,8 @@ fn every_client_ends_up_with_the_state_through_any_churn() {
                     clients.push(Client::sync_state(&state));
                 }
                 11..13 => {
-                    if let Some((_, payload)) = presence.poll_diff() {
+                    if let Some(diff) = presence.poll_diff() {
+                        let payload = diff.payload.unwrap();
                         on_their_way.push_back(serde_json::from_str(&payload).unwrap());
                         check(on_their_way.back().unwrap());
                     }
@@ -301,8 +242,8 @@ fn every_client_ends_up_with_the_state_through_any_churn() {
                 }
             }
         }
-        if let Some((_, payload)) = presence.poll_diff() {
-            on_their_way.push_back(serde_json::from_str(&payload).unwrap());
+        if let Some(diff) = presence.poll_diff() {
+            on_their_way.push_back(serde_json::from_str(&diff.payload.unwrap()).unwrap());
         }
         for diff in on_their_way {
             clients.iter_mut().for_each(|client| client.sync_diff(&diff));

@@ -35,7 +35,8 @@ impl PresenceBoard {
         let mut diffs = Vec::new();
         for shelf in &self.shelves {
             let mut shelf = lock(shelf);
-            diffs.extend(std::iter::from_fn(|| shelf.poll_diff()));
+            let told = std::iter::from_fn(|| shelf.poll_diff());
+            diffs.extend(told.filter_map(|diff| Some((diff.topic, diff.payload?))));
         }
         diffs
     }

@@ -1,55 +1,72 @@
-use super::reference::{REFERENCE_LEN, References};
+use super::reference::{REFERENCE_LEN, Reference};
 use crate::slab::NONE;
 
 const PREVIOUS_FIELD: &str = "\"phx_ref_prev\":\"";
 const PREVIOUS_LEN: usize = PREVIOUS_FIELD.len() + REFERENCE_LEN + 1;
+
+/// Who knows of a version: each knows of those that the one before does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Told {
+    #[default]
+    Nobody,
+    /// Other nodes may: its leave is for them.
+    Nodes,
+    /// Clients of this node, too: its leave is in the next diff.
+    Clients,
+}
 
 /// One version of one presence, as clients are told of it.
 #[derive(Debug)]
 pub(crate) struct Version {
     /// The key as a JSON text with its quotes, then the meta without its closing brace.
     text: Box<str>,
-    reference: u64,
+    reference: Reference,
     topic: u32,
     key_len: u16,
     /// Whether the meta ends in a `phx_ref_prev`.
     follows: bool,
+    pub told: Told,
 }
 
+/// What a vacant slot holds.
 impl Default for Version {
     fn default() -> Self {
-        Version { text: Box::default(), reference: 0, topic: NONE, key_len: 0, follows: false }
+        Version {
+            text: Box::default(),
+            reference: Reference::NONE,
+            topic: NONE,
+            key_len: 0,
+            follows: false,
+            told: Told::Nobody,
+        }
     }
 }
 
 impl Version {
     /// `key` is a JSON text, `meta` the text of a JSON object.
-    pub fn new(topic: u32, key: &str, meta: &str, reference: u64) -> Self {
+    pub fn new(topic: u32, key: &str, meta: &str, reference: Reference) -> Self {
         let key_len = u16::try_from(key.len()).expect("the key's length was checked");
-        let text = [key, meta.strip_suffix('}').expect("an object ends in a brace")].concat();
-        Version { text: text.into(), reference, topic, key_len, follows: false }
+        let open = meta.strip_suffix('}').expect("an object ends in a brace").trim_end();
+        let text = [key, open].concat().into();
+        Version { text, reference, topic, key_len, follows: false, told: Told::Nobody }
     }
 
-    /// The version that replaces an older one which clients know: it names that.
-    pub fn after(self, older: &Version, references: &References) -> Self {
+    /// The version that replaces an older one: it names the newest one before it that clients know.
+    pub fn replacing(self, older: &Version) -> Self {
         let mut text = self.text_for_a_field();
-        text.push_str(PREVIOUS_FIELD);
-        references.write(older.reference, &mut text);
-        text.push('"');
-        Version { text: text.into(), follows: true, ..self }
-    }
-
-    /// The version that replaces one that no client knows: it follows what that followed.
-    pub fn instead_of(self, unknown: &Version) -> Self {
-        if !unknown.follows {
+        if older.told == Told::Clients {
+            text.push_str(PREVIOUS_FIELD);
+            older.reference.write(&mut text);
+            text.push('"');
+        } else if older.follows {
+            text.push_str(&older.text[older.text.len() - PREVIOUS_LEN..]);
+        } else {
             return self;
         }
-        let mut text = self.text_for_a_field();
-        text.push_str(&unknown.text[unknown.text.len() - PREVIOUS_LEN..]);
         Version { text: text.into(), follows: true, ..self }
     }
 
-    pub fn reference(&self) -> u64 {
+    pub fn reference(&self) -> Reference {
         self.reference
     }
 
@@ -57,9 +74,35 @@ impl Version {
         self.topic
     }
 
+    /// Whether this is a version, not what a vacant slot holds.
+    pub fn is_taken(&self) -> bool {
+        self.topic != NONE
+    }
+
     /// The key as a JSON text.
     pub fn key(&self) -> &str {
         &self.text[..usize::from(self.key_len)]
+    }
+
+    /// The key as it was given.
+    pub fn plain_key(&self) -> String {
+        serde_json::from_str(self.key()).expect("a key is kept as a JSON text")
+    }
+
+    /// The meta as it was given.
+    pub fn plain_meta(&self) -> String {
+        let mut meta = self.meta();
+        if self.follows {
+            meta = &meta[..meta.len() - PREVIOUS_LEN];
+            meta = meta.strip_suffix(',').unwrap_or(meta);
+        }
+        [meta, "}"].concat()
+    }
+
+    /// What it names as the version before it.
+    pub fn previous(&self) -> Option<Reference> {
+        let end = self.text.len() - 1;
+        self.follows.then(|| Reference::from_shown(&self.text[end - REFERENCE_LEN..end]))?
     }
 
     fn meta(&self) -> &str {
@@ -74,20 +117,16 @@ impl Version {
         text
     }
 
-    fn write_meta(&self, references: &References, out: &mut String) {
+    fn write_meta(&self, out: &mut String) {
         out.push_str(self.meta());
         out.push_str(if self.meta() == "{" { "\"phx_ref\":\"" } else { ",\"phx_ref\":\"" });
-        references.write(self.reference, out);
+        self.reference.write(out);
         out.push_str("\"}");
     }
 }
 
 /// Write `{key: {"metas": […]}}`. Versions of the same key come one after another.
-pub(crate) fn write_by_key<'a>(
-    versions: impl Iterator<Item = &'a Version>,
-    references: &References,
-    out: &mut String,
-) {
+pub(crate) fn write_by_key<'a>(versions: impl Iterator<Item = &'a Version>, out: &mut String) {
     out.push('{');
     let mut key = None;
     for version in versions {
@@ -99,7 +138,7 @@ pub(crate) fn write_by_key<'a>(
             out.push_str(":{\"metas\":[");
             key = Some(version.key());
         }
-        version.write_meta(references, out);
+        version.write_meta(out);
     }
     out.push_str(if key.is_some() { "]}}" } else { "}" });
 }
@@ -113,7 +152,7 @@ pub(crate) struct Entry {
     /// The ring of the entries with the same topic and key.
     pub next_of_key: u32,
     pub previous_of_key: u32,
-    /// The same owner's next entry.
+    /// The same owner's next entry, if an owner of this node has it.
     pub next_of_owner: u32,
 }
 
@@ -135,18 +174,22 @@ impl Default for Entry {
 mod tests {
     use super::*;
 
+    fn version(key: &str, meta: &str, number: u64, told: Told) -> Version {
+        Version { told, ..Version::new(0, key, meta, Reference::numbered(number)) }
+    }
+
     fn written(versions: &[Version]) -> String {
         let mut out = String::new();
-        write_by_key(versions.iter(), &References::new(0), &mut out);
+        write_by_key(versions.iter(), &mut out);
         out
     }
 
     #[test]
     fn versions_of_one_key_share_its_metas() {
         let versions = [
-            Version::new(0, "\"a\"", "{\"n\":1}", 1),
-            Version::new(0, "\"a\"", "{}", 2),
-            Version::new(0, "\"b\"", "{}", 3),
+            version("\"a\"", "{\"n\":1}", 1, Told::Nobody),
+            version("\"a\"", "{}", 2, Told::Nobody),
+            version("\"b\"", "{ }", 3, Told::Nobody),
         ];
         let metas = r#"[{"n":1,"phx_ref":"AAAAAAAAAAAAAAAB"},{"phx_ref":"AAAAAAAAAAAAAAAC"}]"#;
         let others = r#"[{"phx_ref":"AAAAAAAAAAAAAAAD"}]"#;
@@ -157,11 +200,22 @@ mod tests {
 
     #[test]
     fn a_version_names_the_one_before_it_that_clients_know() {
-        let references = References::new(0);
-        let known = Version::new(0, "\"a\"", "{\"n\":1}", 1);
-        let unknown = Version::new(0, "\"a\"", "{\"n\":2}", 2).after(&known, &references);
-        let newest = Version::new(0, "\"a\"", "{}", 3).instead_of(&unknown);
+        let known = version("\"a\"", "{\"n\":1}", 1, Told::Clients);
+        let unknown = version("\"a\"", "{\"n\":2}", 2, Told::Nodes).replacing(&known);
+        let newest = version("\"a\"", "{}", 3, Told::Nobody).replacing(&unknown);
         let meta = r#"{"phx_ref_prev":"AAAAAAAAAAAAAAAB","phx_ref":"AAAAAAAAAAAAAAAD"}"#;
+        assert_eq!(newest.previous(), Some(known.reference()));
         assert_eq!(written(&[newest]), format!(r#"{{"a":{{"metas":[{meta}]}}}}"#));
+    }
+
+    #[test]
+    fn what_was_given_can_be_told_from_what_was_added() {
+        let known = version("\"\\\"a\"", "{}", 1, Told::Clients);
+        for meta in ["{}", "{\"n\":[1, 2]}"] {
+            let newer = version(known.key(), meta, 2, Told::Nobody);
+            assert_eq!((newer.plain_meta(), newer.previous()), (meta.into(), None));
+            let newer = newer.replacing(&known);
+            assert_eq!((newer.plain_key(), newer.plain_meta()), ("\"a".into(), meta.into()));
+        }
     }
 }

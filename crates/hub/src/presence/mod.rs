@@ -1,20 +1,26 @@
 //! Who is present on which topic, and what changed there.
 
 mod entry;
+mod keys;
 mod limits;
 mod meta;
 mod reference;
+mod replication;
 mod topic;
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
+use vocab::NodeId;
 
-use self::entry::{Entry, Version, write_by_key};
+use self::entry::{Entry, Told, Version, write_by_key};
 pub use self::limits::{PresenceLimits, TrackError};
+pub use self::reference::Reference;
 use self::reference::References;
+pub use self::replication::{Exported, ImportError, OwnChange};
 use self::topic::{Changes, PresenceTopic};
 use crate::room::is_much_too_large;
 use crate::seeded::Seeded;
@@ -46,6 +52,18 @@ impl Default for PresenceOwner {
     }
 }
 
+/// What changed on a topic since it was told last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diff {
+    /// The topic.
+    pub topic: String,
+    /// The payload of a `presence_diff` for this node's clients; `None` when they need none.
+    pub payload: Option<String>,
+    /// What this node's own presences did, for the nodes that are interested in the topic, in this
+    /// order. Always empty on a server of one node.
+    pub own: Vec<OwnChange>,
+}
+
 /// The presences of any number of topics.
 ///
 /// An owner, which is one client's channel, tracks keys with a meta each. Whoever joins a topic is
@@ -54,15 +72,19 @@ impl Default for PresenceOwner {
 /// each version of a meta has its own `phx_ref`, and one that replaces another that clients know
 /// names it as `phx_ref_prev`.
 ///
+/// A server of several nodes has a `Presence` on each. A presence is its node's own, and the others
+/// have it too, as long as they are interested in its topic: see [`export`](Presence::export).
+///
 /// ```
 /// use hub::{Presence, PresenceOwner};
 ///
 /// let mut presence = Presence::new(7);
 /// let mut alice = PresenceOwner::default();
 /// presence.track(&mut alice, "rooms:lobby", "alice", r#"{"status":"online"}"#).unwrap();
-/// let (topic, diff) = presence.poll_diff().unwrap();
-/// assert_eq!(topic, "rooms:lobby");
-/// assert!(diff.starts_with(r#"{"joins":{"alice":{"metas":[{"status":"online","phx_ref":""#));
+/// let diff = presence.poll_diff().unwrap();
+/// assert_eq!(diff.topic, "rooms:lobby");
+/// let told = r#"{"joins":{"alice":{"metas":[{"status":"online","phx_ref":""#;
+/// assert!(diff.payload.unwrap().starts_with(told));
 /// presence.untrack_all(&mut alice);
 /// assert_eq!(presence.state("rooms:lobby"), "{}");
 /// ```
@@ -71,36 +93,63 @@ pub struct Presence {
     limits: PresenceLimits,
     hashing: Seeded,
     references: References,
+    /// Whether there are other nodes, so that they are to be told what own entries did.
+    is_replicated: bool,
     entries: Slab<Entry>,
+    own_entries: usize,
     topics: Slab<PresenceTopic>,
     /// Topics by name.
     names: HashTable<u32>,
     /// By topic and key, the entry that stands for it.
     keys: HashTable<u32>,
+    /// By reference, the entries of other nodes that do not stand for their key.
+    crowded: HashTable<u32>,
     /// Topics with changes, each once; the first is told next.
     changed: VecDeque<u32>,
     leaves_waiting: usize,
 }
 
 impl Presence {
-    /// Nobody present yet. The seed makes references unlike those of other seeds.
+    /// Nobody present yet, on a server of one node. The seed makes references unlike those of
+    /// other seeds.
     pub fn new(seed: u64) -> Self {
         Presence::with_limits(seed, PresenceLimits::default())
     }
 
-    /// Nobody present yet, within other limits.
+    /// Nobody present yet, on a server of one node, within other limits.
     pub fn with_limits(seed: u64, limits: PresenceLimits) -> Self {
+        Presence { is_replicated: false, ..Presence::of_node_with_limits(seed, NodeId(0), limits) }
+    }
+
+    /// Nobody present yet, on one of several nodes.
+    ///
+    /// Each life of a node needs a seed of its own: with an old one it would give new presences the
+    /// references of old ones, and clients that still know those would not see the new.
+    pub fn of_node(seed: u64, node: NodeId) -> Self {
+        Presence::of_node_with_limits(seed, node, PresenceLimits::default())
+    }
+
+    /// Nobody present yet, on one of several nodes, within other limits.
+    pub fn of_node_with_limits(seed: u64, node: NodeId, limits: PresenceLimits) -> Self {
         Presence {
             limits,
             hashing: Seeded(seed),
-            references: References::new(seed),
+            references: References::new(seed, node),
+            is_replicated: true,
             entries: Slab::new(),
+            own_entries: 0,
             topics: Slab::new(),
             names: HashTable::new(),
             keys: HashTable::new(),
+            crowded: HashTable::new(),
             changed: VecDeque::new(),
             leaves_waiting: 0,
         }
+    }
+
+    /// The node whose presences are own here.
+    pub fn node(&self) -> NodeId {
+        self.references.node()
     }
 
     /// Show `key` on a topic until it is untracked. `meta` is the text of a JSON object.
@@ -123,12 +172,7 @@ impl Presence {
         }
         let topic = self.find_topic(topic).unwrap_or_else(|| self.open_topic(topic));
         let version = Version::new(topic, &key, &meta, self.references.next());
-        let next_of_owner = owner.0;
-        let slot = self.entries.insert(Entry { version, next_of_owner, ..Entry::default() });
-        owner.0 = slot;
-        self.topics[topic].entries += 1;
-        self.link_to_key(slot);
-        self.note_join(slot);
+        owner.0 = self.insert(version, owner.0);
         Ok(())
     }
 
@@ -142,18 +186,9 @@ impl Presence {
     ) -> Result<(), TrackError> {
         let (key, meta) = self.checked(key, meta)?;
         let slot = self.find_owned(owner, topic, &key).ok_or(TrackError::NotTracked)?;
-        let was_known = self.is_known(slot);
-        let older = std::mem::take(&mut self.entries[slot].version);
-        let newer = Version::new(older.topic(), &key, &meta, self.references.next());
-        self.entries[slot].version = if was_known {
-            newer.after(&older, &self.references)
-        } else {
-            newer.instead_of(&older)
-        };
-        if was_known {
-            self.note_leave(older);
-        }
-        self.note_join(slot);
+        let topic = self.entries[slot].version.topic();
+        let newer = Version::new(topic, &key, &meta, self.references.next());
+        self.replace(slot, newer);
         Ok(())
     }
 
@@ -187,30 +222,29 @@ impl Presence {
     /// leave of that is told.
     pub fn state(&mut self, topic: &str) -> String {
         let Some(topic) = self.find_topic(topic) else { return "{}".into() };
-        self.topics[topic].known_until = self.references.newest();
-        let topic = &self.topics[topic];
-        let of_keys = topic.keys.iter().flat_map(|&first| self.of_key(first));
-        let mut state = String::with_capacity(STATE_BYTES_PER_ENTRY * topic.entries);
-        write_by_key(of_keys.map(|slot| &self.entries[slot].version), &self.references, &mut state);
+        self.note_told(topic, Told::Clients);
+        let mut state = String::with_capacity(STATE_BYTES_PER_ENTRY * self.topics[topic].entries);
+        let versions = self.of_topic(topic).map(|slot| &self.entries[slot].version);
+        write_by_key(versions, &mut state);
         state
     }
 
-    /// What changed on one topic since it was told last, as the topic and the payload of a
-    /// `presence_diff`; `None` when nothing changed anywhere.
-    pub fn poll_diff(&mut self) -> Option<(String, String)> {
+    /// What changed on one topic since it was told last; `None` when nothing changed anywhere.
+    pub fn poll_diff(&mut self) -> Option<Diff> {
         while let Some(topic) = self.changed.pop_front() {
+            self.note_told(topic, Told::Clients);
             let changes = self.topics[topic].changes.take();
             let changes = *changes.expect("a changed topic has changes");
             self.leaves_waiting -= changes.leaves.len();
-            self.topics[topic].known_until = self.references.newest();
+            let own = if self.is_replicated { self.own_changes(&changes) } else { Vec::new() };
             let payload = self.encode_diff(changes);
             let topic = if self.topics[topic].entries == 0 {
                 self.forget_topic(topic)
             } else {
                 self.topics[topic].name.to_string()
             };
-            if let Some(payload) = payload {
-                return Some((topic, payload));
+            if payload.is_some() || !own.is_empty() {
+                return Some(Diff { topic, payload, own });
             }
         }
         if is_much_too_large(0, self.changed.capacity()) {
@@ -229,9 +263,14 @@ impl Presence {
         self.find_topic(topic).map_or(0, |topic| self.topics[topic].keys.len())
     }
 
-    /// How many presences there are on all topics.
+    /// How many presences there are on all topics, those of other nodes included.
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// How many presences of this node there are on all topics.
+    pub fn own_len(&self) -> usize {
+        self.own_entries
     }
 
     /// Whether nobody is present anywhere.
@@ -278,21 +317,48 @@ impl Presence {
         })
     }
 
-    /// Whether some client knows the entry's version.
-    fn is_known(&self, slot: u32) -> bool {
-        let version = &self.entries[slot].version;
-        version.reference() <= self.topics[version.topic()].known_until
+    fn reference(&self, slot: u32) -> Reference {
+        self.entries[slot].version.reference()
     }
 
-    /// Take out an entry that its owner's list has lost already.
+    /// Whether a reference is of an entry of this node.
+    fn is_own(&self, reference: Reference) -> bool {
+        reference.node() == self.node()
+    }
+
+    /// Put in an entry, which its owner's list is to begin with.
+    fn insert(&mut self, version: Version, next_of_owner: u32) -> u32 {
+        self.topics[version.topic()].entries += 1;
+        self.own_entries += usize::from(self.is_own(version.reference()));
+        let slot = self.entries.insert(Entry { version, next_of_owner, ..Entry::default() });
+        self.link_to_key(slot);
+        self.note_join(slot);
+        slot
+    }
+
+    /// Give an entry another version, with the same topic and key.
+    fn replace(&mut self, slot: u32, newer: Version) {
+        self.forget_crowded(slot);
+        let version = &mut self.entries[slot].version;
+        let newer = newer.replacing(version);
+        let older = std::mem::replace(version, newer);
+        self.note_crowded(slot);
+        self.note_leave(older);
+        self.note_join(slot);
+    }
+
+    /// Take out an entry that its owner's list has lost already, and tell it.
     fn remove(&mut self, slot: u32) {
-        let was_known = self.is_known(slot);
+        let version = self.take_out(slot);
+        self.note_leave(version);
+    }
+
+    fn take_out(&mut self, slot: u32) -> Version {
         self.unlink_from_key(slot);
         let Entry { version, .. } = self.entries.remove(slot);
         self.topics[version.topic()].entries -= 1;
-        if was_known {
-            self.note_leave(version);
-        }
+        self.own_entries -= usize::from(self.is_own(version.reference()));
+        version
     }
 
     fn note_join(&mut self, slot: u32) {
@@ -308,14 +374,30 @@ impl Presence {
     }
 
     fn note_leave(&mut self, version: Version) {
-        self.leaves_waiting += 1;
-        self.changes(version.topic()).leaves.push(version);
+        if version.told > Told::Nobody {
+            self.leaves_waiting += 1;
+            self.changes(version.topic()).leaves.push(version);
+        }
+    }
+
+    /// Note that a topic's presences are told now: to other nodes its own alone, to clients all.
+    fn note_told(&mut self, topic: u32, to: Told) {
+        let me = self.node();
+        let Presence { topics, entries, .. } = self;
+        let Some(changes) = &topics[topic].changes else { return };
+        for &(slot, reference) in &changes.joins {
+            let Some(entry) = entries.get_mut(slot) else { continue };
+            let version = &mut entry.version;
+            if version.reference() == reference && (to == Told::Clients || reference.node() == me) {
+                version.told = version.told.max(to);
+            }
+        }
     }
 
     /// The version that joined, unless it is outdated: gone or replaced.
-    fn joined(&self, (slot, reference): (u32, u64)) -> Option<&Version> {
+    fn joined(&self, (slot, reference): (u32, Reference)) -> Option<&Version> {
         let version = &self.entries.get(slot)?.version;
-        (version.reference() == reference).then_some(version)
+        (version.is_taken() && version.reference() == reference).then_some(version)
     }
 
     fn changes(&mut self, topic: u32) -> &mut Changes {
@@ -327,93 +409,26 @@ impl Presence {
     }
 
     /// One diff; `None` when its joins have left again and no client knew of them.
-    fn encode_diff(&self, mut changes: Changes) -> Option<String> {
-        let mut joins: Vec<&Version> =
-            changes.joins.iter().filter_map(|&join| self.joined(join)).collect();
-        if joins.is_empty() && changes.leaves.is_empty() {
+    fn encode_diff(&self, changes: Changes) -> Option<String> {
+        let Changes { joins, mut leaves } = changes;
+        let mut joins: Vec<&Version> = joins.iter().filter_map(|&join| self.joined(join)).collect();
+        sort(&mut joins);
+        // Told to have left, and back with the same reference: so may be what a node told before
+        // its link was cut, and after. Clients apply leaves last and would not see it any more.
+        let is_back =
+            |left: &Version| joins.binary_search_by(|joined| compare(joined, left)).is_ok();
+        leaves.retain(|left| left.told == Told::Clients && !is_back(left));
+        let mut leaves: Vec<&Version> = leaves.iter().collect();
+        sort(&mut leaves);
+        if joins.is_empty() && leaves.is_empty() {
             return None;
         }
-        joins.sort_by(|a, b| a.key().cmp(b.key()));
-        changes.leaves.sort_by(|a, b| a.key().cmp(b.key()));
         let mut diff = String::from("{\"joins\":");
-        write_by_key(joins.into_iter(), &self.references, &mut diff);
+        write_by_key(joins.into_iter(), &mut diff);
         diff.push_str(",\"leaves\":");
-        write_by_key(changes.leaves.iter(), &self.references, &mut diff);
+        write_by_key(leaves.into_iter(), &mut diff);
         diff.push('}');
         Some(diff)
-    }
-
-    /// The entries with the same topic and key as this one, from this one on.
-    fn of_key(&self, first: u32) -> impl Iterator<Item = u32> {
-        std::iter::successors(Some(first), move |&slot| {
-            Some(self.entries[slot].next_of_key).filter(|next| *next != first)
-        })
-    }
-
-    /// Put a new entry at the end of its key's ring, or open one.
-    fn link_to_key(&mut self, slot: u32) {
-        let topic = self.entries[slot].version.topic();
-        let hash = self.hash_of_key(slot);
-        let (first, last) = match self.keys.find(hash, |&other| self.have_same_key(slot, other)) {
-            Some(&first) => (first, self.entries[first].previous_of_key),
-            None => {
-                let Presence { keys, hashing, entries, topics, .. } = self;
-                let hash_of = |&slot: &u32| hash_of_key(*hashing, &entries[slot]);
-                keys.insert_unique(hash, slot, hash_of);
-                entries[slot].position = topics[topic].keys.len() as u32;
-                topics[topic].keys.push(slot);
-                (slot, slot)
-            }
-        };
-        self.connect(last, slot);
-        self.connect(slot, first);
-    }
-
-    /// Take an entry out of its key's ring; the next one stands for the key then.
-    fn unlink_from_key(&mut self, slot: u32) {
-        let hash = self.hash_of_key(slot);
-        let &Entry { next_of_key, previous_of_key, position, ref version, .. } =
-            &self.entries[slot];
-        let topic = version.topic();
-        self.connect(previous_of_key, next_of_key);
-        if position == NONE {
-            return; // Another entry stands for the key.
-        }
-        let Presence { keys, hashing, entries, topics, .. } = self;
-        let key = keys.find_entry(hash, |&other| other == slot);
-        let mut key = key.expect("every key is known by an entry");
-        let of_topic = &mut topics[topic].keys;
-        if next_of_key != slot {
-            *key.get_mut() = next_of_key;
-            of_topic[position as usize] = next_of_key;
-            entries[next_of_key].position = position;
-            return;
-        }
-        key.remove();
-        of_topic.swap_remove(position as usize);
-        if let Some(&moved) = of_topic.get(position as usize) {
-            entries[moved].position = position;
-        }
-        if is_much_too_large(of_topic.len(), of_topic.capacity()) {
-            of_topic.shrink_to(2 * of_topic.len());
-        }
-        if is_much_too_large(keys.len(), keys.capacity()) {
-            keys.shrink_to(2 * keys.len(), |&slot| hash_of_key(*hashing, &entries[slot]));
-        }
-    }
-
-    fn connect(&mut self, slot: u32, next: u32) {
-        self.entries[slot].next_of_key = next;
-        self.entries[next].previous_of_key = slot;
-    }
-
-    fn have_same_key(&self, a: u32, b: u32) -> bool {
-        let (a, b) = (&self.entries[a].version, &self.entries[b].version);
-        a.topic() == b.topic() && a.key() == b.key()
-    }
-
-    fn hash_of_key(&self, slot: u32) -> u64 {
-        hash_of_key(self.hashing, &self.entries[slot])
     }
 
     fn find_topic(&self, name: &str) -> Option<u32> {
@@ -422,8 +437,7 @@ impl Presence {
     }
 
     fn open_topic(&mut self, name: &str) -> u32 {
-        let known_until = self.references.newest();
-        let topic = PresenceTopic { name: name.into(), known_until, ..PresenceTopic::default() };
+        let topic = PresenceTopic { name: name.into(), ..PresenceTopic::default() };
         let slot = self.topics.insert(topic);
         let Presence { names, topics, hashing, .. } = self;
         let hash = hashing.hash_one(name);
@@ -444,6 +458,12 @@ impl Presence {
     }
 }
 
-fn hash_of_key(hashing: Seeded, entry: &Entry) -> u64 {
-    hashing.hash_one((entry.version.topic(), entry.version.key()))
+/// By key, each version once.
+fn sort(versions: &mut Vec<&Version>) {
+    versions.sort_by(|a, b| compare(a, b));
+    versions.dedup_by(|a, b| compare(a, b).is_eq());
+}
+
+fn compare(a: &Version, b: &Version) -> Ordering {
+    a.key().cmp(b.key()).then(a.reference().cmp(&b.reference()))
 }

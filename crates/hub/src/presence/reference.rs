@@ -1,39 +1,91 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use vocab::NodeId;
+
 /// Characters of a `phx_ref`.
 pub(crate) const REFERENCE_LEN: usize = 16;
 
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const NODE_BITS: u32 = u16::BITS;
+const COUNTER_MASK: u64 = u64::MAX >> NODE_BITS;
 
-/// Names versions of metas: each newer one has a larger number, and a text that no other seed's
-/// are likely to share.
+/// The name of one version of a meta, the same on every node.
+///
+/// It is shown as the `phx_ref` that clients read. Its number has the node that made it in the low
+/// 16 bits, and above them that node's counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Reference(u64);
+
+impl Reference {
+    /// What stands where nothing is named.
+    pub(crate) const NONE: Reference = Reference(0);
+
+    /// The node that made it.
+    pub const fn node(self) -> NodeId {
+        NodeId(self.0 as u16)
+    }
+
+    /// Write its `phx_ref`: the number in URL-safe base 64.
+    pub(crate) fn write(self, out: &mut String) {
+        let bits = u128::from(self.0);
+        let sextets = (0..REFERENCE_LEN).rev().map(|place| (bits >> (6 * place)) & 63);
+        out.extend(sextets.map(|sextet| char::from(URL_SAFE[sextet as usize])));
+    }
+
+    /// The reference that a `phx_ref` shows.
+    pub(crate) fn from_shown(shown: &str) -> Option<Reference> {
+        let sextet = |byte| URL_SAFE.iter().position(|&known| known == byte);
+        let bits = shown.bytes().try_fold(0, |bits, byte| Some(bits << 6 | sextet(byte)? as u128));
+        u64::try_from(bits?).ok().map(Reference)
+    }
+}
+
+/// Its `phx_ref`.
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = String::with_capacity(REFERENCE_LEN);
+        self.write(&mut shown);
+        f.write_str(&shown)
+    }
+}
+
+/// Makes the references of one life of one node.
+///
+/// The counter starts at one of 2⁴⁸ places, by the seed, and learns nothing from other nodes. A
+/// counter that followed theirs would lead a restarted node right to where its former life was,
+/// and let it name new versions as clients remember old ones. As it is, lives that made a billion
+/// references each share one with a chance of 1 to 140,000, and it harms if the key is the same.
 #[derive(Debug)]
 pub(crate) struct References {
-    prefix: u32,
-    start: u64,
-    newest: u64,
+    node: NodeId,
+    counter: u64,
 }
 
 impl References {
-    pub fn new(seed: u64) -> Self {
-        // An odd multiplier keeps seeds apart that differ in their lowest bits alone.
-        let start = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        References { prefix: (start >> 32) as u32 ^ seed as u32, start, newest: 0 }
+    pub fn new(seed: u64, node: NodeId) -> Self {
+        // Seeds may differ in a few bits alone; their counters are to start far apart.
+        let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        References { node, counter: (mixed ^ mixed >> 31) & COUNTER_MASK }
     }
 
-    /// The number of the newest version.
-    pub fn newest(&self) -> u64 {
-        self.newest
+    pub fn node(&self) -> NodeId {
+        self.node
     }
 
-    pub fn next(&mut self) -> u64 {
-        self.newest += 1;
-        self.newest
+    pub fn next(&mut self) -> Reference {
+        self.counter = (self.counter + 1) & COUNTER_MASK;
+        Reference(self.counter << NODE_BITS | u64::from(self.node.0))
     }
+}
 
-    /// Write a version's `phx_ref`: the 96 bits of prefix and number in URL-safe base 64.
-    pub fn write(&self, number: u64, out: &mut String) {
-        let bits = u128::from(self.prefix) << 64 | u128::from(self.start.wrapping_add(number));
-        let sextets = (0..REFERENCE_LEN).rev().map(|place| (bits >> (6 * place)) & 63);
-        out.extend(sextets.map(|sextet| char::from(URL_SAFE[sextet as usize])));
+#[cfg(test)]
+impl Reference {
+    pub(crate) fn numbered(number: u64) -> Self {
+        Reference(number)
     }
 }
 
@@ -45,18 +97,42 @@ mod tests {
 
     #[test]
     fn references_are_sixteen_characters_and_all_different() {
-        let mut written = BTreeSet::new();
-        for seed in 0..16 {
-            let mut references = References::new(seed);
+        let mut shown = BTreeSet::new();
+        for (seed, node) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 65_535), (u64::MAX, 7)] {
+            let mut references = References::new(seed, NodeId(node));
             for _ in 0..1_000 {
-                let mut text = String::new();
-                let number = references.next();
-                references.write(number, &mut text);
+                let reference = references.next();
+                assert_eq!(reference.node(), NodeId(node));
+                let text = reference.to_string();
                 assert_eq!(text.len(), REFERENCE_LEN);
                 assert!(text.bytes().all(|byte| URL_SAFE.contains(&byte)), "{text}");
-                written.insert(text);
+                assert_eq!(Reference::from_shown(&text), Some(reference));
+                shown.insert(text);
             }
         }
-        assert_eq!(written.len(), 16_000);
+        assert_eq!(shown.len(), 6_000);
+    }
+
+    #[test]
+    fn a_counter_at_its_end_goes_on_from_its_beginning() {
+        let mut references = References { node: NodeId(3), counter: COUNTER_MASK };
+        assert_eq!(references.next(), Reference(3));
+        assert_eq!(references.next(), Reference(1 << 16 | 3));
+    }
+
+    #[test]
+    fn the_lives_of_a_node_start_far_apart() {
+        let starts: BTreeSet<u64> =
+            (0..1_000).map(|seed| References::new(seed, NodeId(1)).counter).collect();
+        let gaps = starts.iter().zip(starts.iter().skip(1)).map(|(a, b)| b - a);
+        assert_eq!(starts.len(), 1_000);
+        assert!(gaps.min() > Some(100_000));
+    }
+
+    #[test]
+    fn what_is_no_reference_shows_none() {
+        for text in ["AAAA+AAAAAAAAAAA", "AAAAAQAAAAAAAAAA", "________________"] {
+            assert_eq!(Reference::from_shown(text), None, "{text}");
+        }
     }
 }

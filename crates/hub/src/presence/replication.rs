@@ -1,0 +1,293 @@
+//! What the nodes of one server tell each other of the presences each of them has.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use vocab::NodeId;
+
+use super::entry::{Told, Version};
+use super::reference::Reference;
+use super::topic::{Changes, PresenceTopic};
+use super::{Presence, TrackError};
+use crate::slab::NONE;
+
+/// A presence as its node tells it to others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exported {
+    /// The key, as it is tracked.
+    pub key: String,
+    /// The text of a JSON object, without `phx_ref` and `phx_ref_prev`.
+    pub meta: String,
+    /// The name of this version of the meta.
+    pub reference: Reference,
+    /// The version that this one replaces; it need not be told to have left.
+    pub previous: Option<Reference>,
+}
+
+impl From<&Version> for Exported {
+    fn from(version: &Version) -> Self {
+        Exported {
+            key: version.plain_key(),
+            meta: version.plain_meta(),
+            reference: version.reference(),
+            previous: version.previous(),
+        }
+    }
+}
+
+/// What happened on a node to one of its own presences.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OwnChange {
+    /// It is there, or it has another meta.
+    Joined(Exported),
+    /// It is there no more.
+    Left {
+        /// Its key.
+        key: String,
+        /// The version that it had.
+        reference: Reference,
+    },
+}
+
+/// Why something that another node told is not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ImportError {
+    /// A node may tell only of its own presences.
+    #[error("{from} told of a presence of {of}")]
+    NotTheirs {
+        /// Who told it.
+        from: NodeId,
+        /// Whose it is, by its reference.
+        of: NodeId,
+    },
+    /// It would not be shown if a client of this node tracked it, either.
+    #[error(transparent)]
+    Refused(#[from] TrackError),
+}
+
+/// # What other nodes know
+///
+/// Each node tells those that are interested in a topic what it [`export`](Presence::export)s when
+/// they become so, and from then on the [`own`](super::Diff::own) changes of each diff, in order.
+/// They [`import_all`](Presence::import_all) the first and [`import`](Presence::import) the others.
+/// Both may tell the same thing twice.
+///
+/// The driver drops what comes for a topic that nobody reads here, and calls
+/// [`forget_foreign`](Presence::forget_foreign) when the last reader is gone.
+impl Presence {
+    /// This node's own presences on a topic.
+    ///
+    /// The next diff may tell some of them once more. It takes `&mut self` to note what others
+    /// know now: a leave of that is told.
+    pub fn export(&mut self, topic: &str) -> Vec<Exported> {
+        let Some(topic) = self.find_topic(topic) else { return Vec::new() };
+        self.note_told(topic, Told::Nodes);
+        let versions = self.of_topic(topic).map(|slot| &self.entries[slot].version);
+        versions.filter(|version| self.is_own(version.reference())).map(Exported::from).collect()
+    }
+
+    /// Take what another node exported: its presences on the topic are these, and no others.
+    ///
+    /// Returns how many of them are not shown, for what [`import`](Self::import) would refuse.
+    pub fn import_all(&mut self, from: NodeId, topic: &str, exported: &[Exported]) -> usize {
+        if from == self.node() {
+            return exported.len();
+        }
+        let mut kept: Vec<Reference> =
+            exported.iter().flat_map(|e| [Some(e.reference), e.previous]).flatten().collect();
+        kept.sort_unstable();
+        let is_gone = |reference: Reference| {
+            reference.node() == from && kept.binary_search(&reference).is_err()
+        };
+        if let Some(topic) = self.find_topic(topic) {
+            let all = self.of_topic(topic);
+            let gone: Vec<u32> = all.filter(|&slot| is_gone(self.reference(slot))).collect();
+            gone.into_iter().for_each(|slot| self.remove(slot));
+        }
+        exported.iter().filter(|joined| self.import_joined(from, topic, joined).is_err()).count()
+    }
+
+    /// Take what another node told of one of its presences.
+    ///
+    /// What is known already, or was not known, changes nothing. A presence that is refused is not
+    /// shown with its older meta either.
+    pub fn import(
+        &mut self,
+        from: NodeId,
+        topic: &str,
+        change: &OwnChange,
+    ) -> Result<(), ImportError> {
+        match change {
+            OwnChange::Joined(joined) => self.import_joined(from, topic, joined),
+            OwnChange::Left { key, reference } => self.retract(from, topic, key, *reference),
+        }
+    }
+
+    /// Take out everything that another node has: it is no more. The diffs tell it.
+    pub fn forget_node(&mut self, node: NodeId) {
+        if node == self.node() {
+            return;
+        }
+        let versions = (0..).zip(self.entries.iter().map(|entry| &entry.version));
+        let is_gone = |version: &Version| version.is_taken() && version.reference().node() == node;
+        let gone = versions.filter(|(_, version)| is_gone(version)).map(|(slot, _)| slot);
+        let gone: Vec<u32> = gone.collect();
+        gone.into_iter().for_each(|slot| self.remove(slot));
+    }
+
+    /// Take out what other nodes have on a topic, and tell nobody: nobody reads it here any more.
+    ///
+    /// Who reads it again is to get no diff that was taken before this: what joins in that, no later
+    /// one would tell to have left.
+    pub fn forget_foreign(&mut self, topic: &str) {
+        let Some(topic) = self.find_topic(topic) else { return };
+        let is_foreign = |&slot: &u32| !self.is_own(self.reference(slot));
+        let foreign: Vec<u32> = self.of_topic(topic).filter(is_foreign).collect();
+        foreign.into_iter().for_each(|slot| drop(self.take_out(slot)));
+        let me = self.node();
+        let PresenceTopic { entries, changes, .. } = &mut self.topics[topic];
+        match changes {
+            Some(changes) => {
+                self.leaves_waiting -= changes.leaves.len();
+                changes.leaves.retain(|version| version.reference().node() == me);
+                self.leaves_waiting += changes.leaves.len();
+            }
+            None if *entries == 0 => drop(self.forget_topic(topic)),
+            None => {}
+        }
+    }
+
+    /// What this node's own entries did, for those who know what the last diff told. An update is
+    /// one join, whose older version is not told to have left.
+    pub(super) fn own_changes(&self, changes: &Changes) -> Vec<OwnChange> {
+        let is_own = |version: &&Version| self.is_own(version.reference());
+        let joins = changes.joins.iter().filter_map(|&join| self.joined(join)).filter(is_own);
+        let mut own: Vec<OwnChange> =
+            joins.map(|version| OwnChange::Joined(version.into())).collect();
+        let mut replaced: Vec<Reference> = own
+            .iter()
+            .filter_map(|change| match change {
+                OwnChange::Joined(joined) => joined.previous,
+                OwnChange::Left { .. } => None,
+            })
+            .collect();
+        replaced.sort_unstable();
+        let is_replaced = |version: &&Version| replaced.binary_search(&version.reference()).is_ok();
+        let leaves = changes.leaves.iter().filter(is_own).filter(|left| !is_replaced(left));
+        own.extend(leaves.map(|version| OwnChange::Left {
+            key: version.plain_key(),
+            reference: version.reference(),
+        }));
+        own
+    }
+
+    fn import_joined(
+        &mut self,
+        from: NodeId,
+        topic: &str,
+        joined: &Exported,
+    ) -> Result<(), ImportError> {
+        let &Exported { ref key, ref meta, reference, previous } = joined;
+        self.check_sender(from, reference)?;
+        let (key, meta) = match self.checked(key, meta) {
+            Ok(checked) => checked,
+            Err(error) => {
+                if let Some(previous) = previous {
+                    self.retract(from, topic, key, previous)?;
+                }
+                return Err(error.into());
+            }
+        };
+        let topic = self.find_topic(topic).unwrap_or_else(|| self.open_topic(topic));
+        let older = previous
+            .filter(|previous| previous.node() == from && *previous != reference)
+            .and_then(|previous| self.find_foreign(topic, &key, previous));
+        let is_known = self.find_foreign(topic, &key, reference).is_some();
+        match older {
+            None if is_known => {}
+            None => drop(self.insert(Version::new(topic, &key, &meta, reference), NONE)),
+            Some(older) if is_known => self.remove(older),
+            Some(older) => self.replace(older, Version::new(topic, &key, &meta, reference)),
+        }
+        Ok(())
+    }
+
+    fn retract(
+        &mut self,
+        from: NodeId,
+        topic: &str,
+        key: &str,
+        reference: Reference,
+    ) -> Result<(), ImportError> {
+        self.check_sender(from, reference)?;
+        let known = self.checked_key(key).ok().zip(self.find_topic(topic));
+        if let Some(slot) = known.and_then(|(key, topic)| self.find_foreign(topic, &key, reference))
+        {
+            self.remove(slot);
+        }
+        Ok(())
+    }
+
+    fn check_sender(&self, from: NodeId, reference: Reference) -> Result<(), ImportError> {
+        let of = reference.node();
+        if of == from && of != self.node() {
+            return Ok(());
+        }
+        Err(ImportError::NotTheirs { from, of })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::PresenceOwner;
+    use super::*;
+
+    const TOPICS: [&str; 2] = ["rooms:lobby", "rooms:kitchen"];
+
+    /// Another node has two presences of one key on each topic; clients here know those of one.
+    fn presence_with_others() -> Presence {
+        let mut there = Presence::of_node(8, NodeId(1));
+        let mut here = Presence::of_node(7, NodeId(0));
+        let mut owners = [PresenceOwner::default(), PresenceOwner::default()];
+        for topic in TOPICS {
+            for owner in &mut owners {
+                there.track(owner, topic, "guest", "{}").unwrap();
+            }
+            assert_eq!(here.import_all(NodeId(1), topic, &there.export(topic)), 0);
+            while topic == TOPICS[0] && here.poll_diff().is_some() {}
+        }
+        here
+    }
+
+    fn assert_nothing_is_left(presence: &Presence) {
+        assert_eq!((presence.len(), presence.topics.len(), presence.names.len()), (0, 0, 0));
+        assert_eq!((presence.keys.len(), presence.crowded.len()), (0, 0));
+        assert_eq!((presence.changed.len(), presence.leaves_waiting), (0, 0));
+    }
+
+    #[test]
+    fn nothing_is_left_of_topics_that_nobody_reads() {
+        let mut presence = presence_with_others();
+        TOPICS.iter().for_each(|topic| presence.forget_foreign(topic));
+        assert_eq!(presence.poll_diff(), None);
+        assert_nothing_is_left(&presence);
+    }
+
+    #[test]
+    fn what_had_left_but_was_not_told_is_forgotten_with_its_topic() {
+        let mut presence = presence_with_others();
+        assert_eq!(presence.import_all(NodeId(1), TOPICS[0], &[]), 0);
+        assert_eq!(presence.leaves_waiting, 2);
+        TOPICS.iter().for_each(|topic| presence.forget_foreign(topic));
+        assert_eq!(presence.poll_diff(), None);
+        assert_nothing_is_left(&presence);
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_node_once_its_leaves_are_told() {
+        let mut presence = presence_with_others();
+        presence.forget_node(NodeId(1));
+        assert_eq!(presence.poll_diff().unwrap().topic, TOPICS[0]);
+        assert_eq!(presence.poll_diff(), None);
+        assert_nothing_is_left(&presence);
+    }
+}
