@@ -19,15 +19,14 @@ const STYLE: &str = "
   svg { font: 13px system-ui, sans-serif; fill: #24292f }
   .title { font-weight: 600 } .note, .tick { fill: #6b7280; font-size: 12px }
   .back { fill: #fffdf9 } .grid { stroke: #e4e0d8 } .axis { stroke: #94a3b8 }
-  .a { --tint: #d9480f } .b { --tint: #1971c2 } .c { --tint: #2f9e44 } .d { --tint: #7c8797 }
-  .line { fill: none; stroke: var(--tint); stroke-width: 2; stroke-linejoin: round }
-  .bar, .key { fill: var(--tint) }
-  .mark { stroke: #1971c2; stroke-width: 1.5; stroke-dasharray: 4 3 }
+  .line { fill: none; stroke-width: 2; stroke-linejoin: round }
+  .line.a { stroke: #d9480f } .line.b { stroke: #1971c2 } .line.c { stroke: #2f9e44 } .line.d { stroke: #7c8797 } .line.e { stroke: #9c36b5 }
+  .area.a { fill: #d9480f } .area.b { fill: #1971c2 } .area.c { fill: #2f9e44 } .area.d { fill: #7c8797 } .area.e { fill: #9c36b5 }
   @media (prefers-color-scheme: dark) {
     svg { fill: #e6e1d8 } .back { fill: #171412 } .note, .tick { fill: #a09a90 }
     .grid { stroke: #2c2823 } .axis { stroke: #5b6472 }
-    .a { --tint: #ff8a3d } .b { --tint: #74c0fc } .c { --tint: #69db7c } .d { --tint: #7f8896 }
-    .mark { stroke: #74c0fc }
+    .line.a { stroke: #ff8a3d } .line.b { stroke: #74c0fc } .line.c { stroke: #69db7c } .line.d { stroke: #7f8896 } .line.e { stroke: #da77f2 }
+    .area.a { fill: #ff8a3d } .area.b { fill: #74c0fc } .area.c { fill: #69db7c } .area.d { fill: #7f8896 } .area.e { fill: #da77f2 }
   }
 ";
 
@@ -52,6 +51,10 @@ pub struct Axis {
     pub label: String,
     /// The end of it; what the lines need when there is none.
     pub max: Option<f64>,
+    /// Between two ticks; a round number when there is none.
+    pub step: Option<f64>,
+    /// Whether each tick is ten times the last.
+    pub is_log: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -81,6 +84,7 @@ pub enum Tint {
     Water,
     Grass,
     Stone,
+    Plum,
 }
 
 impl Tint {
@@ -90,13 +94,23 @@ impl Tint {
             Tint::Water => "b",
             Tint::Grass => "c",
             Tint::Stone => "d",
+            Tint::Plum => "e",
         }
     }
 }
 
 impl Axis {
     pub fn new(label: &str) -> Self {
-        Axis { label: label.to_owned(), max: None }
+        Axis { label: label.to_owned(), max: None, step: None, is_log: false }
+    }
+
+    pub fn up_to(label: &str, max: f64) -> Self {
+        Axis { max: Some(max), ..Axis::new(label) }
+    }
+
+    /// For what spans many sizes; nothing on it may be 0.
+    pub fn log(label: &str) -> Self {
+        Axis { is_log: true, ..Axis::new(label) }
     }
 }
 
@@ -225,7 +239,7 @@ fn put_keys(body: &mut String, y: f64, lines: &[Line]) -> std::fmt::Result {
     for line in lines {
         writeln!(
             body,
-            "<rect class=\"key {}\" x=\"{x:.0}\" y=\"{:.0}\" width=\"14\" height=\"4\"/>\
+            "<rect class=\"area {}\" x=\"{x:.0}\" y=\"{:.0}\" width=\"14\" height=\"4\"/>\
              <text class=\"note\" x=\"{:.0}\" y=\"{y:.0}\">{}</text>",
             line.tint.class(),
             y - 6.0,
@@ -261,7 +275,7 @@ fn put_bars(
         let width = (bar.value * scale).max(1.0);
         writeln!(
             body,
-            "<text x=\"24\" y=\"{:.0}\">{}</text><rect class=\"bar {}\" x=\"{left}\" y=\"{:.0}\" \
+            "<text x=\"24\" y=\"{:.0}\">{}</text><rect class=\"area {}\" x=\"{left}\" y=\"{:.0}\" \
              width=\"{width:.1}\" height=\"14\" rx=\"2\"/><text x=\"{:.1}\" y=\"{:.0}\">{}</text>",
             y + 15.0,
             escaped(&bar.name),
@@ -278,8 +292,10 @@ fn put_bars(
 
 /// From what is measured to where it is drawn.
 struct Scale {
+    min: f64,
     max: f64,
     step: f64,
+    is_log: bool,
     from: f64,
     to: f64,
 }
@@ -293,24 +309,41 @@ impl Scale {
         to: f64,
     ) -> Self {
         let values = lines.flat_map(|line| line.points.iter().map(&value));
-        let largest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
-        let largest = axis.max.unwrap_or(largest).max(1e-9);
-        let step = step_of(largest);
+        let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+        let largest = axis.max.unwrap_or_else(|| values.iter().copied().fold(0.0, f64::max));
+        let largest = largest.max(1e-9);
+        let is_log = axis.is_log;
+        if is_log {
+            let smallest =
+                values.iter().copied().filter(|value| *value > 0.0).fold(largest, f64::min);
+            let (min, max) = (smallest.log10().floor(), largest.log10().ceil());
+            return Scale { min, max: max.max(min + 1.0), step: 1.0, is_log, from, to };
+        }
+        let step = axis.step.unwrap_or_else(|| step_of(largest));
         let max = axis.max.unwrap_or_else(|| (largest / step).ceil() * step);
-        Scale { max, step, from, to }
+        Scale { min: 0.0, max, step, is_log, from, to }
     }
 
     fn place(&self, value: f64) -> f64 {
-        self.from + (self.to - self.from) * (value / self.max).clamp(0.0, 1.0)
+        let value = if self.is_log { value.max(f64::MIN_POSITIVE).log10() } else { value };
+        let part = (value - self.min) / (self.max - self.min);
+        self.from + (self.to - self.from) * part.clamp(0.0, 1.0)
     }
 
     fn ticks(&self) -> impl Iterator<Item = f64> {
-        let (step, max) = (self.step, self.max);
-        (0..).map(move |index| f64::from(index) * step).take_while(move |tick| *tick <= max * 1.001)
+        let Scale { min, max, step, is_log, .. } = *self;
+        let tick = move |index: u32| min + f64::from(index) * step;
+        let within = move |tick: &f64| *tick <= max + step * 1e-6;
+        (0..).map(tick).take_while(within).map(
+            move |tick| {
+                if is_log { 10_f64.powf(tick) } else { tick }
+            },
+        )
     }
 
     fn text(&self, tick: f64) -> String {
-        let decimals = (-self.step.log10().floor()).clamp(0.0, 6.0);
+        let size = if self.is_log { tick } else { self.step };
+        let decimals = (-(size.log10() + 1e-9).floor()).clamp(0.0, 6.0);
         number(tick, decimals as usize)
     }
 }

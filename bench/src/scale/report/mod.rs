@@ -76,12 +76,13 @@ impl Mark {
     }
 
     fn measured(&self) -> String {
-        format!("{} {}", number(self.value, self.decimals), self.unit)
+        format!("{} {}", number(self.value, self.decimals), self.unit).trim_end().to_owned()
     }
 
     fn asked(&self) -> String {
         let than = if self.is_least { "at least" } else { "at most" };
-        format!("{than} {} {}", number(self.bound, self.decimals), self.unit)
+        let bound = number(self.bound, self.decimals);
+        format!("{than} {bound} {}", self.unit).trim_end().to_owned()
     }
 }
 

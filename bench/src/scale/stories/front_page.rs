@@ -21,7 +21,7 @@ use crate::scale::report::{
 pub const ONLINE: f64 = 880.0;
 const VISITS: f64 = 250_000.0;
 /// The day of a whole story, compressed.
-const DAY: Duration = Duration::from_secs(300);
+const DAY: Duration = Duration::from_secs(480);
 const HOURS: usize = 24;
 const PROCESSES: usize = 2;
 /// SHA-256 of nothing: a page's name like any other, and the server never sees its content.
@@ -257,7 +257,7 @@ fn chart(memory: Vec<(f64, f64)>, online: Vec<(f64, f64)>, hours: &[Histogram]) 
         };
         hours.iter().enumerate().map(middle).collect()
     };
-    let hour = || Axis { label: "hour of the day".into(), max: Some(HOURS as f64) };
+    let hour = || Axis { step: Some(4.0), ..Axis::up_to("hour of the day", HOURS as f64) };
     Chart {
         label: "Memory of the server and people on the page over a day, and how long a page takes"
             .into(),

@@ -229,7 +229,7 @@ fn chart(sockets: u64, joined: Vec<(f64, f64)>, broadcasts: &[Broadcast]) -> Cha
             .chain(steps.map(|(ns, part)| (ns as f64 / 1e9, part * sockets as f64)))
             .collect()
     };
-    let tints = [Tint::Fire, Tint::Water, Tint::Grass, Tint::Stone];
+    let tints = [Tint::Fire, Tint::Water, Tint::Grass, Tint::Stone, Tint::Plum];
     let line = |(index, told): (usize, &Broadcast)| {
         let tint = tints[index % tints.len()];
         Line::left(&format!("message {}", index + 1), tint, share(&told.reached))

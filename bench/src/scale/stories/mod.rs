@@ -170,6 +170,7 @@ impl<'a> Run<'a> {
         );
         let status = status.with_context(|| server.last_words())?;
         let took = Duration::from_nanos(status.present_at_ns - from_ns);
+        points.retain(|(at, _)| *at < took.as_secs_f64());
         points.push((took.as_secs_f64(), sockets as f64));
         let cpu = Cpu::look(&server_ids, &client_ids, &self.daemons)?.since(cpu_before);
         Ok(Opened { crowd, status, took, points, cpu, server_ids, client_ids })

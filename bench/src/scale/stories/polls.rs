@@ -94,8 +94,7 @@ pub fn tell(run: &Run<'_>) -> Result<Account> {
 
     let mut account = run.account(Story::Polls, "A quarter of a million sprites on long polls");
     let requests_per_second = beside.requests as f64 / beside.lasted.as_secs_f64();
-    let share = |cpu: Cpu, part: Duration, lasted: Duration| {
-        let _ = cpu;
+    let share = |part: Duration, lasted: Duration| {
         part.as_secs_f64() / lasted.as_secs_f64() / run.machine.cores as f64 * 100.0
     };
     let lost = |thrown: &Thrown| (thrown.throws - thrown.wrapped).saturating_sub(thrown.arrivals);
@@ -159,7 +158,7 @@ pub fn tell(run: &Run<'_>) -> Result<Account> {
     );
     account.figure("a sprite is at the neighbour meanwhile: p50, p99", quantiles(&beside.flight));
     account.figure("share of all cores meanwhile: server, clients, ksoftirqd", {
-        let part = |part: Duration| share(beside.cpu, part, beside.lasted);
+        let part = |part: Duration| share(part, beside.lasted);
         let Cpu { server, clients, ksoftirqd } = beside.cpu;
         format!("{:.0} %, {:.0} %, {:.0} %", part(server), part(clients), part(ksoftirqd))
     });
@@ -207,6 +206,7 @@ fn park(run: &Run<'_>, server: &Server, polls: u64, say: &Progress) -> Result<Pa
     rest(Duration::from_secs(3), "the plane settles", say);
     let server_bytes = kernel::pss(&server_ids)?;
     let took = Duration::from_nanos(status.present_at_ns - from_ns);
+    points.retain(|(at, _)| *at < took.as_secs_f64());
     points.push((took.as_secs_f64(), polls as f64));
     let bytes = server_bytes.saturating_sub(before) as f64;
     Ok(Parked { crowd, server_ids, client_ids, took, points, bytes, server_bytes, join_cpu })
@@ -390,7 +390,6 @@ fn chart(joined: &[(f64, f64)], alone: &Thrown, beside: &Thrown, sides: &[Vec<Si
         let steps = durations.steps().into_iter();
         steps.map(|(ns, part)| (ns as f64 / 1e6, part * 100.0)).collect()
     };
-    let end = alone.flight.quantile(0.99).max(beside.flight.quantile(0.99)) as f64 / 1e6;
     type Cell = fn(&Side) -> f64;
     let bars = |title: &str, cell: Cell| Panel::Bars {
         title: title.to_owned(),
@@ -413,8 +412,8 @@ fn chart(joined: &[(f64, f64)], alone: &Thrown, beside: &Thrown, sides: &[Vec<Si
             },
             Panel::Lines {
                 title: "How long a sprite flies to its neighbour".into(),
-                x: Axis { label: "milliseconds since it was due".into(), max: Some(end) },
-                left: Axis { label: "% of throws".into(), max: Some(100.0) },
+                x: Axis::log("milliseconds since it was due"),
+                left: Axis::up_to("% of throws", 100.0),
                 right: None,
                 lines: vec![
                     Line::left("throws alone", Tint::Fire, within(&alone.flight)),

@@ -115,8 +115,6 @@ pub fn tell(run: &Run<'_>) -> Result<Account> {
 
 fn chart(rate: &[(f64, f64)], steps: &[(u64, f64)]) -> Chart {
     let parts = steps.iter().map(|(ns, part)| (*ns as f64 / 1e6, part * 100.0));
-    // The slowest in ten thousand would squeeze all others against the axis.
-    let end = steps.iter().find(|(_, part)| *part >= 0.9995).map(|(ns, _)| *ns as f64 / 1e6);
     Chart {
         label: "Deliveries a second over time, and how long a message takes".into(),
         panels: vec![
@@ -129,8 +127,8 @@ fn chart(rate: &[(f64, f64)], steps: &[(u64, f64)]) -> Chart {
             },
             Panel::Lines {
                 title: "How long a message takes".into(),
-                x: Axis { label: "milliseconds since it was due".into(), max: end },
-                left: Axis { label: "% of deliveries".into(), max: Some(100.0) },
+                x: Axis::log("milliseconds since it was due"),
+                left: Axis::up_to("% of deliveries", 100.0),
                 right: None,
                 lines: vec![Line::left("heard within", Tint::Water, parts.collect())],
             },
