@@ -10,9 +10,6 @@ use sha1::{Digest as _, Sha1};
 /// Headers that one request may have.
 const HEADERS_MAX: usize = 100;
 
-/// What 16 bytes in base64 may seem to need before their padding is seen.
-const NONCE_ROOM: usize = 18;
-
 /// Room for the headers of one [`RequestHead`].
 pub struct HeadSlots<'a>([MaybeUninit<httparse::Header<'a>>; HEADERS_MAX]);
 
@@ -151,11 +148,7 @@ impl<'a> RequestHead<'a> {
             return Err(UpgradeRefusal::Body);
         }
         let key = self.header("sec-websocket-key").ok_or(UpgradeRefusal::Key)?;
-        let mut nonce = [0; NONCE_ROOM];
-        match STANDARD.decode_slice(key, &mut nonce) {
-            Ok(16) => Ok(key),
-            _ => Err(UpgradeRefusal::Key),
-        }
+        if is_nonce(key) { Ok(key) } else { Err(UpgradeRefusal::Key) }
     }
 
     /// Whether the client wants the connection kept for another request (RFC 9112, 9.3).
@@ -249,6 +242,13 @@ impl UpgradeRefusal {
     }
 }
 
+/// Whether it is 16 bytes in base64: 22 characters, the last of which stands for two bits alone.
+fn is_nonce(key: &str) -> bool {
+    let [front @ .., b'A' | b'Q' | b'g' | b'w', b'=', b'='] = key.as_bytes() else { return false };
+    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    front.len() == 21 && front.iter().all(is_base64)
+}
+
 /// What answers a handshake's key: `Sec-WebSocket-Accept`.
 pub(crate) fn accept_key(key: &str) -> [u8; 28] {
     let mut hash = Sha1::new();
@@ -304,6 +304,22 @@ mod tests {
     fn a_sound_handshake_gives_its_key_and_the_answer_to_it() {
         let key = key(UPGRADE).unwrap();
         assert_eq!(&accept_key(&key), b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[test]
+    fn a_key_is_what_decodes_to_16_bytes() {
+        let mut candidates = vec![String::new(), "==".into(), "é=".repeat(8)];
+        for len in 0..20 {
+            candidates.push(STANDARD.encode(&b"\xff\xfb0123456789abcdefgh"[..len]));
+        }
+        for last in 0..=127_u8 {
+            candidates.push(format!("dGhlIHNhbXBsZSBub25jZ{}==", char::from(last)));
+            candidates.push(format!("{}GhlIHNhbXBsZSBub25jZQ==", char::from(last)));
+        }
+        for key in candidates {
+            let decoded = STANDARD.decode(&key);
+            assert_eq!(is_nonce(&key), decoded.is_ok_and(|bytes| bytes.len() == 16), "{key:?}");
+        }
     }
 
     #[test]
