@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use node::{Layers, Server, Settings};
+use node::{Layers, Server, Settings, Started};
 
 /// What `watchfire serve` takes. Flags win over the environment, which wins over the file.
 #[derive(clap::Args)]
@@ -13,6 +13,10 @@ pub struct Arguments {
     /// Listen here instead; may be given more than once.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Vec<SocketAddr>,
+    /// Serve with this many processes behind the same port; `auto`: as many as
+    /// limits.sockets_max needs under the open-file limit.
+    #[arg(long, value_name = "N|auto", value_parser = processes)]
+    processes: Option<u16>,
     /// Change any one setting, such as limits.peers_per_page_max=50.
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
@@ -25,21 +29,36 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     raise_open_file_limit();
     let is_encrypted = !settings.tls.cert.as_os_str().is_empty();
 
-    let server = Server::new(settings).with_pages().start()?;
-    println!("The fire burns at {}", link(server.address(), is_encrypted));
-
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        node::stop_signal().await?;
-        if server.clients() > 0 {
-            let (clients, period) = (server.clients(), server.drain_period());
-            println!("Asking {clients} to leave within {:.1} s.", period.as_secs_f64());
+    let burning = std::cell::Cell::new(false);
+    let stop = async {
+        if let Err(error) = node::stop_signal().await {
+            tracing::error!(%error, "no signal can stop this");
+            std::future::pending::<()>().await;
         }
-        server.drain().await;
-        anyhow::Ok(())
-    })?;
-    println!("The fire is out.");
+        println!("Asking all who watch to leave.");
+    };
+    let started = |started: &Started| {
+        burning.set(true);
+        if started.processes > 1 {
+            println!("{} processes keep the fire.", started.processes);
+        }
+        println!("The fire burns at {}", link(started.address, is_encrypted));
+    };
+    runtime.block_on(Server::new(settings).with_pages().run(stop, started))?;
+    if burning.get() {
+        println!("The fire is out.");
+    }
     Ok(())
+}
+
+/// How many processes: 0 for what the sockets need.
+fn processes(text: &str) -> Result<u16, String> {
+    match text {
+        "auto" => Ok(0),
+        "0" => Err("at least 1, or auto".into()),
+        text => text.parse().map_err(|_| "a number, or auto".into()),
+    }
 }
 
 fn settings(arguments: Arguments) -> anyhow::Result<Settings> {
@@ -51,6 +70,9 @@ fn settings(arguments: Arguments) -> anyhow::Result<Settings> {
     if !arguments.listen.is_empty() {
         let addresses: Vec<_> = arguments.listen.iter().map(ToString::to_string).collect();
         layers.assign("--listen", &format!("server.listen={}", addresses.join(",")))?;
+    }
+    if let Some(processes) = arguments.processes {
+        layers.assign("--processes", &format!("server.processes={processes}"))?;
     }
     for assignment in &arguments.set {
         layers.assign("--set", assignment)?;

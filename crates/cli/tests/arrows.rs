@@ -15,10 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("edge", &["vocab"]),
     ("bus", &["vocab"]),
     ("workers", &["vocab"]),
-    (
-        "node",
-        &["vocab", "content", "channels", "hub", "rings", "pages", "edge", "bus", "workers"],
-    ),
+    ("node", &["vocab", "content", "channels", "hub", "rings", "pages", "edge", "bus", "workers"]),
     ("lab", &["vocab"]),
     ("cli", &["node", "lab"]),
 ];

@@ -41,6 +41,7 @@ mod addresses;
 mod app;
 mod broadcast;
 mod builtin;
+mod cluster;
 mod endpoint;
 mod http;
 mod logging;
@@ -49,6 +50,8 @@ mod page_board;
 mod planes;
 mod presence;
 mod process;
+mod processes;
+mod seed;
 mod server;
 mod settings;
 mod shard;
@@ -64,6 +67,7 @@ pub use endpoint::Endpoint;
 pub use hub::TrackError;
 pub use logging::{LogError, start_logging};
 pub use process::{raise_open_file_limit, stop_signal};
+pub use processes::{RunError, Started};
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
     Layers, Limits, LogFormat, LogSettings, ServerSettings, Settings, SettingsError,

@@ -1,17 +1,23 @@
 //! The pages that are open, and who is introduced to whom on them.
+//!
+//! Each process knows all peers of the pages that its own peers are on: its own it lets in here,
+//! of those of other processes it is told. What follows (counts, lit, dark, neighbours) each
+//! process works out for itself and tells its own peers.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pages::{Counts, Have, JoinError, Output, PageLimits, Pages, RelayRefusal};
 use rings::{Change, Rings};
 use serde_json::{Value, json};
-use vocab::{Instant, PeerId};
+use vocab::{Instant, NodeId, PeerId};
 
 use crate::app::{Body, ChannelAddress};
+use crate::cluster::{Cluster, Word, word};
 use crate::endpoint::Endpoint;
 use crate::presence::lock;
+use crate::seed::Seed;
 
 /// Random rings a page's peers are on: each has at most twice as many neighbours.
 const RINGS: usize = 3;
@@ -21,20 +27,33 @@ const HOLDERS_TOLD: usize = 4;
 /// The pages that are open. What it tells peers, it tells through the endpoint it was given.
 pub(crate) struct PageBoard {
     endpoint: Endpoint,
+    cluster: Arc<Cluster>,
+    /// The same in all processes, so that their rings are.
+    seed: Seed,
     state: Mutex<State>,
 }
 
 struct State {
     pages: Pages<ChannelAddress>,
     rings: HashMap<Box<str>, Rings>,
-    seed: u64,
+    /// When something last happened, for what other processes say between two ticks.
+    now: Instant,
+    dice: u64,
 }
 
 impl State {
     /// Seeds for dice, each another.
     fn next_seed(&mut self) -> u64 {
-        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.seed
+        self.dice = self.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.dice
+    }
+
+    fn rings<'a>(&'a mut self, page: &str, seed: Seed) -> &'a mut Rings {
+        let of_page = || Rings::new(RINGS, seed.of(page));
+        if !self.rings.contains_key(page) {
+            self.rings.insert(page.into(), of_page());
+        }
+        self.rings.get_mut(page).expect("it is there, or was put there")
     }
 }
 
@@ -45,9 +64,10 @@ pub(crate) struct Welcome {
 }
 
 impl PageBoard {
-    pub fn new(limits: PageLimits, seed: u64, endpoint: Endpoint) -> Self {
-        let state = State { pages: Pages::new(limits), rings: HashMap::new(), seed };
-        PageBoard { endpoint, state: Mutex::new(state) }
+    pub fn new(limits: PageLimits, seed: Seed, endpoint: Endpoint, cluster: Arc<Cluster>) -> Self {
+        let pages = Pages::new(limits);
+        let state = State { pages, rings: HashMap::new(), now: Instant::ZERO, dice: seed.of("") };
+        PageBoard { endpoint, cluster, seed, state: Mutex::new(state) }
     }
 
     pub fn join(
@@ -60,10 +80,10 @@ impl PageBoard {
     ) -> Result<Welcome, JoinError> {
         let mut state = lock(&self.state);
         let counts = state.pages.join(now, page, peer, address, have)?;
-        let seed = state.next_seed();
-        let rings = state.rings.entry(page.into()).or_insert_with(|| Rings::new(RINGS, seed));
-        let changes: Vec<Change> = rings.join(peer).into_iter().collect();
-        let neighbours: Vec<PeerId> = rings.neighbours(peer).into_iter().collect();
+        self.say(page, peer, address, have);
+        let rings = state.rings(page, self.seed);
+        let changes = rings.join(peer);
+        let neighbours = rings.neighbours(peer);
         self.introduce(&state, page, &changes, Some(peer));
         let peers = known_peers(&mut state, page, peer, &neighbours);
         self.publish(&mut state);
@@ -73,18 +93,84 @@ impl PageBoard {
     pub fn progress(&self, now: Instant, page: &str, peer: PeerId, have: Have) {
         let mut state = lock(&self.state);
         state.pages.progress(now, page, peer, have);
+        if let Some((address, have)) = state.pages.peer(page, peer) {
+            self.say(page, peer, address, have);
+        }
         self.publish(&mut state);
     }
 
     pub fn leave(&self, now: Instant, page: &str, peer: PeerId) {
         let mut state = lock(&self.state);
+        self.cluster.publish_state(&topic_of(page), || Word::PeerGone { page, peer: peer.0 });
+        self.remove(&mut state, now, page, peer);
+        self.publish(&mut state);
+    }
+
+    fn remove(&self, state: &mut State, now: Instant, page: &str, peer: PeerId) {
         state.pages.leave(now, page, peer);
-        if let Some(rings) = state.rings.get_mut(page) {
-            let changes: Vec<Change> = rings.leave(peer).into_iter().collect();
-            if rings.is_empty() {
-                state.rings.remove(page);
+        self.unlink(state, page, peer);
+    }
+
+    /// Close a peer's places on the rings, and tell those who were around it.
+    fn unlink(&self, state: &mut State, page: &str, peer: PeerId) {
+        let Some(rings) = state.rings.get_mut(page) else { return };
+        let changes = rings.leave(peer);
+        if rings.is_empty() {
+            state.rings.remove(page);
+        }
+        self.introduce(state, page, &changes, None);
+    }
+
+    /// Tell the other processes of a peer of ours.
+    fn say(&self, page: &str, peer: PeerId, address: ChannelAddress, have: Have) {
+        let said = || word::peer(page, peer, address, have);
+        self.cluster.publish_state(&topic_of(page), said);
+    }
+
+    /// A peer of another process is on a page, or has more of it.
+    pub fn hear_of(&self, page: &str, peer: PeerId, address: ChannelAddress, have: Have) {
+        let mut state = lock(&self.state);
+        let now = state.now;
+        state.pages.insert(now, page, peer, address, have);
+        let changes = state.rings(page, self.seed).join(peer);
+        self.introduce(&state, page, &changes, None);
+        self.publish(&mut state);
+    }
+
+    /// A peer of another process is gone.
+    pub fn hear_gone(&self, page: &str, peer: PeerId) {
+        let mut state = lock(&self.state);
+        let now = state.now;
+        self.remove(&mut state, now, page, peer);
+        self.publish(&mut state);
+    }
+
+    /// Another process is gone, and all its peers.
+    pub fn node_down(&self, node: NodeId) {
+        let mut state = lock(&self.state);
+        let now = state.now;
+        for (page, peer) in state.pages.forget(now, |address| address.node == node) {
+            self.unlink(&mut state, &page, peer);
+        }
+        self.publish(&mut state);
+    }
+
+    /// Another process has peers on this page, too: tell it of ours.
+    pub fn introduce_to(&self, node: NodeId, page: &str) {
+        let state = lock(&self.state);
+        for (peer, address, have) in state.pages.peers(page) {
+            if address.node == self.cluster.me() {
+                self.cluster.tell_state(node, &word::peer(page, peer, address, have));
             }
-            self.introduce(&state, page, &changes, None);
+        }
+    }
+
+    /// None of our peers is on this page any more, so that nobody tells us of the others.
+    pub fn forget(&self, page: &str) {
+        let mut state = lock(&self.state);
+        let (now, me) = (state.now, self.cluster.me());
+        for peer in state.pages.forget_on(now, page, |address| address.node != me) {
+            self.unlink(&mut state, page, peer);
         }
         self.publish(&mut state);
     }
@@ -92,10 +178,7 @@ impl PageBoard {
     /// Others that a peer may ask: its neighbours, and a few that hold everything.
     pub fn peers(&self, page: &str, peer: PeerId) -> Vec<(PeerId, Have)> {
         let mut state = lock(&self.state);
-        let neighbours = state
-            .rings
-            .get(page)
-            .map_or_else(Vec::new, |r| r.neighbours(peer).into_iter().collect());
+        let neighbours = state.rings.get(page).map_or_else(Vec::new, |r| r.neighbours(peer));
         known_peers(&mut state, page, peer, &neighbours)
     }
 
@@ -114,6 +197,7 @@ impl PageBoard {
     /// Tell what has waited for its time: the counts.
     pub fn tick(&self, now: Instant) {
         let mut state = lock(&self.state);
+        state.now = now;
         state.pages.handle_tick(now);
         self.publish(&mut state);
     }
@@ -124,7 +208,7 @@ impl PageBoard {
         (state.pages.len(), state.pages.lit())
     }
 
-    /// Tell peers who became, or is no longer, their neighbour. `newcomer` reads its own
+    /// Tell our peers who became, or is no longer, their neighbour. `newcomer` reads its own
     /// neighbours in its reply.
     fn introduce(&self, state: &State, page: &str, changes: &[Change], newcomer: Option<PeerId>) {
         for change in changes {
@@ -134,7 +218,7 @@ impl PageBoard {
             };
             for (to, about) in [(a, b), (b, a)] {
                 let Some((address, _)) = state.pages.peer(page, to) else { continue };
-                if Some(to) == newcomer {
+                if Some(to) == newcomer || address.node != self.cluster.me() {
                     continue;
                 }
                 match state.pages.peer(page, about) {
@@ -162,15 +246,18 @@ impl PageBoard {
                 Output::Lit { page } => (page, "lit", Body::EMPTY),
                 Output::Dark { page } => (page, "dark", Body::EMPTY),
             };
-            self.endpoint.broadcast(&topic_of(&page), event, body).expect("the body is an object");
+            self.endpoint.broadcast_here(&topic_of(&page), event, body);
         }
     }
 }
 
 /// The topic of a page.
 fn topic_of(page: &str) -> String {
-    format!("page:{page}")
+    format!("{TOPIC_PREFIX}{page}")
 }
+
+/// What the topics of pages begin with.
+pub(crate) const TOPIC_PREFIX: &str = "page:";
 
 fn known_peers(
     state: &mut State,

@@ -9,18 +9,20 @@ use std::time::Duration;
 use axum::Router;
 use channels::PatternError;
 use channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
-use edge::{EdgeLimits, EdgeSettings, TlsFiles};
+use edge::{Adopter, EdgeLimits, EdgeSettings, Listeners, TlsFiles};
 use pages::PageLimits;
 
 use crate::addresses::Addresses;
 use crate::app::{Channel, Connect, Connected, Refused, Registry};
 use crate::builtin::{PageChannel, Rooms, SITE_TOPIC, Site, Sprites};
+use crate::cluster::Cluster;
 use crate::endpoint::Endpoint;
 use crate::http;
 use crate::metrics::{Exposition, Metrics, Sources};
 use crate::page_board::PageBoard;
 use crate::planes::{PlaneLimits, Planes};
 use crate::presence::PresenceBoard;
+use crate::seed::Seed;
 use crate::settings::Settings;
 use crate::shard::{Mail, Shard};
 use crate::token::TokenKey;
@@ -123,8 +125,14 @@ impl Server {
         self
     }
 
-    /// Open the listeners and start the shards.
+    /// Open the listeners and start the shards, in this process alone: see [`Server::run`].
     pub fn start(self) -> Result<RunningServer, StartError> {
+        self.start_as(Part::alone()?)
+    }
+
+    /// Start what this process is of the server.
+    pub(crate) fn start_as(self, part: Part) -> Result<RunningServer, StartError> {
+        let Part { cluster, secret, inherited, joined } = part;
         let Server { settings, mut registry, routes, has_pages, bad_pattern } = self;
         bad_pattern.map_or(Ok(()), Err)?;
         let mount = settings.socket.mount.clone();
@@ -134,23 +142,25 @@ impl Server {
             return Err(StartError::Mount { mount });
         }
         let seed = getrandom::u64()?;
-        let endpoint = Endpoint::unconnected();
+        let common = Seed::from(&secret);
+        let cluster = Arc::new(cluster);
+        let endpoint = Endpoint::unconnected(cluster.clone());
         let metrics = Arc::new(Metrics::default());
-        let pages = Arc::new(PageBoard::new(page_limits(&settings), seed, endpoint.clone()));
-        let presence = Arc::new(PresenceBoard::new(seed));
+        let limits = page_limits(&settings);
+        let pages = Arc::new(PageBoard::new(limits, common, endpoint.clone(), cluster.clone()));
+        let presence = Arc::new(PresenceBoard::new(seed, &cluster));
         let addresses = Arc::new(Addresses::new(&settings.limits));
-        let mut secret = [0; 32];
-        getrandom::fill(&mut secret)?;
-        let tokens = TokenKey::new(secret);
+        let sessions = TokenKey::new(random_secret()?);
+        let places = TokenKey::new(secret);
         let planes = has_pages.then(|| {
-            let limits = plane_limits(&settings);
-            Arc::new(Planes::new(limits, seed, endpoint.clone(), addresses.clone()))
+            let (limits, addresses) = (plane_limits(&settings), addresses.clone());
+            Arc::new(Planes::new(limits, common, endpoint.clone(), cluster.clone(), addresses))
         });
         if let Some(planes) = &planes {
             let sprites = Sprites {
                 planes: planes.clone(),
                 metrics: metrics.clone(),
-                tokens: tokens.clone(),
+                places: places.clone(),
                 throw_bytes_max: settings.limits.throw_bytes_max,
             };
             registry.add("sprites:*", sprites).expect("a good pattern");
@@ -162,22 +172,28 @@ impl Server {
                 metrics: metrics.clone(),
                 relay_frame_bytes_max: settings.limits.relay_frame_bytes_max,
             };
-            let site = Site { metrics: metrics.clone(), reads: site_reads.clone() };
+            let site = Site {
+                metrics: metrics.clone(),
+                cluster: cluster.clone(),
+                reads: site_reads.clone(),
+            };
             registry.add("page:*", page_channel).expect("a good pattern");
             registry.add("rooms:*", Rooms).expect("a good pattern");
             registry.add(SITE_TOPIC, site).expect("a good pattern");
         }
-        let edge_settings = edge_settings(&settings)?;
+        let edge_settings = EdgeSettings { inherited, ..edge_settings(&settings)? };
         let edge_counters = Arc::new(OnceLock::new());
         let sources = Sources {
             pages: pages.clone(),
             presence: presence.clone(),
             planes: planes.clone(),
+            cluster: cluster.clone(),
             edge: edge_counters.clone(),
         };
         let exposition = Arc::new(Exposition::new(&metrics, sources));
         let world = Arc::new(World {
             origins: origins(&settings.socket.check_origin)?,
+            cluster,
             endpoint: endpoint.clone(),
             presence,
             pages,
@@ -185,12 +201,15 @@ impl Server {
             metrics,
             site_reads,
             addresses,
-            tokens,
+            sessions,
+            places,
             websocket_path: format!("{mount}/websocket"),
             longpoll_path: format!("{mount}/longpoll"),
             registry,
             settings,
         });
+        // The others are heard before the first client is.
+        joined(&world, &exposition);
         let site = http::Site { world: world.clone(), exposition };
         let router = http::router(site, has_pages, routes);
         let shard_world = world.clone();
@@ -201,6 +220,44 @@ impl Server {
         edge_counters.set(edge.counters()).ok();
         Ok(RunningServer { edge, endpoint, world })
     }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn set_settings(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+}
+
+/// Called when there is something that can hear the other processes.
+type Joined = Box<dyn FnOnce(&Arc<World>, &Arc<Exposition>)>;
+
+/// What a process is of the whole server.
+pub(crate) struct Part {
+    pub cluster: Cluster,
+    /// Known to all processes, and to nobody else.
+    pub secret: [u8; 32],
+    pub inherited: Option<Listeners>,
+    pub joined: Joined,
+}
+
+impl Part {
+    /// All of it.
+    fn alone() -> Result<Self, getrandom::Error> {
+        Ok(Part {
+            cluster: Cluster::alone(),
+            secret: random_secret()?,
+            inherited: None,
+            joined: Box::new(|_, _| {}),
+        })
+    }
+}
+
+pub(crate) fn random_secret() -> Result<[u8; 32], getrandom::Error> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret)?;
+    Ok(secret)
 }
 
 /// A server that runs, until it is stopped or dropped.
@@ -224,6 +281,15 @@ impl RunningServer {
     /// Open websockets and long-poll sessions.
     pub fn clients(&self) -> u64 {
         self.world.metrics.clients()
+    }
+
+    /// What takes in connections that another process hands over.
+    pub(crate) fn adopter(&self) -> Adopter {
+        self.edge.adopter()
+    }
+
+    pub(crate) fn world(&self) -> &Arc<World> {
+        &self.world
     }
 
     /// Stop accepting, and close every socket with 1012, spread over
@@ -272,7 +338,7 @@ fn plane_limits(settings: &Settings) -> PlaneLimits {
     }
 }
 
-fn edge_settings(settings: &Settings) -> Result<EdgeSettings, StartError> {
+pub(crate) fn edge_settings(settings: &Settings) -> Result<EdgeSettings, StartError> {
     let Settings { server, socket, tls, limits, .. } = settings;
     let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
     let tls = match (is_set(&tls.cert), is_set(&tls.key)) {

@@ -7,6 +7,7 @@ use channels::handshake::OriginPolicy;
 
 use crate::addresses::Addresses;
 use crate::app::Registry;
+use crate::cluster::Cluster;
 use crate::endpoint::Endpoint;
 use crate::metrics::Metrics;
 use crate::page_board::PageBoard;
@@ -20,6 +21,7 @@ pub(crate) struct World {
     pub settings: Settings,
     pub registry: Registry,
     pub origins: OriginPolicy,
+    pub cluster: Arc<Cluster>,
     pub endpoint: Endpoint,
     pub presence: Arc<PresenceBoard>,
     pub pages: Arc<PageBoard>,
@@ -29,9 +31,19 @@ pub(crate) struct World {
     /// How often the number of visitors was read, see [`crate::builtin::Site`].
     pub site_reads: Arc<AtomicU64>,
     pub addresses: Arc<Addresses>,
-    pub tokens: TokenKey,
+    /// For long-poll sessions: known to this process alone, as these are.
+    pub sessions: TokenKey,
+    /// For places on planes: known to all processes of the server.
+    pub places: TokenKey,
     /// `<mount>/websocket`
     pub websocket_path: String,
     /// `<mount>/longpoll`
     pub longpoll_path: String,
+}
+
+impl World {
+    /// Websockets and long-poll sessions of all processes.
+    pub fn clients(&self) -> u64 {
+        self.metrics.clients() + self.cluster.clients_elsewhere()
+    }
 }

@@ -1,13 +1,14 @@
 //! A chat on Watchfire's channel server: rooms, presence, and a rule for letting sockets in.
 //!
 //! `cargo run -p chat -- 4001`, then point any Phoenix client at `ws://127.0.0.1:4001/socket`.
+//! `cargo run -p chat -- 4001 3` serves with three processes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Context as _, bail};
 use node::{
     Channel, Connected, Crash, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Reply, Server,
-    Settings, Socket,
+    Settings, Socket, Started,
 };
 use serde_json::json;
 
@@ -81,22 +82,32 @@ impl Channel for Lobby {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    let Some(port) = std::env::args().nth(1) else { bail!("usage: chat PORT") };
+    let mut arguments = std::env::args().skip(1);
+    let Some(port) = arguments.next() else { bail!("usage: chat PORT [PROCESSES]") };
     let port: u16 = port.parse().with_context(|| format!("{port:?} is no port"))?;
 
     let mut settings = Settings::default();
     settings.server.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))];
+    if let Some(processes) = arguments.next() {
+        let number = processes.parse();
+        settings.server.processes = number.with_context(|| format!("{processes:?} processes?"))?;
+    }
     let server = Server::new(settings)
         .channel("rooms:*", Rooms)
         .channel("presence:*", Lobby)
         .on_connect(|connect| match connect.params.map().contains_key("deny") {
             true => Err(Refused),
             false => Ok(Connected::default()),
-        })
-        .start()?;
-    println!("chat listens on ws://{}/socket", server.address());
-
-    node::stop_signal().await?;
-    server.drain().await;
+        });
+    let stop = async {
+        // Without signals it runs until it is killed.
+        if node::stop_signal().await.is_err() {
+            std::future::pending().await
+        }
+    };
+    let started = |started: &Started| {
+        println!("chat listens on ws://{}/socket", started.address);
+    };
+    server.run(stop, started).await?;
     Ok(())
 }

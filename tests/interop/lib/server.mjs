@@ -13,15 +13,18 @@ const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
 const START_MS = 20_000
 const STOP_MS = 20_000
 
-/** `examples/chat`. Its settings are the defaults; only the port can be chosen. */
-export function startChat({ port = 0 } = {}) {
-  return start(binary('chat'), [String(port)], /^chat listens on ws:\/\/127\.0\.0\.1:(\d+)\/socket$/)
+/** How many processes a server has unless a test says otherwise. */
+export const processesOfAll = Number(process.env.INTEROP_PROCESSES ?? 1)
+
+/** `examples/chat`. Its settings are the defaults; only port and processes can be chosen. */
+export function startChat({ port = 0, processes = processesOfAll } = {}) {
+  return start(binary('chat'), [String(port), String(processes)], /^chat listens on ws:\/\/127\.0\.0\.1:(\d+)\/socket$/)
 }
 
 /** The whole server. `settings` are `--set` assignments, such as `{ 'socket.idle_timeout': '1s' }`. */
-export function startWatchfire({ port = 0, settings = {} } = {}) {
+export function startWatchfire({ port = 0, settings = {}, processes = processesOfAll } = {}) {
   const sets = Object.entries(settings).flatMap(([key, value]) => ['--set', `${key}=${value}`])
-  const args = ['serve', '--listen', `127.0.0.1:${port}`, ...sets]
+  const args = ['serve', '--listen', `127.0.0.1:${port}`, '--processes', String(processes), ...sets]
   return start(binary('watchfire'), args, /^The fire burns at http:\/\/localhost:(\d+)$/)
 }
 
@@ -83,6 +86,11 @@ export class Server {
     return this.#child.pid
   }
 
+  /** The processes that serve, when there are several. */
+  workers() {
+    return readFileSync(`/proc/${this.pid}/task/${this.pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
+  }
+
   get isRunning() {
     return this.#child.exitCode === null && this.#child.signalCode === null
   }
@@ -96,10 +104,10 @@ export class Server {
     return `http://127.0.0.1:${this.port}${pathname}`
   }
 
-  /** The memory that the process really holds, in bytes. */
+  /** The memory that its processes really hold, in bytes. */
   residentBytes() {
-    const status = readFileSync(`/proc/${this.pid}/status`, 'utf8')
-    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)[1]) * 1024
+    const of = (pid) => Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) * 1024
+    return [this.pid, ...this.workers()].map(of).reduce((sum, bytes) => sum + bytes)
   }
 
   /** The sum of a metric over its labels; with `label`, such as `cause="slow"`, only of that one. */

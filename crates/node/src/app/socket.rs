@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hub::{SubscriptionId, TrackError};
-use vocab::{Instant, ShardId};
+use vocab::{Instant, NodeId, ShardId};
 
 use crate::endpoint::Endpoint;
 use crate::presence::PresenceBoard;
@@ -13,6 +13,7 @@ use super::{Body, PayloadError, Reply};
 /// One joined channel, wherever it lives. Past the channel's end it finds nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChannelAddress {
+    pub(crate) node: NodeId,
     pub(crate) shard: ShardId,
     pub(crate) subscription: SubscriptionId,
     /// How many others the subscription's slot has held before.

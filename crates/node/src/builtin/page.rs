@@ -9,9 +9,8 @@ use vocab::PeerId;
 
 use crate::app::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use crate::metrics::Metrics;
-use crate::page_board::{PageBoard, counts_json, peer_json, retry_after_ms};
+use crate::page_board::{PageBoard, TOPIC_PREFIX, counts_json, peer_json, retry_after_ms};
 
-const TOPIC_PREFIX: &str = "page:";
 /// The bytes of a peer id before each relayed segment.
 const PEER_BYTES: usize = 8;
 

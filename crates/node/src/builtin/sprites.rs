@@ -6,16 +6,14 @@ use vocab::PeerId;
 
 use crate::app::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use crate::metrics::Metrics;
-use crate::planes::{Newcomer, Planes, Throw, check_plane};
-use crate::token::TokenKey;
-
-const TOPIC_PREFIX: &str = "sprites:";
+use crate::planes::{Newcomer, Planes, TOPIC_PREFIX, Throw, check_plane};
+use crate::token::{Place, TokenKey};
 
 /// `sprites:<plane>`: a place on a plane, and throws to and from its neighbours.
 pub(crate) struct Sprites {
     pub planes: Arc<Planes>,
     pub metrics: Arc<Metrics>,
-    pub tokens: TokenKey,
+    pub places: TokenKey,
     pub throw_bytes_max: u32,
 }
 
@@ -41,15 +39,15 @@ impl Channel for Sprites {
                 "message": "the join takes {\"token\": text}, or {}",
             })));
         };
-        let before = token.and_then(|token| self.tokens.open_peer(&token));
-        let fresh = PeerId(getrandom::u64().map_err(|_| Refusal::because("no randomness"))?);
+        let before = token.and_then(|token| self.places.open_place(&token));
+        let fresh = self.planes.new_peer().map_err(|_| Refusal::because("no randomness"))?;
         let newcomer = Newcomer::Channel(socket.address());
         let welcome = self
             .planes
-            .join(socket.now(), plane, before, fresh, newcomer)
+            .join(socket.now(), plane, before.map(|place| place.peer), fresh, newcomer)
             .map_err(|error| Refusal::with(error.to_json()))?;
         Ok(Joined::with(welcome.peer).response(json!({
-            "token": self.tokens.seal_peer(welcome.peer),
+            "token": self.places.seal_place(Place { peer: welcome.peer, node: self.planes.node() }),
             "peer": welcome.peer.to_string(),
             "neighbours": welcome.neighbours,
         })))

@@ -82,7 +82,7 @@ async fn post(
     let world = &site.world;
     let header = headers.get(TOKEN_HEADER).and_then(|value| value.to_str().ok());
     let token = longpoll_token(header, query.as_deref().unwrap_or(""));
-    let Some(session) = token.and_then(|token| world.tokens.open(token)) else {
+    let Some(session) = token.and_then(|token| world.sessions.open(token)) else {
         return answer(Status::Gone, None);
     };
     let body_bytes_max = world.settings.limits.longpoll_body_bytes_max as usize;

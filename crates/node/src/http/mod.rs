@@ -3,7 +3,7 @@
 mod app_shell;
 mod limits;
 mod longpoll;
-mod sprites;
+pub(crate) mod sprites;
 
 use std::sync::Arc;
 
@@ -49,5 +49,5 @@ async fn healthz() -> &'static str {
 
 async fn metrics(State(site): State<Site>) -> impl IntoResponse {
     let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, openmetrics)], site.exposition.render())
+    ([(header::CONTENT_TYPE, openmetrics)], site.exposition.render(&site.world.cluster).await)
 }

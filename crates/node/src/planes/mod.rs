@@ -3,7 +3,11 @@
 //! A plane is two random rings: left and right on the first, up and down on the second. A peer's
 //! *seat* says what carries its arrivals: a channel, or polls over plain HTTP. A seat whose carrier
 //! is gone stays as a vacancy for a while; a token gives it back.
+//!
+//! Each process has the seats of its own peers, and of the others' knows the places: rings are a
+//! function of who is on them, so that all agree who is next to whom. [`Places`] is that part.
 
+mod places;
 mod seat;
 mod throw;
 
@@ -12,25 +16,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rings::Rings;
 use serde_json::{Value, json};
-use vocab::{Instant, PeerId};
+use vocab::{Instant, NodeId, PeerId};
 
 use crate::addresses::Addresses;
 use crate::app::ChannelAddress;
+use crate::cluster::{Cluster, Seating, Word};
 use crate::endpoint::Endpoint;
 use crate::presence::lock;
+use crate::seed::Seed;
 use crate::shard::Mail;
 
+use places::Places;
 use seat::{Carrier, Parked, Poll, Seat};
 
 pub(crate) use seat::{Connection, Newcomer, PollAnswer};
 pub(crate) use throw::{BadThrow, Edge, Throw, check_plane};
 
-/// Left and right, up and down.
-const RINGS: usize = 2;
+/// What the topics of planes begin with.
+pub(crate) const TOPIC_PREFIX: &str = "sprites:";
 /// A peer that polls is taken to be gone when this long no poll of it waited.
 const POLL_GAP_MAX: Duration = Duration::from_secs(30);
+/// How much longer a place of another process is kept than that process should keep it.
+const VACANCY_GRACE: Duration = Duration::from_secs(5);
+/// Places that one word to another process tells of.
+const PLACES_PER_WORD: usize = 1_000;
 
 /// What planes may cost, and how long they wait.
 #[derive(Clone, Debug)]
@@ -47,6 +57,7 @@ pub(crate) struct PlaneLimits {
 /// Every plane of the server.
 pub(crate) struct Planes {
     endpoint: Endpoint,
+    cluster: Arc<Cluster>,
     addresses: Arc<Addresses>,
     limits: PlaneLimits,
     state: Mutex<State>,
@@ -54,9 +65,9 @@ pub(crate) struct Planes {
     ticked_at: AtomicU64,
 }
 
-#[derive(Default)]
 struct State {
-    planes: HashMap<Arc<str>, Rings>,
+    places: Places,
+    /// Of our own peers.
     seats: HashMap<PeerId, Seat>,
     /// Planes with a vacancy that may be over at that time, in order of time.
     vacating: VecDeque<(Instant, Arc<str>)>,
@@ -64,7 +75,6 @@ struct State {
     listening: VecDeque<(Instant, PeerId)>,
     /// Polls to be answered whose shard's mailbox was full; each waiting poll at most once.
     late: Vec<(PeerId, Connection)>,
-    seed: u64,
 }
 
 /// A peer has a place.
@@ -111,15 +121,34 @@ impl Thrown {
     }
 }
 
+/// This process hears of a plane for as long as this lives.
+pub(crate) struct Attention<'a> {
+    cluster: &'a Cluster,
+    topic: String,
+}
+
+impl Drop for Attention<'_> {
+    fn drop(&mut self) {
+        self.cluster.unsubscribe(&self.topic);
+    }
+}
+
 impl Planes {
     pub fn new(
         limits: PlaneLimits,
-        seed: u64,
+        seed: Seed,
         endpoint: Endpoint,
+        cluster: Arc<Cluster>,
         addresses: Arc<Addresses>,
     ) -> Self {
-        let state = Mutex::new(State { seed, ..State::default() });
-        Planes { endpoint, addresses, limits, state, ticked_at: AtomicU64::new(0) }
+        let state = Mutex::new(State {
+            places: Places::new(seed),
+            seats: HashMap::new(),
+            vacating: VecDeque::new(),
+            listening: VecDeque::new(),
+            late: Vec::new(),
+        });
+        Planes { endpoint, cluster, addresses, limits, state, ticked_at: AtomicU64::new(0) }
     }
 
     /// The time at the last tick, a tenth of a second ago at most.
@@ -127,8 +156,27 @@ impl Planes {
         Instant::from_nanos(self.ticked_at.load(Ordering::Relaxed))
     }
 
-    /// Take the place that `before` had on this plane, if it is still there, or else a new one,
-    /// as `fresh`.
+    /// The process that this is.
+    pub fn node(&self) -> NodeId {
+        self.cluster.me()
+    }
+
+    /// An id for a new peer of this process.
+    pub fn new_peer(&self) -> Result<PeerId, getrandom::Error> {
+        Ok(places::peer_of(self.cluster.me(), getrandom::u64()?))
+    }
+
+    /// Learn what the other processes know of a plane. A channel's join has done so already.
+    pub async fn attend(&self, plane: &str) -> Attention<'_> {
+        let topic = topic_of(plane);
+        let awaited = self.cluster.subscribe(&topic);
+        let attention = Attention { cluster: &self.cluster, topic };
+        self.cluster.ready(awaited).await;
+        attention
+    }
+
+    /// Take the place that `before` has on this plane, if it is still kept, or else a new one, as
+    /// `fresh`. What other processes know of the plane is known here.
     pub fn join(
         &self,
         now: Instant,
@@ -138,24 +186,35 @@ impl Planes {
         newcomer: Newcomer,
     ) -> Result<Welcome, JoinError> {
         let mut state = lock(&self.state);
-        let has_seat = |peer: &PeerId| state.seats.get(peer).is_some_and(|s| &*s.plane == plane);
-        let peer = match before.filter(has_seat) {
-            Some(peer) => {
-                self.take_over(&mut state, now, peer, newcomer);
+        let peer = match before {
+            Some(peer) if state.has_seat(plane, peer) => {
+                self.take_over(&mut state, now, plane, peer, newcomer);
                 peer
             }
-            None => {
+            // Its seat is, or was, at another process: the place on the rings stays the same.
+            Some(peer) if state.places.has(plane, peer) && !state.seats.contains_key(&peer) => {
+                self.sit_down(&mut state, now, plane, peer, newcomer)?;
+                peer
+            }
+            _ => {
                 self.sit_down(&mut state, now, plane, fresh, newcomer)?;
                 fresh
             }
         };
         state.listen(now, peer);
-        Ok(Welcome { peer, neighbours: state.neighbours(peer) })
+        Ok(Welcome { peer, neighbours: state.neighbours(plane, peer) })
     }
 
     /// The carrier of a peer is another from now on.
-    fn take_over(&self, state: &mut State, now: Instant, peer: PeerId, newcomer: Newcomer) {
-        let was_vacant = state.is_vacant(peer);
+    fn take_over(
+        &self,
+        state: &mut State,
+        now: Instant,
+        plane: &str,
+        peer: PeerId,
+        newcomer: Newcomer,
+    ) {
+        let was_vacant = state.places.is_vacant(plane, peer);
         let seat = state.seats.get_mut(&peer).expect("the seat was found");
         let mut carrier = Carrier::of(newcomer, now);
         std::mem::swap(&mut seat.carrier, &mut carrier);
@@ -175,12 +234,10 @@ impl Planes {
                 }
             }
         }
-        if let Some(rings) = state.planes.get_mut(&state.seats[&peer].plane) {
-            rings.join(peer);
-        }
         if was_vacant {
-            let around = state.around(peer);
-            self.tell_neighbours(state, &around);
+            state.places.take(plane, peer, self.cluster.me());
+            self.say(plane, peer, Seating::Here);
+            self.tell_around(state, plane, peer);
         }
     }
 
@@ -193,26 +250,21 @@ impl Planes {
         newcomer: Newcomer,
     ) -> Result<(), JoinError> {
         let PlaneLimits { planes_max, peers_max, .. } = self.limits;
-        if state.seats.len() >= peers_max {
+        if !state.places.has(plane, peer) && state.places.len() >= peers_max {
             return Err(JoinError::TooManyPeers { max: peers_max });
         }
-        let name = match state.planes.get_key_value(plane) {
-            Some((name, _)) => name.clone(),
-            None if state.planes.len() >= planes_max => {
-                return Err(JoinError::TooManyPlanes { max: planes_max });
-            }
-            None => {
-                let name: Arc<str> = plane.into();
-                state.seed = state.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                state.planes.insert(name.clone(), Rings::new(RINGS, state.seed));
-                name
-            }
-        };
-        state.planes.get_mut(plane).expect("the plane is there").join(peer);
+        if !state.places.knows(plane) && state.places.planes() >= planes_max {
+            return Err(JoinError::TooManyPlanes { max: planes_max });
+        }
+        let name = state.places.take(plane, peer, self.cluster.me());
+        if state.places.seat_here(plane, 1) == 1 {
+            // Whoever sits down knows the plane already: it is ready at once.
+            let _ready = self.cluster.subscribe(&topic_of(plane));
+        }
         let carrier = Carrier::of(newcomer, now);
         state.seats.insert(peer, Seat { plane: name, carrier, is_listened_for: false });
-        let around = state.around(peer);
-        self.tell_neighbours(state, &around);
+        self.say(plane, peer, Seating::Here);
+        self.tell_around(state, plane, peer);
         Ok(())
     }
 
@@ -226,41 +278,141 @@ impl Planes {
 
     fn vacate_seat(&self, state: &mut State, now: Instant, peer: PeerId) {
         let until = now + self.limits.vacancy_period;
-        let State { seats, planes, vacating, .. } = &mut *state;
-        let Some(seat) = seats.get_mut(&peer) else { return };
+        let Some(seat) = state.seats.get_mut(&peer) else { return };
         if let Carrier::Poll(poll) = &mut seat.carrier {
             self.release(poll);
         }
-        vacating.push_back((until, seat.plane.clone()));
-        planes.get_mut(&seat.plane).expect("a seat's plane is there").vacate(peer, until);
-        let around = state.around(peer);
-        self.tell_neighbours(state, &around);
+        let plane = seat.plane.clone();
+        state.keep_vacant(&plane, peer, until);
+        self.say(&plane, peer, Seating::Vacant);
+        self.tell_around(state, &plane, peer);
     }
 
     /// A polling peer leaves for good.
     pub fn leave(&self, plane: &str, peer: PeerId) -> Result<(), NoPlace> {
         let mut state = lock(&self.state);
         state.poll_of(plane, peer)?;
-        self.remove(&mut state, peer);
+        self.remove(&mut state, plane, peer);
         Ok(())
     }
 
-    /// Close a place on its rings.
-    fn remove(&self, state: &mut State, peer: PeerId) {
-        let around = state.around(peer);
-        let Some(seat) = state.seats.remove(&peer) else { return };
-        if let Carrier::Poll(mut poll) = seat.carrier {
+    /// Close a place on its rings, with the seat if it is ours.
+    fn remove(&self, state: &mut State, plane: &str, peer: PeerId) {
+        let around = state.around(plane, peer);
+        if state.has_seat(plane, peer) {
+            self.say(plane, peer, Seating::Gone);
+            self.unseat(state, plane, peer);
+        }
+        state.places.close(plane, peer);
+        self.tell_neighbours(state, plane, &around);
+    }
+
+    /// Nobody here has this seat any more. What waited for its poll.
+    fn unseat(&self, state: &mut State, plane: &str, peer: PeerId) -> VecDeque<Box<str>> {
+        let mut waited = VecDeque::new();
+        if let Some(Seat { carrier: Carrier::Poll(mut poll), .. }) = state.seats.remove(&peer) {
             self.release(&mut poll);
             if let Some(connection) = poll.parked.and_then(Parked::wake) {
                 self.answer_soon(&mut state.late, peer, connection);
             }
+            waited = poll.arrivals;
         }
-        let rings = state.planes.get_mut(&seat.plane).expect("a seat's plane is there");
-        rings.leave(peer);
-        if rings.is_empty() {
-            state.planes.remove(&seat.plane);
+        if state.places.seat_here(plane, -1) == 0 {
+            self.cluster.unsubscribe(&topic_of(plane));
         }
-        self.tell_neighbours(state, &around);
+        waited
+    }
+
+    /// Tell the other processes of a seat of ours.
+    fn say(&self, plane: &str, peer: PeerId, seating: Seating) {
+        self.cluster.publish_state(&topic_of(plane), || Word::Seats {
+            plane,
+            changes: vec![(peer.0, seating)],
+        });
+    }
+
+    /// Another process tells of seats.
+    pub fn hear_of(&self, from: NodeId, plane: &str, changes: &[(u64, Seating)]) {
+        let now = self.now();
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        for &(peer, seating) in changes {
+            let peer = PeerId(peer);
+            match seating {
+                Seating::Here => self.hear_here(state, from, plane, peer),
+                Seating::Vacant => {
+                    let is_known = state.places.has(plane, peer);
+                    if is_known && state.places.owner(plane, peer) != from {
+                        continue; // It has taken its place again elsewhere.
+                    }
+                    state.places.take(plane, peer, from);
+                    let until = now + self.limits.vacancy_period + VACANCY_GRACE;
+                    state.keep_vacant(plane, peer, until);
+                    self.tell_around(state, plane, peer);
+                }
+                Seating::Gone if state.places.owner(plane, peer) == from => {
+                    self.remove(state, plane, peer);
+                }
+                Seating::Gone => {}
+            }
+        }
+    }
+
+    fn hear_here(&self, state: &mut State, from: NodeId, plane: &str, peer: PeerId) {
+        if state.has_seat(plane, peer) {
+            // It came back at another process, with its token: what waits here follows it.
+            let is_vacant = state.places.is_vacant(plane, peer);
+            if let Some(Carrier::Channel(older)) = state.seats.get(&peer).map(|s| &s.carrier)
+                && !is_vacant
+            {
+                self.push(*older, "moved", json!({}));
+            }
+            for arrival in self.unseat(state, plane, peer) {
+                self.send_sprite(from, plane, peer, peer, &arrival, true).ok();
+            }
+        }
+        let was_present = state.places.has(plane, peer) && !state.places.is_vacant(plane, peer);
+        state.places.take(plane, peer, from);
+        if !was_present {
+            self.tell_around(state, plane, peer);
+        }
+    }
+
+    /// Another process is gone: the places of its peers are kept for a while, as theirs who reload.
+    pub fn node_down(&self, node: NodeId) {
+        let until = self.now() + self.limits.vacancy_period;
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        for (plane, peer) in state.places.owned_by(node) {
+            state.keep_vacant(&plane, peer, until);
+            self.tell_around(state, &plane, peer);
+        }
+    }
+
+    /// Another process has peers on this plane, too: tell it of ours, and of places that are kept
+    /// for peers whose process is gone.
+    pub fn introduce_to(&self, node: NodeId, plane: &str) {
+        let state = lock(&self.state);
+        let told: Vec<(u64, Seating)> = state
+            .places
+            .peers(plane)
+            .filter_map(|peer| {
+                let is_vacant = state.places.is_vacant(plane, peer);
+                let is_orphan =
+                    || is_vacant && !self.cluster.is_up(state.places.owner(plane, peer));
+                let seating = if is_vacant { Seating::Vacant } else { Seating::Here };
+                (state.has_seat(plane, peer) || is_orphan()).then_some((peer.0, seating))
+            })
+            .collect();
+        for changes in told.chunks(PLACES_PER_WORD) {
+            let changes = changes.to_vec();
+            self.cluster.tell_state(node, &Word::Seats { plane, changes });
+        }
+    }
+
+    /// None of our peers is on this plane any more, so that nobody tells us of the others.
+    pub fn forget(&self, plane: &str) {
+        lock(&self.state).places.forget(plane);
     }
 
     /// Throw from a channel's peer.
@@ -291,29 +443,71 @@ impl Planes {
     }
 
     fn throw(&self, state: &mut State, peer: PeerId, throw: &Throw) -> Thrown {
-        let to = state.towards(peer, throw.edge);
-        let Some(to) = to.filter(|to| *to != peer && !state.is_vacant(*to)) else {
+        let plane = state.seats[&peer].plane.clone();
+        let to = state.places.towards(&plane, peer, throw.edge);
+        let Some(to) = to.filter(|to| *to != peer && !state.places.is_vacant(&plane, *to)) else {
             return Thrown::Wrapped;
         };
-        let State { seats, late, .. } = &mut *state;
-        let seat = seats.get_mut(&to).expect("who is on the rings has a seat");
         let arrival = throw.arrival(peer);
-        match &mut seat.carrier {
-            Carrier::Channel(address) => match self.push(*address, "arrive", arrival) {
-                true => Thrown::Across,
-                false => Thrown::Wrapped,
-            },
-            Carrier::Poll(poll) if poll.arrivals.len() >= self.limits.arrivals_queued_max => {
-                Thrown::Wrapped
-            }
-            Carrier::Poll(poll) => {
-                poll.arrivals.push_back(arrival.to_string().into());
-                if let Some(connection) = poll.wake() {
-                    self.answer_soon(late, to, connection);
+        let is_taken = if state.seats.contains_key(&to) {
+            self.arrive(state, to, arrival)
+        } else {
+            let owner = state.places.owner(&plane, to);
+            self.send_sprite(owner, &plane, to, peer, &arrival.to_string(), false).is_ok()
+        };
+        if is_taken { Thrown::Across } else { Thrown::Wrapped }
+    }
+
+    /// A sprite for a peer of ours; whether it is taken.
+    fn arrive(&self, state: &mut State, to: PeerId, arrival: Value) -> bool {
+        let State { seats, late, .. } = state;
+        match seats.get_mut(&to).map(|seat| &mut seat.carrier) {
+            None => false,
+            Some(Carrier::Channel(address)) => self.push(*address, "arrive", arrival),
+            Some(Carrier::Poll(poll)) => {
+                let is_taken = poll.arrivals.len() < self.limits.arrivals_queued_max;
+                if is_taken {
+                    poll.arrivals.push_back(arrival.to_string().into());
+                    if let Some(connection) = poll.wake() {
+                        self.answer_soon(late, to, connection);
+                    }
                 }
-                Thrown::Across
+                is_taken
             }
         }
+    }
+
+    fn send_sprite(
+        &self,
+        node: NodeId,
+        plane: &str,
+        to: PeerId,
+        from: PeerId,
+        arrival: &str,
+        is_back: bool,
+    ) -> Result<(), crate::endpoint::Undelivered> {
+        let word = Word::Sprite { plane, to: to.0, from: from.0, arrival, is_back };
+        self.cluster.tell(node, word.to_bytes())
+    }
+
+    /// A sprite that was thrown at another process. When nobody takes it here, it comes back to its
+    /// thrower, as from the other side of its own window. Whether somebody has it, or will.
+    pub fn sprite(
+        &self,
+        plane: &str,
+        to: PeerId,
+        from: PeerId,
+        arrival: &str,
+        is_back: bool,
+    ) -> bool {
+        let Ok(value) = serde_json::from_str(arrival) else { return false };
+        let mut state = lock(&self.state);
+        let is_present = state.has_seat(plane, to) && !state.places.is_vacant(plane, to);
+        if is_present && self.arrive(&mut state, to, value) {
+            return true;
+        }
+        let owner = state.places.owner(plane, from);
+        !is_back && self.send_sprite(owner, plane, from, from, arrival, true).is_ok()
     }
 
     /// A peer's poll waits on this connection, unless there is an answer already.
@@ -369,16 +563,15 @@ impl Planes {
         let mut state = lock(&self.state);
         let state = &mut *state;
         while let Some((_, plane)) = state.vacating.pop_front_if(|(until, _)| *until <= now) {
-            while let Some(peer) = state.planes.get(&plane).and_then(|rings| rings.expired(now)) {
-                self.remove(state, peer);
+            while let Some(peer) = state.places.expired(&plane, now) {
+                self.remove(state, &plane, peer);
             }
         }
         while let Some((_, peer)) = state.listening.pop_front_if(|(at, _)| *at <= now) {
-            let is_vacant = state.is_vacant(peer);
             let Some(seat) = state.seats.get_mut(&peer) else { continue };
             seat.is_listened_for = false;
             match &seat.carrier {
-                Carrier::Poll(poll) if !is_vacant => {
+                Carrier::Poll(poll) if !state.places.is_vacant(&seat.plane, peer) => {
                     if poll.parked.is_none() && now.since(poll.heard_at) >= POLL_GAP_MAX {
                         self.vacate_seat(state, now, peer);
                     } else {
@@ -396,16 +589,21 @@ impl Planes {
     /// How many planes there are, and how many have a place on them.
     pub fn len(&self) -> (usize, usize) {
         let state = lock(&self.state);
-        (state.planes.len(), state.seats.len())
+        (state.places.planes(), state.places.len())
     }
 
-    /// Tell these peers who is around them now.
-    fn tell_neighbours(&self, state: &mut State, peers: &[PeerId]) {
+    fn tell_around(&self, state: &mut State, plane: &str, peer: PeerId) {
+        let around = state.around(plane, peer);
+        self.tell_neighbours(state, plane, &around);
+    }
+
+    /// Tell those of these peers that are ours who is around them now.
+    fn tell_neighbours(&self, state: &mut State, plane: &str, peers: &[PeerId]) {
         for &peer in peers {
-            if state.is_vacant(peer) {
+            if !state.seats.contains_key(&peer) || state.places.is_vacant(plane, peer) {
                 continue;
             }
-            let neighbours = state.neighbours(peer);
+            let neighbours = state.neighbours(plane, peer);
             let State { seats, late, .. } = &mut *state;
             match seats.get_mut(&peer).map(|seat| &mut seat.carrier) {
                 Some(Carrier::Channel(address)) => {
@@ -424,8 +622,7 @@ impl Planes {
 
     /// Whether the push is on its way.
     fn push(&self, to: ChannelAddress, event: &str, body: Value) -> bool {
-        let mail = Mail::Push { to, event: event.into(), body: body.into() };
-        self.endpoint.mail(to.shard, mail).is_ok()
+        self.endpoint.push_body(to, event, body.into()).is_ok()
     }
 
     fn answer_soon(
@@ -448,12 +645,8 @@ impl Planes {
 }
 
 impl State {
-    fn rings_of(&self, peer: PeerId) -> Option<&Rings> {
-        self.planes.get(&self.seats.get(&peer)?.plane)
-    }
-
-    fn is_vacant(&self, peer: PeerId) -> bool {
-        self.rings_of(peer).is_some_and(|rings| rings.is_vacant(peer))
+    fn has_seat(&self, plane: &str, peer: PeerId) -> bool {
+        self.seats.get(&peer).is_some_and(|seat| &*seat.plane == plane)
     }
 
     fn is_carried_by(&self, peer: PeerId, channel: ChannelAddress) -> bool {
@@ -463,7 +656,7 @@ impl State {
 
     /// The poll of a peer that is here, on this plane.
     fn poll_of(&mut self, plane: &str, peer: PeerId) -> Result<&mut Poll, NoPlace> {
-        if self.is_vacant(peer) {
+        if self.places.is_vacant(plane, peer) {
             return Err(NoPlace);
         }
         match self.seats.get_mut(&peer) {
@@ -471,6 +664,15 @@ impl State {
                 Ok(poll)
             }
             _ => Err(NoPlace),
+        }
+    }
+
+    /// A place that nobody is at is kept until then.
+    fn keep_vacant(&mut self, plane: &str, peer: PeerId, until: Instant) {
+        if let Some(name) = self.places.vacate(plane, peer, until) {
+            // Grace makes some times longer than others: keep them in order.
+            let at = self.vacating.partition_point(|(other, _)| *other <= until);
+            self.vacating.insert(at, (until, name));
         }
     }
 
@@ -484,26 +686,20 @@ impl State {
         }
     }
 
-    /// Who has the place beyond a peer's edge: itself when it is alone, an absent one perhaps.
-    fn towards(&self, peer: PeerId, edge: Edge) -> Option<PeerId> {
-        let (before, after) = self.rings_of(peer)?.around(peer, edge.ring())?;
-        Some(if edge.is_after() { after } else { before })
-    }
-
     /// The others around a peer, each once.
-    fn around(&self, peer: PeerId) -> Vec<PeerId> {
-        let mut around: Vec<PeerId> =
-            Edge::ALL.iter().filter_map(|edge| self.towards(peer, *edge)).collect();
+    fn around(&self, plane: &str, peer: PeerId) -> Vec<PeerId> {
+        let towards = |edge: &Edge| self.places.towards(plane, peer, *edge);
+        let mut around: Vec<PeerId> = Edge::ALL.iter().filter_map(towards).collect();
         around.sort_unstable();
         around.dedup();
         around.retain(|other| *other != peer);
         around
     }
 
-    fn neighbours(&self, peer: PeerId) -> Value {
+    fn neighbours(&self, plane: &str, peer: PeerId) -> Value {
         let name = |edge| {
-            let to = self.towards(peer, edge)?;
-            (to != peer && !self.is_vacant(to)).then(|| to.to_string())
+            let to = self.places.towards(plane, peer, edge)?;
+            (to != peer && !self.places.is_vacant(plane, to)).then(|| to.to_string())
         };
         json!({
             "left": name(Edge::Left),
@@ -515,11 +711,17 @@ impl State {
 
     /// What waits for a polling peer, taken out of its queue.
     fn news(&mut self, peer: PeerId) -> PollAnswer {
-        let neighbours = self.neighbours(peer);
-        let Some(Seat { carrier: Carrier::Poll(poll), .. }) = self.seats.get_mut(&peer) else {
+        let Some(Seat { carrier: Carrier::Poll(poll), plane, .. }) = self.seats.get_mut(&peer)
+        else {
             return PollAnswer::NoPlace;
         };
         poll.neighbours_changed = false;
-        PollAnswer::News { arrivals: std::mem::take(&mut poll.arrivals), neighbours }
+        let arrivals = std::mem::take(&mut poll.arrivals);
+        let plane = plane.clone();
+        PollAnswer::News { arrivals, neighbours: self.neighbours(&plane, peer) }
     }
+}
+
+fn topic_of(plane: &str) -> String {
+    format!("{TOPIC_PREFIX}{plane}")
 }

@@ -80,7 +80,8 @@ impl Layers {
     ) -> Result<(), SettingsError> {
         for (name, text) in variables {
             let Some(rest) = name.strip_prefix(PREFIX) else { continue };
-            if name == FILE_VARIABLE {
+            // These say which file, and who started this process: neither is a setting.
+            if [FILE_VARIABLE, workers::CONTROL_VARIABLE].contains(&name.as_str()) {
                 continue;
             }
             let wanted = rest.to_lowercase();

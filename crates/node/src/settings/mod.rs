@@ -40,6 +40,9 @@ pub struct ServerSettings {
     pub listen: Vec<SocketAddr>,
     /// Event loops, each with its own listener; 0 for one a core.
     pub shards: u16,
+    /// Processes behind the same port, each with its share of the shards; 0 for as many as
+    /// `limits.sockets_max` needs under the open-file limit.
+    pub processes: u16,
     /// How long a stop spreads the closing of its sockets over.
     #[serde(with = "humantime_serde")]
     pub drain_period: Duration,
@@ -50,6 +53,7 @@ impl Default for ServerSettings {
         ServerSettings {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 4000))],
             shards: 0,
+            processes: 1,
             drain_period: Duration::from_secs(10),
         }
     }

@@ -115,7 +115,7 @@ impl Shard {
     ) -> Route<Ticket> {
         if head.path() == self.world.websocket_path {
             self.route_websocket(from, head)
-        } else if head.path() == self.world.longpoll_path && head.method() == "GET" {
+        } else if head.path() == self.world.longpoll_path {
             self.route_poll(head)
         } else {
             self.route_sprite_poll(head).unwrap_or(Route::Http)

@@ -2,12 +2,12 @@ use std::any::Any;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use channels::{JoinRef, Serializer};
+use channels::{JoinRef, Ref, Serializer};
 use hub::{PresenceOwner, SubscriptionId, Subscriptions};
 use vocab::{Instant, SocketId};
 
 use super::longpoll::Session;
-use crate::app::State;
+use crate::app::{Body, State};
 use crate::settings::Limits;
 
 /// A client of this shard: one per open websocket and per long-poll session.
@@ -76,8 +76,21 @@ pub(super) enum Tenancy {
     Vacant,
     /// A joined channel.
     Channel(JoinedChannel),
+    /// A channel that is not joined yet: nothing is delivered to it.
+    Joining(Box<Joining>),
     /// The id of a whole socket: what is broadcast there closes it.
     SocketId,
+}
+
+/// A join that waits until this process knows what the others know of the topic.
+pub(super) struct Joining {
+    pub channel: JoinedChannel,
+    /// The join's own refs and payload.
+    pub join_ref: Ref,
+    pub reference: Ref,
+    pub payload: Body,
+    /// The join that this one follows, which is to be closed after its reply.
+    pub old: Option<JoinRef>,
 }
 
 /// One client joined to one topic.

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::Shard;
 use super::admission::id_topic;
 use super::client::{JoinedChannel, Slot, Tenancy, Transport};
+use super::joining::Unheard;
 use super::mail::Mail;
 use crate::app::{
     Body, ChannelAddress, Crash, HandleIn, Outcome, Payload, Refusal, Reply, Socket, State,
@@ -23,6 +24,9 @@ const UNEXPECTED: u16 = 1011;
 
 impl Shard {
     pub(super) fn hear_text(&mut self, sockets: &mut Sockets, key: u32, text: &str) {
+        if self.waits(key) {
+            return self.hear_later(sockets, key, Unheard::Text(text.into()));
+        }
         let Some(client) = self.clients.get(key as usize) else { return };
         match channels::decode_text(client.serializer, text) {
             Ok(message) => self.hear(sockets, key, &message),
@@ -31,6 +35,9 @@ impl Shard {
     }
 
     pub(super) fn hear_binary(&mut self, sockets: &mut Sockets, key: u32, bytes: &[u8]) {
+        if self.waits(key) {
+            return self.hear_later(sockets, key, Unheard::Binary(bytes.into()));
+        }
         let Some(client) = self.clients.get(key as usize) else { return };
         match channels::decode_binary(client.serializer, bytes) {
             Ok(message) => self.hear(sockets, key, &message),
@@ -58,9 +65,12 @@ impl Shard {
         let found = self.hub.find(&client.subscriptions, &message.topic);
         let has_id = client.admission.as_ref().is_some_and(|admission| admission.id.is_some());
         let joined = client.subscriptions.len() - usize::from(has_id);
-        let join_ref = found.map(|id| match &self.slots[id.index()].tenant {
+        let join_ref = found.map(|id| match &self.slots[id].tenant {
             Tenancy::Channel(channel) => &channel.join_ref,
-            _ => unreachable!("a socket's id is no topic that a client can name"),
+            Tenancy::Joining(joining) => &joining.channel.join_ref,
+            Tenancy::SocketId | Tenancy::Vacant => {
+                unreachable!("a socket's id is no topic that a client can name")
+            }
         });
         let limits = &self.world.settings.limits;
         let bounds =
@@ -162,9 +172,24 @@ impl Shard {
             return self.refuse(sockets, key, message, &channels::Refusal::Unmatched);
         };
         let join_ref = JoinRef::of(message);
-        let id = self.subscribe(key, &message.topic, join_ref, number);
+        let (id, awaited) = self.subscribe(key, &message.topic, join_ref, number);
+        match awaited {
+            Some(awaited) => self.enter_later(id, awaited, message, old),
+            None => self.enter(sockets, id, message, old),
+        }
+    }
+
+    /// Ask the channel whether the client may join, and tell the client.
+    pub(super) fn enter(
+        &mut self,
+        sockets: &mut Sockets,
+        id: SubscriptionId,
+        message: &Message<'_>,
+        old: Option<JoinRef>,
+    ) {
+        let key = self.hub.client_of(id);
         let world = self.world.clone();
-        let channel = world.registry.channel(number);
+        let channel = world.registry.channel(self.channel_mut(id).number);
         let result = self.with_socket(sockets, id, &message.reference, |socket| {
             channel.join(socket, message.payload)
         });
@@ -205,29 +230,32 @@ impl Shard {
         topic: &str,
         join_ref: JoinRef,
         number: u16,
-    ) -> SubscriptionId {
+    ) -> (SubscriptionId, Option<u64>) {
         let client = &mut self.clients[key as usize];
         let id = self.hub.subscribe(key, &mut client.subscriptions, topic);
         let channel =
             JoinedChannel { join_ref, number, presence: PresenceOwner::default(), state: None };
         self.slot_mut(id).tenant = Tenancy::Channel(channel);
         self.world.metrics.channels.inc();
-        id
+        // The first subscriber of a shard subscribes the process.
+        let cluster = &self.world.cluster;
+        let is_first = !cluster.is_alone() && self.hub.subscribers(topic) == 1;
+        (id, if is_first { cluster.subscribe(topic) } else { self.awaited(topic) })
     }
 
     /// The slot beside a subscription of the hub.
     pub(super) fn slot_mut(&mut self, id: SubscriptionId) -> &mut Slot {
-        if self.slots.len() <= id.index() {
-            self.slots.resize_with(id.index() + 1, Default::default);
-        }
-        &mut self.slots[id.index()]
+        self.slots.open(id)
     }
 
     /// End a channel: its `leave`, its presences, its subscription. Says nothing to the client.
     pub(super) fn part(&mut self, sockets: &mut Sockets, key: u32, id: SubscriptionId) -> JoinRef {
-        if let Some(state) = self.channel_mut(id).state.take() {
+        if let Tenancy::Channel(JoinedChannel { state, number, .. }) = &mut self.slot_mut(id).tenant
+            && let Some(state) = state.take()
+        {
+            let number = *number;
             let world = self.world.clone();
-            let channel = world.registry.channel(self.channel_mut(id).number);
+            let channel = world.registry.channel(number);
             let result = self.with_socket(sockets, id, &Ref::NULL, |s| channel.leave(state, s));
             if let Err(Crash(reason)) = result {
                 world.metrics.crashes.inc();
@@ -235,16 +263,21 @@ impl Shard {
             }
         }
         let topic = self.hub.topic_of(id).to_owned();
-        let slot = &mut self.slots[id.index()];
+        let slot = &mut self.slots[id];
         slot.serial = slot.serial.wrapping_add(1);
-        let Tenancy::Channel(mut channel) = std::mem::take(&mut slot.tenant) else {
-            unreachable!("only channels are parted from")
+        let mut channel = match std::mem::take(&mut slot.tenant) {
+            Tenancy::Channel(channel) => channel,
+            Tenancy::Joining(joining) => joining.channel,
+            Tenancy::SocketId | Tenancy::Vacant => unreachable!("only channels are parted from"),
         };
         if !channel.presence.is_empty() {
             self.world.presence.on(&topic).untrack_all(&mut channel.presence);
         }
         self.hub.unsubscribe(&mut self.clients[key as usize].subscriptions, id);
         self.world.metrics.channels.dec();
+        if !self.world.cluster.is_alone() && self.hub.subscribers(&topic) == 0 {
+            self.world.cluster.unsubscribe(&topic);
+        }
         channel.join_ref
     }
 
@@ -339,12 +372,17 @@ impl Shard {
         result
     }
 
-    fn address(&self, id: SubscriptionId) -> ChannelAddress {
-        ChannelAddress { shard: self.id, subscription: id, serial: self.slots[id.index()].serial }
+    pub(super) fn address(&self, id: SubscriptionId) -> ChannelAddress {
+        ChannelAddress {
+            node: self.world.cluster.me(),
+            shard: self.id,
+            subscription: id,
+            serial: self.slots[id].serial,
+        }
     }
 
     fn channel_mut(&mut self, id: SubscriptionId) -> &mut JoinedChannel {
-        match &mut self.slots[id.index()].tenant {
+        match &mut self.slots[id].tenant {
             Tenancy::Channel(channel) => channel,
             _ => unreachable!("the subscription is a channel's"),
         }
@@ -367,6 +405,7 @@ impl Shard {
         if let Some(address) = admission.and_then(|admission| admission.counted) {
             self.world.addresses.release(address);
         }
+        self.unheard.remove(&key);
         let client = self.clients.remove(key as usize);
         self.generations[key as usize] = self.generations[key as usize].wrapping_add(1);
         self.world.metrics.closed(matches!(client.transport, Transport::WebSocket(_)));
@@ -380,6 +419,7 @@ impl Shard {
             Mail::Info { to, info } => self.inform(sockets, to, info),
             Mail::Reply { to, reply } => self.reply(sockets, &to, &reply),
             Mail::Relay { to, data, ack } => self.relay(sockets, to, &data, ack),
+            Mail::Ready => self.enter_ready(sockets),
             Mail::AnswerPoll { peer, connection } => {
                 self.answer_sprite_poll(sockets, peer, connection);
             }

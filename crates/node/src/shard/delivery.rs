@@ -7,9 +7,9 @@ use channels::longpoll::{BINARY_REFUSAL, Input};
 use edge::{OfferError, Sockets};
 use serde_json::json;
 
+use super::Shard;
 use super::client::{Client, Tenancy, Transport};
 use super::longpoll::Life;
-use super::{Mail, Shard};
 use crate::app::{Body, ChannelAddress, Effect, Reply, ReplyTo};
 use crate::broadcast::Broadcast;
 use crate::page_board::retry_after_ms;
@@ -22,9 +22,15 @@ const BUSY_RETRY: std::time::Duration = std::time::Duration::from_millis(50);
 const GOING_AWAY: u16 = 1001;
 
 impl Shard {
-    /// Send to everyone on a topic, here and on the other shards.
+    /// Send to everyone on a topic, at all shards of all processes.
     pub(super) fn broadcast(&mut self, broadcast: Broadcast) {
         let broadcast = Arc::new(broadcast);
+        self.world.endpoint.publish(&broadcast);
+        self.broadcast_here(broadcast);
+    }
+
+    /// Send to everyone on a topic who is at this process.
+    pub(super) fn broadcast_here(&mut self, broadcast: Arc<Broadcast>) {
         self.world.metrics.broadcasts.inc();
         self.world.endpoint.deliver(&broadcast, Some(self.id));
         self.queue(broadcast);
@@ -44,17 +50,22 @@ impl Shard {
         let mut delivered = 0;
         let mut over = Vec::new();
         let more = hub.deliver(budget, |subscription, client, broadcast| {
-            let slot = &slots[subscription.index()];
-            if matches!(slot.tenant, Tenancy::SocketId) {
-                if let Transport::WebSocket(socket) = clients[client as usize].transport {
-                    sockets.close(socket, GOING_AWAY, "disconnected by the server");
-                } else {
-                    over.push(client);
+            let slot = &slots[subscription];
+            match slot.tenant {
+                Tenancy::SocketId => {
+                    if let Transport::WebSocket(socket) = clients[client as usize].transport {
+                        sockets.close(socket, GOING_AWAY, "disconnected by the server");
+                    } else {
+                        over.push(client);
+                    }
+                    return;
                 }
-                return;
+                // Perhaps it is not let in.
+                Tenancy::Joining(_) => return,
+                Tenancy::Channel(_) | Tenancy::Vacant => {}
             }
             let slot_is = |address: &ChannelAddress| {
-                address.shard == *id
+                (address.node, address.shard) == (world.cluster.me(), *id)
                     && address.subscription == subscription
                     && address.serial == slot.serial
             };
@@ -94,7 +105,7 @@ impl Shard {
 
     /// The client of a channel that still is joined.
     pub(super) fn client_at(&self, address: ChannelAddress) -> Option<u32> {
-        let slot = self.slots.get(address.subscription.index())?;
+        let slot = self.slots.get(address.subscription)?;
         let joined = matches!(slot.tenant, Tenancy::Channel(_));
         (joined && slot.serial == address.serial).then(|| self.hub.client_of(address.subscription))
     }
@@ -146,7 +157,7 @@ impl Shard {
         address: ChannelAddress,
         encode: impl FnOnce(Serializer, &str, &channels::JoinRef) -> Option<Encoded>,
     ) -> Option<Encoded> {
-        let Tenancy::Channel(channel) = &self.slots[address.subscription.index()].tenant else {
+        let Tenancy::Channel(channel) = &self.slots[address.subscription].tenant else {
             unreachable!("the address was looked up")
         };
         let topic = self.hub.topic_of(address.subscription);
@@ -168,18 +179,21 @@ impl Shard {
                     let except = (!to_self).then_some(address);
                     self.broadcast(Broadcast::new(topic, &event, body, except));
                 }
-                Effect::Relay { to, data, ack } if to.shard == self.id => {
+                Effect::Relay { to, data, ack } if self.is_here(to) => {
                     self.relay(sockets, to, &data, ack);
                 }
                 Effect::Relay { to, data, ack } => {
-                    let mail = Mail::Relay { to, data, ack: ack.clone() };
-                    if self.world.endpoint.mail(to.shard, mail).is_err() {
+                    if self.world.endpoint.relay(to, data, ack.clone()).is_err() {
                         self.reply(sockets, &ack, &busy());
                     }
                 }
             }
         }
         self.effects = effects; // Keeps its memory for the next callback.
+    }
+
+    fn is_here(&self, address: ChannelAddress) -> bool {
+        (address.node, address.shard) == (self.world.cluster.me(), self.id)
     }
 
     /// Pass relayed data on, and tell its sender whether it was accepted.
@@ -191,7 +205,7 @@ impl Shard {
         ack: ReplyTo,
     ) {
         let reply = self.offer(sockets, to, data);
-        if ack.channel.shard == self.id {
+        if self.is_here(ack.channel) {
             self.reply(sockets, &ack, &reply);
         } else {
             self.world.endpoint.reply(ack, reply);
@@ -233,7 +247,8 @@ impl Shard {
     }
 }
 
-fn busy() -> Reply {
+/// What a relayed frame is refused with when its destination has no room for it.
+pub(crate) fn busy() -> Reply {
     Reply::error(json!({
         "reason": "peer busy",
         "retry_after_ms": retry_after_ms(BUSY_RETRY),

@@ -15,7 +15,7 @@ use vocab::{Instant, SocketId};
 use super::client::Transport;
 use super::{Shard, Ticket};
 use crate::app::Connected;
-use crate::token::SessionId;
+use crate::token::{SessionId, TokenKey};
 use crate::world::World;
 
 /// What every long-poll answer is.
@@ -40,11 +40,21 @@ impl World {
 }
 
 impl Shard {
-    /// A GET with the token of a session that lives here is parked, one that lives on another
-    /// shard moves there, and one without goes to the router, which opens a session.
+    /// A request for a session of another process goes there. A GET for one that lives here is
+    /// parked, for one on another shard moves there, and all else goes to the router, which opens
+    /// sessions and reads POSTs.
     pub(super) fn route_poll(&self, head: &RequestHead<'_>) -> Route<Ticket> {
         let token = token(head.header("x-phoenix-longpoll-token"), head.query());
-        match token.and_then(|token| self.world.tokens.open(token)) {
+        if let Some(node) = token.and_then(TokenKey::node_of)
+            && node != self.world.cluster.me()
+            && self.world.cluster.is_up(node)
+        {
+            return Route::Away(node);
+        }
+        if head.method() != "GET" {
+            return Route::Http;
+        }
+        match token.and_then(|token| self.world.sessions.open(token)) {
             Some(id) if id.shard != self.id => Route::Move(id.shard),
             Some(id) if self.is_session(id.client, id.generation) => {
                 Route::Park { ticket: Ticket::Poll { session: id.client } }
@@ -69,11 +79,12 @@ impl Shard {
     ) {
         let client = self.clients.vacant_key();
         let generation = self.generations.get(client).copied().unwrap_or(0);
-        let id = SessionId { shard: self.id, client: client as u32, generation };
+        let node = self.world.cluster.me();
+        let id = SessionId { node, shard: self.id, client: client as u32, generation };
         let session = Session { id, state: LongPoll::new(now), parked: None };
         self.add_client(Transport::LongPoll(Box::new(session)), serializer, connected, counted);
         // A client that hung up meanwhile leaves a session behind that ends by its silence.
-        token.send(self.world.tokens.seal(id)).ok();
+        token.send(self.world.sessions.seal(id)).ok();
     }
 
     pub(super) fn park_poll(&mut self, sockets: &mut Sockets, socket: SocketId, key: u32) -> u32 {
@@ -194,7 +205,7 @@ impl Session {
                 Output::Answer { connection, status, messages } => {
                     let socket = socket_of(connection);
                     self.parked = self.parked.filter(|parked| *parked != socket);
-                    let token = world.tokens.seal(self.id);
+                    let token = world.sessions.seal(self.id);
                     answer(sockets, socket, status, Some(&token), &messages);
                 }
                 Output::End { reason } => {

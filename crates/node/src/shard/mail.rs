@@ -27,6 +27,8 @@ pub(crate) enum Mail {
     Reply { to: ReplyTo, reply: Reply },
     /// Pass relayed data on, and answer its sender.
     Relay { to: ChannelAddress, data: Bytes, ack: ReplyTo },
+    /// Topics are ready that joins waited for.
+    Ready,
     /// A sprites' poll waits no longer.
     AnswerPoll { peer: PeerId, connection: Connection },
     /// Open a long-poll session; answers with its token.

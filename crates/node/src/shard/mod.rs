@@ -2,39 +2,48 @@
 //!
 //! [`Shard`] is the [`edge::Tenant`]: it carries what sockets say to the pure cores, and what
 //! those decide back to sockets. Its parts: `admission` lets clients in, `conversation` handles
-//! what they say, `delivery` sends to them, `longpoll` keeps their sessions, `sprites` the polls of
-//! those who play over plain HTTP.
+//! what they say, `joining` the joins that wait for other processes, `delivery` sends to them,
+//! `longpoll` keeps their sessions, `sprites` the polls of those who play over plain HTTP.
 
 mod admission;
 mod client;
 mod conversation;
 mod delivery;
+mod joining;
 mod longpoll;
 mod mail;
+mod slots;
 mod sprites;
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use edge::{CloseCause, Sockets, Tenant};
-use hub::{Hub, HubLimits};
+use edge::{CloseCause, Parcel, Sockets, Tenant};
+use hub::{Diff, Hub, HubLimits};
 use slab::Slab;
-use vocab::{Instant, ShardId, SocketId};
+use vocab::{Instant, NodeId, ShardId, SocketId};
 
-use crate::app::Effect;
+use crate::app::{ChannelAddress, Effect};
 use crate::broadcast::Broadcast;
 use crate::builtin::SITE_TOPIC;
+use crate::presence::PresenceBoard;
 use crate::world::World;
 
-use client::{Client, Slot};
+use client::Client;
+use joining::Backlog;
+use slots::Slots;
 
 pub(crate) use admission::{Admitted, Asking, Ticket};
+pub(crate) use delivery::busy;
 pub(crate) use longpoll::{CONTENT_TYPE, token as longpoll_token};
 pub(crate) use mail::Mail;
 
 /// Deliveries between two looks at everything else.
 const SLICE: usize = 2_000;
+/// The number of clients is told to the other processes at least this often.
+const CLIENTS_TOLD_TICKS: u32 = 50;
 /// How often the number of visitors may be told.
 const SITE_PERIOD: Duration = Duration::from_secs(1);
 
@@ -47,15 +56,22 @@ pub(crate) struct Shard {
     /// How many clients each slot of `clients` has held before.
     generations: Vec<u32>,
     /// Beside the hub's subscriptions, by their index.
-    slots: Vec<Slot>,
+    slots: Slots,
     /// What the callback at work wants done; empty between callbacks.
     effects: Vec<Effect>,
     site: SiteCount,
     topics_told: usize,
     /// Presence diffs that a full mailbox did not take.
     late_diffs: Vec<(ShardId, Arc<Broadcast>)>,
+    /// How many clients the other processes were told of, and how long ago.
+    clients_told: u64,
+    ticks_since_told: u32,
     /// The slot of `clients` that the sweep of sessions looked at last.
     swept: usize,
+    /// Joins that wait for what other processes know, with the numbers they wait for.
+    joining: VecDeque<(u64, ChannelAddress)>,
+    /// By client: what it said while its join waits.
+    unheard: HashMap<u32, Backlog>,
     sprite_polls: sprites::SpritePolls,
 }
 
@@ -76,12 +92,16 @@ impl Shard {
             hub: Hub::new(seed, HubLimits::default()),
             clients: Slab::new(),
             generations: Vec::new(),
-            slots: Vec::new(),
+            slots: Slots::default(),
             effects: Vec::new(),
             site: SiteCount::default(),
             topics_told: 0,
             late_diffs: Vec::new(),
+            clients_told: 0,
+            ticks_since_told: 0,
             swept: 0,
+            joining: VecDeque::new(),
+            unheard: HashMap::new(),
             sprite_polls: sprites::SpritePolls::default(),
         }
     }
@@ -89,6 +109,16 @@ impl Shard {
     /// The first shard also does what is to be done once for the whole server.
     fn is_first(&self) -> bool {
         self.id == ShardId(0)
+    }
+
+    /// The other processes add up how many clients there are. What got lost is told again.
+    fn tell_clients(&mut self) {
+        let clients = self.world.metrics.clients();
+        self.ticks_since_told += 1;
+        if clients != self.clients_told || self.ticks_since_told >= CLIENTS_TOLD_TICKS {
+            self.world.cluster.tell_all(|| crate::cluster::Word::Clients(clients));
+            (self.clients_told, self.ticks_since_told) = (clients, 0);
+        }
     }
 
     /// One diff for each topic whose presences changed. While a shard's mailbox is full, changes
@@ -100,8 +130,10 @@ impl Shard {
         if !self.late_diffs.is_empty() {
             return;
         }
-        for (topic, diff) in self.world.presence.take_diffs() {
-            let body = crate::app::Body::Json(diff.into());
+        for Diff { topic, payload, own } in self.world.presence.take_diffs() {
+            PresenceBoard::publish(&self.world.cluster, &topic, &own);
+            let Some(payload) = payload else { continue };
+            let body = crate::app::Body::Json(payload.into());
             let diff = Arc::new(Broadcast::new(&topic, "presence_diff", body, None));
             for shard in self.world.endpoint.shards().filter(|shard| *shard != self.id) {
                 if self.world.endpoint.mail(shard, Mail::Broadcast(diff.clone())).is_err() {
@@ -116,13 +148,14 @@ impl Shard {
     /// The number of visitors, when it changed or somebody read it, and at most once a second. Who
     /// read another number would keep it if that changed back.
     fn tell_site(&mut self, now: Instant) {
-        let visitors = self.world.metrics.clients();
+        let visitors = self.world.clients();
         let reads = self.world.site_reads.load(Ordering::Relaxed);
         let due = self.site.told_at.is_none_or(|at| now >= at + SITE_PERIOD);
         if (visitors, reads) != (self.site.visitors, self.site.reads) && due {
             self.site = SiteCount { visitors, reads, told_at: Some(now) };
             let body = serde_json::json!({ "visitors": visitors }).into();
-            self.broadcast(Broadcast::new(SITE_TOPIC, "visitors", body, None));
+            let visitors = Arc::new(Broadcast::new(SITE_TOPIC, "visitors", body, None));
+            self.broadcast_here(visitors);
         }
     }
 
@@ -189,10 +222,12 @@ impl Tenant for Shard {
     }
 
     fn tick(&mut self, sockets: &mut Sockets, now: Instant) {
+        self.enter_ready(sockets);
         self.sweep_sessions(sockets, now);
         self.sweep_sprite_polls(sockets, now);
         self.count_topics();
         if self.is_first() {
+            self.tell_clients();
             self.tell_presence();
             self.tell_site(now);
             self.world.pages.tick(now);
@@ -202,6 +237,11 @@ impl Tenant for Shard {
 
     fn work(&mut self, sockets: &mut Sockets) -> bool {
         self.deliver_slice(sockets, SLICE)
+    }
+
+    fn hand_over(&mut self, to: Option<NodeId>, parcel: Parcel) -> Result<(), Parcel> {
+        let clients = self.world.metrics.clients();
+        self.world.cluster.hand_over(to, clients, parcel)
     }
 
     fn drain(&mut self, sockets: &mut Sockets) {

@@ -7,6 +7,7 @@ use vocab::{Instant, PeerId, SocketId};
 use super::longpoll::{CONTENT_TYPE, SWEEP_TICKS};
 use super::{Shard, Ticket};
 use crate::planes::{Connection, PollAnswer};
+use crate::token::Place;
 
 /// Keys of these polls, among those of clients: a shard has fewer than two billion of either.
 const KEY_BIT: u32 = 1 << 31;
@@ -37,12 +38,16 @@ fn polled_plane(path: &str) -> Option<&str> {
 }
 
 impl Shard {
-    /// A poll with a token of ours waits here; the router refuses any other.
+    /// A poll waits at the process and in the shard where it is told to; the router refuses one
+    /// without a token of ours.
     pub(super) fn route_sprite_poll(&self, head: &RequestHead<'_>) -> Option<Route<Ticket>> {
         self.world.planes.as_ref()?;
         let plane = polled_plane(head.path()).filter(|_| head.method() == "GET")?;
         let token = super::longpoll::token(None, head.query())?;
-        let peer = self.world.tokens.open_peer(token)?;
+        let Place { peer, node } = self.world.places.open_place(token)?;
+        if node != self.world.cluster.me() {
+            return self.world.cluster.is_up(node).then_some(Route::Away(node));
+        }
         Some(Route::Park { ticket: Ticket::SpritePoll { plane: plane.into(), peer } })
     }
 

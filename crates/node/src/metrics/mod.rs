@@ -1,9 +1,12 @@
 //! What the operator sees at `/metrics`.
 
+mod merge;
+
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
+use bus::BusTotals;
 use edge::{EdgeCounters, EdgeTotals};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -12,6 +15,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
+use vocab::NodeId;
+
+use crate::cluster::{Cluster, Question};
 use crate::page_board::PageBoard;
 use crate::planes::Planes;
 use crate::presence::PresenceBoard;
@@ -82,6 +88,7 @@ pub(crate) struct Sources {
     pub pages: Arc<PageBoard>,
     pub presence: Arc<PresenceBoard>,
     pub planes: Option<Arc<Planes>>,
+    pub cluster: Arc<Cluster>,
     pub edge: Arc<OnceLock<Arc<EdgeCounters>>>,
 }
 
@@ -128,8 +135,22 @@ impl Exposition {
         Exposition { registry }
     }
 
-    /// The text of `/metrics`.
-    pub fn render(&self) -> String {
+    /// The text of `/metrics`: what all processes count, added up. A process that does not answer
+    /// in time is missing, which `watchfire_processes` shows.
+    pub async fn render(&self, cluster: &Cluster) -> String {
+        let others: Vec<NodeId> = cluster.others().map(|(node, _)| node).collect();
+        if others.is_empty() {
+            return self.render_here();
+        }
+        let mut texts = vec![self.render_here()];
+        for node in others {
+            texts.extend(cluster.ask(node, Question::Metrics).await);
+        }
+        merge::merge(&texts)
+    }
+
+    /// What this process counts.
+    pub fn render_here(&self) -> String {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)
             .expect("a String takes all that is written");
@@ -140,6 +161,10 @@ impl Exposition {
 impl Collector for Sources {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut writer = Writer { encoder };
+        writer.gauge("processes", "Processes that answered", 1)?;
+        if let Some(totals) = self.cluster.totals() {
+            writer.bus(&totals)?;
+        }
         let (open, lit) = self.pages.len();
         writer.gauge("pages_open", "Pages with somebody on them", open as u64)?;
         writer.gauge("pages_lit", "Pages with a whole copy on them", lit as u64)?;
@@ -170,6 +195,25 @@ impl Writer<'_> {
         let counter = ConstCounter::new(value);
         let kind = counter.metric_type();
         counter.encode(self.encoder.encode_descriptor(name, help, None, kind)?)
+    }
+
+    fn bus(&mut self, totals: &BusTotals) -> fmt::Result {
+        self.gauge(
+            "bus_queued_bytes",
+            "Bytes that wait for other processes",
+            totals.queued_bytes as u64,
+        )?;
+        self.gauge("bus_topics", "Topics each process hears of", totals.topics_here as u64)?;
+        for (name, help, value) in [
+            ("messages", "Messages to other processes", totals.messages_out),
+            ("bytes", "Bytes written to other processes", totals.bytes_out),
+            ("drops", "Messages that a full queue dropped", totals.dropped),
+            ("cuts", "Links that were cut", totals.cuts),
+            ("late", "Joins that went on without another process's answer", totals.late),
+        ] {
+            self.counter(&format!("bus_{name}"), help, value)?;
+        }
+        Ok(())
     }
 
     fn edge(&mut self, totals: &EdgeTotals) -> fmt::Result {
