@@ -86,8 +86,12 @@ impl Server {
         stop: impl Future<Output = ()>,
         started: impl FnOnce(&Started),
     ) -> Result<(), RunError> {
-        if let Some(enlisted) = enlist().map_err(RunError::Enlist)? {
-            return serve_part(self, enlisted).await;
+        match enlist() {
+            Ok(None) => {}
+            Ok(Some(enlisted)) => return serve_part(self, enlisted).await,
+            // The stop came while this process started.
+            Err(error) if is_stop(&error) => return Ok(()),
+            Err(error) => return Err(RunError::Enlist(error)),
         }
         match processes(self.settings()) {
             1 => {
@@ -101,6 +105,10 @@ impl Server {
             processes => supervise_all(self.settings(), processes, stop, started).await,
         }
     }
+}
+
+fn is_stop(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::UnexpectedEof)
 }
 
 /// How many processes a server is to have.
