@@ -13,14 +13,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rings", &["vocab"]),
     ("pages", &["vocab"]),
     ("edge", &["vocab"]),
+    ("bitswap", &["vocab", "content"]),
     ("bus", &["vocab"]),
+    ("store", &["content"]),
+    ("p2p", &["vocab", "content", "bitswap", "store"]),
+    ("sim", &["vocab", "content", "bitswap"]),
     ("workers", &["vocab"]),
-    ("node", &["vocab", "content", "channels", "hub", "rings", "pages", "edge", "bus", "workers"]),
+    (
+        "node",
+        &["vocab", "content", "channels", "hub", "rings", "pages", "edge", "bus", "workers", "p2p"],
+    ),
     ("lab", &["vocab"]),
-    ("cli", &["node", "lab"]),
+    ("cli", &["node", "lab", "content", "store", "p2p", "sim"]),
 ];
 
-const PURE: &[&str] = &["vocab", "content", "channels", "hub", "rings", "pages"];
+const PURE: &[&str] = &["vocab", "content", "channels", "hub", "rings", "pages", "bitswap"];
 
 /// What waits, throws dice, reads clocks or opens files.
 const IMPURE: &[&str] =

@@ -1,0 +1,1 @@
+//! Bitswap: whom to ask for what, and whom to serve next.

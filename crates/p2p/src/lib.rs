@@ -1,0 +1,1 @@
+//! A libp2p host whose Bitswap streams are our own.

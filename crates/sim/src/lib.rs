@@ -1,0 +1,1 @@
+//! Many peers on a pretend clock and network, from one seed.
