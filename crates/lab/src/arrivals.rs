@@ -86,6 +86,15 @@ impl Iterator for Arrivals<'_> {
     }
 }
 
+/// One user's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Arrival {
+    /// In the whole load, from 0.
+    pub(crate) number: u32,
+    pub(crate) phase: usize,
+    pub(crate) at: Instant,
+}
+
 /// The arrivals of one worker.
 pub(crate) struct ArrivalShare<'a> {
     arrivals: Arrivals<'a>,
@@ -96,15 +105,14 @@ pub(crate) struct ArrivalShare<'a> {
 }
 
 impl Iterator for ArrivalShare<'_> {
-    /// The user's number in the whole load, and when it is due.
-    type Item = (u32, Instant);
+    type Item = Arrival;
 
-    fn next(&mut self) -> Option<(u32, Instant)> {
-        let (_, at) = self.arrivals.nth(self.skipped)?;
+    fn next(&mut self) -> Option<Arrival> {
+        let (phase, at) = self.arrivals.nth(self.skipped)?;
         let number = self.next;
         self.next += self.count as u32;
         self.skipped = self.count - 1;
-        Some((number, at))
+        Some(Arrival { number, phase, at })
     }
 }
 
@@ -136,7 +144,15 @@ mod tests {
 
     fn phase(seconds: u64, rate: f64, rate_end: f64, spacing: Spacing) -> Phase {
         let duration = Duration::from_secs(seconds);
-        Phase { name: String::new(), duration, rate, rate_end, spacing, users_max: None }
+        Phase {
+            name: String::new(),
+            duration,
+            rate,
+            rate_end,
+            spacing,
+            users_max: None,
+            weights: None,
+        }
     }
 
     fn millis(phases: &[Phase]) -> Vec<u64> {
@@ -171,12 +187,13 @@ mod tests {
             phase(1, 0.0, 0.0, Spacing::Even),
             phase(3, 100.0, 7.3, Spacing::Even),
         ];
-        let whole: Vec<_> = Arrivals::new(&phases, 1).map(|(_, at)| at).collect();
+        let whole: Vec<_> = Arrivals::new(&phases, 1).collect();
         for count in [1, 2, 7, 60] {
             let mut found = vec![None; whole.len()];
             for index in 0..count {
-                for (number, at) in Arrivals::new(&phases, 1).share(index, count) {
-                    assert_eq!(found[number as usize].replace(at), None);
+                for arrival in Arrivals::new(&phases, 1).share(index, count) {
+                    let place = &mut found[arrival.number as usize];
+                    assert_eq!(place.replace((arrival.phase, arrival.at)), None);
                 }
             }
             assert_eq!(found, whole.iter().copied().map(Some).collect::<Vec<_>>(), "{count}");

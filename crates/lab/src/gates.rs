@@ -48,11 +48,32 @@ pub fn judge(gates: &Gates, results: &Results) -> Vec<Verdict> {
         let p99 = results.lateness.quantile(0.99);
         verdicts.push(within("start lateness p99", max, p99));
     }
+    judge_broadcasts(gates, results, &mut verdicts);
     // Nobody was there to be late: the load was not what it should be.
     for (name, gate) in &gates.steps {
         verdicts.extend(judge_step(name, gate, results));
     }
     verdicts
+}
+
+fn judge_broadcasts(gates: &Gates, results: &Results, verdicts: &mut Vec<Verdict>) {
+    if gates.broadcasts_missing_max.is_none() && gates.broadcasts_last_max.is_none() {
+        return;
+    }
+    let broadcasts = results.broadcasts();
+    let none = || (!broadcasts.is_empty()).then_some(()).ok_or("no broadcast was sent");
+    if let Some(max) = gates.broadcasts_missing_max {
+        let missing: u64 = broadcasts.iter().map(|broadcast| broadcast.missing).sum();
+        let measured = none().map_or_else(str::to_owned, |()| missing.to_string());
+        let is_kept = none().is_ok() && missing <= max;
+        verdicts.push(verdict(format!("broadcasts missing ≤ {max}"), measured, is_kept));
+    }
+    if let Some(max) = gates.broadcasts_last_max {
+        let last = broadcasts.iter().map(|broadcast| broadcast.times.max()).max();
+        let measured = none().map_or_else(str::to_owned, |()| time(last.unwrap_or_default()));
+        let is_kept = last.is_some_and(|last| last <= max);
+        verdicts.push(verdict(format!("broadcasts last ≤ {}", time(max)), measured, is_kept));
+    }
 }
 
 fn judge_step(name: &str, gate: &StepGate, results: &Results) -> Vec<Verdict> {

@@ -8,6 +8,7 @@
 
 mod agent;
 mod arrivals;
+mod broadcast;
 mod clock;
 mod dice;
 mod engine;
@@ -27,6 +28,7 @@ mod tally;
 mod worker;
 
 pub use agent::{AgentAddress, parse_token, run_agent};
+pub use broadcast::Broadcast;
 pub use gates::{Verdict, judge};
 pub use histogram::Buckets;
 pub use report::{Live, html, json, line, table};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::broadcast::{BROADCASTS_MAX, Broadcast, Heard, Sent};
 use crate::histogram::Buckets;
 use crate::scenario::Scenario;
 use crate::tally::{Counts, Delta};
@@ -45,6 +46,8 @@ pub struct Results {
     pub broken: Vec<String>,
     /// When somebody stopped the load before its end.
     pub stopped_after: Option<Duration>,
+    sent: Vec<Sent>,
+    heard: Heard,
     workers_seen: Vec<WorkerSeen>,
 }
 
@@ -70,6 +73,8 @@ pub struct Second {
     pub counts: Counts,
     /// Errors in it.
     pub errors: u64,
+    /// The fewest users of each audience of broadcasts in it.
+    pub audiences: Vec<u64>,
     /// Times from when steps were due, by the step's place.
     pub steps: BTreeMap<u16, Buckets>,
 }
@@ -104,6 +109,8 @@ impl Results {
             resident_bytes: (0, 0),
             broken: Vec::new(),
             stopped_after: None,
+            sent: Vec::new(),
+            heard: Heard::default(),
             workers_seen: vec![WorkerSeen::default(); workers],
         }
     }
@@ -113,6 +120,10 @@ impl Results {
         self.counts.add(&delta.counts);
         self.lateness.merge(&delta.lateness);
         self.delivery.merge(&delta.delivery);
+        let room = BROADCASTS_MAX.saturating_sub(self.sent.len());
+        self.sent.extend(delta.sent.iter().take(room));
+        self.counts.broadcasts_untold += delta.sent.len().saturating_sub(room) as u64;
+        self.heard.merge(&delta.heard);
         for told in &delta.steps {
             if let Some(step) = self.steps.get_mut(usize::from(told.step)) {
                 step.due.merge(&told.due);
@@ -159,6 +170,10 @@ impl Results {
         for second in &mut self.seconds[(*seen).min(at)..=at] {
             second.users += delta.users;
             second.connected += delta.connected;
+            second.audiences.resize(delta.audiences.len(), 0);
+            for (sum, part) in second.audiences.iter_mut().zip(&delta.audiences) {
+                *sum += part;
+            }
         }
         *seen = at + 1;
         let second = &mut self.seconds[at];
@@ -169,6 +184,28 @@ impl Results {
         }
         self.users_max = self.users_max.max(second.users);
         self.connected_max = self.connected_max.max(second.connected);
+    }
+
+    /// Each broadcast, in the order in which they were sent.
+    pub fn broadcasts(&self) -> Vec<Broadcast> {
+        let mut broadcasts: Vec<_> = self.sent.iter().map(|sent| self.broadcast(sent)).collect();
+        broadcasts.sort_by_key(|broadcast| broadcast.at);
+        broadcasts
+    }
+
+    fn broadcast(&self, sent: &Sent) -> Broadcast {
+        let second = self.seconds.get(sent.at.as_secs() as usize);
+        let audience = second.and_then(|second| second.audiences.get(usize::from(sent.audience)));
+        let step = self.steps.get(usize::from(sent.step));
+        let times = self.heard.get(sent.id);
+        let audience = audience.copied().unwrap_or(0);
+        Broadcast {
+            step: step.map_or(String::new(), |step| step.name.clone()),
+            at: sent.at,
+            audience,
+            missing: audience.saturating_sub(times.len()),
+            times,
+        }
     }
 
     /// Errors of all kinds.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::broadcast::{BroadcastId, Heard, SENT_MAX, Sent};
 use crate::failure::Failure;
 use crate::histogram::{Buckets, Recorder};
 use crate::scenario::StepId;
@@ -24,6 +25,10 @@ pub(crate) struct Delta {
     pub(crate) lateness: Buckets,
     /// How long messages with `${now}` took.
     pub(crate) delivery: Buckets,
+    /// The fewest users of each audience.
+    pub(crate) audiences: Vec<u64>,
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) heard: Heard,
     pub(crate) steps: Vec<StepDelta>,
     /// Step, kind and count.
     pub(crate) errors: Vec<(String, String, u64)>,
@@ -57,6 +62,8 @@ pub struct Counts {
     pub deliveries: u64,
     /// Their bytes.
     pub delivery_bytes: u64,
+    /// Broadcasts that were too many to be told of one by one.
+    pub broadcasts_untold: u64,
 }
 
 impl Counts {
@@ -71,6 +78,7 @@ impl Counts {
         self.bytes_out += other.bytes_out;
         self.deliveries += other.deliveries;
         self.delivery_bytes += other.delivery_bytes;
+        self.broadcasts_untold += other.broadcasts_untold;
     }
 }
 
@@ -87,6 +95,9 @@ pub(crate) struct Tally {
     pub(crate) counts: Counts,
     pub(crate) lateness: Recorder,
     pub(crate) delivery: Recorder,
+    pub(crate) heard: Heard,
+    sent: Vec<Sent>,
+    sent_total: usize,
     steps: Vec<Option<Box<(Recorder, Recorder)>>>,
     errors: BTreeMap<(Option<StepId>, Failure), u64>,
 }
@@ -97,6 +108,9 @@ impl Tally {
             counts: Counts::default(),
             lateness: Recorder::new(),
             delivery: Recorder::new(),
+            heard: Heard::default(),
+            sent: Vec::new(),
+            sent_total: 0,
             steps: (0..steps).map(|_| None).collect(),
             errors: BTreeMap::new(),
         }
@@ -109,6 +123,24 @@ impl Tally {
             &mut **recorders.get_or_insert_with(|| Box::new((Recorder::new(), Recorder::new())));
         due.record(since_due);
         begun.record(since_begun);
+    }
+
+    /// Whether one more broadcast is told of by itself.
+    pub(crate) fn takes_broadcast(&self) -> bool {
+        self.sent_total < SENT_MAX
+    }
+
+    pub(crate) fn sent(
+        &mut self,
+        step: StepId,
+        audience: u8,
+        user: u32,
+        now: Duration,
+        at: Duration,
+    ) {
+        self.sent_total += 1;
+        let id = BroadcastId { sent_at: now.as_nanos() as u64, user };
+        self.sent.push(Sent { id, step: step.0, audience, at });
     }
 
     pub(crate) fn error(&mut self, step: Option<StepId>, failure: Failure) {
@@ -132,6 +164,8 @@ impl Tally {
             counts: std::mem::take(&mut self.counts),
             lateness: self.lateness.take(),
             delivery: self.delivery.take(),
+            sent: std::mem::take(&mut self.sent),
+            heard: std::mem::take(&mut self.heard),
             steps,
             errors: errors.collect(),
             ..Delta::default()

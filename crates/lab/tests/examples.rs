@@ -16,6 +16,13 @@ fn the_lobby_in_our_own_format() {
 }
 
 #[test]
+fn a_broadcast_and_sprites() {
+    let broadcast = example("broadcast.toml");
+    assert_eq!((broadcast.users(), broadcast.gates.broadcasts_missing_max), (10_001, Some(0)));
+    assert_eq!(example("sprites.toml").users(), 1_000);
+}
+
+#[test]
 fn the_lobby_of_two_million_in_the_format_of_tsung() {
     let lobby = example("phoenix-lobby.tsung.xml");
     assert_eq!((lobby.users(), lobby.users_max, lobby.sources.len()), (100_000, 100_000, 4));

@@ -229,6 +229,34 @@ fn source_addresses_are_used_in_turn() {
 }
 
 #[test]
+fn a_broadcast_that_not_all_hear_is_missed_by_the_others() {
+    // Everyone hears only itself.
+    let steps = r#"{ connect = { path = "/" } }, { think = "1500ms" },
+        { send = { text = "${now}", broadcast = true, reply = true } }, { stay = {} }"#;
+    let mut scenario = scenario(4, 100, steps);
+    scenario.push_str("[[phases]]\nduration = \"2s\"\nrate = 0\n");
+    let results = load(websocket_server(echo), &scenario);
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    let told = results.broadcasts();
+    let counts = told.iter().map(|one| (one.audience, one.times.len(), one.missing));
+    assert_eq!(counts.collect::<Vec<_>>(), [(4, 1, 3); 4]);
+}
+
+#[test]
+fn a_poll_that_waits_too_long_is_given_up() {
+    let address = server(|mut stream| {
+        // Hears the request, and says nothing until its client is gone.
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
+    let steps = r#"{ longpoll = { path = "/", for = "300ms", name = "poll" } }, { think = "0s" }"#;
+    let results = load(address, &scenario(5, 100, steps));
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    assert_eq!((done(&results, "poll"), results.counts.finished), (5, 5));
+    let polled = &results.steps[0].due;
+    assert!(polled.quantile(0.0).as_millis() >= 290, "{polled:?}");
+}
+
+#[test]
 fn a_limit_of_this_machine_is_named_when_it_stops_users() {
     // One port for four users, who all stay.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -58,6 +58,73 @@ fn heartbeats_are_sent_and_answered() {
 }
 
 #[test]
+fn a_broadcast_tells_who_listened_who_heard_and_when() {
+    let scenario = r#"
+        [[phases]]
+        duration = "200ms"
+        rate = 100
+        sessions = ["listener"]
+        [[phases]]
+        duration = "2s"
+        rate = 10
+        users_max = 1
+        sessions = ["speaker"]
+        [[sessions]]
+        name = "listener"
+        steps = [
+          { connect = { path = "/socket/websocket?vsn=2.0.0" } },
+          { join = { topic = "rooms:lobby" } },
+          { stay = {} },
+        ]
+        [[sessions]]
+        name = "speaker"
+        probability = 0
+        steps = [
+          { connect = { path = "/socket/websocket?vsn=1.0.0" } },
+          { join = { topic = "rooms:lobby" } },
+          { think = "1200ms" },
+          { loop = { times = 3, steps = [
+            { push = { topic = "rooms:lobby", event = "new_msg", broadcast = true, name = "news",
+                       payload = { body = "to all", sent = "${now}" } } },
+            { think = "100ms" },
+          ] } },
+          { stay = {} },
+        ]
+        [thresholds]
+        broadcasts.missing_max = 0
+        broadcasts.last_max = "10s"
+    "#;
+    let server = watchfire();
+    let results = load(server.address(), scenario);
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    let told: Vec<_> = results.broadcasts();
+    let counts = told.iter().map(|one| (one.step.as_str(), one.audience, one.times.len()));
+    assert_eq!(counts.collect::<Vec<_>>(), [("news", 21, 21); 3]);
+    assert!(told.iter().all(|one| one.missing == 0 && !one.times.max().is_zero()), "{told:?}");
+    let gates = lab::Scenario::parse("test.toml", scenario).expect("it is read").gates;
+    let verdicts = lab::judge(&gates, &results);
+    assert!(verdicts.len() == 2 && verdicts.iter().all(|one| one.is_kept), "{verdicts:?}");
+    let table = lab::table(&results, &verdicts);
+    assert!(table.contains("\nbroadcast ") && table.contains("\nall 3 "), "{table}");
+    assert_eq!(lab::json(&results, &verdicts)["broadcasts"][2]["times"]["count"], 21);
+}
+
+#[test]
+fn sprites_are_thrown_and_caught_over_plain_http() {
+    let scenario = include_str!("../../../examples/load/sprites.toml");
+    let scenario = scenario.replace("10s\"\nrate = 100", "500ms\"\nrate = 60");
+    let scenario = scenario.replace("20s", "2500ms").replace("\"2s\"", "\"300ms\"");
+    let scenario = scenario.replace("for = \"5s\"", "for = \"1s\"");
+    let results = load(watchfire().address(), &scenario);
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    assert_eq!(["join", "leave"].map(|name| done(&results, name)), [30; 2]);
+    let (thrown, caught) = (done(&results, "throw"), done(&results, "catch"));
+    assert!(thrown >= 60 && thrown == caught, "{thrown} thrown, {caught} caught");
+    let flown = results.delivery.len();
+    assert!((60..=thrown).contains(&flown), "{thrown} thrown, {flown} told when they were");
+}
+
+#[test]
 fn the_long_poll_twin_is_polled_until_the_reply_comes() {
     let steps = r#"
         { http = { path = "/socket/longpoll?vsn=2.0.0", save = { token = "/token" }, name = "open" } },

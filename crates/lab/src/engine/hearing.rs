@@ -1,17 +1,20 @@
 //! What users hear: bytes, frames, messages, answers.
 
+use std::time::Duration;
+
 use memchr::memmem;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use super::Engine;
 use super::envelope::{HEARTBEAT_REFERENCE, Heard};
 use super::user::{Connection, Inbox, User, Waiting};
+use super::{Engine, millis};
+use crate::broadcast::BroadcastId;
 use crate::clock::monotonic;
 use crate::failure::Failure;
 use crate::frame::{self, Frame, MESSAGE_BYTES_MAX, Opcode};
 use crate::http::{self, Answer};
-use crate::scenario::{Http, Op, Poll, Scenario, Serializer, Wanted, sent_at};
+use crate::scenario::{Effect, Http, Op, Poll, Scenario, SentAt, Serializer, Wanted, sent_at};
 
 /// A value saved from an answer is no longer than this.
 const SAVED_BYTES_MAX: usize = 4096;
@@ -234,7 +237,14 @@ impl Engine<'_> {
                 let is_awaited = matches!(self.wanted(index), Some(Wanted::Reply))
                     && reference == Some(self.users[index].awaited);
                 match is_ok {
-                    true if is_awaited => self.complete(index),
+                    true if is_awaited => {
+                        if let Some(Op::Send(send)) = self.op(&self.users[index])
+                            && let Effect::Joins(audience) = send.effect
+                        {
+                            self.join_audience(index, audience);
+                        }
+                        self.complete(index);
+                    }
                     false if is_awaited => self.complete_wrongly(index, Failure::RefusedReply),
                     _ => {}
                 }
@@ -275,9 +285,13 @@ impl Engine<'_> {
             self.tally.counts.delivery_bytes += message.len() as u64;
         }
         if scenario.is_timed
-            && let Some(sent_at) = sent_at(message)
+            && let Some(SentAt { at, broadcast_by }) = sent_at(message)
         {
-            self.tally.delivery.record(monotonic().saturating_sub(sent_at));
+            let time = monotonic().saturating_sub(at);
+            self.tally.delivery.record(time);
+            if let Some(user) = broadcast_by {
+                self.tally.heard.record(BroadcastId { sent_at: at.as_nanos() as u64, user }, time);
+            }
         }
     }
 
@@ -374,9 +388,23 @@ impl Engine<'_> {
         if self.is_polled(&self.users[index], poll, &answer.body) {
             return self.complete(index);
         }
-        let timeout = poll.request.timeout.unwrap_or(self.scenario.step_timeout);
+        let timeout = self.poll_timeout(&self.users[index], poll);
         self.arm(index, timeout);
         self.ask(index);
+    }
+
+    /// How long to wait for an answer: no longer than polling goes on.
+    pub(super) fn poll_timeout(&self, user: &User, poll: &Poll) -> Duration {
+        let timeout = poll.request.timeout.unwrap_or(self.scenario.step_timeout);
+        let left = poll.period.map(|period| (user.due + period).since(self.clock.now()));
+        timeout.min(left.unwrap_or(timeout))
+    }
+
+    /// Polling is over, and no answer is waited for any more.
+    pub(super) fn is_given_up(&self, user: &User) -> bool {
+        let Some(Op::Poll(poll)) = self.op(user) else { return false };
+        let is_over = |period| millis(self.clock.now()) >= millis(user.due + period);
+        user.waiting == Waiting::Answer && poll.period.is_some_and(is_over)
     }
 
     /// Whether polling came to its end with this answer.

@@ -20,7 +20,7 @@ use rustix::process::{Resource, getrlimit};
 use slab::Slab;
 use vocab::Instant;
 
-use crate::arrivals::{ArrivalShare, Arrivals};
+use crate::arrivals::{Arrival, ArrivalShare, Arrivals};
 use crate::clock::{Clock, cpu_time, monotonic};
 use crate::dice::{Dice, drawn};
 use crate::failure::Failure;
@@ -67,6 +67,14 @@ impl Share {
     }
 }
 
+/// How many users a broadcast would be heard by.
+#[derive(Clone, Copy, Default)]
+struct Audience {
+    now: u64,
+    /// In this second.
+    fewest: u64,
+}
+
 pub(crate) struct Engine<'a> {
     scenario: &'a Scenario,
     users_max: u64,
@@ -84,6 +92,7 @@ pub(crate) struct Engine<'a> {
     spoken: Vec<u8>,
     framed: Vec<u8>,
     tally: Tally,
+    audiences: Vec<Audience>,
     dice: Dice,
     alarm: Alarm,
     /// What the kernel told, and how much of it was looked at.
@@ -124,6 +133,7 @@ impl<'a> Engine<'a> {
             spoken: Vec::new(),
             framed: Vec::new(),
             tally: Tally::new(scenario.steps.len()),
+            audiences: vec![Audience::default(); scenario.audiences.count],
             dice: Dice::new(drawn(scenario.seed, share.index as u64, u64::MAX)),
             alarm,
             events: Vec::with_capacity(EVENTS_MAX),
@@ -179,7 +189,7 @@ impl<'a> Engine<'a> {
                 next = next.min(over_at);
             }
             next = next.min(self.wakes.next_at().unwrap_or(next));
-            next = next.min(self.arrivals.peek().map_or(next, |(_, at)| *at));
+            next = next.min(self.arrivals.peek().map_or(next, |arrival| arrival.at));
             if self.events_seen == self.events.len() {
                 self.poll((!self.is_searching()).then_some(next))?;
             }
@@ -197,6 +207,8 @@ impl<'a> Engine<'a> {
         delta.is_last = is_last;
         delta.users = std::mem::replace(&mut self.users_peak, self.users.len() as u64);
         delta.connected = std::mem::replace(&mut self.connected_peak, self.connected);
+        delta.audiences = self.audiences.iter().map(|audience| audience.fewest).collect();
+        self.audiences.iter_mut().for_each(|audience| audience.fewest = audience.now);
         delta.cpu = cpu_time();
         delta.resident_bytes = resident_bytes();
         delta.resident_first_bytes = self.resident_first_bytes;
@@ -247,7 +259,11 @@ impl<'a> Engine<'a> {
     fn start_due(&mut self) {
         for _ in 0..STARTS_A_TURN {
             let now = self.clock.now();
-            let Some((number, at)) = self.arrivals.next_if(|(_, at)| *at <= now) else { return };
+            let Some(Arrival { number, phase, at }) =
+                self.arrivals.next_if(|arrival| arrival.at <= now)
+            else {
+                return;
+            };
             self.tally.counts.asked += 1;
             self.tally.lateness.record(now.since(at));
             if self.users.len() as u64 >= self.users_max {
@@ -255,15 +271,18 @@ impl<'a> Engine<'a> {
                 continue;
             }
             self.tally.counts.started += 1;
-            let index = self.users.insert(self.newcomer(number, at));
+            let index = self.users.insert(self.newcomer(number, phase, at));
             self.users_peak = self.users_peak.max(self.users.len() as u64);
             self.advance(index);
         }
     }
 
-    fn newcomer(&self, number: u32, at: Instant) -> User {
+    fn newcomer(&self, number: u32, phase: usize, at: Instant) -> User {
         let mut dice = Dice::new(drawn(self.scenario.seed, u64::from(number), u64::MAX - 1));
-        let session = dice.weighted(self.scenario.sessions.iter().map(|session| session.weight));
+        let session = match &self.scenario.phases[phase].weights {
+            Some(weights) => dice.weighted(weights.iter().copied()),
+            None => dice.weighted(self.scenario.sessions.iter().map(|session| session.weight)),
+        };
         let target = dice.weighted(self.scenario.targets.iter().map(|target| target.weight));
         User {
             anchor: at,
@@ -287,6 +306,7 @@ impl<'a> Engine<'a> {
             serializer: Serializer::Raw,
             waiting: Waiting::Nothing,
             socket_serial: 0,
+            audiences: 0,
             is_heartbeat_unanswered: false,
             is_watched: false,
             is_write_watched: false,
@@ -342,11 +362,16 @@ impl<'a> Engine<'a> {
     }
 
     fn time_out(&mut self, index: usize) {
+        let is_given_up = self.is_given_up(&self.users[index]);
         let user = &mut self.users[index];
         user.times_out_at = NEVER;
         match user.connection {
             // It was told to close, and has had its time: we need not wait for it.
             Connection::Closing => self.hung_up(index),
+            _ if is_given_up => {
+                self.drop_socket(index);
+                self.complete(index);
+            }
             _ => self.fail(index, Failure::TimedOut),
         }
     }
@@ -383,17 +408,41 @@ impl<'a> Engine<'a> {
         }
     }
 
+    fn join_audience(&mut self, index: usize, audience: u8) {
+        let user = &mut self.users[index];
+        if user.audiences & (1 << audience) == 0 {
+            user.audiences |= 1 << audience;
+            self.audiences[usize::from(audience)].now += 1;
+        }
+    }
+
+    fn leave_audience(&mut self, index: usize, audience: u8) {
+        let user = &mut self.users[index];
+        if user.audiences & (1 << audience) != 0 {
+            user.audiences &= !(1 << audience);
+            let audience = &mut self.audiences[usize::from(audience)];
+            audience.now -= 1;
+            audience.fewest = audience.fewest.min(audience.now);
+        }
+    }
+
     fn is_over(&self) -> bool {
         self.hung_up.is_some()
     }
 
     fn speaker<'b>(&'b self, user: &'b User) -> Speaker<'b> {
+        let now = if self.scenario.is_timed { monotonic() } else { Duration::ZERO };
+        self.speaker_at(user, now, false)
+    }
+
+    fn speaker_at<'b>(&'b self, user: &'b User, now: Duration, is_broadcast: bool) -> Speaker<'b> {
         Speaker {
             variables: &self.scenario.variables,
             seed: self.scenario.seed,
             user: u64::from(user.number),
             saved: user.saved.as_deref().unwrap_or_default(),
-            now: if self.scenario.is_timed { monotonic() } else { Duration::ZERO },
+            now,
+            is_broadcast,
         }
     }
 }

@@ -78,7 +78,7 @@ impl<'a> Engine<'a> {
                 self.begin_exchange(index, Waiting::Answer, timeout)
             }
             Op::Poll(poll) => {
-                let timeout = poll.request.timeout.unwrap_or(self.scenario.step_timeout);
+                let timeout = self.poll_timeout(&self.users[index], poll);
                 self.begin_exchange(index, Waiting::Answer, timeout)
             }
             Op::Send(send) => {
@@ -225,6 +225,10 @@ impl<'a> Engine<'a> {
             self.connected -= 1;
         }
         user.socket = None;
+        if user.audiences != 0 {
+            (0..self.audiences.len()).for_each(|place| self.leave_audience(index, place as u8));
+        }
+        let user = &mut self.users[index];
         user.socket_serial = user.socket_serial.wrapping_add(1);
         user.connection = Connection::None;
         user.inbox = None;

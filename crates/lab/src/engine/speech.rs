@@ -1,18 +1,21 @@
 //! What users say: requests, messages, frames, and the bytes that the kernel did not take at once.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
+use vocab::Instant;
 
 use super::envelope::HEARTBEAT_REFERENCE;
 use super::user::{Connection, NEVER, Outbox, User, Waiting};
 use super::{Engine, millis};
+use crate::clock::monotonic;
 use crate::dice::drawn;
 use crate::failure::Failure;
 use crate::frame::{self, Opcode};
-use crate::scenario::{Connect, Http, Message, Op, Send, Serializer, Text};
+use crate::scenario::{Connect, Effect, Http, Message, Op, Send, Serializer, Text};
 
 /// Bytes that wait for one server; a user whose server reads nothing ends with an error.
 const OUTBOX_BYTES_MAX: usize = 1 << 20;
@@ -142,6 +145,19 @@ impl Engine<'_> {
     pub(super) fn say(&mut self, index: usize, send: &Send) -> bool {
         let mut spoken = std::mem::take(&mut self.spoken);
         spoken.clear();
+        let audience = match send.effect {
+            Effect::Leaves(audience) => {
+                self.leave_audience(index, audience);
+                None
+            }
+            Effect::Addresses(audience) => Some(audience).filter(|_| {
+                let is_told = self.tally.takes_broadcast();
+                self.tally.counts.broadcasts_untold += u64::from(!is_told);
+                is_told
+            }),
+            Effect::Joins(_) | Effect::Nothing => None,
+        };
+        let now = if self.scenario.is_timed { monotonic() } else { Duration::ZERO };
         let user = &mut self.users[index];
         let mut reference = user.next_reference;
         let mut opcode = Opcode::Text;
@@ -150,7 +166,8 @@ impl Engine<'_> {
                 if *is_binary {
                     opcode = Opcode::Binary;
                 }
-                text.write(&self.speaker(&self.users[index]), &mut spoken);
+                let speaker = self.speaker_at(&self.users[index], now, audience.is_some());
+                text.write(&speaker, &mut spoken);
             }
             Message::Push { join_ref, is_join, topic, event, payload } => {
                 if *is_join {
@@ -160,7 +177,8 @@ impl Engine<'_> {
                 }
                 user.awaited = reference;
                 let user = &self.users[index];
-                let write = |text: &Text, out: &mut Vec<u8>| text.write(&self.speaker(user), out);
+                let speaker = self.speaker_at(user, now, audience.is_some());
+                let write = |text: &Text, out: &mut Vec<u8>| text.write(&speaker, out);
                 match user.serializer {
                     Serializer::V1 => {
                         spoken.extend_from_slice(b"{\"topic\":\"");
@@ -185,6 +203,10 @@ impl Engine<'_> {
                     }
                 }
             }
+        }
+        if let Some(audience) = audience {
+            let at = self.clock.now().since(Instant::ZERO);
+            self.tally.sent(send.step, audience, self.users[index].number, now, at);
         }
         let is_sent = self.send_frame(index, opcode, &spoken);
         self.spoken = spoken;
@@ -285,6 +307,9 @@ impl Engine<'_> {
         user.connection = Connection::Open;
         let period = u32::from(user.heartbeat_seconds) * 1000;
         user.heartbeat_at = if period > 0 { now + period } else { NEVER };
+        if let Some(everyone) = self.scenario.audiences.everyone {
+            self.join_audience(index, everyone);
+        }
         self.complete(index);
     }
 }

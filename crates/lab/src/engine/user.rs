@@ -44,6 +44,8 @@ pub(super) struct User {
     pub(super) waiting: Waiting,
     /// Changes with each new socket, so that old bytes are not taken for the new one's.
     pub(super) socket_serial: u8,
+    /// One bit for each of the scenario's audiences that the user is of.
+    pub(super) audiences: u8,
     pub(super) is_heartbeat_unanswered: bool,
     /// The kernel was asked to tell what happens at the socket, and when it takes bytes again.
     pub(super) is_watched: bool,

@@ -2,11 +2,14 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::chart::{Chart, Line, POINTS_MAX, escape};
-use super::table::{bytes, generator, lateness, stopped, users};
+use super::table::{broadcast_cells, bytes, generator, lateness, stopped, users};
+use crate::broadcast::Broadcast;
 use crate::gates::{Verdict, time};
 use crate::histogram::Buckets;
 use crate::results::{Results, Second};
 
+/// Broadcasts with a row of their own; the JSON has all.
+const BROADCASTS_SHOWN: usize = 100;
 /// Steps with a chart of their own; the table has all.
 const STEPS_DRAWN: usize = 24;
 
@@ -51,6 +54,7 @@ pub fn html(results: &Results, verdicts: &[Verdict]) -> String {
     put(verdict_list(verdicts));
     put(summary(results));
     put(step_table(results));
+    put(broadcast_table(results));
     put(error_table(results));
     put("<h2>Over time</h2>".into());
     charts(results).iter().for_each(|chart| put(chart.svg()));
@@ -110,6 +114,28 @@ fn step_table(results: &Results) -> String {
     }
     if !results.delivery.is_empty() {
         row("delivery of messages with ${now}", &results.delivery, None);
+    }
+    out + "</table></div>"
+}
+
+fn broadcast_table(results: &Results) -> String {
+    let broadcasts = results.broadcasts();
+    if broadcasts.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from(
+        "<h2>Broadcasts</h2><div class=\"scroll\"><table><tr><th>sent by<th>at<th>listened<th>heard\
+         <th>missing<th>p50<th>p99<th>last receiver",
+    );
+    let mut row = |name: &str, broadcast: &Broadcast| {
+        let cells = broadcast_cells(broadcast).join("<td>");
+        write!(out, "<tr><td>{}<td>{cells}", escape(name)).expect("it is a text");
+    };
+    for broadcast in broadcasts.iter().take(BROADCASTS_SHOWN) {
+        row(&broadcast.step, broadcast);
+    }
+    if broadcasts.len() > 1 {
+        row(&format!("all {}", broadcasts.len()), &Broadcast::all(&broadcasts));
     }
     out + "</table></div>"
 }

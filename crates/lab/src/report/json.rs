@@ -17,6 +17,15 @@ pub fn json(results: &Results, verdicts: &[Verdict]) -> Value {
     let verdicts = verdicts.iter().map(|verdict| {
         json!({ "gate": verdict.gate, "measured": verdict.measured, "kept": verdict.is_kept })
     });
+    let broadcasts = results.broadcasts().into_iter().map(|broadcast| {
+        json!({
+            "step": broadcast.step,
+            "at": broadcast.at.as_secs_f64(),
+            "audience": broadcast.audience,
+            "missing": broadcast.missing,
+            "times": times(&broadcast.times),
+        })
+    });
     json!({
         "scenario": results.name,
         "duration": results.duration.as_secs_f64(),
@@ -27,6 +36,7 @@ pub fn json(results: &Results, verdicts: &[Verdict]) -> Value {
         "connected_max": results.connected_max,
         "start_lateness": times(&results.lateness),
         "delivery": times(&results.delivery),
+        "broadcasts": broadcasts.collect::<Value>(),
         "steps": steps.collect::<Value>(),
         "errors": errors.collect::<Value>(),
         "limits": results.limits(),

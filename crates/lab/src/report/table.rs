@@ -1,9 +1,13 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::broadcast::Broadcast;
 use crate::gates::{Verdict, time};
 use crate::histogram::Buckets;
 use crate::results::Results;
+
+/// Broadcasts with a line of their own; the JSON has all.
+const BROADCASTS_SHOWN: usize = 20;
 
 /// The whole outcome as plain text.
 pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
@@ -33,6 +37,7 @@ pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
     row("generator", generator(results));
     out.push('\n');
     write_steps(results, &mut out);
+    write_broadcasts(results, &mut out);
     write_errors(results, &mut out);
     for verdict in verdicts {
         let word = if verdict.is_kept { "kept" } else { "BROKEN" };
@@ -123,6 +128,45 @@ fn write_steps(results: &Results, out: &mut String) {
         line(&step.name, [count, mean, p50, p95, p99, p999, max, begun]);
     }
     out.push('\n');
+}
+
+fn write_broadcasts(results: &Results, out: &mut String) {
+    let broadcasts = results.broadcasts();
+    if broadcasts.is_empty() {
+        return;
+    }
+    let mut line = |name: &str, cells: [String; 7]| {
+        let [at, audience, heard, missing, p50, p99, last] = cells;
+        let name: String = name.chars().take(30).collect();
+        writeln!(
+            out,
+            "{name:<30} {at:>9} {audience:>9} {heard:>9} {missing:>9} {p50:>9} {p99:>9} {last:>9}"
+        )
+        .expect("a text takes everything");
+    };
+    let head = ["at", "listened", "heard", "missing", "p50", "p99", "last"];
+    line("broadcast", head.map(str::to_owned));
+    for broadcast in broadcasts.iter().take(BROADCASTS_SHOWN) {
+        line(&broadcast.step, broadcast_cells(broadcast));
+    }
+    if broadcasts.len() > 1 {
+        line(&format!("all {}", broadcasts.len()), broadcast_cells(&Broadcast::all(&broadcasts)));
+    }
+    let untold = results.counts.broadcasts_untold;
+    if untold > 0 {
+        writeln!(out, "and {untold} more, counted as deliveries only").expect("it is a text");
+    }
+    out.push('\n');
+}
+
+/// When, how many listened, heard, and did not; how long it took to half, most and the last.
+pub(super) fn broadcast_cells(broadcast: &Broadcast) -> [String; 7] {
+    let times = &broadcast.times;
+    let [p50, p99, last] = [0.5, 0.99, 1.0].map(|share| time(times.quantile(share)));
+    let at = if broadcast.at.is_zero() { String::new() } else { time(broadcast.at) };
+    let [audience, heard, missing] =
+        [broadcast.audience, times.len(), broadcast.missing].map(|count| count.to_string());
+    [at, audience, heard, missing, p50, p99, last]
 }
 
 fn write_errors(results: &Results, out: &mut String) {

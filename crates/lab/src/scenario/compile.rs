@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::program::{
-    Connect, Http, LOOPS_NESTED_MAX, Message, Op, Poll, Send, Serializer, StepId, Think, Wanted,
+    Connect, Effect, Http, LOOPS_NESTED_MAX, Message, Op, Poll, Send, Serializer, StepId, Think,
+    Wanted,
 };
 use super::text::{Text, Variables};
 
@@ -72,7 +73,7 @@ impl<'a> Compiler<'a> {
         if !self.topics.iter().any(|known| known == topic) {
             self.topics.push(topic.to_owned());
         }
-        self.phoenix(name.unwrap_or("join"), topic, "phx_join", payload, Wanted::Reply)
+        self.phoenix(name.unwrap_or("join"), topic, "phx_join", payload, Wanted::Reply, false)
     }
 
     pub(super) fn push(
@@ -82,15 +83,19 @@ impl<'a> Compiler<'a> {
         event: &str,
         payload: &str,
         wanted: Wanted,
+        is_broadcast: bool,
     ) -> Result<(), String> {
         self.needs_serializer("push")?;
+        if is_broadcast && self.text(topic)?.as_literal().is_none() {
+            return Err("a broadcast goes to one topic, the same for all users".into());
+        }
         let default = format!("push {event}");
-        self.phoenix(name.unwrap_or(&default), topic, event, payload, wanted)
+        self.phoenix(name.unwrap_or(&default), topic, event, payload, wanted, is_broadcast)
     }
 
     pub(super) fn leave(&mut self, name: Option<&str>, topic: &str) -> Result<(), String> {
         self.needs_serializer("leave")?;
-        self.phoenix(name.unwrap_or("leave"), topic, "phx_leave", "{}", Wanted::Reply)
+        self.phoenix(name.unwrap_or("leave"), topic, "phx_leave", "{}", Wanted::Reply, false)
     }
 
     fn phoenix(
@@ -100,6 +105,7 @@ impl<'a> Compiler<'a> {
         event: &str,
         payload: &str,
         wanted: Wanted,
+        is_broadcast: bool,
     ) -> Result<(), String> {
         let is_join = event == "phx_join";
         let place = self.topics.iter().position(|known| known == topic);
@@ -111,8 +117,7 @@ impl<'a> Compiler<'a> {
             event: self.text(&escaped(event))?,
             payload: self.text(payload)?,
         };
-        let step = self.step(name)?;
-        self.push_op(Op::Send(Box::new(Send { step, message, wanted })))
+        self.push_send(name, message, wanted, is_broadcast)
     }
 
     pub(super) fn send(
@@ -121,11 +126,27 @@ impl<'a> Compiler<'a> {
         text: &str,
         is_binary: bool,
         wanted: Wanted,
+        is_broadcast: bool,
     ) -> Result<(), String> {
         self.needs_open("send")?;
         let message = Message::Raw { text: self.text(text)?, is_binary };
-        let step = self.step(name.unwrap_or("send"))?;
-        self.push_op(Op::Send(Box::new(Send { step, message, wanted })))
+        self.push_send(name.unwrap_or("send"), message, wanted, is_broadcast)
+    }
+
+    fn push_send(
+        &mut self,
+        name: &str,
+        message: Message,
+        wanted: Wanted,
+        is_broadcast: bool,
+    ) -> Result<(), String> {
+        if is_broadcast && !message.is_timed() {
+            return Err("a broadcast needs ${now} in it, which tells how long it took".into());
+        }
+        let step = self.step(name)?;
+        // Who is to hear what is known when all sessions are.
+        let effect = Effect::Nothing;
+        self.push_op(Op::Send(Box::new(Send { step, message, wanted, is_broadcast, effect })))
     }
 
     pub(super) fn expect(&mut self, name: Option<&str>, wanted: Wanted) -> Result<(), String> {

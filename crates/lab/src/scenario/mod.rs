@@ -1,5 +1,6 @@
 //! What simulated users do, and when they come: checked once, then only followed.
 
+mod audience;
 mod compile;
 mod error;
 mod file;
@@ -14,10 +15,12 @@ use std::time::Duration;
 pub use error::ScenarioError;
 pub use target::Target;
 
+pub(crate) use audience::Audiences;
 pub(crate) use program::{
-    Connect, Http, LOOPS_NESTED_MAX, Message, Op, Poll, Send, Serializer, StepId, ThinkTime, Wanted,
+    Connect, Effect, Http, LOOPS_NESTED_MAX, Message, Op, Poll, Send, Serializer, StepId,
+    ThinkTime, Wanted,
 };
-pub(crate) use text::{Speaker, Text, Variables, sent_at};
+pub(crate) use text::{SentAt, Speaker, Text, Variables, sent_at};
 
 /// A load, ready to be run.
 #[derive(Clone, Debug)]
@@ -46,6 +49,8 @@ pub struct Scenario {
     pub(crate) variables: Variables,
     /// Some text carries the time it was written at.
     pub(crate) is_timed: bool,
+    /// Who broadcasts are to be heard by.
+    pub(crate) audiences: Audiences,
 }
 
 /// Some time in which users arrive at a rate that stays or changes evenly.
@@ -63,6 +68,8 @@ pub struct Phase {
     pub spacing: Spacing,
     /// No more users than this arrive in it.
     pub users_max: Option<u64>,
+    /// How often its users take each session, if not as the sessions themselves say.
+    pub weights: Option<Vec<f64>>,
 }
 
 /// How arrivals lie in time.
@@ -93,6 +100,10 @@ pub struct Gates {
     pub missing_users_max: Option<u64>,
     /// How late 99 of 100 users may be started by the generator itself.
     pub start_lateness_p99_max: Option<Duration>,
+    /// Receivers who did not hear a broadcast, in all.
+    pub broadcasts_missing_max: Option<u64>,
+    /// How long the last receiver of any broadcast may wait.
+    pub broadcasts_last_max: Option<Duration>,
     /// What holds for single steps, by name.
     pub steps: Vec<(String, StepGate)>,
 }
@@ -169,10 +180,7 @@ impl Scenario {
 /// Whether some message carries the time it was written at.
 fn is_timed(sessions: &[Session]) -> bool {
     let is_timed = |op: &Op| match op {
-        Op::Send(send) => match &send.message {
-            Message::Raw { text, .. } => text.is_timed(),
-            Message::Push { payload, .. } => payload.is_timed(),
-        },
+        Op::Send(send) => send.message.is_timed(),
         Op::Http(http) => http.body.is_timed(),
         _ => false,
     };

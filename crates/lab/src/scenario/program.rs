@@ -66,6 +66,20 @@ pub(crate) struct Send {
     pub(crate) step: StepId,
     pub(crate) message: Message,
     pub(crate) wanted: Wanted,
+    /// Everyone of its audience is to hear it.
+    pub(crate) is_broadcast: bool,
+    pub(crate) effect: Effect,
+}
+
+/// What a message has to do with one of the scenario's audiences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    Nothing,
+    /// Its sender is of the audience as soon as it is answered, or no longer from now on.
+    Joins(u8),
+    Leaves(u8),
+    /// It is a broadcast to the audience.
+    Addresses(u8),
 }
 
 #[derive(Clone, Debug)]
@@ -82,6 +96,16 @@ pub(crate) enum Message {
         event: Text,
         payload: Text,
     },
+}
+
+impl Message {
+    /// Whether receivers can tell from it how long it was under way.
+    pub(crate) fn is_timed(&self) -> bool {
+        match self {
+            Message::Raw { text, .. } => text.is_timed(),
+            Message::Push { payload, .. } => payload.is_timed(),
+        }
+    }
 }
 
 /// What ends a step that waits for a message.

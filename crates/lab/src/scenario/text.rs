@@ -53,6 +53,17 @@ pub(crate) struct Speaker<'a> {
     pub(crate) saved: &'a [String],
     /// The machine's monotonic clock.
     pub(crate) now: Duration,
+    /// Each of its receivers is to be told of.
+    pub(crate) is_broadcast: bool,
+}
+
+/// What the text of `${now}` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SentAt {
+    /// By the monotonic clock of its sender's machine.
+    pub(crate) at: Duration,
+    /// Who sent it, if it is a broadcast.
+    pub(crate) broadcast_by: Option<u32>,
 }
 
 /// What stands before and after the time of `${now}`.
@@ -110,6 +121,19 @@ impl Text {
         Ok(Text(pieces))
     }
 
+    /// A text as it stands.
+    pub(crate) fn literal(text: &str) -> Text {
+        Text(vec![Piece::Literal(text.into())])
+    }
+
+    /// The whole text, when it is the same for all.
+    pub(crate) fn as_literal(&self) -> Option<&str> {
+        match self.0.as_slice() {
+            [Piece::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
     /// Whether receivers can tell from it how long it was under way.
     pub(crate) fn is_timed(&self) -> bool {
         self.0.contains(&Piece::Variable(Variable::Now))
@@ -129,6 +153,9 @@ impl Text {
             let written = match variable {
                 Variable::User => write!(out, "{}", speaker.user),
                 Variable::Id => write!(out, "{}", speaker.user + 1),
+                Variable::Now if speaker.is_broadcast => {
+                    write!(out, "{MARK}{}-{}!", speaker.now.as_nanos(), speaker.user)
+                }
                 Variable::Now => write!(out, "{MARK}{}.", speaker.now.as_nanos()),
                 Variable::Saved(index) => {
                     let saved = speaker.saved.get(index).map_or("", String::as_str);
@@ -167,11 +194,19 @@ impl Speaker<'_> {
 }
 
 /// When a message with `${now}` in it was written.
-pub(crate) fn sent_at(message: &[u8]) -> Option<Duration> {
+pub(crate) fn sent_at(message: &[u8]) -> Option<SentAt> {
     let at = memmem::find(message, MARK.as_bytes())? + MARK.len();
-    let digits = message[at..].split(|byte| !byte.is_ascii_digit()).next()?;
-    let nanos: u64 = str::from_utf8(digits).ok()?.parse().ok()?;
-    Some(Duration::from_nanos(nanos))
+    let (nanos, rest) = number(&message[at..])?;
+    let by = rest.strip_prefix(b"-").and_then(number);
+    let broadcast_by = by.filter(|(_, rest)| rest.starts_with(b"!")).map(|(user, _)| user as u32);
+    Some(SentAt { at: Duration::from_nanos(nanos), broadcast_by })
+}
+
+/// The number that these bytes begin with, and what follows it.
+fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let end = bytes.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(bytes.len());
+    let (digits, rest) = bytes.split_at(end);
+    Some((str::from_utf8(digits).ok()?.parse().ok()?, rest))
 }
 
 #[cfg(test)]
@@ -191,7 +226,14 @@ mod tests {
         let variables = variables();
         let saved = ["t0".to_owned()];
         let now = Duration::from_nanos(17);
-        let speaker = Speaker { variables: &variables, seed: 1, user, saved: &saved, now };
+        let speaker = Speaker {
+            variables: &variables,
+            seed: 1,
+            user,
+            saved: &saved,
+            now,
+            is_broadcast: false,
+        };
         Text::parse(text, &variables).unwrap().to_string(&speaker)
     }
 
@@ -222,7 +264,13 @@ mod tests {
     #[test]
     fn a_receiver_learns_when_a_message_was_sent() {
         let message = said("{\"at\":\"${now}\"}", 0);
-        assert_eq!(sent_at(message.as_bytes()), Some(Duration::from_nanos(17)));
+        let at = Duration::from_nanos(17);
+        assert_eq!(sent_at(message.as_bytes()), Some(SentAt { at, broadcast_by: None }));
+        for (message, broadcast_by) in
+            [("wf-sent-at-17-4!\"", Some(4)), ("wf-sent-at-17-4", None), ("wf-sent-at-17-!", None)]
+        {
+            assert_eq!(sent_at(message.as_bytes()), Some(SentAt { at, broadcast_by }));
+        }
         assert_eq!(sent_at(b"{}"), None);
         assert_eq!(sent_at(b"wf-sent-at-x"), None);
     }

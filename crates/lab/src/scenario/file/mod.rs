@@ -1,7 +1,5 @@
 //! Our own format: one TOML file. See docs/load.md for all of it.
 
-//! Our own format: one TOML file. See docs/load.md for all of it.
-
 mod phases;
 mod place;
 mod sources;
@@ -17,7 +15,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::text::Variables;
-use super::{Scenario, ScenarioError, Target};
+use super::{Audiences, Scenario, ScenarioError, Target};
 
 use phases::PhaseFile;
 use place::Place;
@@ -78,8 +76,9 @@ impl ScenarioFile {
         let targets = self.targets.iter().map(|target| target.check(place));
         let targets = targets.collect::<Result<Vec<_>, _>>()?;
         let phases = self.phases.iter().enumerate();
-        let phases =
-            phases.map(|(index, phase)| phase.get_ref().check(index, phase.span().start, place));
+        let phases = phases.map(|(index, phase)| {
+            phase.get_ref().check(index, phase.span().start, &self.sessions, place)
+        });
         let phases = phases.collect::<Result<Vec<_>, _>>()?;
         if phases.is_empty() {
             return Err(place.whole("phases", "there must be one at least"));
@@ -98,9 +97,12 @@ impl ScenarioFile {
                 place,
             )?);
         }
-        if sessions.iter().all(|session| session.weight == 0.0) {
+        let is_weighed = phases.iter().any(|phase| phase.weights.is_none());
+        if is_weighed && sessions.iter().all(|session| session.weight == 0.0) {
             return Err(place.whole("sessions", "there must be one at least with a probability"));
         }
+        let audiences =
+            Audiences::find(&mut sessions).map_err(|problem| place.whole("sessions", problem))?;
         let gates = self.thresholds.check(&steps, place)?;
         let sources = self.sources.addresses(place)?;
         let ports = self.sources.ports(place)?;
@@ -115,6 +117,7 @@ impl ScenarioFile {
             phases,
             gates,
             is_timed: super::is_timed(&sessions),
+            audiences,
             sessions,
             steps,
             variables,
@@ -213,6 +216,15 @@ steps.join.p99_max = "200ms"
                 20,
                 "loop",
                 "as it found it",
+            ),
+            ("rate = 5", "rate = 5\nsessions = ['x']", 5, "sessions", "no session is called"),
+            ("'{\"n\": ${user}}' }", "{}, broadcast = true }", 17, "push", "one topic, the same"),
+            (
+                "{ think = \"1s\" }",
+                "{ send = { text = 'x', broadcast = true } }",
+                20,
+                "send",
+                "${now}",
             ),
             ("[thresholds]", "[thresholds", 24, "", "unclosed"),
         ];

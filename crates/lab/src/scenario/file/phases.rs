@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use toml::Spanned;
 
 use super::place::Place;
+use super::steps::SessionFile;
 use super::values::Span;
 use crate::scenario::{Phase, ScenarioError, Spacing};
 
@@ -19,6 +21,8 @@ pub(super) struct PhaseFile {
     #[serde(default)]
     spacing: SpacingFile,
     users_max: Option<u64>,
+    /// The only sessions that its users take.
+    sessions: Option<Vec<String>>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -34,6 +38,7 @@ impl PhaseFile {
         &self,
         index: usize,
         at: usize,
+        sessions: &[Spanned<SessionFile>],
         place: &Place<'_>,
     ) -> Result<Phase, ScenarioError> {
         let error = |key, problem: &str| place.error(at, key, problem);
@@ -61,6 +66,33 @@ impl PhaseFile {
         };
         let name = self.name.clone().unwrap_or_else(|| format!("phase {}", index + 1));
         let (duration, users_max) = (self.duration.0, self.users_max);
-        Ok(Phase { name, duration, rate, rate_end, spacing, users_max })
+        let weights = self.weights(sessions);
+        let weights = weights.map_err(|problem| place.error(at, "sessions", problem))?;
+        Ok(Phase { name, duration, rate, rate_end, spacing, users_max, weights })
+    }
+
+    /// How often each session is taken, when the phase has its own.
+    fn weights(&self, sessions: &[Spanned<SessionFile>]) -> Result<Option<Vec<f64>>, String> {
+        let Some(named) = &self.sessions else { return Ok(None) };
+        let known =
+            |name: &String| sessions.iter().any(|session| session.get_ref().is_called(name));
+        if let Some(unknown) = named.iter().find(|name| !known(name)) {
+            return Err(format!("no session is called {unknown:?}"));
+        }
+        let is_named = |session: &SessionFile| named.iter().any(|name| session.is_called(name));
+        let weights = sessions.iter().map(|session| match session.get_ref() {
+            session if is_named(session) => session.probability,
+            _ => 0.0,
+        });
+        let weights: Vec<f64> = weights.collect();
+        if weights.iter().any(|weight| *weight > 0.0) {
+            return Ok(Some(weights));
+        }
+        // Sessions that come in no other phase have no probability to be compared by.
+        let equal = |session: &Spanned<SessionFile>| f64::from(is_named(session.get_ref()));
+        match named.is_empty() {
+            true => Err("names no session".into()),
+            false => Ok(Some(sessions.iter().map(equal).collect())),
+        }
     }
 }

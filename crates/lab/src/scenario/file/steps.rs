@@ -23,7 +23,7 @@ pub(super) struct SessionFile {
     #[serde(default)]
     name: Option<String>,
     #[serde(default = "one")]
-    probability: f64,
+    pub(super) probability: f64,
     steps: Vec<Spanned<StepFile>>,
 }
 
@@ -82,6 +82,9 @@ struct PushFile {
     expect: Option<String>,
     #[serde(default = "yes")]
     reply: bool,
+    /// Everyone on the topic is to hear it.
+    #[serde(default)]
+    broadcast: bool,
 }
 
 fn yes() -> bool {
@@ -107,6 +110,9 @@ struct SendFile {
     /// Wait for any message.
     #[serde(default)]
     reply: bool,
+    /// Everyone who is connected is to hear it.
+    #[serde(default)]
+    broadcast: bool,
 }
 
 #[derive(Deserialize)]
@@ -185,6 +191,10 @@ pub(super) fn saved_names(sessions: &[Spanned<SessionFile>]) -> Vec<String> {
 }
 
 impl SessionFile {
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.name.as_deref() == Some(name)
+    }
+
     pub(super) fn check(
         &self,
         at: usize,
@@ -290,7 +300,8 @@ impl PushFile {
             (None, false) => Wanted::Nothing,
         };
         let name = self.name.as_deref();
-        compiler.push(name, &self.topic, &self.event, payload(&self.payload), wanted)
+        let payload = payload(&self.payload);
+        compiler.push(name, &self.topic, &self.event, payload, wanted, self.broadcast)
     }
 }
 
@@ -301,7 +312,7 @@ impl SendFile {
             (None, true) => Wanted::Any,
             (None, false) => Wanted::Nothing,
         };
-        compiler.send(self.name.as_deref(), &self.text, self.binary, wanted)
+        compiler.send(self.name.as_deref(), &self.text, self.binary, wanted, self.broadcast)
     }
 }
 

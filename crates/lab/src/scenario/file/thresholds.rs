@@ -18,7 +18,16 @@ pub(super) struct ThresholdsFile {
     missing_users_max: Option<u64>,
     start_lateness_p99_max: Option<Span>,
     #[serde(default)]
+    broadcasts: BroadcastGateFile,
+    #[serde(default)]
     steps: BTreeMap<Spanned<String>, StepGateFile>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BroadcastGateFile {
+    missing_max: Option<u64>,
+    last_max: Option<Span>,
 }
 
 #[derive(Deserialize)]
@@ -45,6 +54,8 @@ impl ThresholdsFile {
             connected_min: self.connected_min,
             missing_users_max: self.missing_users_max,
             start_lateness_p99_max: span(self.start_lateness_p99_max),
+            broadcasts_missing_max: self.broadcasts.missing_max,
+            broadcasts_last_max: span(self.broadcasts.last_max),
             steps: Vec::new(),
         };
         for (name, gate) in &self.steps {

@@ -79,5 +79,6 @@ fn phase(element: &Element<'_, '_>) -> Result<Phase> {
         rate_end: rate,
         spacing: Spacing::Random,
         users_max: users.whole("maxnumber")?,
+        weights: None,
     })
 }

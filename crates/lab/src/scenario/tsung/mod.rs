@@ -9,7 +9,7 @@ mod sessions;
 
 use roxmltree::{Document, ParsingOptions};
 
-use super::{Gates, Scenario, ScenarioError};
+use super::{Audiences, Gates, Scenario, ScenarioError};
 
 use clients::Clients;
 use element::Element;
@@ -55,6 +55,7 @@ fn read(root: &Element<'_, '_>) -> Result<Scenario> {
         phases,
         gates: Gates::default(),
         is_timed: false,
+        audiences: Audiences::default(),
         sessions,
         steps,
         variables,

@@ -170,7 +170,7 @@ impl Reader<'_, '_> {
                 };
                 let is_binary = element.one_of("frame", &["binary", "text"])? == "binary";
                 let text: String = element.node.descendants().filter_map(text_of).collect();
-                self.compiler.send(Some("message"), &fill(&text)?, is_binary, wanted)
+                self.compiler.send(Some("message"), &fill(&text)?, is_binary, wanted, false)
             }
             "close" => {
                 element.attributes(&["type"])?;
