@@ -116,11 +116,16 @@ fn processes(settings: &Settings) -> usize {
     if settings.server.processes > 0 {
         return usize::from(settings.server.processes);
     }
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let each = files.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_RESERVED).max(1);
+    let each = sockets_of_one_process();
     let wanted = u64::from(settings.limits.sockets_max);
     let room = wanted + wanted / u64::from(UNEVENNESS);
     usize::try_from(room.div_ceil(each)).unwrap_or(usize::MAX).max(1)
+}
+
+/// How many sockets the open-file limit leaves one of several processes.
+fn sockets_of_one_process() -> u64 {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    files.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_RESERVED).max(1)
 }
 
 /// What each of several processes does with the settings of all.
@@ -134,8 +139,12 @@ fn settings_of_part(settings: &Settings, processes: usize) -> Settings {
     };
     settings.server.shards = u16::try_from(shards).unwrap_or(u16::MAX);
     settings.server.processes = u16::try_from(processes).unwrap_or(u16::MAX);
+    let room = u32::try_from(sockets_of_one_process()).unwrap_or(u32::MAX);
     let share = settings.limits.sockets_max.div_ceil(processes);
-    settings.limits.sockets_max = share + share / UNEVENNESS;
+    settings.limits.sockets_max = match share {
+        0 => room,
+        share => room.min(share.saturating_add(share / UNEVENNESS)),
+    };
     settings
 }
 
@@ -313,12 +322,15 @@ mod tests {
     #[test]
     fn a_part_has_its_share_of_shards_and_sockets() {
         let mut settings = Settings::default();
-        settings.limits.sockets_max = 1_000_000;
+        settings.limits.sockets_max = 1_000;
         settings.server.shards = 2;
         let part = settings_of_part(&settings, 50);
         assert_eq!(part.server.shards, 2);
-        assert_eq!(part.limits.sockets_max, 21_250);
-        assert_eq!(settings_of_part(&Settings::default(), 3).limits.sockets_max, 0);
+        assert_eq!(part.limits.sockets_max, 21);
+        let room = u32::try_from(sockets_of_one_process()).unwrap_or(u32::MAX);
+        assert_eq!(settings_of_part(&Settings::default(), 3).limits.sockets_max, room);
+        settings.limits.sockets_max = u32::MAX;
+        assert_eq!(settings_of_part(&settings, 1).limits.sockets_max, room);
     }
 
     #[test]
@@ -328,9 +340,6 @@ mod tests {
         settings.server.processes = 0;
         assert_eq!(processes(&settings), 1);
         settings.limits.sockets_max = u32::MAX;
-        let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        if files.is_some_and(|files| files < 1_000_000_000) {
-            assert!(processes(&settings) > 1);
-        }
+        assert_eq!(processes(&settings) > 1, sockets_of_one_process() < u64::from(u32::MAX));
     }
 }
