@@ -98,17 +98,22 @@ fn tell(line: &impl Serialize) -> Result<()> {
     Ok(stdout.flush()?)
 }
 
-/// Durations by what they are of.
+/// Durations by what they are of: few kinds, and a record is made for every message.
 #[derive(Default)]
-struct Durations(BTreeMap<&'static str, Histogram>);
+struct Durations(Vec<(&'static str, Histogram)>);
 
 impl Durations {
     fn record(&mut self, what: &'static str, nanos: u64) {
-        self.0.entry(what).or_default().record(nanos);
+        match self.0.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, histogram)) => histogram.record(nanos),
+            None => {
+                self.0.push((what, Histogram::default()));
+                self.record(what, nanos);
+            }
+        }
     }
 
     fn take(&mut self) -> BTreeMap<String, Histogram> {
-        let taken = std::mem::take(&mut self.0);
-        taken.into_iter().map(|(what, histogram)| (what.to_owned(), histogram)).collect()
+        self.0.drain(..).map(|(what, histogram)| (what.to_owned(), histogram)).collect()
     }
 }

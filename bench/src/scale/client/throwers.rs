@@ -22,6 +22,8 @@ const THROW: u32 = 1 << 31;
 /// What a timer is for: its upper bits. The lower 32 are the seat.
 const AGAIN: u64 = 1 << 60;
 const FLY: u64 = 2 << 60;
+/// Below them, how often throwing was ordered: what was due before is not thrown after.
+const ORDER_BITS: u32 = 32;
 
 /// Windows on a plane of sprites: each holds a place by a poll, and throws what comes.
 #[derive(Default)]
@@ -32,6 +34,7 @@ pub struct Throwers {
     opening_max: usize,
     every_ns: u64,
     until_ns: u64,
+    orders: u16,
     throws: Vec<Throw>,
     free: Vec<u32>,
     waiting: VecDeque<Waiting>,
@@ -99,10 +102,11 @@ impl Part for Throwers {
             }
             Order::Throw { every_ns, until_ns } => {
                 (self.every_ns, self.until_ns) = (every_ns, until_ns);
+                self.orders += 1;
                 let (now, count) = (now_ns(), self.seats.len() as u64);
                 for seat in 0..count {
                     let share = u128::from(every_ns) * u128::from(seat) / u128::from(count);
-                    net.set_timer(now + share as u64, FLY | seat);
+                    self.fly(net, now + share as u64, seat as u32);
                 }
                 Ok(())
             }
@@ -163,7 +167,7 @@ impl Part for Throwers {
             self.opening += 1;
             self.seats[seat as usize].stage = Stage::Joining;
             net.connect(seat, seat)?;
-        } else if due_ns < self.until_ns {
+        } else if due_ns < self.until_ns && (key >> ORDER_BITS) as u16 == self.orders {
             self.waiting.push_back(Waiting { seat, due_ns });
             self.fill_throwing(net)?;
         }
@@ -196,6 +200,11 @@ impl Throwers {
         Ok(())
     }
 
+    /// Throw a sprite of this seat then.
+    fn fly(&self, net: &mut Net, at_ns: u64, seat: u32) {
+        net.set_timer(at_ns, FLY | u64::from(self.orders) << ORDER_BITS | u64::from(seat));
+    }
+
     fn leave_seat(&mut self, net: &mut Net, seat: u32) {
         match self.seats[seat as usize].stage {
             Stage::Parked => self.status.present -= 1,
@@ -225,7 +234,7 @@ impl Throwers {
                 let thrown_at = arrival.sprite.rsplit(' ').next().and_then(|at| at.parse().ok());
                 let thrown_at: u64 = thrown_at.context("an arrival that nobody threw")?;
                 self.durations.record("flight", now.saturating_sub(thrown_at));
-                net.set_timer(now + self.every_ns, FLY | u64::from(owner));
+                self.fly(net, now + self.every_ns, owner);
             }
         }
         self.status.polls += 1;
@@ -291,7 +300,7 @@ impl Throwers {
             }
         };
         if stays {
-            net.set_timer(now + self.every_ns, FLY | u64::from(seat));
+            self.fly(net, now + self.every_ns, seat);
         }
         self.fill_throwing(net)
     }
