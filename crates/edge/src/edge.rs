@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -22,6 +23,10 @@ use crate::tls::{self, TlsError};
 /// Connections on their way to one shard from the others, of other processes too. Over it: 503, or
 /// [`Adopter::adopt`] tries the next shard.
 const MOVES_LEN_MAX: usize = 1024;
+
+/// Descriptors that room is made for at the start, 8 bytes of the kernel's memory each; beyond, a
+/// few stops remain.
+const ROOM_MAX: usize = 1 << 17;
 
 /// Descriptors left to the rest of the process, when `sockets_max` is derived from the limit.
 const DESCRIPTORS_RESERVED: usize = 128;
@@ -79,6 +84,8 @@ pub fn start<T: Tenant>(
         return Err(StartError::NoAddress);
     }
 
+    // Before there are threads that would have to wait for it.
+    make_room(listeners[0][0].as_fd(), limits.sockets_max);
     let counters = Arc::new(EdgeCounters::new(shards));
     let ids = (0..shards).map(|shard| ShardId(shard as u16));
     let (mailboxes, mails): (Vec<_>, Vec<_>) =
@@ -172,6 +179,17 @@ impl<M> Edge<M> {
         // Nothing is ever sent: the error says that the last shard has dropped its sender.
         let _ = ended.changed().await;
     }
+}
+
+/// Let the kernel make room for this many descriptors at once. It would double its table again and
+/// again while connections come, each time stopping every thread of the process for 10 to 20 ms.
+fn make_room(any: BorrowedFd<'_>, sockets_max: usize) {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let last = files.map_or(ROOM_MAX, |files| usize::try_from(files).unwrap_or(ROOM_MAX));
+    let wanted = sockets_max.saturating_add(DESCRIPTORS_RESERVED).min(last).min(ROOM_MAX);
+    let number = RawFd::try_from(wanted.saturating_sub(1)).unwrap_or(0);
+    // Closed at once: the table stays. Without it, all is as it would have been.
+    drop(rustix::io::fcntl_dupfd_cloexec(any, number));
 }
 
 /// Put a number where the settings leave one open.
