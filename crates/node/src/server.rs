@@ -46,6 +46,7 @@ pub struct Server {
     registry: Registry,
     routes: Router,
     has_pages: bool,
+    on_start: Vec<Box<dyn FnOnce(&Endpoint)>>,
     /// The first channel that could not be registered: told when the server starts.
     bad_pattern: Option<StartError>,
 }
@@ -89,6 +90,7 @@ impl Server {
             registry: Registry::default(),
             routes: Router::new(),
             has_pages: false,
+            on_start: Vec::new(),
             bad_pattern: None,
         }
     }
@@ -109,6 +111,27 @@ impl Server {
         rule: impl Fn(&Connect<'_>) -> Result<Connected, Refused> + Send + Sync + 'static,
     ) -> Self {
         self.registry.on_connect = Arc::new(rule);
+        self
+    }
+
+    /// Do this once clients can come, in each process that serves them: with the handle, an
+    /// application's own tasks can broadcast and push.
+    ///
+    /// ```
+    /// use node::{Server, Settings};
+    ///
+    /// let mut settings = Settings::default();
+    /// settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
+    /// let (sender, handles) = std::sync::mpsc::channel();
+    /// let server = Server::new(settings)
+    ///     .on_start(move |endpoint| sender.send(endpoint.clone()).unwrap())
+    ///     .start()
+    ///     .unwrap();
+    /// let shout = serde_json::json!({ "from": "a task" });
+    /// handles.recv().unwrap().broadcast("orders:42", "shout", shout).unwrap();
+    /// ```
+    pub fn on_start(mut self, act: impl FnOnce(&Endpoint) + 'static) -> Self {
+        self.on_start.push(Box::new(act));
         self
     }
 
@@ -133,7 +156,7 @@ impl Server {
     /// Start what this process is of the server.
     pub(crate) fn start_as(self, part: Part) -> Result<RunningServer, StartError> {
         let Part { cluster, secret, inherited, joined } = part;
-        let Server { settings, mut registry, routes, has_pages, bad_pattern } = self;
+        let Server { settings, mut registry, routes, has_pages, on_start, bad_pattern } = self;
         bad_pattern.map_or(Ok(()), Err)?;
         let mount = settings.socket.mount.clone();
         let is_path =
@@ -218,6 +241,9 @@ impl Server {
             Shard::new(id, shard_world.clone(), seed ^ u64::from(id.0))
         })?;
         edge_counters.set(edge.counters()).ok();
+        for act in on_start {
+            act(&endpoint);
+        }
         Ok(RunningServer { edge, endpoint, world })
     }
 
