@@ -38,10 +38,9 @@ pub fn tell(run: &Run<'_>) -> Result<Account> {
     let stay = Duration::from_secs_f64(ONLINE / peak);
     let mut say = Progress::new(HOURS + 1);
 
-    let server = run.server(Story::FrontPage, 1)?;
+    let server = run.server(Story::FrontPage, 1, &say)?;
     let address = *server.addresses().first().context("no server")?;
     let assets = assets_of(address)?;
-    rest(Duration::from_secs(1), "the machine settles", &say);
     let ids = server.ids();
     let before = kernel::pss(&ids)?;
     let mut crowd = Crowd::start(Kind::Visitors, PROCESSES, 1, server.addresses())?;

@@ -33,7 +33,7 @@ pub fn tell(run: &Run<'_>) -> Result<Account> {
     let mut say = Progress::new(4 + BROADCASTS as usize);
     let machine_before = MachineMemory::look()?;
     say.show("the server starts");
-    let server = run.server(Story::Million, sockets)?;
+    let server = run.server(Story::Million, sockets, &say)?;
     let processes = run.processes_for(sockets);
     let server_before = kernel::pss(&server.ids())?;
     say.step(&format!("{processes} server processes are up"));

@@ -27,6 +27,9 @@ use crate::progress::Progress;
 const OPENING_MAX: u32 = 4_096;
 /// TCP sockets left when all clients have gone: the server's own and this program's.
 const SOCKETS_LEFT_MAX: u64 = 400;
+/// After a server takes connections, before its memory is looked at.
+const START_REST: Duration = Duration::from_secs(1);
+const START_REST_EACH: Duration = Duration::from_millis(50);
 const TEARDOWN_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What can be shown.
@@ -123,16 +126,19 @@ impl<'a> Run<'a> {
     }
 
     /// A server that can hold so many connections.
-    fn server(&self, story: Story, connections: u64) -> Result<Server> {
+    fn server(&self, story: Story, connections: u64, say: &Progress) -> Result<Server> {
         let processes = self.processes_for(connections);
-        Server::start(&ServerPlan {
+        let server = Server::start(&ServerPlan {
             program: Program::Watchfire(&self.watchfire),
             processes,
             is_separate: self.settings.separate,
             // Several processes are one loop each; one is as it comes, a loop a core.
             shards: usize::from(processes > 1),
             log: self.settings.out.join(format!("{story}.log")),
-        })
+        })?;
+        // Its listeners are open before all its processes have found one another.
+        rest(START_REST + START_REST_EACH * processes as u32, "the server settles", say);
+        Ok(server)
     }
 
     /// Processes that can hold so many clients.

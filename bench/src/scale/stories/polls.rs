@@ -67,7 +67,7 @@ struct Thrown {
 pub fn tell(run: &Run<'_>) -> Result<Account> {
     let polls = run.scaled(POLLS);
     let mut say = Progress::new(5 + 2 * ROUNDS);
-    let server = run.server(Story::Polls, polls + 2_000)?;
+    let server = run.server(Story::Polls, polls + 2_000, &say)?;
     let processes = run.processes_for(polls + 2_000);
     let parked = park(run, &server, polls, &say)?;
     say.step(&format!("{polls} sprites' windows poll after {:.1} s", parked.took.as_secs_f64()));

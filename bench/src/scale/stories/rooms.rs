@@ -23,7 +23,7 @@ pub fn tell(run: &Run<'_>) -> Result<Account> {
     let (rooms, members) = (run.scaled(ROOMS), MEMBERS as u64);
     let sockets = rooms * members;
     let mut say = Progress::new(4);
-    let server = run.server(Story::Rooms, sockets)?;
+    let server = run.server(Story::Rooms, sockets, &say)?;
     let processes = run.processes_for(sockets);
     let server_before = kernel::pss(&server.ids())?;
     say.step(&format!("{processes} server processes are up"));

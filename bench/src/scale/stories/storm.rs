@@ -36,7 +36,7 @@ struct Storm {
 pub fn tell(run: &Run<'_>) -> Result<Account> {
     let sockets = run.scaled(SOCKETS);
     let mut say = Progress::new(5);
-    let server = run.server(Story::Storm, sockets)?;
+    let server = run.server(Story::Storm, sockets, &say)?;
     let processes = run.processes_for(sockets);
     say.step(&format!("{processes} server processes are up"));
     let mut opened = run.open(&server, sockets, 1, &say)?;
