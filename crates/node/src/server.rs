@@ -31,6 +31,9 @@ use crate::world::World;
 /// A drain is never slower than this for each client.
 const DRAIN_PACE: Duration = Duration::from_millis(50);
 
+/// What an application does once clients can come.
+type OnStart = Box<dyn FnOnce(&Endpoint)>;
+
 /// A server that does not run yet.
 ///
 /// ```
@@ -46,7 +49,7 @@ pub struct Server {
     registry: Registry,
     routes: Router,
     has_pages: bool,
-    on_start: Vec<Box<dyn FnOnce(&Endpoint)>>,
+    on_start: Vec<OnStart>,
     /// The first channel that could not be registered: told when the server starts.
     bad_pattern: Option<StartError>,
 }
