@@ -71,7 +71,8 @@ pub(super) fn judge(snapshot: &Snapshot, wish: &Wish) -> Vec<Finding> {
         Finding {
             reason: "each socket is an open file (the load generator takes more processes by itself)",
             raise: format!(
-                "echo '* - nofile {files}' >> /etc/security/limits.conf   # or LimitNOFILE={files} in the systemd unit; then log in anew"
+                "echo '* - nofile {files}' >> /etc/security/limits.conf   # or LimitNOFILE={files} in the systemd unit; then log in anew\n    \
+                 watchfire serve --processes auto --set limits.sockets_max={sockets}   # where it cannot be raised"
             ),
             ..finding("open files of one process", snapshot.files_hard, files, &|now| {
                 now.saturating_sub(FILES_SPARE)
