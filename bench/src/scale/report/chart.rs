@@ -343,8 +343,11 @@ impl Scale {
 
     fn text(&self, tick: f64) -> String {
         let size = if self.is_log { tick } else { self.step };
-        let decimals = (-(size.log10() + 1e-9).floor()).clamp(0.0, 6.0);
-        number(tick, decimals as usize)
+        let is_told = |decimals: &i32| {
+            let shifted = size * 10_f64.powi(*decimals);
+            (shifted - shifted.round()).abs() < 1e-6
+        };
+        number(tick, (0..6).find(is_told).unwrap_or(6) as usize)
     }
 }
 
@@ -379,6 +382,20 @@ mod tests {
                 "{largest}: {}",
                 step_of(largest)
             );
+        }
+    }
+
+    #[test]
+    fn ticks_are_told_with_the_decimals_they_need() {
+        let line = Line::left("", Tint::Fire, vec![(0.0, 12.0)]);
+        for (axis, texts) in [
+            (Axis::new(""), ["0.0", "2.5", "5.0"]),
+            (Axis::up_to("", 100.0), ["0", "20", "40"]),
+            (Axis::up_to("", 0.9), ["0.0", "0.2", "0.4"]),
+        ] {
+            let scale = Scale::new(&axis, [&line].into_iter(), |point| point.1, 0.0, 1.0);
+            let told: Vec<String> = scale.ticks().take(3).map(|tick| scale.text(tick)).collect();
+            assert_eq!(told, texts);
         }
     }
 

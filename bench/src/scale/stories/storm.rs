@@ -178,7 +178,7 @@ fn chart(sockets: u64, storms: &[Storm], polite: &str) -> Chart {
         label: format!("{sockets} sockets leave at the same moment and come back"),
         panels: vec![Panel::Lines {
             title: "Sockets joined".into(),
-            x: Axis::new("seconds since all left"),
+            x: Axis::new("seconds since all were told to leave"),
             left: Axis::new("sockets joined"),
             right: None,
             lines: storms.iter().map(line).collect(),
