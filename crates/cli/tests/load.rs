@@ -51,6 +51,10 @@ const LOBBY: &str = r#"
     [[phases]]
     duration = "500ms"
     rate = 400
+    # Who comes last has a moment to be there with all others.
+    [[phases]]
+    duration = "1s"
+    rate = 0
     [[sessions]]
     steps = [
       { connect = { path = "/socket/websocket?vsn=2.0.0" } },
