@@ -1,1 +1,43 @@
 //! Blocks on disk: files named by their CIDs, and files that are shared where they lie.
+//!
+//! - [`DiskStore`]: a folder of blocks with a limit in bytes. What is not pinned is forgotten when
+//!   room is needed, the least recently used first.
+//! - [`SharedFiles`]: files and directories whose blocks are read from where they lie, without a
+//!   copy. A file that changes is noticed, and shared no longer.
+//! - [`import`]: files and directories as blocks, for whoever wants them.
+//! - [`Stores`]: several of them, asked in turn.
+//!
+//! Every call may wait for a disk, unless it says that it does not: call from threads that may
+//! wait.
+//!
+//! Absent on purpose: networks, and what to fetch. A store holds what it is given.
+
+mod blocks;
+mod disk;
+mod error;
+mod import;
+mod shared;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use blocks::{Memory, ReadBlocks, Stores, WriteBlocks};
+pub use disk::{DiskLimits, DiskStore, DiskTotals};
+pub use error::{Change, StoreError};
+pub use import::{DIRECTORIES_DEEP_MAX, ImportOptions, Imported, Place, cid_of, import};
+pub use shared::{SharedFiles, Withdrawn};
+
+/// The SHA-256 of a block: all that a store goes by. Blocks with an identity hash are never kept,
+/// since their names carry them.
+type Key = [u8; 32];
+
+fn key_of(cid: &content::Cid) -> Option<Key> {
+    match cid.hash() {
+        content::Multihash::Sha2_256(digest) => Some(*digest),
+        content::Multihash::Identity(_) => None,
+    }
+}
+
+/// A thread that panicked within left nothing half-done: every change is made in one step.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
