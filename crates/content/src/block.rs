@@ -1,6 +1,6 @@
 use bytes::Bytes;
 
-use crate::{Cid, Codec, Multihash, Version};
+use crate::{Cid, Codec, Multihash, Prefix, Version};
 
 /// Most bytes of a block: what every Bitswap peer accepts.
 pub const BLOCK_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -69,6 +69,13 @@ impl Block {
         Ok(Block { cid, bytes })
     }
 
+    /// Names `bytes` under a CID's `prefix`, as a peer sends them; `None` when an identity digest
+    /// could not hold them.
+    pub fn named(prefix: Prefix, bytes: Bytes) -> Result<Option<Self>, BlockError> {
+        check_len(bytes.len())?;
+        Ok(prefix.cid_of(&bytes).map(|cid| Block { cid, bytes }))
+    }
+
     /// The block that a CID names all by itself: what an identity digest carries, and no bytes.
     ///
     /// Other peers do not send these (some cannot send an empty block at all), so who looks for a
@@ -123,6 +130,15 @@ mod tests {
         assert!(Block::raw(vec![0; BLOCK_BYTES_MAX].into()).is_ok());
         let (len, max) = (BLOCK_BYTES_MAX + 1, BLOCK_BYTES_MAX);
         assert_eq!(Block::raw(vec![0; len].into()), Err(BlockError::TooLarge { len, max }));
+    }
+
+    #[test]
+    fn bytes_with_a_prefix_have_the_name_that_they_hash_to() {
+        let cid = Cid::v1(Codec(0x71), Multihash::sha2_256(b"x"));
+        let block = Block::named(cid.prefix(), "x".into()).unwrap().unwrap();
+        assert_eq!(block, Block::verify(cid, "x".into()).unwrap());
+        let identity = Cid::v1(Codec::RAW, Multihash::identity(b"x").unwrap()).prefix();
+        assert_eq!(Block::named(identity, vec![0; 129].into()), Ok(None));
     }
 
     #[test]

@@ -1,0 +1,157 @@
+use content::protobuf::{Value, encode_field};
+use content::{Block, varint};
+
+use super::{Message, Presence, WantEntry, WantKind};
+use crate::{Payload, Protocol};
+
+/// The message as bytes, without the length in front of it.
+///
+/// To peers before [`Protocol::V1_2`] presences are not written, and neither are wants for one; to those
+/// of [`Protocol::V1_0`] blocks go without their names.
+pub fn encode(message: &Message<Block>, protocol: Protocol) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(message.encoded_len(protocol));
+    encode_into(message, protocol, &mut bytes);
+    bytes
+}
+
+/// The message as bytes, behind its length.
+pub fn encode_framed(message: &Message<Block>, protocol: Protocol) -> Vec<u8> {
+    let len = message.encoded_len(protocol);
+    let mut bytes = Vec::with_capacity(varint::encoded_len(len as u64) + len);
+    varint::encode(len as u64, &mut bytes);
+    encode_into(message, protocol, &mut bytes);
+    bytes
+}
+
+impl<B: Payload> Message<B> {
+    /// Bytes that [`encode`] makes.
+    pub fn encoded_len(&self, protocol: Protocol) -> usize {
+        let wantlist = wantlist_len(self, protocol);
+        let blocks = self.blocks.iter().map(|block| block_len(block, protocol)).sum::<usize>();
+        let mut len = bytes_field_len(wantlist) + blocks;
+        if protocol.has_presences() {
+            len += self.presences.iter().map(Presence::encoded_len).sum::<usize>();
+            len += varint_field_len(pending_bytes(self));
+        }
+        len
+    }
+}
+
+impl WantEntry {
+    /// Most bytes that it takes in a message.
+    pub fn encoded_len(&self) -> usize {
+        bytes_field_len(entry_len(self))
+    }
+}
+
+impl Presence {
+    /// Bytes that it takes in a message.
+    pub fn encoded_len(&self) -> usize {
+        bytes_field_len(presence_len(self))
+    }
+}
+
+/// Bytes that a block takes in a message.
+pub(crate) fn block_len(block: &impl Payload, protocol: Protocol) -> usize {
+    let data = block.len();
+    match protocol {
+        Protocol::V1_0 => bytes_field_len(data),
+        // Where a prefix is longer than four bytes, the codec is a rare one.
+        _ => {
+            let prefix = block.cid().prefix().encode(data).len();
+            let data = if data == 0 { 0 } else { bytes_field_len(data) };
+            bytes_field_len(bytes_field_len(prefix) + data)
+        }
+    }
+}
+
+fn encode_into(message: &Message<Block>, protocol: Protocol, bytes: &mut Vec<u8>) {
+    // Older kubo falls over when the wantlist is left out, even an empty one.
+    start_field(1, wantlist_len(message, protocol), bytes);
+    for want in message.wants.iter().filter(|want| is_spoken(want, protocol)) {
+        start_field(1, entry_len(want), bytes);
+        encode_entry(want, bytes);
+    }
+    encode_number(2, message.full.into(), bytes);
+    for block in &message.blocks {
+        let data = block.bytes();
+        if protocol == Protocol::V1_0 {
+            encode_field(2, Value::Bytes(data), bytes);
+            continue;
+        }
+        let prefix = block.cid().prefix().encode(data.len());
+        let data_len = if data.is_empty() { 0 } else { bytes_field_len(data.len()) };
+        start_field(3, bytes_field_len(prefix.len()) + data_len, bytes);
+        encode_field(1, Value::Bytes(&prefix), bytes);
+        if !data.is_empty() {
+            encode_field(2, Value::Bytes(data), bytes);
+        }
+    }
+    if !protocol.has_presences() {
+        return;
+    }
+    for presence in &message.presences {
+        start_field(4, presence_len(presence), bytes);
+        start_field(1, presence.cid.encoded_len(), bytes);
+        presence.cid.encode_into(bytes);
+        encode_number(2, (!presence.is_here).into(), bytes);
+    }
+    encode_number(5, pending_bytes(message), bytes);
+}
+
+/// Whether a peer of this protocol understands the want.
+fn is_spoken(want: &WantEntry, protocol: Protocol) -> bool {
+    protocol.has_presences() || want.kind == WantKind::Block || want.cancel
+}
+
+fn wantlist_len<B>(message: &Message<B>, protocol: Protocol) -> usize {
+    let wants = message.wants.iter().filter(|want| is_spoken(want, protocol));
+    wants.map(WantEntry::encoded_len).sum::<usize>() + varint_field_len(message.full.into())
+}
+
+fn entry_len(want: &WantEntry) -> usize {
+    bytes_field_len(want.cid.encoded_len())
+        + varint_field_len(i64::from(want.priority) as u64)
+        + varint_field_len(want.cancel.into())
+        + varint_field_len((want.kind == WantKind::Have).into())
+        + varint_field_len(want.send_dont_have.into())
+}
+
+fn encode_entry(want: &WantEntry, bytes: &mut Vec<u8>) {
+    start_field(1, want.cid.encoded_len(), bytes);
+    want.cid.encode_into(bytes);
+    encode_number(2, i64::from(want.priority) as u64, bytes);
+    encode_number(3, want.cancel.into(), bytes);
+    encode_number(4, (want.kind == WantKind::Have).into(), bytes);
+    encode_number(5, want.send_dont_have.into(), bytes);
+}
+
+fn presence_len(presence: &Presence) -> usize {
+    bytes_field_len(presence.cid.encoded_len()) + varint_field_len((!presence.is_here).into())
+}
+
+/// The schema's number is signed.
+fn pending_bytes<B>(message: &Message<B>) -> u64 {
+    u64::from(message.pending_bytes).min(i32::MAX as u64)
+}
+
+/// The key and the length of a field of bytes.
+fn start_field(field: u64, len: usize, bytes: &mut Vec<u8>) {
+    varint::encode(field << 3 | 2, bytes);
+    varint::encode(len as u64, bytes);
+}
+
+/// A number; zero is not written.
+fn encode_number(field: u64, value: u64, bytes: &mut Vec<u8>) {
+    if value != 0 {
+        encode_field(field, Value::Varint(value), bytes);
+    }
+}
+
+const fn bytes_field_len(len: usize) -> usize {
+    1 + varint::encoded_len(len as u64) + len
+}
+
+const fn varint_field_len(value: u64) -> usize {
+    if value == 0 { 0 } else { 1 + varint::encoded_len(value) }
+}

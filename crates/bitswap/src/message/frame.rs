@@ -1,0 +1,69 @@
+use std::mem;
+
+use bytes::{Buf, Bytes, BytesMut};
+use content::varint::{self, VarintError};
+
+use super::{MESSAGE_BYTES_MAX, MessageError};
+
+/// Cuts a stream into messages.
+///
+/// It holds what came of one message, and what was pushed behind it; so at most
+/// [`MESSAGE_BYTES_MAX`] and one push, if frames are taken out after each.
+#[derive(Debug, Default)]
+pub struct FrameReader {
+    bytes: BytesMut,
+    is_refused: bool,
+}
+
+/// Bytes of the longest length that is accepted.
+const LENGTH_BYTES_MAX: usize = varint::encoded_len(MESSAGE_BYTES_MAX as u64);
+
+impl FrameReader {
+    /// Takes what came on the stream. After an error nothing more is taken.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if !self.is_refused {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// The next message without its length, or `None` while it is not all here. After an error the
+    /// stream is of no use any more.
+    pub fn next_frame(&mut self) -> Result<Option<Bytes>, MessageError> {
+        match self.cut() {
+            Err(error) => {
+                self.is_refused = true;
+                self.bytes = BytesMut::new();
+                Err(error)
+            }
+            frame => frame,
+        }
+    }
+
+    /// Whether part of a message is here: a stream that ends now ends too early.
+    pub fn is_inside_frame(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+
+    fn cut(&mut self) -> Result<Option<Bytes>, MessageError> {
+        let (len, start) = match varint::decode(&self.bytes) {
+            Ok(read) => read,
+            Err(VarintError::Truncated) if self.bytes.len() < LENGTH_BYTES_MAX => return Ok(None),
+            Err(_) => return Err(MessageError::Length),
+        };
+        let max = MESSAGE_BYTES_MAX;
+        let whole = usize::try_from(len).ok().filter(|len| *len <= max);
+        let end = start + whole.ok_or(MessageError::TooLong { len, max })?;
+        if self.bytes.len() < end {
+            return Ok(None);
+        }
+        // A buffer that ends here is given away whole; else what is behind it would share, and
+        // keep, its memory.
+        let mut frame = if self.bytes.len() == end {
+            mem::take(&mut self.bytes).freeze()
+        } else {
+            self.bytes.split_to(end).freeze()
+        };
+        frame.advance(start);
+        Ok(Some(frame))
+    }
+}
