@@ -1,13 +1,16 @@
 // Your window is a desktop, and beyond each of its edges is somebody else's.
 
 import assert from 'node:assert/strict'
-import { mkdir } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import { mkdir, mkdtemp, open, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { crc32, deflateSync } from 'node:zlib'
 
 import { until } from '../lib/waiting.mjs'
-import { arrive, PATIENCE_MS, serve } from './people.mjs'
+import { arrive, cidOf, PATIENCE_MS, serve } from './people.mjs'
 
 const OUT = fileURLToPath(new URL('../out', import.meta.url))
 const PLANE = '/sprites/meadow'
@@ -55,6 +58,121 @@ test('who is alone has the sprite back, and a copy of a tab takes a place of its
   a.hasNoComplaints()
 })
 
+test('a picture goes with its sprite, and on from whoever has seen it', async (t) => {
+  const server = await serve(t, { settings: { 'socket.vacancy_period': '300ms' } })
+  const [a, b] = [await arrive(t, server), await arrive(t, server)]
+  await a.goTo(PLANE)
+  await b.goTo(PLANE)
+  const placeOfA = await neighbour(b, 'right')
+  for (const person of [a, b]) await clear(person)
+  await pick(a, { name: 'flag of mine.png', mimeType: 'image/png', buffer: flag() })
+  await a.sees('flag of mine is a sprite now.')
+  const colours = await coloursOf(a, 'flag of mine')
+  assert.deepEqual(colours, FLAG)
+
+  await throwOver(a, 'flag of mine', 'ArrowLeft')
+  await b.sees('flag of mine came in from the right.')
+  assert.deepEqual(await coloursOf(b, 'flag of mine'), colours)
+
+  await a.leave()
+  const c = await arrive(t, server)
+  await c.goTo(PLANE)
+  await clear(c)
+  await until(async () => {
+    const around = await Promise.all(['left', 'right', 'up', 'down'].map((edge) => neighbour(b, edge)))
+    return !around.includes(placeOfA)
+  }, 'only the newcomer is next to who stayed', PATIENCE_MS)
+  await throwOver(b, 'flag of mine', 'ArrowUp')
+  await c.sees('flag of mine came in from the bottom.')
+  assert.deepEqual(await coloursOf(c, 'flag of mine'), colours)
+
+  // All others gone, a reload loses nothing.
+  await b.leave()
+  await c.tab.reload()
+  assert.deepEqual(await coloursOf(c, 'flag of mine'), colours)
+  for (const person of [a, b, c]) person.hasNoComplaints()
+})
+
+test('a picture may be dropped, or pasted, and be an SVG', async (t) => {
+  const server = await serve(t)
+  const a = await arrive(t, server)
+  await a.goTo(PLANE)
+  await a.sees('Throw a sprite over an edge')
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20">
+    <script>document.documentElement.innerHTML = ''; parent.wasRun = true</script>
+    <rect width="20" height="20" fill="#f00"/><rect x="20" width="20" height="20" fill="#00f"/></svg>`
+  await bring(a, 'drop', { name: 'drawn.svg', type: 'image/svg+xml', base64: btoa(svg) })
+  await a.sees('drawn is a sprite now.')
+  assert.deepEqual(await coloursOf(a, 'drawn'), FLAG)
+  assert.equal(await a.tab.evaluate(() => window.wasRun), undefined)
+  await bring(a, 'paste', { name: 'image.png', type: 'image/png', base64: flag().toString('base64') })
+  await a.sees('image is a sprite now.')
+  assert.deepEqual(await coloursOf(a, 'image'), FLAG)
+  a.hasNoComplaints()
+})
+
+test('a large picture is made small before it goes anywhere', async (t) => {
+  const server = await serve(t)
+  const a = await arrive(t, server)
+  await a.goTo(PLANE)
+  await pick(a, { name: 'noise.png', mimeType: 'image/png', buffer: noise(600, 900) })
+  await a.sees('noise is a sprite now.')
+  const sizes = await sprite(a, 'noise').locator('img').evaluate((img) => [img.naturalWidth, img.naturalHeight])
+  assert.deepEqual(sizes, [171, 256])
+  a.hasNoComplaints()
+})
+
+test('what is no picture, or far too large, is refused with a sentence, and everything else stays', async (t) => {
+  const server = await serve(t)
+  const a = await arrive(t, server)
+  await a.goTo(PLANE)
+  await a.sees('Throw a sprite over an edge')
+  const folder = await mkdtemp(path.join(tmpdir(), 'pictures-'))
+  t.after(() => rm(folder, { recursive: true }))
+  const huge = path.join(folder, 'huge.png')
+  const file = await open(huge, 'w')
+  await file.truncate(100 * 1024 * 1024)
+  await file.close()
+  await pick(a, huge)
+  await a.sees('“huge.png” has 100 MiB: a picture here may have at most 32 MiB.')
+  await pick(a, { name: 'notes.png', mimeType: 'image/png', buffer: Buffer.from('These are words.') })
+  await a.sees('“notes.png” is no picture that this browser can read.')
+  await pick(a, { name: 'bomb.png', mimeType: 'image/png', buffer: png(30_000, 30_000, Buffer.alloc(0)) })
+  await a.sees('“bomb.png” has 30000 × 30000 pixels, which is too many.')
+  const alert = a.tab.getByRole('alert').filter({ hasText: 'bomb.png' })
+  await alert.getByRole('button', { name: 'Close this message' }).click()
+  await alert.waitFor({ state: 'detached' })
+  assert.equal(await a.tab.locator('.sprite').count(), 3)
+  a.hasNoComplaints()
+})
+
+test('a picture that nobody holds, or that is none, is a question mark that says why', async (t) => {
+  const server = await serve(t)
+  const [b, lighter] = [await arrive(t, server), await arrive(t, server)]
+  const stranger = await strangerOn(server)
+  await b.goTo(PLANE)
+  await neighbour(b, 'left')
+
+  const nowhere = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyka'
+  await stranger.throw('lost', nowhere)
+  await says(b, 'lost', 'Nobody here has its picture at the moment.')
+
+  const words = cidOf(await lighter.light({ text: 'A page, and no picture.' }))
+  await stranger.throw('words', words)
+  await says(b, 'words', 'it is no PNG, JPEG or WebP')
+
+  const light = async (side) => {
+    const file = { name: 'blank.png', mimeType: 'image/png', buffer: png(side, side, Buffer.alloc(side * (1 + side * 3))) }
+    const tab = await lighter.withAnotherTab()
+    return cidOf(await tab.light({ files: [file] }))
+  }
+  await stranger.throw('wide', await light(2_000))
+  await says(b, 'wide', 'it is larger than 1024 pixels a side')
+  await stranger.throw('heavy', await light(5_000))
+  await says(b, 'heavy', 'more than')
+  b.hasNoComplaints()
+})
+
 for (const [shape, viewport] of Object.entries({ wide: { width: 1280, height: 800 }, narrow: { width: 360, height: 740 } })) {
   for (const colorScheme of ['light', 'dark']) {
     test(`a hundred sprites move smoothly on a ${shape} window by ${colorScheme}`, async (t) => {
@@ -62,9 +180,12 @@ for (const [shape, viewport] of Object.entries({ wide: { width: 1280, height: 80
       const a = await arrive(t, server, { viewport, colorScheme, hasTouch: shape === 'narrow' })
       await a.goTo(PLANE)
       await a.sees('Throw a sprite over an edge')
+      const pictures = Array.from({ length: 8 }, (_, i) => ({ name: `noise ${i}.png`, mimeType: 'image/png', buffer: noise(300, 300) }))
+      await pick(a, pictures)
+      await a.sees('noise 7 is a sprite now.')
       await a.tab.evaluate(() => {
         const shelf = [...document.querySelectorAll('.shelf button')]
-        for (let i = 0; i < 97; i++) shelf[i % shelf.length].click()
+        for (let i = 0; i < 89; i++) shelf[i % shelf.length].click()
       })
       await until(async () => (await a.tab.locator('.sprite').count()) === 100, 'a hundred sprites', PATIENCE_MS)
       const slowest = await a.tab.evaluate(median)
@@ -79,6 +200,113 @@ for (const [shape, viewport] of Object.entries({ wide: { width: 1280, height: 80
       assert(scroll <= client, `${scroll} wide in a window of ${client}`)
       a.hasNoComplaints()
     })
+  }
+}
+
+/** What `coloursOf` finds in the flag. */
+const FLAG = { size: [64, 64], left: [255, 0, 0, 255], right: [0, 0, 255, 255] }
+
+/** Twice as wide as high: red at the left, blue at the right. */
+function flag() {
+  const row = [0, ...Array(20).fill([255, 0, 0]), ...Array(20).fill([0, 0, 255])].flat()
+  return png(40, 20, Buffer.from(Array(20).fill(row).flat()))
+}
+
+/** What no way of writing makes small. */
+function noise(width, height) {
+  const rows = randomBytes(height * (1 + width * 3))
+  for (let row = 0; row < height; row++) rows[row * (1 + width * 3)] = 0
+  return png(width, height, rows)
+}
+
+/** A PNG in 8-bit colours; each row of `rows` begins with its filter. */
+function png(width, height, rows) {
+  const head = Buffer.alloc(13)
+  head.writeUInt32BE(width, 0)
+  head.writeUInt32BE(height, 4)
+  head.set([8, 2, 0, 0, 0], 8)
+  const chunk = (name, data) => {
+    const body = Buffer.concat([Buffer.from(name), data])
+    const ends = Buffer.alloc(8)
+    ends.writeUInt32BE(data.length, 0)
+    ends.writeUInt32BE(crc32(body), 4)
+    return Buffer.concat([ends.subarray(0, 4), body, ends.subarray(4)])
+  }
+  const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
+  return Buffer.concat([signature, chunk('IHDR', head), chunk('IDAT', deflateSync(rows)), chunk('IEND', Buffer.alloc(0))])
+}
+
+/** Chooses a file with the button. */
+async function pick(person, file) {
+  await person.tab.getByLabel('Put a picture of yours here').setInputFiles(file)
+}
+
+/** Drops a file in the middle of the stage, or pastes it. */
+function bring(person, how, file) {
+  return person.tab.evaluate(({ how, file: { name, type, base64 } }) => {
+    const transfer = new DataTransfer()
+    transfer.items.add(new File([Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))], name, { type }))
+    const event = how === 'paste'
+      ? new ClipboardEvent('paste', { clipboardData: transfer, bubbles: true, cancelable: true })
+      : new DragEvent('drop', { dataTransfer: transfer, clientX: 300, clientY: 300, bubbles: true, cancelable: true })
+    document.querySelector('.stage').dispatchEvent(event)
+    if (!event.defaultPrevented) throw new Error('the browser would have shown the file')
+  }, { how, file })
+}
+
+/** Removes every sprite, so that none is in another's way. */
+async function clear({ tab }) {
+  await tab.locator('.sprite').first().waitFor({ timeout: PATIENCE_MS })
+  for (let left = await tab.locator('.sprite').count(); left > 0; left--) {
+    await tab.locator('.sprite').first().focus()
+    await tab.keyboard.press('Delete')
+    await until(async () => (await tab.locator('.sprite').count()) === left - 1, 'one less', PATIENCE_MS)
+  }
+}
+
+async function throwOver(person, name, key) {
+  await sprite(person, name).focus()
+  await person.tab.keyboard.press(key)
+}
+
+/** The shown size of a sprite's picture and the colours of its halves, once it is drawn. */
+async function coloursOf(person, name) {
+  const img = sprite(person, name).locator('img')
+  await img.waitFor({ timeout: PATIENCE_MS })
+  return img.evaluate(async (img) => {
+    await img.decode()
+    const canvas = new OffscreenCanvas(img.naturalWidth, img.naturalHeight)
+    const context = canvas.getContext('2d')
+    context.drawImage(img, 0, 0)
+    const at = (share) => [...context.getImageData(canvas.width * share, canvas.height / 2, 1, 1).data]
+    return { size: [img.width, img.height], left: at(0.25), right: at(0.75) }
+  })
+}
+
+/** Waits until a sprite is a question mark, and says why to those who hover over it and those who hear it. */
+async function says(person, name, why) {
+  const button = sprite(person, name)
+  await until(async () => {
+    const [label, title] = [await button.getAttribute('aria-label'), await button.getAttribute('title')]
+    return [label, title].every((text) => text?.match(why))
+  }, `${name} says ${why}`, PATIENCE_MS)
+  assert.equal(await button.locator('svg').count(), 1)
+  assert.equal(await button.locator('img').count(), 0)
+}
+
+/** Somebody without a browser, to the left and right of whoever comes next. */
+async function strangerOn(server) {
+  const post = async (what, body) => {
+    const response = await fetch(server.http(`/sprites/meadow/${what}`), { method: 'POST', body: body && JSON.stringify(body) })
+    assert.equal(response.status, 200)
+    return response.json()
+  }
+  const { token } = await post('join')
+  return {
+    async throw(sprite, picture) {
+      const flight = { edge: 'right', at: 0.5, velocity: { x: 500, y: 0 } }
+      assert.deepEqual(await post('throw', { token, sprite, picture, ...flight }), {})
+    },
   }
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { keepSprites, putSprites, tokenIn } from './desk.ts'
+import { keepPictures, keepSprites, keptPictures, putSprites, tokenIn } from './desk.ts'
 import { World } from './world.ts'
 
 function drawer() {
@@ -20,6 +20,38 @@ describe('a tab', () => {
     const after = new World(400, 300)
     putSprites(tab, 'meadow', after)
     expect(after.bodies).toMatchObject([{ sprite: 'fish', x: 200, y: 75 }])
+  })
+
+  it('has them with their pictures', () => {
+    const tab = drawer()
+    const cid = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'
+    const before = new World(800, 600)
+    before.put('my cat', 400, 150, cid)
+    keepSprites(tab, 'meadow', before)
+    const pictures = [{ bytes: Uint8Array.from([0, 127, 255]), isMine: true }, { bytes: new Uint8Array(), isMine: false }]
+    keepPictures(tab, 'meadow', pictures)
+    const after = new World(800, 600)
+    putSprites(tab, 'meadow', after)
+    expect(after.bodies).toMatchObject([{ sprite: 'my cat', picture: cid }])
+    expect(keptPictures(tab, 'meadow')).toEqual(pictures)
+    expect(keptPictures(tab, 'desert')).toEqual([])
+  })
+
+  it('that has no room for pictures loses them, and nothing else', () => {
+    const tab = drawer()
+    const picture = { bytes: new Uint8Array(8), isMine: true }
+    keepPictures(tab, 'meadow', [picture])
+    const full = { ...tab, setItem: () => { throw new DOMException('full', 'QuotaExceededError') } }
+    expect(() => keepPictures(full, 'meadow', [picture, picture])).not.toThrow()
+    expect(keptPictures(tab, 'meadow')).toEqual([])
+  })
+
+  it('does not mind what is not a list of pictures', () => {
+    for (const text of ['', '{}', '[1]', '[[true,"%"]]', '[[true]]', `[[true,"${'A'.repeat(200_000)}"]]`]) {
+      const tab = drawer()
+      tab.setItem('sprites-pictures:meadow', text)
+      expect(keptPictures(tab, 'meadow')).toEqual([])
+    }
   })
 
   it('begins with a few', () => {

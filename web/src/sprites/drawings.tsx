@@ -93,15 +93,15 @@ export const DRAWINGS: ReadonlyMap<string, Drawing> = new Map([
   }],
 ])
 
+/** For what cannot be shown. */
+export const questionMark = (
+  <g>
+    <circle cx="32" cy="32" r="26" fill="#8d8793" />
+    <path d="M24 26a8 8 0 1 1 8 8v5m0 6v3" stroke="#fff" stroke-width="5" fill="none" stroke-linecap="round" />
+  </g>
+)
+
 /** A sprite by its id; one that this client does not know is a question mark. */
 export function drawingOf(sprite: string): Drawing {
-  return DRAWINGS.get(sprite) ?? {
-    name: 'Stranger',
-    picture: (
-      <g>
-        <circle cx="32" cy="32" r="26" fill="#8d8793" />
-        <path d="M24 26a8 8 0 1 1 8 8v5m0 6v3" stroke="#fff" stroke-width="5" fill="none" stroke-linecap="round" />
-      </g>
-    ),
-  }
+  return DRAWINGS.get(sprite) ?? { name: 'Stranger', picture: questionMark }
 }

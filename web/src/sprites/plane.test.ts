@@ -4,15 +4,16 @@ import type { TokenKeeper } from './plane.ts'
 import { enterPlane } from './plane.ts'
 import type { Crossing } from './throw.ts'
 
-const cat: Crossing = { sprite: 'cat', edge: 'left', at: 0.5, velocity: { x: 900, y: 0 } }
+const cat: Crossing = { sprite: 'cat', picture: null, edge: 'left', at: 0.5, velocity: { x: 900, y: 0 } }
 
 async function pretended(token: string | null) {
   const joins: TopicEvents[] = []
   const arrived: Crossing[] = []
+  const pushed: unknown[] = []
   const pretence = { reply: { status: 'ok', response: {} } as Reply, token, lefts: 0 }
   const topic: Topic = {
     isJoined: () => true,
-    push: () => Promise.resolve(pretence.reply),
+    push: (_, payload) => (pushed.push(payload), Promise.resolve(pretence.reply)),
     leave: () => void pretence.lefts++,
   }
   const connection = {
@@ -24,7 +25,7 @@ async function pretended(token: string | null) {
   const keeper: TokenKeeper = { read: () => pretence.token, write: (now) => (pretence.token = now) }
   const session = enterPlane(Promise.resolve(connection), 'meadow', keeper, (crossing) => arrived.push(crossing))
   await vi.waitFor(() => expect(joins).toHaveLength(1))
-  return { pretence, joins, arrived, session }
+  return { pretence, joins, arrived, pushed, session }
 }
 
 it('a place is asked for with the token of before, and its new token is kept', async () => {
@@ -55,6 +56,14 @@ it('a throw that did not get across is still ours', async () => {
     pretence.reply = reply
     expect(await session.throw(cat)).toBe('back')
   }
+})
+
+it('a throw names its picture, where there is one', async () => {
+  const { pushed, session } = await pretended(null)
+  await session.throw(cat)
+  await session.throw({ ...cat, picture: 'bafk' })
+  const { picture: _, ...drawn } = cat
+  expect(pushed).toStrictEqual([drawn, { ...cat, picture: 'bafk' }])
 })
 
 it('arrivals are told, and noise is not', async () => {

@@ -65,7 +65,8 @@ export function enterPlane(
     standing,
     neighbours,
     async throw(crossing) {
-      const reply = await topic?.push('throw', { ...crossing })
+      const { picture, ...drawn } = crossing
+      const reply = await topic?.push('throw', picture === null ? drawn : { ...crossing })
       return reply?.status === 'ok' && !isWrapped(reply.response) ? 'across' : 'back'
     },
     leave() {

@@ -1,11 +1,21 @@
 import { describe, expect, it } from 'vitest'
 import { isWrapped, NOBODY, readArrival, readNeighbours, readPlace } from './throw.ts'
 
-const arrival = { sprite: 'cat', edge: 'left', at: 0.5, velocity: { x: 900, y: 0 } }
+const arrival = { sprite: 'cat', picture: null, edge: 'left', at: 0.5, velocity: { x: 900, y: 0 } }
 
 describe('an arrival', () => {
   it('is read, and what else it carries is left out', () => {
     expect(readArrival({ ...arrival, from: 'b2d1' })).toEqual(arrival)
+  })
+
+  it('has a picture when it names one, and names it as all do', () => {
+    const cid = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'
+    expect(readArrival({ ...arrival, picture: cid })?.picture).toBe(cid)
+    const otherwise = 'zb2rhmy65F3REf8SZp7De11gxtECBGgUKaLdiDj7MCGCHxbDW'
+    expect(readArrival({ ...arrival, picture: otherwise })?.picture).toBe(cid)
+    for (const picture of [7, '', 'cat.png', 'https://example.org/cat.png', 'b'.repeat(9_000)]) {
+      expect(readArrival({ ...arrival, picture })).toEqual(arrival)
+    }
   })
 
   it('that makes no sense is nothing', () => {

@@ -1,3 +1,5 @@
+import { ContentError, parseCid } from '../content/index.ts'
+
 /** The sides of a window, as the sprites protocol names them. */
 export type Edge = 'left' | 'right' | 'up' | 'down'
 
@@ -11,6 +13,8 @@ export interface Velocity {
 /** A sprite that leaves over an edge, or comes in at one. */
 export interface Crossing {
   sprite: string
+  /** The CID of its picture, as pages are named; `null` when every window can draw it. */
+  picture: string | null
   edge: Edge
   /** Where on the edge, from its top or left end: 0 to 1. */
   at: number
@@ -23,6 +27,9 @@ export type Neighbours = Readonly<Record<Edge, string | null>>
 
 export const NOBODY: Neighbours = { left: null, right: null, up: null, down: null }
 
+/** The edges as people call them. */
+export const SIDES: Record<Edge, string> = { left: 'left', right: 'right', up: 'top', down: 'bottom' }
+
 const OPPOSITES: Record<Edge, Edge> = { left: 'right', right: 'left', up: 'down', down: 'up' }
 
 export function opposite(edge: Edge): Edge {
@@ -31,11 +38,22 @@ export function opposite(edge: Edge): Edge {
 
 /** Reads an `arrive`, whose sender may be anybody's program; `null` when it makes no sense. */
 export function readArrival(payload: unknown): Crossing | null {
-  const { sprite, edge, at, velocity } = fields(payload)
+  const { sprite, edge, at, velocity, picture } = fields(payload)
   const { x, y } = fields(velocity)
   if (typeof sprite !== 'string' || !isEdge(edge)) return null
   if (!isNumber(at) || at < 0 || at > 1 || !isNumber(x) || !isNumber(y)) return null
-  return { sprite, edge, at, velocity: { x, y } }
+  return { sprite, picture: readPicture(picture), edge, at, velocity: { x, y } }
+}
+
+/** Reads the name of a picture, and answers it as all write it; `null` when it is none. */
+export function readPicture(name: unknown): string | null {
+  if (typeof name !== 'string') return null
+  try {
+    return parseCid(name).key
+  } catch (error) {
+    if (error instanceof ContentError) return null
+    throw error
+  }
 }
 
 /** Reads neighbours; what makes no sense is nobody. */

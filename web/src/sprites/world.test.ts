@@ -28,7 +28,7 @@ describe('a sprite', () => {
     world.push(body, { x: 1_500, y: 0 })
     const [crossing, ...others] = settle(world)
     expect(others).toEqual([])
-    expect(crossing).toMatchObject({ sprite: 'cat', edge: 'right', at: 0.25 })
+    expect(crossing).toMatchObject({ sprite: 'cat', picture: null, edge: 'right', at: 0.25 })
     expect(crossing?.velocity.x).toBeGreaterThan(THROW_SPEED)
     expect(world.bodies).toEqual([])
   })
@@ -48,7 +48,7 @@ describe('a sprite', () => {
         for (const speed of [0, 500, 100_000]) {
           const [x, y] = speeds[edge]
           const world = new World(width, height)
-          const body = world.enter({ sprite: 'cat', edge, at: 0.5, velocity: { x: x * speed, y: y * speed } })
+          const body = world.enter({ sprite: 'cat', picture: null, edge, at: 0.5, velocity: { x: x * speed, y: y * speed } })
           expect(settle(world)).toEqual([])
           expect(body.x).toBeGreaterThanOrEqual(RADIUS)
           expect(body.x).toBeLessThanOrEqual(width - RADIUS)

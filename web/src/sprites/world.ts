@@ -25,6 +25,8 @@ const SLEEP_SPEED = 6
 export interface Body {
   readonly id: number
   readonly sprite: string
+  /** The CID of its picture; `null` when it is one that every window can draw. */
+  readonly picture: string | null
   x: number
   y: number
   vx: number
@@ -59,14 +61,14 @@ export class World {
   }
 
   /** Puts a sprite somewhere, at rest. */
-  put(sprite: string, x: number, y: number): Body {
-    const body = this.#add(sprite, x, y, { x: 0, y: 0 })
+  put(sprite: string, x: number, y: number, picture: string | null = null): Body {
+    const body = this.#add({ sprite, picture }, x, y, { x: 0, y: 0 })
     this.#keepInside(body)
     return body
   }
 
   /** Lets a sprite walk in over an edge: fast enough to get inside, and not right through. */
-  enter({ sprite, edge, at, velocity }: Crossing): Body {
+  enter({ sprite, picture, edge, at, velocity }: Crossing): Body {
     const { x, y } = this.#beyond(edge, at)
     const span = edge === 'left' || edge === 'right' ? this.width : this.height
     const speed = limited(velocity, Math.max(ENTER_SPEED, Math.min(ENTER_SPEED_MAX, ENTER_SPEED_PER_PIXEL * span)))
@@ -75,7 +77,7 @@ export class World {
     if (edge === 'right') inward.x = Math.min(speed.x, -ENTER_SPEED)
     if (edge === 'up') inward.y = Math.max(speed.y, ENTER_SPEED)
     if (edge === 'down') inward.y = Math.min(speed.y, -ENTER_SPEED)
-    const body = this.#add(sprite, x, y, inward)
+    const body = this.#add({ sprite, picture }, x, y, inward)
     body.over = { edge, way: 'in' }
     return body
   }
@@ -130,10 +132,10 @@ export class World {
     return gone
   }
 
-  #add(sprite: string, x: number, y: number, { x: vx, y: vy }: Velocity): Body {
+  #add(what: Pick<Body, 'sprite' | 'picture'>, x: number, y: number, { x: vx, y: vy }: Velocity): Body {
     if (this.bodies.length >= SPRITES_MAX) this.bodies.shift()
     const id = this.#nextId++
-    const body = { id, sprite, x, y, vx, vy, isHeld: false, isAsleep: false, over: null }
+    const body = { id, ...what, x, y, vx, vy, isHeld: false, isAsleep: false, over: null }
     this.bodies.push(body)
     return body
   }
@@ -168,7 +170,8 @@ export class World {
       } else if (room <= -2 * RADIUS) {
         const { edge } = over
         const along = edge === 'left' || edge === 'right' ? body.y / this.height : body.x / this.width
-        return { sprite: body.sprite, edge, at: between(along, 0, 1), velocity: { x: body.vx, y: body.vy } }
+        const { sprite, picture, vx, vy } = body
+        return { sprite, picture, edge, at: between(along, 0, 1), velocity: { x: vx, y: vy } }
       }
       return null
     }

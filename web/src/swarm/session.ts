@@ -15,8 +15,10 @@ import { Roster, type Member } from './roster.ts'
 import { readCounts, readIntroduction, readIntroductions, readReason, readWelcome, type Introduction } from './told.ts'
 
 const EVENTS = ['relay', 'peer_joined', 'peer_left', 'counts', 'lit', 'dark']
-/** Bytes of unfinished messages of all peers together. */
+/** Bytes of unfinished messages of all peers together: at most, and no more than a small page can have use for. */
 const ASSEMBLY_BYTES_MAX = 64 << 20
+const ASSEMBLY_BYTES_BASE = 1 << 20
+const ASSEMBLY_PAGES_MAX = 16
 /** Messages of one peer that wait to be hashed; one more is dropped, and what it answered is asked again. */
 const INBOX_MAX = 16
 /** How often a page that gets nothing from anybody asks for other peers. */
@@ -78,7 +80,7 @@ export class Session implements PageSession {
     this.#walk = new DagWalk(root, { bytesMax: pageBytesMax, blocksMax: BLOCKS_MAX, depthMax: DEPTH_MAX })
     this.#store = deps.publication?.store ?? new BlockStore(dagBytesMax(pageBytesMax))
     this.#ownsStore = deps.publication === undefined
-    this.#roster = new Roster(new AssemblyBudget(ASSEMBLY_BYTES_MAX), {
+    this.#roster = new Roster(new AssemblyBudget(assemblyBytesMax(pageBytesMax)), {
       push: (frame) => this.#topic.push('relay', frame),
       clock: this.#clock,
       frameBytesMax: this.#limits.relayFrameBytesMax,
@@ -482,6 +484,10 @@ export class Session implements PageSession {
     }
     if (missing.length > 0) this.#inputs.push({ kind: 'want', blocks: missing.reverse() })
   }
+}
+
+function assemblyBytesMax(pageBytesMax: number): number {
+  return Math.min(ASSEMBLY_BYTES_MAX, ASSEMBLY_BYTES_BASE + ASSEMBLY_PAGES_MAX * pageBytesMax)
 }
 
 const DROPPED: Record<DropReason, string> = {

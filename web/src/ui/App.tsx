@@ -52,7 +52,7 @@ function Place({ site, hearth }: { site: Site; hearth: Hearth }) {
     case 'chat':
       return <ChatPage key={place.room} site={site} room={place.room} />
     case 'sprites':
-      return <SpritesPage key={place.plane} site={site} plane={place.plane} />
+      return <SpritesPage key={place.plane} site={site} hearth={hearth} plane={place.plane} />
     case 'unknown':
       return <NotFound path={place.path} />
   }

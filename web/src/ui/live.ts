@@ -46,11 +46,12 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
       const swarm = openPage(publication.root, { connection: connected, limits: known, publication })
       return pageSession(publication.root, Promise.resolve(swarm))
     },
-    open(cid) {
+    open(cid, bytesMax = Infinity) {
       const opening = Promise.all([loadSwarm(), coming, limitsTold])
       return pageSession(cid, opening.then(([{ openPage }, connected, known]) => {
         try {
-          return openPage(cid, { connection: connected, limits: known })
+          const pageBytesMax = Math.min(bytesMax, known.pageBytesMax)
+          return openPage(cid, { connection: connected, limits: { ...known, pageBytesMax } })
         } catch (reason) {
           throw new Error(`This link is not one of ours: ${linkProblem(reason)}`, { cause: reason })
         }

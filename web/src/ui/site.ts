@@ -16,8 +16,8 @@ export interface Site {
   prepare(): void
   /** Makes a page of these files and holds it in this tab. */
   kindle(files: readonly PageFile[], wish: KindleWish): Promise<PageSession>
-  /** Looks for a page among those who have it open. */
-  open(cid: string): PageSession
+  /** Looks for a page among those who have it open; one of more than `bytesMax` bytes is refused. */
+  open(cid: string, bytesMax?: number): PageSession
   enterRoom(room: string): RoomSession
   /** The tab's socket, for a part of the application that joins topics of its own. */
   readonly channels: Promise<Channels>

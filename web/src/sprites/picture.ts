@@ -1,0 +1,101 @@
+import { sizeText } from '../ui/sizes.ts'
+import { FILE_BYTES_MAX, FILE_PIXELS_MAX, PICTURE_BYTES_MAX, PICTURE_SIDE, PICTURE_SIDE_MAX, SVG_BYTES_MAX } from './picture-bounds.ts'
+import { readRaster } from './raster.ts'
+import { shrunk, within } from './shrink.ts'
+
+/** Why a picture is none; `message` is a sentence for people. */
+export class PictureError extends Error {}
+
+/** Makes a sprite's picture of a file: its pixels alone, without what else a camera wrote into it. */
+export async function pictureOf(file: File): Promise<Blob> {
+  const named = `“${file.name}”`
+  const isSvg = file.type === 'image/svg+xml'
+  const bytesMax = isSvg ? SVG_BYTES_MAX : FILE_BYTES_MAX
+  if (file.size > bytesMax) {
+    throw new PictureError(`${named} has ${sizeText(file.size)}: a picture here may have at most ${sizeText(bytesMax)}.`)
+  }
+  let drawn: Drawn
+  try {
+    drawn = isSvg ? await drawnSvg(file) : await drawnRaster(file)
+  } catch (error) {
+    if (error instanceof PictureError) throw error
+    throw new PictureError(`${named} is no picture that this browser can read.`)
+  }
+  const canvas = document.createElement('canvas')
+  try {
+    const picture = await shrunk((side, type, quality) => encoded(canvas, drawn, side, type, quality))
+    if (picture !== null) return picture
+  } catch {
+    // A drawing with a document in it may be shown, but not read back.
+  } finally {
+    drawn.close()
+  }
+  throw new PictureError(`${named} cannot be made small enough in this browser.`)
+}
+
+/** A picture from elsewhere under the type that it really has; rejects unless it may be shown. */
+export async function checkedPicture(picture: Blob): Promise<Blob> {
+  const refused = (why: string) => new PictureError(`What came as its picture is not shown: ${why}.`)
+  if (picture.size > PICTURE_BYTES_MAX) throw refused(`it has more than ${sizeText(PICTURE_BYTES_MAX)}`)
+  const head = readRaster(new Uint8Array(await picture.arrayBuffer()))
+  if (head === null) throw refused('it is no PNG, JPEG or WebP')
+  if (head.isMoving) throw refused('it moves by itself')
+  const tooLarge = ({ width, height }: { width: number; height: number }) =>
+    width < 1 || height < 1 || width > PICTURE_SIDE_MAX || height > PICTURE_SIDE_MAX
+  if (tooLarge(head)) throw refused(`it is larger than ${PICTURE_SIDE_MAX} pixels a side`)
+  const checked = new Blob([picture], { type: head.type })
+  const bitmap = await createImageBitmap(checked).catch(() => {
+    throw refused('it is damaged')
+  })
+  const isOver = tooLarge(bitmap)
+  bitmap.close()
+  if (isOver) throw refused('it is not as large as it says')
+  return checked
+}
+
+interface Drawn {
+  readonly source: CanvasImageSource
+  readonly width: number
+  readonly height: number
+  /** Vectors are drawn as large as wanted. */
+  readonly isVector: boolean
+  close(): void
+}
+
+async function drawnRaster(file: File): Promise<Drawn> {
+  const head = readRaster(new Uint8Array(await file.arrayBuffer()))
+  if (head !== null && head.width * head.height > FILE_PIXELS_MAX) {
+    throw new PictureError(`“${file.name}” has ${head.width} × ${head.height} pixels, which is too many.`)
+  }
+  const bitmap = await createImageBitmap(file)
+  return { source: bitmap, width: bitmap.width, height: bitmap.height, isVector: false, close: () => bitmap.close() }
+}
+
+/** As a picture it runs no script and loads nothing. */
+async function drawnSvg(file: File): Promise<Drawn> {
+  const address = URL.createObjectURL(new Blob([file], { type: 'image/svg+xml' }))
+  const img = new Image()
+  img.src = address
+  const close = () => URL.revokeObjectURL(address)
+  try {
+    await img.decode()
+    if (img.naturalWidth < 1 || img.naturalHeight < 1) throw new Error('a drawing without a size')
+  } catch (error) {
+    close()
+    throw error
+  }
+  return { source: img, width: img.naturalWidth, height: img.naturalHeight, isVector: true, close }
+}
+
+function encoded(canvas: HTMLCanvasElement, drawn: Drawn, side: number, type: string, quality?: number): Promise<Blob> {
+  const large = drawn.isVector ? PICTURE_SIDE / Math.max(drawn.width, drawn.height) : 1
+  // Its size set, a canvas is empty.
+  Object.assign(canvas, within(side, drawn.width * large, drawn.height * large))
+  const context = canvas.getContext('2d')
+  if (context === null) throw new Error('a browser without a canvas')
+  context.imageSmoothingQuality = 'high'
+  context.drawImage(drawn.source, 0, 0, canvas.width, canvas.height)
+  return new Promise((resolve, reject) => {
+    canvas.toBlob((blob) => (blob === null ? reject(new Error('nothing was written')) : resolve(blob)), type, quality)
+  })
+}

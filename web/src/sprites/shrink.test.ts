@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest'
+import { PICTURE_BYTES_MAX } from './picture-bounds.ts'
+import { shrunk, within } from './shrink.ts'
+
+/** An encoder of pictures that weigh so many bytes a pixel in each way. */
+function encoder(weights: Record<string, number>) {
+  const asked: string[] = []
+  const encode = (side: number, type: string, quality = 1) => {
+    asked.push(`${side} ${type} ${quality}`)
+    const written = type in weights ? type : 'image/png'
+    return Promise.resolve(new Blob([new Uint8Array(Math.ceil(side * side * (weights[written] ?? 0) * quality))], { type: written }))
+  }
+  return { asked, encode }
+}
+
+describe('a picture', () => {
+  it('that is small enough is kept exactly', async () => {
+    const { asked, encode } = encoder({ 'image/png': 0.5, 'image/webp': 0.1 })
+    expect((await shrunk(encode))?.type).toBe('image/png')
+    expect(asked).toEqual(['256 image/png 1'])
+  })
+
+  it('that is not is written less exactly before it is written smaller', async () => {
+    const { asked, encode } = encoder({ 'image/png': 4, 'image/webp': 1.2 })
+    const picture = await shrunk(encode)
+    expect(picture?.type).toBe('image/webp')
+    expect(picture?.size).toBeLessThanOrEqual(PICTURE_BYTES_MAX)
+    expect(asked.at(-1)).toBe('256 image/webp 0.7')
+  })
+
+  it('of noise, in a browser that writes PNG alone, gets smaller until it fits', async () => {
+    const { asked, encode } = encoder({ 'image/png': 4.1 })
+    expect((await shrunk(encode))?.type).toBe('image/png')
+    expect(asked.at(-1)).toBe('64 image/png 1')
+  })
+
+  it('that fits in no way is none', async () => {
+    expect(await shrunk(encoder({ 'image/png': 100, 'image/webp': 100 }).encode)).toBeNull()
+  })
+
+  it('keeps its shape, and grows no larger than it was', () => {
+    expect(within(256, 4000, 3000)).toEqual({ width: 256, height: 192 })
+    expect(within(256, 3, 9000)).toEqual({ width: 1, height: 256 })
+    expect(within(256, 32, 16)).toEqual({ width: 32, height: 16 })
+  })
+})
