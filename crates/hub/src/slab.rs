@@ -3,57 +3,91 @@ use std::ops::{Index, IndexMut};
 /// The index of nothing: the end of a list.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Records in slots of one vector; a vacated slot goes to the next record.
-///
-/// A vacant slot holds the default record, so what the old one owned is given back at once. The
-/// slots themselves are given back when the last record leaves.
-#[derive(Debug)]
-pub(crate) struct Slab<T> {
-    slots: Vec<T>,
-    vacant: Vec<u32>,
+/// What a [`Slab`] can hold. The default record is that of a vacant slot.
+pub(crate) trait Record: Default {
+    /// Where a vacant record names the next vacant slot.
+    fn next_vacant(&mut self) -> &mut u32;
 }
 
-impl<T: Default> Slab<T> {
-    pub fn new() -> Self {
-        Slab { slots: Vec::new(), vacant: Vec::new() }
-    }
+/// Records in slots; a vacated slot goes to the next record.
+///
+/// A vacant slot holds the default record, so what the old one owned is given back at once. The
+/// slots themselves are given back when the last record leaves. They lie in pieces that stay where
+/// they are: a vector that doubles leaves its old places behind as holes in the heap, and a list of
+/// the vacant slots would be longest just when everyone has left.
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    pieces: Vec<Vec<T>>,
+    first_vacant: u32,
+    vacant: u32,
+}
 
-    pub fn len(&self) -> usize {
-        self.slots.len() - self.vacant.len()
-    }
-
-    pub fn insert(&mut self, record: T) -> u32 {
-        if let Some(slot) = self.vacant.pop() {
-            self.slots[slot as usize] = record;
-            return slot;
-        }
-        let slot = u32::try_from(self.slots.len()).unwrap_or(NONE);
-        assert_ne!(slot, NONE, "four billion records do not fit into memory");
-        self.slots.push(record);
-        slot
-    }
-
-    pub fn remove(&mut self, slot: u32) -> T {
-        let record = std::mem::take(&mut self.slots[slot as usize]);
-        self.vacant.push(slot);
-        if self.len() == 0 {
-            *self = Slab::new();
-        }
-        record
-    }
+impl<T> Slab<T> {
+    /// Slots that lie together: as many as are 16 KiB or somewhat less.
+    const PIECE_LEN: usize = 1 << (16_384 / size_of::<T>()).ilog2();
 
     /// The record in a slot that may have been given back since.
     pub fn get(&self, slot: u32) -> Option<&T> {
-        self.slots.get(slot as usize)
+        let slot = slot as usize;
+        self.pieces.get(slot / Self::PIECE_LEN)?.get(slot % Self::PIECE_LEN)
     }
 
     /// The same, to change it.
     pub fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
-        self.slots.get_mut(slot as usize)
+        let slot = slot as usize;
+        self.pieces.get_mut(slot / Self::PIECE_LEN)?.get_mut(slot % Self::PIECE_LEN)
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots() - self.vacant as usize
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.slots.iter()
+        self.pieces.iter().flatten()
+    }
+
+    fn slots(&self) -> usize {
+        let last = self.pieces.last().map_or(0, Vec::len);
+        self.pieces.len().saturating_sub(1) * Self::PIECE_LEN + last
+    }
+}
+
+impl<T: Record> Slab<T> {
+    pub fn new() -> Self {
+        Slab { pieces: Vec::new(), first_vacant: NONE, vacant: 0 }
+    }
+
+    pub fn insert(&mut self, record: T) -> u32 {
+        if self.first_vacant != NONE {
+            let slot = self.first_vacant;
+            self.first_vacant = *self[slot].next_vacant();
+            self.vacant -= 1;
+            self[slot] = record;
+            return slot;
+        }
+        let slot = u32::try_from(self.slots()).unwrap_or(NONE);
+        assert_ne!(slot, NONE, "four billion records do not fit into memory");
+        match self.pieces.last_mut() {
+            Some(piece) if piece.len() < Self::PIECE_LEN => piece.push(record),
+            _ => {
+                let mut piece = Vec::with_capacity(Self::PIECE_LEN);
+                piece.push(record);
+                self.pieces.push(piece);
+            }
+        }
+        slot
+    }
+
+    pub fn remove(&mut self, slot: u32) -> T {
+        let mut vacated = T::default();
+        *vacated.next_vacant() = self.first_vacant;
+        let record = std::mem::replace(&mut self[slot], vacated);
+        self.first_vacant = slot;
+        self.vacant += 1;
+        if self.len() == 0 {
+            *self = Slab::new();
+        }
+        record
     }
 }
 
@@ -61,13 +95,15 @@ impl<T> Index<u32> for Slab<T> {
     type Output = T;
 
     fn index(&self, slot: u32) -> &T {
-        &self.slots[slot as usize]
+        let slot = slot as usize;
+        &self.pieces[slot / Self::PIECE_LEN][slot % Self::PIECE_LEN]
     }
 }
 
 impl<T> IndexMut<u32> for Slab<T> {
     fn index_mut(&mut self, slot: u32) -> &mut T {
-        &mut self.slots[slot as usize]
+        let slot = slot as usize;
+        &mut self.pieces[slot / Self::PIECE_LEN][slot % Self::PIECE_LEN]
     }
 }
 
@@ -75,20 +111,57 @@ impl<T> IndexMut<u32> for Slab<T> {
 mod tests {
     use super::*;
 
+    #[derive(Debug, Default, PartialEq)]
+    struct Named {
+        name: &'static str,
+        next_vacant: u32,
+    }
+
+    impl Record for Named {
+        fn next_vacant(&mut self) -> &mut u32 {
+            &mut self.next_vacant
+        }
+    }
+
+    fn named(name: &'static str) -> Named {
+        Named { name, next_vacant: NONE }
+    }
+
     #[test]
     fn a_vacated_slot_goes_to_the_next_record() {
         let mut slab = Slab::new();
-        let (a, b) = (slab.insert("a"), slab.insert("b"));
-        assert_eq!(slab.remove(a), "a");
-        assert_eq!(slab.insert("c"), a);
-        assert_eq!((slab[a], slab[b], slab.len()), ("c", "b", 2));
+        let (a, b, c) = (slab.insert(named("a")), slab.insert(named("b")), slab.insert(named("c")));
+        assert_eq!(slab.remove(a).name, "a");
+        assert_eq!(slab.remove(c).name, "c");
+        assert_eq!((slab[a].name, slab.len()), ("", 1));
+        assert_eq!((slab.insert(named("d")), slab.insert(named("e"))), (c, a));
+        assert_eq!(slab.insert(named("f")), 3);
+        assert_eq!([b, c, a].map(|slot| slab[slot].name), ["b", "d", "e"]);
+        assert_eq!(slab.len(), 4);
+    }
+
+    #[test]
+    fn records_stay_in_their_slots_over_many_pieces() {
+        let mut slab = Slab::new();
+        let number = 3 * Slab::<Named>::PIECE_LEN as u32 + 1;
+        assert!((0..number).all(|slot| slab.insert(named("x")) == slot));
+        assert_eq!((slab.len(), slab.iter().count()), (number as usize, number as usize));
+        assert!(slab.get(number).is_none() && slab.get_mut(4 * number).is_none());
+        for slot in (0..number).step_by(2) {
+            slab.remove(slot);
+        }
+        assert_eq!(slab.iter().filter(|record| record.name == "x").count(), slab.len());
+        let again: std::collections::BTreeSet<u32> =
+            (0..number).step_by(2).map(|_| slab.insert(named("y"))).collect();
+        assert!(again.into_iter().eq((0..number).step_by(2)));
     }
 
     #[test]
     fn the_slots_are_given_back_when_the_last_record_leaves() {
         let mut slab = Slab::new();
-        let a = slab.insert(1);
+        let a = slab.insert(named("a"));
         slab.remove(a);
-        assert_eq!((slab.len(), slab.slots.capacity(), slab.vacant.capacity()), (0, 0, 0));
+        assert_eq!((slab.len(), slab.pieces.capacity()), (0, 0));
+        assert_eq!(slab.insert(named("b")), 0);
     }
 }

@@ -1,4 +1,4 @@
-use crate::slab::{NONE, Slab};
+use crate::slab::{NONE, Record, Slab};
 
 /// One client's subscription to one topic: a slot of the [`Hub`](crate::Hub).
 ///
@@ -80,7 +80,7 @@ pub(crate) struct Subscription {
     pub topic: u32,
     /// Its place among the topic's members.
     pub position: u32,
-    /// The same client's next subscription.
+    /// The same client's next subscription; in a vacant slot, the next vacant one.
     pub next: u32,
 }
 
@@ -89,5 +89,11 @@ const _: () = assert!(size_of::<Subscription>() == 16, "kept once per subscripti
 impl Default for Subscription {
     fn default() -> Self {
         Subscription { client: NONE, topic: NONE, position: NONE, next: NONE }
+    }
+}
+
+impl Record for Subscription {
+    fn next_vacant(&mut self) -> &mut u32 {
+        &mut self.next
     }
 }

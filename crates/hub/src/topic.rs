@@ -1,7 +1,7 @@
 use compact_str::CompactString;
 
 use crate::room::is_much_too_large;
-use crate::slab::NONE;
+use crate::slab::{NONE, Record};
 
 /// A topic with at least one subscriber.
 #[derive(Debug, Default)]
@@ -14,11 +14,22 @@ pub(crate) struct Topic {
 impl Topic {
     /// Whether this is a topic, not a vacant slot.
     pub fn is_taken(&self) -> bool {
-        !matches!(self.members, Members::One(NONE))
+        !matches!(self.members, Members::Vacant { .. })
+    }
+}
+
+impl Record for Topic {
+    fn next_vacant(&mut self) -> &mut u32 {
+        match &mut self.members {
+            Members::Vacant { next } => next,
+            Members::One(_) | Members::Many(_) => unreachable!("the topic's slot is not vacant"),
+        }
     }
 }
 
 const _: () = assert!(size_of::<Topic>() == 40, "kept once per topic");
+
+const NO_TOPIC: &str = "a vacant slot has no members";
 
 /// The subscriptions to one topic. Many topics have one, such as a user's own: it needs no list.
 #[derive(Debug)]
@@ -27,11 +38,15 @@ pub(crate) enum Members {
     // Boxed so that a topic of one pays 8 bytes for the list it has not.
     #[allow(clippy::box_collection)]
     Many(Box<Vec<u32>>),
+    /// There is no topic in this slot.
+    Vacant {
+        next: u32,
+    },
 }
 
 impl Default for Members {
     fn default() -> Self {
-        Members::One(NONE)
+        Members::Vacant { next: NONE }
     }
 }
 
@@ -40,6 +55,7 @@ impl Members {
         match self {
             Members::One(member) => std::slice::from_ref(member),
             Members::Many(list) => list,
+            Members::Vacant { .. } => &[],
         }
     }
 
@@ -47,6 +63,7 @@ impl Members {
         match self {
             Members::One(only) => *only = member,
             Members::Many(list) => list[position as usize] = member,
+            Members::Vacant { .. } => unreachable!("{NO_TOPIC}"),
         }
     }
 
@@ -54,6 +71,7 @@ impl Members {
         match self {
             Members::One(first) => *self = Members::Many(Box::new(vec![*first, member])),
             Members::Many(list) => list.push(member),
+            Members::Vacant { .. } => unreachable!("{NO_TOPIC}"),
         }
     }
 

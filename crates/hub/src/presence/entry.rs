@@ -1,5 +1,5 @@
 use super::reference::{REFERENCE_LEN, Reference};
-use crate::slab::NONE;
+use crate::slab::{NONE, Record};
 
 const PREVIOUS_FIELD: &str = "\"phx_ref_prev\":\"";
 const PREVIOUS_LEN: usize = PREVIOUS_FIELD.len() + REFERENCE_LEN + 1;
@@ -152,11 +152,18 @@ pub(crate) struct Entry {
     /// The ring of the entries with the same topic and key.
     pub next_of_key: u32,
     pub previous_of_key: u32,
-    /// The same owner's next entry, if an owner of this node has it.
+    /// The same owner's next entry, if an owner of this node has it; in a vacant slot, the next
+    /// vacant one.
     pub next_of_owner: u32,
 }
 
 const _: () = assert!(size_of::<Entry>() == 48, "kept once per presence");
+
+impl Record for Entry {
+    fn next_vacant(&mut self) -> &mut u32 {
+        &mut self.next_of_owner
+    }
+}
 
 impl Default for Entry {
     fn default() -> Self {

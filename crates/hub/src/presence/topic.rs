@@ -1,5 +1,6 @@
 use super::entry::Version;
 use super::reference::Reference;
+use crate::slab::Record;
 
 /// A topic where someone is present, or where a leave is still to be told.
 #[derive(Debug, Default)]
@@ -11,6 +12,14 @@ pub(crate) struct PresenceTopic {
     pub entries: usize,
     /// What the next diff is to tell; `None` when nothing changed.
     pub changes: Option<Box<Changes>>,
+    /// In a vacant slot, the next vacant one.
+    pub next_vacant: u32,
+}
+
+impl Record for PresenceTopic {
+    fn next_vacant(&mut self) -> &mut u32 {
+        &mut self.next_vacant
+    }
 }
 
 /// What changed on a topic since its last diff.

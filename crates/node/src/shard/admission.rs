@@ -169,11 +169,9 @@ impl Shard {
             subscriptions: Subscriptions::default(),
             allowance: Allowance::default(),
             serializer,
+            generation: 0,
             admission: None,
-        }) as u32;
-        if self.generations.len() <= key as usize {
-            self.generations.resize(key as usize + 1, 0);
-        }
+        });
         let id = connected.id.map(|id| self.subscribe_id(key, &id));
         if id.is_some() || counted.is_some() || connected.assigns.is_some() {
             let admission = Admission { assigns: connected.assigns, id, counted };

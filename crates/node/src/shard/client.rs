@@ -16,6 +16,8 @@ pub(super) struct Client {
     pub subscriptions: Subscriptions,
     pub allowance: Allowance,
     pub serializer: Serializer,
+    /// How many clients its key has had before.
+    pub generation: u32,
     /// Absent for a client that needs none of it, as most do.
     pub admission: Option<Box<Admission>>,
 }

@@ -64,9 +64,9 @@ impl Shard {
     }
 
     fn is_session(&self, key: u32, generation: u32) -> bool {
-        let client = self.clients.get(key as usize);
-        client.is_some_and(|client| matches!(client.transport, Transport::LongPoll(_)))
-            && self.generations[key as usize] == generation
+        self.clients.get(key as usize).is_some_and(|client| {
+            matches!(client.transport, Transport::LongPoll(_)) && client.generation == generation
+        })
     }
 
     pub(super) fn open_session(
@@ -77,10 +77,9 @@ impl Shard {
         counted: Option<IpAddr>,
         token: oneshot::Sender<String>,
     ) {
-        let client = self.clients.vacant_key();
-        let generation = self.generations.get(client).copied().unwrap_or(0);
+        let (client, generation) = self.clients.next();
         let node = self.world.cluster.me();
-        let id = SessionId { node, shard: self.id, client: client as u32, generation };
+        let id = SessionId { node, shard: self.id, client, generation };
         let session = Session { id, state: LongPoll::new(now), parked: None };
         self.add_client(Transport::LongPoll(Box::new(session)), serializer, connected, counted);
         // A client that hung up meanwhile leaves a session behind that ends by its silence.
@@ -159,14 +158,14 @@ impl Shard {
     }
 
     pub(super) fn end_sessions(&mut self, sockets: &mut Sockets) {
-        for key in 0..self.clients.capacity() as u32 {
+        for key in 0..self.clients.places() as u32 {
             self.end_session(sockets, key);
         }
     }
 
     /// Look at a tenth of the clients, so that each session's time is checked once a second.
     pub(super) fn sweep_sessions(&mut self, sockets: &mut Sockets, now: Instant) {
-        let slots = self.generations.len();
+        let slots = self.clients.places();
         let limits = self.world.longpoll_limits();
         for _ in 0..slots.div_ceil(SWEEP_TICKS) {
             self.swept = if self.swept + 1 < slots { self.swept + 1 } else { 0 };
