@@ -54,5 +54,12 @@ pub(super) fn refused(error: &serde_json::Error, wrong_type: DecodeError) -> Dec
 
 /// Append a text as a JSON string.
 pub(super) fn write_text(text: &str, out: &mut Vec<u8>) {
-    serde_json::to_writer(out, text).expect("writing a string to memory cannot fail");
+    let needs_escape = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    if text.bytes().any(needs_escape) {
+        serde_json::to_writer(out, text).expect("writing a string to memory cannot fail");
+    } else {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    }
 }

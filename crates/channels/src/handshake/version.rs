@@ -22,7 +22,12 @@ impl Serializer {
     /// ```
     pub fn from_vsn(vsn: Option<&str>) -> Result<Serializer, UnsupportedVersion> {
         let Some(vsn) = vsn else { return Ok(Serializer::V1) };
-        match major_of_patch_release(vsn) {
+        let major = match vsn {
+            // What nearly every client says.
+            "2.0.0" => Some(2),
+            vsn => major_of_patch_release(vsn),
+        };
+        match major {
             Some(1) => Ok(Serializer::V1),
             Some(2) => Ok(Serializer::V2),
             _ => Err(UnsupportedVersion { asked: format!("{vsn:?}") }),

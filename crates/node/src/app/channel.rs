@@ -1,4 +1,5 @@
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::Value;
@@ -115,7 +116,7 @@ impl Refusal {
 /// An answer to one message.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    pub(crate) status: String,
+    pub(crate) status: Cow<'static, str>,
     pub(crate) response: Body,
 }
 
@@ -137,7 +138,7 @@ impl Reply {
 
     /// A status of the application's own; clients match on its text.
     pub fn with_status(status: &str, response: impl Into<Body>) -> Self {
-        Reply { status: status.into(), response: response.into() }
+        Reply { status: status.to_owned().into(), response: response.into() }
     }
 }
 

@@ -14,7 +14,8 @@ use super::client::{JoinedChannel, Slot, Tenancy, Transport};
 use super::joining::Unheard;
 use super::mail::Mail;
 use crate::app::{
-    Body, ChannelAddress, Crash, HandleIn, Outcome, Payload, Refusal, Reply, Socket, State,
+    AnyChannel, Body, ChannelAddress, Crash, HandleIn, Outcome, Payload, Refusal, Reply, Socket,
+    State,
 };
 use crate::broadcast::Broadcast;
 use crate::wire;
@@ -188,23 +189,22 @@ impl Shard {
         old: Option<JoinRef>,
     ) {
         let key = self.hub.client_of(id);
-        let world = self.world.clone();
-        let channel = world.registry.channel(self.channel_mut(id).number);
-        let result = self.with_socket(sockets, id, &message.reference, |socket| {
+        let result = self.with_socket(sockets, id, &message.reference, |channel, socket| {
             channel.join(socket, message.payload)
         });
+        let metrics = &self.world.metrics;
         let reply = match result {
             Ok(Ok((state, response))) => {
+                metrics.joins.inc();
                 self.channel_mut(id).state = Some(state);
-                world.metrics.joins.inc();
                 Reply::ok(response)
             }
             Ok(Err(Refusal(response))) => {
-                world.metrics.refused("join_refused");
+                metrics.refused("join_refused");
                 Reply::error(response)
             }
             Err(Crash(reason)) => {
-                world.metrics.crashes.inc();
+                metrics.crashes.inc();
                 tracing::warn!(topic = %message.topic, reason, "join crashed");
                 Reply::because("join crashed")
             }
@@ -250,15 +250,14 @@ impl Shard {
 
     /// End a channel: its `leave`, its presences, its subscription. Says nothing to the client.
     pub(super) fn part(&mut self, sockets: &mut Sockets, key: u32, id: SubscriptionId) -> JoinRef {
-        if let Tenancy::Channel(JoinedChannel { state, number, .. }) = &mut self.slot_mut(id).tenant
+        if let Tenancy::Channel(JoinedChannel { state, .. }) = &mut self.slot_mut(id).tenant
             && let Some(state) = state.take()
         {
-            let number = *number;
-            let world = self.world.clone();
-            let channel = world.registry.channel(number);
-            let result = self.with_socket(sockets, id, &Ref::NULL, |s| channel.leave(state, s));
+            let result = self.with_socket(sockets, id, &Ref::NULL, |channel, socket| {
+                channel.leave(state, socket)
+            });
             if let Err(Crash(reason)) = result {
-                world.metrics.crashes.inc();
+                self.world.metrics.crashes.inc();
                 tracing::warn!(reason, "leave crashed");
             }
         }
@@ -287,15 +286,13 @@ impl Shard {
         sockets: &mut Sockets,
         id: SubscriptionId,
         reference: &Ref,
-        callback: impl FnOnce(&dyn crate::app::AnyChannel, &mut State, &mut Socket<'_>) -> HandleIn,
+        callback: impl FnOnce(&dyn AnyChannel, &mut State, &mut Socket<'_>) -> HandleIn,
     ) {
         let key = self.hub.client_of(id);
         let address = self.address(id);
-        let world = self.world.clone();
-        let channel = world.registry.channel(self.channel_mut(id).number);
         let Some(mut state) = self.channel_mut(id).state.take() else { return };
-        let result = self.with_socket(sockets, id, reference, |socket| {
-            callback(channel.as_ref(), &mut state, socket)
+        let result = self.with_socket(sockets, id, reference, |channel, socket| {
+            callback(channel, &mut state, socket)
         });
         self.channel_mut(id).state = Some(state);
 
@@ -344,29 +341,27 @@ impl Shard {
         sockets: &mut Sockets,
         id: SubscriptionId,
         reference: &Ref,
-        callback: impl FnOnce(&mut Socket<'_>) -> R,
+        callback: impl FnOnce(&dyn AnyChannel, &mut Socket<'_>) -> R,
     ) -> R {
         let address = self.address(id);
-        let world = self.world.clone();
-        let topic = self.hub.topic_of(id).to_owned();
-        let client = &self.clients[self.hub.client_of(id) as usize];
-        let assigns = client.admission.as_ref().and_then(|admission| admission.assigns.clone());
-        let mut presence = std::mem::take(&mut self.channel_mut(id).presence);
-        let mut effects = std::mem::take(&mut self.effects);
-        let result = callback(&mut Socket {
-            topic: &topic,
+        let Shard { world, hub, clients, slots, effects, .. } = self;
+        let client = &clients[hub.client_of(id) as usize];
+        let assigns = client.admission.as_ref().and_then(|admission| admission.assigns.as_ref());
+        let JoinedChannel { number, presence, .. } = joined(&mut slots[id]);
+        let mut socket = Socket {
+            topic: hub.topic_of(id),
             now: sockets.now(),
             address,
             reference,
-            assigns: assigns.as_ref(),
-            presence: &mut presence,
+            assigns,
+            presence,
             board: &world.presence,
             endpoint: &world.endpoint,
-            effects: &mut effects,
-        });
-        self.effects = effects;
-        self.channel_mut(id).presence = presence;
+            effects,
+        };
+        let result = callback(world.registry.channel(*number).as_ref(), &mut socket);
         if !self.effects.is_empty() {
+            let topic = self.hub.topic_of(id).to_owned();
             self.apply_effects(sockets, &topic, address);
         }
         result
@@ -382,10 +377,7 @@ impl Shard {
     }
 
     fn channel_mut(&mut self, id: SubscriptionId) -> &mut JoinedChannel {
-        match &mut self.slots[id].tenant {
-            Tenancy::Channel(channel) => channel,
-            _ => unreachable!("the subscription is a channel's"),
-        }
+        joined(&mut self.slots[id])
     }
 
     /// A client is gone: every channel of it ends.
@@ -406,8 +398,7 @@ impl Shard {
             self.world.addresses.release(address);
         }
         self.unheard.remove(&key);
-        let client = self.clients.remove(key as usize);
-        self.generations[key as usize] = self.generations[key as usize].wrapping_add(1);
+        let client = self.clients.remove(key);
         self.world.metrics.closed(matches!(client.transport, Transport::WebSocket(_)));
     }
 
@@ -444,5 +435,12 @@ impl Shard {
                 channel.handle_info(state, socket, info)
             });
         }
+    }
+}
+
+fn joined(slot: &mut Slot) -> &mut JoinedChannel {
+    match &mut slot.tenant {
+        Tenancy::Channel(channel) => channel,
+        _ => unreachable!("the subscription is a channel's"),
     }
 }

@@ -7,11 +7,13 @@
 
 mod admission;
 mod client;
+mod clients;
 mod conversation;
 mod delivery;
 mod joining;
 mod longpoll;
 mod mail;
+mod pieces;
 mod slots;
 mod sprites;
 
@@ -22,7 +24,6 @@ use std::time::Duration;
 
 use edge::{CloseCause, Parcel, Sockets, Tenant};
 use hub::{Diff, Hub, HubLimits};
-use slab::Slab;
 use vocab::{Instant, NodeId, ShardId, SocketId};
 
 use crate::app::{ChannelAddress, Effect};
@@ -31,7 +32,7 @@ use crate::builtin::SITE_TOPIC;
 use crate::presence::PresenceBoard;
 use crate::world::World;
 
-use client::Client;
+use clients::Clients;
 use joining::Backlog;
 use slots::Slots;
 
@@ -42,8 +43,11 @@ pub(crate) use mail::Mail;
 
 /// Deliveries between two looks at everything else.
 const SLICE: usize = 2_000;
-/// The number of clients is told to the other processes at least this often.
-const CLIENTS_TOLD_TICKS: u32 = 50;
+/// How often the other processes are told the number of clients when it changed, in ticks: with
+/// fifty of them, each is told by all the others.
+const CLIENTS_CHANGED_TICKS: u32 = 10;
+/// And when it did not.
+const CLIENTS_REPEATED_TICKS: u32 = 100;
 /// How often the number of visitors may be told.
 const SITE_PERIOD: Duration = Duration::from_secs(1);
 
@@ -52,9 +56,7 @@ pub(crate) struct Shard {
     id: ShardId,
     world: Arc<World>,
     hub: Hub<Arc<Broadcast>>,
-    clients: Slab<Client>,
-    /// How many clients each slot of `clients` has held before.
-    generations: Vec<u32>,
+    clients: Clients,
     /// Beside the hub's subscriptions, by their index.
     slots: Slots,
     /// What the callback at work wants done; empty between callbacks.
@@ -90,8 +92,7 @@ impl Shard {
             id,
             world,
             hub: Hub::new(seed, HubLimits::default()),
-            clients: Slab::new(),
-            generations: Vec::new(),
+            clients: Clients::default(),
             slots: Slots::default(),
             effects: Vec::new(),
             site: SiteCount::default(),
@@ -115,7 +116,11 @@ impl Shard {
     fn tell_clients(&mut self) {
         let clients = self.world.metrics.clients();
         self.ticks_since_told += 1;
-        if clients != self.clients_told || self.ticks_since_told >= CLIENTS_TOLD_TICKS {
+        let is_due = match clients == self.clients_told {
+            true => CLIENTS_REPEATED_TICKS,
+            false => CLIENTS_CHANGED_TICKS,
+        };
+        if self.ticks_since_told >= is_due {
             self.world.cluster.tell_all(|| crate::cluster::Word::Clients(clients));
             (self.clients_told, self.ticks_since_told) = (clients, 0);
         }
