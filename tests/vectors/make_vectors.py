@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes cids.json and nodes.json anew: python3 make_vectors.py PATH_OF_IPFS
+"""Makes cids.json, nodes.json, spread.json and cars.json anew: python3 make_vectors.py PATH_OF_IPFS
 
 Every CID, size and byte in them is kubo's answer; nothing of this repository takes part. What
 must be refused is written by hand, in cid_forms.json and refused.json, and is not touched.
 """
 
 import base64
+import hashlib
 import json
 import os
 import subprocess
@@ -82,6 +83,17 @@ NUMBERED = [("unixfs-v1-2025", 5041), ("unixfs-v1-2025", 5042),
             ("kubo-default", 6241), ("kubo-default", 6242)]
 NAME_DIGITS = 8
 
+# Directories that are spread over many nodes: so many files that hold their own names, which are
+# numbers with so many digits. The last has shards three deep.
+SPREAD = [("unixfs-v1-2025", 2000, 120), ("kubo-default", 2000, 120),
+          ("unixfs-v1-2025", 12000, 8)]
+
+# What is exported: directories from above by what they are about, and one in which a walk meets a
+# block a second time before the first is done.
+CARS = ["an empty directory", "one file", "directories in directories", "the same file twice",
+        "files of many blocks count with all of them", "symbolic links are kept as links"]
+MET_TWICE = [text("a/x", "same\n"), text("b", "other\n"), text("c", "same\n")]
+
 
 class Kubo:
     """A repository of kubo's that adds under one profile."""
@@ -105,6 +117,9 @@ class Kubo:
     def named(self, cid):
         size = self.ask("files", "stat", "--format=<cumulsize>", f"/ipfs/{cid}")
         return {"cid": cid, "dag_bytes": int(size)}
+
+    def car(self, cid):
+        return self.ask("dag", "export", "--progress=false", cid)
 
     def block(self, cid):
         return self.ask("block", "get", cid)
@@ -219,6 +234,52 @@ def make_nodes(scratch, kubos):
     dump("nodes.json", {"nodes": nodes})
 
 
+def spread_folder(scratch, count, digits):
+    folder = scratch / f"spread-{count}-{digits}"
+    if not folder.exists():
+        names = [f"{i:0{digits}}" for i in range(count)]
+        write_entries(folder, [text(name, name) for name in names])
+    return folder
+
+
+def make_spread(scratch, kubos):
+    directories = []
+    for profile, count, digits in SPREAD:
+        kubo = kubos[profile]
+        cid = kubo.add(spread_folder(scratch, count, digits))
+        blocks = kubo.ask("refs", "--recursive", "--unique", cid).split()
+        found = f"{count // 2:0{digits}}"
+        entry = kubo.ask("resolve", f"/ipfs/{cid}/{found}").decode().strip()
+        directories.append({
+            "profile": profile, "count": count, "name_digits": digits, **kubo.named(cid),
+            "blocks": len(blocks) + 1, "found": {"name": found, "cid": entry[len("/ipfs/"):]}})
+    dump("spread.json", {"rule": "so many files, whose names are numbers from 0 with so many digits,"
+                                 " and that hold their own names", "directories": directories})
+
+
+def make_cars(scratch, kubos):
+    cars = []
+
+    def car(profile, cid, **what):
+        exported = kubos[profile].car(cid)
+        as_hex = {"hex": exported.hex()} if len(exported) < 1000 else {}
+        cars.append({"profile": profile, **what, "cid": cid, "bytes": len(exported),
+                     "sha256": hashlib.sha256(exported).hexdigest(), **as_hex})
+
+    write_entries(scratch / "met-twice", MET_TWICE)
+    for profile in ["unixfs-v1-2025", "kubo-default"]:
+        kubo = kubos[profile]
+        for number, (about, entries) in enumerate(DIRECTORIES):
+            if about in CARS:
+                car(profile, kubo.add(scratch / f"directory-{number}"), entries=entries)
+        car(profile, kubo.add(scratch / "met-twice"), entries=MET_TWICE)
+        write_generated(scratch / "file", 3_000_000)
+        car(profile, kubo.add(scratch / "file"), generated=3_000_000)
+        car(profile, kubo.add(spread_folder(scratch, 2000, 120)),
+            spread={"count": 2000, "name_digits": 120})
+    dump("cars.json", {"cars": cars})
+
+
 def shard_bitmap(node):
     """One bit for each slot that a link's name starts with, without leading zeros."""
     bits = sum(1 << int(link["name"][:2], 16) for link in node["links"])
@@ -230,6 +291,9 @@ def main():
         scratch = Path(scratch)
         kubos = {profile: Kubo(scratch, profile) for profile in PROFILES}
         make_cids(scratch, kubos)
+        make_spread(scratch, kubos)
+        make_cars(scratch, kubos)
+        # Last: it tells a repository to spread every directory.
         make_nodes(scratch, kubos)
 
 

@@ -94,6 +94,12 @@ impl Block {
         (cid.hash() == hash).then(|| Block { cid: cid.clone(), bytes: bytes.clone() })
     }
 
+    /// The same bytes under a name of the same hash, which says how they are to be read.
+    pub(crate) fn read_as(&self, cid: &Cid) -> Self {
+        assert_eq!(self.cid.hash(), cid.hash(), "another block");
+        Block { cid: cid.clone(), bytes: self.bytes.clone() }
+    }
+
     /// Its name.
     pub const fn cid(&self) -> &Cid {
         &self.cid

@@ -145,28 +145,44 @@ impl FileReader {
         self.parts.iter().rev().map(|part| &part.cid)
     }
 
-    /// The next bytes of the file. After an error it is the same error again and again: the file
-    /// is what it is.
+    /// The block to give to [`FileReader::take`]; `None` when the file is complete.
+    pub fn next(&self) -> Option<&Cid> {
+        self.parts.last().map(|part| &part.cid)
+    }
+
+    /// The bytes of the file in the next block, which may be none: for stores that can fail, or
+    /// that must be waited for. After an error it is the same error again and again: the file is
+    /// what it is.
+    ///
+    /// # Panics
+    /// When it is not the block that [`FileReader::next`] names.
+    pub fn take(&mut self, block: &Block) -> Result<Bytes, ReadError> {
+        let part = self.parts.last().expect("the file is not complete");
+        let content = Content::decode(&block.read_as(&part.cid))?;
+        self.check(part, &content)?;
+        let depth = part.depth + 1;
+        if part.declared.is_none() {
+            self.file_bytes = Some(content.file_bytes);
+        }
+        self.parts.pop();
+        let below = content.links.into_iter().zip(content.block_sizes).rev();
+        self.parts.extend(below.map(|(link, size)| Part {
+            cid: link.cid,
+            declared: Some(size),
+            depth,
+        }));
+        self.read_bytes += content.data.len() as u64;
+        Ok(content.data)
+    }
+
+    /// The next bytes of the file, from a store in memory. Errors as in [`FileReader::take`].
     pub fn read(&mut self, store: &impl BlockStore) -> Result<Read, ReadError> {
-        while let Some(part) = self.parts.last() {
-            let block = Block::implied_by(&part.cid).or_else(|| store.get(&part.cid));
-            let Some(block) = block else { return Ok(Read::Missing(part.cid.clone())) };
-            let content = Content::decode(&block)?;
-            self.check(part, &content)?;
-            let depth = part.depth + 1;
-            if part.declared.is_none() {
-                self.file_bytes = Some(content.file_bytes);
-            }
-            self.parts.pop();
-            let below = content.links.into_iter().zip(content.block_sizes).rev();
-            self.parts.extend(below.map(|(link, size)| Part {
-                cid: link.cid,
-                declared: Some(size),
-                depth,
-            }));
-            if !content.data.is_empty() {
-                self.read_bytes += content.data.len() as u64;
-                return Ok(Read::Bytes(content.data));
+        while let Some(cid) = self.next() {
+            let block = Block::implied_by(cid).or_else(|| store.get(cid));
+            let Some(block) = block else { return Ok(Read::Missing(cid.clone())) };
+            let bytes = self.take(&block)?;
+            if !bytes.is_empty() {
+                return Ok(Read::Bytes(bytes));
             }
         }
         Ok(Read::End)
@@ -448,8 +464,8 @@ mod tests {
     #[test]
     fn what_is_not_a_file_says_what_it_is() {
         let mut store = MemoryStore::new(1 << 20);
-        let (directory, root) = crate::DirectoryBuilder::new(Profile::default()).finish();
-        store.put(directory).unwrap();
+        let directory = crate::DirectoryBuilder::new(Profile::default());
+        let root = directory.finish(&mut |block| store.put(block)).unwrap();
         assert_eq!(refused(&store, &root.cid), ReadError::Kind { kind: Kind::Directory });
         let shard = UnixFs::new(Kind::HamtShard).encode();
         let shard = Node { data: Some(shard.into()), ..Node::default() };

@@ -4,8 +4,8 @@
 //! `tests/vectors` holds all three to it. Bytes that come from a peer become a [`Block`] only
 //! after their hash matched, and a file comes out of blocks only after every size in them did.
 //!
-//! Absent on purpose: hash functions other than sha2-256 and identity, directories that are spread
-//! over many nodes (recognised, and refused as such), chunking by content, disks and networks.
+//! Absent on purpose: hash functions other than sha2-256 and identity, chunking by content, disks
+//! and networks.
 //!
 //! ```
 //! use content::{BlockStore, FileBuilder, MemoryStore, Profile, assemble};
@@ -42,8 +42,8 @@ pub use cid::{
     Multihash, Prefix, Version,
 };
 pub use directory::{
-    Directory, DirectoryBuildError, DirectoryBuilder, DirectoryError, Entry, NAME_BYTES_MAX,
-    NameError, build_symlink,
+    Directory, DirectoryBuildError, DirectoryBuilder, DirectoryError, DirectoryReader, Entry,
+    ListError, LookedUp, Lookup, NAME_BYTES_MAX, NameError, ShardError, build_symlink, list,
 };
 pub use file_builder::{FileBuilder, Root};
 pub use file_reader::{AssembleError, FILE_DEPTH_MAX, FileReader, Read, ReadError, assemble};

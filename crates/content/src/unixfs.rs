@@ -24,7 +24,7 @@ pub enum Kind {
     Metadata,
     /// A symbolic link; the data is its target.
     Symlink,
-    /// A part of a directory that is spread over many nodes. Recognised, but not read yet.
+    /// A part of a directory that is spread over many nodes.
     HamtShard,
 }
 

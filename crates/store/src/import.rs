@@ -162,9 +162,7 @@ impl Import<'_> {
                 .insert(&name, &root)
                 .map_err(|error| StoreError::Directory { path: path.clone(), error })?;
         }
-        let (block, root) = builder.finish();
-        (self.take)(Imported { block: &block, place: None })?;
-        Ok(root)
+        builder.finish(&mut |block| (self.take)(Imported { block: &block, place: None }))
     }
 
     /// What lies in a directory, in the order of the names: blocks come in the same order always.

@@ -5,6 +5,7 @@ mod directories;
 mod files;
 mod nodes;
 mod refused;
+mod spread;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -145,5 +145,7 @@ fn directory_reason(error: &DirectoryError) -> &'static str {
         DirectoryError::Sharded => "sharded",
         DirectoryError::Name { .. } => "name",
         DirectoryError::DuplicateName { .. } => "duplicate-name",
+        DirectoryError::Shard(_) => "shard",
+        DirectoryError::TooManyEntries { .. } => "too-many-entries",
     }
 }

@@ -1,9 +1,17 @@
-use std::collections::BTreeMap;
+mod murmur3;
+mod reader;
+mod shard;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::dag_pb::{DagPbError, Link, Node};
 use crate::profile::{DIRECTORY_BYTES_MAX, DirectoryWeight};
 use crate::unixfs::{Kind, UnixFs, UnixFsError};
-use crate::{Block, Cid, Codec, Profile, Root};
+use crate::{Block, Cid, Codec, Profile, Root, Version};
+
+pub use reader::{DirectoryReader, ListError, LookedUp, Lookup, list};
+pub use shard::ShardError;
+use shard::{Spread, build_shards, hash_of};
 
 /// Most bytes of a name that [`DirectoryBuilder`] takes: what file systems can store.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -60,22 +68,20 @@ pub enum DirectoryBuildError {
         /// The name.
         name: String,
     },
-    /// Other importers would spread the directory over many nodes, which is not built here yet.
-    #[error("with {name:?} the directory weighs {weight} bytes, and one node holds at most {max}")]
-    TooLarge {
-        /// The entry that would have been too much.
+    /// The directory is spread over many nodes by the hashes of its names, and another name has
+    /// the same. Nobody comes upon two by accident.
+    #[error("{name:?} has the same hash as another name")]
+    SameHash {
+        /// The name.
         name: String,
-        /// The weight with it.
-        weight: usize,
-        /// Most bytes of a directory in one node.
-        max: usize,
     },
 }
 
-/// Builds a directory of one node, just as kubo does.
+/// Builds a directory, just as kubo does: one node while that is light enough, and from
+/// [`DIRECTORY_BYTES_MAX`] on many, over which its entries are spread by the hashes of their names.
 ///
-/// Entries may be added in any order; they are written in the order of their names' bytes. A
-/// directory in a directory is built first, and added like a file.
+/// Entries may be added in any order; in one node they are written in the order of their names'
+/// bytes. A directory in a directory is built first, and added like a file.
 ///
 /// ```
 /// use content::{Block, Directory, DirectoryBuilder, Profile, Root};
@@ -87,15 +93,19 @@ pub enum DirectoryBuildError {
 /// builder.insert("note.txt", &note).unwrap();
 /// assert!(builder.insert("../note.txt", &note).is_err());
 ///
-/// let (block, root) = builder.finish();
-/// assert_eq!(block.cid(), &root.cid);
-/// assert_eq!(Directory::decode(&block).unwrap().find("note.txt").unwrap().cid, note.cid);
+/// let mut blocks = Vec::new();
+/// let mut keep = |block| Ok::<(), std::convert::Infallible>(blocks.push(block));
+/// let root = builder.finish(&mut keep).unwrap();
+/// assert_eq!(blocks[0].cid(), &root.cid);
+/// assert_eq!(Directory::decode(&blocks[0]).unwrap().find("note.txt").unwrap().cid, note.cid);
 /// ```
 #[derive(Clone, Debug)]
 pub struct DirectoryBuilder {
     profile: Profile,
     entries: BTreeMap<String, (Cid, u64)>,
     weight: usize,
+    /// The hashes of all names, from when the directory is too heavy for one node.
+    hashes: Option<BTreeSet<u64>>,
 }
 
 impl DirectoryBuilder {
@@ -104,11 +114,12 @@ impl DirectoryBuilder {
     pub fn new(profile: Profile) -> Self {
         let weight = match profile.directory_weight {
             DirectoryWeight::Block => {
-                Node { data: Some(directory_data().into()), ..Node::default() }.encoded_len()
+                let data = UnixFs::new(Kind::Directory).encode();
+                Node { data: Some(data.into()), ..Node::default() }.encoded_len()
             }
             DirectoryWeight::NamesAndCids => 0,
         };
-        DirectoryBuilder { profile, entries: BTreeMap::new(), weight }
+        DirectoryBuilder { profile, entries: BTreeMap::new(), weight, hashes: None }
     }
 
     /// Adds an entry; after an error the directory is as it was.
@@ -122,38 +133,60 @@ impl DirectoryBuilder {
         if self.entries.contains_key(name) {
             return Err(DirectoryBuildError::DuplicateName { name: owned() });
         }
-        let link = link(owned(), root.cid.clone(), root.dag_bytes);
         let weight = self.weight
             + match self.profile.directory_weight {
-                DirectoryWeight::Block => link.field_len(),
+                DirectoryWeight::Block => {
+                    link(owned(), root.cid.clone(), root.dag_bytes).field_len()
+                }
                 DirectoryWeight::NamesAndCids => name.len() + root.cid.encoded_len(),
             };
-        let max = DIRECTORY_BYTES_MAX;
-        if weight > max {
-            return Err(DirectoryBuildError::TooLarge { name: owned(), weight, max });
+        if weight > DIRECTORY_BYTES_MAX {
+            self.check_hash(name)?;
         }
         self.weight = weight;
-        self.entries.insert(owned(), (link.cid, root.dag_bytes));
+        self.entries.insert(owned(), (root.cid.clone(), root.dag_bytes));
         Ok(())
     }
 
-    /// The directory's block, and what is needed to put it into another directory.
-    pub fn finish(self) -> (Block, Root) {
-        let below: u64 =
-            self.entries.values().fold(0, |sum, (_, dag_bytes)| sum.saturating_add(*dag_bytes));
+    /// Whether no other name has the same hash, so that their ways part at some depth.
+    fn check_hash(&mut self, name: &str) -> Result<(), DirectoryBuildError> {
+        let same = || DirectoryBuildError::SameHash { name: name.to_owned() };
+        if self.hashes.is_none() {
+            let hashes: BTreeSet<u64> = self.entries.keys().map(|name| hash_of(name)).collect();
+            if hashes.len() < self.entries.len() {
+                return Err(same());
+            }
+            self.hashes = Some(hashes);
+        }
+        let is_new = self.hashes.as_mut().is_some_and(|hashes| hashes.insert(hash_of(name)));
+        if is_new { Ok(()) } else { Err(same()) }
+    }
+
+    /// The directory is complete: emits its blocks, the root last, and says what was built.
+    pub fn finish<E>(self, emit: &mut impl FnMut(Block) -> Result<(), E>) -> Result<Root, E> {
+        let version = self.profile.cid_version;
+        if self.weight > DIRECTORY_BYTES_MAX {
+            let spread = |(name, (cid, dag_bytes))| Spread::new(name, cid, dag_bytes);
+            let mut entries: Vec<_> = self.entries.into_iter().map(spread).collect();
+            entries.sort_by_key(|entry| entry.hash);
+            return build_shards(entries, 0, version, emit);
+        }
         let links = self.entries.into_iter().map(|(name, (cid, tsize))| link(name, cid, tsize));
-        let node =
-            Node { links: links.collect(), data: Some(directory_data().into()), ..Node::default() };
-        let block = Block::dag_pb(self.profile.cid_version, node.encode().into())
-            .expect("a weighed directory fits into a block");
-        let dag_bytes = below.saturating_add(block.bytes().len() as u64);
-        let root = Root { cid: block.cid().clone(), dag_bytes, file_bytes: 0 };
-        (block, root)
+        let (block, root) = directory_node(links.collect(), UnixFs::new(Kind::Directory), version);
+        emit(block)?;
+        Ok(root)
     }
 }
 
-fn directory_data() -> Vec<u8> {
-    UnixFs::new(Kind::Directory).encode()
+/// A node of a directory, and what is needed to link to it.
+fn directory_node(links: Vec<Link>, data: UnixFs, version: Version) -> (Block, Root) {
+    let below = links.iter().filter_map(|link| link.tsize).fold(0, u64::saturating_add);
+    let node = Node { links, data: Some(data.encode().into()), ..Node::default() };
+    let block = Block::dag_pb(version, node.encode().into())
+        .expect("a node that was weighed, or of 256 links, fits into a block");
+    let dag_bytes = below.saturating_add(block.bytes().len() as u64);
+    let root = Root { cid: block.cid().clone(), dag_bytes, file_bytes: 0 };
+    (block, root)
 }
 
 fn link(name: String, cid: Cid, dag_bytes: u64) -> Link {
@@ -211,9 +244,19 @@ pub enum DirectoryError {
         /// What it is.
         kind: Kind,
     },
-    /// The directory is spread over many nodes, which is not read here yet.
-    #[error("directories that are spread over many nodes are not supported yet")]
+    /// The directory is spread over many nodes: one of them is not all of it. See
+    /// [`DirectoryReader`].
+    #[error("the directory is spread over many nodes, of which this is one")]
     Sharded,
+    /// One of the nodes that the directory is spread over is wrong.
+    #[error(transparent)]
+    Shard(#[from] ShardError),
+    /// There are more entries than its reader wants.
+    #[error("more than {max} entries")]
+    TooManyEntries {
+        /// Most entries that are wanted.
+        max: usize,
+    },
     /// An entry has a name that could lead elsewhere.
     #[error("an entry's name {name:?}: {error}")]
     Name {
@@ -231,29 +274,34 @@ pub enum DirectoryError {
 }
 
 impl Directory {
-    /// Reads the directory in `block`.
+    /// Reads the directory in `block`, which is all of it: [`DirectoryReader`] reads those too that
+    /// are spread over many.
     ///
     /// All of it or nothing: one name that could lead out of the directory refuses it whole, since
     /// nobody makes one by mistake.
     pub fn decode(block: &Block) -> Result<Self, DirectoryError> {
-        let codec = block.cid().codec();
-        if codec != Codec::DAG_PB {
-            return Err(DirectoryError::Codec { codec });
+        let (node, unixfs) = node_of(block)?;
+        match unixfs.kind {
+            Kind::Directory => Self::from_links(node.links),
+            Kind::HamtShard => Err(DirectoryError::Sharded),
+            kind => Err(DirectoryError::Kind { kind }),
         }
-        let node = Node::decode(block.bytes())?;
-        match UnixFs::decode(&node.data.unwrap_or_default())?.kind {
-            Kind::Directory => {}
-            Kind::HamtShard => return Err(DirectoryError::Sharded),
-            kind => return Err(DirectoryError::Kind { kind }),
-        }
-        let mut entries = Vec::with_capacity(node.links.len());
-        for link in node.links {
+    }
+
+    fn from_links(links: Vec<Link>) -> Result<Self, DirectoryError> {
+        let mut entries = Vec::with_capacity(links.len());
+        for link in links {
             let name = link.name.unwrap_or_default();
             if let Err(error) = check_name(&name) {
                 return Err(DirectoryError::Name { name, error });
             }
             entries.push(Entry { name, cid: link.cid, dag_bytes: link.tsize });
         }
+        Self::of(entries)
+    }
+
+    /// The directory of these entries, whose names were checked.
+    fn of(mut entries: Vec<Entry>) -> Result<Self, DirectoryError> {
         // Everyone sorts by name today; what is older need not be.
         entries.sort_by(|a: &Entry, b: &Entry| a.name.cmp(&b.name));
         if let Some(pair) = entries.windows(2).find(|pair| pair[0].name == pair[1].name) {
@@ -274,6 +322,17 @@ impl Directory {
     }
 }
 
+/// The node in `block`, and what it says about a directory.
+fn node_of(block: &Block) -> Result<(Node, UnixFs), DirectoryError> {
+    let codec = block.cid().codec();
+    if codec != Codec::DAG_PB {
+        return Err(DirectoryError::Codec { codec });
+    }
+    let mut node = Node::decode(block.bytes())?;
+    let unixfs = UnixFs::decode(&node.data.take().unwrap_or_default())?;
+    Ok((node, unixfs))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,13 +350,34 @@ mod tests {
         builder
     }
 
+    /// The blocks of a directory, the root last.
+    fn built(builder: DirectoryBuilder) -> (Vec<Block>, Root) {
+        let mut blocks = Vec::new();
+        let mut keep = |block| {
+            blocks.push(block);
+            Ok::<(), std::convert::Infallible>(())
+        };
+        let root = builder.finish(&mut keep).unwrap();
+        (blocks, root)
+    }
+
+    fn only_block(builder: DirectoryBuilder) -> Block {
+        let (mut blocks, _) = built(builder);
+        assert_eq!(blocks.len(), 1);
+        blocks.swap_remove(0)
+    }
+
+    fn directory_data() -> Vec<u8> {
+        UnixFs::new(Kind::Directory).encode()
+    }
+
     fn block_of(node: &Node) -> Block {
         Block::dag_pb(crate::Version::V1, node.encode().into()).unwrap()
     }
 
     #[test]
     fn entries_are_ordered_by_the_bytes_of_their_names() {
-        let (block, _) = with(&["b", "é", "a", "B", "ab", "a.b"]).finish();
+        let block = only_block(with(&["b", "é", "a", "B", "ab", "a.b"]));
         let directory = Directory::decode(&block).unwrap();
         let names: Vec<_> = directory.entries().iter().map(|entry| &entry.name[..]).collect();
         assert_eq!(names, ["B", "a", "a.b", "ab", "b", "é"]);
@@ -343,19 +423,28 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_full_where_others_would_start_to_spread_it() {
+    fn one_entry_more_than_fits_spreads_the_directory() {
         for directory_weight in [DirectoryWeight::Block, DirectoryWeight::NamesAndCids] {
             let profile = Profile { directory_weight, ..Profile::UNIXFS_V1_2025 };
             let mut builder = DirectoryBuilder::new(profile);
-            let too_large = (0..).find_map(|i| builder.insert(&format!("{i:0200}"), &root()).err());
-            let Some(DirectoryBuildError::TooLarge { weight, max, .. }) = too_large else {
-                panic!("{too_large:?}");
+            let mut number = 0;
+            let mut insert = |builder: &mut DirectoryBuilder| {
+                builder.insert(&format!("{number:0200}"), &root()).unwrap();
+                number += 1;
             };
-            assert!(weight > max);
-            let (block, _) = builder.finish();
-            if directory_weight == DirectoryWeight::Block {
-                assert!(block.bytes().len() <= DIRECTORY_BYTES_MAX);
+            let mut before = builder.clone();
+            while builder.weight <= DIRECTORY_BYTES_MAX {
+                before = builder.clone();
+                insert(&mut builder);
             }
+            let one = only_block(before);
+            if directory_weight == DirectoryWeight::Block {
+                assert!(one.bytes().len() <= DIRECTORY_BYTES_MAX);
+            }
+            let (blocks, root) = built(builder);
+            let last = blocks.last().unwrap();
+            assert!(blocks.len() > 1 && last.cid() == &root.cid);
+            assert_eq!(Directory::decode(last), Err(DirectoryError::Sharded));
         }
     }
 
@@ -363,7 +452,7 @@ mod tests {
     fn the_weight_of_a_block_is_its_length() {
         let builder = with(&["a", "a much longer name, so that lengths differ", "ü"]);
         let weight = builder.weight;
-        assert_eq!(builder.finish().0.bytes().len(), weight);
+        assert_eq!(only_block(builder).bytes().len(), weight);
     }
 
     #[test]
