@@ -122,6 +122,15 @@ impl Cid {
         if bytes.len() > CID_BYTES_MAX {
             return Err(CidError::TooLong { len: bytes.len(), max: CID_BYTES_MAX });
         }
+        let (cid, rest) = Self::decode_start(bytes)?;
+        match rest.len() {
+            0 => Ok(cid),
+            extra => Err(CidError::TrailingBytes { extra }),
+        }
+    }
+
+    /// Reads the CID that `bytes` start with, and says what is behind it.
+    pub fn decode_start(bytes: &[u8]) -> Result<(Self, &[u8]), CidError> {
         let (version, codec, hash) = if bytes.starts_with(&multihash::SHA2_256_START) {
             (Version::V0, Codec::DAG_PB, bytes)
         } else {
@@ -133,10 +142,7 @@ impl Cid {
             (Version::V1, Codec(codec), rest)
         };
         let (hash, rest) = Multihash::decode(hash)?;
-        match rest.len() {
-            0 => Ok(Cid { version, codec, hash }),
-            extra => Err(CidError::TrailingBytes { extra }),
-        }
+        Ok((Cid { version, codec, hash }, rest))
     }
 
     /// The CID as bytes.

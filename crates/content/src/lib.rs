@@ -21,6 +21,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod car;
 pub mod dag_pb;
 pub mod protobuf;
 pub mod unixfs;

@@ -1,9 +1,10 @@
 use bytes::Bytes;
+use content::car::{self, CarItem, CarReader};
 use content::dag_pb::{FieldOrder, Link, Node};
 use content::unixfs::{Kind, UnixFs};
 use content::{
-    Block, BlockStore, Cid, Directory, DirectoryBuilder, FileBuilder, FileReader, MemoryStore,
-    Multihash, Prefix, Profile, Read, Root, Version, Visit, Walk, assemble,
+    Block, BlockStore, Cid, Directory, DirectoryBuilder, DirectoryReader, FileBuilder, FileReader,
+    MemoryStore, Multihash, Prefix, Profile, Read, Root, Version, Visit, Walk, assemble, list,
 };
 
 /// Text that is a CID is one of its texts, and the one that is written is read back as the same.
@@ -54,6 +55,10 @@ pub fn block(bytes: &[u8]) {
             assert!(!entry.name.is_empty() && !entry.name.contains(['/', '\0']));
             assert_eq!(directory.find(&entry.name), Some(entry));
         }
+    }
+    let mut reader = DirectoryReader::new(block.cid().clone(), 1000);
+    if let Ok(entries) = reader.take(&block) {
+        assert!(entries.len() + reader.wanted().count() <= 1000);
     }
     let mut store = MemoryStore::new(1 << 20);
     store.put(block.clone()).expect("there is room for one block");
@@ -266,7 +271,37 @@ pub fn directory_names(bytes: &[u8]) {
     let mut taken: Vec<&str> =
         names.split('\n').filter(|name| builder.insert(name, &root).is_ok()).collect();
     taken.sort_unstable();
-    let (block, _) = builder.finish();
-    let directory = Directory::decode(&block).expect("it was built");
+    let mut store = MemoryStore::new(4 << 20);
+    let root = builder.finish(&mut |block| store.put(block)).expect("there is room");
+    let directory = list(&store, &root.cid, taken.len()).expect("it was built");
     assert!(directory.entries().iter().map(|entry| &entry.name[..]).eq(taken));
+}
+
+/// An archive in pieces of a size that the input says first: what comes out of a whole one is what
+/// comes out of the archive that it is written as again.
+pub fn car_archive(bytes: &[u8]) {
+    let [piece, archive @ ..] = bytes else { return };
+    let Some((roots, blocks)) = read_archive(archive, usize::from(*piece) + 1) else { return };
+    let mut written = car::header(&roots);
+    for block in &blocks {
+        written.extend(car::section_head(block));
+        written.extend_from_slice(block.bytes());
+    }
+    assert_eq!(read_archive(&written, written.len()), Some((roots, blocks)));
+}
+
+fn read_archive(archive: &[u8], piece: usize) -> Option<(Vec<Cid>, Vec<Block>)> {
+    let (mut roots, mut blocks) = (None, Vec::new());
+    let mut reader = CarReader::default();
+    for piece in archive.chunks(piece) {
+        reader.push(piece);
+        while let Some(item) = reader.next().ok()? {
+            match item {
+                CarItem::Roots(named) => assert!(roots.replace(named).is_none(), "roots come once"),
+                CarItem::Block(block) => blocks.push(block),
+            }
+        }
+    }
+    reader.finish().ok()?;
+    Some((roots.expect("a whole archive has its roots"), blocks))
 }

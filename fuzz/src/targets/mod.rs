@@ -19,6 +19,7 @@ pub static TARGETS: &[Target] = &[
     Target::with_memory("dag", content::dag, 16 * 1024 * 1024),
     Target::with_memory("file", content::file, 512 * 1024),
     Target::new("directory_names", content::directory_names),
+    Target::with_memory("car_archive", content::car_archive, 16 * 1024 * 1024),
     Target::new("bus_frames", bus::bus_frames),
     Target::new("frame_v1", channels::frame_v1),
     Target::new("frame_v2", channels::frame_v2),

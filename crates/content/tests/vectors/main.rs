@@ -1,5 +1,6 @@
 //! The vectors of `tests/vectors`, which the browser's side is held to as well.
 
+mod cars;
 mod cid_forms;
 mod directories;
 mod files;
