@@ -184,6 +184,13 @@ impl Index {
                 self.forgettable += entry.cost();
             }
         }
+        for key in self.pinned.keys().filter(|key| !before.contains_key(*key)) {
+            if let Some(entry) = self.entries.get(key)
+                && self.by_age.remove(&entry.turn).is_some()
+            {
+                self.forgettable -= entry.cost();
+            }
+        }
     }
 }
 
@@ -240,6 +247,15 @@ mod tests {
         index.release(1);
         index.replace_pins(HashMap::new());
         assert_eq!(index.reserve(3 * PAGE), Ok(vec![key(3), key(1)]));
+    }
+
+    #[test]
+    fn other_pins_keep_what_they_name_and_nothing_else() {
+        let mut index = with(&[1, 2, 3]);
+        index.pin(key(1), false);
+        index.replace_pins(HashMap::from([(key(2), false)]));
+        assert_eq!(index.reserve(2 * PAGE), Ok(vec![key(3), key(1)]));
+        assert_eq!(index.reserve(1), Err(NoRoom { held: 3 * PAGE }));
     }
 
     #[test]

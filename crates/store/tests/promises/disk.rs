@@ -1,0 +1,155 @@
+use std::fs;
+use std::sync::Barrier;
+use std::thread;
+
+use content::{Block, Cid, Codec, Multihash};
+use store::{DiskStore, ReadBlocks, StoreError, WriteBlocks};
+
+use crate::scratch::{Scratch, files_below};
+use crate::{PAGE_BYTES, block, blocks_of, open, put_all};
+
+fn has(store: &DiskStore, numbers: &[u32]) -> bool {
+    numbers.iter().all(|number| store.has(block(*number).cid()))
+}
+
+#[test]
+fn blocks_come_back_after_the_store_was_closed_whatever_they_are_called() {
+    let scratch = Scratch::new();
+    put_all(&open(&scratch, 100).unwrap(), &blocks_of(0..10));
+
+    let store = open(&scratch, 100).unwrap();
+    for block in blocks_of(0..10) {
+        assert_eq!(store.get(block.cid()).unwrap().as_ref(), Some(&block));
+        assert_eq!(store.len_of(block.cid()), Some(block.bytes().len() as u64));
+    }
+    let other_name = Cid::v1(Codec::DAG_PB, block(3).cid().hash().clone());
+    assert_eq!(store.get(&other_name).unwrap().unwrap().cid(), &other_name);
+    assert_eq!(store.get(block(10).cid()).unwrap(), None);
+    assert_eq!((store.totals().blocks, store.totals().bytes), (10, 10 * PAGE_BYTES));
+}
+
+#[test]
+fn a_block_is_a_file_with_its_cid_for_a_name_and_its_bytes_inside() {
+    let scratch = Scratch::new();
+    put_all(&open(&scratch, 100).unwrap(), &[block(0)]);
+    let files = files_below(&scratch.join("blocks"));
+    assert_eq!(files.len(), 1);
+    assert_eq!(files[0].file_name().unwrap().to_str().unwrap(), block(0).cid().to_string());
+    assert_eq!(&fs::read(&files[0]).unwrap(), block(0).bytes());
+}
+
+#[test]
+fn what_its_name_carries_needs_no_file() {
+    let scratch = Scratch::new();
+    let store = open(&scratch, 1).unwrap();
+    let empty = Block::raw("".into()).unwrap();
+    let inline = Cid::v1(Codec::RAW, Multihash::identity(b"hi").unwrap());
+    let inline = Block::implied_by(&inline).unwrap();
+    put_all(&store, &[empty.clone(), inline.clone()]);
+    assert_eq!(store.get(empty.cid()).unwrap(), Some(empty));
+    assert_eq!(store.get(inline.cid()).unwrap(), Some(inline));
+    assert_eq!(store.totals().blocks, 0);
+}
+
+#[test]
+fn a_full_store_forgets_what_was_not_used_for_longest() {
+    let scratch = Scratch::new();
+    let store = open(&scratch, 3).unwrap();
+    put_all(&store, &blocks_of(0..3));
+    store.get(block(0).cid()).unwrap();
+    put_all(&store, &[block(3)]);
+    assert!(has(&store, &[0, 2, 3]) && !has(&store, &[1]));
+    assert_eq!((store.totals().blocks, store.totals().forgotten), (3, 1));
+    assert_eq!(files_below(&scratch.join("blocks")).len(), 3);
+}
+
+#[test]
+fn a_store_that_may_take_less_than_before_forgets_when_it_is_opened() {
+    let scratch = Scratch::new();
+    put_all(&open(&scratch, 10).unwrap(), &blocks_of(0..10));
+    let store = open(&scratch, 4).unwrap();
+    assert_eq!((store.totals().blocks, store.totals().forgotten), (4, 6));
+    assert_eq!(files_below(&scratch.join("blocks")).len(), 4);
+}
+
+#[test]
+fn a_block_that_is_larger_than_the_store_drives_nothing_out() {
+    let scratch = Scratch::new();
+    let store = open(&scratch, 2).unwrap();
+    put_all(&store, &blocks_of(0..2));
+    let large = Block::raw(vec![7; 3 * PAGE_BYTES as usize].into()).unwrap();
+    let error = store.put(&large).unwrap_err();
+    let (needed, max) = (3 * PAGE_BYTES, 2 * PAGE_BYTES);
+    assert!(
+        matches!(error, StoreError::Full { needed: n, held: 0, max: m } if (n, m) == (needed, max)),
+        "{error}"
+    );
+    assert!(has(&store, &[0, 1]));
+}
+
+#[test]
+fn a_removed_block_is_gone_and_gives_its_room_back() {
+    let scratch = Scratch::new();
+    let store = open(&scratch, 100).unwrap();
+    put_all(&store, &blocks_of(0..2));
+    assert!(store.remove(block(0).cid()).unwrap() && !store.remove(block(0).cid()).unwrap());
+    assert!(has(&store, &[1]) && !has(&store, &[0]));
+    assert_eq!(store.totals().bytes, PAGE_BYTES);
+}
+
+#[test]
+fn a_second_opener_is_told_who_was_first() {
+    let scratch = Scratch::new();
+    let store = open(&scratch, 1).unwrap();
+    let Err(StoreError::Locked { owner, .. }) = open(&scratch, 1) else { panic!("it was let in") };
+    assert_eq!(owner, std::process::id().to_string());
+    drop(store);
+    open(&scratch, 1).unwrap();
+}
+
+#[test]
+fn a_folder_with_other_things_in_it_is_left_alone() {
+    let scratch = Scratch::new();
+    scratch.file("letter.txt", b"Dear reader\n");
+    let error = open(&scratch, 1).unwrap_err();
+    assert!(matches!(error, StoreError::NotAStore { .. }), "{error}");
+    assert_eq!(files_below(&scratch).len(), 1);
+}
+
+#[test]
+fn a_store_of_another_format_is_left_alone() {
+    let scratch = Scratch::new();
+    put_all(&open(&scratch, 1).unwrap(), &[block(0)]);
+    scratch.file("store", b"watchfire block store 2\n");
+    let error = open(&scratch, 1).unwrap_err();
+    assert!(matches!(error, StoreError::Format { .. }), "{error}");
+    assert_eq!(files_below(&scratch.join("blocks")).len(), 1);
+}
+
+#[test]
+fn threads_that_write_the_same_blocks_in_a_small_store_leave_it_whole() {
+    let scratch = Scratch::new();
+    let (blocks_max, threads) = (8, 4);
+    let store = open(&scratch, blocks_max + threads).unwrap();
+    let start = Barrier::new(threads as usize);
+    thread::scope(|scope| {
+        for thread in 0..threads as u32 {
+            let (store, start) = (&store, &start);
+            scope.spawn(move || {
+                start.wait();
+                for turn in 0..300 {
+                    let block = block((turn * (thread + 1)) % 40);
+                    store.put(&block).unwrap();
+                    // Another thread may have driven it out already; wrong bytes it never is.
+                    if let Some(found) = store.get(block.cid()).unwrap() {
+                        assert_eq!(found, block);
+                    }
+                }
+            });
+        }
+    });
+    let totals = store.totals();
+    assert_eq!((totals.blocks, totals.damaged), (blocks_max + threads, 0));
+    assert_eq!(files_below(&scratch.join("blocks")).len() as u64, totals.blocks);
+    assert_eq!(files_below(&scratch.join("temp")).len(), 0);
+}
