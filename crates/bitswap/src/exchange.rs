@@ -1,12 +1,20 @@
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
+use std::time::Duration;
 
 use content::{Block, Cid};
 use vocab::Instant;
 
+use crate::asking::{Arrival, Asking};
+use crate::ledger::Ledger;
+use crate::pipe::Pipe;
 use crate::{
-    Behaviour, Limits, Message, Output, Payload, PeerTotals, Protocol, SessionId, Totals, Want,
+    Behaviour, Limits, Message, Misbehaviour, Output, Payload, PeerTotals, Protocol, SessionId,
+    Totals, Want,
 };
+
+/// Presences in one message; others follow in the next.
+const PRESENCES_PER_MESSAGE: usize = 1024;
 
 /// All that one node does in Bitswap, for peers named by `P` and blocks carried as `B`.
 ///
@@ -14,9 +22,16 @@ use crate::{
 /// [`Exchange::next_wake`].
 #[derive(Debug)]
 pub struct Exchange<P, B = Block> {
-    limits: Limits,
-    behaviour: Behaviour,
-    seed: u64,
+    /// How long a peer is told nothing more that is not urgent.
+    pause: Duration,
+    asking: Asking<P>,
+    ledger: Ledger<P, B>,
+    pipes: BTreeMap<P, Pipe>,
+    /// Peers to whom something is to be said when they may be spoken to again.
+    quiet: BTreeSet<(Instant, P)>,
+    now: Instant,
+    /// Whether all that follows from the inputs so far is among the outputs.
+    is_settled: bool,
     totals: Totals,
     outputs: VecDeque<Output<P, B>>,
 }
@@ -25,55 +40,132 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     /// A node without peers and sessions. `seed` decides between equals: nodes of one swarm must have
     /// different ones, or all would ask for the same blocks first.
     pub fn new(limits: Limits, behaviour: Behaviour, seed: u64) -> Self {
-        Exchange { limits, behaviour, seed, totals: Totals::default(), outputs: VecDeque::new() }
+        Exchange {
+            asking: Asking::new(limits.clone(), behaviour, seed),
+            pause: match behaviour {
+                Behaviour::Ours => limits.gossip_pause,
+                Behaviour::Kubo12 | Behaviour::Old11 => Duration::ZERO,
+            },
+            ledger: Ledger::new(limits, behaviour),
+            pipes: BTreeMap::new(),
+            quiet: BTreeSet::new(),
+            now: Instant::ZERO,
+            is_settled: true,
+            totals: Totals::default(),
+            outputs: VecDeque::new(),
+        }
     }
 
     /// A peer is here. Nothing is sent to it before [`Exchange::writable`].
     pub fn connected(&mut self, now: Instant, peer: P, protocol: Protocol) {
-        let _ = (now, peer, protocol, &self.limits, self.behaviour, self.seed);
+        self.input(now);
+        self.forget(peer);
+        self.pipes.insert(peer, Pipe::new(now, protocol));
+        self.asking.connected(now, peer, protocol);
+        self.ledger.connected(peer, protocol.has_presences());
     }
 
     /// A peer is gone; what it was asked for is asked of others.
     pub fn disconnected(&mut self, now: Instant, peer: P) {
-        let _ = (now, peer);
+        self.input(now);
+        self.forget(peer);
     }
 
     /// A message came, whole. From peers that are not connected it is ignored.
     pub fn received(&mut self, now: Instant, peer: P, message: Message<B>) {
-        let _ = (now, peer, message);
+        self.input(now);
+        if !self.pipes.contains_key(&peer) {
+            return;
+        }
+        self.totals.messages_in += 1;
+        self.totals.passed_over += message.passed_over as u64;
+        self.asking.heard(now, peer);
+        let mut strange = message.passed_over_blocks as u64;
+        self.totals.unasked_blocks += strange;
+        for block in message.blocks {
+            strange += u64::from(self.block(peer, block));
+        }
+        for presence in &message.presences {
+            self.asking.presence(now, peer, &presence.cid, presence.is_here);
+        }
+        if strange > 0
+            && let Some(reason) = self.asking.sent_strange_blocks(peer, strange)
+        {
+            return self.drop_peer(peer, reason);
+        }
+        if let Some(reason) = self.asking.misbehaviour(peer) {
+            return self.drop_peer(peer, reason);
+        }
+        let looks = self.ledger.wanted(peer, message.full, message.wants, &mut self.totals);
+        self.outputs.extend(looks.into_iter().map(|cid| Output::Look { cid }));
+    }
+
+    /// Whether nobody ever asked for a block of this name.
+    fn block(&mut self, peer: P, block: B) -> bool {
+        let bytes = block.len() as u64;
+        match self.asking.block(self.now, peer, block.cid(), block.len()) {
+            Arrival::Wanted(sessions) => {
+                self.totals.blocks_in += 1;
+                self.totals.bytes_in += bytes;
+                self.outputs.push_back(Output::Got { sessions, block, from: peer });
+            }
+            Arrival::Duplicate => {
+                self.totals.duplicate_blocks += 1;
+                self.totals.duplicate_bytes += bytes;
+            }
+            Arrival::Unasked => {
+                self.totals.unasked_blocks += 1;
+                self.totals.unasked_bytes += bytes;
+                return true;
+            }
+        }
+        false
     }
 
     /// Part of a message came: the peer is alive, however slow.
     pub fn arriving(&mut self, now: Instant, peer: P) {
-        let _ = (now, peer);
+        self.input(now);
+        self.asking.heard(now, peer);
     }
 
     /// The pipe to a peer has room for so many bytes now, whatever it said before. What is sent
     /// is taken off by the exchange; say it again when the pipe has drained.
+    ///
+    /// While there is any room, a message of one block is sent however long the block is, so that
+    /// none is too long for a pipe.
     pub fn writable(&mut self, now: Instant, peer: P, room_bytes: usize) {
-        let _ = (now, peer, room_bytes);
+        let Some(pipe) = self.pipes.get_mut(&peer) else { return };
+        let had_none = pipe.room == 0;
+        pipe.room = room_bytes;
+        if had_none {
+            self.asking.touched.insert(peer);
+        }
+        self.input(now);
     }
 
     /// A block of so many bytes is in the local store: fetched, or put there. Whoever waits for it
     /// is told, or sent it.
     pub fn have(&mut self, now: Instant, cid: &Cid, len: usize) {
-        let _ = (now, cid, len);
+        self.input(now);
+        self.ledger.have(cid, len);
     }
 
     /// The answer to [`Output::Look`]: how long the block in the local store is, if it is there.
     pub fn found(&mut self, now: Instant, cid: &Cid, len: Option<usize>) {
-        let _ = (now, cid, len);
+        self.input(now);
+        self.ledger.found(cid, len);
     }
 
     /// The answer to [`Output::Read`]: the block, if it could be read.
     pub fn read(&mut self, now: Instant, peer: P, cid: &Cid, block: Option<B>) {
-        let _ = (now, peer, cid, block);
+        self.input(now);
+        self.ledger.read(peer, cid, block);
     }
 
     /// Begins a session.
     pub fn start(&mut self, now: Instant) -> SessionId {
-        let _ = now;
-        SessionId(0)
+        self.input(now);
+        self.asking.start(now)
     }
 
     /// Wants of a session, which are added to those it has. What the local store has is not to be
@@ -84,7 +176,8 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         session: SessionId,
         wants: impl IntoIterator<Item = Want>,
     ) {
-        let _ = (now, session, wants.into_iter().count());
+        self.input(now);
+        wants.into_iter().for_each(|want| self.asking.want(now, session, want));
     }
 
     /// Takes wants of a session back.
@@ -94,33 +187,130 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         session: SessionId,
         cids: impl IntoIterator<Item = &'a Cid>,
     ) {
-        let _ = (now, session, cids.into_iter().count());
+        self.input(now);
+        cids.into_iter().for_each(|cid| self.asking.unwant(session, cid));
     }
 
     /// Ends a session, and takes back what only it wanted.
     pub fn stop(&mut self, now: Instant, session: SessionId) {
-        let _ = (now, session);
+        self.input(now);
+        self.asking.stop(session);
     }
 
     /// The answer to [`Output::FindProviders`], when the search is over. Those that are connected, or
     /// connect from now on, are asked first; none is an answer too.
     pub fn providers(&mut self, now: Instant, session: SessionId, peers: &[P]) {
-        let _ = (now, session, peers);
+        self.input(now);
+        self.asking.providers(now, session, peers);
     }
 
     /// Does what is due.
     pub fn handle_tick(&mut self, now: Instant) {
-        let _ = now;
+        self.input(now);
+        for peer in self.asking.stalled(now) {
+            self.drop_peer(peer, Misbehaviour::Stalled);
+        }
+        self.asking.handle_tick(now, &mut self.totals);
     }
 
     /// When to call [`Exchange::handle_tick`]; `None` while nothing is due.
     pub fn next_wake(&self) -> Option<Instant> {
-        None
+        let quiet = self.quiet.first().map(|(until, _)| *until);
+        [self.asking.next_wake(), quiet].into_iter().flatten().min()
     }
 
     /// The next thing to do.
     pub fn poll_output(&mut self) -> Option<Output<P, B>> {
+        if self.outputs.is_empty() && !self.is_settled {
+            self.is_settled = true;
+            self.settle();
+        }
         self.outputs.pop_front()
+    }
+
+    fn input(&mut self, now: Instant) {
+        self.now = now;
+        self.is_settled = false;
+    }
+
+    fn forget(&mut self, peer: P) {
+        if let Some(pipe) = self.pipes.remove(&peer) {
+            self.quiet.remove(&(pipe.quiet_until, peer));
+            self.asking.disconnected(peer);
+            self.ledger.disconnected(peer);
+        }
+    }
+
+    fn drop_peer(&mut self, peer: P, reason: Misbehaviour) {
+        self.forget(peer);
+        self.totals.dropped_peers += 1;
+        self.outputs.push_back(Output::Drop { peer, reason });
+    }
+
+    /// What follows from all inputs so far. Only when the outputs are drained: what several inputs
+    /// want to be said goes with one message.
+    fn settle(&mut self) {
+        self.asking.fill(self.now, &mut self.totals);
+        for (session, cid) in self.asking.searches(self.now) {
+            self.outputs.push_back(Output::FindProviders { session, cid });
+        }
+        let mut peers = std::mem::take(&mut self.asking.touched);
+        peers.append(&mut self.ledger.touched);
+        while let Some(&(until, peer)) = self.quiet.first()
+            && until <= self.now
+        {
+            self.quiet.pop_first();
+            peers.insert(peer);
+        }
+        peers.into_iter().for_each(|peer| self.speak(peer));
+        self.read_ahead();
+    }
+
+    /// Tells a peer what there is to tell, unless that can wait; or has to, for room.
+    fn speak(&mut self, peer: P) {
+        let Some(pipe) = self.pipes.get(&peer) else { return };
+        let is_urgent = self.asking.is_urgent(peer) || self.ledger.is_urgent(peer);
+        if pipe.quiet_until > self.now && !is_urgent {
+            self.quiet.insert((pipe.quiet_until, peer));
+            return;
+        }
+        while let Some(pipe) = self.pipes.get_mut(&peer)
+            && pipe.room > 0
+        {
+            let (wants, is_more_wanted) = self.asking.speak(self.now, peer);
+            let (answers, is_more_answered) = self.ledger.answer(peer, PRESENCES_PER_MESSAGE);
+            let message = Message {
+                wants,
+                blocks: answers.blocks,
+                presences: answers.presences,
+                pending_bytes: u32::try_from(answers.pending_bytes).unwrap_or(u32::MAX),
+                ..Message::default()
+            };
+            if message.is_empty() {
+                return;
+            }
+            self.quiet.remove(&(pipe.quiet_until, peer));
+            pipe.quiet_until = self.now + self.pause;
+            pipe.room = pipe.room.saturating_sub(message.encoded_len(pipe.protocol));
+            let bytes = message.blocks.iter().map(|block| block.len() as u64).sum::<u64>();
+            pipe.blocks_out += message.blocks.len() as u64;
+            pipe.bytes_out += bytes;
+            self.totals.messages_out += 1;
+            self.totals.blocks_out += message.blocks.len() as u64;
+            self.totals.bytes_out += bytes;
+            self.outputs.push_back(Output::Send { peer, message });
+            if !is_more_wanted && !is_more_answered {
+                return;
+            }
+        }
+    }
+
+    fn read_ahead(&mut self) {
+        let pipes = &self.pipes;
+        let room = |peer: P| pipes.get(&peer).map_or(0, |pipe| pipe.room);
+        while let Some((peer, cids)) = self.ledger.read_next(room) {
+            self.outputs.extend(cids.into_iter().map(|cid| Output::Read { peer, cid }));
+        }
     }
 
     /// What was done so far.
@@ -130,18 +320,26 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
 
     /// What passed between us and a peer that is connected.
     pub fn peer(&self, peer: P) -> Option<PeerTotals> {
-        let _ = peer;
-        None
+        let (pipe, view) = (self.pipes.get(&peer)?, self.asking.view(peer)?);
+        Some(PeerTotals {
+            blocks_in: view.useful,
+            bytes_in: view.bytes_in,
+            blocks_out: pipe.blocks_out,
+            bytes_out: pipe.bytes_out,
+            asked_blocks: view.asked.len(),
+            wants: self.ledger.wants_of(peer),
+            window_bytes: view.pace.window,
+            latency: view.pace.base,
+        })
     }
 
     /// Peers that are connected.
     pub fn peers(&self) -> impl Iterator<Item = P> {
-        std::iter::empty()
+        self.pipes.keys().copied()
     }
 
     /// How many blocks a session still misses.
     pub fn missing(&self, session: SessionId) -> usize {
-        let _ = session;
-        0
+        self.asking.missing(session)
     }
 }

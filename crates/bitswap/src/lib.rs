@@ -13,11 +13,15 @@
 
 pub mod message;
 
+mod asking;
 mod behaviour;
+mod dice;
 mod exchange;
+mod ledger;
 mod limits;
 mod output;
 mod payload;
+mod pipe;
 mod protocol;
 mod totals;
 mod want;

@@ -27,6 +27,9 @@ pub struct Limits {
     /// Part of the blocks of a session, in thousandths, that may be asked for twice in its tail. One is always
     /// allowed.
     pub hedges_per_mille: u32,
+    /// After a message, how long what is not urgent waits for more of its kind: that a block is here, or is
+    /// not wanted any more.
+    pub gossip_pause: Duration,
     /// Complete silence of an asked peer after which another is asked as well; longer for one whose
     /// answers take longer. The peer is not held to lack the block.
     pub patience: Duration,
@@ -35,6 +38,9 @@ pub struct Limits {
     pub stalled_after: Duration,
     /// Blocks that a peer may send and nobody asked it for, beyond as many as were useful.
     pub unasked_max: u64,
+    /// Blocks of names that were never asked for that a peer may send while it is asked for others: beyond,
+    /// it lies.
+    pub lies_max: u64,
     /// Wait before providers are looked for again; doubled each time, up to the next.
     pub search_interval: Duration,
     /// Longest wait before providers are looked for again.
@@ -51,12 +57,14 @@ impl Default for Limits {
             gift_bytes_max: 1024,
             window_bytes_min: 512 << 10,
             window_bytes_max: 16 << 20,
-            asked_bytes_max: 64 << 20,
+            asked_bytes_max: 32 << 20,
             block_bytes_guess: 256 << 10,
             hedges_per_mille: 10,
+            gossip_pause: Duration::from_millis(20),
             patience: Duration::from_secs(1),
-            stalled_after: Duration::from_secs(120),
+            stalled_after: Duration::from_secs(600),
             unasked_max: 16,
+            lies_max: 1,
             search_interval: Duration::from_secs(1),
             search_interval_max: Duration::from_secs(60),
         }

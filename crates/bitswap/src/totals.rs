@@ -29,6 +29,10 @@ pub struct Totals {
     pub wants_refused: u64,
     /// Want-blocks that were taken from a silent peer.
     pub silences: u64,
+    /// Wants and presences that messages were too long for, or whose names cannot be checked.
+    pub passed_over: u64,
+    /// Peers that were dropped.
+    pub dropped_peers: u64,
 }
 
 /// What passed between an exchange and one peer, and what it is known to be capable of.

@@ -1,0 +1,508 @@
+//! Whom to ask for what.
+
+mod bits;
+mod history;
+mod kubo12;
+mod old11;
+mod ours;
+mod searches;
+mod view;
+mod wants;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use content::Cid;
+use vocab::Instant;
+
+use crate::dice::Dice;
+use crate::{
+    Behaviour, Limits, Misbehaviour, Protocol, SessionId, Totals, Want, WantEntry, WantKind,
+};
+use bits::Bits;
+use history::History;
+use searches::Searches;
+use view::Hope;
+pub(crate) use view::View;
+use wants::Wants;
+pub(crate) use wants::other_names;
+
+/// Most wants in one message; others follow in the next.
+const ENTRIES_PER_MESSAGE: usize = 512;
+
+/// Blocks that kubo's walkers of DAGs fetch at a time.
+const LOOKED_AHEAD: usize = 32;
+
+/// The half of a node that wants blocks.
+///
+/// Here is what holds for every [`Behaviour`]: what is wanted, what each peer said about it, who is
+/// asked, and what follows from an answer. The behaviours choose whom to ask (`ours`, `kubo12`, `old11`).
+#[derive(Debug)]
+pub(crate) struct Asking<P> {
+    limits: Limits,
+    behaviour: Behaviour,
+    wants: Wants<P>,
+    views: BTreeMap<P, View>,
+    searches: Searches<P>,
+    history: History,
+    dice: Dice,
+    /// Peers that may be asked for more.
+    hungry: BTreeSet<P>,
+    /// Peers to whom something is to be told.
+    pub touched: BTreeSet<P>,
+    asked_bytes: usize,
+    /// Blocks that were wanted since the last time nothing was.
+    wanted_total: usize,
+    hedges: usize,
+    tail_at: Option<Instant>,
+    next_priority: i32,
+    old: old11::Split,
+    last_block_at: Instant,
+}
+
+/// What a block that came turned out to be.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Arrival {
+    Wanted(Vec<SessionId>),
+    Duplicate,
+    Unasked,
+}
+
+impl<P: Copy + Ord> Asking<P> {
+    pub(crate) fn new(limits: Limits, behaviour: Behaviour, seed: u64) -> Self {
+        Asking {
+            limits,
+            behaviour,
+            wants: Wants::default(),
+            views: BTreeMap::new(),
+            searches: Searches::default(),
+            history: History::default(),
+            dice: Dice::new(seed),
+            hungry: BTreeSet::new(),
+            touched: BTreeSet::new(),
+            asked_bytes: 0,
+            wanted_total: 0,
+            hedges: 0,
+            tail_at: None,
+            next_priority: i32::MAX,
+            old: old11::Split::default(),
+            last_block_at: Instant::ZERO,
+        }
+    }
+
+    pub(crate) fn connected(&mut self, now: Instant, peer: P, protocol: Protocol) {
+        let is_provider = self.searches.is_promised(peer);
+        self.views.insert(peer, View::new(now, protocol, &self.limits, is_provider));
+        self.hungry.insert(peer);
+        self.touched.insert(peer);
+    }
+
+    pub(crate) fn disconnected(&mut self, peer: P) {
+        let Some(view) = self.views.remove(&peer) else { return };
+        self.hungry.remove(&peer);
+        self.touched.remove(&peer);
+        for at in view.has.iter() {
+            self.wants.get_mut(at).holders -= 1;
+        }
+        for (at, ask) in view.asked {
+            self.asked_bytes -= ask.bytes;
+            self.no_longer_asked_of(at, peer);
+        }
+    }
+
+    pub(crate) fn view(&self, peer: P) -> Option<&View> {
+        self.views.get(&peer)
+    }
+
+    pub(crate) fn start(&mut self, now: Instant) -> SessionId {
+        self.searches.start(now)
+    }
+
+    pub(crate) fn want(&mut self, now: Instant, session: SessionId, want: Want) {
+        if !self.searches.has(session) {
+            return;
+        }
+        if self.wants.len() == 0 {
+            self.last_block_at = now;
+        }
+        let (_, is_new) = self.wants.add(session, want);
+        if is_new {
+            self.wanted_total += 1;
+            self.searches.wanted(now, session);
+            self.all_are_hungry();
+            self.touched.extend(self.views.keys());
+            self.views.values_mut().for_each(|view| view.is_urgent = true);
+        }
+    }
+
+    pub(crate) fn unwant(&mut self, session: SessionId, cid: &Cid) {
+        let Some(at) = self.wants.find_exactly(cid) else { return };
+        let sessions = &mut self.wants.get_mut(at).sessions;
+        sessions.retain(|other| *other != session);
+        if sessions.is_empty() {
+            self.forget(at, None);
+        }
+    }
+
+    pub(crate) fn stop(&mut self, session: SessionId) {
+        let is_of = |(_, wanted): &(u32, &wants::Wanted<P>)| wanted.sessions.contains(&session);
+        let cids: Vec<Cid> =
+            self.wants.iter().filter(is_of).map(|(_, wanted)| wanted.cid.clone()).collect();
+        for cid in &cids {
+            self.unwant(session, cid);
+        }
+        self.searches.stop(session);
+    }
+
+    pub(crate) fn missing(&self, session: SessionId) -> usize {
+        self.wants.iter().filter(|(_, wanted)| wanted.sessions.contains(&session)).count()
+    }
+
+    pub(crate) fn heard(&mut self, now: Instant, peer: P) {
+        let Some(view) = self.views.get_mut(&peer) else { return };
+        if view.silent_until.is_some() {
+            self.hungry.insert(peer);
+        }
+        view.heard(now);
+    }
+
+    /// The peer said whether it has a block. Of blocks that nobody wants nothing is remembered.
+    pub(crate) fn presence(&mut self, now: Instant, peer: P, cid: &Cid, is_here: bool) {
+        let Some(view) = self.views.get_mut(&peer) else { return };
+        let Some(at) = self.wants.find_exactly(cid) else { return };
+        if let Some(ask) = view.asked.get(&at) {
+            view.pace.answered(now.since(ask.at));
+        }
+        if is_here {
+            // It forgets a want-have that it answered.
+            view.told.remove(at);
+            view.lacks.remove(at);
+            view.habit.dont_haves = 0;
+            view.habit.is_member = true;
+            view.habit.is_pruned = false;
+            if view.has.insert(at) {
+                self.wants.get_mut(at).holders += 1;
+                self.hungry.insert(peer);
+            }
+            return;
+        }
+        view.habit.dont_haves += 1;
+        view.lacks.insert(at);
+        view.hope = if view.hope == Hope::Full { Hope::Full } else { Hope::None };
+        if view.has.remove(at) {
+            self.wants.get_mut(at).holders -= 1;
+        }
+        self.hungry.insert(peer);
+        if self.take_back(at, peer) {
+            self.all_are_hungry();
+        }
+        let wanted = self.wants.get(at);
+        if wanted.holders == 0 && self.views.values().all(|view| view.lacks.has(at)) {
+            self.searches.is_lacked_by_all(now, &wanted.sessions);
+        }
+    }
+
+    /// A block came.
+    pub(crate) fn block(&mut self, now: Instant, peer: P, cid: &Cid, len: usize) -> Arrival {
+        let Some(view) = self.views.get_mut(&peer) else { return Arrival::Unasked };
+        let Some(at) = self.wants.find(cid) else {
+            let was_due = view.late > 0;
+            view.late = view.late.saturating_sub(1);
+            let was_wanted = was_due || self.history.has(cid);
+            view.unasked += u64::from(!was_due);
+            if self.behaviour == Behaviour::Old11 {
+                self.old.saw(true);
+            }
+            return if was_wanted { Arrival::Duplicate } else { Arrival::Unasked };
+        };
+        view.useful += 1;
+        view.bytes_in += len as u64;
+        view.habit.dont_haves = 0;
+        view.habit.is_member = true;
+        view.habit.is_pruned = false;
+        if let Some(ask) = view.asked.get(&at) {
+            let took = now.since(ask.at);
+            view.pace.answered(took);
+            let latency = view.habit.latency.map_or(took, |latency| (latency + took) / 2);
+            view.habit.latency = Some(latency);
+        }
+        view.habit.firsts += 1;
+        view.pace.delivered(now, len, &self.limits);
+        self.old.saw(false);
+        self.last_block_at = now;
+        self.hungry.insert(peer);
+        let sessions = self.forget(at, Some(peer));
+        self.searches.arrived(now, &sessions);
+        Arrival::Wanted(sessions)
+    }
+
+    /// How a peer that sent what nobody asked it for is to be taken.
+    pub(crate) fn misbehaviour(&self, peer: P) -> Option<Misbehaviour> {
+        let view = self.views.get(&peer)?;
+        (view.unasked > self.limits.unasked_max + view.useful).then_some(Misbehaviour::Flooded)
+    }
+
+    /// It sent bytes of no name that we ever asked for, so many so far.
+    pub(crate) fn sent_strange_blocks(&mut self, peer: P, blocks: u64) -> Option<Misbehaviour> {
+        let view = self.views.get_mut(&peer)?;
+        view.strange += blocks;
+        let is_lie = view.strange > self.limits.lies_max && !view.asked.is_empty();
+        is_lie.then_some(Misbehaviour::Lied)
+    }
+
+    pub(crate) fn providers(&mut self, now: Instant, session: SessionId, peers: &[P]) {
+        self.searches.ended(now, session, peers, &self.limits);
+        for peer in peers {
+            if let Some(view) = self.views.get_mut(peer) {
+                view.hope = Hope::Full;
+                self.hungry.insert(*peer);
+            }
+        }
+    }
+
+    /// Blocks that providers are to be looked for.
+    pub(crate) fn searches(&mut self, now: Instant) -> Vec<(SessionId, Cid)> {
+        let wants = &self.wants;
+        self.searches.due(now, |session| {
+            let lacked = |(_, wanted): &(u32, &wants::Wanted<P>)| {
+                wanted.holders == 0
+                    && wanted.asked_of.is_empty()
+                    && wanted.sessions.contains(&session)
+            };
+            wants.iter().find(lacked).map(|(_, wanted)| wanted.cid.clone())
+        })
+    }
+
+    /// Peers that claimed to have what they were asked for, and have been silent for too long.
+    pub(crate) fn stalled(&mut self, now: Instant) -> Vec<P> {
+        let after = self.limits.stalled_after;
+        let live = self.wants.live();
+        let mut stalled = Vec::new();
+        for (peer, view) in &mut self.views {
+            let Some(since) = view.owes_since else { continue };
+            let has_words = live.words().min(view.has.words());
+            if !(0..has_words).any(|at| live.word(at) & view.has.word(at) != 0) {
+                view.owes_since = None;
+            } else if since + after <= now {
+                stalled.push(*peer);
+            }
+        }
+        stalled
+    }
+
+    /// Chooses whom to ask.
+    pub(crate) fn fill(&mut self, now: Instant, totals: &mut Totals) {
+        match self.behaviour {
+            Behaviour::Ours => ours::fill(self, now, totals),
+            Behaviour::Kubo12 => kubo12::fill(self, now),
+            Behaviour::Old11 => old11::fill(self, now),
+        }
+    }
+
+    pub(crate) fn handle_tick(&mut self, now: Instant, totals: &mut Totals) {
+        match self.behaviour {
+            Behaviour::Ours => ours::handle_tick(self, now, totals),
+            Behaviour::Kubo12 => kubo12::handle_tick(self, now, totals),
+            Behaviour::Old11 => old11::handle_tick(self, now),
+        }
+    }
+
+    pub(crate) fn next_wake(&self) -> Option<Instant> {
+        let strategy = match self.behaviour {
+            Behaviour::Ours => ours::next_wake(self),
+            Behaviour::Kubo12 => kubo12::next_wake(self),
+            Behaviour::Old11 => old11::next_wake(self),
+        };
+        let owed = self.views.values().filter_map(|view| view.owes_since).min();
+        let stalled = owed.map(|since| since + self.limits.stalled_after);
+        [strategy, stalled, self.searches.next_wake()].into_iter().flatten().min()
+    }
+
+    /// Whether something to be told to a peer cannot wait.
+    pub(crate) fn is_urgent(&self, peer: P) -> bool {
+        self.views.get(&peer).is_some_and(|view| view.is_urgent)
+    }
+
+    /// What is to be told to a peer next; whether there is more.
+    pub(crate) fn speak(&mut self, now: Instant, peer: P) -> (Vec<WantEntry>, bool) {
+        let pause = kubo12::pause(self.views.len());
+        let Some(view) = self.views.get_mut(&peer) else { return (Vec::new(), false) };
+        if view.habit.quiet_until.is_some_and(|until| until > now) {
+            return (Vec::new(), false);
+        }
+        view.is_urgent = false;
+        let cancels = view.cancels.len().min(ENTRIES_PER_MESSAGE);
+        let mut entries: Vec<WantEntry> = view.cancels.drain(..cancels).map(cancel).collect();
+        let mut is_more = !view.cancels.is_empty();
+        let room = |entries: &Vec<WantEntry>| ENTRIES_PER_MESSAGE.saturating_sub(entries.len());
+        let has_presences = view.protocol.has_presences();
+
+        let mut later = Vec::new();
+        for at in std::mem::take(&mut view.new_asks) {
+            let Some(ask) = view.asked.get_mut(&at) else { continue };
+            if room(&entries) == 0 || view.held_back.has(at) {
+                later.push(at);
+                continue;
+            }
+            ask.is_spoken = true;
+            view.told.remove(at);
+            let priority = take_priority(&mut self.next_priority);
+            let cid = self.wants.get(at).cid.clone();
+            let send_dont_have = has_presences;
+            let kind = WantKind::Block;
+            entries.push(WantEntry { cid, priority, cancel: false, kind, send_dont_have });
+        }
+        is_more |= !later.is_empty();
+        view.new_asks = later;
+
+        if has_presences {
+            let told_max = self.limits.asks_per_peer_max.saturating_sub(view.asked.len());
+            let live = front(&self.wants, self.behaviour);
+            let untold = bits::ones(live.words(), |at| {
+                live.word(at) & !view.told.word(at) & !view.has.word(at)
+            });
+            let untold = untold.filter(|at| !view.asked.contains_key(at));
+            let wanted: Vec<u32> = untold.take(room(&entries) + 1).collect();
+            for at in wanted {
+                if view.told.len() >= told_max {
+                    break;
+                }
+                if room(&entries) == 0 || view.held_back.has(at) {
+                    is_more = true;
+                    continue;
+                }
+                view.told.insert(at);
+                let priority = take_priority(&mut self.next_priority);
+                let cid = self.wants.get(at).cid.clone();
+                let kind = WantKind::Have;
+                let send_dont_have = self.behaviour == Behaviour::Ours || view.habit.is_member;
+                entries.push(WantEntry { cid, priority, cancel: false, kind, send_dont_have });
+            }
+        }
+        if view.cancels.is_empty() {
+            view.held_back = Bits::default();
+        }
+        if self.behaviour != Behaviour::Ours && !entries.is_empty() {
+            view.habit.quiet_until = Some(now + pause);
+        }
+        (entries, is_more)
+    }
+
+    /// A peer is asked for a block.
+    fn ask(&mut self, now: Instant, at: u32, peer: P) {
+        let bytes = self.bytes_of(at);
+        let Some(view) = self.views.get_mut(&peer) else { return };
+        view.ask(now, at, bytes);
+        self.asked_bytes += bytes;
+        self.wants.close(at);
+        self.wants.get_mut(at).asked_of.push(peer);
+        self.touched.insert(peer);
+    }
+
+    /// A peer is not asked any more, and told so; whether it was.
+    fn take_back(&mut self, at: u32, peer: P) -> bool {
+        let cid = &self.wants.get(at).cid;
+        let Some(view) = self.views.get_mut(&peer) else { return false };
+        let Some(ask) = view.unask(at) else { return false };
+        if ask.is_spoken {
+            view.cancels.push(cid.clone());
+            view.held_back.insert(at);
+            view.late += 1;
+            view.is_urgent = true;
+            self.touched.insert(peer);
+        }
+        self.asked_bytes -= ask.bytes;
+        self.no_longer_asked_of(at, peer);
+        true
+    }
+
+    /// A peer that is silent is not waited for any longer. It may answer still.
+    fn give_up_on(&mut self, at: u32, peer: P) {
+        let Some(view) = self.views.get_mut(&peer) else { return };
+        let Some(ask) = view.unask(at) else { return };
+        if ask.is_spoken {
+            view.told.insert(at);
+        }
+        self.asked_bytes -= ask.bytes;
+        self.no_longer_asked_of(at, peer);
+    }
+
+    fn no_longer_asked_of(&mut self, at: u32, peer: P) {
+        let asked_of = &mut self.wants.get_mut(at).asked_of;
+        asked_of.retain(|other| *other != peer);
+        if asked_of.is_empty() {
+            self.wants.reopen(at);
+            self.all_are_hungry();
+        }
+    }
+
+    /// A want is gone, because it arrived `from` a peer or is not wanted any more. Everyone who
+    /// was told of it is told so.
+    fn forget(&mut self, at: u32, from: Option<P>) -> Vec<SessionId> {
+        let wanted = self.wants.remove(at);
+        for (peer, view) in &mut self.views {
+            view.has.remove(at);
+            view.lacks.remove(at);
+            view.held_back.remove(at);
+            let was_told = view.told.remove(at);
+            let ask = view.unask(at);
+            self.asked_bytes -= ask.as_ref().map_or(0, |ask| ask.bytes);
+            if ask.is_some() {
+                self.hungry.insert(*peer);
+            }
+            if from == Some(*peer) {
+                continue;
+            }
+            let was_asked = ask.is_some_and(|ask| ask.is_spoken);
+            if was_told || was_asked {
+                view.cancels.push(wanted.cid.clone());
+                view.late += u64::from(was_asked);
+                view.is_urgent |= was_asked;
+                self.touched.insert(*peer);
+            }
+        }
+        self.history.add(wanted.cid);
+        if self.wants.len() == 0 {
+            (self.wanted_total, self.hedges) = (0, 0);
+        }
+        wanted.sessions
+    }
+
+    fn bytes_of(&self, at: u32) -> usize {
+        let len = self.wants.get(at).len;
+        len.map_or(self.limits.block_bytes_guess, |len| len as usize)
+    }
+
+    fn all_are_hungry(&mut self) {
+        self.hungry.extend(self.views.keys());
+    }
+}
+
+/// What peers are told of: all wants in our own way; those of others look ahead only so far.
+fn front<P: Copy + Ord>(wants: &Wants<P>, behaviour: Behaviour) -> Cow<'_, Bits> {
+    if behaviour == Behaviour::Ours {
+        return Cow::Borrowed(wants.live());
+    }
+    let urgent = wants.iter().map(|(_, wanted)| wanted.urgency).max();
+    let (mut first, mut then): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+    for (at, wanted) in wants.iter() {
+        let part = if Some(wanted.urgency) == urgent { &mut first } else { &mut then };
+        part.push(at);
+    }
+    let mut front = Bits::default();
+    for at in first.into_iter().chain(then).take(LOOKED_AHEAD) {
+        front.insert(at);
+    }
+    Cow::Owned(front)
+}
+
+fn take_priority(next: &mut i32) -> i32 {
+    let priority = *next;
+    *next = next.checked_sub(1).filter(|next| *next > 0).unwrap_or(i32::MAX);
+    priority
+}
+
+fn cancel(cid: Cid) -> WantEntry {
+    let kind = WantKind::Block;
+    WantEntry { cid, priority: 0, cancel: true, kind, send_dont_have: false }
+}

@@ -1,0 +1,83 @@
+/// A set of small numbers: a bit each. What peers have and lack of a thousand wants is 300 bytes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bits {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl Bits {
+    pub(crate) fn has(&self, at: u32) -> bool {
+        self.words.get(at as usize / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    /// Whether it was not in the set.
+    pub(crate) fn insert(&mut self, at: u32) -> bool {
+        let word = at as usize / 64;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        let bit = 1 << (at % 64);
+        let is_new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        self.len += usize::from(is_new);
+        is_new
+    }
+
+    /// Whether it was in the set.
+    pub(crate) fn remove(&mut self, at: u32) -> bool {
+        let Some(word) = self.words.get_mut(at as usize / 64) else { return false };
+        let bit = 1 << (at % 64);
+        let was_in = *word & bit != 0;
+        *word &= !bit;
+        self.len -= usize::from(was_in);
+        was_in
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn word(&self, at: usize) -> u64 {
+        self.words.get(at).copied().unwrap_or(0)
+    }
+
+    pub(crate) const fn words(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Its numbers, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        ones(self.words(), |at| self.word(at))
+    }
+}
+
+/// The numbers of a set that is made up word by word, in order.
+pub(crate) fn ones(words: usize, word: impl Fn(usize) -> u64) -> impl Iterator<Item = u32> {
+    (0..words).flat_map(move |at| {
+        let mut rest = word(at);
+        std::iter::from_fn(move || {
+            let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+            rest &= rest - 1;
+            Some(at as u32 * 64 + bit)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_what_was_put_in_and_not_taken_out() {
+        let mut bits = Bits::default();
+        assert!(bits.insert(3) && bits.insert(64) && bits.insert(200) && !bits.insert(64));
+        assert!(bits.remove(3) && !bits.remove(3) && !bits.remove(9999));
+        assert_eq!(bits.iter().collect::<Vec<_>>(), [64, 200]);
+        assert_eq!(bits.len(), 2);
+        assert!(bits.has(200) && !bits.has(3) && !bits.has(100_000));
+    }
+}

@@ -1,0 +1,200 @@
+//! Our own way: whom to ask, when to ask another.
+
+use std::time::Duration;
+
+use vocab::Instant;
+
+use super::bits::ones;
+use super::view::{Hope, View, nanos};
+use super::{Asking, Wants};
+use crate::Totals;
+
+/// Open wants that are compared with one another before one is chosen. Beyond, those behind a random
+/// place are.
+const COMPARED_MAX: usize = 4096;
+
+/// How often the tail looks whether somebody idle could help.
+const TAIL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Longest time that a silent peer is not asked again.
+const SILENT_MAX: Duration = Duration::from_secs(30);
+
+pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, totals: &mut Totals) {
+    if asking.wants.len() == 0 {
+        asking.hungry.clear();
+        asking.searches.rest();
+    }
+    // Several rounds of one block each, so that nobody takes all that is left.
+    let mut peers: Vec<P> = std::mem::take(&mut asking.hungry).into_iter().collect();
+    while !peers.is_empty() {
+        peers.retain(|peer| ask_for_one(asking, now, *peer, totals));
+    }
+    let is_tail = asking.wants.open_len() == 0 && asking.wants.len() > 0;
+    if !is_tail {
+        asking.tail_at = None;
+    } else if asking.tail_at.is_none() {
+        asking.tail_at = Some(now + TAIL_INTERVAL);
+    }
+}
+
+/// Asks a peer for one block more; whether there was one.
+fn ask_for_one<P: Copy + Ord>(
+    asking: &mut Asking<P>,
+    now: Instant,
+    peer: P,
+    totals: &mut Totals,
+) -> bool {
+    let limits = &asking.limits;
+    let is_full = asking.asked_bytes >= limits.asked_bytes_max;
+    let Some(view) = asking.views.get(&peer) else { return false };
+    if !view.has_room() || view.silent_until.is_some() || is_full {
+        return false;
+    }
+    let throw = asking.dice.throw();
+    let known = choose(&asking.wants, throw, |at| view.has.word(at));
+    let chosen = known.or_else(|| match view.hope {
+        Hope::None => None,
+        Hope::One if !view.asked.is_empty() => None,
+        Hope::One | Hope::Full => choose(&asking.wants, throw, |at| !view.lacks.word(at)),
+    });
+    let Some(at) = chosen else {
+        return view.asked.is_empty() && take_over(asking, now, peer, totals);
+    };
+    if is_too_slow_for(asking, view, at) {
+        return false;
+    }
+    if known.is_none()
+        && let Some(view) = asking.views.get_mut(&peer)
+        && view.hope == Hope::One
+    {
+        view.hope = Hope::None;
+    }
+    asking.ask(now, at, peer);
+    true
+}
+
+/// The most urgent open want that is in a set; among equals the rarest, and among those the first
+/// behind a random place.
+fn choose<P: Copy + Ord>(
+    wants: &Wants<P>,
+    throw: u64,
+    among: impl Fn(usize) -> u64,
+) -> Option<u32> {
+    for open in wants.open() {
+        let words = open.words();
+        let start = throw as usize % words;
+        // Within the word as well, or all would begin at multiples of 64.
+        let turn = (throw >> 32) as u32 % 64;
+        let word = |at: usize| {
+            let at = (start + at) % words;
+            (open.word(at) & among(at)).rotate_right(turn)
+        };
+        let rarest = ones(words, word).take(COMPARED_MAX).map(|found| {
+            let at = (start as u32 + found / 64) % words as u32 * 64 + (found % 64 + turn) % 64;
+            (wants.get(at).holders, at)
+        });
+        let best = rarest.reduce(|best, other| if other.0 < best.0 { other } else { best });
+        if let Some((_, at)) = best {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// Near the end a slow peer is not given what the others will have fetched sooner.
+fn is_too_slow_for<P: Copy + Ord>(asking: &Asking<P>, view: &View, at: u32) -> bool {
+    let left = asking.wants.open_len() * asking.limits.block_bytes_guess;
+    if left > asking.asked_bytes || asking.wants.get(at).holders < 2 || view.pace.rate == 0 {
+        return false;
+    }
+    let others = asking.views.values().filter(|other| other.silent_until.is_none());
+    let rate: u64 = others.map(|other| other.pace.rate).sum();
+    let rest = nanos((left + asking.asked_bytes) as u64, rate);
+    view.takes(asking.bytes_of(at)) > rest * 2 + view.pace.base.unwrap_or_default() * 2
+}
+
+/// An idle peer takes over what another has not come to, or in the tail is asked as well.
+fn take_over<P: Copy + Ord>(
+    asking: &mut Asking<P>,
+    now: Instant,
+    peer: P,
+    totals: &mut Totals,
+) -> bool {
+    let Some(view) = asking.views.get(&peer) else { return false };
+    let live = asking.wants.live();
+    let here: Vec<u32> =
+        ones(live.words(), |at| live.word(at) & view.has.word(at)).take(COMPARED_MAX).collect();
+    let mut best: Option<(Duration, u32, P, bool)> = None;
+    for at in here {
+        let wanted = asking.wants.get(at);
+        let [other] = wanted.asked_of[..] else { continue };
+        let Some(theirs) = asking.views.get(&other) else { continue };
+        let Some(ask) = theirs.asked.get(&at) else { continue };
+        let since = (theirs.pace.delivered - ask.delivered) as usize;
+        let ahead = ask.ahead.saturating_sub(since);
+        let base = theirs.pace.base.unwrap_or_default();
+        let before = match theirs.pace.rate {
+            0 => Duration::ZERO,
+            rate => nanos(ahead as u64, rate),
+        };
+        let own = nanos(ask.bytes as u64, theirs.pace.rate.max(1)).min(now.since(ask.at));
+        let wait = before + own;
+        if wait <= view.takes(ask.bytes) * 2 + base {
+            continue;
+        }
+        // A cancel that gets there before the block's turn makes no duplicate. One that was overtaken
+        // by many others is being kept for later.
+        let is_overtaken = since > ask.ahead + 8 * ask.bytes;
+        let is_safe = before > base * 2 + Duration::from_millis(50) || is_overtaken;
+        if best.as_ref().is_none_or(|best| (is_safe, wait) > (best.3, best.0)) {
+            best = Some((wait, at, other, is_safe));
+        }
+    }
+    let Some((_, at, other, is_safe)) = best else { return false };
+    if is_safe {
+        asking.take_back(at, other);
+    } else {
+        let budget = asking.wanted_total * asking.limits.hedges_per_mille as usize / 1000;
+        if asking.wants.open_len() > 0 || asking.hedges >= budget.max(1) {
+            return false;
+        }
+        asking.hedges += 1;
+        totals.hedges += 1;
+    }
+    asking.ask(now, at, peer);
+    true
+}
+
+pub(super) fn handle_tick<P: Copy + Ord>(
+    asking: &mut Asking<P>,
+    now: Instant,
+    totals: &mut Totals,
+) {
+    let mut given_up: Vec<(P, u32)> = Vec::new();
+    for (peer, view) in &mut asking.views {
+        if view.silent_until.is_some_and(|until| until <= now) {
+            view.silent_until = None;
+            asking.hungry.insert(*peer);
+        }
+        if view.silent_at(&asking.limits).is_some_and(|at| at <= now) {
+            let wait = asking.limits.patience.saturating_mul(1 << view.silences.min(8));
+            view.silences += 1;
+            view.silent_until = Some(now + wait.min(SILENT_MAX));
+            totals.silences += view.asked.len() as u64;
+            given_up.extend(view.asked.keys().map(|at| (*peer, *at)));
+        }
+    }
+    for (peer, at) in given_up {
+        asking.give_up_on(at, peer);
+    }
+    if asking.tail_at.is_some_and(|at| at <= now) {
+        asking.tail_at = None;
+        asking.all_are_hungry();
+    }
+}
+
+pub(super) fn next_wake<P: Copy + Ord>(asking: &Asking<P>) -> Option<Instant> {
+    let views = asking.views.values();
+    let views = views.filter_map(|view| view.silent_until.or(view.silent_at(&asking.limits)));
+    views.chain(asking.tail_at).min()
+}

@@ -1,0 +1,256 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use content::Cid;
+use vocab::Instant;
+
+use super::bits::Bits;
+use crate::{Limits, Protocol};
+
+/// What a peer may be asked for before it said that it has anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hope {
+    /// Nothing: it said DONT_HAVE before.
+    None,
+    /// One block: nothing is known of it.
+    One,
+    /// As much as its window allows: it is said to be a provider, or cannot say what it has.
+    Full,
+}
+
+/// A block that a peer is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub at: Instant,
+    /// Whether it was told.
+    pub is_spoken: bool,
+    /// Bytes that it was taken to weigh.
+    pub bytes: usize,
+    /// What the peer had delivered by then.
+    pub delivered: u64,
+    /// What it was asked for by then and had not delivered.
+    pub ahead: usize,
+}
+
+/// A peer as one who wants blocks sees it.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub protocol: Protocol,
+    pub has: Bits,
+    pub lacks: Bits,
+    /// Wants that it remembers of us as want-haves.
+    pub told: Bits,
+    pub asked: BTreeMap<u32, Ask>,
+    pub asked_bytes: usize,
+    pub hope: Hope,
+    /// To be told next: what is not wanted any more.
+    pub cancels: Vec<Cid>,
+    /// Wants among those just taken back, which may be told anew in a later message only.
+    pub held_back: Bits,
+    /// To be told next.
+    pub new_asks: Vec<u32>,
+    /// Whether something of that cannot wait.
+    pub is_urgent: bool,
+    pub pace: Pace,
+    /// When anything of it came last, or it was asked for something after it owed us nothing.
+    pub heard_at: Instant,
+    /// While it is silent: when it is asked again.
+    pub silent_until: Option<Instant>,
+    pub silences: u32,
+    /// Since when it has been silent while it owes us blocks.
+    pub owes_since: Option<Instant>,
+    /// Answers that may still come though their wants were taken back.
+    pub late: u64,
+    pub unasked: u64,
+    /// Blocks of names that nobody here ever asked for.
+    pub strange: u64,
+    pub useful: u64,
+    pub bytes_in: u64,
+    pub habit: Habit,
+}
+
+/// What the ways of others keep of a peer.
+#[derive(Debug, Default)]
+pub(crate) struct Habit {
+    /// No message goes before.
+    pub quiet_until: Option<Instant>,
+    /// In a row.
+    pub dont_haves: u32,
+    /// It said HAVE or sent a block, so it is one of those that are asked.
+    pub is_member: bool,
+    /// It is asked no more, since it has nothing.
+    pub is_pruned: bool,
+    /// Wants that it was first to answer.
+    pub firsts: u32,
+    /// Smoothed time from a want to its answer.
+    pub latency: Option<Duration>,
+}
+
+impl View {
+    pub(crate) fn new(
+        now: Instant,
+        protocol: Protocol,
+        limits: &Limits,
+        is_provider: bool,
+    ) -> Self {
+        let is_hopeful = is_provider || !protocol.has_presences();
+        View {
+            protocol,
+            has: Bits::default(),
+            lacks: Bits::default(),
+            told: Bits::default(),
+            asked: BTreeMap::new(),
+            asked_bytes: 0,
+            hope: if is_hopeful { Hope::Full } else { Hope::One },
+            cancels: Vec::new(),
+            held_back: Bits::default(),
+            new_asks: Vec::new(),
+            is_urgent: false,
+            pace: Pace::new(limits),
+            heard_at: now,
+            silent_until: None,
+            silences: 0,
+            owes_since: None,
+            late: 0,
+            unasked: 0,
+            strange: 0,
+            useful: 0,
+            bytes_in: 0,
+            habit: Habit::default(),
+        }
+    }
+
+    /// Anything of it came.
+    pub(crate) fn heard(&mut self, now: Instant) {
+        self.heard_at = now;
+        self.silent_until = None;
+        self.silences = 0;
+        self.owes_since = (!self.asked.is_empty()).then_some(now);
+    }
+
+    pub(crate) fn ask(&mut self, now: Instant, at: u32, bytes: usize) {
+        if self.asked.is_empty() {
+            self.heard_at = now;
+            self.pace.begin(now);
+        }
+        self.owes_since.get_or_insert(now);
+        let ask = Ask {
+            at: now,
+            is_spoken: false,
+            bytes,
+            delivered: self.pace.delivered,
+            ahead: self.asked_bytes,
+        };
+        if self.asked.insert(at, ask).is_none() {
+            self.asked_bytes += bytes;
+        }
+        self.new_asks.push(at);
+        self.is_urgent = true;
+    }
+
+    pub(crate) fn unask(&mut self, at: u32) -> Option<Ask> {
+        let ask = self.asked.remove(&at)?;
+        self.asked_bytes -= ask.bytes;
+        if self.asked.is_empty() {
+            self.owes_since = None;
+        }
+        Some(ask)
+    }
+
+    /// Whether it may be asked for more.
+    pub(crate) fn has_room(&self) -> bool {
+        self.asked.len() < 2 || self.asked_bytes < self.pace.window
+    }
+
+    /// When it will be held to be silent, if nothing of it comes.
+    pub(crate) fn silent_at(&self, limits: &Limits) -> Option<Instant> {
+        if self.asked.is_empty() || self.silent_until.is_some() {
+            return None;
+        }
+        let latency = self.pace.usual.unwrap_or_default();
+        Some(self.heard_at + limits.patience.max(latency.saturating_mul(4)))
+    }
+
+    /// How long what it is asked for and `more` will take to come.
+    pub(crate) fn takes(&self, more: usize) -> Duration {
+        let bytes = (self.asked_bytes + more) as u64;
+        match self.pace.rate {
+            0 => self.pace.base.unwrap_or_default(),
+            rate => nanos(bytes, rate) + self.pace.base.unwrap_or_default(),
+        }
+    }
+}
+
+/// The time that `bytes` take at a rate of bytes a second.
+pub(crate) fn nanos(bytes: u64, rate: u64) -> Duration {
+    Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.max(1))
+}
+
+/// How fast a peer delivers, and how much it should be asked for at a time.
+///
+/// The window is what the peer delivers within two round trips (and no less than a moment, for
+/// the hiccups of a busy machine), and two blocks. While the window is what limits, that doubles it every round
+/// trip; once something else does, the rate stops growing and so does the window.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// Bytes a second, 0 while unknown.
+    pub rate: u64,
+    /// The shortest time to an answer.
+    pub base: Option<Duration>,
+    /// The usual time to an answer.
+    pub usual: Option<Duration>,
+    pub window: usize,
+    pub delivered: u64,
+    block: usize,
+    sample_from: Instant,
+    sample_bytes: u64,
+}
+
+const MOMENT: Duration = Duration::from_millis(20);
+
+impl Pace {
+    fn new(limits: &Limits) -> Self {
+        Pace {
+            rate: 0,
+            base: None,
+            usual: None,
+            window: limits.window_bytes_min,
+            delivered: 0,
+            block: limits.block_bytes_guess,
+            sample_from: Instant::ZERO,
+            sample_bytes: 0,
+        }
+    }
+
+    /// It was asked, after it had owed nothing.
+    fn begin(&mut self, now: Instant) {
+        self.sample_from = now;
+        self.sample_bytes = 0;
+    }
+
+    /// An answer took so long.
+    pub(crate) fn answered(&mut self, took: Duration) {
+        self.base = Some(self.base.map_or(took, |base| base.min(took)));
+        self.usual = Some(self.usual.map_or(took, |usual| (usual * 7 + took) / 8));
+    }
+
+    pub(crate) fn delivered(&mut self, now: Instant, bytes: usize, limits: &Limits) {
+        self.delivered += bytes as u64;
+        self.sample_bytes += bytes as u64;
+        self.block = bytes.max(self.block / 2);
+        let base = self.base.unwrap_or_default();
+        let took = now.since(self.sample_from);
+        if took < base.max(MOMENT) {
+            return;
+        }
+        let nanos = took.as_nanos().max(1);
+        let sample = u128::from(self.sample_bytes) * 1_000_000_000 / nanos;
+        let sample = u64::try_from(sample).unwrap_or(u64::MAX);
+        self.rate = if sample > self.rate { sample } else { self.rate / 8 * 7 + sample / 8 };
+        self.begin(now);
+        let within = (base * 2).max(base + MOMENT);
+        let bytes = u128::from(self.rate) * within.as_nanos() / 1_000_000_000;
+        let window = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(2 * self.block);
+        self.window = window.clamp(limits.window_bytes_min, limits.window_bytes_max);
+    }
+}

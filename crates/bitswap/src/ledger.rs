@@ -1,0 +1,274 @@
+//! Whom to serve next.
+
+mod account;
+mod sent;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
+
+use content::Cid;
+
+use crate::asking::other_names;
+use crate::{Behaviour, Limits, Payload, Presence, Totals, WantEntry, WantKind};
+use account::{Account, State};
+use sent::SentCounts;
+
+/// The half of a node that gives blocks to those who want them.
+///
+/// Of each peer it remembers a bounded wantlist. A block is read only for a peer whose pipe has room for
+/// it; peers take turns, a message each.
+#[derive(Debug)]
+pub(crate) struct Ledger<P, B> {
+    limits: Limits,
+    behaviour: Behaviour,
+    accounts: BTreeMap<P, Account<B>>,
+    /// Who wants each block.
+    wanters: BTreeMap<Cid, Vec<P>>,
+    /// Blocks that the store was asked about.
+    looking: BTreeSet<Cid>,
+    /// Peers with blocks queued, and none being read for them.
+    ready: BTreeSet<P>,
+    /// Whose turn it was.
+    turn: Option<P>,
+    /// Peers to whom something is to be told.
+    pub touched: BTreeSet<P>,
+    reading_bytes: usize,
+    sent: SentCounts,
+}
+
+/// What a peer is to be told of its wants.
+#[derive(Debug)]
+pub(crate) struct Answers<B> {
+    pub presences: Vec<Presence>,
+    pub blocks: Vec<B>,
+    /// Bytes of blocks that it still has to wait for.
+    pub pending_bytes: usize,
+}
+
+impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
+    pub(crate) fn new(limits: Limits, behaviour: Behaviour) -> Self {
+        Ledger {
+            limits,
+            behaviour,
+            accounts: BTreeMap::new(),
+            wanters: BTreeMap::new(),
+            looking: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            turn: None,
+            touched: BTreeSet::new(),
+            reading_bytes: 0,
+            sent: SentCounts::default(),
+        }
+    }
+
+    pub(crate) fn connected(&mut self, peer: P, has_presences: bool) {
+        self.accounts.insert(peer, Account::new(has_presences));
+    }
+
+    pub(crate) fn disconnected(&mut self, peer: P) {
+        let Some(account) = self.accounts.remove(&peer) else { return };
+        for cid in account.wants.keys() {
+            self.no_longer_wanted_by(cid, peer);
+        }
+        self.reading_bytes -= account.batch.bytes;
+        self.ready.remove(&peer);
+        self.touched.remove(&peer);
+    }
+
+    pub(crate) fn wants_of(&self, peer: P) -> usize {
+        self.accounts.get(&peer).map_or(0, |account| account.wants.len())
+    }
+
+    /// What a peer's message wants. The blocks that the store is to be asked about.
+    pub(crate) fn wanted(
+        &mut self,
+        peer: P,
+        full: bool,
+        entries: Vec<WantEntry>,
+        totals: &mut Totals,
+    ) -> Vec<Cid> {
+        let mut looks = Vec::new();
+        let Some(account) = self.accounts.get(&peer) else { return looks };
+        if full {
+            let listed: BTreeSet<&Cid> =
+                entries.iter().filter(|entry| !entry.cancel).map(|entry| &entry.cid).collect();
+            let gone: Vec<Cid> =
+                account.wants.keys().filter(|cid| !listed.contains(cid)).cloned().collect();
+            gone.iter().for_each(|cid| self.cancelled(peer, cid));
+        }
+        for entry in entries {
+            if entry.cancel {
+                self.cancelled(peer, &entry.cid);
+            } else if self.want(peer, &entry, totals) && self.looking.insert(entry.cid.clone()) {
+                looks.push(entry.cid);
+            }
+        }
+        looks
+    }
+
+    /// Whether the store is to be asked about the block.
+    fn want(&mut self, peer: P, entry: &WantEntry, totals: &mut Totals) -> bool {
+        let Some(account) = self.accounts.get_mut(&peer) else { return false };
+        let is_new = !account.wants.contains_key(&entry.cid);
+        if is_new && account.wants.len() >= self.limits.wants_per_peer_max {
+            totals.wants_refused += 1;
+            if entry.send_dont_have {
+                account.tell(&entry.cid, false, &self.limits);
+                self.touched.insert(peer);
+            }
+            return false;
+        }
+        if is_new {
+            let wanters = self.wanters.entry(entry.cid.clone()).or_default();
+            if let Err(at) = wanters.binary_search(&peer) {
+                wanters.insert(at, peer);
+            }
+        }
+        account.want(entry)
+    }
+
+    fn cancelled(&mut self, peer: P, cid: &Cid) {
+        let Some(account) = self.accounts.get_mut(&peer) else { return };
+        if account.forget(cid) {
+            self.no_longer_wanted_by(cid, peer);
+        }
+        self.is_ready_or_not(peer);
+    }
+
+    fn no_longer_wanted_by(&mut self, cid: &Cid, peer: P) {
+        let Some(wanters) = self.wanters.get_mut(cid) else { return };
+        if let Ok(at) = wanters.binary_search(&peer) {
+            wanters.remove(at);
+        }
+        if wanters.is_empty() {
+            self.wanters.remove(cid);
+        }
+    }
+
+    /// The store said how long the block is, or that it has none.
+    pub(crate) fn found(&mut self, cid: &Cid, len: Option<usize>) {
+        self.looking.remove(cid);
+        self.settle_wants(cid, len);
+    }
+
+    /// A block is in the store from now on.
+    pub(crate) fn have(&mut self, cid: &Cid, len: usize) {
+        self.settle_wants(cid, Some(len));
+        if self.wanters.is_empty() {
+            return;
+        }
+        for name in other_names(cid) {
+            self.settle_wants(&name, Some(len));
+        }
+    }
+
+    fn settle_wants(&mut self, cid: &Cid, len: Option<usize>) {
+        let Some(wanters) = self.wanters.get(cid) else { return };
+        for peer in wanters.clone() {
+            let Some(account) = self.accounts.get_mut(&peer) else { continue };
+            let Some(wanted) = account.wants.get(cid) else { continue };
+            let is_open = matches!(wanted.state, State::Looking | State::Absent);
+            match len {
+                Some(len) if is_open => {
+                    let is_gift = len <= self.limits.gift_bytes_max || !account.has_presences;
+                    if wanted.kind == WantKind::Block || is_gift {
+                        account.queue(cid, len);
+                        self.is_ready_or_not(peer);
+                    } else {
+                        account.tell(cid, true, &self.limits);
+                        account.forget(cid);
+                        self.touched.insert(peer);
+                        self.no_longer_wanted_by(cid, peer);
+                    }
+                }
+                None if wanted.state == State::Looking => {
+                    let is_told = account.is_absent(cid, &self.limits);
+                    self.touched.extend(is_told.then_some(peer));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn is_ready_or_not(&mut self, peer: P) {
+        let is_ready = self.accounts.get(&peer).is_some_and(Account::is_ready);
+        if is_ready {
+            self.ready.insert(peer)
+        } else {
+            self.ready.remove(&peer)
+        };
+    }
+
+    /// Blocks to be read for the peer whose turn it is, of those with room. `room` says how much.
+    pub(crate) fn read_next(&mut self, room: impl Fn(P) -> usize) -> Option<(P, Vec<Cid>)> {
+        if self.reading_bytes >= self.limits.reading_bytes_max {
+            return None;
+        }
+        let after = self.turn.map_or(Unbounded, Excluded);
+        let next = self.ready.range((after, Unbounded)).chain(&self.ready);
+        let peer = next.copied().find(|peer| room(*peer) > 0)?;
+        self.turn = Some(peer);
+        let account = self.accounts.get_mut(&peer)?;
+        let bytes_max = room(peer)
+            .min(self.limits.message_bytes_max)
+            .min(self.limits.reading_bytes_max - self.reading_bytes);
+        let is_fresh_first = self.behaviour == Behaviour::Ours;
+        let sent = &self.sent;
+        let cids =
+            account.next_batch(bytes_max, |cid| if is_fresh_first { sent.of(cid) } else { 0 });
+        for cid in &cids {
+            self.sent.add(cid);
+        }
+        self.reading_bytes += account.batch.bytes;
+        self.ready.remove(&peer);
+        Some((peer, cids))
+    }
+
+    /// A block was read, or could not be.
+    pub(crate) fn read(&mut self, peer: P, cid: &Cid, block: Option<B>) {
+        let Some(account) = self.accounts.get_mut(&peer) else { return };
+        let Some(released) = account.read(cid, block, &self.limits) else { return };
+        self.reading_bytes -= released;
+        if account.batch.is_complete() || account.is_urgent {
+            self.touched.insert(peer);
+        }
+        self.is_ready_or_not(peer);
+    }
+
+    /// Whether a peer is to be told something that cannot wait.
+    pub(crate) fn is_urgent(&self, peer: P) -> bool {
+        let account = self.accounts.get(&peer);
+        account.is_some_and(|account| account.is_urgent || account.batch.is_complete())
+    }
+
+    /// What a peer is told now, and whether there is more. Blocks count as sent.
+    pub(crate) fn answer(&mut self, peer: P, presences_max: usize) -> (Answers<B>, bool) {
+        let Some(account) = self.accounts.get_mut(&peer) else {
+            return (
+                Answers { presences: Vec::new(), blocks: Vec::new(), pending_bytes: 0 },
+                false,
+            );
+        };
+        let presences = account.take_presences(presences_max);
+        let is_more = account.has_presences_left();
+        let blocks = if account.batch.is_complete() {
+            self.reading_bytes -= account.batch.bytes;
+            account.take_batch()
+        } else {
+            Vec::new()
+        };
+        let pending_bytes = account.queued_bytes;
+        let mut sent = Vec::new();
+        for (cid, _) in &blocks {
+            if account.forget(cid) {
+                sent.push(cid.clone());
+            }
+        }
+        for cid in &sent {
+            self.no_longer_wanted_by(cid, peer);
+        }
+        let blocks = blocks.into_iter().map(|(_, block)| block).collect();
+        self.is_ready_or_not(peer);
+        (Answers { presences, blocks, pending_bytes }, is_more)
+    }
+}

@@ -1,0 +1,238 @@
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::mem;
+
+use content::Cid;
+
+use crate::{Limits, Payload, Presence, WantEntry, WantKind};
+
+/// What a peer wants of us, and what it is about to get.
+#[derive(Debug)]
+pub(super) struct Account<B> {
+    pub has_presences: bool,
+    pub wants: BTreeMap<Cid, Wanted>,
+    /// Blocks to be sent, in the order in which the peer wants them.
+    queue: BTreeMap<(Reverse<i32>, u64), Cid>,
+    next_place: u64,
+    pub queued_bytes: usize,
+    /// How often the first of the queue was passed over.
+    overtaken: u32,
+    presences: Vec<Presence>,
+    /// Whether something is to be told that the peer waits for.
+    pub is_urgent: bool,
+    pub batch: Batch<B>,
+}
+
+#[derive(Debug)]
+pub(super) struct Wanted {
+    priority: i32,
+    pub kind: WantKind,
+    send_dont_have: bool,
+    pub state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// The store was asked about it.
+    Looking,
+    /// It is not here; the peer gets it when it comes.
+    Absent,
+    /// It is here, and waits for its turn.
+    Queued { place: u64, len: usize },
+    /// It is being read, or was read and is sent with the next message.
+    Reading,
+}
+
+/// Blocks that go with one message.
+#[derive(Debug)]
+pub(super) struct Batch<B> {
+    /// What is not here yet.
+    reading: BTreeMap<Cid, usize>,
+    /// What is, and the name it was wanted by.
+    blocks: Vec<(Cid, B)>,
+    /// Bytes of both, as far as it is known.
+    pub bytes: usize,
+}
+
+impl<B> Batch<B> {
+    const fn new() -> Self {
+        Batch { reading: BTreeMap::new(), blocks: Vec::new(), bytes: 0 }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.reading.is_empty() && self.blocks.is_empty()
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.reading.is_empty() && !self.blocks.is_empty()
+    }
+}
+
+/// Blocks at the front of a queue that are compared with one another.
+const COMPARED_MAX: usize = 16;
+
+/// How often the first of a queue may be passed over.
+const OVERTAKEN_MAX: u32 = 8;
+
+/// Blocks up to here are sent before longer ones, however often they were sent: a DAG's inner
+/// nodes are short, and much waits for them.
+const SHORT_BYTES: usize = 64 << 10;
+
+impl<B: Payload> Account<B> {
+    pub(super) fn new(has_presences: bool) -> Self {
+        Account {
+            has_presences,
+            wants: BTreeMap::new(),
+            queue: BTreeMap::new(),
+            next_place: 0,
+            queued_bytes: 0,
+            overtaken: 0,
+            presences: Vec::new(),
+            is_urgent: false,
+            batch: Batch::new(),
+        }
+    }
+
+    /// Adds a want, or changes one. Whether it has to be found out if the block is here.
+    pub(super) fn want(&mut self, entry: &WantEntry) -> bool {
+        let new = Wanted {
+            priority: entry.priority,
+            kind: entry.kind,
+            send_dont_have: entry.send_dont_have,
+            state: State::Looking,
+        };
+        let Some(wanted) = self.wants.get_mut(&entry.cid) else {
+            self.wants.insert(entry.cid.clone(), new);
+            return true;
+        };
+        wanted.kind = wanted.kind.max(entry.kind);
+        wanted.send_dont_have |= entry.send_dont_have;
+        let before = mem::replace(&mut wanted.priority, entry.priority);
+        match wanted.state {
+            State::Queued { place, .. } if before != entry.priority => {
+                if let Some(cid) = self.queue.remove(&(Reverse(before), place)) {
+                    self.queue.insert((Reverse(entry.priority), place), cid);
+                }
+                false
+            }
+            State::Absent => {
+                wanted.state = State::Looking;
+                true
+            }
+            State::Looking | State::Queued { .. } | State::Reading => false,
+        }
+    }
+
+    /// Whether it was wanted. What is being read already may still be sent.
+    pub(super) fn forget(&mut self, cid: &Cid) -> bool {
+        let Some(wanted) = self.wants.remove(cid) else { return false };
+        if let State::Queued { place, len } = wanted.state {
+            self.queue.remove(&(Reverse(wanted.priority), place));
+            self.queued_bytes -= len;
+        }
+        true
+    }
+
+    pub(super) fn queue(&mut self, cid: &Cid, len: usize) {
+        let Some(wanted) = self.wants.get_mut(cid) else { return };
+        let place = self.next_place;
+        self.next_place += 1;
+        wanted.state = State::Queued { place, len };
+        self.queued_bytes += len;
+        self.queue.insert((Reverse(wanted.priority), place), cid.clone());
+    }
+
+    /// The block is not here. Whether the peer is told.
+    pub(super) fn is_absent(&mut self, cid: &Cid, limits: &Limits) -> bool {
+        let Some(wanted) = self.wants.get_mut(cid) else { return false };
+        wanted.state = State::Absent;
+        let is_told = wanted.send_dont_have;
+        if is_told {
+            self.tell(cid, false, limits);
+        }
+        is_told
+    }
+
+    /// To be told with the next message. One that does not listen is told no more than it can want.
+    pub(super) fn tell(&mut self, cid: &Cid, is_here: bool, limits: &Limits) {
+        if self.has_presences && self.presences.len() < limits.wants_per_peer_max * 2 {
+            self.presences.push(Presence { cid: cid.clone(), is_here });
+            self.is_urgent |= !is_here;
+        }
+    }
+
+    pub(super) fn take_presences(&mut self, max: usize) -> Vec<Presence> {
+        self.is_urgent = false;
+        if self.presences.len() <= max {
+            return mem::take(&mut self.presences);
+        }
+        self.presences.drain(..max).collect()
+    }
+
+    pub(super) fn has_presences_left(&self) -> bool {
+        !self.presences.is_empty()
+    }
+
+    /// Whether blocks can be read for it.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.queue.is_empty() && self.batch.is_idle()
+    }
+
+    /// Begins a batch of at most so many bytes, or of one block: those first that were sent to
+    /// others the least often.
+    pub(super) fn next_batch(&mut self, bytes_max: usize, sent: impl Fn(&Cid) -> u32) -> Vec<Cid> {
+        let mut cids = Vec::new();
+        while let Some((key, is_first)) = self.choose(&sent) {
+            let Some(cid) = self.queue.get(&key).cloned() else { break };
+            let Some(wanted) = self.wants.get_mut(&cid) else { break };
+            let State::Queued { len, .. } = wanted.state else { break };
+            if !cids.is_empty() && self.batch.bytes + len > bytes_max {
+                break;
+            }
+            self.overtaken = if is_first { 0 } else { self.overtaken + 1 };
+            wanted.state = State::Reading;
+            self.queue.remove(&key);
+            self.queued_bytes -= len;
+            self.batch.bytes += len;
+            self.batch.reading.insert(cid.clone(), len);
+            cids.push(cid);
+        }
+        cids
+    }
+
+    /// The place of the next block in the queue, and whether it is the first.
+    fn choose(&self, sent: impl Fn(&Cid) -> u32) -> Option<((Reverse<i32>, u64), bool)> {
+        let (&first, _) = self.queue.first_key_value()?;
+        if self.overtaken >= OVERTAKEN_MAX {
+            return Some((first, true));
+        }
+        let rank = |cid: &Cid| match self.wants.get(cid).map(|wanted| wanted.state) {
+            Some(State::Queued { len, .. }) if len > SHORT_BYTES => 1 + sent(cid),
+            _ => 0,
+        };
+        let compared = self.queue.iter().take(COMPARED_MAX);
+        let (&best, _) = compared.min_by_key(|(_, cid)| rank(cid))?;
+        Some((best, best == first))
+    }
+
+    /// A block was read, or could not be: bytes that are no longer held for it. `None` when it was
+    /// not asked for.
+    pub(super) fn read(&mut self, cid: &Cid, block: Option<B>, limits: &Limits) -> Option<usize> {
+        let len = self.batch.reading.remove(cid)?;
+        match block {
+            // It may have been taken back in the meantime.
+            Some(block) if self.wants.contains_key(cid) => {
+                self.batch.blocks.push((cid.clone(), block));
+                return Some(0);
+            }
+            Some(_) => {}
+            None => drop(self.is_absent(cid, limits)),
+        }
+        self.batch.bytes -= len;
+        Some(len)
+    }
+
+    pub(super) fn take_batch(&mut self) -> Vec<(Cid, B)> {
+        mem::replace(&mut self.batch, Batch::new()).blocks
+    }
+}

@@ -1,0 +1,5 @@
+//! Exchanges that talk to one another.
+
+mod net;
+mod swarms;
+mod two;

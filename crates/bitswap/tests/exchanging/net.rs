@@ -1,0 +1,363 @@
+//! A pretend network: nodes with uplinks, downlinks and a delay, on a pretend clock.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use bitswap::{
+    Behaviour, Exchange, Limits, Message, Misbehaviour, Output, Payload, Protocol, SessionId, Want,
+};
+use content::{Cid, Codec, Multihash};
+use vocab::Instant;
+
+/// A block of which only the name and the length exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toy {
+    pub cid: Cid,
+    pub len: usize,
+}
+
+impl Payload for Toy {
+    fn cid(&self) -> &Cid {
+        &self.cid
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+}
+
+/// The name of the nth block.
+pub fn cid(n: u64) -> Cid {
+    let mut digest = [0; 32];
+    digest[..8].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+    digest[8..16].copy_from_slice(&n.to_le_bytes());
+    Cid::v1(Codec::RAW, Multihash::Sha2_256(digest))
+}
+
+pub fn toys(count: u64, len: usize) -> Vec<Toy> {
+    (0..count).map(|n| Toy { cid: cid(n), len }).collect()
+}
+
+/// What a node's links carry in a second, and how far away everybody is.
+#[derive(Clone, Copy, Debug)]
+pub struct Links {
+    pub up: u64,
+    pub down: u64,
+    pub delay: Duration,
+}
+
+pub const MIB: u64 = 1 << 20;
+
+impl Links {
+    pub fn mib_a_second(up: u64, down: u64) -> Self {
+        Links { up: up * MIB, down: down * MIB, delay: Duration::from_millis(10) }
+    }
+}
+
+/// Bytes that a pipe takes before it has no room.
+const PIPE_BYTES: usize = 512 << 10;
+
+/// A message travels in pieces, so that one pipe does not hold up another.
+const PIECE_BYTES: usize = 64 << 10;
+
+pub struct Node {
+    pub exchange: Exchange<usize, Toy>,
+    pub store: BTreeMap<Cid, usize>,
+    pub links: Links,
+    pub session: Option<SessionId>,
+    /// Blocks of its session that it got, and when the last of them came.
+    pub got: usize,
+    pub done_at: Option<Instant>,
+    pub searches: usize,
+    pub dropped: Vec<(usize, Misbehaviour)>,
+    /// Does not answer any more.
+    pub is_mute: bool,
+    pipes: BTreeMap<usize, VecDeque<(Message<Toy>, usize)>>,
+    turn: usize,
+    is_sending: bool,
+    down_free_at: Instant,
+    pub sent_bytes: u64,
+}
+
+enum Event {
+    Left { from: usize, to: usize, bytes: usize },
+    Piece { from: usize, to: usize },
+    Message { from: usize, to: usize, message: Message<Toy> },
+    Wake { node: usize },
+}
+
+pub struct Net {
+    pub now: Instant,
+    pub nodes: Vec<Node>,
+    events: BinaryHeap<Reverse<(Instant, u64)>>,
+    happens: BTreeMap<u64, Event>,
+    next: u64,
+    woken_at: BTreeMap<usize, Instant>,
+    /// A fingerprint of everything that was delivered.
+    pub trace: u64,
+}
+
+impl Net {
+    pub fn new() -> Self {
+        Net {
+            now: Instant::ZERO,
+            nodes: Vec::new(),
+            events: BinaryHeap::new(),
+            happens: BTreeMap::new(),
+            next: 0,
+            woken_at: BTreeMap::new(),
+            trace: 0,
+        }
+    }
+
+    pub fn add(&mut self, behaviour: Behaviour, links: Links) -> usize {
+        self.add_limited(behaviour, links, Limits::default())
+    }
+
+    pub fn add_limited(&mut self, behaviour: Behaviour, links: Links, limits: Limits) -> usize {
+        let id = self.nodes.len();
+        self.nodes.push(Node {
+            exchange: Exchange::new(limits, behaviour, id as u64 + 1),
+            store: BTreeMap::new(),
+            links,
+            session: None,
+            got: 0,
+            done_at: None,
+            searches: 0,
+            dropped: Vec::new(),
+            is_mute: false,
+            pipes: BTreeMap::new(),
+            turn: 0,
+            is_sending: false,
+            down_free_at: Instant::ZERO,
+            sent_bytes: 0,
+        });
+        id
+    }
+
+    pub fn connect(&mut self, a: usize, b: usize, protocol: Protocol) {
+        for (one, other) in [(a, b), (b, a)] {
+            let node = &mut self.nodes[one];
+            node.pipes.insert(other, VecDeque::new());
+            node.exchange.connected(self.now, other, protocol);
+            node.exchange.writable(self.now, other, PIPE_BYTES);
+        }
+        self.drain(a);
+        self.drain(b);
+    }
+
+    pub fn mesh(&mut self, protocol: Protocol) {
+        for a in 0..self.nodes.len() {
+            for b in 0..a {
+                self.connect(a, b, protocol);
+            }
+        }
+    }
+
+    pub fn disconnect(&mut self, a: usize, b: usize) {
+        for (one, other) in [(a, b), (b, a)] {
+            if self.nodes[one].pipes.remove(&other).is_some() {
+                self.nodes[one].exchange.disconnected(self.now, other);
+            }
+        }
+        self.drain(a);
+        self.drain(b);
+    }
+
+    pub fn store(&mut self, node: usize, blocks: &[Toy]) {
+        for block in blocks {
+            self.nodes[node].store.insert(block.cid.clone(), block.len);
+            self.nodes[node].exchange.have(self.now, &block.cid, block.len);
+        }
+        self.drain(node);
+    }
+
+    pub fn want(&mut self, node: usize, wants: impl IntoIterator<Item = Want>) -> SessionId {
+        let exchange = &mut self.nodes[node].exchange;
+        let session = exchange.start(self.now);
+        exchange.want(self.now, session, wants);
+        self.nodes[node].session = Some(session);
+        self.drain(node);
+        session
+    }
+
+    pub fn want_all(&mut self, node: usize, blocks: &[Toy]) -> SessionId {
+        let want = |block: &Toy| Want {
+            len: u32::try_from(block.len).ok(),
+            ..Want::new(block.cid.clone())
+        };
+        self.want(node, blocks.iter().map(want))
+    }
+
+    /// Puts a message on the wire that no exchange made.
+    pub fn say(&mut self, from: usize, to: usize, message: Message<Toy>) {
+        self.send(from, to, message);
+    }
+
+    /// Runs until nothing happens any more, `until` holds, or so many seconds have passed. Whether `until` holds.
+    pub fn run(&mut self, secs: u64, until: impl Fn(&Net) -> bool) -> bool {
+        let end = self.now + Duration::from_secs(secs);
+        while !until(self) {
+            let Some(Reverse((at, event))) = self.events.pop() else { return false };
+            if at > end {
+                self.events.push(Reverse((at, event)));
+                self.now = end;
+                return until(self);
+            }
+            self.now = at;
+            let event = self.happens.remove(&event).expect("it was going to happen");
+            self.happen(event);
+        }
+        true
+    }
+
+    pub fn all_done(&self) -> bool {
+        self.nodes
+            .iter()
+            .all(|node| node.session.is_none_or(|session| node.exchange.missing(session) == 0))
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Left { from, to, bytes } => {
+                let sender = &mut self.nodes[from];
+                sender.is_sending = false;
+                let mut is_whole = None;
+                if let Some(pipe) = sender.pipes.get_mut(&to) {
+                    if let Some((_, left)) = pipe.front_mut() {
+                        *left -= bytes;
+                        if *left == 0 {
+                            is_whole = pipe.pop_front().map(|(message, _)| message);
+                        }
+                    }
+                    let queued: usize = pipe.iter().map(|(_, left)| left).sum();
+                    sender.exchange.writable(self.now, to, PIPE_BYTES.saturating_sub(queued));
+                }
+                self.travel(from, to, bytes, is_whole);
+                self.drain(from);
+                self.send_next(from);
+            }
+            Event::Piece { from, to } => {
+                if self.nodes[to].pipes.contains_key(&from) {
+                    self.nodes[to].exchange.arriving(self.now, from);
+                    self.drain(to);
+                }
+            }
+            Event::Message { from, to, message } => {
+                if self.nodes[to].pipes.contains_key(&from) && !self.nodes[to].is_mute {
+                    self.note(from as u64 ^ (to as u64) << 20 ^ self.now.as_nanos());
+                    self.nodes[to].exchange.received(self.now, from, message);
+                    self.drain(to);
+                }
+            }
+            Event::Wake { node } => {
+                self.woken_at.remove(&node);
+                let exchange = &mut self.nodes[node].exchange;
+                if exchange.next_wake().is_some_and(|at| at <= self.now) {
+                    exchange.handle_tick(self.now);
+                }
+                self.drain(node);
+            }
+        }
+    }
+
+    fn note(&mut self, fact: u64) {
+        self.trace = (self.trace.rotate_left(5) ^ fact).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    /// A piece is on its way; with the last of a message, the message.
+    fn travel(&mut self, from: usize, to: usize, bytes: usize, message: Option<Message<Toy>>) {
+        let delay = self.nodes[from].links.delay.max(self.nodes[to].links.delay);
+        let receiver = &mut self.nodes[to];
+        let start = (self.now + delay).max(receiver.down_free_at);
+        let end = start + takes(bytes, receiver.links.down);
+        receiver.down_free_at = end;
+        self.at(
+            end,
+            match message {
+                Some(message) => Event::Message { from, to, message },
+                None => Event::Piece { from, to },
+            },
+        );
+    }
+
+    fn send(&mut self, from: usize, to: usize, message: Message<Toy>) {
+        let bytes = message.encoded_len(Protocol::V1_2).max(1);
+        let sender = &mut self.nodes[from];
+        if let Some(pipe) = sender.pipes.get_mut(&to) {
+            sender.sent_bytes += bytes as u64;
+            pipe.push_back((message, bytes));
+            self.send_next(from);
+        }
+    }
+
+    fn send_next(&mut self, from: usize) {
+        let sender = &mut self.nodes[from];
+        if sender.is_sending {
+            return;
+        }
+        let after = sender.turn + 1;
+        let next = sender.pipes.range(after..).chain(sender.pipes.range(..after));
+        let next = next.filter_map(|(to, pipe)| Some((*to, pipe.front()?.1))).next();
+        let Some((to, left)) = next else { return };
+        sender.turn = to;
+        sender.is_sending = true;
+        let bytes = left.min(PIECE_BYTES);
+        let end = self.now + takes(bytes, sender.links.up);
+        self.at(end, Event::Left { from, to, bytes });
+    }
+
+    fn drain(&mut self, id: usize) {
+        loop {
+            let node = &mut self.nodes[id];
+            let Some(output) = node.exchange.poll_output() else { break };
+            match output {
+                Output::Send { peer, message } if !node.is_mute => self.send(id, peer, message),
+                Output::Send { .. } => {}
+                Output::Look { cid } => {
+                    node.exchange.found(self.now, &cid, node.store.get(&cid).copied());
+                }
+                Output::Read { peer, cid } => {
+                    let len = node.store.get(&cid).copied();
+                    let block = len.map(|len| Toy { cid: cid.clone(), len });
+                    node.exchange.read(self.now, peer, &cid, block);
+                }
+                Output::Got { block, .. } => {
+                    node.got += 1;
+                    node.store.insert(block.cid.clone(), block.len);
+                    node.exchange.have(self.now, &block.cid, block.len);
+                    let session = node.session.expect("somebody wanted it");
+                    if node.exchange.missing(session) == 0 {
+                        node.done_at = Some(self.now);
+                    }
+                }
+                Output::FindProviders { session, .. } => {
+                    node.searches += 1;
+                    node.exchange.providers(self.now, session, &[]);
+                }
+                Output::Drop { peer, reason } => {
+                    node.dropped.push((peer, reason));
+                    self.disconnect(id, peer);
+                }
+            }
+        }
+        let wake = self.nodes[id].exchange.next_wake();
+        if let Some(at) = wake.map(|at| at.max(self.now))
+            && self.woken_at.get(&id).is_none_or(|woken| at < *woken)
+        {
+            self.woken_at.insert(id, at);
+            self.at(at, Event::Wake { node: id });
+        }
+    }
+
+    fn at(&mut self, at: Instant, event: Event) {
+        self.events.push(Reverse((at, self.next)));
+        self.happens.insert(self.next, event);
+        self.next += 1;
+    }
+}
+
+fn takes(bytes: usize, rate: u64) -> Duration {
+    Duration::from_nanos(bytes as u64 * 1_000_000_000 / rate)
+}
