@@ -4,7 +4,8 @@
 //!   room is needed, the least recently used first.
 //! - [`SharedFiles`]: files and directories whose blocks are read from where they lie, without a
 //!   copy. A file that changes is noticed, and shared no longer.
-//! - [`import`]: files and directories as blocks, for whoever wants them.
+//! - [`import`]: files and directories as blocks, for whoever wants them; [`export`] is the way
+//!   back.
 //! - [`Stores`]: several of them, asked in turn.
 //!
 //! Every call may wait for a disk, unless it says that it does not: call from threads that may
@@ -15,6 +16,7 @@
 mod blocks;
 mod disk;
 mod error;
+mod export;
 mod import;
 mod shared;
 
@@ -23,6 +25,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use blocks::{Memory, ReadBlocks, Stores, WriteBlocks};
 pub use disk::{DiskLimits, DiskStore, DiskTotals};
 pub use error::{Change, StoreError};
+pub use export::{ExportError, ExportLimits, Exported, export, resolve};
 pub use import::{DIRECTORIES_DEEP_MAX, ImportOptions, Imported, Place, cid_of, import};
 pub use shared::{SharedFiles, Withdrawn};
 

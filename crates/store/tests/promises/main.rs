@@ -2,6 +2,7 @@
 
 mod damage;
 mod disk;
+mod exports;
 mod full_disk;
 mod imports;
 mod pins;
