@@ -1,8 +1,12 @@
 //! `watchfire`: one binary, many verbs.
 
+mod cid;
+mod content_options;
 mod doctor;
 mod load;
+mod progress;
 mod serve;
+mod size;
 
 use std::process::ExitCode;
 
@@ -20,6 +24,8 @@ struct Arguments {
 enum Verb {
     /// Run the server that introduces browsers to one another.
     Serve(serve::Arguments),
+    /// Tell the CIDs of files and directories, without sharing them.
+    Cid(cid::Arguments),
     /// Put a server under load: many simulated users by a scenario, and what they felt.
     Load(load::Arguments),
     /// Tell which limit of this machine bites first, and the line that raises it.
@@ -33,6 +39,7 @@ fn main() -> ExitCode {
     let Arguments { verb } = Arguments::parse();
     let result = match verb {
         Verb::Serve(arguments) => serve::run(arguments).map(|()| ExitCode::SUCCESS),
+        Verb::Cid(arguments) => cid::run(&arguments),
         Verb::Load(arguments) => load::run(arguments),
         Verb::Doctor(arguments) => Ok(doctor::run(&arguments)),
         Verb::LoadWorker => load::work().map(|()| ExitCode::SUCCESS),

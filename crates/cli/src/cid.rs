@@ -1,0 +1,112 @@
+//! `watchfire cid`: what content is called, without sharing it.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use content::{Block, FileBuilder, Root};
+use serde_json::json;
+use store::{ImportOptions, StoreError, import};
+
+use crate::content_options::ContentOptions;
+use crate::progress::{ProgressLine, Step};
+
+/// How much of the standard input is read at once.
+const READ_BYTES: usize = 1024 * 1024;
+
+/// What `watchfire cid` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Files and directories; `-` is the standard input, as a file.
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    content: ContentOptions,
+    /// Tell as JSON, one object a line.
+    #[arg(long, conflicts_with = "quiet")]
+    json: bool,
+    /// Tell the CIDs alone, and draw no progress.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Name each path, and go on after one that has no name; then say that something failed.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let mut has_failed = false;
+    for path in &arguments.paths {
+        match root_of(path, arguments) {
+            Ok(named) => tell(path, &named, arguments)?,
+            Err(error) => {
+                has_failed = true;
+                eprintln!("watchfire: {error:#}");
+            }
+        }
+    }
+    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What a path is called, and how many bytes its files have.
+struct Named {
+    root: Root,
+    bytes: u64,
+}
+
+fn tell(path: &Path, named: &Named, arguments: &Arguments) -> io::Result<()> {
+    let Named { root, bytes } = named;
+    let mut out = io::stdout().lock();
+    let name = path.display();
+    if arguments.json {
+        let line = json!({
+            "path": name.to_string(),
+            "cid": root.cid.to_string(),
+            "bytes": bytes,
+            "dag_bytes": root.dag_bytes,
+        });
+        writeln!(out, "{line}")
+    } else if arguments.quiet {
+        writeln!(out, "{}", root.cid)
+    } else {
+        writeln!(out, "{}  {name}", root.cid)
+    }
+}
+
+fn root_of(path: &Path, arguments: &Arguments) -> anyhow::Result<Named> {
+    let options = arguments.content.import_options();
+    let mut line = ProgressLine::start(arguments.quiet);
+    if path.as_os_str() == "-" {
+        return of_input(&mut io::stdin().lock(), &options, &mut line).context("standard input");
+    }
+    let total_bytes = line.is_seen().then(|| arguments.content.bytes_at(path));
+    let mut step = Step { total_bytes, ..Step::default() };
+    let root = import(path, &options, &mut |imported| {
+        step.bytes += imported.place.map_or(0, |place| place.bytes);
+        line.show(&step);
+        Ok(())
+    })?;
+    Ok(Named { root, bytes: step.bytes })
+}
+
+fn of_input(
+    input: &mut impl Read,
+    options: &ImportOptions,
+    line: &mut ProgressLine,
+) -> anyhow::Result<Named> {
+    let mut builder = FileBuilder::new(options.profile)?;
+    let mut ignore = |_: Block| Ok::<(), StoreError>(());
+    let mut piece = vec![0; READ_BYTES];
+    let mut step = Step::default();
+    loop {
+        match input.read(&mut piece) {
+            Ok(0) => break,
+            Ok(len) => {
+                builder.write(&piece[..len], &mut ignore)?;
+                step.bytes += len as u64;
+                line.show(&step);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Named { root: builder.finish(&mut ignore)?, bytes: step.bytes })
+}

@@ -1,0 +1,81 @@
+//! How files become blocks, as the command line says it: the same for every verb that names them.
+
+use std::fs;
+use std::path::Path;
+
+use content::Profile;
+use store::ImportOptions;
+
+use crate::size::parse_bytes;
+
+/// Decides the CID. Who leaves all of it out gets the CID that the browser gives the same content.
+#[derive(clap::Args, Clone, Copy)]
+pub struct ContentOptions {
+    /// How files and directories become blocks.
+    #[arg(long, value_name = "PROFILE", value_enum, default_value_t = ProfileName::UnixfsV1_2025)]
+    profile: ProfileName,
+    /// Bytes of a block, instead of the profile's, such as 256KiB.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    chunk: Option<u64>,
+    /// Most links of a file's node, instead of the profile's.
+    #[arg(long, value_name = "N")]
+    links: Option<usize>,
+    /// Pass over files and directories whose names start with a dot, unless they are named here.
+    #[arg(long)]
+    skip_hidden: bool,
+}
+
+/// The profiles by name.
+#[derive(clap::ValueEnum, Clone, Copy)]
+enum ProfileName {
+    /// CID version 1, raw leaves of 1 MiB, 1024 links: ours, and kubo's profile of this name.
+    #[value(name = "unixfs-v1-2025")]
+    UnixfsV1_2025,
+    /// What `ipfs add` does unasked: CID version 0, leaves of 256 KiB, 174 links.
+    KuboDefault,
+    /// CID version 1, raw leaves of 256 KiB, 174 links.
+    #[value(name = "v1-256-kib")]
+    V1_256KiB,
+    /// CID version 1, raw leaves of 1 MiB, 174 links.
+    #[value(name = "v1-1-mib")]
+    V1_1MiB,
+}
+
+impl ContentOptions {
+    /// What the importer takes.
+    pub fn import_options(&self) -> ImportOptions {
+        let named = match self.profile {
+            ProfileName::UnixfsV1_2025 => Profile::UNIXFS_V1_2025,
+            ProfileName::KuboDefault => Profile::KUBO_DEFAULT,
+            ProfileName::V1_256KiB => Profile::V1_256_KIB,
+            ProfileName::V1_1MiB => Profile::V1_1_MIB,
+        };
+        let chunk = self.chunk.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        let profile = Profile {
+            chunk_bytes: chunk.unwrap_or(named.chunk_bytes),
+            links_max: self.links.unwrap_or(named.links_max),
+            ..named
+        };
+        ImportOptions { profile, skips_hidden: self.skip_hidden }
+    }
+
+    /// Bytes of all files at `path`, as far as they can be looked at: for a progress bar.
+    pub fn bytes_at(&self, path: &Path) -> u64 {
+        let Ok(metadata) = fs::metadata(path) else { return 0 };
+        if metadata.is_dir() { self.bytes_below(path) } else { metadata.len() }
+    }
+
+    fn bytes_below(&self, directory: &Path) -> u64 {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let seen = entries.filter(|entry| {
+            !(self.skip_hidden && entry.file_name().as_encoded_bytes().starts_with(b"."))
+        });
+        seen.map(|entry| match entry.metadata() {
+            // Not through symbolic links, as the importer does not either.
+            Ok(metadata) if metadata.is_dir() => self.bytes_below(&entry.path()),
+            Ok(metadata) if metadata.is_file() => metadata.len(),
+            _ => 0,
+        })
+        .sum()
+    }
+}

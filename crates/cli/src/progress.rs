@@ -1,0 +1,148 @@
+//! One line at the bottom of a terminal that says how far long work has come.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use crate::size::show_bytes;
+
+/// Work that takes less is over before anyone would have read a line about it.
+const SILENT: Duration = Duration::from_millis(400);
+/// How often the line changes, at most.
+const REDRAW: Duration = Duration::from_millis(100);
+/// Characters of the bar itself.
+const BAR_CHARS: usize = 24;
+
+/// How far the work has come.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// Bytes that are done.
+    pub bytes: u64,
+    /// Bytes of all; `None` while nobody knows.
+    pub total_bytes: Option<u64>,
+    /// Bytes a second; `None`: the average since the start.
+    pub bytes_per_second: Option<f64>,
+    /// What else there is to say.
+    pub note: String,
+}
+
+/// The line. It goes to stderr, and only when that is a terminal: output stays what it is.
+pub struct ProgressLine {
+    is_terminal: bool,
+    started_at: Instant,
+    drawn_at: Option<Instant>,
+}
+
+impl ProgressLine {
+    /// Nothing is drawn until the work takes long; nothing ever when `is_quiet`.
+    pub fn start(is_quiet: bool) -> Self {
+        let is_terminal = !is_quiet && io::stderr().is_terminal();
+        ProgressLine { is_terminal, started_at: Instant::now(), drawn_at: None }
+    }
+
+    /// Whether anything is ever drawn.
+    pub fn is_seen(&self) -> bool {
+        self.is_terminal
+    }
+
+    /// Draws the line, if it is time to.
+    pub fn show(&mut self, step: &Step) {
+        let now = Instant::now();
+        let elapsed = now - self.started_at;
+        let is_early = match self.drawn_at {
+            Some(drawn_at) => now - drawn_at < REDRAW,
+            None => elapsed < SILENT,
+        };
+        if !self.is_terminal || is_early {
+            return;
+        }
+        self.drawn_at = Some(now);
+        // Who closed the terminal does not want to see more; the work goes on.
+        let _ = write!(io::stderr(), "\r\x1b[K{}", line(step, elapsed));
+        let _ = io::stderr().flush();
+    }
+
+    /// Takes the line away, so that something else can be written there.
+    pub fn clear(&mut self) {
+        if self.drawn_at.take().is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn line(step: &Step, elapsed: Duration) -> String {
+    let average = step.bytes as f64 / elapsed.as_secs_f64().max(0.001);
+    let speed = step.bytes_per_second.unwrap_or(average);
+    let mut parts = Vec::new();
+    match step.total_bytes {
+        Some(total) => {
+            // What a root says of itself may be too little.
+            let share = (step.bytes as f64 / total.max(1) as f64).min(1.0);
+            let full = (share * BAR_CHARS as f64) as usize;
+            let bar = "━".repeat(full) + &"─".repeat(BAR_CHARS - full);
+            parts.push(format!("{bar} {:3.0} %", (share * 100.0).floor()));
+            parts.push(format!("{} of {}", show_bytes(step.bytes), show_bytes(total)));
+        }
+        None => parts.push(show_bytes(step.bytes)),
+    }
+    parts.push(format!("{}/s", show_bytes(speed as u64)));
+    if let Some(total) = step.total_bytes.filter(|total| *total > step.bytes && speed >= 1.0) {
+        parts.push(format!("{} left", show_seconds((total - step.bytes) as f64 / speed)));
+    }
+    if !step.note.is_empty() {
+        parts.push(step.note.clone());
+    }
+    parts.join("  ")
+}
+
+/// `9 s`, `3:07`, `2:00:00`.
+pub fn show_seconds(seconds: f64) -> String {
+    let seconds = seconds.ceil() as u64;
+    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{rest} s"),
+        (0, _) => format!("{minutes}:{rest:02}"),
+        _ => format!("{hours}:{minutes:02}:{rest:02}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_much_how_fast_and_how_long_still() {
+        let step = Step {
+            bytes: 75 << 20,
+            total_bytes: Some(300 << 20),
+            bytes_per_second: Some(25.0 * 1024.0 * 1024.0),
+            note: "3 peers".into(),
+        };
+        let expected = "━━━━━━──────────────────  25 %  75.0 MiB of 300.0 MiB  25.0 MiB/s  9 s left  \
+                        3 peers";
+        assert_eq!(line(&step, Duration::from_secs(3)), expected);
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_said() {
+        let step = Step { bytes: 2048, ..Step::default() };
+        assert_eq!(line(&step, Duration::from_secs(2)), "2.0 KiB  1.0 KiB/s");
+    }
+
+    #[test]
+    fn more_than_all_is_all() {
+        let step = Step { bytes: 300, total_bytes: Some(100), ..Step::default() };
+        assert!(line(&step, Duration::from_secs(1)).contains("━ 100 %  300 B of 100 B"));
+    }
+
+    #[test]
+    fn times_are_short() {
+        let shown = [0.2, 59.0, 187.0, 7200.0].map(show_seconds);
+        assert_eq!(shown, ["1 s", "59 s", "3:07", "2:00:00"]);
+    }
+}
