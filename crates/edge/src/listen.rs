@@ -9,6 +9,7 @@ use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::settings::EdgeLimits;
+use crate::steering::Steering;
 
 /// Connections that wait to be accepted; the kernel lowers it to `net.core.somaxconn`.
 const BACKLOG: i32 = 65_535;
@@ -98,6 +99,11 @@ impl Listeners {
         self.shards.len()
     }
 
+    /// What decides which of the port's sockets get the newcomers.
+    pub fn steering(&self) -> io::Result<Steering> {
+        Steering::of(self)
+    }
+
     /// Deal them out to processes, whose numbers of shards differ by one at most.
     pub fn split(self, processes: usize) -> Vec<Listeners> {
         assert!(processes > 0, "listeners are dealt out to somebody");
@@ -141,6 +147,10 @@ impl Listeners {
             shards.push(sockets.by_ref().take(addresses.len()).collect());
         }
         Ok(Listeners { addresses, shards })
+    }
+
+    pub(crate) fn first_shard(&self) -> &[OwnedFd] {
+        self.shards.first().map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn into_shards(self) -> (Vec<SocketAddr>, Vec<Vec<OwnedFd>>) {

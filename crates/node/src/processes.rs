@@ -24,7 +24,7 @@ use workers::{
     supervise,
 };
 
-use crate::cluster::{Cluster, Hearing, PROCESSES_MAX, receive};
+use crate::cluster::{Cluster, Hearing, Helm, PROCESSES_MAX, receive};
 use crate::server::{Part, RunningServer, Server, StartError, edge_settings, random_secret};
 use crate::settings::Settings;
 
@@ -247,6 +247,7 @@ async fn serve_part(mut server: Server, enlisted: Enlisted) -> Result<(), RunErr
     server.set_settings(hello.settings);
     let inherited = Listeners::from_parts(hello.addresses, listeners)
         .map_err(|error| RunError::Enlist(io::Error::other(error)))?;
+    let helm = helm(server.settings(), &inherited);
     let bus = Arc::new(LocalBus::start(slot, BusLimits::default())?);
     let (lost, mut lost_links) = mpsc::unbounded_channel();
     let (hearing_bus, mut hand_overs) = (bus.clone(), Vec::new());
@@ -258,7 +259,7 @@ async fn serve_part(mut server: Server, enlisted: Enlisted) -> Result<(), RunErr
         })
         .collect();
     let part = Part {
-        cluster: Cluster::among(bus.clone()),
+        cluster: Cluster::among(bus.clone(), helm),
         secret: hello.secret,
         inherited: Some(inherited),
         joined: Box::new(move |world, exposition| {
@@ -294,6 +295,21 @@ async fn serve_part(mut server: Server, enlisted: Enlisted) -> Result<(), RunErr
     }
     server.drain().await;
     Ok(())
+}
+
+/// What steers newcomers. Without it the kernel spreads them, which is good enough to serve.
+fn helm(settings: &Settings, listeners: &Listeners) -> Option<Helm> {
+    let steering = listeners
+        .steering()
+        .inspect_err(|error| tracing::warn!(%error, "newcomers cannot be steered"))
+        .ok()?;
+    Some(Helm {
+        steering,
+        processes: settings.server.processes,
+        shards: settings.server.shards,
+        clients_max: settings.limits.sockets_max.into(),
+        steered_to: Vec::new(),
+    })
 }
 
 fn link(bus: &LocalBus, to: NodeId, stream: std::os::unix::net::UnixStream) {

@@ -6,6 +6,7 @@
 
 mod handing;
 mod hearing;
+mod steering;
 pub(crate) mod word;
 
 use std::collections::{BTreeMap, HashMap};
@@ -24,6 +25,7 @@ use crate::presence::lock;
 
 pub(crate) use handing::receive;
 pub(crate) use hearing::Hearing;
+pub(crate) use steering::Helm;
 pub(crate) use word::{Question, Seating, Word};
 
 /// Processes that one server may have.
@@ -42,6 +44,8 @@ pub(crate) struct Cluster {
     ready_up_to: watch::Sender<u64>,
     questions: Mutex<Questions>,
     hand_overs: Mutex<BTreeMap<NodeId, Arc<HandOver>>>,
+    /// Absent in a server of one process.
+    helm: Mutex<Option<Helm>>,
 }
 
 /// What is known of another process.
@@ -60,15 +64,15 @@ struct Questions {
 impl Cluster {
     /// A server of one process.
     pub fn alone() -> Self {
-        Cluster::of(NodeId(0), None)
+        Cluster::of(NodeId(0), None, None)
     }
 
     /// One process among several.
-    pub fn among(bus: Arc<dyn Bus>) -> Self {
-        Cluster::of(bus.me(), Some(bus))
+    pub fn among(bus: Arc<dyn Bus>, helm: Option<Helm>) -> Self {
+        Cluster::of(bus.me(), Some(bus), helm)
     }
 
-    fn of(me: NodeId, bus: Option<Arc<dyn Bus>>) -> Self {
+    fn of(me: NodeId, bus: Option<Arc<dyn Bus>>, helm: Option<Helm>) -> Self {
         Cluster {
             me,
             bus,
@@ -76,6 +80,7 @@ impl Cluster {
             ready_up_to: watch::Sender::new(0),
             questions: Mutex::default(),
             hand_overs: Mutex::default(),
+            helm: Mutex::new(helm),
         }
     }
 
@@ -155,6 +160,15 @@ impl Cluster {
     pub fn tell_all<'a>(&self, word: impl FnOnce() -> Word<'a>) {
         if let Some(bus) = &self.bus {
             bus.send_all(word().to_bytes(), Loss::Drop);
+        }
+    }
+
+    /// Say something to the first of the other processes that are up, unless this one comes before
+    /// it.
+    pub fn tell_first<'a>(&self, word: impl FnOnce() -> Word<'a>) {
+        let first = self.others().map(|(node, _)| node).next();
+        if let Some(first) = first.filter(|first| *first < self.me) {
+            self.tell(first, word().to_bytes()).ok();
         }
     }
 

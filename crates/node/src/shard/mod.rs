@@ -29,6 +29,7 @@ use vocab::{Instant, NodeId, ShardId, SocketId};
 use crate::app::{ChannelAddress, Effect};
 use crate::broadcast::Broadcast;
 use crate::builtin::SITE_TOPIC;
+use crate::cluster::Word;
 use crate::presence::PresenceBoard;
 use crate::world::World;
 
@@ -43,10 +44,13 @@ pub(crate) use mail::Mail;
 
 /// Deliveries between two looks at everything else.
 const SLICE: usize = 2_000;
-/// How often the other processes are told the number of clients when it changed, in ticks: with
-/// fifty of them, each is told by all the others.
+/// The process that steers newcomers is told the number of clients at once when it changed by so
+/// much.
+const CLIENTS_CHANGED_MUCH: u64 = 256;
+/// How often all processes are told it when it changed, in ticks: with fifty of them, each is told
+/// by all the others.
 const CLIENTS_CHANGED_TICKS: u32 = 10;
-/// And when it did not.
+/// And when it did not: what they were told may have got lost.
 const CLIENTS_REPEATED_TICKS: u32 = 100;
 /// How often the number of visitors may be told.
 const SITE_PERIOD: Duration = Duration::from_secs(1);
@@ -65,8 +69,10 @@ pub(crate) struct Shard {
     topics_told: usize,
     /// Presence diffs that a full mailbox did not take.
     late_diffs: Vec<(ShardId, Arc<Broadcast>)>,
-    /// How many clients the other processes were told of, and how long ago.
+    /// How many clients the other processes and the first of them were told of, and how long ago
+    /// all were told.
     clients_told: u64,
+    clients_told_first: u64,
     ticks_since_told: u32,
     /// The slot of `clients` that the sweep of sessions looked at last.
     swept: usize,
@@ -99,6 +105,7 @@ impl Shard {
             topics_told: 0,
             late_diffs: Vec::new(),
             clients_told: 0,
+            clients_told_first: 0,
             ticks_since_told: 0,
             swept: 0,
             joining: VecDeque::new(),
@@ -116,13 +123,19 @@ impl Shard {
     fn tell_clients(&mut self) {
         let clients = self.world.metrics.clients();
         self.ticks_since_told += 1;
-        let is_due = match clients == self.clients_told {
+        let due_after = match clients == self.clients_told {
             true => CLIENTS_REPEATED_TICKS,
             false => CLIENTS_CHANGED_TICKS,
         };
-        if self.ticks_since_told >= is_due {
-            self.world.cluster.tell_all(|| crate::cluster::Word::Clients(clients));
+        let cluster = &self.world.cluster;
+        cluster.steer(clients);
+        if self.ticks_since_told >= due_after {
+            cluster.tell_all(|| Word::Clients(clients));
             (self.clients_told, self.ticks_since_told) = (clients, 0);
+            self.clients_told_first = clients;
+        } else if clients.abs_diff(self.clients_told_first) >= CLIENTS_CHANGED_MUCH {
+            cluster.tell_first(|| Word::Clients(clients));
+            self.clients_told_first = clients;
         }
     }
 

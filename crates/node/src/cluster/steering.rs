@@ -1,0 +1,113 @@
+//! Which of the processes get the newcomers.
+
+use edge::Steering;
+use vocab::NodeId;
+
+use super::Cluster;
+use crate::presence::lock;
+
+/// A process is clearly fuller than the others with so many clients more than their mean, beside a
+/// sixteenth of it.
+const FULLER_BY: u64 = 64;
+
+/// What one process needs to steer newcomers to all of them.
+pub(crate) struct Helm {
+    pub steering: Steering,
+    pub processes: u16,
+    /// Shards of each process.
+    pub shards: u16,
+    /// Clients that a process has room for.
+    pub clients_max: u64,
+    /// What the port's newcomers were told last.
+    pub steered_to: Vec<NodeId>,
+}
+
+impl Cluster {
+    /// Send newcomers to the emptiest processes. All know how many clients each has; the first of
+    /// them that is up steers. Called often, for newcomers may come by the ten thousand a second.
+    pub fn steer(&self, clients: u64) {
+        let mut helm = lock(&self.helm);
+        let Some(helm) = helm.as_mut() else { return };
+        let mut filled: Vec<_> = self.others().map(|(node, clients)| (clients, node)).collect();
+        if filled.iter().any(|(_, node)| *node < self.me) {
+            // Should they go away, what they said last is not known here.
+            helm.steered_to.clear();
+            return;
+        }
+        filled.push((clients, self.me));
+        let chosen = emptiest(filled, cores(), helm.clients_max);
+        if chosen == helm.steered_to {
+            return;
+        }
+        let places = chosen.iter().flat_map(|node| helm.places(*node)).collect::<Vec<_>>();
+        if let Err(error) = helm.steering.steer(&places) {
+            tracing::warn!(%error, "newcomers cannot be steered: the kernel spreads them");
+        }
+        helm.steered_to = chosen;
+    }
+}
+
+impl Helm {
+    /// The places of a process among the sockets of the port: these were dealt out in turn.
+    fn places(&self, node: NodeId) -> impl Iterator<Item = u32> {
+        let (first, processes) = (u32::from(node.0), u32::from(self.processes));
+        (0..u32::from(self.shards)).map(move |shard| first + shard * processes)
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Those that newcomers should go to, by their numbers: as few as keep all cores busy, so that each
+/// has much to do when it wakes, and not one that is clearly fuller than the others.
+fn emptiest(mut filled: Vec<(u64, NodeId)>, cores: usize, clients_max: u64) -> Vec<NodeId> {
+    filled.sort_unstable();
+    let mean = filled.iter().map(|(clients, _)| clients).sum::<u64>() / filled.len().max(1) as u64;
+    let fuller = mean + mean / 16 + FULLER_BY;
+    // With little room left, a second's newcomers would be too many for a few.
+    let is_tight = filled.first().is_some_and(|(least, _)| *least > clients_max / 8 * 7);
+    let most = if is_tight { filled.len() } else { 2 * cores };
+    let chosen = filled.iter().enumerate();
+    let chosen = chosen
+        .take_while(|(rank, (clients, _))| *rank < cores || (*rank < most && *clients <= fuller));
+    let mut chosen: Vec<_> = chosen.map(|(_, (_, node))| *node).collect();
+    chosen.sort_unstable();
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(clients: &[u64], cores: usize) -> Vec<u16> {
+        let filled = clients.iter().zip(0..).map(|(clients, node)| (*clients, NodeId(node)));
+        emptiest(filled.collect(), cores, 10_000).into_iter().map(|node| node.0).collect()
+    }
+
+    #[test]
+    fn few_processes_share_newcomers_while_they_are_even() {
+        assert_eq!(chosen(&[5, 0, 60, 3], 2), [0, 1, 2, 3]);
+        assert_eq!(chosen(&[1_000, 1_020, 990], 2), [0, 1, 2]);
+    }
+
+    #[test]
+    fn many_processes_get_newcomers_in_turns() {
+        assert_eq!(chosen(&[9, 1, 8, 2, 7, 3, 6, 4], 2), [1, 3, 5, 7]);
+        assert_eq!(chosen(&[0; 20], 1), [0, 1]);
+    }
+
+    #[test]
+    fn a_process_that_came_back_is_filled_up_but_never_alone_with_all_the_work() {
+        assert_eq!(chosen(&[5_000, 0, 5_000, 5_000], 2), [0, 1]);
+        assert_eq!(chosen(&[5_000, 0, 5_000, 5_000], 1), [1]);
+    }
+
+    #[test]
+    fn all_that_are_not_fuller_share_the_last_places() {
+        let mut clients = vec![9_000; 20];
+        clients[3] = 9_900;
+        let all_but_3: Vec<u16> = (0..20).filter(|node| *node != 3).collect();
+        assert_eq!(chosen(&clients, 2), all_but_3);
+    }
+}
