@@ -22,13 +22,19 @@ use crate::{
 use bits::Bits;
 use history::History;
 use searches::Searches;
-use view::Hope;
 pub(crate) use view::View;
+use view::{Hope, Pace};
 use wants::Wants;
 pub(crate) use wants::other_names;
 
 /// Most wants in one message; others follow in the next.
 const ENTRIES_PER_MESSAGE: usize = 512;
+
+/// Blocks that all peers together are asked for at least.
+const BLOCKS_ASKED_MIN: usize = 8;
+
+/// Blocks that one peer is asked for at least.
+const BLOCKS_ASKED_OF_ONE: usize = 2;
 
 /// Blocks that kubo's walkers of DAGs fetch at a time.
 const LOOKED_AHEAD: usize = 32;
@@ -51,6 +57,8 @@ pub(crate) struct Asking<P> {
     /// Peers to whom something is to be told.
     pub touched: BTreeSet<P>,
     asked_bytes: usize,
+    /// How fast all peers together deliver.
+    pace: Pace,
     /// Blocks that were wanted since the last time nothing was.
     wanted_total: usize,
     hedges: usize,
@@ -71,7 +79,6 @@ pub(crate) enum Arrival {
 impl<P: Copy + Ord> Asking<P> {
     pub(crate) fn new(limits: Limits, behaviour: Behaviour, seed: u64) -> Self {
         Asking {
-            limits,
             behaviour,
             wants: Wants::default(),
             views: BTreeMap::new(),
@@ -81,12 +88,14 @@ impl<P: Copy + Ord> Asking<P> {
             hungry: BTreeSet::new(),
             touched: BTreeSet::new(),
             asked_bytes: 0,
+            pace: Pace::new(&limits, BLOCKS_ASKED_MIN),
             wanted_total: 0,
             hedges: 0,
             tail_at: None,
             next_priority: i32::MAX,
             old: old11::Split::default(),
             last_block_at: Instant::ZERO,
+            limits,
         }
     }
 
@@ -228,6 +237,8 @@ impl<P: Copy + Ord> Asking<P> {
         }
         view.habit.firsts += 1;
         view.pace.delivered(now, len, &self.limits);
+        self.pace.follows(&view.pace);
+        self.pace.delivered(now, len, &self.limits);
         self.old.saw(false);
         self.last_block_at = now;
         self.hungry.insert(peer);
@@ -393,6 +404,9 @@ impl<P: Copy + Ord> Asking<P> {
         let bytes = self.bytes_of(at);
         let Some(view) = self.views.get_mut(&peer) else { return };
         view.ask(now, at, bytes);
+        if self.asked_bytes == 0 {
+            self.pace.begin(now);
+        }
         self.asked_bytes += bytes;
         self.wants.close(at);
         self.wants.get_mut(at).asked_of.push(peer);
@@ -466,6 +480,12 @@ impl<P: Copy + Ord> Asking<P> {
             (self.wanted_total, self.hedges) = (0, 0);
         }
         wanted.sessions
+    }
+
+    /// Whether no more is to be asked for. More than what arrives in two round trips would only wait
+    /// in line with the peers, and be decided too early.
+    fn is_full(&self) -> bool {
+        self.asked_bytes >= self.pace.window.min(self.limits.asked_bytes_max)
     }
 
     fn bytes_of(&self, at: u32) -> usize {

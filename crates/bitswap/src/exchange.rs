@@ -8,6 +8,7 @@ use vocab::Instant;
 use crate::asking::{Arrival, Asking};
 use crate::ledger::Ledger;
 use crate::pipe::Pipe;
+use crate::uplink::Uplink;
 use crate::{
     Behaviour, Limits, Message, Misbehaviour, Output, Payload, PeerTotals, Protocol, SessionId,
     Totals, Want,
@@ -27,6 +28,7 @@ pub struct Exchange<P, B = Block> {
     asking: Asking<P>,
     ledger: Ledger<P, B>,
     pipes: BTreeMap<P, Pipe>,
+    uplink: Uplink,
     /// Peers to whom something is to be said when they may be spoken to again.
     quiet: BTreeSet<(Instant, P)>,
     now: Instant,
@@ -48,6 +50,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             },
             ledger: Ledger::new(limits, behaviour),
             pipes: BTreeMap::new(),
+            uplink: Uplink::new(),
             quiet: BTreeSet::new(),
             now: Instant::ZERO,
             is_settled: true,
@@ -136,7 +139,10 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     pub fn writable(&mut self, now: Instant, peer: P, room_bytes: usize) {
         let Some(pipe) = self.pipes.get_mut(&peer) else { return };
         let had_none = pipe.room == 0;
-        pipe.room = room_bytes;
+        let left = pipe.has_room(room_bytes);
+        if left > 0 {
+            self.uplink.left(now, left);
+        }
         if had_none {
             self.asking.touched.insert(peer);
         }
@@ -211,12 +217,13 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             self.drop_peer(peer, Misbehaviour::Stalled);
         }
         self.asking.handle_tick(now, &mut self.totals);
+        self.uplink.handle_tick(now);
     }
 
     /// When to call [`Exchange::handle_tick`]; `None` while nothing is due.
     pub fn next_wake(&self) -> Option<Instant> {
         let quiet = self.quiet.first().map(|(until, _)| *until);
-        [self.asking.next_wake(), quiet].into_iter().flatten().min()
+        [self.asking.next_wake(), quiet, self.uplink.next_wake()].into_iter().flatten().min()
     }
 
     /// The next thing to do.
@@ -236,6 +243,9 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     fn forget(&mut self, peer: P) {
         if let Some(pipe) = self.pipes.remove(&peer) {
             self.quiet.remove(&(pipe.quiet_until, peer));
+            if pipe.held > 0 {
+                self.uplink.left(self.now, pipe.held);
+            }
             self.asking.disconnected(peer);
             self.ledger.disconnected(peer);
         }
@@ -291,7 +301,12 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             }
             self.quiet.remove(&(pipe.quiet_until, peer));
             pipe.quiet_until = self.now + self.pause;
-            pipe.room = pipe.room.saturating_sub(message.encoded_len(pipe.protocol));
+            let len = message.encoded_len(pipe.protocol);
+            pipe.room = pipe.room.saturating_sub(len);
+            if !message.blocks.is_empty() {
+                pipe.held += len;
+                self.uplink.sent(self.now, len);
+            }
             let bytes = message.blocks.iter().map(|block| block.len() as u64).sum::<u64>();
             pipe.blocks_out += message.blocks.len() as u64;
             pipe.bytes_out += bytes;
@@ -308,7 +323,9 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     fn read_ahead(&mut self) {
         let pipes = &self.pipes;
         let room = |peer: P| pipes.get(&peer).map_or(0, |pipe| pipe.room);
-        while let Some((peer, cids)) = self.ledger.read_next(room) {
+        while self.ledger.is_anyone_ready() {
+            let bytes_max = self.uplink.room(self.ledger.reading_bytes());
+            let Some((peer, cids)) = self.ledger.read_next(bytes_max, room) else { return };
             self.outputs.extend(cids.into_iter().map(|cid| Output::Read { peer, cid }));
         }
     }

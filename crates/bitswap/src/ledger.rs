@@ -4,7 +4,7 @@ mod account;
 mod sent;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound::{Excluded, Unbounded};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use content::Cid;
 
@@ -199,19 +199,29 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         };
     }
 
+    pub(crate) fn is_anyone_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    pub(crate) const fn reading_bytes(&self) -> usize {
+        self.reading_bytes
+    }
+
     /// Blocks to be read for the peer whose turn it is, of those with room. `room` says how much.
-    pub(crate) fn read_next(&mut self, room: impl Fn(P) -> usize) -> Option<(P, Vec<Cid>)> {
-        if self.reading_bytes >= self.limits.reading_bytes_max {
+    pub(crate) fn read_next(
+        &mut self,
+        bytes_max: usize,
+        room: impl Fn(P) -> usize,
+    ) -> Option<(P, Vec<Cid>)> {
+        let bytes_max =
+            bytes_max.min(self.limits.reading_bytes_max.saturating_sub(self.reading_bytes));
+        if bytes_max == 0 {
             return None;
         }
-        let after = self.turn.map_or(Unbounded, Excluded);
-        let next = self.ready.range((after, Unbounded)).chain(&self.ready);
-        let peer = next.copied().find(|peer| room(*peer) > 0)?;
+        let peer = self.next_peer(&room)?;
         self.turn = Some(peer);
         let account = self.accounts.get_mut(&peer)?;
-        let bytes_max = room(peer)
-            .min(self.limits.message_bytes_max)
-            .min(self.limits.reading_bytes_max - self.reading_bytes);
+        let bytes_max = bytes_max.min(room(peer)).min(self.limits.message_bytes_max);
         let is_fresh_first = self.behaviour == Behaviour::Ours;
         let sent = &self.sent;
         let cids =
@@ -222,6 +232,38 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         self.reading_bytes += account.batch.bytes;
         self.ready.remove(&peer);
         Some((peer, cids))
+    }
+
+    /// Whose turn it is: of those with room, first whoever takes a block that nobody was sent yet, since it
+    /// can serve that on. Nobody is passed over for ever.
+    fn next_peer(&mut self, room: impl Fn(P) -> usize) -> Option<P> {
+        let after = self.turn.map_or(Unbounded, Excluded);
+        let up_to = self.turn.map_or(Unbounded, Included);
+        let turns =
+            self.ready.range((after, Unbounded)).chain(self.ready.range((Unbounded, up_to)));
+        let mut in_turn = turns.copied().filter(|peer| room(*peer) > 0);
+        let first = in_turn.next()?;
+        if self.behaviour != Behaviour::Ours {
+            return Some(first);
+        }
+        let passed_over_max = 2 * self.ready.len() as u32;
+        let account = |peer: P| self.accounts.get(&peer);
+        let is_next = |peer: &P| {
+            account(*peer).is_some_and(|account| {
+                account.passed_over > passed_over_max
+                    || account.has_fresh(|cid| self.sent.of(cid) > 0)
+            })
+        };
+        let peer = if is_next(&first) { first } else { in_turn.find(is_next).unwrap_or(first) };
+        if peer != first
+            && let Some(account) = self.accounts.get_mut(&first)
+        {
+            account.passed_over += 1;
+        }
+        if let Some(account) = self.accounts.get_mut(&peer) {
+            account.passed_over = 0;
+        }
+        Some(peer)
     }
 
     /// A block was read, or could not be.

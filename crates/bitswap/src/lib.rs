@@ -24,6 +24,7 @@ mod payload;
 mod pipe;
 mod protocol;
 mod totals;
+mod uplink;
 mod want;
 
 pub use behaviour::Behaviour;

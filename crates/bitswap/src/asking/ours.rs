@@ -16,6 +16,9 @@ const COMPARED_MAX: usize = 4096;
 /// How often the tail looks whether somebody idle could help.
 const TAIL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// How often an idle peer looks what it could take over.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Longest time that a silent peer is not asked again.
 const SILENT_MAX: Duration = Duration::from_secs(30);
 
@@ -24,10 +27,23 @@ pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, totals: 
         asking.hungry.clear();
         asking.searches.rest();
     }
-    // Several rounds of one block each, so that nobody takes all that is left.
-    let mut peers: Vec<P> = std::mem::take(&mut asking.hungry).into_iter().collect();
+    // Several rounds of one block each, so that nobody takes all that is left; those first from whom
+    // it will come the soonest.
+    let hungry = std::mem::take(&mut asking.hungry);
+    let block = asking.limits.block_bytes_guess;
+    let mut peers: Vec<(Duration, u64, P)> = Vec::new();
+    for peer in hungry {
+        let throw = asking.dice.throw();
+        let takes = asking.views.get(&peer).map(|view| view.takes(block));
+        peers.extend(takes.map(|takes| (takes, throw, peer)));
+    }
+    peers.sort_unstable();
     while !peers.is_empty() {
-        peers.retain(|peer| ask_for_one(asking, now, *peer, totals));
+        if asking.is_full() {
+            asking.hungry.extend(peers.iter().map(|(_, _, peer)| *peer));
+            break;
+        }
+        peers.retain(|(_, _, peer)| ask_for_one(asking, now, *peer, totals));
     }
     let is_tail = asking.wants.open_len() == 0 && asking.wants.len() > 0;
     if !is_tail {
@@ -44,10 +60,12 @@ fn ask_for_one<P: Copy + Ord>(
     peer: P,
     totals: &mut Totals,
 ) -> bool {
-    let limits = &asking.limits;
-    let is_full = asking.asked_bytes >= limits.asked_bytes_max;
+    if asking.is_full() {
+        asking.hungry.insert(peer);
+        return false;
+    }
     let Some(view) = asking.views.get(&peer) else { return false };
-    if !view.has_room() || view.silent_until.is_some() || is_full {
+    if !view.has_room() || view.silent_until.is_some() {
         return false;
     }
     let throw = asking.dice.throw();
@@ -120,6 +138,11 @@ fn take_over<P: Copy + Ord>(
     peer: P,
     totals: &mut Totals,
 ) -> bool {
+    let Some(view) = asking.views.get_mut(&peer) else { return false };
+    if view.looked_around_at.is_some_and(|at| now.since(at) < LOOK_INTERVAL) {
+        return false;
+    }
+    view.looked_around_at = Some(now);
     let Some(view) = asking.views.get(&peer) else { return false };
     let live = asking.wants.live();
     let here: Vec<u32> =
@@ -170,7 +193,7 @@ pub(super) fn handle_tick<P: Copy + Ord>(
     now: Instant,
     totals: &mut Totals,
 ) {
-    let mut given_up: Vec<(P, u32)> = Vec::new();
+    let mut silent: Vec<(P, u32)> = Vec::new();
     for (peer, view) in &mut asking.views {
         if view.silent_until.is_some_and(|until| until <= now) {
             view.silent_until = None;
@@ -180,12 +203,14 @@ pub(super) fn handle_tick<P: Copy + Ord>(
             let wait = asking.limits.patience.saturating_mul(1 << view.silences.min(8));
             view.silences += 1;
             view.silent_until = Some(now + wait.min(SILENT_MAX));
-            totals.silences += view.asked.len() as u64;
-            given_up.extend(view.asked.keys().map(|at| (*peer, *at)));
+            silent.extend(view.asked.keys().map(|at| (*peer, *at)));
         }
     }
-    for (peer, at) in given_up {
-        asking.give_up_on(at, peer);
+    for (peer, at) in silent {
+        // It may be busy with others, so it is told: an answer in spite of that would be a duplicate.
+        if asking.views.values().any(|view| view.silent_until.is_none() && view.has.has(at)) {
+            totals.silences += u64::from(asking.take_back(at, peer));
+        }
     }
     if asking.tail_at.is_some_and(|at| at <= now) {
         asking.tail_at = None;

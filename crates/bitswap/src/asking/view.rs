@@ -57,6 +57,8 @@ pub(crate) struct View {
     /// While it is silent: when it is asked again.
     pub silent_until: Option<Instant>,
     pub silences: u32,
+    /// When it last looked for what it could take over from others.
+    pub looked_around_at: Option<Instant>,
     /// Since when it has been silent while it owes us blocks.
     pub owes_since: Option<Instant>,
     /// Answers that may still come though their wants were taken back.
@@ -106,10 +108,11 @@ impl View {
             held_back: Bits::default(),
             new_asks: Vec::new(),
             is_urgent: false,
-            pace: Pace::new(limits),
+            pace: Pace::new(limits, super::BLOCKS_ASKED_OF_ONE),
             heard_at: now,
             silent_until: None,
             silences: 0,
+            looked_around_at: None,
             owes_since: None,
             late: 0,
             unasked: 0,
@@ -162,13 +165,15 @@ impl View {
         self.asked.len() < 2 || self.asked_bytes < self.pace.window
     }
 
-    /// When it will be held to be silent, if nothing of it comes.
+    /// When it will be held to be silent, if nothing of it comes. Of one that never answered it is not known
+    /// how long its answers take.
     pub(crate) fn silent_at(&self, limits: &Limits) -> Option<Instant> {
         if self.asked.is_empty() || self.silent_until.is_some() {
             return None;
         }
-        let latency = self.pace.usual.unwrap_or_default();
-        Some(self.heard_at + limits.patience.max(latency.saturating_mul(4)))
+        let usual = self.pace.usual.map(|usual| usual.saturating_mul(4));
+        let usual = usual.unwrap_or(limits.patience.saturating_mul(10));
+        Some(self.heard_at + limits.patience.max(usual))
     }
 
     /// How long what it is asked for and `more` will take to come.
@@ -202,6 +207,8 @@ pub(crate) struct Pace {
     pub window: usize,
     pub delivered: u64,
     block: usize,
+    /// Blocks that are asked for at least.
+    blocks_min: usize,
     sample_from: Instant,
     sample_bytes: u64,
 }
@@ -209,12 +216,13 @@ pub(crate) struct Pace {
 const MOMENT: Duration = Duration::from_millis(20);
 
 impl Pace {
-    fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &Limits, blocks_min: usize) -> Self {
         Pace {
             rate: 0,
             base: None,
             usual: None,
-            window: limits.window_bytes_min,
+            window: limits.window_bytes_min.max(blocks_min * limits.block_bytes_guess),
+            blocks_min,
             delivered: 0,
             block: limits.block_bytes_guess,
             sample_from: Instant::ZERO,
@@ -223,7 +231,7 @@ impl Pace {
     }
 
     /// It was asked, after it had owed nothing.
-    fn begin(&mut self, now: Instant) {
+    pub(super) fn begin(&mut self, now: Instant) {
         self.sample_from = now;
         self.sample_bytes = 0;
     }
@@ -232,6 +240,13 @@ impl Pace {
     pub(crate) fn answered(&mut self, took: Duration) {
         self.base = Some(self.base.map_or(took, |base| base.min(took)));
         self.usual = Some(self.usual.map_or(took, |usual| (usual * 7 + took) / 8));
+    }
+
+    /// It stands for many, this one among them.
+    pub(crate) fn follows(&mut self, one: &Pace) {
+        if let Some(base) = one.base {
+            self.base = Some(self.base.map_or(base, |mean| (mean * 7 + base) / 8));
+        }
     }
 
     pub(crate) fn delivered(&mut self, now: Instant, bytes: usize, limits: &Limits) {
@@ -250,7 +265,9 @@ impl Pace {
         self.begin(now);
         let within = (base * 2).max(base + MOMENT);
         let bytes = u128::from(self.rate) * within.as_nanos() / 1_000_000_000;
-        let window = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(2 * self.block);
+        let window = usize::try_from(bytes)
+            .unwrap_or(usize::MAX)
+            .saturating_add(self.blocks_min * self.block);
         self.window = window.clamp(limits.window_bytes_min, limits.window_bytes_max);
     }
 }

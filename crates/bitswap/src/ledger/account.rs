@@ -17,6 +17,8 @@ pub(super) struct Account<B> {
     pub queued_bytes: usize,
     /// How often the first of the queue was passed over.
     overtaken: u32,
+    /// How often others had a turn that was its own.
+    pub passed_over: u32,
     presences: Vec<Presence>,
     /// Whether something is to be told that the peer waits for.
     pub is_urgent: bool,
@@ -71,6 +73,9 @@ impl<B> Batch<B> {
 /// Blocks at the front of a queue that are compared with one another.
 const COMPARED_MAX: usize = 16;
 
+/// Blocks at the front of a queue that are looked at when whose turn it is is found.
+const FRESH_COMPARED_MAX: usize = 4;
+
 /// How often the first of a queue may be passed over.
 const OVERTAKEN_MAX: u32 = 8;
 
@@ -87,6 +92,7 @@ impl<B: Payload> Account<B> {
             next_place: 0,
             queued_bytes: 0,
             overtaken: 0,
+            passed_over: 0,
             presences: Vec::new(),
             is_urgent: false,
             batch: Batch::new(),
@@ -178,6 +184,16 @@ impl<B: Payload> Account<B> {
         !self.queue.is_empty() && self.batch.is_idle()
     }
 
+    /// Whether among the next is a block that was never sent to anybody, or a short one.
+    pub(super) fn has_fresh(&self, was_sent: impl Fn(&Cid) -> bool) -> bool {
+        self.queue.values().take(FRESH_COMPARED_MAX).any(|cid| self.is_short(cid) || !was_sent(cid))
+    }
+
+    fn is_short(&self, cid: &Cid) -> bool {
+        let state = self.wants.get(cid).map(|wanted| wanted.state);
+        !matches!(state, Some(State::Queued { len, .. }) if len > SHORT_BYTES)
+    }
+
     /// Begins a batch of at most so many bytes, or of one block: those first that were sent to
     /// others the least often.
     pub(super) fn next_batch(&mut self, bytes_max: usize, sent: impl Fn(&Cid) -> u32) -> Vec<Cid> {
@@ -206,10 +222,7 @@ impl<B: Payload> Account<B> {
         if self.overtaken >= OVERTAKEN_MAX {
             return Some((first, true));
         }
-        let rank = |cid: &Cid| match self.wants.get(cid).map(|wanted| wanted.state) {
-            Some(State::Queued { len, .. }) if len > SHORT_BYTES => 1 + sent(cid),
-            _ => 0,
-        };
+        let rank = |cid: &Cid| if self.is_short(cid) { 0 } else { 1 + sent(cid) };
         let compared = self.queue.iter().take(COMPARED_MAX);
         let (&best, _) = compared.min_by_key(|(_, cid)| rank(cid))?;
         Some((best, best == first))

@@ -1,5 +1,6 @@
 //! Exchanges that talk to one another.
 
+mod bad_peers;
 mod net;
 mod swarms;
 mod two;

@@ -1,0 +1,119 @@
+use std::time::Duration;
+
+use vocab::Instant;
+
+/// How many bytes of blocks are under way to all peers together.
+///
+/// Whoever sends a block to each of many peers at once delivers all of them late; one after the other, all
+/// but the last arrive sooner, and are served on sooner. So no more is under way than fills the uplink. How
+/// much that is, is found by trying: twice as much is kept if it makes the bytes leave faster.
+#[derive(Debug)]
+pub(crate) struct Uplink {
+    held: usize,
+    window: usize,
+    /// The best rate found, in bytes a second, and the least window that it was found with.
+    best: (u64, usize),
+    rounds_without_gain: u32,
+    round_from: Instant,
+    round_bytes: usize,
+    /// Whether something waited because of the window.
+    is_limiting: bool,
+    left_at: Instant,
+    /// The longest message of late.
+    message: usize,
+}
+
+/// Least length of a round, for the hiccups of a busy machine.
+const ROUND_MIN: Duration = Duration::from_millis(20);
+
+/// Rounds after which twice as much is tried again.
+const ROUNDS_BEFORE_PROBE: u32 = 16;
+
+/// When nothing leaves for at least so long, other peers get their chance.
+const STUCK_AFTER: Duration = Duration::from_secs(2);
+
+impl Uplink {
+    pub(crate) const fn new() -> Self {
+        Uplink {
+            held: 0,
+            window: 0,
+            best: (0, 0),
+            rounds_without_gain: 0,
+            round_from: Instant::ZERO,
+            round_bytes: 0,
+            is_limiting: false,
+            left_at: Instant::ZERO,
+            message: 128 << 10,
+        }
+    }
+
+    fn least(&self) -> usize {
+        self.message * 2
+    }
+
+    /// Bytes that may be sent now, `reading` of which are spoken for.
+    pub(crate) fn room(&mut self, reading: usize) -> usize {
+        let room = self.window.max(self.least()).saturating_sub(self.held + reading);
+        self.is_limiting |= room == 0;
+        room
+    }
+
+    pub(crate) fn sent(&mut self, now: Instant, bytes: usize) {
+        if self.held == 0 {
+            self.round_from = now;
+            self.round_bytes = 0;
+            self.left_at = now;
+        }
+        self.held += bytes;
+        self.message = bytes.max(self.message / 8 * 7);
+    }
+
+    /// Bytes left, or are given up with their peer.
+    pub(crate) fn left(&mut self, now: Instant, bytes: usize) {
+        self.held -= bytes;
+        self.left_at = now;
+        self.round_bytes += bytes;
+        let took = now.since(self.round_from);
+        let window = self.window.max(self.least());
+        if self.round_bytes < window || took < ROUND_MIN {
+            return;
+        }
+        let rate = u128::from(self.round_bytes as u64) * 1_000_000_000 / took.as_nanos();
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        self.round_from = now;
+        self.round_bytes = 0;
+        if !std::mem::take(&mut self.is_limiting) {
+            return;
+        }
+        if rate > self.best.0.saturating_add(self.best.0 / 8) {
+            self.best = (rate, window);
+            self.window = window * 2;
+            self.rounds_without_gain = 0;
+            return;
+        }
+        self.window = self.best.1;
+        self.rounds_without_gain += 1;
+        if self.rounds_without_gain >= ROUNDS_BEFORE_PROBE {
+            self.rounds_without_gain = 0;
+            self.best = (rate, self.window.max(self.least()));
+            self.window = self.best.1 * 2;
+        }
+    }
+
+    /// When to look whether anything leaves at all.
+    pub(crate) fn next_wake(&self) -> Option<Instant> {
+        let usual = match self.best.0 {
+            0 => Duration::ZERO,
+            rate => Duration::from_millis(self.held as u64 * 4000 / rate.max(1)),
+        };
+        (self.is_limiting && self.held > 0).then(|| self.left_at + usual.max(STUCK_AFTER))
+    }
+
+    pub(crate) fn handle_tick(&mut self, now: Instant) {
+        if self.next_wake().is_some_and(|at| at <= now) {
+            self.left_at = now;
+            self.window = self.held + self.least();
+            self.best.1 = self.best.1.max(self.window);
+        }
+    }
+}
