@@ -1,0 +1,62 @@
+//! The protocols of a host, together.
+
+use std::time::Duration;
+
+use libp2p::connection_limits::{self, ConnectionLimits};
+use libp2p::identity::Keypair;
+use libp2p::kad::store::{MemoryStore, MemoryStoreConfig};
+use libp2p::swarm::NetworkBehaviour;
+use libp2p::swarm::behaviour::toggle::Toggle;
+use libp2p::{StreamProtocol, identify, kad, ping};
+
+use crate::settings::{Dht, HostSettings};
+use crate::streams::Streams;
+
+/// Pings without an answer, one after the other, after which a connection is given up.
+pub(crate) const PINGS_LOST_MAX: u32 = 4;
+
+#[derive(NetworkBehaviour)]
+pub(crate) struct Behaviour {
+    limits: connection_limits::Behaviour,
+    pub(crate) streams: Streams,
+    identify: identify::Behaviour,
+    ping: ping::Behaviour,
+    pub(crate) kad: Toggle<kad::Behaviour<MemoryStore>>,
+}
+
+impl Behaviour {
+    pub(crate) fn new(
+        keypair: &Keypair,
+        kad_protocol: StreamProtocol,
+        settings: &HostSettings,
+    ) -> Self {
+        let limits = &settings.limits;
+        let connections = ConnectionLimits::default()
+            .with_max_established(Some(limits.connections_max))
+            .with_max_established_per_peer(Some(limits.connections_per_peer_max))
+            .with_max_pending_incoming(Some(limits.handshakes_max))
+            .with_max_pending_outgoing(Some(limits.handshakes_max));
+        let public = keypair.public();
+        let identify = identify::Config::new("ipfs/0.1.0".to_owned(), public.clone())
+            .with_agent_version(settings.agent.clone());
+        // A machine under load answers late, and is no less there for it.
+        let ping = ping::Config::new().with_timeout(Duration::from_secs(30));
+        let kad = (settings.dht != Dht::Off).then(|| {
+            let id = public.to_peer_id();
+            let store = MemoryStore::with_config(id, MemoryStoreConfig::default());
+            let mut kad = kad::Behaviour::with_config(id, store, kad::Config::new(kad_protocol));
+            kad.set_mode(Some(match settings.dht {
+                Dht::Server => kad::Mode::Server,
+                Dht::Client | Dht::Off => kad::Mode::Client,
+            }));
+            kad
+        });
+        Behaviour {
+            limits: connection_limits::Behaviour::new(connections),
+            streams: Streams::new(limits.streams.clone()),
+            identify: identify::Behaviour::new(identify),
+            ping: ping::Behaviour::new(ping),
+            kad: kad.into(),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use content::{Block, Cid};
+use store::ReadBlocks;
+use tokio::sync::mpsc;
+
+/// A thread that reads blocks to serve, since disks make it wait.
+///
+/// What waits for it is bounded by the exchange: it asks for no more than
+/// [`bitswap::Limits::reading_bytes_max`].
+pub(super) struct Reader<P> {
+    asks: Sender<(P, Cid)>,
+}
+
+/// A block that was read for a peer, if it could be.
+pub(super) struct BlockRead<P> {
+    pub(super) peer: P,
+    pub(super) cid: Cid,
+    pub(super) block: Option<Block>,
+}
+
+impl<P: Copy + Send + 'static> Reader<P> {
+    pub(super) fn start(
+        stores: Arc<dyn ReadBlocks>,
+        done: mpsc::Sender<BlockRead<P>>,
+    ) -> io::Result<Self> {
+        let (asks, asked) = channel();
+        thread::Builder::new()
+            .name("p2p-read".to_owned())
+            .spawn(move || read_all(&stores, &asked, &done))?;
+        Ok(Reader { asks })
+    }
+
+    /// Reads a block for a peer.
+    pub(super) fn read(&self, peer: P, cid: Cid) {
+        // Its thread ends after this one.
+        let _ = self.asks.send((peer, cid));
+    }
+}
+
+fn read_all<P>(
+    stores: &Arc<dyn ReadBlocks>,
+    asked: &Receiver<(P, Cid)>,
+    done: &mpsc::Sender<BlockRead<P>>,
+) {
+    while let Ok((peer, cid)) = asked.recv() {
+        let block = stores.get(&cid).unwrap_or_else(|error| {
+            tracing::warn!(%cid, %error, "cannot serve a block");
+            None
+        });
+        if done.blocking_send(BlockRead { peer, cid, block }).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Who a host is: the key pair that its peer id is the hash of.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use libp2p::identity::Keypair;
+
+use crate::StartError;
+
+/// The key pair in the file at `path`, which is made when it is missing.
+pub(crate) fn load_or_make(path: Option<&Path>) -> Result<Keypair, StartError> {
+    let Some(path) = path else { return Ok(Keypair::generate_ed25519()) };
+    let wrong = |error: String| StartError::Identity { path: path.to_owned(), error };
+    match fs::read(path) {
+        Ok(bytes) => Keypair::from_protobuf_encoding(&bytes).map_err(|e| wrong(e.to_string())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let keypair = Keypair::generate_ed25519();
+            let bytes = keypair.to_protobuf_encoding().map_err(|e| wrong(e.to_string()))?;
+            write_secret(path, &bytes).map_err(|e| wrong(e.to_string()))?;
+            Ok(keypair)
+        }
+        Err(error) => Err(wrong(error.to_string())),
+    }
+}
+
+/// Whole or not at all, and for the owner's eyes alone.
+fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(format!(".{}.new", std::process::id()));
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path)
+}

@@ -1,0 +1,227 @@
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures::{AsyncRead, Stream};
+
+use super::arrivals::{Arrivals, Place};
+
+/// Bytes that are read at once while no message has begun: many small ones come with one read.
+const AHEAD_BYTES: usize = 4096;
+
+/// A message as it came, and the room that it takes until nobody holds it any more.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) bytes: Bytes,
+    pub(super) place: Place,
+}
+
+/// A stream of the other side: messages, each after its length, until its end.
+#[derive(Debug)]
+pub(super) struct Inbound<S> {
+    stream: S,
+    message_bytes_max: usize,
+    arrivals: Arrivals,
+    /// What was read and not looked at: `ahead[read..filled]`.
+    ahead: Box<[u8; AHEAD_BYTES]>,
+    read: usize,
+    filled: usize,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// A length is expected, of which these bits were read.
+    Length { value: u64, bits: u32 },
+    /// A message of `len` bytes waits for room.
+    Room { len: usize },
+    /// A message is arriving.
+    Body { body: Vec<u8>, filled: usize, place: Place },
+    /// Nothing more comes.
+    Ended,
+}
+
+const START: State = State::Length { value: 0, bits: 0 };
+
+/// Why a stream of the other side is read no further.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InboundError {
+    /// A message is longer than any may be.
+    #[error("a message of {len} bytes, and at most {max} are allowed")]
+    TooLong { len: u64, max: usize },
+    /// A length is not a number.
+    #[error("a message's length has more than 32 bits")]
+    Length,
+    /// The stream ended inside a message, or broke.
+    #[error("the stream broke: {0}")]
+    Broken(#[from] io::Error),
+}
+
+impl<S: AsyncRead + Unpin> Inbound<S> {
+    pub(super) fn new(stream: S, message_bytes_max: usize, arrivals: Arrivals) -> Self {
+        let ahead = Box::new([0; AHEAD_BYTES]);
+        let (read, filled, state) = (0, 0, START);
+        Inbound { stream, message_bytes_max, arrivals, ahead, read, filled, state }
+    }
+
+    /// Reads ahead if nothing is; whether anything is there now.
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        if self.read == self.filled {
+            let filled = Pin::new(&mut self.stream).poll_read(cx, &mut self.ahead[..]);
+            (self.read, self.filled) = (0, ready!(filled)?);
+        }
+        Poll::Ready(Ok(self.read < self.filled))
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Frame>, InboundError>> {
+        loop {
+            match &mut self.state {
+                &mut State::Length { value, bits } => {
+                    if !ready!(self.poll_ahead(cx))? {
+                        return Poll::Ready(match bits {
+                            0 => Ok(None),
+                            _ => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                        });
+                    }
+                    let byte = self.ahead[self.read];
+                    self.read += 1;
+                    let value = value | u64::from(byte & 0x7f) << bits;
+                    self.state = match byte {
+                        0x80.. if bits >= 28 => return Poll::Ready(Err(InboundError::Length)),
+                        0x80.. => State::Length { value, bits: bits + 7 },
+                        _ => State::Room { len: self.checked(value)? },
+                    };
+                }
+                &mut State::Room { len } => {
+                    let place = ready!(self.arrivals.poll_take(len, cx));
+                    // Zeroed by the kernel when it is large, and then only as it is filled.
+                    let mut body = vec![0; len];
+                    let filled = len.min(self.filled - self.read);
+                    body[..filled].copy_from_slice(&self.ahead[self.read..self.read + filled]);
+                    self.read += filled;
+                    self.state = State::Body { body, filled, place };
+                }
+                State::Body { body, filled, .. } => {
+                    if *filled < body.len() {
+                        let to = &mut body[*filled..];
+                        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, to))?;
+                        if read == 0 {
+                            let error = io::Error::from(io::ErrorKind::UnexpectedEof);
+                            return Poll::Ready(Err(error.into()));
+                        }
+                        *filled += read;
+                        self.arrivals.note();
+                        continue;
+                    }
+                    let State::Body { body, place, .. } = std::mem::replace(&mut self.state, START)
+                    else {
+                        unreachable!("it was just looked at");
+                    };
+                    let bytes = Bytes::from(body);
+                    return Poll::Ready(Ok(Some(Frame { bytes, place })));
+                }
+                State::Ended => return Poll::Ready(Ok(None)),
+            }
+        }
+    }
+
+    fn checked(&self, len: u64) -> Result<usize, InboundError> {
+        let max = self.message_bytes_max;
+        match usize::try_from(len) {
+            Ok(len) if len <= max => Ok(len),
+            _ => Err(InboundError::TooLong { len, max }),
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Stream for Inbound<S> {
+    type Item = Result<Frame, InboundError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let frame = ready!(self.poll_frame(cx));
+        Poll::Ready(match frame {
+            Ok(Some(frame)) => Some(Ok(frame)),
+            Ok(None) => {
+                self.state = State::Ended;
+                None
+            }
+            Err(error) => {
+                self.state = State::Ended;
+                Some(Err(error))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+    use futures::executor::block_on;
+
+    use super::*;
+
+    const MAX: usize = 1000;
+
+    fn frames(bytes: &[u8]) -> (Vec<Bytes>, Option<InboundError>) {
+        let arrivals = Arrivals::new(MAX);
+        let mut inbound = Inbound::new(bytes, MAX, arrivals);
+        let mut found = Vec::new();
+        while let Some(next) = block_on(inbound.next()) {
+            match next {
+                Ok(frame) => found.push(frame.bytes),
+                Err(error) => return (found, Some(error)),
+            }
+        }
+        (found, None)
+    }
+
+    fn framed(len: usize, fill: u8) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        content::varint::encode(len as u64, &mut bytes);
+        bytes.resize(bytes.len() + len, fill);
+        bytes
+    }
+
+    #[test]
+    fn a_stream_holds_many_messages_and_none_is_lost_at_its_end() {
+        let bytes = [framed(3, 1), framed(0, 0), framed(1000, 2), framed(1, 3)].concat();
+        let (found, error) = frames(&bytes);
+        assert!(error.is_none(), "{error:?}");
+        assert_eq!(found.iter().map(Bytes::len).collect::<Vec<_>>(), [3, 0, 1000, 1]);
+        assert_eq!(&found[0][..], [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_message_over_the_limit_ends_its_stream_after_those_before_it() {
+        let (found, error) = frames(&[framed(1, 1), framed(1001, 2)].concat());
+        assert_eq!(found.len(), 1);
+        assert!(matches!(error, Some(InboundError::TooLong { len: 1001, max: MAX })), "{error:?}");
+    }
+
+    #[test]
+    fn a_length_without_end_is_refused() {
+        let (found, error) = frames(&[0xff; 20]);
+        assert!(found.is_empty() && matches!(error, Some(InboundError::Length)), "{error:?}");
+    }
+
+    #[test]
+    fn an_end_inside_a_message_or_its_length_is_an_error() {
+        for cut in [&framed(10, 1)[..5], &[0x80][..]] {
+            let (found, error) = frames(cut);
+            assert!(found.is_empty() && matches!(error, Some(InboundError::Broken(_))));
+        }
+    }
+
+    #[test]
+    fn a_message_waits_until_another_has_left_room_for_it() {
+        let arrivals = Arrivals::new(MAX);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let Poll::Ready(place) = arrivals.poll_take(600, &mut cx) else { panic!("no room") };
+        let bytes = framed(500, 1);
+        let mut inbound = Inbound::new(&bytes[..], MAX, arrivals);
+        assert!(inbound.poll_next_unpin(&mut cx).is_pending());
+        drop(place);
+        assert!(inbound.poll_next_unpin(&mut cx).is_ready());
+    }
+}

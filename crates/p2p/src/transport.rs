@@ -1,0 +1,128 @@
+//! How bytes reach a peer: TCP with TLS or Noise and yamux, or QUIC; inside a private network TCP
+//! alone, under its key.
+
+use std::io;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, Either};
+use futures::{AsyncRead, AsyncWrite, FutureExt};
+use libp2p::core::muxing::StreamMuxerBox;
+use libp2p::core::transport::timeout::TransportTimeout;
+use libp2p::core::transport::{Boxed, OptionalTransport};
+use libp2p::core::upgrade::{
+    InboundConnectionUpgrade, OutboundConnectionUpgrade, UpgradeInfo, Version,
+};
+use libp2p::identity::Keypair;
+use libp2p::pnet::{PnetConfig, PreSharedKey};
+use libp2p::{PeerId, Transport, dns, noise, quic, tcp, tls, yamux};
+
+use crate::StartError;
+
+/// Streams with one peer: more than we and they together ever have open.
+const STREAMS_MAX: usize = 512;
+
+/// The transport of a host.
+pub(crate) fn build(
+    keypair: &Keypair,
+    swarm_key: Option<[u8; 32]>,
+    dial_timeout: Duration,
+) -> Result<Boxed<(PeerId, StreamMuxerBox)>, StartError> {
+    let failed = |error: &dyn std::fmt::Display| StartError::Transport(error.to_string());
+    let security = Security {
+        tls: tls::Config::new(keypair).map_err(|e| failed(&e))?,
+        noise: noise::Config::new(keypair).map_err(|e| failed(&e))?,
+    };
+    let mut yamux = yamux::Config::default();
+    yamux.set_max_num_streams(STREAMS_MAX);
+
+    let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true));
+    let tcp = tcp.and_then(move |socket, _| async move {
+        match swarm_key {
+            None => Ok(Either::Left(socket)),
+            Some(key) => match PnetConfig::new(PreSharedKey::new(key)).handshake(socket).await {
+                Ok(socket) => Ok(Either::Right(socket)),
+                Err(error) => Err(io::Error::other(error.to_string())),
+            },
+        }
+    });
+    let tcp = tcp.upgrade(Version::V1Lazy).authenticate(security).multiplex(yamux);
+    let tcp = tcp.map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+
+    // Nothing keeps strangers out of QUIC.
+    let quic = match swarm_key {
+        None => OptionalTransport::some(quic::tokio::Transport::new(quic::Config::new(keypair))),
+        Some(_) => OptionalTransport::none(),
+    };
+    let quic = quic.map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+
+    let both = tcp.or_transport(quic).map(|one, _| one.into_inner());
+    let named = dns::tokio::Transport::system(both).map_err(|e| failed(&e))?;
+    Ok(TransportTimeout::new(named, dial_timeout).boxed())
+}
+
+/// TLS before Noise: what the processor has instructions for costs a fifth.
+#[derive(Clone)]
+struct Security {
+    tls: tls::Config,
+    noise: noise::Config,
+}
+
+type Secured<C> = Either<tls::TlsStream<C>, noise::Output<C>>;
+
+impl UpgradeInfo for Security {
+    type Info = &'static str;
+    type InfoIter = std::array::IntoIter<Self::Info, 2>;
+
+    fn protocol_info(&self) -> Self::InfoIter {
+        [TLS, NOISE].into_iter()
+    }
+}
+
+const TLS: &str = "/tls/1.0.0";
+const NOISE: &str = "/noise";
+
+impl<C> InboundConnectionUpgrade<C> for Security
+where
+    C: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    type Output = (PeerId, Secured<C>);
+    type Error = io::Error;
+    type Future = BoxFuture<'static, Result<Self::Output, Self::Error>>;
+
+    fn upgrade_inbound(self, socket: C, info: Self::Info) -> Self::Future {
+        match info {
+            TLS => self.tls.upgrade_inbound(socket, info).map(encrypted_by_tls).boxed(),
+            _ => self.noise.upgrade_inbound(socket, info).map(encrypted_by_noise).boxed(),
+        }
+    }
+}
+
+impl<C> OutboundConnectionUpgrade<C> for Security
+where
+    C: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    type Output = (PeerId, Secured<C>);
+    type Error = io::Error;
+    type Future = BoxFuture<'static, Result<Self::Output, Self::Error>>;
+
+    fn upgrade_outbound(self, socket: C, info: Self::Info) -> Self::Future {
+        match info {
+            TLS => self.tls.upgrade_outbound(socket, info).map(encrypted_by_tls).boxed(),
+            _ => self.noise.upgrade_outbound(socket, info).map(encrypted_by_noise).boxed(),
+        }
+    }
+}
+
+fn encrypted_by_tls<C>(
+    done: Result<(PeerId, tls::TlsStream<C>), tls::UpgradeError>,
+) -> io::Result<(PeerId, Secured<C>)> {
+    let (peer, stream) = done.map_err(io::Error::other)?;
+    Ok((peer, Either::Left(stream)))
+}
+
+fn encrypted_by_noise<C>(
+    done: Result<(PeerId, noise::Output<C>), noise::Error>,
+) -> io::Result<(PeerId, Secured<C>)> {
+    let (peer, stream) = done.map_err(io::Error::other)?;
+    Ok((peer, Either::Right(stream)))
+}

@@ -1,0 +1,127 @@
+//! Hosts that exchange blocks over loopback.
+
+mod bad_peers;
+mod private;
+mod transfers;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use content::{Block, Cid, FileBuilder, Profile};
+use p2p::{Fetched, Host, HostSettings, HostStats};
+use store::{Memory, ReadBlocks, Stores, WriteBlocks};
+
+/// What nothing here may take, on however slow a machine.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+const STORE_BYTES: usize = 256 << 20;
+
+fn settings() -> HostSettings {
+    let listen = vec!["/ip4/127.0.0.1/tcp/0".parse().unwrap()];
+    HostSettings { listen, ..HostSettings::default() }
+}
+
+/// A host and the store that it keeps things in.
+struct Node {
+    host: Host,
+    kept: Arc<Memory>,
+}
+
+impl Node {
+    async fn start() -> Self {
+        Self::with(settings()).await
+    }
+
+    async fn with(settings: HostSettings) -> Self {
+        let kept = Arc::new(Memory::new(STORE_BYTES));
+        let host = Host::start(settings, Stores::default(), kept.clone()).await.unwrap();
+        Node { host, kept }
+    }
+
+    /// A file of so many bytes in the store, none of its blocks like another.
+    fn add(&self, bytes: usize, seed: u64) -> Cid {
+        let mut builder = FileBuilder::new(Profile::UNIXFS_V1_2025).unwrap();
+        let mut put = |block: Block| self.kept.put(&block);
+        let mut dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut piece = Vec::with_capacity(1 << 16);
+        let mut left = bytes;
+        while left > 0 {
+            piece.clear();
+            while piece.len() < left.min(1 << 16) {
+                dice ^= dice << 13;
+                dice ^= dice >> 7;
+                dice ^= dice << 17;
+                piece.extend_from_slice(&dice.to_le_bytes());
+            }
+            piece.truncate(left);
+            left -= piece.len();
+            builder.write(&piece, &mut put).unwrap();
+        }
+        builder.finish(&mut put).unwrap().cid
+    }
+
+    async fn connect(&self, other: &Node) {
+        let address = other.host.addresses()[0].clone();
+        let peer = within(self.host.connect(address)).await.unwrap();
+        assert_eq!(peer, other.host.peer_id());
+    }
+
+    async fn fetch(&self, root: &Cid) -> Fetched {
+        let mut fetch = self.host.fetch(root.clone()).await.unwrap();
+        within(fetch.finished()).await.unwrap()
+    }
+
+    async fn stats(&self) -> HostStats {
+        within(self.host.stats()).await.unwrap()
+    }
+
+    /// Blocks that this store has.
+    fn blocks(&self) -> usize {
+        self.kept.lock().len()
+    }
+
+    fn has(&self, cid: &Cid) -> bool {
+        self.kept.has(cid)
+    }
+}
+
+/// Asks again and again until the answer is yes.
+async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+    let asks = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    within(asks).await;
+}
+
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, future).await.expect("it takes far too long")
+}
+
+/// A folder of a test's own, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("watchfire-p2p-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        Folder(path)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What the system keeps from us is for the system to clean.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
