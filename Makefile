@@ -7,7 +7,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test check rust-test web-test interop fuzz bench scale clean tools
+.PHONY: help serve web test check rust-test web-test interop fuzz sim bench scale clean tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ tools: ## Install the browser and the load tool that the tests drive, when they 
 
 fuzz: ## Fuzz every decoder for FUZZ_SECONDS each (60)
 	$(CARGO) run --release -p watchfire-fuzz -- --seconds $${FUZZ_SECONDS:-60}
+
+sim: ## Simulate swarms with faults from SIM_SEEDS seeds (1000)
+	SIM_SEEDS=$${SIM_SEEDS:-1000} $(CARGO) test --release $(LOCKED) -p watchfire-sim --test faults -- --nocapture
 
 bench: web ## Measure the marks side by side; writes docs/bench/
 	$(CARGO) build --release --workspace

@@ -1,0 +1,178 @@
+//! A file that nobody has: the names and lengths of its blocks, and how they hang together.
+
+use std::ops::Range;
+
+use bitswap::Payload;
+use content::{Cid, Codec, Multihash};
+
+use crate::dice::Dice;
+
+/// Bytes of a link in an inner node, about: its CID, its sizes, and their tags.
+const LINK_BYTES: u64 = 56;
+
+/// The shape of a shared file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileShape {
+    /// Bytes of its content.
+    pub bytes: u64,
+    /// Bytes of a leaf.
+    pub block_bytes: u32,
+    /// Most links of an inner node.
+    pub links_max: u32,
+}
+
+/// What travels as a block here: its name and its length, and no bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parcel {
+    cid: Cid,
+    len: u32,
+}
+
+impl Payload for Parcel {
+    fn cid(&self) -> &Cid {
+        &self.cid
+    }
+
+    fn len(&self) -> usize {
+        self.len as usize
+    }
+}
+
+/// The blocks of a file, the root first and the leaves last.
+#[derive(Debug)]
+pub(crate) struct Dag {
+    blocks: Vec<Shape>,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Shape {
+    cid: Cid,
+    len: u32,
+    children: Range<u32>,
+}
+
+impl Dag {
+    pub(crate) fn new(file: FileShape, seed: u64) -> Self {
+        let leaves = file.bytes.div_ceil(file.block_bytes.into()).max(1);
+        let links_max = u64::from(file.links_max.max(2));
+        let mut levels = vec![leaves];
+        while levels[levels.len() - 1] > 1 {
+            levels.push(levels[levels.len() - 1].div_ceil(links_max));
+        }
+        let mut dice = Dice::of(seed, 0xda6);
+        let mut blocks = Vec::new();
+        let mut level_end = 0;
+        for (height, &count) in levels.iter().enumerate().rev() {
+            level_end += count;
+            for at in 0..count {
+                let number = blocks.len() as u32;
+                if height == 0 {
+                    let before = at * u64::from(file.block_bytes);
+                    let len = (file.bytes - before).min(file.block_bytes.into()) as u32;
+                    let cid = name(Codec::RAW, number, &mut dice);
+                    blocks.push(Shape { cid, len, children: 0..0 });
+                    continue;
+                }
+                let child = |at: u64| (level_end + at.min(levels[height - 1])) as u32;
+                let children = child(at * links_max)..child((at + 1) * links_max);
+                let len = (u64::from(children.end - children.start) * LINK_BYTES + 20) as u32;
+                let cid = name(Codec::DAG_PB, number, &mut dice);
+                blocks.push(Shape { cid, len, children });
+            }
+        }
+        let bytes = blocks.iter().map(|block| u64::from(block.len)).sum();
+        Dag { blocks, bytes }
+    }
+
+    /// How many blocks it has.
+    pub(crate) const fn len(&self) -> u32 {
+        self.blocks.len() as u32
+    }
+
+    /// Bytes of all its blocks.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn cid(&self, block: u32) -> &Cid {
+        &self.blocks[block as usize].cid
+    }
+
+    pub(crate) fn block_len(&self, block: u32) -> u32 {
+        self.blocks[block as usize].len
+    }
+
+    pub(crate) fn children(&self, block: u32) -> Range<u32> {
+        self.blocks[block as usize].children.clone()
+    }
+
+    /// Which block a CID names, if it is one of these.
+    pub(crate) fn find(&self, cid: &Cid) -> Option<u32> {
+        let number = cid.hash().digest().get(NUMBER)?.try_into().ok()?;
+        let number = u32::from_le_bytes(number);
+        (self.blocks.get(number as usize)?.cid == *cid).then_some(number)
+    }
+
+    pub(crate) fn parcel(&self, block: u32) -> Parcel {
+        let Shape { cid, len, .. } = &self.blocks[block as usize];
+        Parcel { cid: cid.clone(), len: *len }
+    }
+
+    /// What a liar sends for a block: something as long, which hashes to a name that nobody knows.
+    pub(crate) fn forged(&self, block: u32, dice: &mut Dice) -> Parcel {
+        let Shape { cid, len, .. } = &self.blocks[block as usize];
+        Parcel { cid: name(cid.codec(), u32::MAX, dice), len: *len }
+    }
+}
+
+/// Where in a digest the block's number is, so that it is found without a map.
+const NUMBER: Range<usize> = 24..28;
+
+/// A name as good as any: its order says nothing about the block's place, as with real hashes.
+fn name(codec: Codec, number: u32, dice: &mut Dice) -> Cid {
+    let mut digest = [0; 32];
+    for part in digest.chunks_exact_mut(8) {
+        part.copy_from_slice(&dice.word().to_le_bytes());
+    }
+    digest[NUMBER].copy_from_slice(&number.to_le_bytes());
+    Cid::v1(codec, Multihash::Sha2_256(digest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NETFLIX: FileShape =
+        FileShape { bytes: 314_572_800, block_bytes: 256 << 10, links_max: 174 };
+
+    #[test]
+    fn a_file_has_as_many_blocks_as_kubo_makes_of_it() {
+        let blocks = |file| Dag::new(file, 1).len();
+        assert_eq!(blocks(NETFLIX), 1208);
+        assert_eq!(blocks(FileShape { block_bytes: 1 << 20, ..NETFLIX }), 303);
+        assert_eq!(blocks(FileShape { block_bytes: 1 << 20, links_max: 1024, ..NETFLIX }), 301);
+        assert_eq!(blocks(FileShape { bytes: 1, ..NETFLIX }), 1);
+    }
+
+    #[test]
+    fn every_block_but_the_root_hangs_on_one_other() {
+        let dag = Dag::new(FileShape { links_max: 7, ..NETFLIX }, 1);
+        let mut children: Vec<u32> = (0..dag.len()).flat_map(|block| dag.children(block)).collect();
+        children.sort_unstable();
+        assert_eq!(children, (1..dag.len()).collect::<Vec<_>>());
+        let leaves = (0..dag.len()).filter(|block| dag.children(*block).is_empty());
+        assert_eq!(leaves.map(|leaf| u64::from(dag.block_len(leaf))).sum::<u64>(), NETFLIX.bytes);
+    }
+
+    #[test]
+    fn blocks_are_found_by_name_and_forgeries_are_not() {
+        let dag = Dag::new(NETFLIX, 1);
+        assert_eq!(dag.find(dag.cid(77)), Some(77));
+        let forged = dag.forged(77, &mut Dice::new(9));
+        assert_eq!(dag.find(forged.cid()), None);
+        assert_eq!(forged.len(), Payload::len(&dag.parcel(77)));
+        let other = Dag::new(NETFLIX, 2);
+        assert_eq!(other.find(dag.cid(77)), None);
+    }
+}

@@ -1,0 +1,129 @@
+//! One direction of a connection.
+
+use std::collections::VecDeque;
+
+use vocab::Instant;
+
+use super::window::Window;
+use super::{Host, NetworkLimits, Path, loss_of};
+use crate::dice::Dice;
+
+/// Less than this is not sent while more is under way and waits.
+const SMALL_BYTES: u64 = 16 << 10;
+
+#[derive(Debug)]
+pub(super) struct Flow<M> {
+    pub(super) from: Host,
+    pub(super) to: Host,
+    pub(super) path: Path,
+    /// Whether it waits for its uplink.
+    pub(super) is_in_turn: bool,
+    /// Bytes that are with the receiver.
+    pub(super) arrived: u64,
+    /// Messages that are not with the receiver yet, and the bytes after which they are.
+    messages: VecDeque<(u64, M)>,
+    /// Bytes of all messages so far.
+    queued: u64,
+    /// Bytes that have left.
+    sent: u64,
+    /// Bytes that have left and are not acknowledged.
+    under_way: u64,
+    window: Window,
+    /// Nothing arrives before what was sent before it.
+    not_before: Instant,
+    /// The room that its user counts with.
+    told_room: u64,
+}
+
+impl<M> Flow<M> {
+    pub(super) fn new(from: Host, to: Host, path: Path, limits: &NetworkLimits) -> Self {
+        Flow {
+            from,
+            to,
+            path,
+            is_in_turn: false,
+            arrived: 0,
+            messages: VecDeque::new(),
+            queued: 0,
+            sent: 0,
+            under_way: 0,
+            window: Window::new(limits.window_bytes_max),
+            not_before: Instant::ZERO,
+            told_room: limits.pipe_bytes,
+        }
+    }
+
+    pub(super) fn push(&mut self, bytes: u64, message: M) {
+        self.queued += bytes;
+        self.told_room = self.told_room.saturating_sub(bytes);
+        self.messages.push_back((self.queued, message));
+    }
+
+    pub(super) const fn room(&self, limits: &NetworkLimits) -> u64 {
+        limits.pipe_bytes.saturating_sub(self.queued - self.sent)
+    }
+
+    /// The room, when it is so much more than its user knows that it is worth telling, or all there is.
+    pub(super) fn room_to_tell(&mut self, limits: &NetworkLimits) -> Option<u64> {
+        let room = self.room(limits);
+        let is_empty = self.queued == self.sent && room > self.told_room;
+        if !is_empty && room < self.told_room + limits.pipe_bytes / 4 {
+            return None;
+        }
+        self.told_room = room;
+        Some(room)
+    }
+
+    /// Bytes that it would send now.
+    pub(super) fn next_chunk(&self, limits: &NetworkLimits) -> u64 {
+        let waiting = self.queued - self.sent;
+        let free = self.window.bytes().saturating_sub(self.under_way);
+        if self.under_way > 0 && free < waiting.min(SMALL_BYTES) {
+            return 0;
+        }
+        waiting.min(free).min(limits.chunk_bytes)
+    }
+
+    pub(super) const fn take(&mut self, bytes: u64) {
+        self.sent += bytes;
+        self.under_way += bytes;
+    }
+
+    /// When a chunk that left at `sent_at` is at the receiver's downlink.
+    pub(super) fn arrives_at(&mut self, sent_at: Instant, bytes: u64, dice: &mut Dice) -> Instant {
+        let Path { delay, jitter, loss } = self.path;
+        let mut at = sent_at + delay;
+        if !jitter.is_zero() {
+            at += jitter.mul_f64(dice.unit());
+        }
+        if loss > 0.0 && dice.happens(loss_of(bytes, loss)) {
+            // The receiver's acknowledgements tell the sender, who sends it again.
+            at += 2 * delay;
+            self.slow_down(sent_at);
+        }
+        self.not_before = self.not_before.max(at);
+        self.not_before
+    }
+
+    pub(super) fn slow_down(&mut self, now: Instant) {
+        self.window.cut(now, 2 * self.path.delay);
+    }
+
+    pub(super) fn acknowledged(&mut self, now: Instant, bytes: u64) {
+        // What is not full need not grow.
+        let is_full = self.under_way * 2 >= self.window.bytes();
+        self.under_way -= bytes;
+        if is_full {
+            self.window.acknowledged(now, bytes, 2 * self.path.delay);
+        }
+    }
+
+    /// The next message that has arrived whole.
+    pub(super) fn pop_arrived(&mut self) -> Option<M> {
+        let (end, _) = self.messages.front()?;
+        if *end > self.arrived {
+            return None;
+        }
+        self.messages.pop_front().map(|(_, message)| message)
+    }
+}

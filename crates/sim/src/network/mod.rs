@@ -1,0 +1,357 @@
+//! A pretend network that moves messages as TCP would over access links.
+//!
+//! Every host has an uplink and a downlink, and nothing else on the way is ever full. Bytes leave in
+//! chunks: connections that have something to send take turns on the uplink, travel for the path's
+//! delay, and wait for the downlink in the order of their arrival. A connection has no more under way
+//! than its [window](Window); losses and long queues shrink that, and what is behind a lost
+//! packet waits for it. Messages of a connection arrive whole and in order.
+//!
+//! Absent on purpose: links in the middle, headers of packets, and the bandwidth of acknowledgements
+//! and of packets sent again.
+
+mod flow;
+mod window;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use vocab::Instant;
+
+use crate::dice::Dice;
+use flow::Flow;
+use window::SEGMENT_BYTES;
+
+/// A machine on the pretend network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Host(pub u32);
+
+/// How a host is connected, in bytes a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// What it can send.
+    pub up: u64,
+    /// What it can receive.
+    pub down: u64,
+}
+
+/// What lies between two hosts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Path {
+    /// Time from one end to the other.
+    pub delay: Duration,
+    /// At most this is added to the delay of a chunk.
+    pub jitter: Duration,
+    /// Part of the packets that are lost.
+    pub loss: f64,
+}
+
+/// What holds for all of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkLimits {
+    /// Bytes that move as one.
+    pub chunk_bytes: u64,
+    /// Bytes of messages that a connection takes before they are under way.
+    pub pipe_bytes: u64,
+    /// Most bytes that a connection has under way.
+    pub window_bytes_max: u64,
+    /// How long a downlink's queue may be before connections are told to slow down.
+    pub queue_max: Duration,
+}
+
+impl Default for NetworkLimits {
+    fn default() -> Self {
+        NetworkLimits {
+            chunk_bytes: 64 << 10,
+            pipe_bytes: 2 << 20,
+            window_bytes_max: 16 << 20,
+            queue_max: Duration::from_millis(30),
+        }
+    }
+}
+
+/// What a network has to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arrival<M> {
+    /// A message, whole.
+    Message {
+        /// Who sent it.
+        from: Host,
+        /// To whom.
+        to: Host,
+        /// The message.
+        message: M,
+    },
+    /// Part of a message.
+    Part {
+        /// Who sends it.
+        from: Host,
+        /// To whom.
+        to: Host,
+    },
+    /// A connection that was nearly full takes messages again.
+    Room {
+        /// Who may send.
+        from: Host,
+        /// To whom.
+        to: Host,
+        /// How many bytes.
+        bytes: u64,
+    },
+}
+
+/// Hosts, connections between them, and all that is under way.
+#[derive(Debug)]
+pub struct Network<M> {
+    limits: NetworkLimits,
+    hosts: Vec<Ends>,
+    /// Each connection has two, one a direction. A closed one leaves its place empty.
+    flows: Vec<Option<Flow<M>>>,
+    by_ends: BTreeMap<(Host, Host), u32>,
+    steps: BinaryHeap<Reverse<(Instant, u64, Step)>>,
+    steps_taken: u64,
+    arrivals: VecDeque<Arrival<M>>,
+    dice: Dice,
+}
+
+/// The two links of a host.
+#[derive(Debug)]
+struct Ends {
+    access: Access,
+    is_sending: bool,
+    /// Connections that may send, the next one first.
+    turns: VecDeque<u32>,
+    /// When the downlink has passed on all that has come so far.
+    free_at: Instant,
+    sent_bytes: u64,
+    received_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    /// The uplink has sent its chunk.
+    Sent { host: u32 },
+    /// A chunk is at the downlink of its receiver.
+    AtDownlink { flow: u32, bytes: u32 },
+    /// A chunk is with its receiver.
+    Received { flow: u32, bytes: u32 },
+    /// Its sender knows.
+    Acknowledged { flow: u32, bytes: u32 },
+}
+
+impl<M> Network<M> {
+    /// A network without hosts.
+    pub fn new(limits: NetworkLimits, seed: u64) -> Self {
+        Network {
+            limits,
+            hosts: Vec::new(),
+            flows: Vec::new(),
+            by_ends: BTreeMap::new(),
+            steps: BinaryHeap::new(),
+            steps_taken: 0,
+            arrivals: VecDeque::new(),
+            dice: Dice::new(seed),
+        }
+    }
+
+    /// Adds a host.
+    pub fn add(&mut self, access: Access) -> Host {
+        let host = Host(u32::try_from(self.hosts.len()).expect("fewer hosts than addresses"));
+        self.hosts.push(Ends {
+            access,
+            is_sending: false,
+            turns: VecDeque::new(),
+            free_at: Instant::ZERO,
+            sent_bytes: 0,
+            received_bytes: 0,
+        });
+        host
+    }
+
+    /// Connects two hosts; nothing if they are.
+    pub fn open(&mut self, a: Host, b: Host, path: Path) {
+        if self.is_open(a, b) {
+            return;
+        }
+        for (from, to) in [(a, b), (b, a)] {
+            let id = u32::try_from(self.flows.len()).expect("fewer connections than numbers");
+            self.flows.push(Some(Flow::new(from, to, path, &self.limits)));
+            self.by_ends.insert((from, to), id);
+        }
+    }
+
+    /// Disconnects two hosts; what was under way is gone.
+    pub fn close(&mut self, a: Host, b: Host) {
+        for ends in [(a, b), (b, a)] {
+            if let Some(id) = self.by_ends.remove(&ends) {
+                self.flows[id as usize] = None;
+            }
+        }
+    }
+
+    /// Whether two hosts are connected.
+    pub fn is_open(&self, a: Host, b: Host) -> bool {
+        self.by_ends.contains_key(&(a, b))
+    }
+
+    /// Bytes of messages that a connection takes now; 0 for one that is not there.
+    pub fn room(&self, from: Host, to: Host) -> u64 {
+        self.by_ends.get(&(from, to)).map_or(0, |id| self.flow(*id).room(&self.limits))
+    }
+
+    /// Sends a message of so many bytes; it is lost if the hosts are not connected. Whoever sends minds
+    /// [`Network::room`]: a message is taken whether there is room or not.
+    pub fn send(&mut self, now: Instant, from: Host, to: Host, bytes: u64, message: M) {
+        let Some(&id) = self.by_ends.get(&(from, to)) else { return };
+        self.flow_mut(id).push(bytes.max(1), message);
+        self.take_turn(now, id);
+    }
+
+    /// When the next thing happens.
+    pub fn next_at(&self) -> Option<Instant> {
+        self.steps.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// Lets the next thing happen. What comes of it is told by [`Network::poll_arrival`].
+    pub fn step(&mut self) -> Option<Instant> {
+        let Reverse((now, _, step)) = self.steps.pop()?;
+        match step {
+            Step::Sent { host } => {
+                self.hosts[host as usize].is_sending = false;
+                self.send_next(now, host);
+            }
+            Step::AtDownlink { flow, bytes } => self.at_downlink(now, flow, bytes),
+            Step::Received { flow, bytes } => self.received(now, flow, bytes),
+            Step::Acknowledged { flow, bytes } => self.acknowledged(now, flow, bytes),
+        }
+        Some(now)
+    }
+
+    /// The next thing to tell.
+    pub fn poll_arrival(&mut self) -> Option<Arrival<M>> {
+        self.arrivals.pop_front()
+    }
+
+    /// Bytes that a host has sent and received so far.
+    pub fn traffic(&self, host: Host) -> (u64, u64) {
+        let ends = &self.hosts[host.0 as usize];
+        (ends.sent_bytes, ends.received_bytes)
+    }
+
+    /// Everything that happened so far, counted.
+    pub const fn steps_taken(&self) -> u64 {
+        self.steps_taken
+    }
+
+    fn flow(&self, id: u32) -> &Flow<M> {
+        self.flows[id as usize].as_ref().expect("a connection that has ends is there")
+    }
+
+    fn flow_mut(&mut self, id: u32) -> &mut Flow<M> {
+        self.flows[id as usize].as_mut().expect("a connection that has ends is there")
+    }
+
+    fn later(&mut self, at: Instant, step: Step) {
+        self.steps.push(Reverse((at, self.steps_taken, step)));
+        self.steps_taken += 1;
+    }
+
+    /// Queues a connection for its uplink, if it has something to send and may.
+    fn take_turn(&mut self, now: Instant, id: u32) {
+        let Some(flow) = &mut self.flows[id as usize] else { return };
+        if flow.is_in_turn || flow.next_chunk(&self.limits) == 0 {
+            return;
+        }
+        flow.is_in_turn = true;
+        let host = flow.from.0;
+        self.hosts[host as usize].turns.push_back(id);
+        self.send_next(now, host);
+    }
+
+    /// Gives the uplink to the next in turn.
+    fn send_next(&mut self, now: Instant, host: u32) {
+        let ends = &mut self.hosts[host as usize];
+        if ends.is_sending {
+            return;
+        }
+        while let Some(id) = ends.turns.pop_front() {
+            let Some(flow) = &mut self.flows[id as usize] else { continue };
+            let bytes = flow.next_chunk(&self.limits);
+            if bytes == 0 {
+                flow.is_in_turn = false;
+                continue;
+            }
+            flow.take(bytes);
+            flow.is_in_turn = flow.next_chunk(&self.limits) > 0;
+            if flow.is_in_turn {
+                ends.turns.push_back(id);
+            }
+            if let Some(bytes) = flow.room_to_tell(&self.limits) {
+                let (from, to) = (flow.from, flow.to);
+                self.arrivals.push_back(Arrival::Room { from, to, bytes });
+            }
+            ends.is_sending = true;
+            ends.sent_bytes += bytes;
+            let sent_at = now + time(bytes, ends.access.up);
+            let arrives_at = flow.arrives_at(sent_at, bytes, &mut self.dice);
+            let bytes = bytes as u32;
+            self.later(sent_at, Step::Sent { host });
+            self.later(arrives_at, Step::AtDownlink { flow: id, bytes });
+            return;
+        }
+    }
+
+    fn at_downlink(&mut self, now: Instant, id: u32, bytes: u32) {
+        let Some(flow) = &mut self.flows[id as usize] else { return };
+        let ends = &mut self.hosts[flow.to.0 as usize];
+        if ends.free_at.since(now) > self.limits.queue_max {
+            flow.slow_down(now);
+        }
+        ends.free_at = ends.free_at.max(now) + time(bytes.into(), ends.access.down);
+        let at = ends.free_at;
+        self.later(at, Step::Received { flow: id, bytes });
+    }
+
+    fn received(&mut self, now: Instant, id: u32, bytes: u32) {
+        let Some(flow) = &mut self.flows[id as usize] else { return };
+        self.hosts[flow.to.0 as usize].received_bytes += u64::from(bytes);
+        let (from, to) = (flow.from, flow.to);
+        flow.arrived += u64::from(bytes);
+        let mut is_whole = false;
+        while let Some(message) = flow.pop_arrived() {
+            is_whole = true;
+            self.arrivals.push_back(Arrival::Message { from, to, message });
+        }
+        if !is_whole {
+            self.arrivals.push_back(Arrival::Part { from, to });
+        }
+        let back = now + flow.path.delay;
+        self.later(back, Step::Acknowledged { flow: id, bytes });
+    }
+
+    fn acknowledged(&mut self, now: Instant, id: u32, bytes: u32) {
+        let Some(flow) = &mut self.flows[id as usize] else { return };
+        flow.acknowledged(now, bytes.into());
+        self.take_turn(now, id);
+    }
+}
+
+/// How long so many bytes take at a rate of bytes a second.
+fn time(bytes: u64, rate: u64) -> Duration {
+    let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// The chance that one of the packets of a chunk is lost.
+fn loss_of(bytes: u64, loss: f64) -> f64 {
+    if loss <= 0.0 {
+        return 0.0;
+    }
+    let packets = bytes.div_ceil(SEGMENT_BYTES);
+    // Powers of the system's library differ from machine to machine; products do not.
+    let arrive = (0..packets).fold(1.0, |arrive, _| arrive * (1.0 - loss));
+    1.0 - arrive
+}
+
+#[cfg(test)]
+mod tests;

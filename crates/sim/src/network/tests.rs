@@ -1,0 +1,191 @@
+use super::*;
+
+const MB: u64 = 1_000_000;
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const fn path(delay_millis: u64) -> Path {
+    Path { delay: Duration::from_millis(delay_millis), jitter: Duration::ZERO, loss: 0.0 }
+}
+
+/// Runs all there is, and tells when each message arrived, in seconds.
+fn run(network: &mut Network<u32>) -> Vec<(u32, f64)> {
+    let mut arrived = Vec::new();
+    while let Some(now) = network.step() {
+        while let Some(arrival) = network.poll_arrival() {
+            if let Arrival::Message { message, .. } = arrival {
+                arrived.push((message, now.since(Instant::ZERO).as_secs_f64()));
+            }
+        }
+    }
+    arrived
+}
+
+fn network(hosts: &[(u64, u64)]) -> (Network<u32>, Vec<Host>) {
+    let mut network = Network::new(NetworkLimits::default(), 1);
+    let hosts = hosts.iter().map(|&(up, down)| network.add(Access { up, down })).collect();
+    (network, hosts)
+}
+
+#[track_caller]
+fn assert_near(found: f64, expected: f64, part: f64) {
+    assert!((found / expected - 1.0).abs() < part, "{found} is not about {expected}");
+}
+
+#[test]
+fn a_small_message_takes_the_delay_and_its_time_on_both_links() {
+    let (mut network, hosts) = network(&[(MB, MB), (MB, MB)]);
+    network.open(hosts[0], hosts[1], path(40));
+    network.send(Instant::ZERO, hosts[0], hosts[1], 10_000, 7);
+    assert_eq!(run(&mut network), [(7, 0.06)]);
+}
+
+#[test]
+fn a_long_message_takes_its_time_on_the_slower_link() {
+    for links in [[(10 * MB, MB), (MB, 90 * MB)], [(90 * MB, MB), (MB, 10 * MB)]] {
+        let (mut network, hosts) = network(&links);
+        network.open(hosts[0], hosts[1], path(10));
+        network.send(Instant::ZERO, hosts[0], hosts[1], 100 * MB, 1);
+        assert_near(run(&mut network)[0].1, 10.0, 0.03);
+    }
+}
+
+#[test]
+fn an_uplink_is_shared_evenly() {
+    let (mut network, hosts) = network(&[(10 * MB, 100 * MB); 5]);
+    for to in 1..5 {
+        network.open(hosts[0], hosts[to], path(5 * to as u64));
+        network.send(Instant::ZERO, hosts[0], hosts[to], 10 * MB, to as u32);
+    }
+    let arrived = run(&mut network);
+    assert_eq!(arrived.len(), 4);
+    arrived.iter().for_each(|(_, at)| assert_near(*at, 4.0, 0.06));
+}
+
+#[test]
+fn a_downlink_is_shared_and_never_idle() {
+    let (mut network, hosts) = network(&[(10 * MB, 10 * MB); 5]);
+    for from in 1..5 {
+        network.open(hosts[from], hosts[0], path(10));
+        network.send(Instant::ZERO, hosts[from], hosts[0], 25 * MB, from as u32);
+    }
+    let arrived = run(&mut network);
+    let (first, last) = (arrived[0].1, arrived[3].1);
+    assert_near(last, 10.0, 0.05);
+    // Who is told to slow down is chance, as with TCP.
+    assert_near(first, 10.0, 0.3);
+}
+
+#[test]
+fn who_cannot_use_a_share_leaves_it_to_others() {
+    // One receiver takes 1 MB a second; the other gets what is left of 10.
+    let (mut network, hosts) = network(&[(10 * MB, MB), (MB, MB), (MB, 100 * MB)]);
+    for to in 1..3 {
+        network.open(hosts[0], hosts[to], path(5));
+    }
+    network.send(Instant::ZERO, hosts[0], hosts[1], 10 * MB, 1);
+    network.send(Instant::ZERO, hosts[0], hosts[2], 80 * MB, 2);
+    let arrived = run(&mut network);
+    assert_eq!(arrived[0].0, 2);
+    assert_near(arrived[0].1, 80.0 / 9.0, 0.08);
+    assert_near(arrived[1].1, 10.0, 0.08);
+}
+
+#[test]
+fn every_byte_that_is_sent_is_received_once() {
+    let (mut network, hosts) = network(&[(3 * MB, 5 * MB); 8]);
+    let mut dice = Dice::new(5);
+    let lossy = Path { loss: 0.01, jitter: millis(3), ..path(20) };
+    let mut sent = 0;
+    for a in 0..8 {
+        for b in 0..a {
+            network.open(hosts[a], hosts[b], lossy);
+        }
+    }
+    for message in 0..200 {
+        let from = dice.below(8);
+        let to = (from + 1 + dice.below(7)) % 8;
+        let bytes = 1 + dice.below(MB);
+        let (from, to) = (hosts[from as usize], hosts[to as usize]);
+        network.send(Instant::ZERO, from, to, bytes, message);
+        sent += bytes;
+    }
+    let mut arrived: Vec<u32> = run(&mut network).into_iter().map(|(message, _)| message).collect();
+    arrived.sort_unstable();
+    assert_eq!(arrived, (0..200).collect::<Vec<_>>());
+    let traffic = hosts.iter().map(|host| network.traffic(*host));
+    let sums = traffic.fold((0, 0), |sums, (up, down)| (sums.0 + up, sums.1 + down));
+    assert_eq!(sums, (sent, sent));
+}
+
+#[test]
+fn messages_of_a_connection_stay_in_order_whatever_is_lost() {
+    let (mut network, hosts) = network(&[(MB, MB), (MB, MB)]);
+    network.open(hosts[0], hosts[1], Path { loss: 0.2, jitter: millis(50), ..path(30) });
+    (0..100).for_each(|n| network.send(Instant::ZERO, hosts[0], hosts[1], 3000, n));
+    let order: Vec<u32> = run(&mut network).into_iter().map(|(message, _)| message).collect();
+    assert_eq!(order, (0..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn loss_on_a_long_path_costs_what_it_costs_tcp() {
+    let rate_at = |loss| {
+        let (mut network, hosts) = network(&[(100 * MB, 100 * MB); 2]);
+        network.open(hosts[0], hosts[1], Path { loss, ..path(50) });
+        network.send(Instant::ZERO, hosts[0], hosts[1], 500 * MB, 1);
+        500.0 / run(&mut network)[0].1
+    };
+    let (clean, rare, often) = (rate_at(0.0), rate_at(0.000_1), rate_at(0.01));
+    assert!(clean > 80.0, "{clean} MB/s");
+    // CUBIC's own formula: 1.17 (RTT / loss³)^¼ segments a round trip, 3.1 MB/s and 0.1 MB/s.
+    assert!((1.5..6.0).contains(&rare), "{rare} MB/s");
+    assert!((0.05..0.6).contains(&often), "{often} MB/s");
+}
+
+#[test]
+fn a_connection_starts_slowly() {
+    let (mut network, hosts) = network(&[(100 * MB, 100 * MB); 2]);
+    network.open(hosts[0], hosts[1], path(100));
+    network.send(Instant::ZERO, hosts[0], hosts[1], 400_000, 1);
+    let at = run(&mut network)[0].1;
+    // 14.6, 29.2, 58.4, 116.8 and 233.6 kB: five trips there and four back.
+    assert_near(at, 0.9, 0.05);
+}
+
+#[test]
+fn a_pipe_tells_when_it_takes_more() {
+    let (mut network, hosts) = network(&[(MB, MB), (MB, MB)]);
+    let (from, to) = (hosts[0], hosts[1]);
+    network.open(from, to, path(1));
+    let all = network.room(from, to);
+    network.send(Instant::ZERO, from, to, all, 1);
+    // A chunk, or what slow start allows of it, leaves at once.
+    assert_eq!(network.room(from, to), 14_600);
+    let mut told = Vec::new();
+    while network.step().is_some() {
+        while let Some(arrival) = network.poll_arrival() {
+            told.extend(match arrival {
+                Arrival::Room { bytes, .. } => Some(bytes),
+                _ => None,
+            });
+        }
+    }
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert!(told.is_sorted() && told[3] == all, "{told:?}");
+}
+
+#[test]
+fn what_is_under_way_ends_with_its_connection() {
+    let (mut network, hosts) = network(&[(MB, MB), (MB, MB)]);
+    network.open(hosts[0], hosts[1], path(10));
+    network.send(Instant::ZERO, hosts[0], hosts[1], MB, 1);
+    network.step();
+    network.close(hosts[0], hosts[1]);
+    assert_eq!(network.room(hosts[0], hosts[1]), 0);
+    network.open(hosts[0], hosts[1], path(10));
+    network.send(Instant::ZERO, hosts[0], hosts[1], 10, 2);
+    let arrived = run(&mut network);
+    assert_eq!(arrived.iter().map(|(message, _)| *message).collect::<Vec<_>>(), [2]);
+}

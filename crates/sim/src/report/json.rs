@@ -1,0 +1,78 @@
+//! The outcome for programs.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Report, finish};
+use crate::scenario::Scenario;
+use crate::swarm::{Outcome, PeerOutcome};
+
+/// The whole outcome for programs. Times are in seconds from the begin, sizes in bytes.
+pub fn json(report: &Report) -> Value {
+    let runs = report.runs.iter().map(|(run, outcome)| {
+        json!({
+            "name": run.name,
+            "behaviour": format!("{:?}", run.behaviour).to_lowercase(),
+            "outcome": one_outcome(&report.scenario, outcome),
+        })
+    });
+    let published = report.scenario.published.iter();
+    let published = published.map(|one| json!({ "name": one.name, "time": secs(one.time) }));
+    json!({
+        "scenario": report.scenario.name,
+        "seed": report.scenario.seed,
+        "notes": report.scenario.notes,
+        "published": published.collect::<Value>(),
+        "runs": runs.collect::<Value>(),
+    })
+}
+
+fn one_outcome(scenario: &Scenario, outcome: &Outcome) -> Value {
+    let bound = outcome.bound;
+    json!({
+        "blocks": outcome.blocks,
+        "bytes": outcome.bytes,
+        "bound": {
+            "time": bound.seconds(),
+            "source": bound.source,
+            "slowest": bound.slowest,
+            "everyone": bound.everyone,
+        },
+        "first": finish(outcome, 0.0),
+        "half": finish(outcome, 0.5),
+        "last": finish(outcome, 1.0),
+        "times_the_bound": outcome.times_the_bound(),
+        "unfinished": outcome.unfinished(),
+        "duplicates": outcome.duplicates(),
+        "seeder_copies": outcome.seeder_copies(),
+        "healthy_dropped": outcome.healthy_dropped,
+        "liars_dropped": outcome.liars_dropped,
+        "broken": outcome.broken,
+        "ended_at": secs(outcome.ended_at),
+        "steps": outcome.steps,
+        "peers": outcome.peers.iter().map(|peer| one_peer(scenario, peer)).collect::<Value>(),
+    })
+}
+
+fn one_peer(scenario: &Scenario, peer: &PeerOutcome) -> Value {
+    json!({
+        "group": scenario.group(peer.group),
+        "is_seeder": peer.is_seeder,
+        "is_awaited": peer.is_awaited,
+        "arrived_at": secs(peer.arrived_at),
+        "finished_at": peer.finished_at.map(secs),
+        "blocks": peer.came.len(),
+        "sent_bytes": peer.sent_bytes,
+        "received_bytes": peer.received_bytes,
+        "duplicate_bytes": peer.sum(|totals| totals.duplicate_bytes),
+        "unasked_bytes": peer.sum(|totals| totals.unasked_bytes),
+        "messages_in": peer.sum(|totals| totals.messages_in),
+        "hedges": peer.sum(|totals| totals.hedges),
+        "silences": peer.sum(|totals| totals.silences),
+    })
+}
+
+fn secs(duration: Duration) -> f64 {
+    duration.as_secs_f64()
+}

@@ -1,0 +1,71 @@
+use super::*;
+
+const SMALL: &str = r#"
+name = "a <small> swarm"
+seed = 4
+notes = ["Nothing here is real."]
+[file]
+size = "3MiB"
+block = "256KiB"
+[[peers]]
+role = "seeder"
+up = "10Mbit"
+down = "10Mbit"
+[[peers]]
+role = "leecher"
+count = 4
+up = "10Mbit"
+down = "10Mbit"
+[[published]]
+name = "somebody else's"
+time = "4s"
+"#;
+
+fn report() -> Report {
+    let scenario = Scenario::parse("small.toml", SMALL).unwrap();
+    scenario.simulate(&mut |_, _| {})
+}
+
+#[test]
+fn the_same_seed_gives_the_same_report_byte_for_byte_and_another_does_not() {
+    let text = |report: &Report| json(report).to_string();
+    let (one, two) = (report(), report());
+    assert_eq!(text(&one), text(&two));
+    assert_eq!(html(&one), html(&two));
+    let mut scenario = one.scenario;
+    scenario.seed = 5;
+    assert_ne!(text(&scenario.simulate(&mut |_, _| {})), text(&two));
+}
+
+#[test]
+fn the_picture_has_a_line_for_every_peer_and_the_bound_and_needs_nothing_else() {
+    let page = html(&report());
+    assert_eq!(page.matches("class=\"peer\"").count(), 4);
+    assert_eq!(page.matches("class=\"bound\"").count(), 1);
+    assert_eq!(page.matches("class=\"published\"").count(), 1);
+    assert!(page.contains("a &lt;small&gt; swarm") && page.contains("prefers-color-scheme: dark"));
+    for outside in ["http:", "https:", "src=", "@import", "NaN", "inf"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn the_table_tells_the_bound_and_every_run() {
+    let table = table(&report());
+    for part in ["3.0 MiB in 13 blocks, from 1 to 4 peers; seed 4", "No faster than 2.52 s", "ours"]
+    {
+        assert!(table.contains(part), "{part}\n{table}");
+    }
+    assert!(table.contains("published: somebody else's: 4.00 s"), "{table}");
+}
+
+#[test]
+fn json_has_what_the_table_has() {
+    let report = report();
+    let json = json(&report);
+    let outcome = &json["runs"][0]["outcome"];
+    assert_eq!(outcome["peers"].as_array().unwrap().len(), 5);
+    assert_eq!(outcome["unfinished"], 0);
+    assert_eq!(outcome["last"].as_f64(), finish(&report.runs[0].1, 1.0));
+    assert!(outcome["times_the_bound"].as_f64().unwrap() >= 1.0);
+}

@@ -1,0 +1,409 @@
+//! The file as it is written, and what it may say.
+
+use std::time::Duration;
+
+use bitswap::Behaviour;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::place::Place;
+use super::values::{Part, Rate, Size, Span};
+use super::{Group, Published, Run, Scenario, ScenarioError};
+use crate::dag::FileShape;
+use crate::network::{Access, NetworkLimits, Path};
+use crate::plan::Lie;
+
+/// Most peers in all.
+const PEERS_MAX: u32 = 100_000;
+/// Most blocks of the shared file.
+const BLOCKS_MAX: u64 = 1_000_000;
+/// Largest leaf: what every Bitswap peer accepts.
+const BLOCK_BYTES_MAX: u64 = content::BLOCK_BYTES_MAX as u64;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScenarioFile {
+    name: Option<String>,
+    #[serde(default)]
+    seed: u64,
+    #[serde(default)]
+    notes: Vec<String>,
+    #[serde(default)]
+    time_max: Option<Span>,
+    file: Spanned<FileFile>,
+    #[serde(default)]
+    network: NetworkFile,
+    peers: Vec<Spanned<PeersFile>>,
+    #[serde(default)]
+    runs: Vec<RunFile>,
+    #[serde(default)]
+    published: Vec<PublishedFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileFile {
+    size: Size,
+    #[serde(default)]
+    block: Option<Size>,
+    #[serde(default)]
+    links_max: Option<u32>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct NetworkFile {
+    latency: Option<Span>,
+    jitter: Span,
+    loss: Part,
+    neighbours: Option<u32>,
+    queue_max: Option<Span>,
+    window_max: Option<Size>,
+    paths: Vec<Spanned<PathFile>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PathFile {
+    between: [String; 2],
+    latency: Option<Span>,
+    jitter: Option<Span>,
+    loss: Option<Part>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PeersFile {
+    name: Option<String>,
+    #[serde(default = "one")]
+    count: u32,
+    role: Role,
+    up: Rate,
+    down: Rate,
+    #[serde(default)]
+    region: String,
+    #[serde(default)]
+    arrive_within: Span,
+    leave: Option<LeaveFile>,
+    #[serde(default)]
+    leaves_when_done: bool,
+    lie: Option<LieFile>,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Role {
+    Seeder,
+    Leecher,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeaveFile {
+    part: Part,
+    within: Span,
+    #[serde(default)]
+    noticed_after: Span,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LieFile {
+    part: Part,
+    how: How,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum How {
+    Forge,
+    Withhold,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RunFile {
+    name: Option<String>,
+    behaviour: Way,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Way {
+    Ours,
+    Kubo12,
+    Old11,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PublishedFile {
+    name: String,
+    time: Span,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, ScenarioError> {
+    let place = Place { name, text };
+    let file: ScenarioFile = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let line = if error.span().is_some() { place.line(at) } else { 0 };
+        ScenarioError::new(name, line, &place.key(at), error.message())
+    })?;
+    file.check(&place)
+}
+
+impl ScenarioFile {
+    fn check(self, place: &Place<'_>) -> Result<Scenario, ScenarioError> {
+        let file = self.file.get_ref().check(self.file.span().start, place)?;
+        let mut regions: Vec<String> = Vec::new();
+        let mut groups = Vec::new();
+        let mut count: u32 = 0;
+        for peers in &self.peers {
+            let at = peers.span().start;
+            let group = peers.get_ref().check(at, &mut regions, place)?;
+            count = count.saturating_add(group.count);
+            if count > PEERS_MAX {
+                let problem = format!("more than {PEERS_MAX} peers in all");
+                return Err(place.error(at, "count", problem));
+            }
+            groups.push(group);
+        }
+        let gives = |group: &Group| group.is_seeder && group.lying < 1.0;
+        if !groups.iter().any(gives) {
+            return Err(place.whole("peers", "somebody must be a seeder"));
+        }
+        let is_waiting = |group: &Group| !group.is_seeder && group.lying + group.leaving < 1.0;
+        if !groups.iter().any(is_waiting) {
+            return Err(place.whole("peers", "somebody must be a leecher who stays"));
+        }
+        let paths = self.network.paths(&regions, place)?;
+        let neighbours = self.network.neighbours;
+        if neighbours == Some(0) {
+            return Err(place.whole("neighbours", "must be one at least"));
+        }
+        let mut runs: Vec<Run> = self.runs.iter().map(RunFile::check).collect();
+        if runs.is_empty() {
+            runs.push(RunFile { name: None, behaviour: Way::Ours }.check());
+        }
+        let published = self.published.into_iter();
+        let published = published.map(|one| Published { name: one.name, time: one.time.0 });
+        Ok(Scenario {
+            name: self.name.unwrap_or_else(|| place.name.to_owned()),
+            seed: self.seed,
+            notes: self.notes,
+            file,
+            runs,
+            published: published.collect(),
+            groups,
+            paths,
+            network: self.network.limits(),
+            neighbours,
+            time_max: self.time_max.map_or(Duration::from_secs(3600), |span| span.0),
+        })
+    }
+}
+
+impl FileFile {
+    fn check(&self, at: usize, place: &Place<'_>) -> Result<FileShape, ScenarioError> {
+        let bytes = self.size.0;
+        let block_bytes = self.block.map_or(1 << 20, |block| block.0);
+        if bytes == 0 {
+            return Err(place.error(at, "size", "must not be empty"));
+        }
+        if !(1024..=BLOCK_BYTES_MAX).contains(&block_bytes) {
+            return Err(place.error(at, "block", "must be between 1KiB and 2MiB"));
+        }
+        if bytes.div_ceil(block_bytes) > BLOCKS_MAX {
+            let problem = format!("more than {BLOCKS_MAX} blocks");
+            return Err(place.error(at, "size", problem));
+        }
+        let links_max = self.links_max.unwrap_or(1024);
+        if !(2..=8192).contains(&links_max) {
+            return Err(place.error(at, "links_max", "must be between 2 and 8192"));
+        }
+        Ok(FileShape { bytes, block_bytes: block_bytes as u32, links_max })
+    }
+}
+
+impl NetworkFile {
+    fn limits(&self) -> NetworkLimits {
+        let usual = NetworkLimits::default();
+        NetworkLimits {
+            queue_max: self.queue_max.map_or(usual.queue_max, |span| span.0),
+            window_bytes_max: self.window_max.map_or(usual.window_bytes_max, |size| size.0),
+            ..usual
+        }
+    }
+
+    fn paths(
+        &self,
+        regions: &[String],
+        place: &Place<'_>,
+    ) -> Result<Vec<Vec<Path>>, ScenarioError> {
+        let usual = Path {
+            delay: self.latency.map_or(Duration::from_millis(10), |span| span.0),
+            jitter: self.jitter.0,
+            loss: self.loss.0,
+        };
+        let mut paths = vec![vec![usual; regions.len()]; regions.len()];
+        for path in &self.paths {
+            let (at, path) = (path.span().start, path.get_ref());
+            let mut ends = [0; 2];
+            for (end, region) in ends.iter_mut().zip(&path.between) {
+                let found = regions.iter().position(|known| known == region);
+                let problem = || format!("nobody is in region {region:?}");
+                *end = found.ok_or_else(|| place.error(at, "between", problem()))?;
+            }
+            let path = Path {
+                delay: path.latency.map_or(usual.delay, |span| span.0),
+                jitter: path.jitter.map_or(usual.jitter, |span| span.0),
+                loss: path.loss.map_or(usual.loss, |part| part.0),
+            };
+            paths[ends[0]][ends[1]] = path;
+            paths[ends[1]][ends[0]] = path;
+        }
+        let is_lossy = |path: &Path| path.loss > 0.5;
+        if paths.iter().flatten().any(is_lossy) {
+            return Err(place.whole("loss", "nothing gets through when half of it is lost"));
+        }
+        Ok(paths)
+    }
+}
+
+impl PeersFile {
+    fn check(
+        &self,
+        at: usize,
+        regions: &mut Vec<String>,
+        place: &Place<'_>,
+    ) -> Result<Group, ScenarioError> {
+        let error = |key, problem: &str| Err(place.error(at, key, problem));
+        let (leaving, lying) = (
+            self.leave.as_ref().map_or(0.0, |leave| leave.part.0),
+            self.lie.as_ref().map_or(0.0, |lie| lie.part.0),
+        );
+        if self.count == 0 {
+            return error("count", "must be one at least");
+        }
+        if leaving + lying > 1.0 {
+            return error("leave", "who leaves and who lies are more than all");
+        }
+        let region = regions.iter().position(|known| *known == self.region).unwrap_or_else(|| {
+            regions.push(self.region.clone());
+            regions.len() - 1
+        });
+        let is_seeder = self.role == Role::Seeder;
+        let name = || if is_seeder { "seeder".to_owned() } else { "leecher".to_owned() };
+        Ok(Group {
+            name: self.name.clone().unwrap_or_else(name),
+            count: self.count,
+            is_seeder,
+            access: Access { up: self.up.0, down: self.down.0 },
+            region,
+            arrive_within: self.arrive_within.0,
+            leaving,
+            leave_within: self.leave.as_ref().map_or(Duration::ZERO, |leave| leave.within.0),
+            noticed_after: self.leave.as_ref().map_or(Duration::ZERO, |l| l.noticed_after.0),
+            leaves_when_done: self.leaves_when_done,
+            lying,
+            lie: match self.lie.as_ref().map(|lie| lie.how) {
+                Some(How::Withhold) => Lie::Withhold,
+                Some(How::Forge) | None => Lie::Forge,
+            },
+        })
+    }
+}
+
+impl RunFile {
+    fn check(&self) -> Run {
+        let (behaviour, name) = match self.behaviour {
+            Way::Ours => (Behaviour::Ours, "ours"),
+            Way::Kubo12 => (Behaviour::Kubo12, "Bitswap 1.2 as kubo does it"),
+            Way::Old11 => (Behaviour::Old11, "Bitswap 1.1, before HAVE"),
+        };
+        Run { name: self.name.clone().unwrap_or_else(|| name.to_owned()), behaviour }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+seed = 3
+[file]
+size = "10MiB"
+block = "256KiB"
+
+[network]
+latency = "5ms"
+paths = [
+  { between = ["eu", "us"], latency = "45ms" },
+]
+
+[[peers]]
+role = "seeder"
+up = "100Mbit"
+down = "1Gbit"
+region = "eu"
+
+[[peers]]
+count = 30
+role = "leecher"
+up = "10Mbit"
+down = "12MB"
+region = "us"
+leave = { part = 0.2, within = "10s" }
+lie = { part = 0.1, how = "forge" }
+
+[[runs]]
+behaviour = "kubo12"
+"#;
+
+    #[test]
+    fn a_scenario_is_read_and_becomes_a_plan() {
+        let scenario = Scenario::parse("good.toml", GOOD).unwrap();
+        let plan = scenario.plan(&scenario.runs[0]);
+        assert_eq!(plan.behaviour, Behaviour::Kubo12);
+        assert_eq!(plan.peers.len(), 31);
+        assert_eq!(plan.peers[0].access, Access { up: 12_500_000, down: 125_000_000 });
+        assert_eq!(plan.peers.iter().filter(|peer| peer.lie.is_some()).count(), 3);
+        assert_eq!(plan.peers.iter().filter(|peer| peer.leaves_at.is_some()).count(), 6);
+        assert_eq!(plan.paths[0][1].delay, Duration::from_millis(45));
+        assert_eq!(plan.paths[0][0].delay, Duration::from_millis(5));
+        assert_eq!(plan.peers, scenario.plan(&scenario.runs[0]).peers);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line_and_key() {
+        let cases: &[(&str, &str, usize, &str, &str)] = &[
+            ("10MiB", "10 bananas", 4, "size", "no size"),
+            ("10MiB", "0B", 3, "size", "empty"),
+            ("10MiB", "1000GB", 3, "size", "blocks"),
+            ("256KiB", "3MiB", 3, "block", "2MiB"),
+            ("latency = \"5ms\"", "latncy = \"5ms\"", 8, "latncy", "unknown field"),
+            ("\"us\"]", "\"uss\"]", 10, "between", "uss"),
+            ("role = \"seeder\"", "role = \"sower\"", 14, "role", "unknown variant"),
+            ("role = \"seeder\"", "role = \"leecher\"", 0, "peers", "a seeder"),
+            ("100Mbit", "100", 15, "up", "no rate"),
+            ("count = 30", "count = 0", 19, "count", "one at least"),
+            ("count = 30", "count = 200000", 19, "count", "more than"),
+            ("part = 0.2", "part = 1.2", 25, "part", "between 0 and 1"),
+            ("part = 0.2", "part = 0.95", 19, "leave", "more than all"),
+            ("latency = \"5ms\"", "loss = 0.9", 0, "loss", "half"),
+            ("\"kubo12\"", "\"kubo13\"", 29, "behaviour", "unknown variant"),
+        ];
+        for (old, new, line, key, problem) in cases {
+            let text = GOOD.replacen(old, new, 1);
+            assert_ne!(text, GOOD, "{old} is there");
+            let error = Scenario::parse("bad.toml", &text).expect_err(new);
+            let said = error.to_string();
+            assert!(said.contains(problem), "{new}: {said}");
+            assert_eq!((error.line(), error.key()), (*line, *key), "{new}: {said}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A swarm to simulate, written as one TOML file. See docs/simulation.md for all of it.
+
+mod error;
+mod file;
+mod place;
+mod values;
+
+use std::time::Duration;
+
+use bitswap::{Behaviour, Limits};
+
+use crate::dag::FileShape;
+use crate::dice::Dice;
+use crate::network::{Access, NetworkLimits, Path};
+use crate::plan::{Lie, PeerPlan, Plan};
+use crate::report::Report;
+use crate::swarm::{self, Progress};
+
+pub use error::ScenarioError;
+
+/// A swarm, and the ways of exchanging that are compared on it.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What it is called in reports.
+    pub name: String,
+    /// Decides every draw.
+    pub seed: u64,
+    /// What a reader of the report must know.
+    pub notes: Vec<String>,
+    /// What is shared.
+    pub file: FileShape,
+    /// What is compared, one simulation each.
+    pub runs: Vec<Run>,
+    /// Times that others published, to be shown beside.
+    pub published: Vec<Published>,
+    groups: Vec<Group>,
+    paths: Vec<Vec<Path>>,
+    network: NetworkLimits,
+    neighbours: Option<u32>,
+    time_max: Duration,
+}
+
+/// One simulation of a scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// What it is called in reports.
+    pub name: String,
+    /// How everyone goes about it.
+    pub behaviour: Behaviour,
+}
+
+/// A time that others published.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Published {
+    /// Of what.
+    pub name: String,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// Peers of one kind.
+#[derive(Clone, Debug)]
+struct Group {
+    name: String,
+    count: u32,
+    is_seeder: bool,
+    access: Access,
+    region: usize,
+    arrive_within: Duration,
+    leaving: f64,
+    leave_within: Duration,
+    noticed_after: Duration,
+    leaves_when_done: bool,
+    lying: f64,
+    lie: Lie,
+}
+
+impl Scenario {
+    /// Reads a scenario. `name` is the file's, for errors.
+    ///
+    /// ```
+    /// let error = sim::Scenario::parse("swarm.toml", "[file]\nsize = '300 bananas'\n");
+    /// assert!(error.unwrap_err().to_string().starts_with("swarm.toml:2: size: "));
+    /// ```
+    pub fn parse(name: &str, text: &str) -> Result<Scenario, ScenarioError> {
+        file::parse(name, text)
+    }
+
+    /// Runs all there is, one after another, and tells which run is how far.
+    pub fn simulate(&self, watch: &mut dyn FnMut(&Run, Progress)) -> Report {
+        let runs = self.runs.iter().map(|run| {
+            let outcome = swarm::run(&self.plan(run), &mut |progress| watch(run, progress));
+            (run.clone(), outcome)
+        });
+        Report { runs: runs.collect(), scenario: self.clone() }
+    }
+
+    /// The name of a group of peers.
+    pub fn group(&self, group: usize) -> &str {
+        &self.groups[group].name
+    }
+
+    /// What one of its runs is to be. Who leaves and who lies follows from the seed, and is the same in
+    /// all runs.
+    pub fn plan(&self, run: &Run) -> Plan {
+        let mut dice = Dice::of(self.seed, 0x5ce);
+        let mut peers = Vec::new();
+        for (group, shape) in self.groups.iter().enumerate() {
+            let mut fates: Vec<PeerPlan> =
+                (0..shape.count).map(|_| shape.peer(group, &mut dice)).collect();
+            let some = |part: f64| (part * f64::from(shape.count)).round() as usize;
+            // Which of them is chosen by the shuffle below.
+            let liars = some(shape.lying);
+            fates.iter_mut().take(liars).for_each(|peer| peer.lie = Some(shape.lie));
+            let leaving = fates.iter_mut().skip(liars).take(some(shape.leaving));
+            for peer in leaving {
+                let after = shape.leave_within.mul_f64(dice.unit());
+                peer.leaves_at = Some(peer.arrives_at + after);
+            }
+            dice.shuffle(&mut fates);
+            peers.append(&mut fates);
+        }
+        Plan {
+            seed: self.seed,
+            file: self.file,
+            behaviour: run.behaviour,
+            limits: Limits::default(),
+            peers,
+            paths: self.paths.clone(),
+            network: self.network,
+            neighbours: self.neighbours,
+            read_delay: Duration::ZERO,
+            breaks_per_second: 0.0,
+            time_max: self.time_max,
+        }
+    }
+}
+
+impl Group {
+    fn peer(&self, group: usize, dice: &mut Dice) -> PeerPlan {
+        PeerPlan {
+            group,
+            access: self.access,
+            region: self.region,
+            is_seeder: self.is_seeder,
+            arrives_at: self.arrive_within.mul_f64(dice.unit()),
+            leaves_at: None,
+            returns_at: None,
+            noticed_after: self.noticed_after,
+            leaves_when_done: self.leaves_when_done,
+            lie: None,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! One peer of a simulated swarm: the exchange under test, and around it what a host would have.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bitswap::{Exchange, SessionId, Totals, Want};
+use vocab::Instant;
+
+use crate::dag::{Dag, Parcel};
+
+/// A peer's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Peer(pub u32);
+
+/// Blocks that a walker of a DAG asks for at a time, as our own does.
+const WANTS_MAX: usize = 2048;
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub exchange: Exchange<Peer, Parcel>,
+    pub session: Option<SessionId>,
+    pub is_here: bool,
+    /// How often it came.
+    pub arrivals: u32,
+    /// Blocks in its store.
+    store: Vec<u64>,
+    pub held: u32,
+    /// Blocks that it knows of and has not asked for.
+    ahead: VecDeque<u32>,
+    asked: BTreeSet<u32>,
+    /// Peers that its exchange takes to be connected.
+    pub peers: BTreeSet<Peer>,
+    /// Peers that it wants nothing to do with any more.
+    pub banned: BTreeSet<Peer>,
+    pub finished_at: Option<Instant>,
+    /// When it is to be woken, as far as the clock knows.
+    pub wake_at: Option<Instant>,
+    /// The time it was woken last, and how often at that time.
+    pub woken: (Instant, u32),
+    /// Bytes of blocks that its store is about to give.
+    pub reading: BTreeMap<(Peer, u32), u32>,
+    pub reading_bytes: u64,
+    /// When each block came.
+    pub came: Vec<Instant>,
+    /// What exchanges of it that are gone did.
+    pub before: Vec<Totals>,
+}
+
+impl Node {
+    pub(super) fn new(exchange: Exchange<Peer, Parcel>, blocks: u32) -> Self {
+        Node {
+            exchange,
+            session: None,
+            is_here: false,
+            arrivals: 0,
+            store: vec![0; (blocks as usize).div_ceil(64)],
+            held: 0,
+            ahead: VecDeque::new(),
+            asked: BTreeSet::new(),
+            peers: BTreeSet::new(),
+            banned: BTreeSet::new(),
+            finished_at: None,
+            wake_at: None,
+            woken: (Instant::ZERO, 0),
+            reading: BTreeMap::new(),
+            reading_bytes: 0,
+            came: Vec::new(),
+            before: Vec::new(),
+        }
+    }
+
+    pub(super) fn has(&self, block: u32) -> bool {
+        self.store[block as usize / 64] & (1 << (block % 64)) != 0
+    }
+
+    /// Stores a block; whether it was not there.
+    pub(super) fn store(&mut self, block: u32) -> bool {
+        let is_new = !self.has(block);
+        self.store[block as usize / 64] |= 1 << (block % 64);
+        self.held += u32::from(is_new);
+        is_new
+    }
+
+    /// Begins to want the whole DAG, or what is missing of it.
+    pub(super) fn begin(&mut self, now: Instant, dag: &Dag) {
+        self.session = Some(self.exchange.start(now));
+        self.asked.clear();
+        self.ahead.clear();
+        self.open_or_want(dag, 0);
+        self.ask(now, dag);
+    }
+
+    /// A block came that it had asked for; what hangs on it is wanted next.
+    pub(super) fn took(&mut self, now: Instant, dag: &Dag, block: u32) {
+        self.asked.remove(&block);
+        for child in dag.children(block) {
+            self.open_or_want(dag, child);
+        }
+        self.ask(now, dag);
+    }
+
+    /// What is in the store already is looked through for what is not.
+    fn open_or_want(&mut self, dag: &Dag, block: u32) {
+        if !self.has(block) {
+            self.ahead.push_back(block);
+            return;
+        }
+        for child in dag.children(block) {
+            self.open_or_want(dag, child);
+        }
+    }
+
+    fn ask(&mut self, now: Instant, dag: &Dag) {
+        let Some(session) = self.session else { return };
+        let count = WANTS_MAX.saturating_sub(self.asked.len()).min(self.ahead.len());
+        let wants: Vec<Want> = self.ahead.drain(..count).map(|block| want(dag, block)).collect();
+        if !wants.is_empty() {
+            self.asked.extend(wants.iter().filter_map(|want| dag.find(&want.cid)));
+            self.exchange.want(now, session, wants);
+        }
+    }
+}
+
+fn want(dag: &Dag, block: u32) -> Want {
+    let is_inner = block == 0 || !dag.children(block).is_empty();
+    Want {
+        cid: dag.cid(block).clone(),
+        // The root's length is in no link.
+        len: (block > 0).then(|| dag.block_len(block)),
+        urgency: u8::from(is_inner),
+    }
+}
