@@ -3,9 +3,17 @@
 mod cid;
 mod content_options;
 mod doctor;
+mod fetching;
+mod get;
+mod hold;
+mod host_options;
+mod link;
 mod load;
 mod progress;
 mod serve;
+mod serving;
+mod share;
+mod signals;
 mod size;
 
 use std::process::ExitCode;
@@ -24,6 +32,12 @@ struct Arguments {
 enum Verb {
     /// Run the server that introduces browsers to one another.
     Serve(serve::Arguments),
+    /// Share files and directories from where they lie, until Ctrl-C.
+    Share(share::Arguments),
+    /// Fetch what a link or a CID names, and write it out.
+    Get(get::Arguments),
+    /// Fetch what links name, keep it, and serve it on until Ctrl-C.
+    Hold(hold::Arguments),
     /// Tell the CIDs of files and directories, without sharing them.
     Cid(cid::Arguments),
     /// Put a server under load: many simulated users by a scenario, and what they felt.
@@ -39,6 +53,9 @@ fn main() -> ExitCode {
     let Arguments { verb } = Arguments::parse();
     let result = match verb {
         Verb::Serve(arguments) => serve::run(arguments).map(|()| ExitCode::SUCCESS),
+        Verb::Share(arguments) => share::run(&arguments),
+        Verb::Get(arguments) => get::run(&arguments),
+        Verb::Hold(arguments) => hold::run(&arguments),
         Verb::Cid(arguments) => cid::run(&arguments),
         Verb::Load(arguments) => load::run(arguments),
         Verb::Doctor(arguments) => Ok(doctor::run(&arguments)),

@@ -1,0 +1,277 @@
+//! `watchfire get`: what a link names, fetched, checked and written out.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use content::{Block, Cid, FileReader};
+use p2p::{Fetched, Host};
+use serde_json::json;
+use store::{
+    DiskLimits, DiskStore, ExportError, ExportLimits, ReadBlocks, Stores, export, resolve,
+};
+
+use crate::fetching::{Ending, Patience, check_peers, dial, fetch, parse_timeout};
+use crate::host_options::HostOptions;
+use crate::link::Link;
+use crate::progress::{ProgressLine, Step};
+use crate::serving::{emit, peers_of};
+use crate::signals::Signals;
+use crate::size::{parse_bytes, show_bytes};
+
+/// What the process ends with when nobody was found who has it; other failures end with 1.
+const NOBODY: u8 = 3;
+
+/// What `watchfire get` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A link or a CID; what follows the CID after a slash is a path below it.
+    #[arg(value_name = "LINK|CID")]
+    link: Link,
+    /// Write it here, where nothing may be yet; `-` is the standard output, for files. By default
+    /// what the link calls it, or else its CID.
+    #[arg(long, short, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// Replace the file that is there already.
+    #[arg(long)]
+    force: bool,
+    /// Keep the blocks in this block store, and take from it what is there.
+    #[arg(long, value_name = "FOLDER")]
+    store: Option<PathBuf>,
+    /// Give up after so long without anything new; 0: never.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_timeout)]
+    timeout: Duration,
+    /// Write no more than this.
+    #[arg(long, value_name = "SIZE", default_value = "1TiB", value_parser = parse_bytes)]
+    bytes_max: u64,
+    #[command(flatten)]
+    host: HostOptions,
+    /// Tell what happens as JSON, one object a line.
+    #[arg(long)]
+    json: bool,
+    /// Tell nothing, and draw no progress.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Where it is to go.
+enum Output {
+    Stdout,
+    Path(PathBuf),
+}
+
+/// Fetch it, and write it out.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let output = output(arguments)?;
+    check_peers(&arguments.host, &arguments.link)?;
+    let blocks = Blocks::open(arguments, &output)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match runtime.block_on(get(arguments, &blocks, &output))? {
+        Ending::Complete(fetched) => {
+            let written = match &output {
+                Output::Stdout => None,
+                Output::Path(path) => Some(write_out(arguments, &blocks, path)?),
+            };
+            blocks.close(&arguments.link.cid)?;
+            tell(arguments, &fetched, written)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Ending::Signalled(code) => {
+            if !arguments.quiet {
+                eprintln!("watchfire: stopped; the same command goes on from here");
+            }
+            Ok(ExitCode::from(code))
+        }
+        Ending::Nobody => {
+            eprintln!("watchfire: nobody who was asked has all of {}", arguments.link.cid);
+            Ok(ExitCode::from(NOBODY))
+        }
+    }
+}
+
+fn output(arguments: &Arguments) -> anyhow::Result<Output> {
+    let path = match &arguments.output {
+        Some(path) if path.as_os_str() == "-" => {
+            anyhow::ensure!(!arguments.json, "the standard output cannot be both file and JSON");
+            return Ok(Output::Stdout);
+        }
+        Some(path) => path.clone(),
+        None => PathBuf::from(arguments.link.file_name()),
+    };
+    if let Ok(metadata) = path.symlink_metadata() {
+        let name = path.display();
+        anyhow::ensure!(!metadata.is_dir(), "{name} is a directory; name what is to be made");
+        anyhow::ensure!(arguments.force, "{name} is there already; --force replaces it");
+    }
+    Ok(Output::Path(path))
+}
+
+/// Where blocks are kept until all of them are here.
+struct Blocks {
+    store: Arc<DiskStore>,
+    /// It was made for this one fetch, and goes with it.
+    is_own: bool,
+    /// Nobody had asked for the root to stay.
+    is_pinned_here: bool,
+}
+
+impl Blocks {
+    fn open(arguments: &Arguments, output: &Output) -> anyhow::Result<Self> {
+        let cid = &arguments.link.cid;
+        let folder = match (&arguments.store, output) {
+            (Some(folder), _) => folder.clone(),
+            (None, Output::Path(path)) => path.with_file_name(format!(".watchfire-{cid}")),
+            (None, Output::Stdout) => std::env::temp_dir().join(format!("watchfire-{cid}")),
+        };
+        let is_own = arguments.store.is_none();
+        let own = DiskLimits { bytes_max: u64::MAX, ..DiskLimits::default() };
+        let limits = if is_own { own } else { DiskLimits::default() };
+        let store = DiskStore::open(&folder, limits)?;
+        let is_pinned_here = store.pin(cid)?;
+        Ok(Blocks { store: Arc::new(store), is_own, is_pinned_here })
+    }
+
+    /// All is written out.
+    fn close(self, cid: &Cid) -> anyhow::Result<()> {
+        if self.is_own {
+            let folder = self.store.folder().to_owned();
+            return fs::remove_dir_all(&folder).with_context(|| folder.display().to_string());
+        }
+        if self.is_pinned_here {
+            self.store.unpin(cid)?;
+        }
+        Ok(())
+    }
+}
+
+async fn get(arguments: &Arguments, blocks: &Blocks, output: &Output) -> anyhow::Result<Ending> {
+    let mut signals = Signals::listen()?;
+    let link = &arguments.link;
+    let settings = arguments.host.settings(&[], &link.peers)?;
+    let peers = settings.bootstrap.clone();
+    let keep = Arc::clone(&blocks.store);
+    let host = Arc::new(Host::start(settings, Stores::default(), keep).await?);
+    dial(&host, &peers);
+    let mut stream = Stream::new(arguments);
+    let patience = Patience {
+        timeout: (arguments.timeout != Duration::MAX).then_some(arguments.timeout),
+        is_json: arguments.json,
+        is_quiet: arguments.quiet || (matches!(output, Output::Stdout) && is_terminal()),
+    };
+    let ending = fetch(&host, link, &mut signals, &patience, || match output {
+        Output::Stdout => stream.write_on(&*blocks.store, &mut io::stdout().lock()),
+        Output::Path(_) => Ok(()),
+    });
+    let ending = ending.await;
+    host.stop().await;
+    let ending = ending?;
+    if let (Ending::Complete(_), Output::Stdout) = (&ending, output) {
+        stream.end(&*blocks.store)?;
+    }
+    Ok(ending)
+}
+
+/// Whether what is written to the standard output is seen where progress would be drawn.
+fn is_terminal() -> bool {
+    io::IsTerminal::is_terminal(&io::stdout())
+}
+
+fn write_out(
+    arguments: &Arguments,
+    blocks: &Blocks,
+    path: &Path,
+) -> anyhow::Result<(PathBuf, u64)> {
+    let root = resolve(&*blocks.store, &arguments.link.cid, &arguments.link.path)?;
+    let limits = ExportLimits { bytes_max: arguments.bytes_max, ..ExportLimits::default() };
+    let mut line = ProgressLine::start(arguments.quiet || arguments.json);
+    let mut show = |bytes| {
+        line.show(&Step { bytes, note: "written".to_owned(), ..Step::default() });
+    };
+    if !arguments.force || path.symlink_metadata().is_err() {
+        let exported = export(&*blocks.store, &root, path, &limits, &mut show)?;
+        return Ok((path.to_owned(), exported.bytes));
+    }
+    // Beside it first: the old file is there until the new one is whole.
+    let beside = path.with_file_name(format!(".watchfire-{}-{root}", std::process::id()));
+    let exported = export(&*blocks.store, &root, &beside, &limits, &mut show)?;
+    fs::rename(&beside, path).with_context(|| path.display().to_string())?;
+    Ok((path.to_owned(), exported.bytes))
+}
+
+fn tell(
+    arguments: &Arguments,
+    fetched: &Fetched,
+    written: Option<(PathBuf, u64)>,
+) -> anyhow::Result<()> {
+    let progress = &fetched.progress;
+    if arguments.json {
+        let (path, bytes) = written.unzip();
+        emit(&json!({
+            "event": "got",
+            "cid": arguments.link.cid.to_string(),
+            "path": path.map(|path| path.display().to_string()),
+            "bytes": bytes,
+            "fetched_bytes": progress.fetched_bytes,
+            "present_bytes": progress.present_bytes,
+            "peers": progress.peers,
+            "seconds": fetched.took.as_secs_f64(),
+        }))?;
+    } else if let (Some((path, bytes)), false) = (written, arguments.quiet) {
+        println!(
+            "{}  {} in {:.1} s, {} of them from {}",
+            path.display(),
+            show_bytes(bytes),
+            fetched.took.as_secs_f64(),
+            show_bytes(progress.fetched_bytes),
+            peers_of(progress.peers),
+        );
+    }
+    Ok(())
+}
+
+/// A file that is written in its order, as soon as its next bytes are here.
+struct Stream {
+    root: Cid,
+    path: String,
+    bytes_max: u64,
+    reader: Option<FileReader>,
+}
+
+impl Stream {
+    fn new(arguments: &Arguments) -> Self {
+        let Arguments { link, bytes_max, .. } = arguments;
+        let (root, path) = (link.cid.clone(), link.path.clone());
+        Stream { root, path, bytes_max: *bytes_max, reader: None }
+    }
+
+    /// Writes what can be written by now.
+    fn write_on(&mut self, blocks: &dyn ReadBlocks, out: &mut impl Write) -> anyhow::Result<()> {
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            none => match resolve(blocks, &self.root, &self.path) {
+                Ok(root) => none.insert(FileReader::new(root, self.bytes_max)),
+                Err(ExportError::Missing { .. }) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            },
+        };
+        while let Some(cid) = reader.next() {
+            let found =
+                Block::implied_by(cid).map_or_else(|| blocks.get(cid), |it| Ok(Some(it)))?;
+            let Some(block) = found else { break };
+            out.write_all(&reader.take(&block)?).context("standard output")?;
+        }
+        out.flush().context("standard output")
+    }
+
+    /// Whether all was written.
+    fn end(&mut self, blocks: &dyn ReadBlocks) -> anyhow::Result<()> {
+        self.write_on(blocks, &mut io::stdout().lock())?;
+        let next = self.reader.as_ref().map(|reader| reader.next());
+        anyhow::ensure!(next == Some(None), "a part of the file is missing");
+        Ok(())
+    }
+}

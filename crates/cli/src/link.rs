@@ -1,0 +1,284 @@
+//! What people call content by: a CID, or a link that a CID is in.
+
+use content::Cid;
+use p2p::{AddressPart, Multiaddr};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+/// Longest link that is read, in bytes.
+const LINK_BYTES_MAX: usize = 16 * 1024;
+/// Most peers of a link; whoever made it knows who is nearest, and puts them first.
+const LINK_PEERS_MAX: usize = 32;
+
+/// What is not written as it is in the query of a link.
+const ESCAPED: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'&').add(b'+').add(b'<').add(b'>');
+
+/// Content, what of it is meant, what it is called, and who has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The root.
+    pub cid: Cid,
+    /// Names between slashes that lead from the root to what is meant; empty for all of it.
+    pub path: String,
+    /// What whoever made the link calls it.
+    pub name: Option<String>,
+    /// Where to ask for it.
+    pub peers: Vec<Multiaddr>,
+    /// The server that the link leads to, when it is one of the web.
+    pub server: Option<String>,
+}
+
+/// Why a text is no link.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// It is longer than any link that we make.
+    #[error("a link of {len} bytes, and at most {max} are read")]
+    TooLong {
+        /// Its length.
+        len: usize,
+        /// Most bytes.
+        max: usize,
+    },
+    /// No CID is where one should be.
+    #[error("{text:?} is no CID: {error}")]
+    Cid {
+        /// What is there.
+        text: String,
+        /// What is wrong with it.
+        error: content::CidError,
+    },
+    /// A link of the web that leads to something else than content.
+    #[error("{text} leads to no content: such links have /p/<CID> or /ipfs/<CID>")]
+    NoContent {
+        /// The link.
+        text: String,
+    },
+    /// A peer that cannot be dialled and recognised.
+    #[error("{text:?} is no address of a peer, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3…")]
+    Peer {
+        /// What should be one.
+        text: String,
+    },
+    /// More peers than a link may have.
+    #[error("more than {max} peers in one link")]
+    TooManyPeers {
+        /// Most of them.
+        max: usize,
+    },
+}
+
+impl std::str::FromStr for Link {
+    type Err = LinkError;
+
+    /// Reads `CID`, `CID/path`, `/ipfs/CID/path`, `ipfs://CID/path`, `watchfire:CID/path?peer=…`,
+    /// and links of the web: `http://host/p/CID` as the browser makes them, and those of gateways,
+    /// `https://host/ipfs/CID/path`.
+    fn from_str(text: &str) -> Result<Self, LinkError> {
+        let text = text.trim();
+        let (len, max) = (text.len(), LINK_BYTES_MAX);
+        if len > max {
+            return Err(LinkError::TooLong { len, max });
+        }
+        let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let no_content = || LinkError::NoContent { text: text.to_owned() };
+        let (server, place) = match rest.split_once("://") {
+            Some((scheme @ ("http" | "https"), rest)) => {
+                let (host, path) = rest.split_once('/').ok_or_else(no_content)?;
+                let place = path.strip_prefix("p/").or_else(|| path.strip_prefix("ipfs/"));
+                (Some(format!("{scheme}://{host}")), place.ok_or_else(no_content)?)
+            }
+            Some(("ipfs" | "watchfire", place)) => (None, place),
+            _ => {
+                let place = rest.strip_prefix("watchfire:").unwrap_or(rest);
+                (None, place.strip_prefix("/ipfs/").unwrap_or(place))
+            }
+        };
+        let (cid, path) = place.split_once('/').unwrap_or((place, ""));
+        let cid = decoded(cid);
+        let cid = cid.parse().map_err(|error| LinkError::Cid { text: cid, error })?;
+        let mut link = Link {
+            cid,
+            path: decoded(path.trim_matches('/')),
+            name: None,
+            peers: Vec::new(),
+            server,
+        };
+        for (key, value) in [query, fragment].into_iter().flat_map(pairs) {
+            match key {
+                "peer" => link.add_peer(&value)?,
+                "filename" | "name" => link.name = Some(value),
+                "file" => link.path = value.trim_matches('/').to_owned(),
+                // What other programs put there, they put there for others.
+                _ => {}
+            }
+        }
+        Ok(link)
+    }
+}
+
+impl Link {
+    fn add_peer(&mut self, text: &str) -> Result<(), LinkError> {
+        if self.peers.len() == LINK_PEERS_MAX {
+            return Err(LinkError::TooManyPeers { max: LINK_PEERS_MAX });
+        }
+        self.peers.push(parse_peer(text)?);
+        Ok(())
+    }
+
+    /// What to call it on disk: the last name that is known, or the CID.
+    ///
+    /// A name that somebody else chose never leads out of the folder, and hides nothing.
+    pub fn file_name(&self) -> String {
+        let name = if self.path.is_empty() { self.name.as_deref() } else { Some(&*self.path) };
+        let last = name.and_then(|name| name.rsplit(['/', '\\']).next()).unwrap_or_default();
+        let is_plain = |c: &char| {
+            !c.is_control()
+                && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')
+                && !matches!(c, '\u{2066}'..='\u{2069}')
+        };
+        let plain: String = last.chars().filter(is_plain).collect();
+        let plain = plain.trim().trim_start_matches('.').trim_start_matches('-');
+        // File systems take 255 bytes, and what is unfinished has a longer name for a while.
+        let end = plain.floor_char_boundary(200);
+        if plain.is_empty() { self.cid.to_string() } else { plain[..end].to_owned() }
+    }
+}
+
+impl std::fmt::Display for Link {
+    /// A link that this program reads, wherever it came from.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "watchfire:{}", self.cid)?;
+        if !self.path.is_empty() {
+            write!(f, "/{}", escaped(&self.path).replace('?', "%3F"))?;
+        }
+        let peers = self.peers.iter().map(|peer| ("peer", peer.to_string()));
+        let name = self.name.iter().map(|name| ("filename", name.clone()));
+        for (number, (key, value)) in name.chain(peers).enumerate() {
+            let mark = if number == 0 { '?' } else { '&' };
+            write!(f, "{mark}{key}={}", escaped(&value))?;
+        }
+        Ok(())
+    }
+}
+
+/// An address that says who is there, so that nobody else can take their place.
+pub fn parse_peer(text: &str) -> Result<Multiaddr, LinkError> {
+    let wrong = || LinkError::Peer { text: text.to_owned() };
+    let address: Multiaddr = text.parse().map_err(|_| wrong())?;
+    let is_complete = matches!(address.iter().last(), Some(AddressPart::P2p(_)));
+    if is_complete && address.iter().count() > 1 { Ok(address) } else { Err(wrong()) }
+}
+
+fn pairs(text: &str) -> impl Iterator<Item = (&str, String)> {
+    let parts = text.split('&').filter(|part| !part.is_empty());
+    parts.map(|part| {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        // As forms write it, and as the browser does.
+        (key, decoded(&value.replace('+', " ")))
+    })
+}
+
+fn escaped(text: &str) -> String {
+    utf8_percent_encode(text, ESCAPED).to_string()
+}
+
+fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CID: &str = "bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u";
+    const PEER: &str =
+        "/ip4/127.0.0.1/tcp/4001/p2p/12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA";
+
+    fn parse(text: &str) -> Link {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn a_cid_is_found_wherever_links_have_one() {
+        for text in [
+            CID.to_owned(),
+            format!(" {CID}\n"),
+            format!("/ipfs/{CID}"),
+            format!("ipfs://{CID}"),
+            format!("watchfire:{CID}"),
+            format!("watchfire://{CID}/"),
+            format!("http://localhost:4000/p/{CID}"),
+            format!("https://example.org/p/{CID}/#filename=x"),
+            format!("https://gateway.example/ipfs/{CID}?download=true"),
+        ] {
+            assert_eq!(parse(&text).cid.to_string(), CID, "{text}");
+            assert_eq!(parse(&text).path, "", "{text}");
+        }
+        assert_eq!(parse("QmeeLUVdiSTTKQqhWqsffYDtNvvvcTfJdotkNyi1KDEJtQ").peers, []);
+    }
+
+    #[test]
+    fn links_of_the_browser_say_what_the_file_is_called_and_which_one_is_meant() {
+        let link = parse(&format!("http://localhost:4000/p/{CID}#filename=my%20notes.md"));
+        assert_eq!(link.name.as_deref(), Some("my notes.md"));
+        assert_eq!(link.server.as_deref(), Some("http://localhost:4000"));
+        assert_eq!(link.file_name(), "my notes.md");
+        let link = parse(&format!("http://localhost:4000/p/{CID}#file=trip%2Fday%201.md"));
+        assert_eq!((&*link.path, &*link.file_name()), ("trip/day 1.md", "day 1.md"));
+    }
+
+    #[test]
+    fn a_path_leads_into_a_directory() {
+        let link = parse(&format!("/ipfs/{CID}/a/b%3F.txt"));
+        assert_eq!((&*link.path, &*link.file_name()), ("a/b?.txt", "b?.txt"));
+    }
+
+    #[test]
+    fn links_come_back_as_they_were_made() {
+        let link = Link {
+            cid: CID.parse().unwrap(),
+            path: "a b/c#d?e%f".into(),
+            name: Some("50% & more + 日記?.txt".into()),
+            peers: vec![PEER.parse().unwrap()],
+            server: None,
+        };
+        assert_eq!(parse(&link.to_string()), link);
+        let plain = Link { path: String::new(), name: None, ..link };
+        assert_eq!(plain.to_string(), format!("watchfire:{CID}?peer={PEER}"));
+    }
+
+    #[test]
+    fn what_is_no_link_is_told_why() {
+        let refused = |text: &str| text.parse::<Link>().unwrap_err();
+        assert!(matches!(refused("hello"), LinkError::Cid { .. }));
+        assert!(matches!(refused("http://localhost/chat"), LinkError::NoContent { .. }));
+        assert!(matches!(refused("https://localhost"), LinkError::NoContent { .. }));
+        assert!(matches!(refused("ftp://localhost/p/x"), LinkError::Cid { .. }));
+        let peer = |peer: &str| refused(&format!("watchfire:{CID}?peer={peer}"));
+        assert!(matches!(peer("localhost"), LinkError::Peer { .. }));
+        assert!(matches!(peer("/ip4/127.0.0.1/tcp/1"), LinkError::Peer { .. }));
+        let many = format!("peer={PEER}&").repeat(33);
+        let error = refused(&format!("watchfire:{CID}?{many}"));
+        assert_eq!(error, LinkError::TooManyPeers { max: 32 });
+        let error = refused(&"x".repeat(20_000));
+        assert_eq!(error, LinkError::TooLong { len: 20_000, max: 16 * 1024 });
+    }
+
+    #[test]
+    fn a_name_of_somebody_elses_stays_in_the_folder() {
+        let named = |name: &str| {
+            let mut link = parse(CID);
+            link.name = Some(name.to_owned());
+            link.file_name()
+        };
+        assert_eq!(named("../../etc/passwd"), "passwd");
+        assert_eq!(named("C:\\boot.ini"), "boot.ini");
+        assert_eq!(named("..."), CID);
+        assert_eq!(named("/"), CID);
+        assert_eq!(named(".bashrc"), "bashrc");
+        assert_eq!(named("-rf"), "rf");
+        assert_eq!(named("exe.\u{202e}txt\n"), "exe.txt");
+        assert_eq!(named(&"é".repeat(300)).len(), 200);
+    }
+}

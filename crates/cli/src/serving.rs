@@ -1,0 +1,120 @@
+//! What `share` and `hold` have in common: tell where content can be had, and serve it until a
+//! signal comes.
+
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use content::Cid;
+use p2p::{AddressPart, Host, HostStats, Multiaddr};
+use serde_json::{Value, json};
+
+use crate::link::Link;
+use crate::progress::{ProgressLine, Step};
+use crate::signals::Signals;
+use crate::size::show_bytes;
+
+/// Where who serves listens when nothing else is said: on every address, on any free port.
+pub const LISTEN: &[&str] = &["/ip4/0.0.0.0/tcp/0"];
+
+/// How often what was sent is told, and shared files are looked after.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Writes one event, as scripts read it.
+pub fn emit(event: &Value) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{event}")?;
+    out.flush()
+}
+
+/// The addresses that others can reach: those of this machine alone only when there are no others.
+pub fn reachable(addresses: Vec<Multiaddr>) -> Vec<Multiaddr> {
+    let is_local = |address: &Multiaddr| {
+        address.iter().any(|part| match part {
+            AddressPart::Ip4(ip) => ip.is_loopback(),
+            AddressPart::Ip6(ip) => ip.is_loopback(),
+            _ => false,
+        })
+    };
+    let (local, others): (Vec<_>, Vec<_>) = addresses.into_iter().partition(is_local);
+    if others.is_empty() { local } else { others }
+}
+
+/// The link to content that `host` serves.
+pub fn link_to(host: &Host, cid: &Cid, name: Option<String>) -> Link {
+    let peers = reachable(host.addresses());
+    Link { cid: cid.clone(), path: String::new(), name, peers, server: None }
+}
+
+/// Tells content routing of the roots, beside all else; who cannot be told is no reason to stop.
+pub fn provide(host: &Arc<Host>, roots: Vec<Cid>) {
+    for root in roots {
+        let host = Arc::clone(host);
+        tokio::spawn(async move {
+            if let Err(error) = host.provide(root.clone()).await {
+                eprintln!("watchfire: {root}: {error}");
+            }
+        });
+    }
+}
+
+/// Serves until a signal comes. `look` is called every second, and can end it with an error.
+pub async fn serve(
+    host: &Host,
+    signals: &mut Signals,
+    is_json: bool,
+    mut look: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut line = ProgressLine::start(is_json);
+    let mut every = tokio::time::interval(LOOK_EVERY);
+    let mut told = (0, 0);
+    let mut sent_before = 0;
+    loop {
+        tokio::select! {
+            _ = signals.next() => break,
+            _ = every.tick() => {}
+        }
+        look()?;
+        let HostStats { peers, sent_block_bytes, .. } = host.stats().await?;
+        if is_json && told != (peers, sent_block_bytes) {
+            told = (peers, sent_block_bytes);
+            emit(&json!({ "event": "serving", "peers": peers, "sent_bytes": sent_block_bytes }))?;
+        }
+        let per_second = (sent_block_bytes - sent_before) as f64 / LOOK_EVERY.as_secs_f64();
+        sent_before = sent_block_bytes;
+        line.show(&Step {
+            bytes: sent_block_bytes,
+            bytes_per_second: Some(per_second),
+            note: format!("sent, {}", peers_of(peers)),
+            ..Step::default()
+        });
+    }
+    line.clear();
+    let HostStats { sent_block_bytes, .. } = host.stats().await?;
+    host.stop().await;
+    if is_json {
+        emit(&json!({ "event": "stopped", "sent_bytes": sent_block_bytes }))?;
+    } else {
+        println!("{} were sent. The fire is out.", show_bytes(sent_block_bytes));
+    }
+    Ok(())
+}
+
+/// `1 peer`, `3 peers`.
+pub fn peers_of(count: usize) -> String {
+    if count == 1 { "1 peer".to_owned() } else { format!("{count} peers") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_this_machine_alone_is_told_only_without_others() {
+        let address = |text: &str| text.parse::<Multiaddr>().unwrap();
+        let local = ["/ip4/127.0.0.1/tcp/1", "/ip6/::1/tcp/1"].map(address).to_vec();
+        let other = address("/ip4/192.0.2.7/tcp/1");
+        assert_eq!(reachable(local.clone()), local);
+        assert_eq!(reachable([local, vec![other.clone()]].concat()), [other]);
+    }
+}

@@ -1,0 +1,120 @@
+//! `watchfire share`: files and directories, served from where they lie until Ctrl-C.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use content::Cid;
+use p2p::Host;
+use qrcode::QrCode;
+use qrcode::render::unicode::Dense1x2;
+use serde_json::json;
+use store::{Memory, ReadBlocks, SharedFiles, Stores};
+
+use crate::content_options::ContentOptions;
+use crate::host_options::HostOptions;
+use crate::progress::{ProgressLine, Step};
+use crate::serving::{LISTEN, emit, link_to, provide, serve};
+use crate::signals::Signals;
+
+/// Most memory for the names and places of blocks: enough for some terabytes.
+const MEMORY_BYTES: usize = 512 << 20;
+
+/// What `watchfire share` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Files and directories; each gets a link of its own.
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    content: ContentOptions,
+    #[command(flatten)]
+    host: HostOptions,
+    /// Draw each link as a QR code too.
+    #[arg(long, conflicts_with = "json")]
+    qr: bool,
+    /// Tell what happens as JSON, one object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Share until a signal comes.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let shared = Arc::new(SharedFiles::new(MEMORY_BYTES));
+    let mut roots = Vec::new();
+    for path in &arguments.paths {
+        roots.push(share(&shared, path, arguments)?);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(serve_all(arguments, &shared, &roots))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn share(shared: &SharedFiles, path: &Path, arguments: &Arguments) -> anyhow::Result<Cid> {
+    let mut line = ProgressLine::start(arguments.json);
+    let total_bytes = line.is_seen().then(|| arguments.content.bytes_at(path));
+    let mut step = Step { total_bytes, ..Step::default() };
+    let options = arguments.content.import_options();
+    let root = shared.share_and_tell(path, &options, &mut |imported| {
+        step.bytes += imported.place.map_or(0, |place| place.bytes);
+        line.show(&step);
+    });
+    Ok(root?.cid)
+}
+
+async fn serve_all(
+    arguments: &Arguments,
+    shared: &Arc<SharedFiles>,
+    roots: &[Cid],
+) -> anyhow::Result<()> {
+    let mut signals = Signals::listen()?;
+    let settings = arguments.host.settings(LISTEN, &[])?;
+    let stores = Stores::new(vec![Arc::clone(shared) as Arc<dyn ReadBlocks>]);
+    // Nothing is fetched, so nothing is kept.
+    let host = Arc::new(Host::start(settings, stores, Arc::new(Memory::new(0))).await?);
+    for (path, root) in arguments.paths.iter().zip(roots) {
+        tell(&host, path, root, arguments)?;
+    }
+    if !arguments.json {
+        println!("It burns until you press Ctrl-C.");
+    }
+    if arguments.host.uses_dht() {
+        provide(&host, roots.to_vec());
+    }
+    let has_files = shared.files() > 0;
+    serve(&host, &mut signals, arguments.json, || {
+        for withdrawn in shared.take_withdrawn() {
+            let path = withdrawn.path.display();
+            eprintln!("watchfire: {path} is shared no longer: {}", withdrawn.change);
+            if arguments.json {
+                emit(&json!({ "event": "withdrawn", "path": path.to_string() }))?;
+            }
+        }
+        anyhow::ensure!(!has_files || shared.files() > 0, "nothing is left to share");
+        Ok(())
+    })
+    .await
+}
+
+fn tell(host: &Host, path: &Path, root: &Cid, arguments: &Arguments) -> anyhow::Result<()> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let link = link_to(host, root, name).to_string();
+    if arguments.json {
+        let addresses: Vec<_> = host.addresses().iter().map(ToString::to_string).collect();
+        emit(&json!({
+            "event": "shared",
+            "path": path.display().to_string(),
+            "cid": root.to_string(),
+            "link": link,
+            "addresses": addresses,
+        }))?;
+        return Ok(());
+    }
+    println!("{root}  {}\n{link}", path.display());
+    if arguments.qr {
+        let code = QrCode::new(&link).context("the link is too long for a QR code")?;
+        println!("{}", code.render::<Dense1x2>().build());
+    }
+    Ok(())
+}

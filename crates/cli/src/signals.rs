@@ -1,0 +1,31 @@
+//! The signals that end a verb.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What a process ends with when a signal ended it, added to the signal's number.
+const SIGNALLED: u8 = 128;
+
+/// Waits for an interrupt or a termination.
+pub struct Signals {
+    interrupts: Signal,
+    terminations: Signal,
+}
+
+impl Signals {
+    /// From here on neither ends the process by itself.
+    pub fn listen() -> io::Result<Self> {
+        let interrupts = signal(SignalKind::interrupt())?;
+        Ok(Signals { interrupts, terminations: signal(SignalKind::terminate())? })
+    }
+
+    /// The exit code that a shell expects after the signal that came.
+    pub async fn next(&mut self) -> u8 {
+        let kind = tokio::select! {
+            _ = self.interrupts.recv() => SignalKind::interrupt(),
+            _ = self.terminations.recv() => SignalKind::terminate(),
+        };
+        SIGNALLED + kind.as_raw_value() as u8
+    }
+}

@@ -1,0 +1,330 @@
+//! `watchfire share`, `get` and `hold` as people at shells meet them.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
+/// Content that nobody shares here.
+const HELLO: &str = "bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u";
+const LISTEN: [&str; 3] = ["--json", "--listen", "/ip4/127.0.0.1/tcp/0"];
+
+/// A folder of a test's own, gone when the test is over.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let folder = format!("watchfire-sharing-{}-{name}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        fs::create_dir_all(folder.join("there")).expect("a folder can be made");
+        fs::create_dir_all(folder.join("here")).expect("a folder can be made");
+        Scratch(folder)
+    }
+
+    /// The folder of those who share.
+    fn there(&self) -> PathBuf {
+        self.0.join("there")
+    }
+
+    /// The folder of those who get.
+    fn here(&self) -> PathBuf {
+        self.0.join("here")
+    }
+
+    /// Runs in the folder of those who get.
+    fn get(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(WATCHFIRE);
+        command.arg("get").args(arguments).current_dir(self.here());
+        command.output().expect("the program runs")
+    }
+
+    /// What lies in the folder of those who get, hidden or not.
+    fn names_here(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.here()).expect("it is there");
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("UTF-8");
+        entries.map(|entry| name(entry.expect("an entry"))).collect()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A process that serves; it ends with its test.
+struct Serving {
+    child: Child,
+    events: BufReader<ChildStdout>,
+}
+
+impl Serving {
+    fn start(folder: &Path, verb: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(WATCHFIRE);
+        command.arg(verb).args(arguments).args(LISTEN).current_dir(folder);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program runs");
+        let events = BufReader::new(child.stdout.take().expect("its output is a pipe"));
+        Serving { child, events }
+    }
+
+    /// The next event of this kind.
+    fn event(&mut self, kind: &str) -> Value {
+        loop {
+            let mut line = String::new();
+            let len = self.events.read_line(&mut line).expect("it can be read");
+            assert!(len > 0, "it ended before {kind}: {:?}", self.child.wait());
+            let event: Value = serde_json::from_str(&line).expect("JSON");
+            if event["event"] == kind {
+                return event;
+            }
+        }
+    }
+
+    fn link(&mut self) -> String {
+        let kind = "shared";
+        self.event(kind)["link"].as_str().expect("a link").to_owned()
+    }
+
+    /// Its exit code after an interrupt.
+    fn interrupt(&mut self) -> Option<i32> {
+        signal(&self.child, "-INT");
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn signal(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(sent.expect("there is a `kill`").success());
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn generated(bytes: usize) -> Vec<u8> {
+    // No two blocks are the same.
+    (0..bytes / 8).flat_map(|number| (number as u64).to_le_bytes()).collect()
+}
+
+fn last_event(output: &Output) -> Value {
+    let lines = text(&output.stdout);
+    let line = lines.lines().last().unwrap_or_else(|| panic!("{}", text(&output.stderr)));
+    serde_json::from_str(line).expect("JSON")
+}
+
+#[test]
+fn a_link_is_enough_to_get_a_file_under_its_name() {
+    let scratch = Scratch::new("file");
+    let bytes = generated(5_000_000);
+    fs::write(scratch.there().join("my notes.bin"), &bytes).expect("a file can be written");
+    let mut share = Serving::start(&scratch.there(), "share", &["my notes.bin"]);
+    let event = share.event("shared");
+    let link = event["link"].as_str().expect("a link");
+
+    let output = scratch.get(&["--json", link]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let got = last_event(&output);
+    assert_eq!((&got["event"], &got["path"]), (&"got".into(), &"my notes.bin".into()));
+    assert_eq!((&got["bytes"], &got["peers"]), (&5_000_000.into(), &1.into()));
+    assert!(fs::read(scratch.here().join("my notes.bin")).expect("it is there") == bytes);
+    assert_eq!(scratch.names_here(), ["my notes.bin"], "and nothing else is left");
+
+    let mut command = Command::new(WATCHFIRE);
+    command.args(["cid", "-q", "my notes.bin"]).current_dir(scratch.there());
+    let cid = command.output().expect("the program runs");
+    assert_eq!(text(&cid.stdout).trim(), event["cid"]);
+    assert_eq!(share.interrupt(), Some(0));
+}
+
+#[test]
+fn a_directory_comes_whole_or_one_file_of_it() {
+    let scratch = Scratch::new("directory");
+    fs::create_dir_all(scratch.there().join("trip/sub")).expect("a folder can be made");
+    fs::write(scratch.there().join("trip/day 1.md"), "sunny\n").expect("a file can be written");
+    fs::write(scratch.there().join("trip/sub/.hidden"), "h\n").expect("a file can be written");
+    let mut share = Serving::start(&scratch.there(), "share", &["trip"]);
+    let link = share.link();
+
+    let output = scratch.get(&["-q", &link]);
+    assert!(output.status.success() && output.stdout.is_empty(), "{}", text(&output.stderr));
+    let read = |name: &str| fs::read_to_string(scratch.here().join(name)).expect("it is there");
+    assert_eq!((read("trip/day 1.md"), read("trip/sub/.hidden")), ("sunny\n".into(), "h\n".into()));
+
+    let one = link.replacen('?', "/day%201.md?", 1);
+    let output = scratch.get(&[&one, "-o", "-"]);
+    assert_eq!(text(&output.stdout), "sunny\n", "{}", text(&output.stderr));
+    let absent = link.replacen('?', "/day%202.md?", 1);
+    let output = scratch.get(&[&absent]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("day 2.md"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn several_paths_are_several_links_of_one_host() {
+    let scratch = Scratch::new("several");
+    fs::write(scratch.there().join("a"), "first\n").expect("a file can be written");
+    fs::write(scratch.there().join("b"), generated(3_000_000)).expect("a file can be written");
+    let mut share = Serving::start(&scratch.there(), "share", &["a", "b"]);
+    let links = [share.link(), share.link()];
+    for (link, name) in links.iter().zip(["a", "b"]) {
+        let output = scratch.get(&[link, "-o", "-", "-q"]);
+        assert!(output.stdout == fs::read(scratch.there().join(name)).expect("it is there"));
+    }
+}
+
+#[test]
+fn a_get_that_was_killed_goes_on_from_what_is_on_disk() {
+    let scratch = Scratch::new("resume");
+    let bytes = generated(96 << 20);
+    fs::write(scratch.there().join("large"), &bytes).expect("a file can be written");
+    let mut share = Serving::start(&scratch.there(), "share", &["large"]);
+    let link = share.link();
+
+    let mut command = Command::new(WATCHFIRE);
+    let mut first = command.args(["get", &link]).current_dir(scratch.here()).spawn().expect("runs");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while blocks_below(&scratch.here()) < 5 {
+        assert!(Instant::now() < deadline, "no blocks came");
+        std::thread::yield_now();
+    }
+    first.kill().expect("it can be killed");
+    first.wait().expect("it ends");
+    assert!(!scratch.here().join("large").exists(), "it was killed too late");
+
+    let output = scratch.get(&["--json", &link]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let got = last_event(&output);
+    assert!(got["present_bytes"].as_u64() >= Some(4 << 20), "{got}");
+    assert!(got["fetched_bytes"].as_u64() < Some(96 << 20), "{got}");
+    assert!(fs::read(scratch.here().join("large")).expect("it is there") == bytes);
+    assert_eq!(scratch.names_here(), ["large"]);
+}
+
+/// Files below the folders of blocks, while somebody writes them.
+fn blocks_below(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let count = |entry: fs::DirEntry| {
+        let path = entry.path();
+        if path.is_dir() {
+            blocks_below(&path)
+        } else {
+            usize::from(entry.file_name().as_encoded_bytes().starts_with(b"bafkrei"))
+        }
+    };
+    entries.map(count).sum()
+}
+
+#[test]
+fn an_interrupted_get_ends_as_a_shell_expects_and_keeps_what_came() {
+    let scratch = Scratch::new("interrupted");
+    fs::write(scratch.there().join("one"), "one\n").expect("a file can be written");
+    let mut share = Serving::start(&scratch.there(), "share", &["one"]);
+    let link = share.link();
+    let peer = link.split("peer=").nth(1).expect("it names a peer");
+    // Nobody has this one.
+    let link = format!("{HELLO}?peer={peer}");
+    let mut get = Serving::start(&scratch.here(), "get", &[&link, "--timeout", "0"]);
+    get.event("progress");
+    assert_eq!(get.interrupt(), Some(130));
+}
+
+#[test]
+fn who_asks_for_what_nobody_has_is_told_so() {
+    let scratch = Scratch::new("nobody");
+    fs::write(scratch.there().join("one"), "one\n").expect("a file can be written");
+    let mut share = Serving::start(&scratch.there(), "share", &["one"]);
+    let link = share.link();
+    let peer = link.split("peer=").nth(1).expect("it names a peer");
+    let output = scratch.get(&[HELLO, "--peer", peer, "--timeout", "1s"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains(HELLO), "{}", text(&output.stderr));
+}
+
+#[test]
+fn who_names_nobody_to_ask_is_told_how_to() {
+    let scratch = Scratch::new("peerless");
+    for (link, hint) in [
+        (HELLO.to_owned(), "--peer"),
+        (format!("http://localhost:4000/p/{HELLO}#filename=x"), "http://localhost:4000"),
+    ] {
+        let output = scratch.get(&[&link]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains(hint), "{}", text(&output.stderr));
+    }
+    let output = scratch.get(&["not-a-cid"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(scratch.names_here(), [""; 0]);
+}
+
+#[test]
+fn what_is_there_is_replaced_only_by_force() {
+    let scratch = Scratch::new("force");
+    fs::write(scratch.there().join("file"), "new\n").expect("a file can be written");
+    fs::write(scratch.here().join("file"), "old\n").expect("a file can be written");
+    let mut share = Serving::start(&scratch.there(), "share", &["file"]);
+    let link = share.link();
+    let read = || fs::read_to_string(scratch.here().join("file")).expect("it is there");
+    let output = scratch.get(&[&link]);
+    assert_eq!((output.status.code(), &*read()), (Some(1), "old\n"));
+    let output = scratch.get(&[&link, "--force"]);
+    assert_eq!((output.status.code(), &*read()), (Some(0), "new\n"));
+    assert_eq!(scratch.names_here(), ["file"]);
+}
+
+#[test]
+fn what_is_held_is_there_when_the_first_who_had_it_is_gone() {
+    let scratch = Scratch::new("hold");
+    let bytes = generated(3_000_000);
+    fs::write(scratch.there().join("file"), &bytes).expect("a file can be written");
+    let mut share = Serving::start(&scratch.there(), "share", &["file"]);
+    let link = share.link();
+    let mut hold = Serving::start(&scratch.0, "hold", &[&link, "--store", "kept"]);
+    let held = hold.event("held")["link"].as_str().expect("a link").to_owned();
+    assert_eq!(share.interrupt(), Some(0));
+
+    let output = scratch.get(&[&held]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(fs::read(scratch.here().join("file")).expect("it is there") == bytes);
+    assert_eq!(hold.interrupt(), Some(0));
+
+    // From disk, with nobody left to ask.
+    let mut again = Serving::start(&scratch.0, "hold", &[&link, "--store", "kept"]);
+    let held = again.event("held")["link"].as_str().expect("a link").to_owned();
+    let output = scratch.get(&[&held, "-o", "-", "-q"]);
+    assert!(output.stdout == bytes);
+    assert_eq!(again.interrupt(), Some(0));
+
+    let release = |words: [&str; 5]| {
+        let mut command = Command::new(WATCHFIRE);
+        text(&command.args(words).current_dir(&scratch.0).output().expect("it runs").stdout)
+    };
+    let words = ["hold", &*link, "--store", "kept", "--release"];
+    assert!(release(words).contains("held no longer"));
+    assert!(release(words).contains("was not held"));
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_shared_is_told_of() {
+    let scratch = Scratch::new("changed");
+    fs::write(scratch.there().join("file"), generated(3_000_000)).expect("a file can be written");
+    let mut share = Serving::start(&scratch.there(), "share", &["file"]);
+    let link = share.link();
+    fs::write(scratch.there().join("file"), "other\n").expect("a file can be written");
+    let output = scratch.get(&[&link, "--timeout", "1s"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert_eq!(share.event("withdrawn")["path"], scratch.there().join("file").to_str().unwrap());
+    // It was all there was.
+    assert_eq!(share.child.wait().expect("it ends").code(), Some(1));
+}
