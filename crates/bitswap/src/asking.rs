@@ -9,7 +9,6 @@ mod searches;
 mod view;
 mod wants;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use content::Cid;
@@ -49,6 +48,7 @@ pub(crate) struct Asking<P> {
     behaviour: Behaviour,
     wants: Wants<P>,
     views: BTreeMap<P, View>,
+    front: Front,
     searches: Searches<P>,
     history: History,
     dice: Dice,
@@ -66,6 +66,9 @@ pub(crate) struct Asking<P> {
     next_priority: i32,
     old: old11::Split,
     last_block_at: Instant,
+    /// Not later than the first peer is held to be silent or asked again: who is heard of in the
+    /// meantime only moves that away.
+    silence_at: Option<Instant>,
 }
 
 /// What a block that came turned out to be.
@@ -82,6 +85,7 @@ impl<P: Copy + Ord> Asking<P> {
             behaviour,
             wants: Wants::default(),
             views: BTreeMap::new(),
+            front: Front::default(),
             searches: Searches::default(),
             history: History::default(),
             dice: Dice::new(seed),
@@ -95,6 +99,7 @@ impl<P: Copy + Ord> Asking<P> {
             next_priority: i32::MAX,
             old: old11::Split::default(),
             last_block_at: Instant::ZERO,
+            silence_at: None,
             limits,
         }
     }
@@ -169,10 +174,13 @@ impl<P: Copy + Ord> Asking<P> {
 
     pub(crate) fn heard(&mut self, now: Instant, peer: P) {
         let Some(view) = self.views.get_mut(&peer) else { return };
-        if view.silent_until.is_some() {
-            self.hungry.insert(peer);
-        }
+        let was_silent = view.silent_until.is_some();
         view.heard(now);
+        if was_silent {
+            self.hungry.insert(peer);
+            self.silence_at =
+                earliest(self.silence_at, view.silence_at(&self.limits, self.behaviour));
+        }
     }
 
     /// The peer said whether it has a block. Of blocks that nobody wants nothing is remembered.
@@ -316,17 +324,18 @@ impl<P: Copy + Ord> Asking<P> {
             Behaviour::Kubo12 => kubo12::handle_tick(self, now, totals),
             Behaviour::Old11 => old11::handle_tick(self, now),
         }
+        let silences =
+            self.views.values().filter_map(|view| view.silence_at(&self.limits, self.behaviour));
+        self.silence_at = silences.min();
     }
 
     pub(crate) fn next_wake(&self) -> Option<Instant> {
         let strategy = match self.behaviour {
-            Behaviour::Ours => ours::next_wake(self),
+            Behaviour::Ours => self.tail_at,
             Behaviour::Kubo12 => kubo12::next_wake(self),
             Behaviour::Old11 => old11::next_wake(self),
         };
-        let owed = self.views.values().filter_map(|view| view.owes_since).min();
-        let stalled = owed.map(|since| since + self.limits.stalled_after);
-        [strategy, stalled, self.searches.next_wake()].into_iter().flatten().min()
+        [strategy, self.silence_at, self.searches.next_wake()].into_iter().flatten().min()
     }
 
     /// Whether something to be told to a peer cannot wait.
@@ -368,7 +377,10 @@ impl<P: Copy + Ord> Asking<P> {
 
         if has_presences {
             let told_max = self.limits.asks_per_peer_max.saturating_sub(view.asked.len());
-            let live = front(&self.wants, self.behaviour);
+            let live = match self.behaviour {
+                Behaviour::Ours => self.wants.live(),
+                Behaviour::Kubo12 | Behaviour::Old11 => self.front.look(&self.wants),
+            };
             let untold = bits::ones(live.words(), |at| {
                 live.word(at) & !view.told.word(at) & !view.has.word(at)
             });
@@ -404,6 +416,7 @@ impl<P: Copy + Ord> Asking<P> {
         let bytes = self.bytes_of(at);
         let Some(view) = self.views.get_mut(&peer) else { return };
         view.ask(now, at, bytes);
+        self.silence_at = earliest(self.silence_at, view.silence_at(&self.limits, self.behaviour));
         if self.asked_bytes == 0 {
             self.pace.begin(now);
         }
@@ -499,21 +512,34 @@ impl<P: Copy + Ord> Asking<P> {
 }
 
 /// What peers are told of: all wants in our own way; those of others look ahead only so far.
-fn front<P: Copy + Ord>(wants: &Wants<P>, behaviour: Behaviour) -> Cow<'_, Bits> {
-    if behaviour == Behaviour::Ours {
-        return Cow::Borrowed(wants.live());
+#[derive(Debug, Default)]
+struct Front {
+    bits: Bits,
+    /// [`Wants::changes`] when it was found out.
+    changes: u64,
+}
+
+impl Front {
+    fn look<P: Copy + Ord>(&mut self, wants: &Wants<P>) -> &Bits {
+        if self.changes != wants.changes {
+            self.changes = wants.changes;
+            let urgent = wants.iter().map(|(_, wanted)| wanted.urgency).max();
+            let is_urgent = |(_, wanted): &(u32, &wants::Wanted<P>)| Some(wanted.urgency) == urgent;
+            let (first, then) = (wants.iter().filter(is_urgent), wants.iter());
+            self.bits = Bits::default();
+            for (at, _) in first.take(LOOKED_AHEAD).chain(then) {
+                if self.bits.len() == LOOKED_AHEAD {
+                    break;
+                }
+                self.bits.insert(at);
+            }
+        }
+        &self.bits
     }
-    let urgent = wants.iter().map(|(_, wanted)| wanted.urgency).max();
-    let (mut first, mut then): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
-    for (at, wanted) in wants.iter() {
-        let part = if Some(wanted.urgency) == urgent { &mut first } else { &mut then };
-        part.push(at);
-    }
-    let mut front = Bits::default();
-    for at in first.into_iter().chain(then).take(LOOKED_AHEAD) {
-        front.insert(at);
-    }
-    Cow::Owned(front)
+}
+
+fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    one.into_iter().chain(other).min()
 }
 
 fn take_priority(next: &mut i32) -> i32 {

@@ -24,8 +24,8 @@ pub(crate) struct Ledger<P, B> {
     accounts: BTreeMap<P, Account<B>>,
     /// Who wants each block.
     wanters: BTreeMap<Cid, Vec<P>>,
-    /// Blocks that the store was asked about.
-    looking: BTreeSet<Cid>,
+    /// Blocks that the store was asked about, and for whom.
+    looking: BTreeMap<Cid, Vec<P>>,
     /// Peers with blocks queued, and none being read for them.
     ready: BTreeSet<P>,
     /// Whose turn it was.
@@ -52,7 +52,7 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             behaviour,
             accounts: BTreeMap::new(),
             wanters: BTreeMap::new(),
-            looking: BTreeSet::new(),
+            looking: BTreeMap::new(),
             ready: BTreeSet::new(),
             turn: None,
             touched: BTreeSet::new(),
@@ -99,8 +99,12 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         for entry in entries {
             if entry.cancel {
                 self.cancelled(peer, &entry.cid);
-            } else if self.want(peer, &entry, totals) && self.looking.insert(entry.cid.clone()) {
-                looks.push(entry.cid);
+            } else if self.want(peer, &entry, totals) {
+                let peers = self.looking.entry(entry.cid.clone()).or_default();
+                if peers.is_empty() {
+                    looks.push(entry.cid);
+                }
+                peers.push(peer);
             }
         }
         looks
@@ -147,24 +151,23 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
 
     /// The store said how long the block is, or that it has none.
     pub(crate) fn found(&mut self, cid: &Cid, len: Option<usize>) {
-        self.looking.remove(cid);
-        self.settle_wants(cid, len);
+        let peers = self.looking.remove(cid).unwrap_or_default();
+        self.settle_wants(cid, len, &peers);
     }
 
     /// A block is in the store from now on.
     pub(crate) fn have(&mut self, cid: &Cid, len: usize) {
-        self.settle_wants(cid, Some(len));
         if self.wanters.is_empty() {
             return;
         }
-        for name in other_names(cid) {
-            self.settle_wants(&name, Some(len));
+        for name in other_names(cid).iter().chain([cid]) {
+            let wanters = self.wanters.get(name).cloned().unwrap_or_default();
+            self.settle_wants(name, Some(len), &wanters);
         }
     }
 
-    fn settle_wants(&mut self, cid: &Cid, len: Option<usize>) {
-        let Some(wanters) = self.wanters.get(cid) else { return };
-        for peer in wanters.clone() {
+    fn settle_wants(&mut self, cid: &Cid, len: Option<usize>, peers: &[P]) {
+        for &peer in peers {
             let Some(account) = self.accounts.get_mut(&peer) else { continue };
             let Some(wanted) = account.wants.get(cid) else { continue };
             let is_open = matches!(wanted.state, State::Looking | State::Absent);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use vocab::Instant;
 
+use super::Asking;
 use super::view::View;
-use super::{Asking, front};
 use crate::Totals;
 
 /// DONT_HAVEs in a row, said or supposed, after which a peer is not asked any more.
@@ -26,7 +26,7 @@ pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant) {
         asking.searches.rest();
         return;
     }
-    let wanted: Vec<u32> = front(&asking.wants, asking.behaviour).iter().collect();
+    let wanted: Vec<u32> = asking.front.look(&asking.wants).iter().collect();
     // What has come into sight is told to all.
     asking.touched.extend(asking.views.keys());
     for at in wanted {

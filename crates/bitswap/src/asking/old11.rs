@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use vocab::Instant;
 
-use super::{Asking, front};
+use super::Asking;
 
 /// Wants that are asked of everyone while nobody is known to have anything.
 const BROADCAST: usize = 4;
@@ -48,7 +48,7 @@ pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant) {
     }
     let members = asking.views.iter().filter(|(_, view)| view.habit.is_member);
     let members: Vec<P> = members.map(|(peer, _)| *peer).collect();
-    let wanted: Vec<u32> = front(&asking.wants, asking.behaviour).iter().collect();
+    let wanted: Vec<u32> = asking.front.look(&asking.wants).iter().collect();
     if members.is_empty() {
         let everyone: Vec<P> = asking.views.keys().copied().collect();
         for at in wanted.into_iter().take(BROADCAST) {
@@ -95,8 +95,7 @@ pub(super) fn handle_tick<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant) {
     }
     if idle_at(asking).is_some_and(|at| at <= now) {
         asking.last_block_at = now;
-        let wanted: Vec<u32> =
-            front(&asking.wants, asking.behaviour).iter().take(BROADCAST).collect();
+        let wanted: Vec<u32> = asking.front.look(&asking.wants).iter().take(BROADCAST).collect();
         let everyone: Vec<P> = asking.views.keys().copied().collect();
         for at in wanted {
             ask_all(asking, now, at, &everyone);

@@ -217,9 +217,3 @@ pub(super) fn handle_tick<P: Copy + Ord>(
         asking.all_are_hungry();
     }
 }
-
-pub(super) fn next_wake<P: Copy + Ord>(asking: &Asking<P>) -> Option<Instant> {
-    let views = asking.views.values();
-    let views = views.filter_map(|view| view.silent_until.or(view.silent_at(&asking.limits)));
-    views.chain(asking.tail_at).min()
-}

@@ -5,7 +5,7 @@ use content::Cid;
 use vocab::Instant;
 
 use super::bits::Bits;
-use crate::{Limits, Protocol};
+use crate::{Behaviour, Limits, Protocol};
 
 /// What a peer may be asked for before it said that it has anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +158,16 @@ impl View {
             self.owes_since = None;
         }
         Some(ask)
+    }
+
+    /// When its silence is to be looked at next. The ways of others have their own patience.
+    pub(crate) fn silence_at(&self, limits: &Limits, behaviour: Behaviour) -> Option<Instant> {
+        let stalled = self.owes_since.map(|since| since + limits.stalled_after);
+        let silent = match behaviour {
+            Behaviour::Ours => self.silent_until.or_else(|| self.silent_at(limits)),
+            Behaviour::Kubo12 | Behaviour::Old11 => None,
+        };
+        silent.into_iter().chain(stalled).min()
     }
 
     /// Whether it may be asked for more.

@@ -30,6 +30,8 @@ pub(crate) struct Wants<P> {
     /// Those that are asked of nobody, by urgency.
     open: BTreeMap<Reverse<u8>, Bits>,
     open_len: usize,
+    /// How often a want was added or removed.
+    pub changes: u64,
 }
 
 impl<P> Default for Wants<P> {
@@ -41,6 +43,7 @@ impl<P> Default for Wants<P> {
             live: Bits::default(),
             open: BTreeMap::new(),
             open_len: 0,
+            changes: 0,
         }
     }
 }
@@ -77,6 +80,7 @@ impl<P: Copy + Ord> Wants<P> {
             asked_of: Vec::new(),
         });
         self.live.insert(at);
+        self.changes += 1;
         self.reopen(at);
         (at, true)
     }
@@ -105,6 +109,7 @@ impl<P: Copy + Ord> Wants<P> {
     pub(crate) fn remove(&mut self, at: u32) -> Wanted<P> {
         self.close(at);
         self.live.remove(at);
+        self.changes += 1;
         let wanted = self.slots[at as usize].take().expect("a number is of a live want");
         self.by_cid.remove(&wanted.cid);
         self.free.push(at);
