@@ -233,6 +233,7 @@ impl<P: Copy + Ord> Asking<P> {
             return if was_wanted { Arrival::Duplicate } else { Arrival::Unasked };
         };
         view.useful += 1;
+        view.silences = 0;
         view.bytes_in += len as u64;
         view.habit.dont_haves = 0;
         view.habit.is_member = true;

@@ -127,7 +127,6 @@ impl View {
     pub(crate) fn heard(&mut self, now: Instant) {
         self.heard_at = now;
         self.silent_until = None;
-        self.silences = 0;
         self.owes_since = (!self.asked.is_empty()).then_some(now);
     }
 
@@ -183,7 +182,8 @@ impl View {
         }
         let usual = self.pace.usual.map(|usual| usual.saturating_mul(4));
         let usual = usual.unwrap_or(limits.patience.saturating_mul(10));
-        Some(self.heard_at + limits.patience.max(usual))
+        let patience = limits.patience.max(usual).saturating_mul(1 << self.silences.min(8));
+        Some(self.heard_at + patience)
     }
 
     /// How long what it is asked for and `more` will take to come.
