@@ -128,11 +128,15 @@ fn sockets_of_one_process() -> u64 {
     files.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_RESERVED).max(1)
 }
 
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// What each of several processes does with the settings of all.
 fn settings_of_part(settings: &Settings, processes: usize) -> Settings {
     let mut settings = settings.clone();
     let processes = u32::try_from(processes).expect("there are few processes");
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+    let cores = cores() as u32;
     let shards = match u32::from(settings.server.shards) {
         0 => cores.div_ceil(processes),
         shards => shards,
@@ -307,6 +311,7 @@ fn helm(settings: &Settings, listeners: &Listeners) -> Option<Helm> {
         steering,
         processes: settings.server.processes,
         shards: settings.server.shards,
+        cores: cores(),
         clients_max: settings.limits.sockets_max.into(),
         steered_to: Vec::new(),
     })

@@ -7,6 +7,7 @@ use hub::OwnChange;
 use tokio::sync::mpsc;
 use vocab::{NodeId, PeerId};
 
+use super::census::clients_word;
 use super::{Question, Word};
 use crate::app::Reply;
 use crate::broadcast::Broadcast;
@@ -27,8 +28,9 @@ pub(crate) struct Hearing {
 impl Handler for Hearing {
     fn up(&self, node: NodeId) {
         self.world.cluster.note_up(node);
-        let clients = self.world.metrics.clients();
-        self.world.cluster.tell_state(node, &Word::Clients(clients));
+        let cluster = &self.world.cluster;
+        let clients = [(cluster.me(), self.world.metrics.clients())];
+        cluster.tell_state(node, &clients_word(&clients));
     }
 
     fn down(&self, node: NodeId) {
@@ -130,7 +132,7 @@ impl Hearing {
                     world.metrics.refused("sprite_lost");
                 }
             }
-            Word::Clients(clients) => world.cluster.note_clients(from, clients),
+            Word::Clients(said) => world.cluster.hear_clients(&said),
             Word::Ask { number, question } => self.answer(from, number, question),
             Word::Answer { number, text } => world.cluster.answered(number, text),
         }

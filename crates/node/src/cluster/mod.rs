@@ -4,6 +4,7 @@
 //! pages, seats on planes) and tells it to those processes that have subscribers on the topic. What
 //! is said is in [`word`]; what follows from hearing it, in [`hearing`].
 
+mod census;
 mod handing;
 mod hearing;
 mod steering;
@@ -23,6 +24,7 @@ use workers::HandOver;
 use crate::endpoint::Undelivered;
 use crate::presence::lock;
 
+use census::Census;
 pub(crate) use handing::receive;
 pub(crate) use hearing::Hearing;
 pub(crate) use steering::Helm;
@@ -46,6 +48,7 @@ pub(crate) struct Cluster {
     hand_overs: Mutex<BTreeMap<NodeId, Arc<HandOver>>>,
     /// Absent in a server of one process.
     helm: Mutex<Option<Helm>>,
+    census: Mutex<Census>,
 }
 
 /// What is known of another process.
@@ -81,6 +84,7 @@ impl Cluster {
             questions: Mutex::default(),
             hand_overs: Mutex::default(),
             helm: Mutex::new(helm),
+            census: Mutex::default(),
         }
     }
 
@@ -163,15 +167,6 @@ impl Cluster {
         }
     }
 
-    /// Say something to the first of the other processes that are up, unless this one comes before
-    /// it.
-    pub fn tell_first<'a>(&self, word: impl FnOnce() -> Word<'a>) {
-        let first = self.others().map(|(node, _)| node).next();
-        if let Some(first) = first.filter(|first| *first < self.me) {
-            self.tell(first, word().to_bytes()).ok();
-        }
-    }
-
     /// The answer of another process; none when it is gone, or takes too long.
     pub async fn ask(&self, to: NodeId, question: Question<'_>) -> Option<String> {
         let (sender, answer) = oneshot::channel();
@@ -202,6 +197,7 @@ impl Cluster {
 
     fn note_up(&self, node: NodeId) {
         if let Some(other) = self.other(node) {
+            other.clients.store(0, Ordering::Relaxed);
             other.is_up.store(true, Ordering::Relaxed);
         }
     }

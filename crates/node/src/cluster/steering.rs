@@ -16,6 +16,7 @@ pub(crate) struct Helm {
     pub processes: u16,
     /// Shards of each process.
     pub shards: u16,
+    pub cores: usize,
     /// Clients that a process has room for.
     pub clients_max: u64,
     /// What the port's newcomers were told last.
@@ -23,19 +24,13 @@ pub(crate) struct Helm {
 }
 
 impl Cluster {
-    /// Send newcomers to the emptiest processes. All know how many clients each has; the first of
-    /// them that is up steers. Called often, for newcomers may come by the ten thousand a second.
-    pub fn steer(&self, clients: u64) {
+    /// Send newcomers to the emptiest processes; for the first of those that are up. Called often,
+    /// for newcomers may come by the ten thousand a second.
+    pub(super) fn steer(&self, known: Vec<(NodeId, u64)>) {
         let mut helm = lock(&self.helm);
         let Some(helm) = helm.as_mut() else { return };
-        let mut filled: Vec<_> = self.others().map(|(node, clients)| (clients, node)).collect();
-        if filled.iter().any(|(_, node)| *node < self.me) {
-            // Should they go away, what they said last is not known here.
-            helm.steered_to.clear();
-            return;
-        }
-        filled.push((clients, self.me));
-        let chosen = emptiest(filled, cores(), helm.clients_max);
+        let filled = known.into_iter().map(|(node, clients)| (clients, node)).collect();
+        let chosen = emptiest(filled, helm.cores, helm.clients_max);
         if chosen == helm.steered_to {
             return;
         }
@@ -45,6 +40,13 @@ impl Cluster {
         }
         helm.steered_to = chosen;
     }
+
+    /// Another one steers: where to is not known here any more.
+    pub(super) fn let_go(&self) {
+        if let Some(helm) = lock(&self.helm).as_mut() {
+            helm.steered_to.clear();
+        }
+    }
 }
 
 impl Helm {
@@ -53,10 +55,6 @@ impl Helm {
         let (first, processes) = (u32::from(node.0), u32::from(self.processes));
         (0..u32::from(self.shards)).map(move |shard| first + shard * processes)
     }
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Those that newcomers should go to, by their numbers: as few as keep all cores busy, so that each

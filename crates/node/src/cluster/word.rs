@@ -40,8 +40,8 @@ pub(crate) enum Word<'a> {
     Seats { plane: &'a str, changes: Vec<(u64, Seating)> },
     /// A sprite for a peer of a plane. One that comes back to its thrower is not sent on again.
     Sprite { plane: &'a str, to: u64, from: u64, arrival: &'a str, is_back: bool },
-    /// How many clients the process has.
-    Clients(u64),
+    /// How many clients this process has, or each of several.
+    Clients(Vec<(u16, u64)>),
     /// A question, by a number of the asker's.
     Ask { number: u64, question: Question<'a> },
     /// The answer to a question.

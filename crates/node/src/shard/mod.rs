@@ -29,7 +29,6 @@ use vocab::{Instant, NodeId, ShardId, SocketId};
 use crate::app::{ChannelAddress, Effect};
 use crate::broadcast::Broadcast;
 use crate::builtin::SITE_TOPIC;
-use crate::cluster::Word;
 use crate::presence::PresenceBoard;
 use crate::world::World;
 
@@ -44,14 +43,6 @@ pub(crate) use mail::Mail;
 
 /// Deliveries between two looks at everything else.
 const SLICE: usize = 2_000;
-/// The process that steers newcomers is told the number of clients at once when it changed by so
-/// much.
-const CLIENTS_CHANGED_MUCH: u64 = 256;
-/// How often all processes are told it when it changed, in ticks: with fifty of them, each is told
-/// by all the others.
-const CLIENTS_CHANGED_TICKS: u32 = 10;
-/// And when it did not: what they were told may have got lost.
-const CLIENTS_REPEATED_TICKS: u32 = 100;
 /// How often the number of visitors may be told.
 const SITE_PERIOD: Duration = Duration::from_secs(1);
 
@@ -69,11 +60,6 @@ pub(crate) struct Shard {
     topics_told: usize,
     /// Presence diffs that a full mailbox did not take.
     late_diffs: Vec<(ShardId, Arc<Broadcast>)>,
-    /// How many clients the other processes and the first of them were told of, and how long ago
-    /// all were told.
-    clients_told: u64,
-    clients_told_first: u64,
-    ticks_since_told: u32,
     /// The slot of `clients` that the sweep of sessions looked at last.
     swept: usize,
     /// Joins that wait for what other processes know, with the numbers they wait for.
@@ -104,9 +90,6 @@ impl Shard {
             site: SiteCount::default(),
             topics_told: 0,
             late_diffs: Vec::new(),
-            clients_told: 0,
-            clients_told_first: 0,
-            ticks_since_told: 0,
             swept: 0,
             joining: VecDeque::new(),
             unheard: HashMap::new(),
@@ -117,26 +100,6 @@ impl Shard {
     /// The first shard also does what is to be done once for the whole server.
     fn is_first(&self) -> bool {
         self.id == ShardId(0)
-    }
-
-    /// The other processes add up how many clients there are. What got lost is told again.
-    fn tell_clients(&mut self) {
-        let clients = self.world.metrics.clients();
-        self.ticks_since_told += 1;
-        let due_after = match clients == self.clients_told {
-            true => CLIENTS_REPEATED_TICKS,
-            false => CLIENTS_CHANGED_TICKS,
-        };
-        let cluster = &self.world.cluster;
-        cluster.steer(clients);
-        if self.ticks_since_told >= due_after {
-            cluster.tell_all(|| Word::Clients(clients));
-            (self.clients_told, self.ticks_since_told) = (clients, 0);
-            self.clients_told_first = clients;
-        } else if clients.abs_diff(self.clients_told_first) >= CLIENTS_CHANGED_MUCH {
-            cluster.tell_first(|| Word::Clients(clients));
-            self.clients_told_first = clients;
-        }
     }
 
     /// One diff for each topic whose presences changed. While a shard's mailbox is full, changes
@@ -245,7 +208,7 @@ impl Tenant for Shard {
         self.sweep_sprite_polls(sockets, now);
         self.count_topics();
         if self.is_first() {
-            self.tell_clients();
+            self.world.cluster.count(self.world.metrics.clients());
             self.tell_presence();
             self.tell_site(now);
             self.world.pages.tick(now);
