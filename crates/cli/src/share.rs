@@ -1,5 +1,6 @@
 //! `watchfire share`: files and directories, served from where they lie until Ctrl-C.
 
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -114,7 +115,32 @@ fn tell(host: &Host, path: &Path, root: &Cid, arguments: &Arguments) -> anyhow::
     println!("{root}  {}\n{link}", path.display());
     if arguments.qr {
         let code = QrCode::new(&link).context("the link is too long for a QR code")?;
-        println!("{}", code.render::<Dense1x2>().build());
+        print!("{}", drawn(&code, io::stdout().is_terminal()));
     }
     Ok(())
+}
+
+/// Dark on light whatever colours the terminal has: many cameras do not read it the other way.
+fn drawn(code: &QrCode, has_colours: bool) -> String {
+    let (on, off) = if has_colours { ("\x1b[38;5;16;48;5;231m", "\x1b[0m") } else { ("", "") };
+    let text = code.render::<Dense1x2>().build();
+    text.lines().map(|line| format!("{on}{line}{off}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_has_colours_of_its_own_on_a_terminal_alone() {
+        let code = QrCode::new("watchfire:bafk").unwrap();
+        let (plain, coloured) = (drawn(&code, false), drawn(&code, true));
+        assert!(!plain.contains('\x1b') && plain.contains('█'), "{plain}");
+        assert_eq!(coloured.matches("\x1b[0m\n").count(), plain.lines().count());
+        // 21 modules and a quiet zone of 4 around them, two rows a line.
+        assert_eq!(
+            (plain.lines().count(), plain.lines().next().unwrap().chars().count()),
+            (15, 29)
+        );
+    }
 }
