@@ -44,7 +44,12 @@ web-test: web ## The web client's types, tests and weight
 
 interop: web tools tests/interop/node_modules/.package-lock.json ## Real clients and real browsers against our server
 	$(CARGO) build $(LOCKED) --release -p watchfire-cli -p chat
+	$(CARGO) build $(LOCKED) --release -p watchfire-p2p --example host
 	cd tests/interop && npm test
+
+test-kubo: ## A real kubo against our libp2p host; builds kubo once, with Go, which takes minutes
+	$(CARGO) build $(LOCKED) --release -p watchfire-p2p --example host
+	cd tests/interop && npm run test:kubo
 
 tests/interop/node_modules/.package-lock.json: tests/interop/package.json tests/interop/package-lock.json
 	cd tests/interop && npm ci --no-audit --no-fund

@@ -8,6 +8,7 @@
 //! disconnect PEER
 //! fetch CID [PATH]                fetch all of it; with a path, write the file out as well
 //! provide CID                     tell content routing
+//! find CID                        ask content routing
 //! stats
 //! ```
 
@@ -43,6 +44,7 @@ async fn main() -> Anyhow<()> {
             "--bootstrap" => settings.bootstrap.push(value.parse()?),
             "--threads" => settings.threads = value.parse()?,
             "--dht" => settings.dht = if value == "server" { Dht::Server } else { Dht::Client },
+            "--dht-protocol" => settings.dht_protocol = value,
             "--swarm-key" => settings.swarm_key = Some(key(&value)?),
             "--folder" => {
                 keep = Arc::new(DiskStore::open(Path::new(&value), DiskLimits::default())?);
@@ -112,6 +114,11 @@ async fn obey(host: &Host, shared: &SharedFiles, all: &Stores, words: &[&str]) -
                 "seconds": fetched.took.as_secs_f64(),
             }))
         }
+        ["find", cid] => {
+            let found = host.find_providers(cid.parse()?).await?;
+            let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+            Ok(json!({ "providers": found }))
+        }
         ["stats"] => {
             let stats = host.stats().await?;
             let numbers = BTreeMap::from([
@@ -130,7 +137,7 @@ async fn obey(host: &Host, shared: &SharedFiles, all: &Stores, words: &[&str]) -
             ]);
             Ok(json!(numbers))
         }
-        _ => Err("share, connect, disconnect, fetch, provide or stats".into()),
+        _ => Err("share, connect, disconnect, fetch, provide, find or stats".into()),
     }
 }
 

@@ -1,0 +1,229 @@
+// kubo and our host exchange files over Bitswap, each as the other's only peer.
+
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+
+import { Host } from '../lib/host.mjs'
+import { Kubo, buildKubo, whyNoKubo } from '../lib/kubo.mjs'
+import { until } from '../lib/waiting.mjs'
+
+/** Of the host, and the options by which `ipfs add` comes to the same CID. */
+const PROFILES = {
+  default: [],
+  raw: ['--cid-version=1', '--raw-leaves', '--chunker=size-1048576'],
+  2025: ['--cid-version=1', '--raw-leaves', '--chunker=size-1048576', '--max-file-links=1024'],
+}
+const EMPTY_RAW = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'
+const MIB = 1 << 20
+/** What a host may hold, whatever passes through it. */
+const PEAK_BYTES_MAX = 64 * MIB
+
+const digest = (bytes) => createHash('sha256').update(bytes).digest('hex')
+
+let folder
+let files = 0
+
+/** A file of these bytes, or of so many bytes like no other. */
+function file(bytes) {
+  const name = path.join(folder, `file-${files++}`)
+  writeFileSync(name, typeof bytes === 'number' ? randomBytes(bytes) : bytes)
+  return name
+}
+
+const sameBytes = (one, other) => assert.equal(digest(readFileSync(one)), digest(readFileSync(other)))
+
+/** A kubo and a host that are connected, until the test ends; whoever `dials`. */
+async function pair(test, { settings = {}, args = [], swarmKey, dials = 'host' } = {}) {
+  const kubo = await Kubo.start({ settings, swarmKey })
+  test.after(() => kubo.stop())
+  const host = await Host.start(...args)
+  test.after(() => host.stop())
+  if (dials === 'host') await host.tell('connect', kubo.address)
+  else await kubo.connect(host.address)
+  return { kubo, host }
+}
+
+/** The file that `host` fetches is the one that kubo added, and every byte came once. */
+async function hostFetches(host, kubo, original, ...options) {
+  const cid = await kubo.add(original, ...options)
+  const copy = path.join(folder, `file-${files++}`)
+  const before = await host.tell('stats')
+  const fetched = await host.tell('fetch', cid, copy)
+  sameBytes(original, copy)
+  assert.equal(fetched.fetched_bytes, fetched.total_bytes)
+  const after = await host.tell('stats')
+  assert.equal(after.received_block_bytes - before.received_block_bytes, fetched.fetched_bytes)
+  assert.equal(after.duplicate_block_bytes, before.duplicate_block_bytes)
+  rmSync(copy)
+  return fetched
+}
+
+async function kuboFetches(kubo, host, original, profile = '2025') {
+  const { cid } = await host.tell('share', original, profile)
+  assert.equal(cid, await kubo.add(original, '-n', ...PROFILES[profile]), 'both name it alike')
+  assert.equal(digest(await kubo.cat(cid)), digest(readFileSync(original)))
+  return cid
+}
+
+describe('kubo', { skip: whyNoKubo }, () => {
+  before(async () => {
+    folder = mkdtempSync(path.join(tmpdir(), 'exchange-'))
+    await buildKubo()
+  })
+  after(() => {
+    if (folder) rmSync(folder, { recursive: true, force: true })
+  })
+
+  it('gives us files of any size, in any shape', async (test) => {
+    const { kubo, host } = await pair(test)
+    for (const [profile, options] of Object.entries(PROFILES)) {
+      for (const bytes of [1, 262_145, 20 * MIB + 1]) {
+        await test.test(`${bytes} bytes, ${profile}`, () => hostFetches(host, kubo, file(bytes), ...options))
+      }
+    }
+  })
+
+  it('takes files of any size, in any shape', async (test) => {
+    const { kubo, host } = await pair(test)
+    for (const profile of Object.keys(PROFILES)) {
+      for (const bytes of [1, 262_145, 20 * MIB + 1]) {
+        await test.test(`${bytes} bytes, ${profile}`, () => kuboFetches(kubo, host, file(bytes), profile))
+      }
+    }
+    assert.equal(Number((await kubo.bitswap()).DupBlksReceived), 0)
+  })
+
+  it('gives us blocks as large as blocks may be, and more of them than fit into one wantlist', async (test) => {
+    const { kubo, host } = await pair(test)
+    await hostFetches(host, kubo, file(9 * MIB), '--raw-leaves', '--chunker=size-2096896')
+    const { fetched_blocks } = await hostFetches(host, kubo, file(12_000_000), '--raw-leaves', '--chunker=size-4000')
+    assert.ok(fetched_blocks > 3000)
+  })
+
+  it('gives and takes directories', async (test) => {
+    const { kubo, host } = await pair(test)
+    const directory = path.join(folder, 'directory')
+    mkdirSync(path.join(directory, 'below/it'), { recursive: true })
+    writeFileSync(path.join(directory, 'one'), randomBytes(300_000))
+    writeFileSync(path.join(directory, 'below/it/two'), 'two')
+    writeFileSync(path.join(directory, 'below/empty'), '')
+    const cid = await kubo.add(directory)
+    await host.tell('fetch', cid)
+
+    const other = await Kubo.start()
+    test.after(() => other.stop())
+    await other.connect(host.address)
+    const copy = path.join(folder, 'copy')
+    await other.command(['get', '-o', copy, cid])
+    for (const name of ['one', 'below/it/two', 'below/empty']) sameBytes(path.join(directory, name), path.join(copy, name))
+  })
+
+  it('has the empty block from us, and we have it from nobody', async (test) => {
+    const { kubo, host } = await pair(test)
+    assert.equal((await host.tell('fetch', EMPTY_RAW)).fetched_blocks, 0)
+    assert.equal((await kubo.bytes(['--timeout=20s', 'block', 'get', EMPTY_RAW])).length, 0)
+  })
+
+  it('waits for a block that we get later, and the other way round', async (test) => {
+    const { kubo, host } = await pair(test, { dials: 'kubo' })
+    const ours = file(500)
+    const cid = await kubo.add(ours, '-n', ...PROFILES[2025])
+    const waiting = kubo.cat(cid)
+    await until(async () => (await kubo.bitswap()).Wantlist?.length > 0, 'kubo wants it')
+    await host.tell('share', ours)
+    assert.equal(digest(await waiting), digest(readFileSync(ours)))
+
+    const theirs = file(300_000)
+    const later = await kubo.add(theirs, '-n')
+    const fetching = host.tell('fetch', later)
+    await until(async () => (await kubo.command(['bitswap', 'wantlist', '-p', host.peer])).includes(later), 'the host wants it')
+    assert.equal(await kubo.add(theirs), later)
+    await fetching
+  })
+
+  it('restarts in the middle of a fetch, which goes on', async (test) => {
+    const { kubo, host } = await pair(test)
+    const cid = await kubo.add(file(300 * MIB))
+    const fetching = host.tell('fetch', cid)
+    await kubo.pause()
+    await kubo.resume()
+    await kubo.connect(host.address)
+    const { fetched_bytes, total_bytes } = await fetching
+    assert.equal(fetched_bytes, total_bytes)
+  })
+
+  for (const [name, settings] of Object.entries({
+    'Noise alone': { 'Swarm.Transports.Security.TLS': false },
+    'TLS alone': { 'Swarm.Transports.Security.Noise': false },
+  })) {
+    it(`speaks ${name}`, async (test) => {
+      const { kubo, host } = await pair(test, { settings })
+      await hostFetches(host, kubo, file(3 * MIB))
+      await kuboFetches(kubo, host, file(3 * MIB))
+    })
+  }
+
+  it('speaks QUIC', async (test) => {
+    const quic = '/ip4/127.0.0.1/udp/0/quic-v1'
+    const settings = { 'Addresses.Swarm': [quic], 'Swarm.Transports.Network.TCP': false }
+    const { kubo, host } = await pair(test, { settings, args: ['--listen', quic] })
+    await hostFetches(host, kubo, file(3 * MIB))
+    await kuboFetches(kubo, host, file(3 * MIB))
+  })
+
+  it('shares a private network with us', async (test) => {
+    const swarmKey = randomBytes(32).toString('hex')
+    const { kubo, host } = await pair(test, { swarmKey, args: ['--swarm-key', swarmKey] })
+    await hostFetches(host, kubo, file(3 * MIB))
+    await kuboFetches(kubo, host, file(3 * MIB))
+    const stranger = await Host.start()
+    test.after(() => stranger.stop())
+    await assert.rejects(stranger.tell('connect', kubo.address))
+  })
+
+  it('is fetched from and serves 300 MiB while we hold little of it', async (test) => {
+    const kept = mkdtempSync(path.join(folder, 'kept-'))
+    const { kubo, host } = await pair(test, { args: ['--folder', kept] })
+    const original = file(300 * MIB)
+    const cid = await kubo.add(original)
+    await host.tell('fetch', cid)
+    assert.ok(host.peakBytes() <= PEAK_BYTES_MAX, `fetching from kubo took ${host.peakBytes() / MIB} MiB`)
+
+    const other = await Kubo.start()
+    test.after(() => other.stop())
+    await other.connect(host.address)
+    assert.equal(digest(await other.cat(cid)), digest(readFileSync(original)))
+    assert.ok(host.peakBytes() <= PEAK_BYTES_MAX, `serving kubo took ${host.peakBytes() / MIB} MiB`)
+
+    const leecher = await Host.start('--folder', mkdtempSync(path.join(folder, 'kept-')))
+    test.after(() => leecher.stop())
+    await leecher.tell('connect', host.address)
+    await leecher.tell('fetch', cid)
+    for (const each of [host, leecher]) {
+      assert.ok(each.peakBytes() <= PEAK_BYTES_MAX, `a host and a host took ${each.peakBytes() / MIB} MiB`)
+    }
+    rmSync(original)
+  })
+
+  it('keeps our provider records', async (test) => {
+    const lan = '/ipfs/lan/kad/1.0.0'
+    const settings = { 'Routing.Type': 'dhtserver', 'Provide.Enabled': true }
+    const kubo = await Kubo.start({ settings })
+    test.after(() => kubo.stop())
+    const args = ['--dht', 'server', '--dht-protocol', lan, '--bootstrap', kubo.address]
+    const [provider, seeker] = [await Host.start(...args), await Host.start(...args)]
+    test.after(() => Promise.all([provider.stop(), seeker.stop()]))
+    await until(async () => (await kubo.command(['swarm', 'peers'])).split('\n').length === 2, 'both are connected', 30_000)
+    const shared = file(500_000)
+    const { cid } = await provider.tell('share', shared)
+    await until(async () => {
+      await provider.tell('provide', cid)
+      return (await seeker.tell('find', cid)).providers.includes(provider.peer)
+    }, 'the seeker finds the provider', 30_000)
+    await seeker.tell('fetch', cid)
+  })
+})

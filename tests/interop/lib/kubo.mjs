@@ -1,0 +1,174 @@
+// A real kubo: built once from the Go modules that kubo/go.mod names, and run with a repository of
+// its own that knows nobody and listens on loopback alone.
+
+import assert from 'node:assert/strict'
+import { execFile, execFileSync, spawn } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+import { within } from './waiting.mjs'
+
+const run = promisify(execFile)
+
+const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
+const MODULE = fileURLToPath(new URL('../kubo', import.meta.url))
+const BUILD_MS = 20 * 60_000
+const START_MS = 60_000
+const COMMAND_MS = 120_000
+const OUTPUT_BYTES = 1 << 30
+
+/** Why there is no kubo here; false when there is. A machine that tests for everyone must have it. */
+export const whyNoKubo = (() => {
+  if (existsSync(program())) return false
+  try {
+    execFileSync('go', ['version'])
+    return false
+  } catch {
+    assert(!process.env.CI, 'kubo is built with Go, and Go is not installed')
+    return 'KUBO IS NOT TESTED: it is built with Go, and Go is not installed'
+  }
+})()
+
+/** Where kubo is, or will be. */
+function program() {
+  const [, version] = /^require github\.com\/ipfs\/kubo (v\S+)$/m.exec(readFileSync(path.join(MODULE, 'go.mod'), 'utf8'))
+  return path.join(REPOSITORY, 'target', 'kubo', version, 'ipfs')
+}
+
+/** Builds kubo unless that was done before: some minutes, and some hundred megabytes of modules. */
+export async function buildKubo() {
+  const finished = program()
+  if (existsSync(finished)) return finished
+  mkdirSync(path.dirname(finished), { recursive: true })
+  const unfinished = `${finished}.${process.pid}`
+  const args = ['build', '-mod=readonly', '-trimpath', '-o', unfinished, 'github.com/ipfs/kubo/cmd/ipfs']
+  await run('go', args, { cwd: MODULE, timeout: BUILD_MS, killSignal: 'SIGKILL' })
+  renameSync(unfinished, finished)
+  return finished
+}
+
+/** A kubo that runs. */
+export class Kubo {
+  #child
+  #exited
+  #output = ''
+
+  /** `settings` replace parts of its configuration, such as `{ 'Routing.Type': 'dht' }`. */
+  static async start({ settings = {}, swarmKey } = {}) {
+    const kubo = new Kubo()
+    kubo.ipfs = await buildKubo()
+    kubo.folder = mkdtempSync(path.join(tmpdir(), 'kubo-'))
+    try {
+      await kubo.command(['init', '--empty-repo', '--profile=test'])
+      kubo.#configure({ ...ALONE, ...settings })
+      if (swarmKey) writeFileSync(path.join(kubo.folder, 'swarm.key'), `/key/swarm/psk/1.0.0/\n/base16/\n${swarmKey}\n`)
+      await kubo.resume()
+    } catch (error) {
+      await kubo.stop()
+      throw error
+    }
+    return kubo
+  }
+
+  #configure(settings) {
+    const file = path.join(this.folder, 'config')
+    const config = JSON.parse(readFileSync(file, 'utf8'))
+    for (const [name, value] of Object.entries(settings)) {
+      const parts = name.split('.')
+      const last = parts.pop()
+      const parent = parts.reduce((object, part) => (object[part] ??= {}), config)
+      parent[last] = value
+    }
+    writeFileSync(file, JSON.stringify(config))
+  }
+
+  /** Starts it, again after `pause`. */
+  async resume() {
+    const child = spawn(this.ipfs, ['daemon', '--migrate=false'], { env: this.#environment(), stdio: ['ignore', 'pipe', 'pipe'] })
+    this.#child = child
+    this.#exited = new Promise((resolve) => child.once('close', resolve))
+    const ready = new Promise((resolve, reject) => {
+      const hear = (text) => {
+        this.#output += text
+        if (this.#output.includes('Daemon is ready')) resolve()
+      }
+      child.stdout.setEncoding('utf8').on('data', hear)
+      child.stderr.setEncoding('utf8').on('data', hear)
+      child.once('error', reject)
+      child.once('close', (code) => reject(new Error(`kubo ended with ${code}: ${this.#output}`)))
+    })
+    await within(ready, 'kubo is ready', START_MS)
+    const { ID, Addresses } = JSON.parse(await this.command(['id', '--enc=json']))
+    this.peer = ID
+    this.addresses = Addresses
+    this.address = Addresses[0]
+    for (const address of Addresses) assert.match(address, /^\/ip4\/127\.0\.0\.1\//, 'kubo keeps to loopback')
+  }
+
+  /** Ends it, and keeps what it has. */
+  async pause() {
+    this.#child.kill('SIGTERM')
+    await within(this.#exited, 'kubo ends', START_MS)
+    this.#output = ''
+  }
+
+  #environment() {
+    return { ...process.env, IPFS_PATH: this.folder, IPFS_TELEMETRY: 'off', GOLOG_LOG_LEVEL: 'error' }
+  }
+
+  /** What a command prints, as text. */
+  async command(args) {
+    return (await this.bytes(args)).toString('utf8').trim()
+  }
+
+  /** What a command prints. */
+  async bytes(args) {
+    const options = { env: this.#environment(), timeout: COMMAND_MS, killSignal: 'SIGKILL', maxBuffer: OUTPUT_BYTES, encoding: 'buffer' }
+    try {
+      return (await run(this.ipfs, args, options)).stdout
+    } catch (error) {
+      throw new Error(`ipfs ${args.join(' ')}: ${error.killed ? 'took too long' : error.stderr}`)
+    }
+  }
+
+  /** The CID of a file or a folder that it has from now on. */
+  add(file, ...options) {
+    return this.command(['add', '-Q', '-r', ...options, file])
+  }
+
+  cat(cid) {
+    return this.bytes(['cat', cid])
+  }
+
+  connect(address) {
+    return this.command(['swarm', 'connect', address])
+  }
+
+  async bitswap() {
+    return JSON.parse(await this.command(['bitswap', 'stat', '--enc=json']))
+  }
+
+  async stop() {
+    if (this.#child && this.#child.exitCode === null && this.#child.signalCode === null) {
+      this.#child.kill('SIGTERM')
+      const killer = setTimeout(() => this.#child.kill('SIGKILL'), START_MS)
+      await this.#exited
+      clearTimeout(killer)
+    }
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+}
+
+/** Nobody is asked, told, or reached but those that a test connects. */
+const ALONE = {
+  'Routing.Type': 'none',
+  'Swarm.DisableNatPortMap': true,
+  'Swarm.RelayClient.Enabled': false,
+  'Swarm.RelayService.Enabled': false,
+  'Swarm.Transports.Network.Relay': false,
+  'Provide.Enabled': false,
+  'HTTPRetrieval.Enabled': false,
+}
