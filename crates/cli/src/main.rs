@@ -7,6 +7,7 @@ mod fetching;
 mod get;
 mod hold;
 mod host_options;
+mod lab;
 mod link;
 mod load;
 mod progress;
@@ -42,6 +43,8 @@ enum Verb {
     Cid(cid::Arguments),
     /// Put a server under load: many simulated users by a scenario, and what they felt.
     Load(load::Arguments),
+    /// Make experiments.
+    Lab(lab::Arguments),
     /// Tell which limit of this machine bites first, and the line that raises it.
     Doctor(doctor::Arguments),
     /// A part of a load; started by `load` itself.
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Verb::Hold(arguments) => hold::run(&arguments),
         Verb::Cid(arguments) => cid::run(&arguments),
         Verb::Load(arguments) => load::run(arguments),
+        Verb::Lab(arguments) => lab::run(arguments),
         Verb::Doctor(arguments) => Ok(doctor::run(&arguments)),
         Verb::LoadWorker => load::work().map(|()| ExitCode::SUCCESS),
     };

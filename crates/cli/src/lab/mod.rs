@@ -1,0 +1,25 @@
+//! `watchfire lab`: experiments.
+
+mod swarm;
+
+use std::process::ExitCode;
+
+/// What `watchfire lab` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(clap::Subcommand)]
+enum Experiment {
+    /// Simulate a swarm on a pretend clock and network: who has what when, and how close to the bound.
+    Swarm(swarm::Arguments),
+}
+
+/// Run an experiment.
+pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    match arguments.experiment {
+        Experiment::Swarm(arguments) => swarm::run(&arguments),
+    }
+}

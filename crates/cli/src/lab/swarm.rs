@@ -1,0 +1,115 @@
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use sim::{Progress, Run, Scenario};
+
+/// What the process ends with when somebody who was waited for never had everything, or a promise of the
+/// exchange was broken; other failures end with 1.
+const NOT_HEALTHY: u8 = 3;
+
+/// How often progress is drawn.
+const DRAW_EVERY: Duration = Duration::from_millis(200);
+
+/// Cells of the progress bar.
+const BAR_CELLS: usize = 32;
+
+/// What `watchfire lab swarm` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Peers, their links, and what they share; see docs/simulation.md.
+    #[arg(value_name = "SCENARIO")]
+    scenario: PathBuf,
+    /// Decide every draw by this number instead of the scenario's.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Write all that came of it here, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a report with pictures here: one page that needs nothing else.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+/// Simulate a swarm, and say whether all went well.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let name = arguments.scenario.display().to_string();
+    let text = std::fs::read_to_string(&arguments.scenario).with_context(|| name.clone())?;
+    let mut scenario = Scenario::parse(&name, &text)?;
+    scenario.seed = arguments.seed.unwrap_or(scenario.seed);
+
+    let mut bar = Bar::default();
+    let report = scenario.simulate(&mut |run, progress| bar.draw(run, progress));
+    bar.clear();
+
+    print!("{}", sim::table(&report));
+    if let Some(file) = &arguments.json {
+        let text = serde_json::to_string_pretty(&sim::json(&report))?;
+        std::fs::write(file, text + "\n").with_context(|| file.display().to_string())?;
+    }
+    if let Some(file) = &arguments.report {
+        let page = sim::html(&report);
+        std::fs::write(file, page).with_context(|| file.display().to_string())?;
+    }
+    let is_healthy =
+        |(_, outcome): &(Run, sim::Outcome)| outcome.unfinished() == 0 && outcome.broken.is_empty();
+    let is_healthy = report.runs.iter().all(is_healthy);
+    Ok(if is_healthy { ExitCode::SUCCESS } else { ExitCode::from(NOT_HEALTHY) })
+}
+
+/// Progress in one line of a terminal; elsewhere nothing is drawn.
+#[derive(Default)]
+struct Bar {
+    drawn_at: Option<Instant>,
+}
+
+impl Bar {
+    fn draw(&mut self, run: &Run, progress: Progress) {
+        if self.drawn_at.is_some_and(|at| at.elapsed() < DRAW_EVERY) || !io::stderr().is_terminal()
+        {
+            return;
+        }
+        self.drawn_at = Some(Instant::now());
+        // Who closed our output does not want to see more; the simulation goes on.
+        let _ = write!(io::stderr(), "\r\x1b[2K{}", line(run, progress));
+    }
+
+    fn clear(&self) {
+        if self.drawn_at.is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[2K");
+        }
+    }
+}
+
+fn line(run: &Run, progress: Progress) -> String {
+    let Progress { now, part, finished, awaited } = progress;
+    let full = (part.clamp(0.0, 1.0) * BAR_CELLS as f64) as usize;
+    let mut line = format!("{}  ", run.name);
+    line.extend(std::iter::repeat_n('█', full));
+    line.extend(std::iter::repeat_n('░', BAR_CELLS - full));
+    let (percent, at) = (part * 100.0, now.as_secs_f64());
+    write!(line, " {percent:>5.1} %  at {at:.2} s  {finished} of {awaited} have it all")
+        .expect("it is a text");
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use sim::Scenario;
+
+    use super::*;
+
+    #[test]
+    fn the_bar_says_how_far_it_is() {
+        let text = "[file]\nsize='1kB'\n[[peers]]\nrole='seeder'\nup='1MB'\ndown='1MB'\n\
+                    [[peers]]\nrole='leecher'\nup='1MB'\ndown='1MB'\n";
+        let run = Scenario::parse("two.toml", text).unwrap().runs.remove(0);
+        let now = Duration::from_millis(2500);
+        let line = line(&run, Progress { now, part: 0.5, finished: 3, awaited: 8 });
+        assert_eq!(line.matches('█').count(), BAR_CELLS / 2);
+        assert!(line.ends_with(" 50.0 %  at 2.50 s  3 of 8 have it all"), "{line}");
+    }
+}
