@@ -273,7 +273,20 @@ fn write_symlink(unixfs: &UnixFs, path: &Path) -> Result<(), ExportError> {
     Ok(symlink(target, path).doing("create", path)?)
 }
 
-fn name_of(path: &Path) -> String {
+/// Gives a name to what has another, unless something has it already.
+pub(crate) fn rename_new(from: &Path, to: &Path) -> Result<(), ExportError> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::EXIST) => Err(ExportError::Exists { path: to.to_owned() }),
+        // Some file systems cannot promise it; what is at `to` was looked at before.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            Ok(fs::rename(from, to).doing("write", to)?)
+        }
+        Err(error) => Ok(Err(io::Error::from(error)).doing("write", to)?),
+    }
+}
+
+pub(crate) fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
@@ -290,17 +303,7 @@ impl Unfinished {
     }
 
     fn place(self, path: &Path) -> Result<(), ExportError> {
-        match renameat_with(CWD, &self.path, CWD, path, RenameFlags::NOREPLACE) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::EXIST) => {
-                return Err(ExportError::Exists { path: path.to_owned() });
-            }
-            // Some file systems cannot promise it; what is at `path` was looked at before.
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-                fs::rename(&self.path, path).doing("write", path)?;
-            }
-            Err(error) => Err(io::Error::from(error)).doing("write", path)?,
-        }
+        rename_new(&self.path, path)?;
         std::mem::forget(self);
         Ok(())
     }

@@ -6,6 +6,7 @@
 //!   copy. A file that changes is noticed, and shared no longer.
 //! - [`import`]: files and directories as blocks, for whoever wants them; [`export`] is the way
 //!   back.
+//! - [`Assembly`]: a file that is put together where it will lie, while its blocks come.
 //! - [`Stores`]: several of them, asked in turn.
 //!
 //! Every call may wait for a disk, unless it says that it does not: call from threads that may
@@ -13,6 +14,7 @@
 //!
 //! Absent on purpose: networks, and what to fetch. A store holds what it is given.
 
+mod assembly;
 mod blocks;
 mod disk;
 mod error;
@@ -22,6 +24,7 @@ mod shared;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use assembly::Assembly;
 pub use blocks::{Memory, ReadBlocks, Stores, WriteBlocks};
 pub use disk::{DiskLimits, DiskStore, DiskTotals};
 pub use error::{Change, StoreError};

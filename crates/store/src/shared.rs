@@ -255,7 +255,7 @@ fn is_for_good(error: ErrorKind) -> bool {
 }
 
 /// The bytes of a leaf in the node that importers without raw leaves put around them.
-fn in_node(bytes: Vec<u8>) -> Vec<u8> {
+pub(crate) fn in_node(bytes: Vec<u8>) -> Vec<u8> {
     let filesize = Some(bytes.len() as u64);
     let data = (!bytes.is_empty()).then(|| Bytes::from(bytes));
     let leaf = UnixFs { data, filesize, ..UnixFs::new(Kind::File) };

@@ -1,5 +1,6 @@
 //! What the stores promise, through their public API alone, on a real disk.
 
+mod assembly;
 mod damage;
 mod disk;
 mod exports;

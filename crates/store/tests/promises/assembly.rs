@@ -1,0 +1,202 @@
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use content::dag_pb::{Link, Node};
+use content::unixfs::{Kind, UnixFs};
+use content::{Block, Cid, Codec, FileBuilder, Profile, Version};
+use store::{Assembly, DiskLimits, DiskStore, ExportError, ReadBlocks, StoreError, WriteBlocks};
+
+use crate::scratch::{Scratch, files_below};
+
+const NARROW: Profile = Profile { chunk_bytes: 100, links_max: 4, ..Profile::UNIXFS_V1_2025 };
+/// Leaves are nodes.
+const OLD: Profile = Profile { chunk_bytes: 100, links_max: 4, ..Profile::KUBO_DEFAULT };
+
+/// The blocks of a file, its root first.
+fn blocks_of(bytes: &[u8], profile: Profile) -> (Cid, Vec<Block>) {
+    let mut blocks = Vec::new();
+    let mut builder = FileBuilder::new(profile).unwrap();
+    let mut keep = |block| {
+        blocks.push(block);
+        Ok::<_, StoreError>(())
+    };
+    builder.write(bytes, &mut keep).unwrap();
+    let root = builder.finish(&mut keep).unwrap();
+    blocks.reverse();
+    (root.cid, blocks)
+}
+
+/// No two leaves alike.
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len.div_ceil(4) as u32).flat_map(u32::to_le_bytes).take(len).collect()
+}
+
+fn open(scratch: &Scratch) -> Assembly {
+    let store = DiskStore::open(&scratch.join("aside"), DiskLimits::default()).unwrap();
+    Assembly::new(Arc::new(store), &scratch.join("file.part"), 1 << 20)
+}
+
+fn is_leaf(block: &Block) -> bool {
+    match block.cid().codec() {
+        Codec::RAW => true,
+        _ => Node::decode(block.bytes()).unwrap().links.is_empty(),
+    }
+}
+
+#[test]
+fn leaves_lie_in_the_file_alone_and_the_file_is_what_it_was() {
+    for profile in [NARROW, OLD] {
+        for len in [1, 99, 100, 101, 400, 401, 12_345] {
+            let scratch = Scratch::new();
+            let original = bytes(len);
+            let (root, blocks) = blocks_of(&original, profile);
+            let assembly = open(&scratch);
+            assembly.begin(&root).unwrap();
+            for block in &blocks {
+                assembly.put(block).unwrap();
+                assert_eq!(assembly.get(block.cid()).unwrap().as_ref(), Some(block));
+                assert_eq!(assembly.len_of(block.cid()), Some(block.bytes().len() as u64));
+            }
+            let leaves = blocks.iter().filter(|block| is_leaf(block)).count();
+            let aside = files_below(&scratch.join("aside"));
+            let is_block = |name: &[u8]| name.starts_with(b"baf");
+            let aside = aside.iter().filter_map(|path| path.file_name());
+            let aside = aside.filter(|name| is_block(name.as_encoded_bytes()));
+            assert_eq!(aside.count(), blocks.len() - leaves);
+            let file = scratch.join("file");
+            assert_eq!(assembly.place(&file, false).unwrap().bytes, len as u64);
+            assert!(fs::read(&file).unwrap() == original);
+            assert!(!scratch.join("file.part").exists());
+            let block = &blocks[blocks.len() / 2];
+            assert_eq!(assembly.get(block.cid()).unwrap().as_ref(), Some(block), "served on");
+        }
+    }
+}
+
+#[test]
+fn blocks_come_in_any_order_and_some_more_than_once_in_the_file() {
+    let mut repeating = bytes(1000);
+    repeating.extend_from_slice(&bytes(1000));
+    repeating.extend_from_slice(&[0; 1000]);
+    for profile in [NARROW, OLD] {
+        for turn in 0..7 {
+            let scratch = Scratch::new();
+            let (root, mut blocks) = blocks_of(&repeating, profile);
+            let count = blocks.len();
+            blocks.rotate_left(turn * count / 7);
+            let assembly = open(&scratch);
+            assembly.begin(&root).unwrap();
+            blocks.iter().for_each(|block| assembly.put(block).unwrap());
+            assembly.place(&scratch.join("file"), false).unwrap();
+            assert!(fs::read(scratch.join("file")).unwrap() == repeating, "turn {turn}");
+        }
+    }
+}
+
+#[test]
+fn what_is_in_the_file_is_found_again_and_what_was_spoilt_is_not() {
+    for profile in [NARROW, OLD] {
+        let scratch = Scratch::new();
+        let original = bytes(5_000);
+        let (root, blocks) = blocks_of(&original, profile);
+        let (nodes, leaves): (Vec<_>, Vec<_>) = blocks.iter().partition(|block| !is_leaf(block));
+        let assembly = open(&scratch);
+        assembly.begin(&root).unwrap();
+        // Those that are kept while it is killed, and those that are not.
+        nodes.iter().for_each(|block| assembly.put(block).unwrap());
+        leaves[..30].iter().for_each(|block| assembly.put(block).unwrap());
+        drop(assembly);
+        let part = fs::File::options().write(true).open(scratch.join("file.part")).unwrap();
+        // The leaves came from the last one on.
+        part.write_all_at(b"spoilt", 4_950).unwrap();
+
+        let assembly = open(&scratch);
+        assembly.begin(&root).unwrap();
+        let are_here = |leaves: &[&Block]| -> Vec<bool> {
+            leaves.iter().map(|block| assembly.has(block.cid())).collect()
+        };
+        assert_eq!(are_here(&leaves[..1]), [false]);
+        assert_eq!(are_here(&leaves[1..30]), [true; 29]);
+        assert_eq!(are_here(&leaves[30..]), [false; 20]);
+        leaves.iter().for_each(|block| assembly.put(block).unwrap());
+        assembly.place(&scratch.join("file"), false).unwrap();
+        assert!(fs::read(scratch.join("file")).unwrap() == original);
+    }
+}
+
+#[test]
+fn who_writes_into_the_file_is_noticed_and_the_leaf_can_be_put_again() {
+    let scratch = Scratch::new();
+    let (root, blocks) = blocks_of(&bytes(1000), NARROW);
+    let assembly = open(&scratch);
+    assembly.begin(&root).unwrap();
+    blocks.iter().for_each(|block| assembly.put(block).unwrap());
+    let leaf = blocks.iter().find(|block| block.bytes()[..] == bytes(1000)[300..400]).unwrap();
+    let part = fs::File::options().write(true).open(scratch.join("file.part")).unwrap();
+    part.write_all_at(b"spoilt", 300).unwrap();
+    assert!(matches!(assembly.get(leaf.cid()), Err(StoreError::Damaged { .. })));
+    assert!(!assembly.has(leaf.cid()));
+    let place = || assembly.place(&scratch.join("file"), false);
+    assert!(matches!(place(), Err(ExportError::Missing { .. })));
+    assembly.put(leaf).unwrap();
+    place().unwrap();
+    assert!(fs::read(scratch.join("file")).unwrap() == bytes(1000));
+}
+
+#[test]
+fn what_is_there_already_is_replaced_only_when_told() {
+    let scratch = Scratch::new();
+    let (root, blocks) = blocks_of(b"new", NARROW);
+    let file = scratch.file("file", b"old");
+    let assembly = open(&scratch);
+    assembly.begin(&root).unwrap();
+    blocks.iter().for_each(|block| assembly.put(block).unwrap());
+    assert!(matches!(assembly.place(&file, false), Err(ExportError::Exists { .. })));
+    assert_eq!(fs::read(&file).unwrap(), b"old");
+    assembly.place(&file, true).unwrap();
+    assert_eq!(fs::read(&file).unwrap(), b"new");
+}
+
+/// A node of a file, with links to parts and what it says of their sizes.
+fn node(parts: &[(&Cid, u64)]) -> Block {
+    let link = |cid: &Cid| Link { cid: cid.clone(), name: Some(String::new()), tsize: None };
+    let filesize = parts.iter().try_fold(0_u64, |sum, (_, bytes)| sum.checked_add(*bytes));
+    let block_sizes = parts.iter().map(|(_, bytes)| *bytes).collect();
+    let unixfs = UnixFs { filesize, block_sizes, ..UnixFs::new(Kind::File) };
+    let links = parts.iter().map(|(cid, _)| link(cid)).collect();
+    let node = Node { links, data: Some(unixfs.encode().into()), ..Node::default() };
+    Block::dag_pb(Version::V1, node.encode().into()).unwrap()
+}
+
+#[test]
+fn sizes_that_lie_put_nothing_in_a_wrong_place() {
+    let leaf = Block::raw(bytes(100).into()).unwrap();
+    let other = Block::raw(bytes(200).into()).unwrap();
+    let honest = node(&[(leaf.cid(), 100), (other.cid(), 200)]);
+    let lies = [
+        node(&[(leaf.cid(), 90), (other.cid(), 200)]),
+        node(&[(leaf.cid(), 110), (other.cid(), 200)]),
+        node(&[(leaf.cid(), 100), (honest.cid(), 299)]),
+        node(&[(leaf.cid(), u64::MAX), (other.cid(), 200)]),
+        node(&[(leaf.cid(), 0), (other.cid(), 200)]),
+    ];
+    for root in lies {
+        let scratch = Scratch::new();
+        let assembly = open(&scratch);
+        assembly.begin(root.cid()).unwrap();
+        for block in [&root, &honest, &leaf, &other] {
+            assembly.put(block).unwrap();
+            assert_eq!(assembly.get(block.cid()).unwrap().as_ref(), Some(block));
+        }
+        assert!(!assembly.is_file() || assembly.place(&scratch.join("file"), false).is_err());
+        assert!(!scratch.join("file").exists());
+    }
+    let scratch = Scratch::new();
+    let assembly = open(&scratch);
+    let huge = node(&[(leaf.cid(), 100), (other.cid(), 1 << 40)]);
+    assembly.begin(huge.cid()).unwrap();
+    assembly.put(&huge).unwrap();
+    assert!(!assembly.is_file(), "it is more than may be written");
+    assert!(!assembly.path().exists());
+}
