@@ -7,7 +7,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test check rust-test web-test interop fuzz sim bench scale clean tools
+.PHONY: help serve web test check rust-test web-test interop fuzz sim bench scale bench-swarm clean tools swarm-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,15 @@ tools: ## Install the browser and the load tool that the tests drive, when they 
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo apt-get install -y --no-install-recommends $$missing; }
 
+swarm-tools: ## Install what the swarm is compared with, when it is missing; builds kubo once, with Go
+	@missing=; for tool in nginx:nginx-light curl tc:iproute2 unshare:util-linux; do \
+	  command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
+	[ -z "$$missing" ] || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
+	@cd tests/interop && node --input-type=module \
+	  -e "import { buildKubo } from './lib/kubo.mjs'; await buildKubo()"
+
 fuzz: ## Fuzz every decoder for FUZZ_SECONDS each (60)
 	$(CARGO) run --release -p watchfire-fuzz -- --seconds $${FUZZ_SECONDS:-60}
 
@@ -76,6 +85,11 @@ scale: web ## Prove it with a million sockets on this machine; writes docs/scale
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo ./target/release/watchfire-bench scale $(ARGS)
+
+bench-swarm: web swarm-tools ## A file from one to many, beside kubo and HTTP; writes docs/swarm/
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
+	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo ./target/release/watchfire-bench swarm $(ARGS)
 
 clean: ## Remove what was built
 	$(CARGO) clean

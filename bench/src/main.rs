@@ -1,4 +1,5 @@
 //! `make bench`: what a socket costs, measured from outside the server, side by side with others.
+//! `make scale` and `make bench-swarm`: very many sockets, and how a file spreads.
 //!
 //! One program, several processes. `marks` is the one to type; it starts the others: a server
 //! (Watchfire, the `bare` floor of this crate, or a peer from npm) and the `client` that opens the
@@ -7,6 +8,7 @@
 mod bare;
 mod client;
 mod limits;
+mod log;
 mod machine;
 mod marks;
 mod measure;
@@ -17,6 +19,7 @@ mod progress;
 mod report;
 mod scale;
 mod servers;
+mod swarm;
 mod tether;
 
 use std::process::ExitCode;
@@ -38,6 +41,8 @@ enum Verb {
     Bare(bare::Settings),
     /// Watchfire with very many at once, both ends on this machine.
     Scale(scale::Settings),
+    /// A file from one to many, beside kubo and plain HTTP.
+    Swarm(swarm::Settings),
     /// Open sockets as told by JSON lines on stdin, report by JSON lines on stdout.
     #[command(hide = true)]
     Client,
@@ -51,6 +56,7 @@ fn main() -> ExitCode {
         Verb::Marks(plan) => measure::marks_of(&plan),
         Verb::Bare(settings) => bare::serve(&settings).map(|never| match never {}),
         Verb::Scale(settings) => scale::run(&settings),
+        Verb::Swarm(settings) => swarm::run(&settings),
         Verb::Client => client::obey().map(|()| ExitCode::SUCCESS),
         Verb::Tether(tether) => tether.become_program().map(|never| match never {}),
     };

@@ -10,13 +10,12 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 use crate::client::Transport;
+use crate::log::last_words;
 use crate::process::Watched;
 use crate::tether::{Tethered, tethered};
 
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
 const READY_PAUSE: Duration = Duration::from_millis(20);
-/// How much of a failed server's log is shown, in lines.
-const LOG_LINES_SHOWN: usize = 8;
 
 /// A server that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -154,11 +153,7 @@ impl Running {
 
     /// The end of its log, to be put after an error.
     pub fn last_words(&self) -> String {
-        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        let shown = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
-        let heading = if shown.is_empty() { "" } else { "; its log ends:" };
-        shown.iter().fold(heading.to_owned(), |text, line| text + "\n    " + line)
+        last_words(&self.log)
     }
 }
 

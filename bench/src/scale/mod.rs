@@ -5,14 +5,14 @@
 //! Nothing outlives it: children are tethered, and the network goes with the last of them.
 
 mod client;
-mod clock;
+pub mod clock;
 mod crowd;
 mod ground;
 mod histogram;
-mod kernel;
-mod namespace;
+pub mod kernel;
+pub mod namespace;
 mod orders;
-mod report;
+pub mod report;
 mod server;
 mod stories;
 
@@ -24,6 +24,12 @@ use anyhow::{Context, Result};
 use self::orders::Kind;
 use self::report::Account;
 use self::stories::{Run, Story};
+
+/// What the page over all stories begins with.
+const HEADING: &str = "# Watchfire at scale\n\nWritten by `make scale`; each story has a page of its own. Both ends of \
+     every connection are on the one machine, in a network of their own, so a figure of CPU contains \
+     the kernel's work for the receiver, and memory is of both ends where it does not say \
+     otherwise.\n\n";
 
 /// Which stories are run, how large, and where they are written.
 #[derive(clap::Args, Clone, Debug)]
@@ -63,7 +69,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         return client::obey(kind).map(|()| ExitCode::SUCCESS);
     }
     if !namespace::is_inside() {
-        return namespace::run_inside();
+        return namespace::run_inside("scale", Some(namespace::MANY_TCP_BUCKETS));
     }
     namespace::prepare()?;
     let mut run = Run::prepare(settings)?;
@@ -97,20 +103,21 @@ fn write_summary(settings: &Settings) -> Result<()> {
     let read = |story: &Story| Account::read(&settings.out, &story.to_string());
     let accounts: Vec<_> = Story::ALL.iter().filter_map(read).collect();
     let whole: Vec<_> = accounts.iter().filter(|account| account.is_whole).cloned().collect();
-    report::put(&settings.out, "README.md", &report::summary(&accounts))?;
+    report::put(&settings.out, "README.md", &report::summary(HEADING, &accounts))?;
     if !whole.is_empty() {
-        report::put(&settings.docs, "README.md", &report::summary(&whole))?;
+        report::put(&settings.docs, "README.md", &report::summary(HEADING, &whole))?;
     }
     Ok(())
 }
 
 /// The program that was built beside this one.
-fn watchfire_beside() -> Result<PathBuf> {
+pub fn watchfire_beside() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     Ok(own.parent().map(Path::to_path_buf).context("no folder")?.join("watchfire"))
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+/// A part of the whole, in percent.
+pub fn percent(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent),
         Ok(_) => Err("above 0, at most 100".into()),

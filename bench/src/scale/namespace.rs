@@ -13,25 +13,31 @@ use crate::tether::{Tethered, tethered};
 const INSIDE: &str = "BENCH_SCALE_INSIDE";
 /// Buckets of the new network's table of established connections. With the table of a usual host a
 /// million connections make its chains eight long, and every packet walks them.
-const TCP_BUCKETS: u64 = 1 << 22;
+pub const MANY_TCP_BUCKETS: u64 = 1 << 22;
 const CHILD_BUCKETS: &str = "/proc/sys/net/ipv4/tcp_child_ehash_entries";
 
 /// Limits of the new network.
-const SETTINGS: [(&str, &str); 2] =
-    [("net/core/somaxconn", "65535"), ("net/ipv4/tcp_max_syn_backlog", "262144")];
+const SETTINGS: [(&str, &str); 3] = [
+    ("net/core/somaxconn", "65535"),
+    ("net/ipv4/tcp_max_syn_backlog", "262144"),
+    // Every host has it and lets new networks have it, and it needs no timer for each socket as BBR
+    // does, which is the default of some.
+    ("net/ipv4/tcp_congestion_control", "reno"),
+];
 
 /// Whether this copy runs inside.
 pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
-/// Run this program again inside a new network; it goes with the last process in it.
-pub fn run_inside() -> Result<ExitCode> {
+/// Run this program again inside a new network; it goes with the last process in it. `make` is what
+/// people type; without `tcp_buckets` the new table is as large as the host's.
+pub fn run_inside(make: &str, tcp_buckets: Option<u64>) -> Result<ExitCode> {
     ensure!(
         rustix::process::geteuid().is_root(),
-        "a network namespace of its own takes root: run make scale as root, or with sudo"
+        "a network namespace of its own takes root: run make {make} as root, or with sudo"
     );
-    let before = raise_buckets()?;
+    let before = tcp_buckets.map_or(Ok(None), raise_buckets)?;
     let mut command = tethered("unshare")?;
     command.args(["--net", "--"]).arg(std::env::current_exe()?).args(std::env::args_os().skip(1));
     command.env(INSIDE, "1");
@@ -45,7 +51,7 @@ pub fn run_inside() -> Result<ExitCode> {
 }
 
 /// Wait until a child has a network of its own, or has ended.
-fn wait_until_apart(child: &mut Tethered) -> io::Result<()> {
+pub fn wait_until_apart(child: &mut Tethered) -> io::Result<()> {
     let own = fs::read_link("/proc/self/ns/net")?;
     while child.child().try_wait()?.is_none() {
         match fs::read_link(format!("/proc/{}/ns/net", child.id())) {
@@ -78,12 +84,12 @@ pub fn tcp_buckets() -> Result<u64> {
     Ok(entries.unsigned_abs()) // negative when it is shared with the host
 }
 
-fn raise_buckets() -> Result<Option<String>> {
+fn raise_buckets(buckets: u64) -> Result<Option<String>> {
     if !Path::new(CHILD_BUCKETS).exists() {
         return Ok(None); // before Linux 6.2; the run tells the size it has
     }
     let before = fs::read_to_string(CHILD_BUCKETS)?.trim().to_owned();
-    match fs::write(CHILD_BUCKETS, TCP_BUCKETS.to_string()) {
+    match fs::write(CHILD_BUCKETS, buckets.to_string()) {
         Ok(()) => Ok(Some(before)),
         Err(error) => bail!("cannot set {CHILD_BUCKETS}: {error}"),
     }

@@ -1,13 +1,8 @@
 use super::Account;
 
-/// The page over all stories, from what each wrote last.
-pub fn summary(accounts: &[Account]) -> String {
-    let mut text = String::from(
-        "# Watchfire at scale\n\nWritten by `make scale`; each story has a page of its own. Both \
-         ends of every connection are on the one machine, in a network of their own, so a figure \
-         of CPU contains the kernel's work for the receiver, and memory is of both ends where it \
-         does not say otherwise.\n\n",
-    );
+/// The page over all stories, from what each wrote last; `heading` says what they are.
+pub fn summary(heading: &str, accounts: &[Account]) -> String {
+    let mut text = heading.to_owned();
     if let Some(account) = accounts.first() {
         text += &format!("Machine: {}.\n\n", account.machine);
     }

@@ -1,0 +1,281 @@
+//! One contender, once: a seeder, leechers, and what it took until the last of them had the file.
+
+use std::fs::{self, File};
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::fs::statvfs;
+use serde::Serialize;
+
+use super::contender::{Contender, Program};
+use super::field::Field;
+use super::http::{Curls, Nginx};
+use super::kubo::{Kubo, KuboSeeder, Pins};
+use super::peers::{Leechers, Seeder, Taken};
+use super::topology::dials;
+use super::uplinks::Uplinks;
+use super::watchfire::{Gets, Share, copy_of};
+use crate::process::Watched;
+use crate::progress::Progress;
+use crate::scale::kernel::softirq_daemons;
+
+const PAUSE: Duration = Duration::from_millis(10);
+/// A leecher of ours writes every byte twice: blocks, and the file from them.
+const COPIES_EACH: u64 = 2;
+/// Disk that is to stay free.
+const SPARE_BYTES: u64 = 2 << 30;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Case {
+    pub contender: Contender,
+    pub leechers: usize,
+    /// `None`: as fast as the machine can.
+    pub uplinks: Option<Uplinks>,
+}
+
+/// Where it is done, and with what.
+pub struct Place {
+    pub watchfire: PathBuf,
+    pub kubo: Kubo,
+    pub file: PathBuf,
+    pub file_bytes: u64,
+    /// Everything that a case writes; empty in between.
+    pub folder: PathBuf,
+    /// Where the logs of those go that failed.
+    pub failed: PathBuf,
+    /// One that has not ended by then has failed.
+    pub patience: Duration,
+}
+
+/// What it took.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Seconds after which leechers had all of it, ascending.
+    pub finishes: Vec<f64>,
+    /// CPU-seconds from the beginning until the last had it.
+    pub seeder_cpu: f64,
+    pub leechers_cpu: f64,
+    /// Of the kernel's threads for network work, which nobody's time could be taken for.
+    pub kernel_cpu: f64,
+    /// Bytes of the file that the seeder sent.
+    pub seeder_sent: u64,
+    /// Bytes that left the seeder, headers and all, when its uplink is its own.
+    pub seeder_sent_on_wire: Option<u64>,
+    /// Bytes that came to all leechers when they were no longer wanted.
+    pub duplicate_bytes: u64,
+    /// The most memory, of the seeder and of the leecher that had the most.
+    pub seeder_peak: u64,
+    pub leecher_peak: u64,
+}
+
+impl Outcome {
+    pub fn last(&self) -> f64 {
+        self.finishes.last().copied().unwrap_or(f64::NAN)
+    }
+
+    pub fn cpu(&self) -> f64 {
+        self.seeder_cpu + self.leechers_cpu + self.kernel_cpu
+    }
+}
+
+impl Case {
+    pub fn run(&self, place: &Place, progress: &Progress) -> Result<Outcome> {
+        clear(&place.folder)?;
+        self.check_room(place)?;
+        let outcome = self.run_in(place, progress);
+        if outcome.is_err() {
+            self.keep_logs(place)?;
+        }
+        clear(&place.folder)?;
+        outcome
+    }
+
+    /// What the programs said stays, and what they fetched goes.
+    fn keep_logs(&self, place: &Place) -> Result<()> {
+        let key = self.contender.key();
+        let folder = place.failed.join(format!("{key}-{}", self.leechers));
+        clear(&folder)?;
+        for entry in fs::read_dir(&place.folder)? {
+            let path = entry?.path();
+            if let (true, Some(name)) = (path.is_file(), path.file_name()) {
+                fs::copy(&path, folder.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_room(&self, place: &Place) -> Result<()> {
+        let disk = statvfs(&place.folder)?;
+        let free = disk.f_bavail * disk.f_frsize;
+        let needed = (self.leechers as u64 * COPIES_EACH + 1) * place.file_bytes + SPARE_BYTES;
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        ensure!(
+            needed <= free,
+            "it may write {:.1} GiB and {:.1} GiB are free; free some, or give --percent",
+            gib(needed),
+            gib(free)
+        );
+        Ok(())
+    }
+
+    fn run_in(&self, place: &Place, progress: &Progress) -> Result<Outcome> {
+        progress.show(&format!("{self}: starting"));
+        let field = Field::lay(self.leechers + 1, self.uplinks)?;
+        let seeder = self.seeder(place, &field)?;
+        let mut leechers = self.leechers(place, &field, &*seeder)?;
+        let daemons = softirq_daemons()?;
+        let of_kernel =
+            || -> Result<Duration> { daemons.iter().map(|id| Ok(Watched::new(*id).cpu()?)).sum() };
+
+        let (seeder_before, kernel_before) = (seeder.watched().cpu_in_all()?, of_kernel()?);
+        let wire_before = field.seeder().sent_on_wire()?;
+        let started_at = Instant::now();
+        leechers.go()?;
+        loop {
+            leechers.look(started_at.elapsed())?;
+            let finished = leechers.finishes().len();
+            if finished == self.leechers {
+                break;
+            }
+            let late = started_at.elapsed() > place.patience;
+            let patience = place.patience.as_secs();
+            ensure!(!late, "{finished} of {} had it after {patience} s", self.leechers);
+            progress.show(&format!("{self}: {finished} have it"));
+            thread::sleep(PAUSE);
+        }
+        let leechers_cpu = leechers.cpu()?;
+        let seeder_cpu = seeder.watched().cpu_in_all()? - seeder_before;
+        let kernel_cpu = of_kernel()?.saturating_sub(kernel_before);
+        let wire = field.seeder().sent_on_wire()?;
+
+        let mut finishes: Vec<f64> =
+            leechers.finishes().iter().map(Duration::as_secs_f64).collect();
+        finishes.sort_by(f64::total_cmp);
+        let seeder_peak = seeder.watched().peak_bytes()?;
+        let Taken { peak_bytes: leecher_peak, duplicate_bytes } = leechers.end()?;
+        let seeder_sent = seeder.end()?;
+        self.check_copies(place)?;
+        Ok(Outcome {
+            finishes,
+            seeder_cpu: seeder_cpu.as_secs_f64(),
+            leechers_cpu: leechers_cpu.as_secs_f64(),
+            kernel_cpu: kernel_cpu.as_secs_f64(),
+            seeder_sent,
+            seeder_sent_on_wire: wire.zip(wire_before).map(|(now, before)| now - before),
+            duplicate_bytes,
+            seeder_peak,
+            leecher_peak,
+        })
+    }
+
+    fn seeder(&self, place: &Place, field: &Field) -> Result<Box<dyn Seeder>> {
+        let (node, file, blocks) = (field.seeder(), &place.file, self.contender.blocks());
+        Ok(match self.contender.seeder() {
+            Program::Watchfire => {
+                Box::new(Share::start(&place.watchfire, node, file, blocks, &place.folder)?)
+            }
+            Program::Kubo => {
+                Box::new(KuboSeeder::start(&place.kubo, node, file, blocks, &place.folder)?)
+            }
+            Program::Http => Box::new(Nginx::start(node, file, &place.folder)?),
+        })
+    }
+
+    fn leechers<'a>(
+        &self,
+        place: &'a Place,
+        field: &'a Field,
+        seeder: &dyn Seeder,
+    ) -> Result<Box<dyn Leechers + 'a>> {
+        let (nodes, folder) = (field.leechers(), &place.folder);
+        let dials = dials(self.contender.topology(), self.leechers, self.leechers as u64);
+        Ok(match self.contender.leecher() {
+            Program::Watchfire => {
+                Box::new(Gets::prepare(&place.watchfire, nodes, dials, seeder, folder))
+            }
+            Program::Kubo => Box::new(Pins::prepare(&place.kubo, nodes, &dials, seeder, folder)?),
+            Program::Http => Box::new(Curls::prepare(nodes, seeder, folder)),
+        })
+    }
+
+    /// What was written is the file: the first copy byte by byte, the others by their length. kubo keeps
+    /// blocks, and hashes each of them.
+    fn check_copies(&self, place: &Place) -> Result<()> {
+        if self.contender.leecher() == Program::Kubo {
+            return Ok(());
+        }
+        for leecher in 0..self.leechers {
+            let copy = copy_of(&place.folder, leecher);
+            let bytes = fs::metadata(&copy).with_context(|| copy.display().to_string())?.len();
+            ensure!(bytes == place.file_bytes, "leecher {leecher} has {bytes} bytes of it");
+        }
+        let is_same = same_bytes(&place.file, &copy_of(&place.folder, 0))?;
+        ensure!(is_same, "leecher 0 has another file");
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shaped = if self.uplinks.is_some() { ", slow uplinks" } else { "" };
+        write!(f, "{}, 1 to {}{shaped}", self.contender, self.leechers)
+    }
+}
+
+/// An empty folder.
+fn clear(folder: &Path) -> Result<()> {
+    let name = || format!("cannot clear {}", folder.display());
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(name)?;
+    }
+    fs::create_dir_all(folder).with_context(name)
+}
+
+fn same_bytes(one: &Path, other: &Path) -> Result<bool> {
+    let open = |path| anyhow::Ok(BufReader::with_capacity(1 << 20, File::open(path)?));
+    let (mut one, mut other) = (open(one)?, open(other)?);
+    let (mut left, mut right) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    loop {
+        let read = one.read(&mut left)?;
+        if read == 0 {
+            return Ok(other.read(&mut right[..1])? == 0);
+        }
+        let whole = other.read_exact(&mut right[..read]).is_ok();
+        if !whole || left[..read] != right[..read] {
+            return Ok(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_the_same_when_every_byte_is() {
+        let folder = std::env::temp_dir().join(format!("bench-same-{}", std::process::id()));
+        clear(&folder).unwrap();
+        let write = |name: &str, bytes: &[u8]| {
+            fs::write(folder.join(name), bytes).unwrap();
+            folder.join(name)
+        };
+        let one = write("one", &[7; 3_000_000]);
+        let mut changed = vec![7; 3_000_000];
+        changed[2_999_999] = 8;
+        for (other, is_same) in [
+            (write("same", &[7; 3_000_000]), true),
+            (write("changed", &changed), false),
+            (write("shorter", &[7; 2_999_999]), false),
+            (write("longer", &[7; 3_000_001]), false),
+        ] {
+            assert_eq!(same_bytes(&one, &other).unwrap(), is_same, "{}", other.display());
+        }
+        clear(&folder).unwrap();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        fs::remove_dir(&folder).unwrap();
+    }
+}

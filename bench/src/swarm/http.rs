@@ -1,0 +1,135 @@
+//! The way it is usually done: one web server, and everyone downloads from it.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::Signal;
+
+use super::field::Node;
+use super::peers::{Fetchers, Leechers, Logged, Seeder, Taken};
+use super::watchfire::copy_of;
+use crate::process::Watched;
+
+const PORT: u16 = 8080;
+const START_PATIENCE: Duration = Duration::from_secs(30);
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
+const FILE: &str = "file";
+
+/// nginx as one process, which is enough for it: the kernel sends the file.
+pub struct Nginx {
+    process: Logged,
+    url: String,
+    access_log: PathBuf,
+}
+
+impl Nginx {
+    pub fn start(node: &Node, file: &Path, folder: &Path) -> Result<Self> {
+        let root = folder.join("nginx");
+        fs::create_dir_all(root.join("html"))?;
+        symlink(file, root.join("html").join(FILE))?;
+        let listen = format!("{}:{PORT}", node.address());
+        fs::write(root.join("nginx.conf"), configuration(&listen))?;
+        let mut command = node.command("nginx")?;
+        command.arg("-p").arg(&root).args(["-c", "nginx.conf", "-e", "error.log"]);
+        let mut process = Logged::spawn(&mut command, &folder.join("nginx"))?;
+        wait_until_it_listens(&mut process, node, &root)?;
+        let url = format!("http://{listen}/{FILE}");
+        Ok(Nginx { process, url, access_log: root.join("access.log") })
+    }
+}
+
+/// It says nothing when it is ready, but writes down its process id.
+fn wait_until_it_listens(process: &mut Logged, node: &Node, root: &Path) -> Result<()> {
+    let started_at = Instant::now();
+    let is_ready = || std::net::TcpStream::connect((node.address(), PORT)).is_ok();
+    while !is_ready() {
+        let has_ended = process.watched().has_ended()?;
+        let is_late = started_at.elapsed() > START_PATIENCE;
+        let log = crate::log::last_words(&root.join("error.log"));
+        ensure!(!has_ended && !is_late, "nginx does not start{}{log}", process.last_words());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// What is worth saying of it: nothing is compressed, and each answer's length is written down.
+fn configuration(listen: &str) -> String {
+    let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let folders = folders.map(|name| format!("  {name}_temp_path temp_{name};\n")).concat();
+    format!(
+        "daemon off;\nmaster_process off;\npid nginx.pid;\nevents {{ worker_connections 1024; }}\n\
+         http {{\n{folders}  log_format sent \"$body_bytes_sent\";\n  access_log access.log sent;\n  \
+         sendfile on;\n  tcp_nopush on;\n  server {{ listen {listen}; root html; }}\n}}\n"
+    )
+}
+
+impl Seeder for Nginx {
+    fn name(&self) -> &str {
+        FILE
+    }
+
+    fn address(&self) -> &str {
+        &self.url
+    }
+
+    fn watched(&self) -> Watched {
+        self.process.watched()
+    }
+
+    fn end(mut self: Box<Self>) -> Result<u64> {
+        self.process.watched().signal(Signal::QUIT);
+        self.process.wait(STOP_PATIENCE)?;
+        let log = fs::read_to_string(&self.access_log).context("nginx wrote no log")?;
+        let numbers: Result<Vec<u64>, _> = log.lines().map(str::parse).collect();
+        Ok(numbers.context("nginx wrote another log")?.iter().sum())
+    }
+}
+
+/// curl, once each.
+pub struct Curls<'a> {
+    nodes: &'a [Node],
+    url: String,
+    folder: PathBuf,
+    fetchers: Fetchers,
+}
+
+impl<'a> Curls<'a> {
+    pub fn prepare(nodes: &'a [Node], seeder: &dyn Seeder, folder: &Path) -> Self {
+        let (url, folder) = (seeder.address().to_owned(), folder.to_owned());
+        Curls { nodes, url, folder, fetchers: Fetchers::default() }
+    }
+}
+
+impl Leechers for Curls<'_> {
+    fn go(&mut self) -> Result<()> {
+        for (index, node) in self.nodes.iter().enumerate() {
+            let copy = copy_of(&self.folder, index);
+            fs::create_dir_all(copy.parent().expect("it has one"))?;
+            let mut command = node.command("curl")?;
+            command.args(["--fail", "--silent", "--show-error", "--noproxy", "*", "--output"]);
+            command.arg(&copy).arg(&self.url);
+            let stem = self.folder.join(format!("curl-{index}"));
+            self.fetchers.add(Logged::spawn(&mut command, &stem)?);
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, after: Duration) -> Result<()> {
+        self.fetchers.look(after)
+    }
+
+    fn finishes(&self) -> &[Duration] {
+        self.fetchers.finishes()
+    }
+
+    fn cpu(&self) -> Result<Duration> {
+        self.fetchers.cpu()
+    }
+
+    fn end(self: Box<Self>) -> Result<Taken> {
+        Ok(Taken { peak_bytes: self.fetchers.peak_bytes(), duplicate_bytes: 0 })
+    }
+}

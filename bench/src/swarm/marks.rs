@@ -1,0 +1,164 @@
+//! What is promised, held against what was measured.
+
+use super::contender::{Contender, Program};
+use super::figures::Figures;
+use super::story::Story;
+use crate::scale::report::Mark;
+
+/// A leecher's CPU time is promised for a file of this size.
+const MARK_FILE_BYTES: f64 = 300.0 * 1024.0 * 1024.0;
+/// CPU of both sides with kubo as one of them, times that of two kubos.
+const PAIR_CPU_MAX: f64 = 0.8;
+/// CPU-seconds of everybody for each leecher, disk included.
+const LEECHER_CPU_MAX: f64 = 1.3;
+/// Copies that the seeder of a mesh sends.
+const COPIES_MAX: f64 = 1.5;
+/// What comes twice, in percent.
+const DUPLICATES_MAX: f64 = 1.0;
+/// How often kubo's time goes into ours, kubo connected as is better for it.
+const FASTER_THAN_KUBO_MIN: f64 = 5.0;
+/// Our time with slow uplinks, times the least that is possible.
+const BOUND_MAX: f64 = 1.3;
+/// The same, times that of one web server behind the seeder's uplink.
+const HTTP_MAX: f64 = 0.5;
+const LEECHER_PEAK_MIB_MAX: f64 = 64.0;
+const MIB: f64 = 1_048_576.0;
+
+/// The marks of a story. What was not measured has none.
+pub fn marks(story: Story, figures: &[Figures], file_bytes: u64) -> Vec<Mark> {
+    let Some(leechers) = figures.iter().map(|figures| figures.case.leechers).max() else {
+        return Vec::new();
+    };
+    let of = |contender| {
+        let is = |one: &&Figures| one.case.contender == contender && one.case.leechers == leechers;
+        figures.iter().find(is)
+    };
+    let mut marks = match story {
+        Story::Pair => pair(of),
+        Story::Crowd => crowd(of, leechers, file_bytes),
+        Story::Uplinks => uplinks(of, file_bytes),
+    };
+    let ours = figures.iter().filter(|one| one.case.contender.leecher() == Program::Watchfire);
+    if let Some(peak) = ours.map(|one| one.leecher_peak).max_by(f64::total_cmp) {
+        let what = "memory of the leecher of ours that had the most";
+        marks.push(Mark::at_most(what, peak / MIB, LEECHER_PEAK_MIB_MAX, "MiB", 1));
+    }
+    marks
+}
+
+fn pair<'a>(of: impl Fn(Contender) -> Option<&'a Figures>) -> Vec<Mark> {
+    let Some(kubo) = of(Contender::KuboStar) else { return Vec::new() };
+    let mixed = [
+        (Contender::WatchfireFromKubo, "CPU, Watchfire from kubo against kubo from kubo"),
+        (Contender::KuboFromWatchfire, "CPU, kubo from Watchfire against kubo from kubo"),
+    ];
+    let mark = |(contender, what)| {
+        let ratio = of(contender)?.cpu / kubo.cpu;
+        Some(Mark::at_most(what, ratio, PAIR_CPU_MAX, "x", 2))
+    };
+    mixed.into_iter().filter_map(mark).collect()
+}
+
+fn crowd<'a>(
+    of: impl Fn(Contender) -> Option<&'a Figures>,
+    leechers: usize,
+    file_bytes: u64,
+) -> Vec<Mark> {
+    let Some(ours) = of(Contender::WatchfireMesh) else { return Vec::new() };
+    let whole = MARK_FILE_BYTES / file_bytes as f64;
+    let what = format!("CPU of 1 to {leechers}, for each leecher and 300 MiB");
+    let mut marks = vec![
+        Mark::at_most(&what, ours.cpu_each() * whole, LEECHER_CPU_MAX, "CPU-s", 2),
+        Mark::at_most("copies that the seeder sends", ours.copies, COPIES_MAX, "", 2),
+        Mark::at_most("bytes that come twice", ours.duplicates * 100.0, DUPLICATES_MAX, "%", 2),
+    ];
+    let kubo = [Contender::KuboMesh, Contender::KuboStar].into_iter().filter_map(of);
+    if let Some(best) = kubo.map(|kubo| kubo.last).min_by(f64::total_cmp) {
+        let what = "faster than kubo at its best";
+        marks.push(Mark::at_least(what, best / ours.last, FASTER_THAN_KUBO_MIN, "x", 1));
+    }
+    marks
+}
+
+fn uplinks<'a>(of: impl Fn(Contender) -> Option<&'a Figures>, file_bytes: u64) -> Vec<Mark> {
+    let Some(ours) = of(Contender::WatchfireMesh) else { return Vec::new() };
+    let uplinks = ours.case.uplinks.expect("the story gives them");
+    let bound = uplinks.bound_seconds(file_bytes, ours.case.leechers);
+    let what = "time of the last, against the least possible";
+    let mut marks = vec![Mark::at_most(what, ours.last / bound, BOUND_MAX, "x", 2)];
+    if let Some(http) = of(Contender::Http) {
+        let what = "time of the last, against HTTP from the seeder";
+        marks.push(Mark::at_most(what, ours.last / http.last, HTTP_MAX, "x", 2));
+    }
+    marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::swarm::case::{Case, Outcome};
+    use crate::swarm::uplinks::Uplinks;
+
+    const FILE: u64 = 300 << 20;
+
+    fn figures(contender: Contender, leechers: usize, seconds: f64, cpu: f64) -> Figures {
+        let uplinks = Some(Uplinks { seeder_mbit: 400.0, leecher_mbit: 100.0 });
+        let case = Case { contender, leechers, uplinks };
+        let outcome = Outcome {
+            finishes: vec![seconds; leechers],
+            seeder_cpu: 0.0,
+            leechers_cpu: cpu,
+            kernel_cpu: 0.0,
+            seeder_sent: FILE * 3 / 2,
+            seeder_sent_on_wire: None,
+            duplicate_bytes: FILE / 100,
+            seeder_peak: 1 << 20,
+            leecher_peak: 64 << 20,
+        };
+        Figures::of(case, FILE, &[outcome]).unwrap()
+    }
+
+    fn verdicts(marks: &[Mark]) -> Vec<bool> {
+        marks.iter().map(Mark::is_met).collect()
+    }
+
+    #[test]
+    fn a_pair_is_held_against_two_kubos() {
+        let measured = [
+            figures(Contender::KuboStar, 1, 2.0, 2.0),
+            figures(Contender::WatchfireFromKubo, 1, 1.0, 1.6),
+            figures(Contender::KuboFromWatchfire, 1, 1.0, 1.7),
+        ];
+        assert_eq!(verdicts(&marks(Story::Pair, &measured, FILE)), [true, false, true]);
+        assert!(marks(Story::Pair, &[], FILE).is_empty());
+    }
+
+    #[test]
+    fn a_crowd_is_held_against_kubo_at_its_best() {
+        let measured = [
+            figures(Contender::WatchfireMesh, 8, 99.0, 99.0),
+            figures(Contender::WatchfireMesh, 32, 10.0, 41.0),
+            figures(Contender::KuboMesh, 32, 150.0, 300.0),
+            figures(Contender::KuboStar, 32, 49.0, 130.0),
+        ];
+        let marks = marks(Story::Crowd, &measured, FILE);
+        assert_eq!(verdicts(&marks), [true, true, true, false, true]);
+    }
+
+    #[test]
+    fn half_a_file_may_take_half_the_time_of_the_processor() {
+        let measured = [figures(Contender::WatchfireMesh, 32, 10.0, 32.0 * 0.7)];
+        assert!(!marks(Story::Crowd, &measured, FILE / 2)[0].is_met());
+        assert!(marks(Story::Crowd, &measured, FILE)[0].is_met());
+    }
+
+    #[test]
+    fn slow_uplinks_are_held_against_the_bound_and_http() {
+        let bound = Uplinks { seeder_mbit: 400.0, leecher_mbit: 100.0 }.bound_seconds(FILE, 8);
+        let measured = [
+            figures(Contender::WatchfireMesh, 8, bound * 1.4, 10.0),
+            figures(Contender::Http, 8, bound * 3.0, 2.0),
+        ];
+        assert_eq!(verdicts(&marks(Story::Uplinks, &measured, FILE)), [false, true, true]);
+    }
+}
