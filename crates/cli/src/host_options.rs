@@ -1,9 +1,8 @@
 //! How a verb meets its peers, as the command line says it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context as _;
-use p2p::{Dht, HostSettings, Multiaddr};
+use p2p::{Dht, HostSettings, Multiaddr, read_swarm_key};
 
 /// Whom to meet, and where to be met.
 #[derive(clap::Args)]
@@ -53,48 +52,5 @@ impl HostOptions {
     /// Whether roots are to be told to content routing.
     pub fn uses_dht(&self) -> bool {
         self.dht
-    }
-}
-
-/// The key in a file as private IPFS networks keep it.
-fn read_swarm_key(file: &Path) -> anyhow::Result<[u8; 32]> {
-    let name = || file.display().to_string();
-    let text = std::fs::read_to_string(file).with_context(name)?;
-    parse_swarm_key(&text).with_context(name)
-}
-
-fn parse_swarm_key(text: &str) -> anyhow::Result<[u8; 32]> {
-    let lines: Vec<&str> = text.split_whitespace().collect();
-    let ["/key/swarm/psk/1.0.0/", "/base16/", digits] = lines[..] else {
-        anyhow::bail!("not a swarm key: three lines /key/swarm/psk/1.0.0/, /base16/ and the key")
-    };
-    let mut key = [0; 32];
-    let is_hex = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    anyhow::ensure!(is_hex, "the key of a swarm has 64 hexadecimal digits");
-    for (byte, at) in key.iter_mut().zip((0..).step_by(2)) {
-        *byte = u8::from_str_radix(&digits[at..at + 2], 16)?;
-    }
-    Ok(key)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn swarm_keys_are_read_as_private_networks_write_them() {
-        let digits = "00ff".repeat(16);
-        let key = parse_swarm_key(&format!("/key/swarm/psk/1.0.0/\n/base16/\n{digits}\n")).unwrap();
-        assert_eq!((key[0], key[1], key[31]), (0, 255, 255));
-        for text in [
-            "",
-            "/base16/",
-            "/key/swarm/psk/1.0.0/\n/base16/\nabc",
-            "/key/swarm/psk/1.0.0/\n/base16/\n+f",
-        ] {
-            assert!(parse_swarm_key(text).is_err(), "{text}");
-        }
-        let signed = format!("/key/swarm/psk/1.0.0/\n/base16/\n{}", "+f".repeat(32));
-        assert!(parse_swarm_key(&signed).is_err());
     }
 }

@@ -2,15 +2,18 @@
 
 mod bootstrap;
 mod driver;
+mod guests;
 mod peers;
 mod reader;
 mod routing;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use bitswap::Want;
 use content::Cid;
 use libp2p::core::transport::ListenerId;
 use libp2p::swarm::{Config, Swarm};
@@ -19,6 +22,8 @@ use store::{ReadBlocks, Stores, WriteBlocks};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::behaviour::Behaviour;
+use crate::carrier::{Carrier, WORDS_MAX, Word};
+use crate::elsewhere::{Elsewhere, Nowhere, Seeker, SeekerId, Sought};
 use crate::fetch::{Fetch, FetchError};
 use crate::settings::HostSettings;
 use crate::{HostStats, PeerStats, identity, transport};
@@ -130,6 +135,24 @@ pub(crate) enum Command {
         cid: Cid,
         bytes: usize,
     },
+    Lacks {
+        cid: Cid,
+    },
+    Unprovide {
+        cid: Cid,
+    },
+    Seek {
+        sought: mpsc::UnboundedSender<Sought>,
+        reply: oneshot::Sender<SeekerId>,
+    },
+    Want {
+        seeker: SeekerId,
+        wants: Vec<Want>,
+    },
+    Unwant {
+        seeker: SeekerId,
+        cids: Vec<Cid>,
+    },
     Stats {
         reply: oneshot::Sender<HostStats>,
     },
@@ -141,6 +164,8 @@ pub(crate) enum Command {
 pub struct Host {
     peer_id: PeerId,
     commands: mpsc::Sender<Command>,
+    words: mpsc::Sender<Word>,
+    guests: Arc<AtomicU64>,
     addresses: watch::Receiver<Vec<Multiaddr>>,
     keep: Keep,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -163,9 +188,20 @@ impl Host {
         stores: Stores,
         keep: Arc<dyn WriteBlocks>,
     ) -> Result<Self, StartError> {
+        Host::start_beside(settings, stores, keep, Arc::new(Nowhere)).await
+    }
+
+    /// As [`Host::start`]; what peers want and no store has may be had `elsewhere`.
+    pub async fn start_beside(
+        settings: HostSettings,
+        stores: Stores,
+        keep: Arc<dyn WriteBlocks>,
+        elsewhere: Arc<dyn Elsewhere>,
+    ) -> Result<Self, StartError> {
         let keypair = identity::load_or_make(settings.identity.as_deref())?;
         let peer_id = keypair.public().to_peer_id();
         let (commands, command) = mpsc::channel(COMMANDS_MAX);
+        let (words, said) = mpsc::channel(WORDS_MAX);
         let (addresses_sender, addresses) = watch::channel(Vec::new());
         let (ready_sender, ready) = oneshot::channel();
         let mut serve = stores;
@@ -183,7 +219,7 @@ impl Host {
                     Err(error) => return drop(ready_sender.send(Err(error))),
                 };
                 let serve: Arc<dyn ReadBlocks> = Arc::new(serve);
-                match Driver::new(swarm, settings, serve, addresses_sender) {
+                match Driver::new(swarm, settings, serve, elsewhere, said, addresses_sender) {
                     Ok(mut driver) => {
                         driver.awaits_listeners(listeners, ready_sender);
                         driver.run(command).await;
@@ -198,6 +234,8 @@ impl Host {
         Ok(Host {
             peer_id,
             commands,
+            words,
+            guests: Arc::default(),
             addresses,
             keep: Keep(keep),
             thread: Mutex::new(Some(thread)),
@@ -265,6 +303,30 @@ impl Host {
     /// get it.
     pub async fn have(&self, cid: Cid, bytes: usize) -> Result<(), Stopped> {
         self.command(Command::Have { cid, bytes }).await
+    }
+
+    /// Tells the host that a block which could perhaps be had elsewhere cannot.
+    pub async fn lacks(&self, cid: Cid) -> Result<(), Stopped> {
+        self.command(Command::Lacks { cid }).await
+    }
+
+    /// Tells content routing no more that this host has `cid`.
+    pub async fn stop_providing(&self, cid: Cid) -> Result<(), Stopped> {
+        self.command(Command::Unprovide { cid }).await
+    }
+
+    /// Lets peers take part that are not libp2p's.
+    pub fn carrier(&self) -> Carrier {
+        Carrier::new(self.words.clone(), Arc::clone(&self.guests))
+    }
+
+    /// Wants single blocks, which go into no store.
+    pub async fn seek(&self) -> Result<Seeker, Stopped> {
+        let (sender, sought) = mpsc::unbounded_channel();
+        let (reply, answer) = oneshot::channel();
+        self.command(Command::Seek { sought: sender, reply }).await?;
+        let id = answer.await.map_err(|_| Stopped)?;
+        Ok(Seeker { id, commands: self.commands.clone(), sought })
     }
 
     /// What it has done so far.

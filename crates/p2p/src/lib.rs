@@ -26,21 +26,30 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
+//! Peers that are not libp2p's take part through a [`Carrier`]; blocks that are in no store, and can be
+//! had nevertheless, through [`Elsewhere`].
+//!
 //! Absent on purpose: relays and hole punching, local discovery, HTTP.
 
 mod behaviour;
+mod carrier;
+mod elsewhere;
 mod fetch;
 mod host;
 mod identity;
 mod settings;
 mod stats;
 mod streams;
+mod swarm_key;
 mod transport;
 mod wire;
 
+pub use carrier::{Carrier, Errand, Guest, Scope};
+pub use elsewhere::{Asker, Elsewhere, Seeker, Sought};
 pub use fetch::{DagError, Fetch, FetchError, Fetched, Progress};
 pub use host::{ConnectError, Host, RoutingError, StartError, Stopped};
 pub use libp2p::multiaddr::Protocol as AddressPart;
 pub use libp2p::{Multiaddr, PeerId};
 pub use settings::{Dht, FetchLimits, HostLimits, HostSettings, StreamLimits};
 pub use stats::{HostStats, PeerStats};
+pub use swarm_key::{SwarmKeyError, read_swarm_key};

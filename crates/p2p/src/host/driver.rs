@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use bitswap::{Behaviour as Manners, Exchange, Output, SessionId};
+use bitswap::{Behaviour as Manners, Exchange, Message, Output, SessionId};
 use content::{Block, Cid};
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -23,11 +23,14 @@ use tokio::time::{Instant, sleep_until};
 use vocab::Instant as CoreInstant;
 
 use super::bootstrap::Bootstrap;
+use super::guests::Guests;
 use super::peers::{Peer, Peers};
 use super::reader::{BlockRead, Reader};
 use super::routing::Routing;
 use super::{Command, ConnectError, Listeners, StartError, TOLD_MAX};
 use crate::behaviour::{Behaviour, BehaviourEvent, PINGS_LOST_MAX};
+use crate::carrier::{Guest, Word};
+use crate::elsewhere::{Asker, Elsewhere, SeekerId, Sought};
 use crate::fetch::{Arrived, Fetch, FetchError, FetchId, Fetched, FromWalker, Progress, Walker};
 use crate::settings::{HostLimits, HostSettings};
 use crate::streams::Event;
@@ -44,7 +47,16 @@ pub(super) struct Driver {
     limits: HostLimits,
     started_at: Instant,
     peers: Peers,
+    guests: Guests,
+    words: mpsc::Receiver<Word>,
+    /// For each guest, the end of its carrier or of its stay.
+    carriers_gone: FuturesUnordered<BoxFuture<'static, ()>>,
     stores: Arc<dyn ReadBlocks>,
+    elsewhere: Arc<dyn Elsewhere>,
+    /// Who sent the message that was received last: what follows from it is done before the next.
+    asker: Asker,
+    seekers: BTreeMap<SeekerId, mpsc::UnboundedSender<Sought>>,
+    seekers_gone: FuturesUnordered<BoxFuture<'static, SeekerId>>,
     reader: Reader<Peer>,
     has_read: mpsc::Receiver<BlockRead<Peer>>,
     fetches: BTreeMap<FetchId, Running>,
@@ -88,6 +100,8 @@ impl Driver {
         swarm: Swarm<Behaviour>,
         settings: HostSettings,
         stores: Arc<dyn ReadBlocks>,
+        elsewhere: Arc<dyn Elsewhere>,
+        words: mpsc::Receiver<Word>,
         addresses: watch::Sender<Vec<Multiaddr>>,
     ) -> io::Result<Self> {
         let mut seed = [0; 8];
@@ -104,7 +118,14 @@ impl Driver {
             swarm,
             started_at: now,
             peers: Peers::default(),
+            guests: Guests::default(),
+            words,
+            carriers_gone: FuturesUnordered::new(),
             stores,
+            elsewhere,
+            asker: Asker::Peer,
+            seekers: BTreeMap::new(),
+            seekers_gone: FuturesUnordered::new(),
             has_read,
             fetches: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -166,6 +187,9 @@ impl Driver {
                 }
                 Some(read) = self.has_read.recv() => self.read(read),
                 Some(fetch) = self.dropped.next() => drop(self.end_fetch(fetch)),
+                Some(word) = self.words.recv(), if !is_paused => self.word(word),
+                Some(()) = self.carriers_gone.next() => self.carrier_gone(),
+                Some(seeker) = self.seekers_gone.next() => self.end_seeker(seeker),
                 event = self.swarm.select_next_some(), if !is_paused => self.swarm_event(event),
                 () = alarm, if !is_paused => self.tick(),
             }
@@ -234,7 +258,22 @@ impl Driver {
                 // Who asked may be gone; the fetch then ends as any that is dropped.
                 let _ = reply.send(self.fetch(root, keep));
             }
-            Command::Have { cid, bytes } => self.exchange.have(self.now(), &cid, bytes),
+            Command::Have { cid, bytes } => {
+                // Whoever waits for it because it could be had elsewhere comes first.
+                self.exchange.found(self.now(), &cid, Some(bytes));
+                self.exchange.have(self.now(), &cid, bytes);
+            }
+            Command::Lacks { cid } => self.exchange.found(self.now(), &cid, None),
+            Command::Unprovide { cid } => self.routing.unprovide(&mut self.swarm, &cid),
+            Command::Seek { sought, reply } => drop(reply.send(self.seek(sought))),
+            Command::Want { seeker, wants } => {
+                if self.seekers.contains_key(&seeker) {
+                    self.exchange.want(self.now(), SessionId(seeker.0), wants);
+                }
+            }
+            Command::Unwant { seeker, cids } => {
+                self.exchange.unwant(self.now(), SessionId(seeker.0), &cids);
+            }
             Command::Stats { reply } => drop(reply.send(self.stats())),
             Command::Stop => {}
         }
@@ -298,6 +337,87 @@ impl Driver {
         Ok(Fetch { progress, outcome, _handle: handle })
     }
 
+    fn seek(&mut self, sought: mpsc::UnboundedSender<Sought>) -> SeekerId {
+        let SessionId(number) = self.exchange.start(self.now());
+        let seeker = SeekerId(number);
+        self.seekers.insert(seeker, sought.clone());
+        self.seekers_gone.push(Box::pin(async move {
+            sought.closed().await;
+            seeker
+        }));
+        seeker
+    }
+
+    fn end_seeker(&mut self, seeker: SeekerId) {
+        self.seekers.remove(&seeker);
+        self.exchange.stop(self.now(), SessionId(seeker.0));
+    }
+
+    /// What a carrier says of its guests.
+    fn word(&mut self, word: Word) {
+        let now = self.now();
+        match word {
+            Word::Connected { guest, protocol, scope, errands } => {
+                let carrier = errands.clone();
+                let peer = self.peers.number();
+                let stay = self.guests.connect(guest, peer, protocol, scope, errands);
+                self.carriers_gone.push(Box::pin(async move {
+                    tokio::select! {
+                        () = carrier.closed() => {}
+                        _ = stay => {}
+                    }
+                }));
+                self.exchange.connected(now, peer, protocol);
+                self.guest_has_room(peer);
+            }
+            Word::Disconnected { guest } => self.guest_gone(guest),
+            Word::Arriving { guest } => {
+                if let Some(peer) = self.guests.peer(guest) {
+                    self.exchange.arriving(now, peer);
+                }
+            }
+            Word::Message { guest, message, bytes, .. } => {
+                self.stats.received_messages += 1;
+                self.stats.received_bytes += bytes as u64;
+                if let Some(peer) = self.guests.peer(guest) {
+                    self.asker = Asker::Guest;
+                    self.exchange.received(now, peer, message);
+                }
+            }
+            Word::Malformed { guest } => {
+                self.stats.malformed_messages += 1;
+                if let Some(peer) = self.guests.peer(guest)
+                    && self.guests.is_unbearable(peer)
+                {
+                    self.exchange.disconnected(now, peer);
+                    self.stats.dropped_peers += 1;
+                    self.guests.dismiss(peer);
+                }
+            }
+            Word::Sent { guest, bytes } => {
+                if let Some(peer) = self.guests.peer(guest) {
+                    self.guests.sent(peer, bytes);
+                    self.guest_has_room(peer);
+                }
+            }
+        }
+    }
+
+    fn guest_has_room(&mut self, peer: Peer) {
+        let room = self.guests.room(peer, self.limits.streams.outbox_bytes_max);
+        self.exchange.writable(self.now(), peer, room);
+    }
+
+    fn guest_gone(&mut self, guest: Guest) {
+        if let Some(peer) = self.guests.disconnect(guest) {
+            self.exchange.disconnected(self.now(), peer);
+        }
+    }
+
+    fn carrier_gone(&mut self) {
+        self.guests.abandoned().into_iter().for_each(|guest| self.guest_gone(guest));
+    }
+
     fn end_fetch(&mut self, fetch: FetchId) -> Option<Running> {
         let running = self.fetches.remove(&fetch)?;
         self.sessions.remove(&running.session);
@@ -353,11 +473,24 @@ impl Driver {
                         self.stats.sent_messages += 1;
                         self.stats.sent_bytes +=
                             self.swarm.behaviour_mut().streams.send(id, message) as u64;
+                    } else {
+                        self.stats.sent_messages += 1;
+                        let (bytes, presences) = self.guests.send(peer, message);
+                        self.stats.sent_bytes += bytes as u64;
+                        if !presences.is_empty() {
+                            let answer = Message { presences, ..Message::default() };
+                            self.exchange.received(self.now(), peer, answer);
+                        }
+                        if bytes == 0 {
+                            self.guest_has_room(peer);
+                        }
                     }
                 }
                 Output::Look { cid } => {
                     let len = self.len_of(&cid);
-                    self.exchange.found(self.now(), &cid, len);
+                    if len.is_some() || !self.elsewhere.wanted(&cid, self.asker) {
+                        self.exchange.found(self.now(), &cid, len);
+                    }
                 }
                 Output::Read { peer, cid } => match Block::implied_by(&cid) {
                     Some(block) => self.exchange.read(self.now(), peer, &cid, Some(block)),
@@ -368,6 +501,9 @@ impl Driver {
                 Output::Drop { peer, reason } => {
                     if let Some(id) = self.peers.forget(peer) {
                         self.drop_peer(id, &reason.to_string());
+                    } else if self.guests.dismiss(peer) {
+                        tracing::debug!(%reason, "sent a guest away");
+                        self.stats.dropped_peers += 1;
                     }
                 }
             }
@@ -375,6 +511,12 @@ impl Driver {
     }
 
     fn got(&mut self, sessions: &[SessionId], block: &Block, from: Peer) {
+        for SessionId(session) in sessions {
+            if let Some(sought) = self.seekers.get(&SeekerId(*session)) {
+                // Who is gone is noticed as such.
+                let _ = sought.send(Sought::Here(block.clone()));
+            }
+        }
         let fetches = sessions.iter().filter_map(|session| self.sessions.get(session));
         for fetch in fetches {
             let Some(running) = self.fetches.get_mut(fetch) else { continue };
@@ -390,6 +532,9 @@ impl Driver {
     fn find(&mut self, session: SessionId, cid: &Cid) {
         if let Some(running) = self.sessions.get(&session).and_then(|id| self.fetches.get(id)) {
             let _ = running.arrived.send(Arrived::Searching(true));
+        }
+        if let Some(sought) = self.seekers.get(&SeekerId(session.0)) {
+            let _ = sought.send(Sought::Searching(cid.clone()));
         }
         if !self.routing.find(&mut self.swarm, session, cid) {
             self.exchange.providers(self.now(), session, &[]);
@@ -503,6 +648,7 @@ impl Driver {
                 self.stats.received_messages += 1;
                 self.stats.received_bytes += bytes as u64;
                 if let Some(name) = self.peers.connected(&peer) {
+                    self.asker = Asker::Peer;
                     self.exchange.received(now, name, message);
                 }
                 drop(place);

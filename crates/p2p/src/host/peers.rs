@@ -34,10 +34,16 @@ impl Peers {
             let named = &self.named;
             self.ids.retain(|_, id| named.contains_key(id));
         }
-        let peer = Peer(self.next);
-        self.next += 1;
+        let peer = self.number();
         self.named.insert(id, Named { peer, is_connected: false });
         self.ids.insert(peer, id);
+        peer
+    }
+
+    /// A number for somebody who is not libp2p's.
+    pub(super) fn number(&mut self) -> Peer {
+        let peer = Peer(self.next);
+        self.next += 1;
         peer
     }
 

@@ -114,6 +114,13 @@ impl Routing {
         }
     }
 
+    /// Tells nobody any more that a block is here; who was told forgets it with time.
+    pub(super) fn unprovide(&mut self, swarm: &mut Swarm<Behaviour>, cid: &Cid) {
+        if let Some(kad) = swarm.behaviour_mut().kad.as_mut() {
+            kad.stop_providing(&key_of(cid));
+        }
+    }
+
     /// Searches that are over, and whom they found.
     pub(super) fn handle(
         &mut self,
