@@ -18,10 +18,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("store", &["content"]),
     ("p2p", &["vocab", "content", "bitswap", "store"]),
     ("sim", &["vocab", "content", "bitswap"]),
+    ("stun", &["vocab"]),
     ("workers", &["vocab"]),
     (
         "node",
-        &["vocab", "content", "channels", "hub", "rings", "pages", "edge", "bus", "workers", "p2p"],
+        &[
+            "vocab", "content", "channels", "hub", "rings", "pages", "edge", "bus", "workers",
+            "p2p", "stun",
+        ],
     ),
     ("lab", &["vocab"]),
     ("cli", &["node", "lab", "content", "store", "p2p", "sim"]),

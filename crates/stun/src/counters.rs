@@ -1,0 +1,39 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a responder counts.
+#[derive(Debug, Default)]
+pub struct StunCounters {
+    pub(crate) answers: AtomicU64,
+    pub(crate) unreadable: AtomicU64,
+    pub(crate) over_rate: AtomicU64,
+    pub(crate) unsent: AtomicU64,
+}
+
+/// What a responder has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StunTotals {
+    /// Requests answered, those with an error or that the system did not take among them.
+    pub answers: u64,
+    /// Datagrams that were no Binding request, and not answered.
+    pub unreadable: u64,
+    /// Requests that were not answered because there had been too many.
+    pub over_rate: u64,
+    /// Of the answers, those that the system did not take.
+    pub unsent: u64,
+}
+
+impl StunCounters {
+    /// What has been counted up to now.
+    pub fn totals(&self) -> StunTotals {
+        StunTotals {
+            answers: self.answers.load(Ordering::Relaxed),
+            unreadable: self.unreadable.load(Ordering::Relaxed),
+            over_rate: self.over_rate.load(Ordering::Relaxed),
+            unsent: self.unsent.load(Ordering::Relaxed),
+        }
+    }
+}
+
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,171 @@
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::UdpSocket;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use vocab::Instant;
+
+use crate::allowance::{Allowance, StunLimits};
+use crate::counters::{StunCounters, count};
+use crate::message::BindingRequest;
+
+/// Bytes of a datagram that are read; a longer one is cut, and then no request.
+const DATAGRAM_BYTES_MAX: usize = 1_500;
+/// Pause after an error of the socket's own, lest it be all that is done.
+const ERROR_PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers Binding requests on some UDP sockets, on a thread of its own, until it is dropped.
+pub struct Responder {
+    addresses: Vec<SocketAddr>,
+    counters: Arc<StunCounters>,
+    /// Dropped first, which ends the thread.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Why there is no responder.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be had.
+    #[error("cannot answer STUN on {address}: {source}")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The system gave no thread or no event loop.
+    #[error("cannot answer STUN: {0}")]
+    System(#[from] io::Error),
+}
+
+impl fmt::Debug for Responder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Responder").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+impl Responder {
+    /// Answer at these addresses; port 0 takes a free one. `is_shared` lets other processes of the
+    /// same user answer there too (`SO_REUSEPORT`); each holds to `limits` for itself.
+    pub fn start(
+        addresses: &[SocketAddr],
+        is_shared: bool,
+        limits: &StunLimits,
+    ) -> Result<Self, StartError> {
+        let has_ipv4 = addresses.iter().any(SocketAddr::is_ipv4);
+        let mut sockets = Vec::new();
+        let mut bound = Vec::new();
+        for &address in addresses {
+            let failed = |source| StartError::Address { address, source };
+            let socket = open(address, has_ipv4, is_shared).map_err(failed)?;
+            bound.push(socket.local_addr().map_err(failed)?);
+            sockets.push(socket);
+        }
+        let counters = Arc::new(StunCounters::default());
+        let desk = Arc::new(Desk {
+            counters: counters.clone(),
+            allowance: Mutex::new(Allowance::new(limits)),
+            epoch: std::time::Instant::now(),
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let sockets = {
+            let _inside = runtime.enter();
+            sockets.into_iter().map(UdpSocket::from_std).collect::<io::Result<Vec<_>>>()?
+        };
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new().name("stun".into()).spawn(move || {
+            runtime.block_on(async {
+                let mut serving = JoinSet::new();
+                for socket in sockets {
+                    serving.spawn(serve(socket, desk.clone()));
+                }
+                // It is only ever dropped, which ends this as well.
+                stopped.await.ok();
+            });
+        })?;
+        Ok(Responder { addresses: bound, counters, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it answers, in the order asked for.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What it counts.
+    pub fn counters(&self) -> Arc<StunCounters> {
+        self.counters.clone()
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+/// What the sockets of a responder share.
+struct Desk {
+    counters: Arc<StunCounters>,
+    allowance: Mutex<Allowance>,
+    epoch: std::time::Instant,
+}
+
+impl Desk {
+    /// What to answer, if anything.
+    fn answer(&self, datagram: &[u8], from: SocketAddr) -> Option<Vec<u8>> {
+        let Ok(request) = BindingRequest::parse(datagram) else {
+            count(&self.counters.unreadable);
+            return None;
+        };
+        let now = Instant::ZERO + self.epoch.elapsed();
+        let mut allowance = self.allowance.lock().unwrap_or_else(PoisonError::into_inner);
+        if !allowance.take(now, from.ip()) {
+            count(&self.counters.over_rate);
+            return None;
+        }
+        Some(request.answer(from))
+    }
+}
+
+async fn serve(socket: UdpSocket, desk: Arc<Desk>) {
+    let mut datagram = [0; DATAGRAM_BYTES_MAX];
+    loop {
+        let (bytes, from) = match socket.recv_from(&mut datagram).await {
+            Ok(received) => received,
+            Err(error) => {
+                tracing::debug!(%error, "a datagram was not received");
+                tokio::time::sleep(ERROR_PAUSE).await;
+                continue;
+            }
+        };
+        let Some(answer) = desk.answer(&datagram[..bytes], from) else { continue };
+        // Counted first, so that who has the answer finds it counted.
+        count(&desk.counters.answers);
+        // A full send buffer drops it, as the network would: who asked asks again.
+        if socket.try_send_to(&answer, from).is_err() {
+            count(&desk.counters.unsent);
+        }
+    }
+}
+
+fn open(address: SocketAddr, has_ipv4: bool, is_shared: bool) -> io::Result<std::net::UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_reuse_port(is_shared)?;
+    if address.is_ipv6() {
+        // `[::]` alone means all of IPv4 too; beside an IPv4 address it would be in its way.
+        socket.set_only_v6(has_ipv4)?;
+    }
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}

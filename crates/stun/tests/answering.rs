@@ -1,0 +1,119 @@
+//! What a responder promises to who asks, and to who is asked for.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use stun::{ANSWER_BYTES_MAX, Responder, StunLimits};
+
+/// Longer than an answer takes on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+fn start(address: &str, limits: &StunLimits) -> Responder {
+    Responder::start(&[address.parse().unwrap()], false, limits).expect("an address is free")
+}
+
+fn asker(address: &str) -> UdpSocket {
+    let socket = UdpSocket::bind(address).expect("an address is free");
+    socket.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
+    socket
+}
+
+fn request(transaction: &[u8; 12]) -> Vec<u8> {
+    [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], transaction].concat()
+}
+
+fn answer_to(socket: &UdpSocket, responder: SocketAddr, transaction: &[u8; 12]) -> Vec<u8> {
+    socket.send_to(&request(transaction), responder).unwrap();
+    let mut answer = [0; ANSWER_BYTES_MAX];
+    let (bytes, from) = socket.recv_from(&mut answer).expect("an answer comes");
+    assert_eq!(from, responder);
+    assert_eq!(answer[8..20], *transaction);
+    answer[..bytes].to_vec()
+}
+
+fn until(what: &str, happened: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !happened() {
+        assert!(begun.elapsed() < DEADLINE, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn who_asks_is_told_its_address_by_ipv4_and_ipv6() {
+    for (here, bytes) in [("127.0.0.1:0", 32), ("[::1]:0", 44)] {
+        let responder = start(here, &StunLimits::default());
+        let socket = asker(here);
+        let answer = answer_to(&socket, responder.addresses()[0], b"twelve bytes");
+        assert_eq!(answer.len(), bytes);
+        let port = u16::from_be_bytes([answer[26] ^ 0x21, answer[27] ^ 0x12]);
+        assert_eq!(port, socket.local_addr().unwrap().port());
+        assert_eq!(responder.counters().totals().answers, 1);
+    }
+}
+
+#[test]
+fn one_socket_for_both_families_tells_ipv4_as_ipv4() {
+    let responder = start("[::]:0", &StunLimits::default());
+    let port = responder.addresses()[0].port();
+    let socket = asker("127.0.0.1:0");
+    let answer = answer_to(&socket, SocketAddr::from(([127, 0, 0, 1], port)), b"twelve bytes");
+    assert_eq!((answer.len(), answer[25]), (32, 1));
+}
+
+#[test]
+fn an_address_is_answered_no_faster_than_its_rate_and_others_still_are() {
+    let limits = StunLimits { answers_per_second_address: 3, ..StunLimits::default() };
+    let responder = start("127.0.0.1:0", &limits);
+    let to = responder.addresses()[0];
+    let (flooding, calm) = (asker("127.0.0.1:0"), asker("127.0.0.2:0"));
+    let begun = Instant::now();
+    for _ in 0..100 {
+        flooding.send_to(&request(b"twelve bytes"), to).unwrap();
+    }
+    let counters = responder.counters();
+    until("all requests are seen", || {
+        let totals = counters.totals();
+        totals.answers + totals.over_rate == 100
+    });
+    let most = 3 * (2 + begun.elapsed().as_secs());
+    assert!(counters.totals().answers <= most, "{:?}, at most {most}", counters.totals());
+    assert_eq!(answer_to(&calm, to, b"another one.").len(), 32);
+}
+
+#[test]
+fn what_is_no_request_is_counted_and_not_answered() {
+    let responder = start("127.0.0.1:0", &StunLimits::default());
+    let to = responder.addresses()[0];
+    let socket = asker("127.0.0.1:0");
+    let own_answer = answer_to(&socket, to, b"twelve bytes");
+    let nonsense: [&[u8]; 4] = [b"", b"GET / HTTP/1.1\r\n\r\n", &own_answer, &[0; 1_400]];
+    for datagram in nonsense {
+        socket.send_to(datagram, to).unwrap();
+    }
+    until("all of it is seen", || responder.counters().totals().unreadable == 4);
+    // The next that comes is the answer to the next request: nothing came before it.
+    assert_eq!(answer_to(&socket, to, b"another one.").len(), 32);
+}
+
+#[test]
+fn several_share_an_address_only_when_told_to() {
+    let limits = StunLimits::default();
+    let first = start("127.0.0.1:0", &limits);
+    let address = first.addresses()[0];
+    let error = Responder::start(&[address], false, &limits).unwrap_err();
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+    drop(first);
+
+    let shared = |address| Responder::start(&[address], true, &limits).expect("it is shared");
+    let one = shared(address);
+    let other = shared(one.addresses()[0]);
+    for _ in 0..20 {
+        answer_to(&asker("127.0.0.1:0"), address, b"twelve bytes");
+    }
+    drop(one);
+    for _ in 0..20 {
+        answer_to(&asker("127.0.0.1:0"), address, b"twelve bytes");
+    }
+    assert!(other.counters().totals().answers >= 20);
+}
