@@ -8,7 +8,7 @@ use bytes::Bytes;
 use edge::Mailbox;
 use vocab::ShardId;
 
-use crate::app::{Body, ChannelAddress, PayloadError, Reply, ReplyTo};
+use crate::app::{Body, ChannelAddress, PayloadError, Relayed, Reply, ReplyTo};
 use crate::broadcast::Broadcast;
 use crate::cluster::{Cluster, Word, word};
 use crate::shard::Mail;
@@ -119,14 +119,15 @@ impl Endpoint {
     /// Pass relayed data on to where its destination is.
     pub(crate) fn relay(
         &self,
+        what: Relayed,
         to: ChannelAddress,
         data: Bytes,
         ack: ReplyTo,
     ) -> Result<(), Undelivered> {
         if to.node == self.cluster.me() {
-            return self.mail(to.shard, Mail::Relay { to, data, ack });
+            return self.mail(to.shard, Mail::Relay { what, to, data, ack });
         }
-        let word = Word::Relay { to: to.into(), data: &data, ack: (&ack).into() };
+        let word = Word::Relay { what, to: to.into(), data: &data, ack: (&ack).into() };
         self.cluster.tell(to.node, word.to_bytes())
     }
 

@@ -55,6 +55,7 @@ mod seed;
 mod server;
 mod settings;
 mod shard;
+mod stun_desk;
 mod token;
 mod wire;
 mod world;
@@ -71,5 +72,5 @@ pub use processes::{RunError, Started};
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
     Layers, Limits, LogFormat, LogSettings, ServerSettings, Settings, SettingsError,
-    SocketSettings, TlsSettings,
+    SocketSettings, StunSettings, TlsSettings,
 };

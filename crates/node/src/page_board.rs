@@ -194,6 +194,17 @@ impl PageBoard {
         lock(&self.state).pages.relay(now, page, from, to, bytes)
     }
 
+    /// May `from` send `to` one signal? Then where to.
+    pub fn signal(
+        &self,
+        now: Instant,
+        page: &str,
+        from: PeerId,
+        to: PeerId,
+    ) -> Result<ChannelAddress, RelayRefusal> {
+        lock(&self.state).pages.signal(now, page, from, to)
+    }
+
     /// Tell what has waited for its time: the counts.
     pub fn tick(&self, now: Instant) {
         let mut state = lock(&self.state);

@@ -25,6 +25,7 @@ use crate::presence::PresenceBoard;
 use crate::seed::Seed;
 use crate::settings::Settings;
 use crate::shard::{Mail, Shard};
+use crate::stun_desk;
 use crate::token::TokenKey;
 use crate::world::World;
 
@@ -80,6 +81,17 @@ pub enum StartError {
         /// What is wrong with it.
         source: PatternError,
     },
+    /// `stun.announce` is no host and port.
+    #[error(
+        "stun.announce must be a host and a port, such as \"stun.example.org:3478\": {announce:?}"
+    )]
+    Announce {
+        /// What it is.
+        announce: String,
+    },
+    /// STUN cannot be answered where it is asked for.
+    #[error("stun.listen: {0}")]
+    Stun(#[from] stun::StartError),
     /// The system gave no random bytes.
     #[error("the system gave no random bytes: {0}")]
     NoRandomness(#[from] getrandom::Error),
@@ -167,6 +179,8 @@ impl Server {
         if !is_path {
             return Err(StartError::Mount { mount });
         }
+        let announced = stun_desk::announced(&settings.stun)?;
+        let is_shared = inherited.is_some();
         let seed = getrandom::u64()?;
         let common = Seed::from(&secret);
         let cluster = Arc::new(cluster);
@@ -192,11 +206,15 @@ impl Server {
             registry.add("sprites:*", sprites).expect("a good pattern");
         }
         let site_reads = Arc::<AtomicU64>::default();
+        let stun_announced = Arc::<OnceLock<_>>::default();
+        let stun_counters = Arc::<OnceLock<_>>::default();
         if has_pages {
             let page_channel = PageChannel {
                 board: pages.clone(),
                 metrics: metrics.clone(),
                 relay_frame_bytes_max: settings.limits.relay_frame_bytes_max,
+                signal_bytes_max: settings.limits.signal_bytes_max,
+                stun: stun_announced.clone(),
             };
             let site = Site {
                 metrics: metrics.clone(),
@@ -215,6 +233,7 @@ impl Server {
             planes: planes.clone(),
             cluster: cluster.clone(),
             edge: edge_counters.clone(),
+            stun: stun_counters.clone(),
         };
         let exposition = Arc::new(Exposition::new(&metrics, sources));
         let world = Arc::new(World {
@@ -244,10 +263,22 @@ impl Server {
             Shard::new(id, shard_world.clone(), seed ^ u64::from(id.0))
         })?;
         edge_counters.set(edge.counters()).ok();
+        let mut stun = None;
+        if has_pages {
+            let serving = edge.local_addrs();
+            let settings = &world.settings.stun;
+            if let Some((responder, told)) =
+                stun_desk::open(settings, announced, serving, is_shared)?
+            {
+                stun_counters.set(responder.counters()).ok();
+                stun_announced.set(told).ok();
+                stun = Some(responder);
+            }
+        }
         for act in on_start {
             act(&endpoint);
         }
-        Ok(RunningServer { edge, endpoint, world })
+        Ok(RunningServer { edge, endpoint, world, _stun: stun })
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -294,6 +325,8 @@ pub struct RunningServer {
     edge: edge::Edge<Mail>,
     endpoint: Endpoint,
     world: Arc<World>,
+    /// Answers until it is dropped.
+    _stun: Option<stun::Responder>,
 }
 
 impl RunningServer {
@@ -353,6 +386,7 @@ fn page_limits(settings: &Settings) -> PageLimits {
         pages_max: limits.pages_max as usize,
         relay_bytes_per_second_page: limits.relay_bytes_per_second,
         relay_bytes_per_second_peer: limits.relay_bytes_per_second_peer,
+        signals_per_second_peer: limits.signals_per_second_max.into(),
         ..PageLimits::default()
     }
 }

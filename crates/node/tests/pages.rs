@@ -145,3 +145,91 @@ fn the_number_of_visitors_is_told_to_who_asks_for_it() {
         }
     }
 }
+
+fn signal(client: &mut Client, to: [u8; 8], said: &[u8]) -> Value {
+    let data = [&to[..], said].concat();
+    let reference = client.send_bytes(PAGE, "signal", &data);
+    client.reply_to(&reference)["response"].clone()
+}
+
+#[test]
+fn a_signal_arrives_with_its_sender_s_name_and_is_no_content() {
+    let server = watchfire();
+    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
+    let a_id = join(&mut a, "all")["peer"].clone();
+    let b_id = join(&mut b, "none")["peer"].clone();
+    assert_eq!(signal(&mut b, peer_bytes(&a_id), b"{\"kind\":\"offer\"}"), json!({}));
+    let expected = [&peer_bytes(&b_id)[..], b"{\"kind\":\"offer\"}"].concat();
+    assert_eq!(a.hear_bytes(), expected);
+    assert_eq!(metric(&server, "watchfire_pages_signals_total"), 1);
+    assert_eq!(metric(&server, "watchfire_pages_relayed_bytes_total"), 0);
+}
+
+#[test]
+fn a_signal_out_of_bounds_is_refused_to_its_sender() {
+    let mut settings = settings();
+    settings.limits.signal_bytes_max = 100;
+    settings.limits.signals_per_second_max = 1;
+    let server = Server::new(settings).with_pages().start().unwrap();
+    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
+    let a_id = peer_bytes(&join(&mut a, "all")["peer"]);
+    let b_id = peer_bytes(&join(&mut b, "none")["peer"]);
+    let too_large = json!({ "reason": "signal too large", "max": 100 });
+    assert_eq!(signal(&mut b, a_id, &[b'x'; 101]), too_large);
+    assert_eq!(signal(&mut b, [0; 8], b"hello")["reason"], "peer gone");
+    assert_eq!(signal(&mut b, b_id, b"to myself")["reason"], "peer gone");
+    let reference = b.send_bytes(PAGE, "signal", b"short");
+    assert_eq!(b.reply_to(&reference)["status"], "error");
+    assert_eq!(b.push(PAGE, "signal", json!({}))["response"]["reason"], "signal takes bytes");
+
+    let spent = (0..100).map(|_| signal(&mut b, a_id, b"hello")).find(|reply| *reply != json!({}));
+    let spent = spent.expect("an allowance has an end");
+    assert_eq!(spent["reason"], "too many signals");
+    assert!(spent["retry_after_ms"].as_u64().unwrap() > 0);
+    // Others may go on.
+    a.send_bytes(PAGE, "signal", &[&b_id[..], b"hello"].concat());
+    assert_eq!(b.hear_bytes(), [&a_id[..], b"hello"].concat());
+}
+
+#[test]
+fn browsers_are_told_where_they_learn_their_address_and_are_answered_there() {
+    let server = watchfire();
+    let mut client = Client::connect(&server);
+    let told = join(&mut client, "none")["stun"].clone();
+    let port = told["port"].as_u64().expect("a port");
+    assert_eq!(told, json!({ "port": port }));
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let request = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], b"twelve bytes"].concat();
+    socket.send_to(&request, ("127.0.0.1", port as u16)).unwrap();
+    let mut answer = [0; 100];
+    assert_eq!(socket.recv(&mut answer).expect("an answer comes"), 32);
+    assert_eq!(metric(&server, "watchfire_stun_answers_total"), 1);
+}
+
+#[test]
+fn stun_is_answered_and_announced_where_the_settings_say() {
+    let mut elsewhere = settings();
+    elsewhere.stun.listen = vec!["[::1]:0".parse().unwrap()];
+    elsewhere.stun.announce = "stun.example.org:3478".into();
+    let server = Server::new(elsewhere).with_pages().start().unwrap();
+    let told = join(&mut Client::connect(&server), "none")["stun"].clone();
+    assert_eq!(told, json!({ "host": "stun.example.org", "port": 3478 }));
+
+    let mut without = settings();
+    without.stun.enabled = false;
+    let server = Server::new(without).with_pages().start().unwrap();
+    assert_eq!(join(&mut Client::connect(&server), "none").get("stun"), None);
+    assert!(!get(&server, "/metrics").contains("watchfire_stun"));
+
+    let mut wrong = settings();
+    wrong.stun.announce = "somewhere".into();
+    let error = Server::new(wrong).with_pages().start().err().expect("it does not start");
+    assert!(error.to_string().contains("stun.announce"), "{error}");
+
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut blocked = settings();
+    blocked.stun.listen = vec![taken.local_addr().unwrap()];
+    let error = Server::new(blocked).with_pages().start().err().expect("it does not start");
+    assert!(error.to_string().contains("stun.listen"), "{error}");
+}

@@ -11,32 +11,33 @@ pub(crate) struct Budget {
 /// How fast a budget refills, and how much it saves up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
-    pub bytes_per_second: u64,
+    /// Bytes, or whatever it counts.
+    pub per_second: u64,
     pub burst: Duration,
 }
 
 impl Rate {
-    /// How long it takes to earn this many bytes; rounded up, so that nobody earns by being small.
-    fn time_for(self, bytes: usize) -> Duration {
-        let nanos = (bytes as u128 * 1_000_000_000).div_ceil(u128::from(self.bytes_per_second));
+    /// How long it takes to earn this much; rounded up, so that nobody earns by being small.
+    fn time_for(self, amount: usize) -> Duration {
+        let nanos = (amount as u128 * 1_000_000_000).div_ceil(u128::from(self.per_second));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 
 impl Budget {
-    /// How long until this many bytes could be spent: zero when they can be now.
-    pub fn wait(self, now: Instant, rate: Rate, bytes: usize) -> Duration {
-        if rate.bytes_per_second == 0 {
+    /// How long until this much could be spent: zero when it can be now.
+    pub fn wait(self, now: Instant, rate: Rate, amount: usize) -> Duration {
+        if rate.per_second == 0 {
             return Duration::MAX;
         }
         let debt = self.paid_off_at.since(now);
         // More than is ever saved passes out of a full budget.
-        let needed = rate.time_for(bytes).min(rate.burst);
+        let needed = rate.time_for(amount).min(rate.burst);
         (debt + needed).saturating_sub(rate.burst)
     }
 
-    pub fn spend(&mut self, now: Instant, rate: Rate, bytes: usize) {
-        self.paid_off_at = self.paid_off_at.max(now) + rate.time_for(bytes);
+    pub fn spend(&mut self, now: Instant, rate: Rate, amount: usize) {
+        self.paid_off_at = self.paid_off_at.max(now) + rate.time_for(amount);
     }
 }
 
@@ -44,7 +45,7 @@ impl Budget {
 mod tests {
     use super::*;
 
-    const RATE: Rate = Rate { bytes_per_second: 1_000, burst: Duration::from_millis(500) };
+    const RATE: Rate = Rate { per_second: 1_000, burst: Duration::from_millis(500) };
 
     fn at(millis: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(millis)
@@ -85,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_rate_of_nothing_lets_nothing_pass() {
-        let nothing = Rate { bytes_per_second: 0, ..RATE };
+        let nothing = Rate { per_second: 0, ..RATE };
         assert_eq!(Budget::default().wait(at(0), nothing, 1), Duration::MAX);
     }
 }

@@ -16,6 +16,11 @@ pub struct PageLimits {
     /// How much unused budget is saved up. A frame larger than what this saves passes when the
     /// budget is full, and is paid off afterwards.
     pub relay_burst: Duration,
+    /// Signals a second that one peer may send to others; 0 passes none on. Over it: the signal is
+    /// refused with the time to wait.
+    pub signals_per_second_peer: u32,
+    /// How much unused allowance of signals is saved up.
+    pub signal_burst: Duration,
     /// The least time between two counts of one page.
     pub counts_period: Duration,
 }
@@ -28,6 +33,8 @@ impl Default for PageLimits {
             relay_bytes_per_second_page: 128 << 20,
             relay_bytes_per_second_peer: 32 << 20,
             relay_burst: Duration::from_millis(250),
+            signals_per_second_peer: 20,
+            signal_burst: Duration::from_secs(5),
             counts_period: Duration::from_secs(1),
         }
     }

@@ -31,6 +31,8 @@ pub(crate) struct Peer<A> {
     pub id: PeerId,
     pub address: A,
     pub budget: Budget,
+    /// What it may still say to others that they may reach it directly.
+    pub signals: Budget,
 }
 
 impl<A: Copy> Page<A> {
@@ -74,7 +76,8 @@ impl<A: Copy> Page<A> {
             known.address = address;
         } else {
             self.places.insert(peer, self.row.len() as u32);
-            self.row.push(Peer { id: peer, address, budget: Budget::default() });
+            let none = Budget::default();
+            self.row.push(Peer { id: peer, address, budget: none, signals: none });
         }
         self.progress(peer, have);
     }

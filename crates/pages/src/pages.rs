@@ -155,6 +155,32 @@ impl<A: Copy> Pages<A> {
         Ok(address)
     }
 
+    /// May `from` send one signal to `to`, by which the two find a direct path? Then it is spent,
+    /// and here is where to.
+    pub fn signal(
+        &mut self,
+        now: Instant,
+        page: &str,
+        from: PeerId,
+        to: PeerId,
+    ) -> Result<A, RelayRefusal> {
+        let limits = &self.limits;
+        let rate =
+            Rate { per_second: limits.signals_per_second_peer.into(), burst: limits.signal_burst };
+        let page = self.pages.get_mut(page).ok_or(RelayRefusal::NoSuchPeer)?;
+        if from == to {
+            return Err(RelayRefusal::NoSuchPeer);
+        }
+        let address = page.peer(to).ok_or(RelayRefusal::NoSuchPeer)?.0.address;
+        let sender = page.peer_mut(from).ok_or(RelayRefusal::NoSuchPeer)?;
+        let retry_after = sender.signals.wait(now, rate, 1);
+        if !retry_after.is_zero() {
+            return Err(RelayRefusal::PeerBudget { retry_after });
+        }
+        sender.signals.spend(now, rate, 1);
+        Ok(address)
+    }
+
     /// A peer's address, and how much it has.
     pub fn peer(&self, page: &str, peer: PeerId) -> Option<(A, Have)> {
         let (peer, have) = self.pages.get(page)?.peer(peer)?;
@@ -299,7 +325,7 @@ impl<A: Copy> Pages<A> {
 
     /// What a page, and what one peer, may relay.
     fn rates(&self) -> (Rate, Rate) {
-        let rate = |bytes_per_second| Rate { bytes_per_second, burst: self.limits.relay_burst };
+        let rate = |per_second| Rate { per_second, burst: self.limits.relay_burst };
         let limits = &self.limits;
         (rate(limits.relay_bytes_per_second_page), rate(limits.relay_bytes_per_second_peer))
     }

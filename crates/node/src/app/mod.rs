@@ -12,4 +12,4 @@ pub use connect::{Connect, Connected, Refused};
 pub use payload::{Body, PayloadError};
 pub(crate) use registry::{AnyChannel, Registry, State};
 pub use socket::{ChannelAddress, PendingReply, Socket};
-pub(crate) use socket::{Effect, ReplyTo};
+pub(crate) use socket::{Effect, Relayed, ReplyTo};

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hub::{SubscriptionId, TrackError};
+use serde::{Deserialize, Serialize};
 use vocab::{Instant, NodeId, ShardId};
 
 use crate::endpoint::Endpoint;
@@ -27,6 +28,25 @@ pub(crate) struct ReplyTo {
     pub reference: channels::Ref,
 }
 
+/// What one peer of a page passes to another through the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Relayed {
+    /// A piece of content.
+    Segment,
+    /// What two peers say to find a direct path.
+    Signal,
+}
+
+impl Relayed {
+    /// The event it arrives as.
+    pub fn event(self) -> &'static str {
+        match self {
+            Relayed::Segment => "relay",
+            Relayed::Signal => "signal",
+        }
+    }
+}
+
 /// What a callback wants done, in order, once it has returned.
 #[derive(Debug)]
 pub(crate) enum Effect {
@@ -41,6 +61,7 @@ pub(crate) enum Effect {
     },
     /// Send a binary push to one channel, and answer the message when it was accepted there.
     Relay {
+        what: Relayed,
         to: ChannelAddress,
         data: Bytes,
         ack: ReplyTo,
@@ -124,9 +145,9 @@ impl Socket<'_> {
         ReplyTo { channel: self.address, reference: self.reference.clone() }
     }
 
-    pub(crate) fn relay(&mut self, to: ChannelAddress, data: Bytes) {
+    pub(crate) fn relay(&mut self, what: Relayed, to: ChannelAddress, data: Bytes) {
         let ack = self.reply_to();
-        self.effects.push(Effect::Relay { to, data, ack });
+        self.effects.push(Effect::Relay { what, to, data, ack });
     }
 
     /// Show `key` as present on this topic, with `meta`, a JSON object.

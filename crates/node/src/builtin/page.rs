@@ -1,15 +1,16 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use content::{Cid, Version};
 use pages::{Have, JoinError, RelayRefusal};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use vocab::PeerId;
 
-use crate::app::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
+use crate::app::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Relayed, Reply, Socket};
 use crate::metrics::Metrics;
 use crate::page_board::{PageBoard, TOPIC_PREFIX, counts_json, peer_json, retry_after_ms};
+use crate::stun_desk::Announced;
 
 /// The bytes of a peer id before each relayed segment.
 const PEER_BYTES: usize = 8;
@@ -19,6 +20,9 @@ pub(crate) struct PageChannel {
     pub board: Arc<PageBoard>,
     pub metrics: Arc<Metrics>,
     pub relay_frame_bytes_max: u32,
+    pub signal_bytes_max: u32,
+    /// Where browsers are told to ask how they are seen from outside; empty where nobody answers.
+    pub stun: Arc<OnceLock<Announced>>,
 }
 
 /// What a client says of its own copy.
@@ -69,11 +73,15 @@ impl Channel for PageChannel {
             .board
             .join(socket.now(), page, peer, socket.address(), have.into())
             .map_err(refusal)?;
-        Ok(Joined::with(peer).response(json!({
+        let mut response = json!({
             "peer": peer.to_string(),
             "peers": peers_json(&welcome.peers),
             "counts": counts_json(welcome.counts),
-        })))
+        });
+        if let Some(stun) = self.stun.get() {
+            response["stun"] = stun.to_json();
+        }
+        Ok(Joined::with(peer).response(response))
     }
 
     fn handle_in(
@@ -86,7 +94,10 @@ impl Channel for PageChannel {
         let page = page_of(socket.topic()).to_owned();
         Ok(match (event, payload) {
             ("relay", Payload::Binary(data)) => self.relay(*peer, &page, socket, data),
-            ("relay", Payload::Json(_)) => Outcome::Reply(Reply::because("relay takes bytes")),
+            ("signal", Payload::Binary(data)) => self.signal(*peer, &page, socket, data),
+            ("relay" | "signal", Payload::Json(_)) => {
+                Outcome::Reply(Reply::because(&format!("{event} takes bytes")))
+            }
             ("have", payload) => match payload.json::<Announcement>() {
                 Ok(Announcement { have }) => {
                     self.board.progress(socket.now(), &page, *peer, have.into());
@@ -121,11 +132,8 @@ impl PageChannel {
         let to = PeerId::from_bytes(*to);
         match self.board.relay(socket.now(), page, from, to, segment.len()) {
             Ok(address) => {
-                let mut passed_on = BytesMut::with_capacity(data.len());
-                passed_on.put_slice(&from.to_bytes());
-                passed_on.put_slice(segment);
                 // Answered when its destination has accepted or refused it.
-                socket.relay(address, passed_on.freeze());
+                socket.relay(Relayed::Segment, address, from_peer(from, segment));
                 Outcome::NoReply
             }
             Err(RelayRefusal::NoSuchPeer) => {
@@ -143,6 +151,47 @@ impl PageChannel {
             }
         }
     }
+
+    /// Pass on what two peers say to find a direct path. What it says is their own affair.
+    fn signal(&self, from: PeerId, page: &str, socket: &mut Socket<'_>, data: &[u8]) -> Outcome {
+        let Some((to, signal)) = data.split_first_chunk::<PEER_BYTES>() else {
+            return Outcome::Reply(Reply::because("a signal begins with a peer id"));
+        };
+        let max = self.signal_bytes_max;
+        if signal.len() > max as usize {
+            self.metrics.refused("signal_too_large");
+            let response = json!({ "reason": "signal too large", "max": max });
+            return Outcome::Reply(Reply::error(response));
+        }
+        let to = PeerId::from_bytes(*to);
+        match self.board.signal(socket.now(), page, from, to) {
+            Ok(address) => {
+                socket.relay(Relayed::Signal, address, from_peer(from, signal));
+                Outcome::NoReply
+            }
+            Err(RelayRefusal::NoSuchPeer) => {
+                self.metrics.refused("signal_peer_gone");
+                Outcome::Reply(Reply::because("peer gone"))
+            }
+            Err(
+                RelayRefusal::PageBudget { retry_after } | RelayRefusal::PeerBudget { retry_after },
+            ) => {
+                self.metrics.refused("signals_too_fast");
+                let retry_after_ms = retry_after_ms(retry_after);
+                let response =
+                    json!({ "reason": "too many signals", "retry_after_ms": retry_after_ms });
+                Outcome::Reply(Reply::error(response))
+            }
+        }
+    }
+}
+
+/// What a peer hears: who says it, and what.
+fn from_peer(from: PeerId, said: &[u8]) -> Bytes {
+    let mut passed_on = BytesMut::with_capacity(PEER_BYTES + said.len());
+    passed_on.put_slice(&from.to_bytes());
+    passed_on.put_slice(said);
+    passed_on.freeze()
 }
 
 fn page_of(topic: &str) -> &str {

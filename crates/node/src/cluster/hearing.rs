@@ -102,10 +102,10 @@ impl Hearing {
                 let reply = Reply::with_status(status, body);
                 endpoint.reply(to.to_owned(), reply);
             }
-            Word::Relay { to, data, ack } => {
+            Word::Relay { what, to, data, ack } => {
                 let ack = ack.to_owned();
                 let data = bytes::Bytes::copy_from_slice(data);
-                if endpoint.relay(to.into(), data, ack.clone()).is_err() {
+                if endpoint.relay(what, to.into(), data, ack.clone()).is_err() {
                     endpoint.reply(ack, crate::shard::busy());
                 }
             }

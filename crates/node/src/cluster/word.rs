@@ -9,7 +9,7 @@ use pages::Have;
 use serde::{Deserialize, Serialize};
 use vocab::{NodeId, PeerId, ShardId};
 
-use crate::app::{Body, ChannelAddress, Reply, ReplyTo};
+use crate::app::{Body, ChannelAddress, Relayed, Reply, ReplyTo};
 
 /// One message between two processes. They are of one build, so that its form may change with any.
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,8 +28,8 @@ pub(crate) enum Word<'a> {
     Push { to: Address, event: &'a str, body: Told<'a> },
     /// The answer to one message.
     Reply { to: Asker<'a>, status: &'a str, body: Told<'a> },
-    /// A segment for one peer of a page, which is to be acknowledged.
-    Relay { to: Address, data: &'a [u8], ack: Asker<'a> },
+    /// A segment or a signal for one peer of a page, which is to be acknowledged.
+    Relay { what: Relayed, to: Address, data: &'a [u8], ack: Asker<'a> },
     /// What the presences on a topic did.
     Presences { topic: &'a str, changes: Cow<'a, [OwnChange]> },
     /// A peer is on a page, or has more of it.

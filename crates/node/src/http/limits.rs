@@ -13,7 +13,7 @@ pub(super) async fn show(State(site): State<Site>) -> Json<Value> {
 fn limits(settings: &Settings) -> Value {
     let limits = &settings.limits;
     #[rustfmt::skip] // A table reads as one.
-    let table: [(&str, u64, &str, &str); 22] = [
+    let table: [(&str, u64, &str, &str); 24] = [
         ("frame_bytes_max", limits.frame_bytes_max.into(), "bytes",
             "The socket is closed with code 1009."),
         ("partial_bytes_max", limits.partial_bytes_max, "bytes",
@@ -50,6 +50,10 @@ fn limits(settings: &Settings) -> Value {
             "The frame is refused with the time to wait: \"relay budget\"."),
         ("relay_bytes_per_second_peer", limits.relay_bytes_per_second_peer, "bytes a second",
             "The frame is refused with the time to wait: \"relay budget\"."),
+        ("signal_bytes_max", limits.signal_bytes_max.into(), "bytes",
+            "The signal is refused: \"signal too large\"."),
+        ("signals_per_second_max", limits.signals_per_second_max.into(), "signals a second",
+            "The signal is refused with the time to wait: \"too many signals\"."),
         ("planes_max", limits.planes_max.into(), "planes",
             "The join is refused: \"too many planes\"."),
         ("plane_peers_max", limits.plane_peers_max.into(), "peers",

@@ -15,6 +15,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
+use stun::{StunCounters, StunTotals};
 use vocab::NodeId;
 
 use crate::cluster::{Cluster, Question};
@@ -45,6 +46,8 @@ pub struct Metrics {
     pub(crate) relayed_frames: Counter<u64, AtomicU64>,
     /// Their bytes.
     pub(crate) relayed_bytes: Counter<u64, AtomicU64>,
+    /// Signals passed on between peers.
+    pub(crate) signals: Counter<u64, AtomicU64>,
     /// Sprites thrown, whether a neighbour had them or they came back.
     pub(crate) throws: Counter<u64, AtomicU64>,
     /// Channels that an application's panic or error ended.
@@ -90,6 +93,8 @@ pub(crate) struct Sources {
     pub planes: Option<Arc<Planes>>,
     pub cluster: Arc<Cluster>,
     pub edge: Arc<OnceLock<Arc<EdgeCounters>>>,
+    /// Empty where STUN is not answered.
+    pub stun: Arc<OnceLock<Arc<StunCounters>>>,
 }
 
 impl fmt::Debug for Sources {
@@ -127,6 +132,11 @@ impl Exposition {
             "pages_relayed_bytes",
             "Bytes passed on between peers",
             metrics.relayed_bytes.clone(),
+        );
+        registry.register(
+            "pages_signals",
+            "Signals passed on between peers",
+            metrics.signals.clone(),
         );
         let throws = metrics.throws.clone();
         registry.register("sprites_throws", "Sprites thrown", throws);
@@ -173,6 +183,9 @@ impl Collector for Sources {
             writer.gauge("sprites_planes", "Planes with a place on them", planes as u64)?;
             writer.gauge("sprites_peers", "Places on planes, the vacant too", peers as u64)?;
         }
+        if let Some(stun) = self.stun.get() {
+            writer.stun(&stun.totals())?;
+        }
         match self.edge.get() {
             Some(edge) => writer.edge(&edge.totals()),
             None => Ok(()),
@@ -212,6 +225,18 @@ impl Writer<'_> {
             ("late", "Joins that went on without another process's answer", totals.late),
         ] {
             self.counter(&format!("bus_{name}"), help, value)?;
+        }
+        Ok(())
+    }
+
+    fn stun(&mut self, totals: &StunTotals) -> fmt::Result {
+        for (name, help, value) in [
+            ("answers", "STUN requests answered", totals.answers),
+            ("unreadable", "Datagrams that were no STUN request", totals.unreadable),
+            ("over_rate", "STUN requests over the rate", totals.over_rate),
+            ("unsent", "STUN answers that the system did not take", totals.unsent),
+        ] {
+            self.counter(&format!("stun_{name}"), help, value)?;
         }
         Ok(())
     }

@@ -26,6 +26,8 @@ pub struct Settings {
     pub socket: SocketSettings,
     /// Certificate and key; both empty for plain HTTP.
     pub tls: TlsSettings,
+    /// Where browsers learn at which address they are seen.
+    pub stun: StunSettings,
     /// What one client, address, page or shard may cost.
     pub limits: Limits,
     /// What is logged, and how.
@@ -109,6 +111,36 @@ pub struct TlsSettings {
     pub key: PathBuf,
 }
 
+/// Where browsers learn at which address they are seen, so that they can meet directly: STUN
+/// Binding (RFC 8489) over UDP.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StunSettings {
+    /// Whether a server of pages answers.
+    pub enabled: bool,
+    /// UDP addresses to answer on; empty for those of `server.listen`, with the same ports.
+    pub listen: Vec<SocketAddr>,
+    /// What browsers are told instead of the host they have the page from and the first UDP port,
+    /// such as `stun.example.org:3478`.
+    pub announce: String,
+    /// Answers a second to one address, or one network of IPv6.
+    pub answers_per_second_address: u32,
+    /// Answers a second to all.
+    pub answers_per_second: u32,
+}
+
+impl Default for StunSettings {
+    fn default() -> Self {
+        StunSettings {
+            enabled: true,
+            listen: Vec::new(),
+            announce: String::new(),
+            answers_per_second_address: 50,
+            answers_per_second: 10_000,
+        }
+    }
+}
+
 /// What one client, address, page or shard may cost. `GET /limits` tells them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -151,6 +183,10 @@ pub struct Limits {
     pub relay_bytes_per_second: u64,
     /// Relayed bytes a second that one peer may send.
     pub relay_bytes_per_second_peer: u64,
+    /// One signal between two peers, in bytes.
+    pub signal_bytes_max: u32,
+    /// Signals a second that one peer may send.
+    pub signals_per_second_max: u16,
     /// Planes of sprites at once.
     pub planes_max: u32,
     /// Peers of all planes together, with the absent whose places are kept.
@@ -183,6 +219,8 @@ impl Default for Limits {
             relay_frame_bytes_max: 64 << 10,
             relay_bytes_per_second: 128 << 20,
             relay_bytes_per_second_peer: 32 << 20,
+            signal_bytes_max: 16 << 10,
+            signals_per_second_max: 20,
             planes_max: 10_000,
             plane_peers_max: 1_000_000,
             throw_bytes_max: 1_024,

@@ -409,7 +409,7 @@ impl Shard {
             Mail::Push { to, event, body } => self.push(sockets, to, &event, &body),
             Mail::Info { to, info } => self.inform(sockets, to, info),
             Mail::Reply { to, reply } => self.reply(sockets, &to, &reply),
-            Mail::Relay { to, data, ack } => self.relay(sockets, to, &data, ack),
+            Mail::Relay { what, to, data, ack } => self.relay(sockets, what, to, &data, ack),
             Mail::Ready => self.enter_ready(sockets),
             Mail::AnswerPoll { peer, connection } => {
                 self.answer_sprite_poll(sockets, peer, connection);

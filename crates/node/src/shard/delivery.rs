@@ -10,7 +10,7 @@ use serde_json::json;
 use super::Shard;
 use super::client::{Client, Tenancy, Transport};
 use super::longpoll::Life;
-use crate::app::{Body, ChannelAddress, Effect, Reply, ReplyTo};
+use crate::app::{Body, ChannelAddress, Effect, Relayed, Reply, ReplyTo};
 use crate::broadcast::Broadcast;
 use crate::page_board::retry_after_ms;
 use crate::wire::{self, Encoded};
@@ -179,11 +179,11 @@ impl Shard {
                     let except = (!to_self).then_some(address);
                     self.broadcast(Broadcast::new(topic, &event, body, except));
                 }
-                Effect::Relay { to, data, ack } if self.is_here(to) => {
-                    self.relay(sockets, to, &data, ack);
+                Effect::Relay { what, to, data, ack } if self.is_here(to) => {
+                    self.relay(sockets, what, to, &data, ack);
                 }
-                Effect::Relay { to, data, ack } => {
-                    if self.world.endpoint.relay(to, data, ack.clone()).is_err() {
+                Effect::Relay { what, to, data, ack } => {
+                    if self.world.endpoint.relay(what, to, data, ack.clone()).is_err() {
                         self.reply(sockets, &ack, &busy());
                     }
                 }
@@ -200,11 +200,12 @@ impl Shard {
     pub(super) fn relay(
         &mut self,
         sockets: &mut Sockets,
+        what: Relayed,
         to: ChannelAddress,
         data: &[u8],
         ack: ReplyTo,
     ) {
-        let reply = self.offer(sockets, to, data);
+        let reply = self.offer(sockets, what, to, data);
         if self.is_here(ack.channel) {
             self.reply(sockets, &ack, &reply);
         } else {
@@ -212,7 +213,13 @@ impl Shard {
         }
     }
 
-    fn offer(&mut self, sockets: &mut Sockets, to: ChannelAddress, data: &[u8]) -> Reply {
+    fn offer(
+        &mut self,
+        sockets: &mut Sockets,
+        what: Relayed,
+        to: ChannelAddress,
+        data: &[u8],
+    ) -> Reply {
         let Some(key) = self.client_at(to) else {
             self.world.metrics.refused("relay_peer_gone");
             return Reply::because("peer gone");
@@ -222,7 +229,8 @@ impl Shard {
             return Reply::because("peer cannot take bytes");
         };
         let message = self.with_channel(key, to, |serializer, topic, join_ref| {
-            wire::push(serializer, join_ref, topic, "relay", crate::app::Payload::Binary(data))
+            let payload = crate::app::Payload::Binary(data);
+            wire::push(serializer, join_ref, topic, what.event(), payload)
         });
         let Some(message) = message else {
             self.world.metrics.refused("binary_not_carried");
@@ -231,8 +239,13 @@ impl Shard {
         let queued_bytes_max = self.world.settings.limits.queued_bytes_max as usize / 2;
         match sockets.offer(socket, &message.into_frame(), queued_bytes_max) {
             Ok(()) => {
-                self.world.metrics.relayed_frames.inc();
-                self.world.metrics.relayed_bytes.inc_by(data.len() as u64);
+                match what {
+                    Relayed::Segment => {
+                        self.world.metrics.relayed_frames.inc();
+                        self.world.metrics.relayed_bytes.inc_by(data.len() as u64);
+                    }
+                    Relayed::Signal => drop(self.world.metrics.signals.inc()),
+                }
                 Reply::ok(Body::EMPTY)
             }
             Err(OfferError::Gone) => {

@@ -8,7 +8,7 @@ use channels::longpoll::{BodyError, Status};
 use tokio::sync::oneshot;
 use vocab::PeerId;
 
-use crate::app::{Body, ChannelAddress, Connected, Reply, ReplyTo};
+use crate::app::{Body, ChannelAddress, Connected, Relayed, Reply, ReplyTo};
 use crate::broadcast::Broadcast;
 use crate::planes::Connection;
 use crate::token::SessionId;
@@ -26,7 +26,7 @@ pub(crate) enum Mail {
     /// Answer one message.
     Reply { to: ReplyTo, reply: Reply },
     /// Pass relayed data on, and answer its sender.
-    Relay { to: ChannelAddress, data: Bytes, ack: ReplyTo },
+    Relay { what: Relayed, to: ChannelAddress, data: Bytes, ack: ReplyTo },
     /// Topics are ready that joins waited for.
     Ready,
     /// A sprites' poll waits no longer.
