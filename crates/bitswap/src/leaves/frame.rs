@@ -1,0 +1,392 @@
+//! What is said on a stream of `/watchfire/leaves/1`, as bytes.
+
+use bytes::Bytes;
+use content::varint::{self, VarintError};
+use content::{Block, BlockError, Cid, CidError, Prefix};
+
+use super::{Ranges, Word};
+use crate::message::{self, MessageError};
+use crate::{Message, Payload, Protocol};
+
+/// The kinds of frames. The first is a message of Bitswap 1.2.
+mod kind {
+    pub(super) const BITSWAP: u8 = 0;
+    pub(super) const FOLLOW: u8 = 1;
+    pub(super) const UNFOLLOW: u8 = 2;
+    pub(super) const REFUSE: u8 = 3;
+    pub(super) const HERE_ALL: u8 = 4;
+    pub(super) const HERE_MORE: u8 = 5;
+    pub(super) const LACK: u8 = 6;
+    pub(super) const ASK: u8 = 7;
+    pub(super) const CANCEL: u8 = 8;
+    pub(super) const LEAF: u8 = 9;
+}
+
+/// The start of a long block is copied behind what is in front of it, up to so many bytes: a few
+/// bytes alone would travel in a packet of their own.
+const COPIED_BYTES: usize = 16 * 1024;
+
+/// Why bytes are not a frame.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// Nothing says what kind of frame it is, or no such kind is known.
+    #[error("frames of kind {kind:?} are not known")]
+    Kind {
+        /// Its kind; `None` when the frame is empty.
+        kind: Option<u8>,
+    },
+    /// A number is not a varint.
+    #[error(transparent)]
+    Varint(#[from] VarintError),
+    /// A number is larger than such numbers are.
+    #[error("a number of {value}, and at most 32 bits are read")]
+    Number {
+        /// The number.
+        value: u64,
+    },
+    /// Runs of leaves are empty, or touch one another.
+    #[error("runs of leaves that are not in their shortest form")]
+    Runs,
+    /// More leaves than any list has.
+    #[error("leaves beyond the end of every list")]
+    TooManyLeaves,
+    /// There is more in a frame than belongs there.
+    #[error("{extra} bytes behind the end of a frame")]
+    TrailingBytes {
+        /// Bytes that are left over.
+        extra: usize,
+    },
+    /// Not a message of Bitswap.
+    #[error(transparent)]
+    Message(#[from] MessageError),
+    /// Not a CID, or not the start of one.
+    #[error(transparent)]
+    Cid(#[from] CidError),
+    /// A leaf is too long.
+    #[error(transparent)]
+    Block(#[from] BlockError),
+}
+
+/// The message as frames, each behind its length: pieces to be written one after the other. All but
+/// the start of long leaves shares the blocks' bytes.
+pub fn encode(message: &Message<Block>) -> Vec<Bytes> {
+    let (mut pieces, mut small) = (Vec::new(), Vec::new());
+    for word in &message.leaves {
+        start_frame(word_len(word), &mut small);
+        encode_word(word, &mut small);
+        if let Word::Leaf { block, .. } = word {
+            let data = block.bytes();
+            let copied = data.len().min(COPIED_BYTES.saturating_sub(small.len()));
+            small.extend_from_slice(&data[..copied]);
+            if copied < data.len() {
+                pieces.push(std::mem::take(&mut small).into());
+                pieces.push(data.slice(copied..));
+            }
+        }
+    }
+    if has_rest(message) {
+        let protocol = Protocol::V1_2;
+        start_frame(1 + message.encoded_len(protocol), &mut small);
+        small.push(kind::BITSWAP);
+        small.extend_from_slice(&message::encode(message, protocol));
+    }
+    if !small.is_empty() {
+        pieces.push(small.into());
+    }
+    pieces
+}
+
+/// Bytes that [`encode`] makes.
+pub fn encoded_len<B: Payload>(message: &Message<B>) -> usize {
+    let framed = |len: usize| varint::encoded_len(len as u64) + len;
+    let words = message.leaves.iter().map(|word| framed(word_len(word))).sum::<usize>();
+    let rest = has_rest(message).then(|| framed(1 + message.encoded_len(Protocol::V1_2)));
+    words + rest.unwrap_or(0)
+}
+
+/// Reads a frame without its length, and hashes the blocks in it. The block of a leaf shares the
+/// frame's bytes.
+pub fn decode(frame: &Bytes) -> Result<Message<Block>, FrameError> {
+    let kind = frame.first().copied().ok_or(FrameError::Kind { kind: None })?;
+    if kind == kind::BITSWAP {
+        return Ok(message::decode(&frame.slice(1..))?);
+    }
+    let mut body = Body { frame, at: 1 };
+    let word = match kind {
+        kind::FOLLOW => {
+            let (list, leaves) = (body.number()?, body.number()?);
+            match Cid::decode(&frame[body.at..]) {
+                Ok(node) => Word::Follow { list, node, leaves },
+                // Nobody has what cannot be checked.
+                Err(CidError::Hash { .. }) => return Ok(passed_over()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        kind::UNFOLLOW => Word::Unfollow { list: body.last_number()? },
+        kind::REFUSE => Word::Refuse { list: body.last_number()? },
+        kind::HERE_ALL | kind::HERE_MORE => {
+            let (list, leaves) = (body.number()?, body.ranges()?);
+            Word::Here { list, is_all: kind == kind::HERE_ALL, leaves }
+        }
+        kind::LACK => Word::Lack { list: body.number()?, leaves: body.ranges()? },
+        kind::ASK => {
+            let (list, priority) = (body.number()?, body.number()?);
+            Word::Ask { list, priority, leaves: body.ranges()? }
+        }
+        kind::CANCEL => Word::Cancel { list: body.number()?, leaves: body.ranges()? },
+        kind::LEAF => {
+            let (list, leaf, prefix_len) = (body.number()?, body.number()?, body.number()?);
+            let end = body.at.saturating_add(prefix_len as usize);
+            let prefix = frame.get(body.at..end).ok_or(VarintError::Truncated)?;
+            let prefix = match Prefix::decode(prefix) {
+                Ok(prefix) => prefix,
+                Err(CidError::Hash { .. }) => return Ok(passed_over_block()),
+                Err(error) => return Err(error.into()),
+            };
+            match Block::named(prefix, frame.slice(end..))? {
+                Some(block) => Word::Leaf { list, leaf, block },
+                None => return Ok(passed_over_block()),
+            }
+        }
+        kind => return Err(FrameError::Kind { kind: Some(kind) }),
+    };
+    Ok(Message { leaves: vec![word], ..Message::default() })
+}
+
+/// Whether a message of Bitswap is behind the words. One that says nothing still says that we are
+/// here.
+fn has_rest<B>(message: &Message<B>) -> bool {
+    message.has_bitswap() || message.leaves.is_empty()
+}
+
+fn passed_over() -> Message {
+    Message { passed_over: 1, ..Message::default() }
+}
+
+fn passed_over_block() -> Message {
+    Message { passed_over_blocks: 1, ..Message::default() }
+}
+
+/// What is left of a frame.
+struct Body<'a> {
+    frame: &'a Bytes,
+    at: usize,
+}
+
+impl Body<'_> {
+    fn number(&mut self) -> Result<u32, FrameError> {
+        let (value, read) = varint::decode(&self.frame[self.at..])?;
+        self.at += read;
+        u32::try_from(value).map_err(|_| FrameError::Number { value })
+    }
+
+    fn last_number(&mut self) -> Result<u32, FrameError> {
+        let number = self.number()?;
+        match self.frame.len() - self.at {
+            0 => Ok(number),
+            extra => Err(FrameError::TrailingBytes { extra }),
+        }
+    }
+
+    fn ranges(&mut self) -> Result<Ranges, FrameError> {
+        Ranges::decode(&self.frame[self.at..])
+    }
+}
+
+fn start_frame(len: usize, bytes: &mut Vec<u8>) {
+    varint::encode(len as u64, bytes);
+}
+
+fn number_len(number: u32) -> usize {
+    varint::encoded_len(number.into())
+}
+
+/// Bytes of a word's frame without its length.
+fn word_len<B: Payload>(word: &Word<B>) -> usize {
+    1 + match word {
+        Word::Follow { list, node, leaves } => {
+            number_len(*list) + number_len(*leaves) + node.encoded_len()
+        }
+        Word::Unfollow { list } | Word::Refuse { list } => number_len(*list),
+        Word::Here { list, leaves, .. }
+        | Word::Lack { list, leaves }
+        | Word::Cancel { list, leaves } => number_len(*list) + leaves.encoded_len(),
+        Word::Ask { list, priority, leaves } => {
+            number_len(*list) + number_len(*priority) + leaves.encoded_len()
+        }
+        Word::Leaf { list, leaf, block } => {
+            let prefix = block.cid().prefix().encode(block.len()).len();
+            number_len(*list) + number_len(*leaf) + 1 + prefix + block.len()
+        }
+    }
+}
+
+/// A word's frame, without its length and without the bytes of its block.
+fn encode_word(word: &Word, bytes: &mut Vec<u8>) {
+    let (kind, list) = match word {
+        Word::Follow { list, .. } => (kind::FOLLOW, list),
+        Word::Unfollow { list } => (kind::UNFOLLOW, list),
+        Word::Refuse { list } => (kind::REFUSE, list),
+        Word::Here { list, is_all: true, .. } => (kind::HERE_ALL, list),
+        Word::Here { list, is_all: false, .. } => (kind::HERE_MORE, list),
+        Word::Lack { list, .. } => (kind::LACK, list),
+        Word::Ask { list, .. } => (kind::ASK, list),
+        Word::Cancel { list, .. } => (kind::CANCEL, list),
+        Word::Leaf { list, .. } => (kind::LEAF, list),
+    };
+    bytes.push(kind);
+    varint::encode((*list).into(), bytes);
+    match word {
+        Word::Follow { node, leaves, .. } => {
+            varint::encode((*leaves).into(), bytes);
+            node.encode_into(bytes);
+        }
+        Word::Unfollow { .. } | Word::Refuse { .. } => {}
+        Word::Here { leaves, .. } | Word::Lack { leaves, .. } | Word::Cancel { leaves, .. } => {
+            leaves.encode_into(bytes);
+        }
+        Word::Ask { priority, leaves, .. } => {
+            varint::encode((*priority).into(), bytes);
+            leaves.encode_into(bytes);
+        }
+        Word::Leaf { leaf, block, .. } => {
+            varint::encode((*leaf).into(), bytes);
+            let prefix = block.cid().prefix().encode(block.bytes().len());
+            varint::encode(prefix.len() as u64, bytes);
+            bytes.extend_from_slice(&prefix);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use content::{Codec, Multihash, Version};
+
+    use super::*;
+    use crate::{Presence, WantEntry, WantKind};
+
+    fn cid(text: &str) -> Cid {
+        Cid::v1(Codec::RAW, Multihash::sha2_256(text.as_bytes()))
+    }
+
+    fn words() -> Vec<Word> {
+        let leaves: Ranges = [0, 1, 2, 70, 65_535].into_iter().collect();
+        let list = 300;
+        let block = |len: usize| Block::raw(vec![7; len].into()).unwrap();
+        let version_0 = Block::dag_pb(Version::V0, vec![10, 0].into()).unwrap();
+        vec![
+            Word::Follow { list, node: cid("node"), leaves: 65_536 },
+            Word::Unfollow { list },
+            Word::Refuse { list: u32::MAX },
+            Word::Here { list, is_all: true, leaves: leaves.clone() },
+            Word::Here { list, is_all: false, leaves: leaves.clone() },
+            Word::Here { list, is_all: true, leaves: Ranges::default() },
+            Word::Lack { list, leaves: leaves.clone() },
+            Word::Ask { list, priority: i32::MAX.unsigned_abs(), leaves: leaves.clone() },
+            Word::Cancel { list, leaves },
+            Word::Leaf { list, leaf: 0, block: block(0) },
+            Word::Leaf { list, leaf: 65_535, block: block(100_000) },
+            Word::Leaf { list, leaf: 1, block: block(3) },
+            Word::Leaf { list, leaf: 2, block: version_0 },
+        ]
+    }
+
+    /// The frames that a reader cuts pieces into.
+    fn frames(pieces: &[Bytes]) -> Vec<Bytes> {
+        let mut reader = message::FrameReader::default();
+        let mut frames = Vec::new();
+        for piece in pieces {
+            reader.push(piece);
+            while let Some(frame) = reader.next_frame().unwrap() {
+                frames.push(frame);
+            }
+        }
+        assert!(!reader.is_inside_frame());
+        frames
+    }
+
+    #[test]
+    fn whatever_is_said_is_heard_in_as_many_bytes_as_were_promised() {
+        let want = |kind| WantEntry {
+            cid: cid("want"),
+            priority: 9,
+            cancel: false,
+            kind,
+            send_dont_have: true,
+        };
+        let rest = Message {
+            wants: vec![want(WantKind::Have), want(WantKind::Block)],
+            presences: vec![Presence { cid: cid("here"), is_here: true }],
+            blocks: vec![Block::raw("block".into()).unwrap()],
+            ..Message::default()
+        };
+        let message = Message { leaves: words(), ..rest.clone() };
+        let pieces = encode(&message);
+        let len: usize = pieces.iter().map(Bytes::len).sum();
+        assert_eq!(len, encoded_len(&message));
+        assert_eq!(len, message.encoded_len(Protocol::Leaves));
+        let mut heard: Vec<Message> =
+            frames(&pieces).iter().map(|frame| decode(frame).unwrap()).collect();
+        assert_eq!(heard.pop(), Some(rest));
+        let heard: Vec<Word> = heard.into_iter().flat_map(|message| message.leaves).collect();
+        assert_eq!(heard, words());
+    }
+
+    #[test]
+    fn a_long_leaf_is_not_copied() {
+        let block = Block::raw(vec![1; 1 << 20].into()).unwrap();
+        let leaf = Word::Leaf { list: 1, leaf: 2, block: block.clone() };
+        let pieces = encode(&Message { leaves: vec![leaf], ..Message::default() });
+        assert_eq!(pieces.len(), 2);
+        assert!(pieces[0].len() >= COPIED_BYTES);
+        let end = block.bytes().len();
+        assert_eq!(pieces[1].as_ptr(), block.bytes().slice(end - pieces[1].len()..).as_ptr());
+    }
+
+    #[test]
+    fn a_message_that_says_nothing_is_still_a_frame() {
+        let pieces = encode(&Message::default());
+        assert_eq!(frames(&pieces).len(), 1);
+        assert_eq!(decode(&frames(&pieces)[0]), Ok(Message::default()));
+    }
+
+    #[test]
+    fn a_frame_that_is_cut_short_is_an_error_and_never_a_panic() {
+        for word in words() {
+            let is_list =
+                matches!(word, Word::Here { .. } | Word::Lack { .. } | Word::Cancel { .. });
+            let is_leaf = matches!(word, Word::Leaf { .. } | Word::Ask { .. });
+            let pieces = encode(&Message { leaves: vec![word], ..Message::default() });
+            let frame = frames(&pieces).remove(0);
+            for end in 0..frame.len().min(64) {
+                let cut = decode(&frame.slice(..end));
+                // Fewer runs, or a shorter leaf of another name, can be what was meant.
+                assert!(cut.is_err() || is_list || is_leaf, "{end} of {frame:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn frames_of_no_kind_and_bytes_behind_the_end_are_refused() {
+        let decode = |bytes: &'static [u8]| decode(&Bytes::from_static(bytes)).unwrap_err();
+        assert_eq!(decode(&[]), FrameError::Kind { kind: None });
+        assert_eq!(decode(&[10]), FrameError::Kind { kind: Some(10) });
+        assert_eq!(decode(&[kind::UNFOLLOW, 1, 2, 3]), FrameError::TrailingBytes { extra: 2 });
+        let large = [kind::REFUSE, 0xff, 0xff, 0xff, 0xff, 0x7f];
+        assert!(matches!(super::decode(&large.to_vec().into()), Err(FrameError::Number { .. })));
+        assert!(matches!(decode(&[kind::FOLLOW, 1, 1, 9]), FrameError::Cid(_)));
+    }
+
+    #[test]
+    fn what_no_hash_here_can_check_is_passed_over() {
+        let blake3 = [1, 0x55, 0x1e, 0x20];
+        let mut leaf = vec![kind::LEAF, 0, 0, 4];
+        leaf.extend(blake3);
+        leaf.extend([9; 10]);
+        assert_eq!(decode(&leaf.into()).unwrap().passed_over_blocks, 1);
+        let mut follow = vec![kind::FOLLOW, 0, 9];
+        follow.extend(blake3);
+        follow.extend([9; 32]);
+        assert_eq!(decode(&follow.into()).unwrap().passed_over, 1);
+    }
+}

@@ -1,0 +1,296 @@
+//! Exchanges that speak of leaves.
+
+use bitswap::leaves::{LEAVES_MAX, Ranges, Word};
+use bitswap::{Behaviour, Message, Misbehaviour, Protocol, Want};
+
+use crate::net::{Links, Net, Toy, cid, toys};
+
+/// A node's name, and what it links to.
+struct Dag {
+    node: Toy,
+    leaves: Vec<Toy>,
+}
+
+impl Dag {
+    fn new(leaves: u64, len: usize) -> Self {
+        Dag {
+            node: Toy { cid: cid(1 << 40), len: 50 * leaves as usize },
+            leaves: toys(leaves, len),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.leaves.iter().map(|leaf| leaf.len as u64).sum()
+    }
+}
+
+fn net(nodes: usize, dag: &Dag) -> Net {
+    let mut net = Net::new();
+    for _ in 0..nodes {
+        net.add(Behaviour::Ours, Links::mib_a_second(100, 100));
+    }
+    let leaves = dag.leaves.iter().map(|leaf| leaf.cid.clone()).collect();
+    net.lists.insert(dag.node.cid.clone(), leaves);
+    net
+}
+
+fn seed(net: &mut Net, who: usize, dag: &Dag) {
+    net.store(who, std::slice::from_ref(&dag.node));
+    net.store(who, &dag.leaves);
+}
+
+/// What a node does once it has the DAG's node.
+fn fetch(net: &mut Net, who: usize, dag: &Dag) {
+    net.store(who, std::slice::from_ref(&dag.node));
+    let (now, node) = (net.now, &mut net.nodes[who]);
+    let session = node.exchange.start(now);
+    let has = |leaf: &Toy| (leaf.cid.clone(), node.store.contains_key(&leaf.cid));
+    let leaves: Vec<_> = dag.leaves.iter().map(has).collect();
+    node.exchange.opened(now, session, &dag.node.cid, leaves.clone());
+    let missing = leaves.into_iter().filter(|(_, is_here)| !is_here);
+    node.exchange.want(now, session, missing.map(|(cid, _)| Want::new(cid)));
+    node.session = Some(session);
+    // Takes its outputs.
+    net.store(who, &[]);
+}
+
+fn say(net: &mut Net, from: usize, to: usize, word: Word<Toy>) {
+    net.say(from, to, Message { leaves: vec![word], ..Message::default() });
+}
+
+/// Bytes that all sent, beyond the blocks.
+fn overhead(net: &Net) -> u64 {
+    let sent = |node: &crate::net::Node| node.sent_bytes - node.exchange.totals().bytes_out;
+    net.nodes.iter().map(sent).sum()
+}
+
+fn duplicates(net: &Net) -> u64 {
+    net.nodes.iter().map(|node| node.exchange.totals().duplicate_blocks).sum()
+}
+
+#[test]
+fn leaves_take_a_few_bytes_each_beyond_their_own() {
+    let dag = Dag::new(1000, 256 << 10);
+    let mut net = net(2, &dag);
+    net.connect(0, 1, Protocol::Leaves);
+    seed(&mut net, 0, &dag);
+    fetch(&mut net, 1, &dag);
+    assert!(net.run(60, Net::all_done), "{} came", net.nodes[1].got);
+    assert_eq!((net.nodes[1].got, duplicates(&net)), (1000, 0));
+    assert_eq!(net.nodes[0].exchange.peer(1).unwrap().wants, 0, "the ledger is empty again");
+    let overhead = overhead(&net);
+    assert!(overhead < 30 * 1000, "{overhead} bytes for a thousand leaves");
+}
+
+#[test]
+fn a_mesh_says_a_fraction_of_what_it_says_in_bitswap() {
+    let dag = Dag::new(300, 256 << 10);
+    let run = |protocol| {
+        let mut net = net(9, &dag);
+        net.mesh(protocol);
+        seed(&mut net, 0, &dag);
+        (1..9).for_each(|leecher| fetch(&mut net, leecher, &dag));
+        assert!(net.run(60, Net::all_done), "{protocol:?}");
+        let took = net.nodes.iter().filter_map(|node| node.done_at).max().unwrap();
+        let duplicates = duplicates(&net) as f64 / (8.0 * dag.leaves.len() as f64);
+        assert!(duplicates < 0.01, "{protocol:?}: {duplicates}");
+        (overhead(&net), took.as_nanos())
+    };
+    let ((plain, plain_took), (short, took)) = (run(Protocol::V1_2), run(Protocol::Leaves));
+    assert!(short * 5 < plain, "{short} bytes of overhead, in Bitswap {plain}");
+    assert!(short < dag.bytes() * 8 / 1000, "{short} bytes of overhead");
+    assert!(took < plain_took * 5 / 4, "{took} against {plain_took} nanoseconds");
+}
+
+#[test]
+fn those_who_speak_leaves_and_those_who_do_not_are_one_swarm() {
+    let dag = Dag::new(200, 256 << 10);
+    let mut net = net(9, &dag);
+    for a in 0..9 {
+        for b in 0..a {
+            let both = a % 2 == 0 && b % 2 == 0;
+            net.connect(a, b, if both { Protocol::Leaves } else { Protocol::V1_2 });
+        }
+    }
+    seed(&mut net, 0, &dag);
+    (1..9).for_each(|leecher| fetch(&mut net, leecher, &dag));
+    assert!(net.run(60, Net::all_done));
+    assert!(duplicates(&net) <= 16, "{}", duplicates(&net));
+    let served = |node: &crate::net::Node| node.exchange.totals().blocks_out > 0;
+    assert!(net.nodes.iter().all(served));
+}
+
+#[test]
+fn who_follows_a_list_hears_of_the_node_and_of_each_leaf_that_comes_later() {
+    let dag = Dag::new(100, 256 << 10);
+    let mut net = net(3, &dag);
+    net.connect(1, 2, Protocol::Leaves);
+    fetch(&mut net, 2, &dag);
+    net.run(3, |_| false);
+    fetch(&mut net, 1, &dag);
+    seed(&mut net, 0, &dag);
+    net.connect(0, 1, Protocol::Leaves);
+    assert!(net.run(60, Net::all_done), "{} came", net.nodes[2].got);
+    assert_eq!(net.nodes[2].got, 100);
+}
+
+#[test]
+fn leaves_are_found_where_their_node_is_not() {
+    let dag = Dag::new(50, 100_000);
+    let mut net = net(2, &dag);
+    net.connect(0, 1, Protocol::Leaves);
+    net.store(0, &dag.leaves);
+    fetch(&mut net, 1, &dag);
+    assert!(net.run(20, Net::all_done), "{} came", net.nodes[1].got);
+}
+
+#[test]
+fn who_is_refused_asks_leaf_by_leaf() {
+    let dag = Dag::new(100, 256 << 10);
+    let mut net = net(2, &dag);
+    net.connect(0, 1, Protocol::Leaves);
+    fetch(&mut net, 1, &dag);
+    seed(&mut net, 0, &dag);
+    say(&mut net, 0, 1, Word::Refuse { list: 0 });
+    assert!(net.run(60, Net::all_done), "{} came", net.nodes[1].got);
+    assert_eq!(duplicates(&net), 0);
+}
+
+#[test]
+fn a_session_that_ends_leaves_nothing_behind_and_the_next_one_begins_anew() {
+    let dag = Dag::new(100, 256 << 10);
+    let mut net = net(2, &dag);
+    net.connect(0, 1, Protocol::Leaves);
+    seed(&mut net, 0, &dag);
+    fetch(&mut net, 1, &dag);
+    net.run(60, |net| net.nodes[1].got >= 10);
+    let (now, session) = (net.now, net.nodes[1].session.unwrap());
+    net.nodes[1].exchange.stop(now, session);
+    net.store(1, &[]);
+    net.run(5, |_| false);
+    let got = net.nodes[1].got;
+    assert!(got < 100 && net.nodes[0].exchange.peer(1).unwrap().wants == 0);
+    fetch(&mut net, 1, &dag);
+    assert!(net.run(60, Net::all_done));
+    assert_eq!(net.nodes[1].got, 100);
+}
+
+/// A leecher that follows the list of a peer, who says what it likes.
+fn followed() -> (Net, Dag) {
+    let dag = Dag::new(100, 100_000);
+    let mut net = net(3, &dag);
+    net.connect(1, 2, Protocol::Leaves);
+    net.nodes[2].is_mute = true;
+    fetch(&mut net, 1, &dag);
+    net.run(1, |_| false);
+    (net, dag)
+}
+
+fn here(leaves: impl IntoIterator<Item = u32>, is_all: bool) -> Word<Toy> {
+    Word::Here { list: 0, is_all, leaves: leaves.into_iter().collect() }
+}
+
+#[test]
+fn who_has_more_leaves_than_there_are_is_dropped() {
+    let (mut net, _) = followed();
+    say(&mut net, 2, 1, here(0..101, true));
+    net.run(1, |_| false);
+    assert_eq!(net.nodes[1].dropped, [(2, Misbehaviour::Overreached)]);
+}
+
+#[test]
+fn who_says_the_same_over_and_over_is_dropped() {
+    let (mut net, _) = followed();
+    for _ in 0..100 {
+        say(&mut net, 2, 1, here(0..100, false));
+    }
+    net.run(1, |_| false);
+    assert_eq!(net.nodes[1].dropped, [(2, Misbehaviour::Flooded)]);
+}
+
+#[test]
+fn who_sends_another_block_than_the_leaf_lies() {
+    let (mut net, dag) = followed();
+    say(&mut net, 2, 1, here(0..100, true));
+    net.run(1, |_| false);
+    for leaf in [4, 5] {
+        let block = dag.leaves[9].clone();
+        say(&mut net, 2, 1, Word::Leaf { list: 0, leaf, block });
+    }
+    net.run(1, |_| false);
+    assert_eq!(net.nodes[1].dropped, [(2, Misbehaviour::Lied)]);
+    assert_eq!(net.nodes[1].got, 0);
+}
+
+#[test]
+fn leaves_nobody_asked_for_are_counted_and_too_many_of_them_end_it() {
+    let (mut net, _) = followed();
+    for n in 0..20 {
+        let block = Toy { cid: cid(5000 + n), len: 1000 };
+        say(&mut net, 2, 1, Word::Leaf { list: 77, leaf: 0, block });
+    }
+    net.run(1, |_| false);
+    assert_eq!(net.nodes[1].dropped.len(), 1);
+    assert_eq!(net.nodes[1].got, 0);
+}
+
+#[test]
+fn words_of_lists_that_nobody_follows_mean_nothing() {
+    let (mut net, _) = followed();
+    let ranges: Ranges = (0..LEAVES_MAX).collect();
+    for list in 5..200 {
+        let leaves = ranges.clone();
+        say(&mut net, 2, 1, Word::Here { list, is_all: true, leaves: leaves.clone() });
+        say(&mut net, 2, 1, Word::Lack { list, leaves: leaves.clone() });
+        say(&mut net, 2, 1, Word::Ask { list, priority: 1, leaves: leaves.clone() });
+        say(&mut net, 2, 1, Word::Cancel { list, leaves });
+        say(&mut net, 2, 1, Word::Refuse { list });
+        say(&mut net, 2, 1, Word::Unfollow { list });
+    }
+    net.run(1, |_| false);
+    assert_eq!(net.nodes[1].dropped, []);
+    assert_eq!(net.nodes[1].exchange.peer(2).unwrap().wants, 0);
+}
+
+#[test]
+fn who_asks_for_more_than_its_list_has_is_dropped() {
+    let (mut net, dag) = followed();
+    let node = dag.node.cid.clone();
+    say(&mut net, 2, 1, Word::Follow { list: 0, node, leaves: 100 });
+    say(&mut net, 2, 1, Word::Ask { list: 0, priority: 1, leaves: (0..101).collect() });
+    net.run(1, |_| false);
+    assert_eq!(net.nodes[1].dropped, [(2, Misbehaviour::Overreached)]);
+}
+
+#[test]
+fn who_follows_with_another_length_than_the_list_has_gets_nothing_that_way() {
+    let dag = Dag::new(100, 100_000);
+    let mut net = net(2, &dag);
+    net.connect(0, 1, Protocol::Leaves);
+    seed(&mut net, 0, &dag);
+    let node = dag.node.cid.clone();
+    say(&mut net, 1, 0, Word::Follow { list: 0, node, leaves: 99 });
+    say(&mut net, 1, 0, Word::Ask { list: 0, priority: 9, leaves: (0..10).collect() });
+    net.run(1, |_| false);
+    assert_eq!(net.nodes[0].exchange.totals().blocks_out, 0);
+    assert_eq!(net.nodes[0].dropped, []);
+}
+
+#[test]
+fn of_a_million_lists_a_peer_may_follow_a_thousand() {
+    let dag = Dag::new(10, 1000);
+    let mut net = net(2, &dag);
+    net.connect(0, 1, Protocol::Leaves);
+    let mut looked = 0;
+    for list in 0..1_000_000_u32 {
+        let node = cid(1 << 41 | u64::from(list));
+        let now = net.now;
+        let exchange = &mut net.nodes[0].exchange;
+        let leaves = vec![Word::Follow { list, node, leaves: 50 }];
+        exchange.received(now, 1, Message { leaves, ..Message::default() });
+        while let Some(output) = exchange.poll_output() {
+            looked += u32::from(matches!(output, bitswap::Output::List { .. }));
+        }
+    }
+    assert_eq!(looked, 1024);
+}
