@@ -272,6 +272,14 @@ impl<P: Copy + Ord> Asking<P> {
 
     pub(crate) fn providers(&mut self, now: Instant, session: SessionId, peers: &[P]) {
         self.searches.ended(now, session, peers, &self.limits);
+        if self.behaviour == Behaviour::Ours {
+            // Answers get lost with the streams that carry them: whoever owes one is asked again.
+            let owing = self.views.iter_mut().filter_map(|(peer, view)| {
+                let is_owing = view.forget_unanswered();
+                is_owing.then_some(*peer)
+            });
+            self.touched.extend(owing);
+        }
         for peer in peers {
             if let Some(view) = self.views.get_mut(peer) {
                 view.hope = Hope::Full;
@@ -377,7 +385,7 @@ impl<P: Copy + Ord> Asking<P> {
         view.new_asks = later;
 
         if has_presences {
-            let told_max = self.limits.asks_per_peer_max.saturating_sub(view.asked.len());
+            let told_max = self.limits.told_max(view.asked.len());
             let live = match self.behaviour {
                 Behaviour::Ours => self.wants.live(),
                 Behaviour::Kubo12 | Behaviour::Old11 => self.front.look(&self.wants),
@@ -453,6 +461,15 @@ impl<P: Copy + Ord> Asking<P> {
         }
         self.asked_bytes -= ask.bytes;
         self.no_longer_asked_of(at, peer);
+    }
+
+    /// A peer is asked once more for what it is asked for already: the want, or its answer, may be
+    /// lost. Who still has it before it takes it for the same.
+    fn ask_again(&mut self, at: u32, peer: P) {
+        let Some(view) = self.views.get_mut(&peer) else { return };
+        if view.ask_again(at) {
+            self.touched.insert(peer);
+        }
     }
 
     fn no_longer_asked_of(&mut self, at: u32, peer: P) {

@@ -70,3 +70,12 @@ impl Default for Limits {
         }
     }
 }
+
+impl Limits {
+    /// Wants that a peer may be told of as questions while it is asked for so many blocks. A part
+    /// is left for blocks, or questions without an answer would leave no room to ask for any.
+    pub(crate) fn told_max(&self, asked: usize) -> usize {
+        let max = self.asks_per_peer_max;
+        (max - max / 4).min(max.saturating_sub(asked))
+    }
+}

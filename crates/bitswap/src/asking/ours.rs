@@ -19,6 +19,9 @@ const TAIL_INTERVAL: Duration = Duration::from_millis(100);
 /// How often an idle peer looks what it could take over.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Silences in a row after which whoever alone has a block is asked for it once more.
+const SILENCES_BEFORE_AGAIN: u32 = 3;
+
 /// Longest time that a silent peer is not asked again.
 const SILENT_MAX: Duration = Duration::from_secs(30);
 
@@ -65,7 +68,7 @@ fn ask_for_one<P: Copy + Ord>(
         return false;
     }
     let Some(view) = asking.views.get(&peer) else { return false };
-    if !view.has_room() || view.silent_until.is_some() {
+    if !view.has_room(&asking.limits) || view.silent_until.is_some() {
         return false;
     }
     let throw = asking.dice.throw();
@@ -210,6 +213,9 @@ pub(super) fn handle_tick<P: Copy + Ord>(
         // It may be busy with others, so it is told: an answer in spite of that would be a duplicate.
         if asking.views.values().any(|view| view.silent_until.is_none() && view.has.has(at)) {
             totals.silences += u64::from(asking.take_back(at, peer));
+        } else if asking.views.get(&peer).is_some_and(|view| view.silences >= SILENCES_BEFORE_AGAIN)
+        {
+            asking.ask_again(at, peer);
         }
     }
     if asking.tail_at.is_some_and(|at| at <= now) {

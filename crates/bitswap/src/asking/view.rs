@@ -4,7 +4,7 @@ use std::time::Duration;
 use content::Cid;
 use vocab::Instant;
 
-use super::bits::Bits;
+use super::bits::{Bits, ones};
 use crate::{Behaviour, Limits, Protocol};
 
 /// What a peer may be asked for before it said that it has anything.
@@ -169,9 +169,33 @@ impl View {
         silent.into_iter().chain(stalled).min()
     }
 
-    /// Whether it may be asked for more.
-    pub(crate) fn has_room(&self) -> bool {
-        self.asked.len() < 2 || self.asked_bytes < self.pace.window
+    /// To be told anew of what it is asked for; whether it was told before.
+    pub(crate) fn ask_again(&mut self, at: u32) -> bool {
+        let Some(ask) = self.asked.get_mut(&at).filter(|ask| ask.is_spoken) else { return false };
+        ask.is_spoken = false;
+        self.new_asks.push(at);
+        self.is_urgent = true;
+        // Both answers may come.
+        self.late += 1;
+        true
+    }
+
+    /// Forgets that it was told of wants that it never answered; whether there are any.
+    pub(crate) fn forget_unanswered(&mut self) -> bool {
+        let words = self.told.words();
+        let unanswered: Vec<u32> =
+            ones(words, |at| self.told.word(at) & !self.lacks.word(at)).collect();
+        for at in &unanswered {
+            self.told.remove(*at);
+        }
+        !unanswered.is_empty()
+    }
+
+    /// Whether it may be asked for more, and is sure to remember that.
+    pub(crate) fn has_room(&self, limits: &Limits) -> bool {
+        let remembered = self.asked.len() + self.told.len();
+        self.asked.len() < 2
+            || (remembered < limits.asks_per_peer_max && self.asked_bytes < self.pace.window)
     }
 
     /// When it will be held to be silent, if nothing of it comes. Of one that never answered it is not known

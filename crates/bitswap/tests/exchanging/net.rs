@@ -73,6 +73,8 @@ pub struct Node {
     pub dropped: Vec<(usize, Misbehaviour)>,
     /// Does not answer any more.
     pub is_mute: bool,
+    /// So many of its next messages with blocks are lost on their way.
+    pub loses: usize,
     pipes: BTreeMap<usize, VecDeque<(Message<Toy>, usize)>>,
     turn: usize,
     is_sending: bool,
@@ -127,6 +129,7 @@ impl Net {
             searches: 0,
             dropped: Vec::new(),
             is_mute: false,
+            loses: 0,
             pipes: BTreeMap::new(),
             turn: 0,
             is_sending: false,
@@ -229,6 +232,11 @@ impl Net {
                         *left -= bytes;
                         if *left == 0 {
                             is_whole = pipe.pop_front().map(|(message, _)| message);
+                            if sender.loses > 0
+                                && is_whole.take_if(|it| !it.blocks.is_empty()).is_some()
+                            {
+                                sender.loses -= 1;
+                            }
                         }
                     }
                     let queued: usize = pipe.iter().map(|(_, left)| left).sum();

@@ -87,3 +87,32 @@ fn a_million_wants_are_as_many_as_the_ledger_holds() {
     assert_eq!(net.nodes[0].exchange.peer(1).unwrap().wants, 1024);
     assert_eq!(net.nodes[0].exchange.totals().wants_refused, 1_000_000 - 1024);
 }
+
+#[test]
+fn a_peer_is_told_of_no_more_wants_than_it_remembers() {
+    for protocol in [Protocol::V1_1, Protocol::V1_2] {
+        let mut net = Net::new();
+        let links = Links::mib_a_second(4000, 4000);
+        net.add(Behaviour::Ours, links);
+        net.add(Behaviour::Ours, links);
+        net.connect(0, 1, protocol);
+        let blocks = toys(5000, 4000);
+        net.store(0, &blocks);
+        net.want_all(1, &blocks);
+        assert!(net.run(60, Net::all_done), "{protocol:?}: {} came", net.nodes[1].got);
+        assert_eq!(net.nodes[0].exchange.totals().wants_refused, 0);
+    }
+}
+
+#[test]
+fn an_answer_that_is_lost_is_asked_for_again() {
+    for protocol in [Protocol::V1_1, Protocol::V1_2] {
+        let mut net = pair(protocol);
+        let blocks = toys(50, 100_000);
+        net.store(0, &blocks);
+        net.nodes[0].loses = 3;
+        net.want_all(1, &blocks);
+        assert!(net.run(60, Net::all_done), "{protocol:?}: {} came", net.nodes[1].got);
+        assert_eq!(net.nodes[1].dropped, []);
+    }
+}
