@@ -50,8 +50,8 @@ function headline(state: ComingProps['state'], filename: string | null): string 
   }
 }
 
-function arrived({ bytes, total, peers }: Extract<PageState, { kind: 'loading' }>): string {
-  const from = peers > 0 ? `, ${peersSentence(peers)}` : ''
+function arrived({ bytes, total, peers, direct }: Extract<PageState, { kind: 'loading' }>): string {
+  const from = peers > 0 ? `, ${peersSentence(peers, direct)}` : ''
   if (total === null) return `${sizeText(bytes)}${from}`
   return `${percentOf(bytes, total)}% · ${sizeText(bytes)} of ${sizeText(total)}${from}`
 }

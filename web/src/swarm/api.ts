@@ -1,6 +1,7 @@
 import type { Connection } from '../channel/index.ts'
 import type { BlockStore } from '../content/index.ts'
 import type { Limits } from '../limits/index.ts'
+import type { LoadSwitchboard } from './doorway.ts'
 
 /** A file to share. `path` is relative with forward slashes: `notes.md`, `trip/cat.png`. */
 export interface Source {
@@ -35,6 +36,8 @@ export interface PageDeps {
   readonly clock?: Clock
   /** Numbers in [0, 1). */
   readonly random?: () => number
+  /** What makes direct paths to peers; `null` for none. Left out: WebRTC, where the browser has it. */
+  readonly direct?: LoadSwitchboard | null
   readonly signal?: AbortSignal
 }
 
@@ -85,6 +88,8 @@ export interface Progress {
 export interface PeerView {
   readonly id: string
   readonly have: Have
+  /** What carries messages to it now. */
+  readonly path: 'relay' | 'direct'
   readonly receivedBytes: number
   readonly sentBytes: number
 }
@@ -104,6 +109,8 @@ export interface PageState {
   /** Bytes of verified blocks received from, and of blocks sent to, all peers since the page was opened. */
   readonly receivedBytes: number
   readonly sentBytes: number
+  /** Peers sent away because they misbehaved, since the page was opened. */
+  readonly peersDropped: number
   /** The latest problems, newest last, at most eight. */
   readonly problems: readonly PageProblem[]
 }

@@ -1,7 +1,7 @@
 import type { Bytes } from '../content/index.ts'
 import type { PeerId } from '../exchange/index.ts'
 
-/** A way to one peer, whatever carries it: today the server's relay. */
+/** A way to one peer, whatever carries it. */
 export interface Peer {
   readonly id: PeerId
   /** Resolves when the whole message is on its way; rejects with a `PeerLost` when it never will be. */

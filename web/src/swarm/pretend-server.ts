@@ -15,6 +15,7 @@ interface Guest {
 export type Verdict = (from: string, to: string, data: Uint8Array) => Reply | null
 
 const LATENCY = 5
+const GONE: Reply = { status: 'error', response: { reason: 'peer gone' } }
 
 /** The server's side of the page protocol, in memory and pretend time. */
 export class PretendServer {
@@ -23,6 +24,8 @@ export class PretendServer {
   /** How many of those present a newcomer is introduced to. */
   introductions = 8
   relayedBytes = 0
+  /** Signals passed on, as text, with who said them to whom. */
+  readonly signals: { from: string; to: string; said: string }[] = []
   readonly guests: Guest[] = []
   #ids = 0
 
@@ -56,7 +59,7 @@ export class PretendServer {
   }
 
   handle(guest: Guest, event: string, payload: Record<string, unknown> | Uint8Array): Reply {
-    if (payload instanceof Uint8Array) return this.#relay(guest, payload)
+    if (payload instanceof Uint8Array) return event === 'signal' ? this.#signal(guest, payload) : this.#relay(guest, payload)
     if (event === 'have') {
       const before = this.#holders(guest.topic)
       guest.have = payload['have'] as Have
@@ -68,16 +71,32 @@ export class PretendServer {
   }
 
   #relay(from: Guest, data: Uint8Array): Reply {
-    const id = new DataView(data.buffer, data.byteOffset).getBigUint64(0).toString(16).padStart(16, '0')
-    const to = this.#on(from.topic).find((guest) => guest.id === id)
-    if (to === undefined) return { status: 'error', response: { reason: 'peer gone' } }
-    const verdict = this.judge(from.id, id, data)
+    const to = this.#destination(from, data)
+    if (to === undefined) return GONE
+    const verdict = this.judge(from.id, to.id, data)
     if (verdict !== null) return verdict
     this.relayedBytes += data.length
+    this.#passOn(from, to, 'relay', data)
+    return { status: 'ok', response: {} }
+  }
+
+  #signal(from: Guest, data: Uint8Array): Reply {
+    const to = this.#destination(from, data)
+    if (to === undefined) return GONE
+    this.signals.push({ from: from.id, to: to.id, said: new TextDecoder().decode(data.subarray(8)) })
+    this.#passOn(from, to, 'signal', data)
+    return { status: 'ok', response: {} }
+  }
+
+  #destination(from: Guest, data: Uint8Array): Guest | undefined {
+    const id = new DataView(data.buffer, data.byteOffset).getBigUint64(0).toString(16).padStart(16, '0')
+    return this.#on(from.topic).find((guest) => guest.id === id)
+  }
+
+  #passOn(from: Guest, to: Guest, event: string, data: Uint8Array): void {
     const passedOn = new Uint8Array(data)
     new DataView(passedOn.buffer).setBigUint64(0, BigInt(`0x${from.id}`))
-    this.#say(to, 'relay', passedOn.buffer)
-    return { status: 'ok', response: {} }
+    this.#say(to, event, passedOn.buffer)
   }
 
   #on(topic: string): Guest[] {

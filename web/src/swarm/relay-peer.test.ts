@@ -21,6 +21,7 @@ const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
 beforeEach(() => {
   clock = new PretendClock()
   frames = []
+  sends = 0
   peer = new RelayPeer('0000000000000001' as PeerId, {
     clock,
     // Ten bytes of a message in each frame.
@@ -35,6 +36,9 @@ beforeEach(() => {
   })
 })
 
+/** Messages are numbered by who sends them. */
+let sends = 0
+const send = (message: Uint8Array<ArrayBuffer>) => peer.send(message, sends++)
 const ok: Reply = { status: 'ok', response: {} }
 const refused = (reason: string, more = {}): Reply => ({ status: 'error', response: { reason, ...more } })
 const sent = () => frames.map(({ message, offset }) => [message, offset])
@@ -48,7 +52,7 @@ const answer = async (reply: Reply) => {
 describe('a message to a peer', () => {
   it('goes frame by frame, four unanswered at a time, and is through when all are accepted', async () => {
     let isThrough = false
-    const sending = peer.send(new Uint8Array(55)).then(() => (isThrough = true))
+    const sending = send(new Uint8Array(55)).then(() => (isThrough = true))
     expect(sent()).toEqual([[0, 0], [0, 10], [0, 20], [0, 30]])
     await answer(ok)
     expect(sent()).toEqual([[0, 10], [0, 20], [0, 30], [0, 40]])
@@ -62,14 +66,14 @@ describe('a message to a peer', () => {
   })
 
   it('is overtaken by a shorter one', async () => {
-    void peer.send(new Uint8Array(100))
-    void peer.send(new Uint8Array(5))
+    void send(new Uint8Array(100))
+    void send(new Uint8Array(5))
     await answer(ok)
     expect(sent().at(-1)).toEqual([1, 0])
   })
 
   it('waits as long as told when the peer is busy, and sends the refused part again', async () => {
-    void peer.send(new Uint8Array(100))
+    void send(new Uint8Array(100))
     await answer(refused('peer busy', { retry_after_ms: 50 }))
     await answer(ok)
     expect(sent()).toEqual([[0, 20], [0, 30]])
@@ -80,7 +84,7 @@ describe('a message to a peer', () => {
   })
 
   it('waits when the page has relayed enough for now', async () => {
-    void peer.send(new Uint8Array(10))
+    void send(new Uint8Array(10))
     await answer(refused('relay budget', { retry_after_ms: 700 }))
     clock.pass(699)
     expect(frames).toEqual([])
@@ -89,7 +93,7 @@ describe('a message to a peer', () => {
   })
 
   it('never waits forever, whatever the server says', async () => {
-    void peer.send(new Uint8Array(10))
+    void send(new Uint8Array(10))
     await answer(refused('relay budget', { retry_after_ms: 1e12 }))
     clock.pass(10_000)
     expect(frames).toHaveLength(1)
@@ -99,14 +103,14 @@ describe('a message to a peer', () => {
   })
 
   it('goes in smaller frames when told that they are too large', async () => {
-    void peer.send(new Uint8Array(30))
+    void send(new Uint8Array(30))
     await answer(refused('relay frame too large', { max: RELAY_OVERHEAD_BYTES + 6 }))
     await answer(refused('relay frame too large', { max: RELAY_OVERHEAD_BYTES + 6 }))
     expect(frames.map(({ offset, length }) => [offset, length])).toEqual([[20, 10], [0, 6], [6, 4], [10, 6]])
   })
 
   it('is sent again when no answer comes, but not for ever', async () => {
-    const sending = peer.send(new Uint8Array(10))
+    const sending = send(new Uint8Array(10))
     await answer({ status: 'timeout' })
     await answer({ status: 'timeout' })
     expect(frames).toHaveLength(1)
@@ -122,14 +126,14 @@ describe('a peer', () => {
     ['cannot be reached for want of a line', { status: 'offline' }],
     ['is asked for frames of no size', refused('relay frame too large', { max: 3 })],
   ])('that %s is lost, and so is all that was for it', async (_what, reply) => {
-    const sendings = [peer.send(new Uint8Array(10)), peer.send(new Uint8Array(10))]
+    const sendings = [send(new Uint8Array(10)), send(new Uint8Array(10))]
     void answer(reply)
     for (const sending of sendings) await expect(sending).rejects.toThrow(PeerLost)
-    await expect(peer.send(new Uint8Array(1))).rejects.toThrow(PeerLost)
+    await expect(send(new Uint8Array(1))).rejects.toThrow(PeerLost)
   })
 
   it('that has been busy for half a minute is lost', async () => {
-    const sending = peer.send(new Uint8Array(10))
+    const sending = send(new Uint8Array(10))
     sending.catch(() => {})
     for (let waited = 0; waited <= 30_000; waited += 5000) {
       await answer(refused('peer busy', { retry_after_ms: 5000 }))
@@ -139,7 +143,7 @@ describe('a peer', () => {
   })
 
   it('that was closed sends nothing more', async () => {
-    const sending = peer.send(new Uint8Array(100))
+    const sending = send(new Uint8Array(100))
     peer.close()
     await expect(sending).rejects.toThrow(PeerLost)
     await answer(ok)

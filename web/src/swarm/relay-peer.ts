@@ -2,7 +2,7 @@ import type { Reply } from '../channel/index.ts'
 import type { Bytes } from '../content/index.ts'
 import type { Millis, PeerId } from '../exchange/index.ts'
 import type { Clock } from './api.ts'
-import { type Peer, PeerLost } from './peer.ts'
+import { PeerLost } from './peer.ts'
 import { encodeRelayFrame, RELAY_OVERHEAD_BYTES } from './segment.ts'
 
 /** Frames to one peer that the server has not answered yet. */
@@ -35,13 +35,12 @@ export interface RelayPeerOptions {
 }
 
 /** A peer reached through the server, which carries frame by frame and may refuse any of them. */
-export class RelayPeer implements Peer {
+export class RelayPeer {
   readonly id: PeerId
   readonly #push: (frame: Bytes) => Promise<Reply>
   readonly #clock: Clock
   #partBytesMax: number
   readonly #outgoing: Outgoing[] = []
-  #nextMessage = 0
   #unanswered = 0
   #timeouts = 0
   /** Since when every frame was refused because the peer was busy; `null` when the last one was not. */
@@ -56,11 +55,10 @@ export class RelayPeer implements Peer {
     this.#partBytesMax = Math.max(1, frameBytesMax - RELAY_OVERHEAD_BYTES)
   }
 
-  send(message: Bytes): Promise<void> {
+  /** `id` tells it from all other messages to this peer. */
+  send(message: Bytes, id: number): Promise<void> {
     if (this.#lost !== null) return Promise.reject(this.#lost)
     return new Promise((resolve, reject) => {
-      const id = this.#nextMessage
-      this.#nextMessage = (this.#nextMessage + 1) % 2 ** 32
       this.#outgoing.push({ id, message, ranges: [[0, message.length]], left: message.length, resolve, reject })
       this.#pump()
     })

@@ -1,19 +1,29 @@
 import type { Millis, PeerId } from '../exchange/index.ts'
 import { Assembler, type Assembled, type AssemblyBudget } from './assembler.ts'
-import type { Peer } from './peer.ts'
-import { RelayPeer, type RelayPeerOptions } from './relay-peer.ts'
-import { decodeRelayFrame } from './segment.ts'
+import { RecentNumbers } from './recent-numbers.ts'
+import type { RelayPeerOptions } from './relay-peer.ts'
+import { decodeRelayFrame, type Segment } from './segment.ts'
+import { TwoWayPeer } from './two-way-peer.ts'
 
 /** Peers of one page that we talk to; one more is not let in until another leaves. */
 const MEMBERS_MAX = 64
 /** Peers remembered as no good; beyond it the one banned first may try again. */
 const BANNED_MAX = 256
+/** Messages of a peer remembered as read; more than one may have on its way. */
+const READ_REMEMBERED = 256
 
 export interface Member {
-  readonly peer: Peer
-  readonly assembler: Assembler
+  readonly peer: TwoWayPeer
+  /** What came by relay, and what came directly: a message comes whole on one of the ways. */
+  readonly relayed: Assembler
+  readonly direct: Assembler
+  /** What was read of either, since a message may come again on the other when a way breaks. */
+  readonly readRelayed: RecentNumbers
+  readonly readDirect: RecentNumbers
   /** Messages of it that wait to be read. */
   inbox: number
+  /** When the exchange last heard that a part came directly. */
+  progressToldAt: Millis
   reading: Promise<void>
 }
 
@@ -37,7 +47,14 @@ export class Roster {
     if (before !== undefined) return before
     if (id === this.self || this.#banned.has(id) || this.#members.size >= MEMBERS_MAX) return null
     const member: Member = {
-      peer: new RelayPeer(id, this.#options), assembler: new Assembler(this.#budget), inbox: 0, reading: Promise.resolve(),
+      peer: new TwoWayPeer(id, this.#options),
+      relayed: new Assembler(this.#budget),
+      direct: new Assembler(this.#budget),
+      readRelayed: new RecentNumbers(READ_REMEMBERED),
+      readDirect: new RecentNumbers(READ_REMEMBERED),
+      inbox: 0,
+      progressToldAt: -Infinity,
+      reading: Promise.resolve(),
     }
     this.#members.set(id, member)
     return member
@@ -53,7 +70,8 @@ export class Roster {
 
   remove(id: PeerId): Member | null {
     const member = this.#members.get(id) ?? null
-    member?.assembler.clear()
+    member?.relayed.clear()
+    member?.direct.clear()
     this.#members.delete(id)
     return member
   }
@@ -71,10 +89,10 @@ export class Roster {
   }
 
   /** Takes a relay frame; `null` when it is none, or from nobody we let in. */
-  accept(now: Millis, frame: ArrayBuffer): { from: PeerId; member: Member; assembled: Assembled } | null {
+  accept(now: Millis, frame: ArrayBuffer): { member: Member; segment: Segment; assembled: Assembled } | null {
     const relayed = decodeRelayFrame(frame)
     const member = relayed === null ? null : this.admit(relayed.from)
     if (relayed === null || member === null) return null
-    return { from: relayed.from, member, assembled: member.assembler.accept(now, relayed.segment) }
+    return { member, segment: relayed.segment, assembled: member.relayed.accept(now, relayed.segment) }
   }
 }

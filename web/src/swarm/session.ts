@@ -11,10 +11,13 @@ import type { Limits } from '../limits/index.ts'
 import type { Clock, Counts, Entry, PageDeps, PageProblem, PageSession, PageState, Phase, Presence } from './api.ts'
 import { AssemblyBudget } from './assembler.ts'
 import { browserClock } from './clock.ts'
+import { Doorway, type LoadSwitchboard } from './doorway.ts'
 import { Roster, type Member } from './roster.ts'
-import { readCounts, readIntroduction, readIntroductions, readReason, readWelcome, type Introduction } from './told.ts'
+import { decodeSignalFrame, type Segment } from './segment.ts'
+import { SignalBox } from './signal-box.ts'
+import { readCounts, readIntroduction, readIntroductions, readReason, readWelcome, type Introduction, type StunServer } from './told.ts'
 
-const EVENTS = ['relay', 'peer_joined', 'peer_left', 'counts', 'lit', 'dark']
+const EVENTS = ['relay', 'signal', 'peer_joined', 'peer_left', 'counts', 'lit', 'dark']
 /** Bytes of unfinished messages of all peers together: at most, and no more than a small page can have use for. */
 const ASSEMBLY_BYTES_MAX = 64 << 20
 const ASSEMBLY_BYTES_BASE = 1 << 20
@@ -26,6 +29,14 @@ const MORE_PEERS_INTERVAL = 5000
 /** Between two reports of anything that changes with every block. */
 const REPORT_INTERVAL = 100
 const PROBLEMS_MAX = 8
+/**
+ * Bytes that move between us and a peer before we call it: a direct path is worth it only for more. The one whose name
+ * comes last calls first, lest both do.
+ */
+const CALLED_AFTER_BYTES = 128 << 10
+const CALLED_AT_LAST_BYTES = 512 << 10
+/** Between two words to the exchange that parts of a message arrive directly. */
+const PROGRESS_INTERVAL = 100
 
 interface Awaited {
   readonly path: string
@@ -47,6 +58,8 @@ export class Session implements PageSession {
   readonly #ownsStore: boolean
   readonly #roster: Roster
   readonly #topic: Topic
+  /** Absent where there are no direct paths. */
+  readonly #doorway: Doorway | null
   readonly #listeners = new Set<(state: PageState) => void>()
   readonly #awaited = new Set<Awaited>()
   readonly #wholeFiles = new Set<CidKey>()
@@ -60,6 +73,8 @@ export class Session implements PageSession {
   #problems: readonly PageProblem[] = []
   #received = 0
   #sent = 0
+  #peersDropped = 0
+  #stun: StunServer | null = null
   #failure: Error | null = null
   #isClosed = false
   #reported: { phase: Phase; presence: Presence } = { phase: 'searching', presence: this.#presence }
@@ -85,6 +100,7 @@ export class Session implements PageSession {
       clock: this.#clock,
       frameBytesMax: this.#limits.relayFrameBytesMax,
     })
+    this.#doorway = this.#makeDoorway(deps.direct === undefined ? browserDirect : deps.direct)
     this.#attempt(() => this.#take(this.#walk.start()))
     this.#announced = this.#have()
     this.#topic = deps.connection.join(`page:${root.key}`, EVENTS, {
@@ -95,6 +111,7 @@ export class Session implements PageSession {
       message: (event, payload) => this.#handleEvent(event, payload),
     })
     this.#handleInputs()
+    if (this.#doorway !== null) globalThis.addEventListener?.('pagehide', this.#hangUp)
     deps.signal?.addEventListener('abort', () => this.close(), { once: true })
     if (deps.signal?.aborted) this.close()
   }
@@ -102,7 +119,7 @@ export class Session implements PageSession {
   // What the page tells.
 
   get state(): PageState {
-    const peers = this.#exchange.peers()
+    const peers = this.#exchange.peers().map((peer) => ({ ...peer, path: this.#roster.get(peer.id)?.peer.path ?? 'relay' }))
     return {
       phase: this.#phase(),
       presence: this.#presence,
@@ -111,6 +128,7 @@ export class Session implements PageSession {
       peers,
       receivedBytes: this.#received,
       sentBytes: this.#sent,
+      peersDropped: this.#peersDropped,
       problems: this.#problems,
     }
   }
@@ -153,6 +171,8 @@ export class Session implements PageSession {
     this.#stopReport?.()
     this.#topic.leave()
     for (const member of this.#roster.clear()) member.peer.close()
+    this.#doorway?.close()
+    globalThis.removeEventListener?.('pagehide', this.#hangUp)
     this.#giveOut()
     this.#listeners.clear()
     if (this.#ownsStore) this.#store.clear()
@@ -247,8 +267,9 @@ export class Session implements PageSession {
   // What the server says.
 
   #handleJoined(response: unknown): void {
-    const { peers, counts, self } = readWelcome(response)
+    const { peers, counts, self, stun } = readWelcome(response)
     this.#roster.self = self
+    this.#stun = stun
     this.#presence = { kind: 'joined' }
     this.#learnCounts(counts)
     // After a rejoin everybody has new names.
@@ -277,6 +298,9 @@ export class Session implements PageSession {
     switch (event) {
       case 'relay':
         if (payload instanceof ArrayBuffer) this.#handleRelay(payload)
+        break
+      case 'signal':
+        if (payload instanceof ArrayBuffer) this.#handleSignal(payload)
         break
       case 'peer_joined': {
         const introduction = readIntroduction(payload)
@@ -345,38 +369,144 @@ export class Session implements PageSession {
 
   #dismiss(member: Member): void {
     member.peer.close()
+    this.#doorway?.forget(member.peer.id)
     this.#tell({ kind: 'left', peer: member.peer.id })
+  }
+
+  /** Who says something first may know us from the server before we know them. */
+  #meet(peer: PeerId): Member | null {
+    return this.#exchange.has(peer) ? this.#roster.get(peer) : this.#introduce({ peer, have: 'none' })
   }
 
   #handleRelay(frame: ArrayBuffer): void {
     const arrived = this.#roster.accept(this.#clock.now(), frame)
     if (arrived === null) return
-    // Who writes first may know us from the server before we know them.
-    const member = this.#exchange.has(arrived.from) ? arrived.member : this.#introduce({ peer: arrived.from, have: 'none' })
+    const { assembled, segment } = arrived
+    const peer = arrived.member.peer.id
+    const member = this.#meet(peer)
     if (member === null) return
-    switch (arrived.assembled.kind) {
+    switch (assembled.kind) {
       case 'partial':
-        this.#tell({ kind: 'progress', peer: arrived.from })
+        this.#tell({ kind: 'progress', peer })
         return
       case 'malformed':
-        this.#tell({ kind: 'malformed', peer: arrived.from })
+        this.#tell({ kind: 'malformed', peer })
         return
       case 'forgotten':
         return
       case 'complete':
-        this.#read(member, arrived.assembled.message)
+        // It went directly first, and its sender does not know that it arrived.
+        if (member.readDirect.has(segment.message)) return
+        member.readRelayed.add(segment.message)
+        this.#noteMoved(member, assembled.message.length)
+        this.#read(member, assembled.message)
         return
     }
   }
 
+  // Direct paths.
+
+  readonly #hangUp = () => this.#doorway?.hangUp()
+
+  #makeDoorway(load: LoadSwitchboard | null): Doorway | null {
+    if (load === null) return null
+    const box = new SignalBox((frame) => this.#topic.push('signal', frame), this.#clock)
+    return new Doorway(load, {
+      clock: this.#clock,
+      random: this.#random,
+      self: () => this.#roster.self,
+      stun: () => this.#stunUrl(),
+      say: (to, signal) => box.say(to, signal),
+      up: (peer, way) => {
+        this.#roster.get(peer)?.peer.goDirect(way)
+        this.#report()
+      },
+      down: (peer) => {
+        const member = this.#roster.get(peer)
+        // What came in part will come whole by relay.
+        member?.direct.clear()
+        member?.peer.goByRelay()
+        this.#report()
+      },
+      segment: (peer, segment) => this.#handleSegment(peer, segment),
+      misbehaved: (peer) => this.#sendAway(peer),
+    })
+  }
+
+  #stunUrl(): string | null {
+    if (this.#stun === null) return null
+    return `stun:${this.#stun.host ?? globalThis.location?.hostname}:${this.#stun.port}`
+  }
+
+  #handleSignal(frame: ArrayBuffer): void {
+    const said = decodeSignalFrame(frame)
+    if (said === null || this.#doorway === null) return
+    if (this.#meet(said.from) !== null) this.#doorway.hear(said.from, said.signal)
+  }
+
+  #handleSegment(peer: PeerId, segment: Segment): void {
+    const member = this.#meet(peer)
+    if (member === null || this.#isClosed || this.#failure !== null) return
+    const now = this.#clock.now()
+    const assembled = member.direct.accept(now, segment)
+    switch (assembled.kind) {
+      case 'partial':
+        if (now - member.progressToldAt < PROGRESS_INTERVAL) return
+        member.progressToldAt = now
+        this.#tell({ kind: 'progress', peer })
+        return
+      case 'malformed':
+        this.#tell({ kind: 'malformed', peer })
+        return
+      case 'forgotten':
+        return
+      case 'complete': {
+        const id = segment.message
+        if (member.readDirect.has(id) || member.readRelayed.has(id)) {
+          member.peer.tellRead(id)
+          return
+        }
+        this.#noteMoved(member, assembled.message.length)
+        this.#read(member, assembled.message, () => {
+          member.readDirect.add(id)
+          member.peer.tellRead(id)
+        })
+        return
+      }
+    }
+  }
+
+  #noteMoved(member: Member, bytes: number): void {
+    member.peer.movedBytes += bytes
+    this.#consider(member)
+  }
+
+  /** Calls a peer with whom much is exchanged. */
+  #consider({ peer }: Member): void {
+    const isFirst = (this.#roster.self ?? '') > peer.id
+    const enough = isFirst ? CALLED_AFTER_BYTES : CALLED_AT_LAST_BYTES
+    if (peer.path === 'relay' && peer.movedBytes >= enough) this.#doorway?.call(peer.id)
+  }
+
+  /** A peer that says what makes no sense about direct paths, or over them. */
+  #sendAway(peer: PeerId): void {
+    const member = this.#roster.ban(peer)
+    if (member === null) return
+    this.#dismiss(member)
+    this.#peersDropped++
+    this.#note({ fatal: false, sentence: 'A peer tried to reach this tab in a way that makes no sense, and is not listened to any more.' })
+  }
+
   /** Reads a peer's messages one after the other, though hashing takes its time. */
-  #read(member: Member, bytes: Bytes): void {
+  #read(member: Member, bytes: Bytes, whenRead = () => {}): void {
     if (member.inbox >= INBOX_MAX) return
     member.inbox++
     member.reading = member.reading.then(async () => {
       const input = await readMessage(member.peer.id, bytes)
       member.inbox--
-      if (this.#roster.isMember(member) && !this.#isClosed && this.#failure === null) this.#tell(input)
+      if (!this.#roster.isMember(member) || this.#isClosed || this.#failure !== null) return
+      whenRead()
+      this.#tell(input)
     })
   }
 
@@ -445,7 +575,10 @@ export class Session implements PageSession {
       const isEmpty = carried.length + message.wants.length + message.presences.length === 0
       if (!isEmpty) await member.peer.send(encodeMessage(message, carried))
       this.#sent += carried.reduce((sum, { data }) => sum + data.length, 0)
-      if (this.#roster.isMember(member)) this.#tell({ kind: 'sent', peer, lane })
+      if (this.#roster.isMember(member)) {
+        this.#consider(member)
+        this.#tell({ kind: 'sent', peer, lane })
+      }
     } catch {
       if (this.#roster.isMember(member)) {
         this.#roster.remove(peer)
@@ -456,6 +589,8 @@ export class Session implements PageSession {
 
   #drop(peer: PeerId, reason: DropReason): void {
     this.#roster.ban(peer)?.peer.close()
+    this.#doorway?.forget(peer)
+    this.#peersDropped++
     this.#note({ fatal: false, sentence: DROPPED[reason] })
   }
 
@@ -485,6 +620,12 @@ export class Session implements PageSession {
     if (missing.length > 0) this.#inputs.push({ kind: 'want', blocks: missing.reverse() })
   }
 }
+
+/** WebRTC, where there is any. */
+const browserDirect: LoadSwitchboard | null =
+  typeof RTCPeerConnection === 'function'
+    ? () => import('./direct/index.ts').then(({ browserSwitchboards }) => browserSwitchboards)
+    : null
 
 function assemblyBytesMax(pageBytesMax: number): number {
   return Math.min(ASSEMBLY_BYTES_MAX, ASSEMBLY_BYTES_BASE + ASSEMBLY_PAGES_MAX * pageBytesMax)

@@ -28,9 +28,36 @@ export function readCounts(told: unknown): Counts | null {
   return isCount(watching) && isCount(holders) && isCount(partial) ? { watching, holders, partial } : null
 }
 
+/** Who answers STUN; without a host, the one that the page came from. */
+export interface StunServer {
+  readonly host: string | null
+  readonly port: number
+}
+
 /** The reply to a join. */
-export function readWelcome(told: unknown): { self: PeerId | null; peers: Introduction[]; counts: Counts | null } {
-  return { self: readIntroduction(told)?.peer ?? null, peers: readIntroductions(told), counts: readCounts(fields(told).counts) }
+export interface Welcome {
+  readonly self: PeerId | null
+  readonly peers: Introduction[]
+  readonly counts: Counts | null
+  readonly stun: StunServer | null
+}
+
+export function readWelcome(told: unknown): Welcome {
+  const { counts, stun } = fields(told)
+  return {
+    self: readIntroduction(told)?.peer ?? null,
+    peers: readIntroductions(told),
+    counts: readCounts(counts),
+    stun: readStun(stun),
+  }
+}
+
+function readStun(told: unknown): StunServer | null {
+  const { host, port } = fields(told)
+  if (!isCount(port) || port === 0 || port > 65_535) return null
+  if (host === undefined) return { host: null, port }
+  const isHost = typeof host === 'string' && /^(?:[\w.-]+|\[[\da-f:.]+\])$/i.test(host)
+  return isHost ? { host, port } : null
 }
 
 export function readReason(told: unknown): string {
@@ -51,6 +78,9 @@ interface Told {
   holders?: unknown
   partial?: unknown
   reason?: unknown
+  stun?: unknown
+  host?: unknown
+  port?: unknown
 }
 
 function fields(told: unknown): Told {

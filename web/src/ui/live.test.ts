@@ -19,20 +19,21 @@ function state(part: Partial<SwarmState>): SwarmState {
     peers: [],
     receivedBytes: 0,
     sentBytes: 0,
+    peersDropped: 0,
     problems: [],
     ...part,
   }
 }
 
 const progress = { blocksDone: 1, blocksTotal: 2, bytesDone: 10, bytesTotal: 20 }
-const peer = (have: 'all' | 'some' | 'none') => ({ id: have, have, receivedBytes: 0, sentBytes: 0 })
+const peer = (have: 'all' | 'some' | 'none', path: 'relay' | 'direct' = 'relay') => ({ id: have, have, path, receivedBytes: 0, sentBytes: 0 })
 
 describe('a page', () => {
   it('is looked for, then fetched from those who have some of it', () => {
     expect(pageState(state({}), nothing)).toEqual({ kind: 'joining' })
-    const peers = [peer('all'), peer('some'), peer('none')]
+    const peers = [peer('all'), peer('some', 'direct'), peer('none', 'direct')]
     expect(pageState(state({ phase: 'loading', progress, peers }), nothing)).toEqual({
-      kind: 'loading', bytes: 10, total: 20, peers: 2,
+      kind: 'loading', bytes: 10, total: 20, peers: 2, direct: 1,
     })
   })
 

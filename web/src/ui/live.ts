@@ -124,8 +124,11 @@ export function pageState(now: SwarmState, swarm: Pick<Swarm, 'entries' | 'file'
     case 'searching':
       if (presence.kind === 'refused') return { kind: 'refused', reason: presence.reason }
       return { kind: 'joining' }
-    case 'loading':
-      return { kind: 'loading', bytes, total, peers: peers.filter(({ have }) => have !== 'none').length }
+    case 'loading': {
+      const asked = peers.filter(({ have }) => have !== 'none')
+      const direct = asked.filter(({ path }) => path === 'direct').length
+      return { kind: 'loading', bytes, total, peers: asked.length, direct }
+    }
     case 'dark':
       if (presence.kind === 'refused') return { kind: 'refused', reason: presence.reason }
       return { kind: 'waiting', bytes, total }

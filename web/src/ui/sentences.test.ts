@@ -43,5 +43,7 @@ describe('a count of people', () => {
     expect(visitorsSentence(12)).toBe('12 people here now')
     expect(peersSentence(1)).toBe('from 1 person')
     expect(peersSentence(4)).toBe('from 4 people')
+    expect(peersSentence(4, 1)).toBe('from 4 people, 1 of them directly')
+    expect(peersSentence(1, 1)).toBe('directly from 1 person')
   })
 })

@@ -37,9 +37,11 @@ export function visitorsSentence(visitors: number): string {
   return visitors === 1 ? 'Only you are here now' : `${visitors} people here now`
 }
 
-/** Where the missing part is coming from. */
-export function peersSentence(peers: number): string {
-  return peers === 1 ? 'from 1 person' : `from ${peers} people`
+/** Where the missing part is coming from; `direct` of them are reached past the server. */
+export function peersSentence(peers: number, direct = 0): string {
+  const from = peers === 1 ? 'from 1 person' : `from ${peers} people`
+  if (direct === 0) return from
+  return direct >= peers ? `directly ${from}` : `${from}, ${direct} of them directly`
 }
 
 function tabs(count: number): string {

@@ -64,7 +64,8 @@ export type PageState =
   | { kind: 'refused'; reason: string }
   /** Nobody here has all of it; what came so far is kept. */
   | { kind: 'waiting'; bytes: number; total: number | null }
-  | { kind: 'loading'; bytes: number; total: number | null; peers: number }
+  /** It comes from `peers` people, `direct` of whom are reached past the server. */
+  | { kind: 'loading'; bytes: number; total: number | null; peers: number; direct: number }
   /** All of it is here and verified. */
   | { kind: 'held'; content: PageContent }
 

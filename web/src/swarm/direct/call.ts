@@ -1,0 +1,264 @@
+import type { Millis } from '../../exchange/index.ts'
+import type { Clock } from '../api.ts'
+import type { Line } from './line.ts'
+import { DirectPath } from './path.ts'
+import type { Segment } from '../segment.ts'
+import type { Candidate, HangUpReason, Signal } from './signal.ts'
+
+/** How long a line may take to come up, and to come back after a break. */
+const CONNECT_MAX: Millis = 15_000
+/** Candidates are found in bursts: they wait this long for others to travel with. */
+const CANDIDATES_PAUSE: Millis = 50
+const CANDIDATES_TOLD_MAX = 16
+/** Candidates that one side may tell in one call; of our own, further ones are not told. */
+const CANDIDATES_MAX = 64
+/** Candidates that the browser may refuse before we take it for ill will: a few cross a restart. */
+const REFUSED_CANDIDATES_MAX = 8
+/** Offers of one call: the first, and restarts. */
+const OFFERS_MAX = 6
+
+export interface CallEvents {
+  readonly say: (signal: Signal) => void
+  readonly up: () => void
+  readonly down: () => void
+  readonly segment: (segment: Segment) => void
+  /** It is over; the line has been given back. */
+  readonly over: (why: HangUpReason) => void
+  /** The other side said what makes no sense, on the line or about it. */
+  readonly misbehaved: () => void
+}
+
+export interface CallOptions {
+  readonly call: number
+  readonly line: Line
+  readonly giveBack: (line: Line) => void
+  /** Whether our offer gives way when both make one at once. */
+  readonly isPolite: boolean
+  /** Whether we began: then it is ours to mend the line when it breaks. */
+  readonly isCaller: boolean
+  readonly clock: Clock
+  readonly events: CallEvents
+}
+
+/**
+ * One attempt of two peers to reach each other: perfect negotiation, as the specification of WebRTC calls it. Both sides
+ * may offer at any time; when they do so at once, the polite one takes its offer back.
+ */
+export class Call {
+  /** The number of the attempt. The polite side takes over the other's when both have begun one. */
+  call: number
+  readonly path: DirectPath
+  readonly #line: Line
+  readonly #giveBack: (line: Line) => void
+  readonly #isPolite: boolean
+  readonly #isCaller: boolean
+  readonly #clock: Clock
+  readonly #events: CallEvents
+  #isOver = false
+  #isOffering = false
+  /** An offer of the other side's was passed over, and so are the candidates that belong to it. */
+  #ignoresOffer = false
+  #offersHeard = 0
+  #candidatesHeard = 0
+  #refusedCandidates = 0
+  #candidatesTold = 0
+  #untold: Candidate[] = []
+  #stopTelling: (() => void) | null = null
+  #stopWaiting: (() => void) | null = null
+  /** Signals are heard one after the other, though each takes its time. */
+  #hearing: Promise<void> = Promise.resolve()
+
+  constructor({ call, line, giveBack, isPolite, isCaller, clock, events }: CallOptions) {
+    this.call = call
+    this.#line = line
+    this.#giveBack = giveBack
+    this.#isPolite = isPolite
+    this.#isCaller = isCaller
+    this.#clock = clock
+    this.#events = events
+    // Agreed beforehand, so that neither side has to announce it to the other.
+    const channel = line.createDataChannel('watchfire', { negotiated: true, id: 0 })
+    this.path = new DirectPath(channel, clock, {
+      up: events.up,
+      down: events.down,
+      segment: events.segment,
+      malformed: events.misbehaved,
+      silent: () => this.end('failed', true),
+    })
+    line.addEventListener('connectionstatechange', () => this.#followLine())
+    line.addEventListener('icecandidate', (event) => this.#tell((event as RTCPeerConnectionIceEvent).candidate))
+    channel.addEventListener('close', () => this.end('over', false))
+    this.#await()
+  }
+
+  /** Since when nothing moved; `null` while something is on its way, or the line is only coming up. */
+  idleSince(): Millis | null {
+    return this.path.isUp && !this.path.isBusy ? this.path.movedAt : null
+  }
+
+  /** Whether an offer of ours waits for its answer. */
+  get isOffering(): boolean {
+    return this.#isOffering || this.#line.signalingState === 'have-local-offer'
+  }
+
+  /** Begins. */
+  offer(): void {
+    void this.#offer()
+  }
+
+  hear(signal: Signal): void {
+    this.#hearing = this.#hearing.then(() => this.#hear(signal))
+  }
+
+  /** Ends it; `tells` the other side so. */
+  end(reason: HangUpReason, tells: boolean): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#stopTelling?.()
+    this.#stopWaiting?.()
+    if (tells) this.#events.say({ kind: 'hang_up', call: this.call, reason })
+    this.path.close()
+    this.#giveBack(this.#line)
+    this.#events.over(reason)
+  }
+
+  async #offer(): Promise<void> {
+    this.#isOffering = true
+    try {
+      await this.#line.setLocalDescription()
+      if (!this.#isOver) this.#describe('offer')
+    } catch {
+      this.end('failed', true)
+    } finally {
+      this.#isOffering = false
+    }
+  }
+
+  #describe(kind: 'offer' | 'answer'): void {
+    const sdp = this.#line.localDescription?.sdp
+    if (sdp !== undefined) this.#events.say({ kind, call: this.call, sdp })
+  }
+
+  async #hear(signal: Signal): Promise<void> {
+    if (this.#isOver) return
+    switch (signal.kind) {
+      case 'offer':
+        await this.#hearOffer(signal.call, signal.sdp)
+        return
+      case 'answer':
+        await this.#hearAnswer(signal.sdp)
+        return
+      case 'candidates':
+        for (const candidate of signal.candidates) await this.#hearCandidate(candidate)
+        return
+      case 'hang_up':
+        this.end(signal.reason, false)
+        return
+    }
+  }
+
+  async #hearOffer(call: number, sdp: string): Promise<void> {
+    if (++this.#offersHeard > OFFERS_MAX) {
+      this.#events.misbehaved()
+      return
+    }
+    this.#ignoresOffer = this.isOffering && !this.#isPolite
+    if (this.#ignoresOffer) return
+    // What was found for an offer that is taken back is of no use to the other side.
+    if (this.isOffering) this.#untold = []
+    this.call = call
+    if (!(await this.#describeRemote('offer', sdp))) return
+    try {
+      await this.#line.setLocalDescription()
+      if (!this.#isOver) this.#describe('answer')
+    } catch {
+      this.end('failed', true)
+    }
+  }
+
+  async #hearAnswer(sdp: string): Promise<void> {
+    if (this.#line.signalingState !== 'have-local-offer') {
+      this.#events.misbehaved()
+      return
+    }
+    await this.#describeRemote('answer', sdp)
+  }
+
+  /** Whether the browser could make something of it. */
+  async #describeRemote(type: 'offer' | 'answer', sdp: string): Promise<boolean> {
+    try {
+      await this.#line.setRemoteDescription({ type, sdp })
+      return !this.#isOver
+    } catch {
+      if (!this.#isOver) this.#events.misbehaved()
+      return false
+    }
+  }
+
+  async #hearCandidate(candidate: Candidate): Promise<void> {
+    if (this.#isOver) return
+    if (++this.#candidatesHeard > CANDIDATES_MAX * OFFERS_MAX) {
+      this.#events.misbehaved()
+      return
+    }
+    try {
+      await this.#line.addIceCandidate(candidate)
+    } catch {
+      if (this.#isOver || this.#ignoresOffer) return
+      if (++this.#refusedCandidates > REFUSED_CANDIDATES_MAX) this.#events.misbehaved()
+    }
+  }
+
+  #tell(candidate: RTCIceCandidate | null): void {
+    // The last of all is empty, and says no more than that.
+    if (candidate === null || candidate.candidate === '' || this.#isOver) return
+    if (++this.#candidatesTold > CANDIDATES_MAX) return
+    const { sdpMid, sdpMLineIndex } = candidate
+    this.#untold.push({ candidate: candidate.candidate, sdpMid, sdpMLineIndex })
+    this.#stopTelling ??= this.#clock.after(CANDIDATES_PAUSE, () => {
+      this.#stopTelling = null
+      while (this.#untold.length > 0) {
+        const candidates = this.#untold.splice(0, CANDIDATES_TOLD_MAX)
+        this.#events.say({ kind: 'candidates', call: this.call, candidates })
+      }
+    })
+  }
+
+  #followLine(): void {
+    switch (this.#line.connectionState) {
+      case 'connected':
+        this.path.setLinked(true)
+        this.#stopWaiting?.()
+        this.#stopWaiting = null
+        return
+      case 'disconnected':
+        this.path.setLinked(false)
+        this.#await()
+        return
+      case 'failed':
+        this.path.setLinked(false)
+        this.#await()
+        this.#mend()
+        return
+      case 'closed':
+        this.end('over', false)
+        return
+      case 'new':
+      case 'connecting':
+        return
+    }
+  }
+
+  /** The caller looks for another way over the same line, new addresses among them. */
+  #mend(): void {
+    if (!this.#isCaller || this.#isOver) return
+    this.#candidatesTold = 0
+    this.#line.restartIce()
+    void this.#offer()
+  }
+
+  /** A line that does not come up, or not back, is given up. */
+  #await(): void {
+    this.#stopWaiting ??= this.#clock.after(CONNECT_MAX, () => this.end('failed', true))
+  }
+}

@@ -1,0 +1,44 @@
+import type { Bytes } from '../../content/index.ts'
+import { decodeSegment, encodeSegment, SEGMENT_HEADER_BYTES, type Segment } from '../segment.ts'
+
+/** One message of a data channel: what every implementation takes. */
+export const FRAME_BYTES_MAX = 16 << 10
+/** What one frame carries of a message. */
+export const PART_BYTES_MAX = FRAME_BYTES_MAX - 1 - SEGMENT_HEADER_BYTES
+
+const SEGMENT = 0
+const READ = 1
+
+/** What goes over a direct path: parts of messages, and word that a whole one was read. */
+export type Frame =
+  | { readonly kind: 'segment'; readonly segment: Segment }
+  | { readonly kind: 'read'; readonly message: number }
+
+export function encodeSegmentFrame(segment: Segment): Bytes {
+  const frame = encodeSegment(segment, 1)
+  frame[0] = SEGMENT
+  return frame
+}
+
+export function encodeReadFrame(message: number): Bytes {
+  const frame = new Uint8Array(5)
+  frame[0] = READ
+  new DataView(frame.buffer).setUint32(1, message)
+  return frame
+}
+
+/** `null` for what no honest peer sends. */
+export function decodeFrame(data: unknown): Frame | null {
+  if (!(data instanceof ArrayBuffer) || data.byteLength > FRAME_BYTES_MAX || data.byteLength < 5) return null
+  const view = new DataView(data)
+  switch (view.getUint8(0)) {
+    case SEGMENT: {
+      const segment = decodeSegment(data, 1)
+      return segment === null ? null : { kind: 'segment', segment }
+    }
+    case READ:
+      return data.byteLength === 5 ? { kind: 'read', message: view.getUint32(1) } : null
+    default:
+      return null
+  }
+}

@@ -1,0 +1,182 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { PretendClock } from '../pretend-clock.ts'
+import type { Segment } from '../segment.ts'
+import { decodeFrame, encodeReadFrame, FRAME_BYTES_MAX, PART_BYTES_MAX } from './frame.ts'
+import { DirectPath } from './path.ts'
+
+const MIB = 1 << 20
+
+/** A channel that takes everything, and lets go of it when told to. */
+class Sink extends EventTarget {
+  readyState: RTCDataChannelState = 'open'
+  bufferedAmount = 0
+  bufferedAmountLowThreshold = 0
+  binaryType: BinaryType = 'blob'
+  readonly sent: Segment[] = []
+  readonly read: number[] = []
+
+  send(data: Uint8Array<ArrayBuffer>): void {
+    if (this.readyState !== 'open') throw new DOMException('not open', 'InvalidStateError')
+    const frame = decodeFrame(data.buffer)
+    if (frame === null || data.length > FRAME_BYTES_MAX) throw new Error('only frames are sent')
+    this.bufferedAmount += data.length
+    if (frame.kind === 'segment') this.sent.push(frame.segment)
+    else this.read.push(frame.message)
+  }
+
+  drain(): void {
+    this.bufferedAmount = 0
+    this.dispatchEvent(new Event('bufferedamountlow'))
+  }
+
+  say(data: unknown): void {
+    this.dispatchEvent(new MessageEvent('message', { data }))
+  }
+}
+
+let clock: PretendClock
+let channel: Sink
+let path: DirectPath
+let happened: string[]
+let segments: Segment[]
+beforeEach(() => {
+  clock = new PretendClock()
+  channel = new Sink()
+  happened = []
+  segments = []
+  const note = (what: string) => () => happened.push(what)
+  path = new DirectPath(channel, clock, {
+    up: note('up'), down: note('down'), malformed: note('malformed'), silent: note('silent'),
+    segment: (segment) => segments.push(segment),
+  })
+  path.setLinked(true)
+})
+
+const send = (id: number, bytes: number) => {
+  let isThrough = false
+  path.send(id, new Uint8Array(bytes)).then(() => (isThrough = true), () => {})
+  return async () => {
+    await Promise.resolve()
+    return isThrough
+  }
+}
+const numbers = () => [...new Set(channel.sent.map(({ message }) => message))]
+
+describe('a direct path', () => {
+  it('is up while its channel is open and its line holds', () => {
+    path.setLinked(false)
+    path.setLinked(true)
+    channel.readyState = 'closed'
+    channel.dispatchEvent(new Event('close'))
+    expect(happened).toEqual(['up', 'down', 'up', 'down'])
+  })
+
+  it('cuts messages into frames that every browser takes', async () => {
+    const isThrough = send(5, 3 * PART_BYTES_MAX + 1)
+    expect(channel.sent.map(({ message, offset, total, bytes }) => [message, offset, total, bytes.length])).toEqual([
+      [5, 0, 49_114, PART_BYTES_MAX], [5, 16_371, 49_114, PART_BYTES_MAX], [5, 32_742, 49_114, PART_BYTES_MAX], [5, 49_113, 49_114, 1],
+    ])
+    expect(await isThrough()).toBe(true)
+  })
+
+  it('stops while the browser has a mebibyte to send, and goes on when it has less', async () => {
+    const isThrough = send(1, 3 * MIB)
+    expect(channel.bufferedAmount).toBeGreaterThanOrEqual(MIB)
+    expect(channel.bufferedAmount).toBeLessThan(MIB + FRAME_BYTES_MAX)
+    expect(await isThrough()).toBe(false)
+    for (let i = 0; i < 3; i++) channel.drain()
+    expect(await isThrough()).toBe(true)
+    expect(channel.bufferedAmountLowThreshold).toBe(256 << 10)
+  })
+
+  it('lets a short message pass a long one', () => {
+    send(1, 3 * MIB)
+    send(2, 100)
+    channel.drain()
+    expect(numbers()).toEqual([1, 2])
+    const at = channel.sent.findIndex(({ message }) => message === 2)
+    expect(channel.sent.slice(at).some(({ message }) => message === 1)).toBe(true)
+  })
+
+  it('begins no more while much is unread, but for short messages', () => {
+    for (let id = 0; id < 10; id++) {
+      send(id, MIB)
+      channel.drain()
+      channel.drain()
+    }
+    expect(numbers()).toEqual([0, 1, 2, 3])
+    send(20, 100)
+    expect(numbers()).toEqual([0, 1, 2, 3, 20])
+    channel.say(encodeReadFrame(2).buffer)
+    expect(numbers()).toEqual([0, 1, 2, 3, 20, 4])
+  })
+
+  it('gives back what nobody has read, in order, and forgets it', () => {
+    for (let id = 0; id < 6; id++) {
+      send(id, MIB)
+      channel.drain()
+      channel.drain()
+    }
+    channel.say(encodeReadFrame(1).buffer)
+    expect(path.takeBack().map(({ id }) => id)).toEqual([0, 2, 3, 4, 5])
+    expect(path.takeBack()).toEqual([])
+  })
+
+  it('passes segments on, and tells what was read', () => {
+    const frame = new Uint8Array([0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 42])
+    channel.say(frame.buffer)
+    expect(segments).toEqual([{ message: 7, offset: 0, total: 1, bytes: Uint8Array.of(42) }])
+    path.tellRead(7)
+    expect(channel.read).toEqual([7])
+  })
+
+  it.each<[string, unknown]>([
+    ['words', 'hello'],
+    ['an empty frame', new ArrayBuffer(0)],
+    ['a frame that is too long', new ArrayBuffer(FRAME_BYTES_MAX + 1)],
+    ['an unknown frame', Uint8Array.of(9, 0, 0, 0, 0).buffer],
+    ['half a segment', Uint8Array.of(0, 0, 0, 0, 0, 0).buffer],
+    ['too much of a word', Uint8Array.of(1, 0, 0, 0, 0, 0).buffer],
+  ])('takes %s for ill will', (_what, data) => {
+    channel.say(data)
+    expect(happened).toEqual(['up', 'malformed'])
+  })
+
+  it('takes it for ill will when something was read before it was sent', () => {
+    send(1, 3 * MIB)
+    channel.say(encodeReadFrame(1).buffer)
+    expect(happened).toEqual(['up', 'malformed'])
+  })
+
+  it('does not mind word of what it has taken back', () => {
+    send(1, 10)
+    path.takeBack()
+    channel.say(encodeReadFrame(1).buffer)
+    expect(happened).toEqual(['up'])
+  })
+
+  it('is silent when nothing comes of what it was given for four seconds', () => {
+    send(1, 10)
+    channel.bufferedAmount = 0
+    clock.pass(3000)
+    expect(happened).toEqual(['up'])
+    clock.pass(4000)
+    expect(happened).toEqual(['up', 'silent'])
+  })
+
+  it('is not silent while it only is slow', () => {
+    send(1, MIB)
+    for (let seconds = 0; seconds < 20; seconds++) {
+      channel.bufferedAmount -= 1000
+      clock.pass(1000)
+    }
+    expect(happened).toEqual(['up'])
+  })
+
+  it('is not silent while nothing is to be read', () => {
+    send(1, 10)
+    channel.say(encodeReadFrame(1).buffer)
+    clock.pass(60_000)
+    expect(happened).toEqual(['up'])
+  })
+})

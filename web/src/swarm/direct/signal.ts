@@ -1,0 +1,88 @@
+import type { Bytes } from '../../content/index.ts'
+
+/** Bytes of one signal; the server passes on no longer ones. */
+export const SIGNAL_BYTES_MAX = 16 << 10
+/** Characters of a description. One of data alone has some hundreds. */
+const SDP_LENGTH_MAX = 8 << 10
+const CANDIDATE_LENGTH_MAX = 512
+const CANDIDATES_MAX = 16
+const MID_LENGTH_MAX = 16
+
+/** Why a call ends: a line is needed elsewhere, it did not come up or broke, or it is not needed any more. */
+export type HangUpReason = 'busy' | 'failed' | 'over'
+
+/** What two peers say to find a direct path. `call` tells one attempt of the two from another. */
+export type Signal =
+  | { readonly kind: 'offer' | 'answer'; readonly call: number; readonly sdp: string }
+  | { readonly kind: 'candidates'; readonly call: number; readonly candidates: readonly Candidate[] }
+  | { readonly kind: 'hang_up'; readonly call: number; readonly reason: HangUpReason }
+
+/** One address under which a peer may be reached, in the words of SDP. */
+export interface Candidate {
+  readonly candidate: string
+  readonly sdpMid: string | null
+  readonly sdpMLineIndex: number | null
+}
+
+export function encodeSignal(signal: Signal): Bytes {
+  return new TextEncoder().encode(JSON.stringify(signal))
+}
+
+/** Reads bytes that could be anything; `null` for what no honest peer says. */
+export function decodeSignal(bytes: Uint8Array): Signal | null {
+  if (bytes.length > SIGNAL_BYTES_MAX) return null
+  let told: unknown
+  try {
+    told = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  } catch {
+    return null
+  }
+  const { kind, call, sdp, candidates, reason } = fields(told)
+  if (typeof call !== 'number' || !Number.isInteger(call) || call < 0 || call >= 2 ** 32) return null
+  switch (kind) {
+    case 'offer':
+    case 'answer':
+      return isOfDataAlone(sdp) ? { kind, call, sdp } : null
+    case 'candidates': {
+      if (!Array.isArray(candidates) || candidates.length === 0 || candidates.length > CANDIDATES_MAX) return null
+      const read = candidates.map(readCandidate)
+      return read.every((each) => each !== null) ? { kind, call, candidates: read } : null
+    }
+    case 'hang_up':
+      return reason === 'busy' || reason === 'failed' || reason === 'over' ? { kind, call, reason } : null
+    default:
+      return null
+  }
+}
+
+/** Whether it looks like a description of one data section: a call for sound or pictures is none of ours. */
+function isOfDataAlone(sdp: unknown): sdp is string {
+  if (typeof sdp !== 'string' || sdp.length > SDP_LENGTH_MAX || !sdp.startsWith('v=0')) return false
+  const media = sdp.split(/\r?\n/).filter((line) => line.startsWith('m='))
+  return media.length === 1 && media[0]?.startsWith('m=application ') === true
+}
+
+function readCandidate(told: unknown): Candidate | null {
+  const { candidate, sdpMid, sdpMLineIndex } = fields(told)
+  if (typeof candidate !== 'string' || candidate.length > CANDIDATE_LENGTH_MAX) return null
+  // Foundation, component, transport, priority, address, port, "typ", type.
+  if (!/^candidate:\S+ \d+ \S+ \d+ \S+ \d+ typ \S+/.test(candidate)) return null
+  const hasMid = typeof sdpMid === 'string' && sdpMid.length <= MID_LENGTH_MAX
+  if (!hasMid && sdpMLineIndex !== 0) return null
+  return { candidate, sdpMid: hasMid ? sdpMid : null, sdpMLineIndex: sdpMLineIndex === 0 ? 0 : null }
+}
+
+interface Fields {
+  kind?: unknown
+  call?: unknown
+  sdp?: unknown
+  candidates?: unknown
+  reason?: unknown
+  candidate?: unknown
+  sdpMid?: unknown
+  sdpMLineIndex?: unknown
+}
+
+function fields(told: unknown): Fields {
+  return typeof told === 'object' && told !== null ? told : {}
+}

@@ -1,0 +1,260 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { PeerId } from '../../exchange/index.ts'
+import { PretendClock } from '../pretend-clock.ts'
+import { encodeSignal, type Signal } from './signal.ts'
+import { PretendLines } from './pretend-lines.ts'
+import { switchboards, type Switchboard } from './switchboard.ts'
+
+const name = (n: number) => n.toString(16).padStart(16, '0') as PeerId
+
+let clock: PretendClock
+let net: PretendLines
+let said: { from: PeerId; to: PeerId; signal: Signal }[]
+let boards: Map<PeerId, Board>
+beforeEach(() => {
+  clock = new PretendClock()
+  net = new PretendLines(clock)
+  said = []
+  boards = new Map()
+})
+
+interface Board {
+  readonly name: PeerId
+  readonly board: Switchboard
+  readonly up: PeerId[]
+  readonly down: PeerId[]
+  readonly misbehaved: PeerId[]
+}
+
+const LATENCY = 10
+
+/** A tab of its own, with its own lines. */
+function tab(n: number, { stun = null as string | null } = {}): Board {
+  const self = name(n)
+  const [up, down, misbehaved]: PeerId[][] = [[], [], []]
+  const board = switchboards(net.make)({
+    clock,
+    random: () => (n % 97) / 100,
+    self: () => self,
+    stun: () => stun,
+    say: (to, bytes) => {
+      const signal = JSON.parse(new TextDecoder().decode(bytes)) as Signal
+      said.push({ from: self, to, signal })
+      const other = boards.get(to)
+      if (other !== undefined) clock.after(LATENCY, () => other.board.hear(self, bytes))
+      return Promise.resolve(other !== undefined)
+    },
+    up: (peer) => up?.push(peer),
+    down: (peer) => down?.push(peer),
+    segment: () => {},
+    misbehaved: (peer) => {
+      misbehaved?.push(peer)
+      board.forget(peer)
+    },
+  })
+  const made = { name: self, board, up: up ?? [], down: down ?? [], misbehaved: misbehaved ?? [] }
+  boards.set(self, made)
+  return made
+}
+
+const kinds = (from: Board) => said.filter((each) => each.from === from.name).map(({ signal }) => signal.kind)
+const areLinked = (a: Board, b: Board) => a.up.includes(b.name) && b.up.includes(a.name)
+const settle = async (milliseconds: number) => {
+  const until = clock.now() + milliseconds
+  clock.after(milliseconds, () => {})
+  await clock.until(() => clock.now() >= until)
+}
+
+describe('a call', () => {
+  it('is an offer, an answer, and candidates that travel together', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    b.board.call(a.name)
+    await clock.until(() => areLinked(a, b))
+    await settle(100)
+    expect(kinds(b)).toEqual(['offer', 'candidates'])
+    expect(kinds(a)).toEqual(['answer', 'candidates'])
+    expect(net.lines.map(({ candidates }) => candidates)).toEqual([2, 2])
+  })
+
+  it('asks the server how it is seen from outside', async () => {
+    const [a, b] = [tab(1, { stun: 'stun:example.org:4000' }), tab(2)]
+    a.board.call(b.name)
+    await clock.until(() => areLinked(a, b))
+    expect(net.lines.map(({ configuration }) => configuration.iceServers)).toEqual([[{ urls: 'stun:example.org:4000' }], []])
+  })
+
+  it('is one when both begin at once: the polite one takes its own back', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    a.board.call(b.name)
+    b.board.call(a.name)
+    await clock.until(() => areLinked(a, b))
+    await settle(1000)
+    expect(net.lines).toHaveLength(2)
+    expect(kinds(a).filter((kind) => kind !== 'candidates')).toEqual(['offer', 'answer'])
+    expect(kinds(b).filter((kind) => kind !== 'candidates')).toEqual(['offer'])
+    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+  })
+
+  it('is not begun twice', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    for (let i = 0; i < 5; i++) a.board.call(b.name)
+    await clock.until(() => areLinked(a, b))
+    a.board.call(b.name)
+    b.board.call(a.name)
+    await settle(1000)
+    expect(net.lines).toHaveLength(2)
+  })
+
+  it('that does not come up is given up, and tried again later, but not for ever', async () => {
+    net.isBlocked = true
+    const [a, b] = [tab(1), tab(2)]
+    for (let minute = 0; minute < 10; minute++) {
+      a.board.call(b.name)
+      await settle(60_000)
+    }
+    expect(kinds(a).filter((kind) => kind === 'offer')).toHaveLength(3)
+    expect(net.lines.every(({ signalingState }) => signalingState === 'closed')).toBe(true)
+    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+  })
+
+  it('to somebody who is not there any more ends at once', async () => {
+    const a = tab(1)
+    a.board.call(name(9))
+    await clock.until(() => net.lines[0]?.signalingState === 'closed')
+    expect(clock.now()).toBeLessThan(1000)
+  })
+
+  it('ends for both when one hangs up, or its line closes', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    a.board.call(b.name)
+    await clock.until(() => areLinked(a, b))
+    b.board.hangUp()
+    await clock.until(() => a.down.length === 1)
+    expect(net.open).toEqual([])
+  })
+
+  it('goes on over the same line when that comes back', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    a.board.call(b.name)
+    await clock.until(() => areLinked(a, b))
+    net.cut()
+    await clock.until(() => a.down.length === 1 && b.down.length === 1)
+    net.heal()
+    await clock.until(() => a.up.length === 2 && b.up.length === 2)
+    expect(net.lines).toHaveLength(2)
+  })
+})
+
+describe('the lines of a tab', () => {
+  it('are twelve at most, and whoever calls beyond is told that it is busy', async () => {
+    const busy = tab(50)
+    const callers = Array.from({ length: 14 }, (_, n) => tab(n + 1))
+    for (const caller of callers) caller.board.call(busy.name)
+    await clock.until(() => busy.up.length === 12)
+    await settle(1000)
+    expect(busy.up).toHaveLength(12)
+    expect(said.filter(({ signal }) => signal.kind === 'hang_up').map(({ signal }) => signal)).toEqual([
+      { kind: 'hang_up', call: expect.any(Number), reason: 'busy' }, { kind: 'hang_up', call: expect.any(Number), reason: 'busy' },
+    ])
+  })
+
+  it('go from who had the longest pause to who needs one', async () => {
+    const busy = tab(50)
+    const callers = Array.from({ length: 13 }, (_, n) => tab(n + 1))
+    for (const caller of callers.slice(0, 12)) {
+      caller.board.call(busy.name)
+      await clock.until(() => caller.up.length === 1)
+    }
+    await settle(11_000)
+    callers[12]?.board.call(busy.name)
+    await clock.until(() => callers[12]?.up.length === 1)
+    expect(callers[0]?.down).toHaveLength(1)
+  })
+
+  it('that the browser does not make are done without', async () => {
+    net.max = 0
+    const [a, b] = [tab(1), tab(2)]
+    a.board.call(b.name)
+    await settle(1000)
+    expect(said).toEqual([])
+    expect(a.misbehaved).toEqual([])
+  })
+})
+
+describe('a peer is sent away', () => {
+  const sdp = (line: string) => `v=0\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\n${line}\r\n`
+  const say = (board: Board, ...signals: Signal[]) => {
+    for (const signal of signals) board.board.hear(name(9), encodeSignal(signal))
+  }
+
+  it('when it says what cannot be read', () => {
+    const a = tab(1)
+    a.board.hear(name(9), Uint8Array.of(1, 2, 3))
+    expect(a.misbehaved).toEqual([name(9)])
+    expect(net.lines).toEqual([])
+  })
+
+  it('when the browser can make nothing of its description', async () => {
+    const a = tab(1)
+    say(a, { kind: 'offer', call: 1, sdp: sdp('a=garbage') })
+    await clock.until(() => a.misbehaved.length === 1)
+    expect(net.lines[0]?.signalingState).toBe('closed')
+  })
+
+  it('when it answers what nobody asked', async () => {
+    const [a, b] = [tab(1), tab(9)]
+    a.board.call(b.name)
+    await clock.until(() => areLinked(a, b))
+    const call = said[0]?.signal.call ?? 0
+    say(a, { kind: 'answer', call, sdp: sdp('a=line:0') })
+    await clock.until(() => a.misbehaved.length === 1)
+  })
+
+  it('when it changes its mind again and again', async () => {
+    const a = tab(1)
+    for (let call = 0; call < 20 && a.misbehaved.length === 0; call++) {
+      say(a, { kind: 'offer', call, sdp: sdp('a=line:0') }, { kind: 'hang_up', call, reason: 'over' })
+      await settle(100)
+    }
+    expect(a.misbehaved).toEqual([name(9)])
+    expect(net.lines.length).toBeLessThanOrEqual(8)
+    expect(net.lines.every(({ signalingState }) => signalingState === 'closed')).toBe(true)
+  })
+
+  it('when it offers the same call again and again', async () => {
+    const [a] = [tab(1), tab(9)]
+    for (let i = 0; i < 20 && a.misbehaved.length === 0; i++) {
+      say(a, { kind: 'offer', call: 1, sdp: sdp('a=line:0') })
+      await settle(100)
+    }
+    expect(a.misbehaved).toEqual([name(9)])
+    expect(net.lines).toHaveLength(1)
+  })
+
+  it('when it floods', () => {
+    const a = tab(1)
+    for (let call = 0; call < 1000; call++) say(a, { kind: 'hang_up', call, reason: 'over' })
+    expect(a.misbehaved[0]).toBe(name(9))
+  })
+
+  it('when its candidates are refused more often than a crossing can be the cause of', async () => {
+    const [a, b] = [tab(1), tab(9)]
+    a.board.call(b.name)
+    await clock.until(() => areLinked(a, b))
+    const call = said[0]?.signal.call ?? 0
+    const nonsense = { candidate: 'candidate:1 1 udp 1 here 1 typ host', sdpMid: '0', sdpMLineIndex: 0 }
+    say(a, { kind: 'candidates', call, candidates: Array(8).fill(nonsense) })
+    await settle(100)
+    expect(a.misbehaved).toEqual([])
+    say(a, { kind: 'candidates', call, candidates: [nonsense] })
+    await clock.until(() => a.misbehaved.length === 1)
+  })
+
+  it('but not when it speaks of a call that is over', async () => {
+    const a = tab(1)
+    say(a, { kind: 'answer', call: 3, sdp: sdp('') }, { kind: 'hang_up', call: 3, reason: 'over' })
+    await settle(100)
+    expect(a.misbehaved).toEqual([])
+    expect(net.lines).toEqual([])
+  })
+})

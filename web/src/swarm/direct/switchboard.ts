@@ -1,0 +1,201 @@
+import type { Millis, PeerId } from '../../exchange/index.ts'
+import type { Clock } from '../api.ts'
+import type { Segment } from '../segment.ts'
+import type { Way } from '../two-way-peer.ts'
+import type { MakeLine } from './line.ts'
+import { Call } from './call.ts'
+import { LinePool } from './pool.ts'
+import { decodeSignal, encodeSignal, type HangUpReason, type Signal } from './signal.ts'
+
+/** Calls to one peer that may fail before it is called no more. */
+const FAILURES_MAX = 3
+/** Pause after a failed call, doubled each time; and after one that had no line. */
+const FAILURE_PAUSE: Millis = 20_000
+const BUSY_PAUSE: Millis = 30_000
+/** Signals of one peer in ten seconds, and calls it may begin in a minute: nobody honest needs as many. */
+const SIGNALS_MAX = 150
+const SIGNALS_PERIOD: Millis = 10_000
+const CALLS_MAX = 8
+const CALLS_PERIOD: Millis = 60_000
+
+export interface SwitchboardDeps {
+  readonly clock: Clock
+  readonly random: () => number
+  /** Our own name on the page; `null` while we have none. */
+  readonly self: () => PeerId | null
+  /** Where to ask how we are seen from outside. */
+  readonly stun: () => string | null
+  /** Says something to a peer, sooner or later; `false` when it never will be heard. */
+  readonly say: (to: PeerId, signal: Uint8Array<ArrayBuffer>) => Promise<boolean>
+  readonly up: (peer: PeerId, way: Way) => void
+  readonly down: (peer: PeerId) => void
+  readonly segment: (peer: PeerId, segment: Segment) => void
+  readonly misbehaved: (peer: PeerId) => void
+}
+
+/** How a peer has behaved, and what came of calling it. */
+interface Conduct {
+  failures: number
+  /** Not before then is it called again. */
+  callableAt: Millis
+  signals: number
+  signalsSince: Millis
+  calls: number
+  callsSince: Millis
+}
+
+/** The direct paths of one page: calls its peers, and is called. */
+export class Switchboard {
+  readonly #pool: LinePool
+  readonly #deps: SwitchboardDeps
+  readonly #calls = new Map<PeerId, Call>()
+  readonly #conducts = new Map<PeerId, Conduct>()
+  #isClosed = false
+
+  constructor(pool: LinePool, deps: SwitchboardDeps) {
+    this.#pool = pool
+    this.#deps = deps
+  }
+
+  /** There is something to move between us and this peer. */
+  call(peer: PeerId): void {
+    const now = this.#deps.clock.now()
+    const conduct = this.#conductOf(peer)
+    if (this.#isClosed || this.#calls.has(peer) || conduct.failures >= FAILURES_MAX || conduct.callableAt > now) return
+    const number = Math.floor(this.#deps.random() * 2 ** 32)
+    const call = this.#begin(peer, number, true)
+    if (call === null) conduct.callableAt = now + BUSY_PAUSE
+    else call.offer()
+  }
+
+  /** A peer said something, which could be anything. */
+  hear(peer: PeerId, bytes: Uint8Array): void {
+    if (this.#isClosed) return
+    const signal = decodeSignal(bytes)
+    if (signal === null || this.#isTooMuch(peer, signal)) {
+      this.#deps.misbehaved(peer)
+      return
+    }
+    const call = this.#calls.get(peer)
+    if (call !== undefined && call.call === signal.call) {
+      call.hear(signal)
+    } else if (signal.kind === 'offer') {
+      this.#hearOffer(peer, call, signal)
+    }
+    // Anything else is about a call that is over by now.
+  }
+
+  /** The peer has left, or we want no more of it. */
+  forget(peer: PeerId): void {
+    this.#conducts.delete(peer)
+    this.#calls.get(peer)?.end('over', false)
+  }
+
+  /** Closes all lines; later there may be others. */
+  hangUp(): void {
+    for (const call of [...this.#calls.values()]) call.end('over', false)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.hangUp()
+  }
+
+  #hearOffer(peer: PeerId, current: Call | undefined, signal: Signal): void {
+    if (current?.isOffering === true) {
+      // Both have begun. The polite one goes over to the other's call; the other stays with its own.
+      if (this.#isPoliteTo(peer)) current.hear(signal)
+      return
+    }
+    // It has given up the call that we still knew.
+    current?.end('over', false)
+    const call = this.#begin(peer, signal.call, false)
+    if (call === null) this.#say(peer, { kind: 'hang_up', call: signal.call, reason: 'busy' })
+    else call.hear(signal)
+  }
+
+  #begin(peer: PeerId, number: number, isCaller: boolean): Call | null {
+    const { clock, stun } = this.#deps
+    const url = stun()
+    let call: Call | null = null
+    const holder = { idleSince: () => call?.idleSince() ?? null, giveUp: () => call?.end('busy', true) }
+    const line = this.#pool.take(clock.now(), holder, { iceServers: url === null ? [] : [{ urls: url }] })
+    if (line === null) return null
+    const begun = new Call({
+      call: number,
+      line,
+      giveBack: (given) => this.#pool.giveBack(given),
+      isPolite: this.#isPoliteTo(peer),
+      isCaller,
+      clock,
+      events: {
+        say: (signal) => this.#say(peer, signal),
+        up: () => {
+          this.#conductOf(peer).failures = 0
+          this.#deps.up(peer, begun.path)
+        },
+        down: () => this.#deps.down(peer),
+        segment: (segment) => this.#deps.segment(peer, segment),
+        over: (reason) => {
+          this.#calls.delete(peer)
+          this.#noteEnd(peer, reason)
+        },
+        misbehaved: () => this.#deps.misbehaved(peer),
+      },
+    })
+    call = begun
+    this.#calls.set(peer, begun)
+    return begun
+  }
+
+  #say(peer: PeerId, signal: Signal): void {
+    void this.#deps.say(peer, encodeSignal(signal)).then((isHeard) => {
+      if (!isHeard && signal.kind !== 'hang_up') this.#calls.get(peer)?.end('failed', false)
+    })
+  }
+
+  #noteEnd(peer: PeerId, reason: HangUpReason): void {
+    const conduct = this.#conducts.get(peer)
+    if (conduct === undefined) return
+    const now = this.#deps.clock.now()
+    if (reason === 'failed') conduct.callableAt = now + FAILURE_PAUSE * 2 ** conduct.failures++
+    else conduct.callableAt = now + BUSY_PAUSE
+  }
+
+  /** Whose name comes first gives way. */
+  #isPoliteTo(peer: PeerId): boolean {
+    return (this.#deps.self() ?? '') < peer
+  }
+
+  #isTooMuch(peer: PeerId, signal: Signal): boolean {
+    const conduct = this.#conductOf(peer)
+    const now = this.#deps.clock.now()
+    if (now - conduct.signalsSince >= SIGNALS_PERIOD) {
+      conduct.signals = 0
+      conduct.signalsSince = now
+    }
+    if (now - conduct.callsSince >= CALLS_PERIOD) {
+      conduct.calls = 0
+      conduct.callsSince = now
+    }
+    const isNew = signal.kind === 'offer' && this.#calls.get(peer)?.call !== signal.call
+    if (isNew) conduct.calls++
+    return ++conduct.signals > SIGNALS_MAX || conduct.calls > CALLS_MAX
+  }
+
+  /** Kept while the peer is there, of whom there are few. */
+  #conductOf(peer: PeerId): Conduct {
+    const known = this.#conducts.get(peer)
+    if (known !== undefined) return known
+    const now = this.#deps.clock.now()
+    const conduct = { failures: 0, callableAt: 0, signals: 0, signalsSince: now, calls: 0, callsSince: now }
+    this.#conducts.set(peer, conduct)
+    return conduct
+  }
+}
+
+/** Makes the switchboards of a tab, whose lines are counted together. */
+export function switchboards(make: MakeLine): (deps: SwitchboardDeps) => Switchboard {
+  const pool = new LinePool(make)
+  return (deps) => new Switchboard(pool, deps)
+}

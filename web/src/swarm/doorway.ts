@@ -1,0 +1,73 @@
+import type { PeerId } from '../exchange/index.ts'
+import type { Switchboard, SwitchboardDeps } from './direct/index.ts'
+
+/** Makes a switchboard, once its code has come. */
+export type LoadSwitchboard = () => Promise<(deps: SwitchboardDeps) => Switchboard>
+
+/** Signals that wait for the code that understands them; the next are dropped, and the caller tries again. */
+const WAITING_MAX = 64
+
+/** The direct paths of a page, whose code is fetched when the first is needed. */
+export class Doorway {
+  readonly #load: LoadSwitchboard
+  readonly #deps: SwitchboardDeps
+  #switchboard: Switchboard | null = null
+  #waiting: ((switchboard: Switchboard) => void)[] | null = null
+  #isClosed = false
+
+  constructor(load: LoadSwitchboard, deps: SwitchboardDeps) {
+    this.#load = load
+    this.#deps = deps
+  }
+
+  call(peer: PeerId): void {
+    this.#with((switchboard) => switchboard.call(peer))
+  }
+
+  hear(peer: PeerId, signal: Uint8Array): void {
+    this.#with((switchboard) => switchboard.hear(peer, signal))
+  }
+
+  forget(peer: PeerId): void {
+    this.#switchboard?.forget(peer)
+  }
+
+  /** Closes all lines, as when the page is left; should it be shown again, there may be others. */
+  hangUp(): void {
+    this.#switchboard?.hangUp()
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#waiting = null
+    this.#switchboard?.close()
+  }
+
+  #with(use: (switchboard: Switchboard) => void): void {
+    if (this.#isClosed) return
+    if (this.#switchboard !== null) {
+      use(this.#switchboard)
+      return
+    }
+    if (this.#waiting === null) {
+      this.#waiting = []
+      void this.#fetch()
+    }
+    if (this.#waiting.length < WAITING_MAX) this.#waiting.push(use)
+  }
+
+  async #fetch(): Promise<void> {
+    try {
+      const make = await this.#load()
+      if (this.#isClosed) return
+      this.#switchboard = make(this.#deps)
+    } catch {
+      // The code did not come: whatever needs it next tries again, and the relay goes on.
+      this.#waiting = null
+      return
+    }
+    const waiting = this.#waiting ?? []
+    this.#waiting = null
+    for (const use of waiting) use(this.#switchboard)
+  }
+}

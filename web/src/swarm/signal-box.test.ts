@@ -1,0 +1,75 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { Reply } from '../channel/index.ts'
+import type { PeerId } from '../exchange/index.ts'
+import { PretendClock } from './pretend-clock.ts'
+import { decodeSignalFrame } from './segment.ts'
+import { SignalBox } from './signal-box.ts'
+
+const [a, b] = ['000000000000000a', '000000000000000b'] as [PeerId, PeerId]
+const ok: Reply = { status: 'ok', response: {} }
+const later: Reply = { status: 'error', response: { reason: 'too many signals', retry_after_ms: 70 } }
+const gone: Reply = { status: 'error', response: { reason: 'peer gone' } }
+
+let clock: PretendClock
+let pushed: { to: string; said: number; answer: (reply: Reply) => void }[]
+let box: SignalBox
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
+beforeEach(() => {
+  clock = new PretendClock()
+  pushed = []
+  box = new SignalBox(
+    (frame) =>
+      new Promise((answer) => {
+        const { from, signal } = decodeSignalFrame(frame.buffer) ?? { from: '', signal: [] }
+        pushed.push({ to: from, said: signal[0] ?? -1, answer })
+      }),
+    clock,
+  )
+})
+const answer = async (reply: Reply) => {
+  pushed.shift()?.answer(reply)
+  await settled()
+}
+
+describe('signals', () => {
+  it('go to each peer in order, one at a time', async () => {
+    const heard = [box.say(a, Uint8Array.of(1)), box.say(a, Uint8Array.of(2)), box.say(b, Uint8Array.of(3))]
+    await settled()
+    expect(pushed.map(({ to, said }) => [to, said])).toEqual([[a, 1], [b, 3]])
+    await answer(ok)
+    await answer(ok)
+    await answer(ok)
+    expect(await Promise.all(heard)).toEqual([true, true, true])
+  })
+
+  it('are said again when the server asks to wait, and not again when the peer is gone', async () => {
+    const first = box.say(a, Uint8Array.of(1))
+    await settled()
+    await answer(later)
+    clock.pass(69)
+    await settled()
+    expect(pushed).toEqual([])
+    clock.pass(1)
+    await settled()
+    await answer(gone)
+    expect(await first).toBe(false)
+  })
+
+  it('are given up after some tries', async () => {
+    const said = box.say(a, Uint8Array.of(1))
+    for (let tries = 0; tries < 5; tries++) {
+      await settled()
+      expect(pushed).toHaveLength(1)
+      await answer({ status: 'timeout' })
+    }
+    expect(await said).toBe(false)
+  })
+
+  it('wait for a peer in bounded number', async () => {
+    const said = Array.from({ length: 40 }, () => box.say(a, Uint8Array.of(1)))
+    expect(await said[32]).toBe(false)
+    await settled()
+    await answer({ status: 'offline' })
+    expect(await said[0]).toBe(false)
+  })
+})

@@ -1,0 +1,79 @@
+import type { Bytes } from '../content/index.ts'
+import type { PeerId } from '../exchange/index.ts'
+import type { Peer } from './peer.ts'
+import { RelayPeer, type RelayPeerOptions } from './relay-peer.ts'
+
+/** A message that a way was given, and that may not have arrived. */
+export interface Unread {
+  readonly id: number
+  readonly message: Bytes
+  readonly resolve: () => void
+  readonly reject: (reason: Error) => void
+}
+
+/** A way beside the relay. */
+export interface Way {
+  /** Whether messages may be given to it. */
+  readonly isUp: boolean
+  /** Resolves when the message is on its way; it may still come back, see `takeBack`. */
+  send(id: number, message: Bytes): Promise<void>
+  /** Tells the other side that a message of its was read. */
+  tellRead(id: number): void
+  /** Everything that may not have arrived, and is not its affair any more. */
+  takeBack(): Unread[]
+}
+
+/**
+ * A peer by relay at once, and directly while there is a direct way. When that breaks, what may not have arrived goes by
+ * relay under its old number, by which the other side knows what it has read already.
+ */
+export class TwoWayPeer implements Peer {
+  readonly id: PeerId
+  readonly #relay: RelayPeer
+  #direct: Way | null = null
+  #nextMessage = 0
+  #isClosed = false
+  /** Bytes of messages, both ways, over either way. */
+  movedBytes = 0
+
+  constructor(id: PeerId, options: RelayPeerOptions) {
+    this.id = id
+    this.#relay = new RelayPeer(id, options)
+  }
+
+  get path(): 'relay' | 'direct' {
+    return this.#direct?.isUp === true ? 'direct' : 'relay'
+  }
+
+  send(message: Bytes): Promise<void> {
+    const id = this.#nextMessage
+    this.#nextMessage = (this.#nextMessage + 1) % 2 ** 32
+    this.movedBytes += message.length
+    if (this.#direct?.isUp === true && !this.#isClosed) return this.#direct.send(id, message)
+    return this.#relay.send(message, id)
+  }
+
+  /** What is begun by relay ends there; what comes now goes this way. */
+  goDirect(way: Way): void {
+    this.#direct = way
+  }
+
+  /** The direct way is gone, or not to be used for now. */
+  goByRelay(): void {
+    for (const { id, message, resolve, reject } of this.#direct?.takeBack() ?? []) {
+      this.#relay.send(message, id).then(resolve, reject)
+    }
+  }
+
+  /** Tells it, on the direct way, that a message that came there was read. */
+  tellRead(id: number): void {
+    this.#direct?.tellRead(id)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#relay.close()
+    for (const { reject } of this.#direct?.takeBack() ?? []) reject(new Error('closed'))
+    this.#direct = null
+  }
+}
