@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { after } from 'node:test'
 
-import { hearComplaints, launch } from '../lib/chromium.mjs'
+import { BY_RELAY_ONLY, hearComplaints, launch } from '../lib/chromium.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 import { until } from '../lib/waiting.mjs'
 
@@ -29,10 +29,10 @@ after(() => Promise.all(idle.map((browser) => browser.close())))
 
 /**
  * Somebody comes, with a browser process to themselves and an empty profile, and is gone when the
- * test ends.
+ * test ends. Their browser makes no direct connections: see `lines.mjs` for one that does.
  */
 export async function arrive(t, server, options = {}) {
-  const browser = idle.pop() ?? (await launch())
+  const browser = idle.pop() ?? (await launch(BY_RELAY_ONLY))
   const context = await browser.newContext(options)
   t.after(async () => {
     if (!browser.isConnected()) return

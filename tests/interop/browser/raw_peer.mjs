@@ -116,11 +116,20 @@ class RawPeer {
   }
 
   /** Sends one frame as it is: the peer it goes to, and what that peer shall get. */
-  async relay(frame) {
+  relay(frame) {
+    return this.#pass('relay', frame)
+  }
+
+  /** Sends one signal as it is, likewise. */
+  signal(frame) {
+    return this.#pass('signal', frame)
+  }
+
+  async #pass(event, frame) {
     for (;;) {
-      const { status, response } = await answered(this.#channel.push('relay', exact(frame)))
+      const { status, response } = await answered(this.#channel.push(event, exact(frame)))
       if (status === 'ok') return
-      if (response.retry_after_ms === undefined) throw new Error(`not relayed: ${JSON.stringify(response)}`)
+      if (response.retry_after_ms === undefined) throw new Error(`not passed on: ${JSON.stringify(response)}`)
       await new Promise((resolve) => setTimeout(resolve, response.retry_after_ms))
     }
   }

@@ -15,6 +15,9 @@ const FLAGS = [
   '--disable-sync',
 ]
 
+/** A browser that has WebRTC and is not let out by it, as behind the strictest of firewalls. */
+export const BY_RELAY_ONLY = ['--webrtc-ip-handling-policy=disable_non_proxied_udp', '--force-webrtc-ip-handling-policy=disable_non_proxied_udp']
+
 /** Starts a browser with an empty profile; `flags` come on top of the usual ones. */
 export function launch(flags = []) {
   return chromium.launch({ executablePath: EXECUTABLE, headless: true, args: [...FLAGS, ...flags] })
