@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use content::{Block, Cid, FileReader};
-use p2p::{Fetched, Host};
+use p2p::{Fetched, Host, HostStats};
 use serde_json::json;
 use store::{
     DiskLimits, DiskStore, ExportError, ExportLimits, ReadBlocks, Stores, export, resolve,
@@ -71,22 +71,22 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let blocks = Blocks::open(arguments, &output)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match runtime.block_on(get(arguments, &blocks, &output))? {
-        Ending::Complete(fetched) => {
+        (Ending::Complete(fetched), stats) => {
             let written = match &output {
                 Output::Stdout => None,
                 Output::Path(path) => Some(write_out(arguments, &blocks, path)?),
             };
             blocks.close(&arguments.link.cid)?;
-            tell(arguments, &fetched, written)?;
+            tell(arguments, &fetched, &stats, written)?;
             Ok(ExitCode::SUCCESS)
         }
-        Ending::Signalled(code) => {
+        (Ending::Signalled(code), _) => {
             if !arguments.quiet {
                 eprintln!("watchfire: stopped; the same command goes on from here");
             }
             Ok(ExitCode::from(code))
         }
-        Ending::Nobody => {
+        (Ending::Nobody, _) => {
             eprintln!("watchfire: nobody who was asked has all of {}", arguments.link.cid);
             Ok(ExitCode::from(NOBODY))
         }
@@ -148,7 +148,11 @@ impl Blocks {
     }
 }
 
-async fn get(arguments: &Arguments, blocks: &Blocks, output: &Output) -> anyhow::Result<Ending> {
+async fn get(
+    arguments: &Arguments,
+    blocks: &Blocks,
+    output: &Output,
+) -> anyhow::Result<(Ending, HostStats)> {
     let mut signals = Signals::listen()?;
     let link = &arguments.link;
     let settings = arguments.host.settings(&[], &link.peers)?;
@@ -167,12 +171,13 @@ async fn get(arguments: &Arguments, blocks: &Blocks, output: &Output) -> anyhow:
         Output::Path(_) => Ok(()),
     });
     let ending = ending.await;
+    let stats = host.stats().await;
     host.stop().await;
-    let ending = ending?;
+    let (ending, stats) = (ending?, stats?);
     if let (Ending::Complete(_), Output::Stdout) = (&ending, output) {
         stream.end(&*blocks.store)?;
     }
-    Ok(ending)
+    Ok((ending, stats))
 }
 
 /// Whether what is written to the standard output is seen where progress would be drawn.
@@ -205,6 +210,7 @@ fn write_out(
 fn tell(
     arguments: &Arguments,
     fetched: &Fetched,
+    stats: &HostStats,
     written: Option<(PathBuf, u64)>,
 ) -> anyhow::Result<()> {
     let progress = &fetched.progress;
@@ -217,6 +223,8 @@ fn tell(
             "bytes": bytes,
             "fetched_bytes": progress.fetched_bytes,
             "present_bytes": progress.present_bytes,
+            "duplicate_bytes": stats.duplicate_block_bytes,
+            "sent_bytes": stats.sent_block_bytes,
             "peers": progress.peers,
             "seconds": fetched.took.as_secs_f64(),
         }))?;
