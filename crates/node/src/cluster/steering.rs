@@ -6,9 +6,8 @@ use vocab::NodeId;
 use super::Cluster;
 use crate::presence::lock;
 
-/// A process is clearly fuller than the others with so many clients more than their mean, beside a
-/// sixteenth of it.
-const FULLER_BY: u64 = 64;
+/// A process is clearly fuller than the others with so much more than their mean, as one in so much.
+const FULLER_BY: u64 = 16;
 
 /// What one process needs to steer newcomers to all of them.
 pub(crate) struct Helm {
@@ -58,18 +57,18 @@ impl Helm {
 }
 
 /// Those that newcomers should go to, by their numbers: as few as keep all cores busy, so that each
-/// has much to do when it wakes, and not one that is clearly fuller than the others.
+/// finds much to do when it wakes.
 fn emptiest(mut filled: Vec<(u64, NodeId)>, cores: usize, clients_max: u64) -> Vec<NodeId> {
     filled.sort_unstable();
-    let mean = filled.iter().map(|(clients, _)| clients).sum::<u64>() / filled.len().max(1) as u64;
-    let fuller = mean + mean / 16 + FULLER_BY;
     // With little room left, a second's newcomers would be too many for a few.
-    let is_tight = filled.first().is_some_and(|(least, _)| *least > clients_max / 8 * 7);
-    let most = if is_tight { filled.len() } else { 2 * cores };
-    let chosen = filled.iter().enumerate();
-    let chosen = chosen
-        .take_while(|(rank, (clients, _))| *rank < cores || (*rank < most && *clients <= fuller));
-    let mut chosen: Vec<_> = chosen.map(|(_, (_, node))| *node).collect();
+    if filled.first().is_some_and(|(least, _)| *least > clients_max / 8 * 7) {
+        let mean = filled.iter().map(|(clients, _)| clients).sum::<u64>() / filled.len() as u64;
+        let fuller = mean + mean / FULLER_BY;
+        filled.retain(|(clients, _)| *clients <= fuller);
+    } else {
+        filled.truncate(cores);
+    }
+    let mut chosen: Vec<_> = filled.into_iter().map(|(_, node)| node).collect();
     chosen.sort_unstable();
     chosen
 }
@@ -84,21 +83,11 @@ mod tests {
     }
 
     #[test]
-    fn few_processes_share_newcomers_while_they_are_even() {
-        assert_eq!(chosen(&[5, 0, 60, 3], 2), [0, 1, 2, 3]);
-        assert_eq!(chosen(&[1_000, 1_020, 990], 2), [0, 1, 2]);
-    }
-
-    #[test]
-    fn many_processes_get_newcomers_in_turns() {
-        assert_eq!(chosen(&[9, 1, 8, 2, 7, 3, 6, 4], 2), [1, 3, 5, 7]);
-        assert_eq!(chosen(&[0; 20], 1), [0, 1]);
-    }
-
-    #[test]
-    fn a_process_that_came_back_is_filled_up_but_never_alone_with_all_the_work() {
-        assert_eq!(chosen(&[5_000, 0, 5_000, 5_000], 2), [0, 1]);
-        assert_eq!(chosen(&[5_000, 0, 5_000, 5_000], 1), [1]);
+    fn a_process_for_each_core_gets_newcomers_the_emptiest_first() {
+        assert_eq!(chosen(&[9, 1, 8, 2, 7, 3, 6, 4], 2), [1, 3]);
+        assert_eq!(chosen(&[0; 20], 3), [0, 1, 2]);
+        assert_eq!(chosen(&[5, 0, 60], 8), [0, 1, 2]);
+        assert_eq!(chosen(&[5_000, 5_000, 0, 5_000], 2), [0, 2]);
     }
 
     #[test]
