@@ -83,6 +83,11 @@ impl Crowd {
         Ok(sum)
     }
 
+    /// How many clients of one of them are where they should be.
+    pub fn present(&self, process: usize) -> u64 {
+        self.processes[process].status.lock().unwrap_or_else(PoisonError::into_inner).present
+    }
+
     /// Wait until what they have seen is enough; `look` sees every status on the way.
     pub fn wait(
         &self,

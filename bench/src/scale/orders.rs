@@ -43,7 +43,10 @@ pub enum Order {
         count: u32,
         rooms: u32,
         opening_max: u32,
+        heartbeats: bool,
     },
+    /// Sockets: send heartbeats from now on, as if all had been there for long.
+    Heartbeats,
     /// Sockets: let one of them say something to its room.
     Say {
         seat: u32,

@@ -28,6 +28,8 @@ pub struct ServerPlan<'a> {
     pub is_separate: bool,
     /// Event loops of one process; 0 for a loop a core.
     pub shards: usize,
+    /// What is set beside that, each as `key=value`.
+    pub settings: &'a [&'a str],
     pub log: PathBuf,
 }
 
@@ -151,6 +153,9 @@ impl ServerPlan<'_> {
                 command.args(["--set", &format!("server.shards={}", self.shards)]);
                 // All have gone when it is stopped: nobody is to return in a drizzle.
                 command.args(["--set", "server.drain_period=1s"]);
+                for setting in self.settings {
+                    command.args(["--set", setting]);
+                }
                 if self.processes > 1 && !self.is_separate {
                     command.args(["--processes", &self.processes.to_string()]);
                 }

@@ -34,7 +34,8 @@ pub struct Sockets {
     opening: usize,
     is_jittered: bool,
     dice: Option<Dice>,
-    heartbeat: Heartbeats,
+    /// Absent while none are to be sent.
+    heartbeat: Option<Heartbeats>,
     chatter: Chatter,
     out: Vec<u8>,
     status: Status,
@@ -67,11 +68,16 @@ enum Stage {
 }
 
 /// Whose turn it is to send a heartbeat.
-#[derive(Default)]
 struct Heartbeats {
     cursor: usize,
-    began_at_ns: u64,
+    first_at_ns: u64,
     sent: u64,
+}
+
+impl Heartbeats {
+    fn from(first_at_ns: u64) -> Self {
+        Heartbeats { cursor: 0, first_at_ns, sent: 0 }
+    }
 }
 
 #[derive(Default)]
@@ -88,14 +94,20 @@ const SPEAK: u64 = 3 << 60;
 impl Part for Sockets {
     fn order(&mut self, net: &mut Net, order: &Order) -> Result<()> {
         match *order {
-            Order::Open { first, count, rooms, opening_max } => {
+            Order::Open { first, count, rooms, opening_max, heartbeats } => {
                 ensure!(self.seats.is_empty(), "there are sockets already");
                 (self.first, self.rooms) = (first, rooms.max(1));
                 self.opening_max = opening_max as usize;
                 self.dice = Some(Dice::new(u64::from(first)));
-                self.heartbeat.began_at_ns = now_ns();
+                // The first is due a period after the join.
+                let first_at_ns = now_ns() + HEARTBEAT_EVERY_NS;
+                self.heartbeat = heartbeats.then(|| Heartbeats::from(first_at_ns));
                 self.seats = vec![Seat::new(); count as usize];
                 self.fill_opening(net)
+            }
+            Order::Heartbeats => {
+                self.heartbeat = Some(Heartbeats::from(now_ns()));
+                Ok(())
             }
             Order::Say { seat, number } => {
                 self.say(net, seat as usize, number, now_ns());
@@ -356,11 +368,11 @@ impl Sockets {
 
     /// As many as are due, so that each seat has sent one in every period.
     fn send_heartbeats(&mut self, net: &mut Net, now_ns: u64) {
-        let beats = &mut self.heartbeat;
-        if self.seats.is_empty() || now_ns < beats.began_at_ns + HEARTBEAT_EVERY_NS {
-            return; // the first is due a period after the join
+        let Some(beats) = &mut self.heartbeat else { return };
+        if self.seats.is_empty() || now_ns < beats.first_at_ns {
+            return;
         }
-        let since = u128::from(now_ns - beats.began_at_ns - HEARTBEAT_EVERY_NS);
+        let since = u128::from(now_ns - beats.first_at_ns);
         let due = since * self.seats.len() as u128 / u128::from(HEARTBEAT_EVERY_NS);
         self.out.clear();
         message::put_client_frame(message::TEXT, message::HEARTBEAT.as_bytes(), &mut self.out);

@@ -17,8 +17,11 @@ const CONNECTED_SECONDS_MAX: f64 = 90.0;
 const ARRIVALS_MIN: f64 = 20_000.0;
 const LAST_SECONDS_MAX: f64 = 6.0;
 const GIGABYTES_MAX: f64 = 10.0;
-/// How long the heartbeats alone are watched.
+/// How long the sockets are watched at rest, and then with nothing but heartbeats.
 const IDLE: Duration = Duration::from_secs(5);
+const BEATING: Duration = Duration::from_secs(15);
+/// As many heartbeats a second take this part of a socket's.
+const HEARTBEAT_SECONDS: f64 = 30.0;
 const BROADCAST_TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Broadcast {
@@ -30,7 +33,7 @@ struct Broadcast {
 
 pub fn tell(run: &Run<'_>) -> Result<Account> {
     let sockets = run.scaled(SOCKETS);
-    let mut say = Progress::new(4 + BROADCASTS as usize);
+    let mut say = Progress::new(5 + BROADCASTS as usize);
     let machine_before = MachineMemory::look()?;
     say.show("the server starts");
     let server = run.server(Story::Million, sockets, &say)?;
@@ -38,7 +41,7 @@ pub fn tell(run: &Run<'_>) -> Result<Account> {
     let server_before = kernel::pss(&server.ids())?;
     say.step(&format!("{processes} server processes are up"));
 
-    let mut opened = run.open(&server, sockets, 1, &say)?;
+    let mut opened = run.open(&server, sockets, 1, false, &say)?;
     say.step(&format!("{sockets} joined in {:.1} s", opened.took.as_secs_f64()));
     rest(Duration::from_secs(2), "the machine settles", &say);
     let machine_idle = MachineMemory::look()?;
@@ -51,7 +54,7 @@ pub fn tell(run: &Run<'_>) -> Result<Account> {
     say.step("the first message is not counted");
 
     let before = run.cpu(&opened.server_ids, &opened.client_ids)?;
-    rest(IDLE, "heartbeats alone", &say);
+    rest(IDLE, "all are silent", &say);
     let idle = run.cpu(&opened.server_ids, &opened.client_ids)?.since(before);
     let mut broadcasts = Vec::new();
     for number in 2..2 + BROADCASTS {
@@ -64,6 +67,13 @@ pub fn tell(run: &Run<'_>) -> Result<Account> {
     }
     let server_after = kernel::pss(&opened.server_ids)?;
     let machine_after = MachineMemory::look()?;
+    opened.crowd.tell_all(&Order::Heartbeats)?;
+    rest(IDLE, "heartbeats begin", &say);
+    let (before, beats) = (run.cpu(&opened.server_ids, &opened.client_ids)?, Instant::now());
+    rest(BEATING, "heartbeats alone", &say);
+    let beating = run.cpu(&opened.server_ids, &opened.client_ids)?.since(before);
+    let beating_seconds = beats.elapsed().as_secs_f64();
+    say.step("heartbeats alone were watched");
     let status = opened.crowd.status()?;
     let teardown = run.take_down(opened.crowd, server, &say)?;
     say.step("all have left");
@@ -132,10 +142,19 @@ pub fn tell(run: &Run<'_>) -> Result<Account> {
     let per_join = |part: Duration| format!("{:.1} us", part.as_secs_f64() * 1e6 / count);
     account.figure("CPU to accept, upgrade and join, the server", per_join(opened.cpu.server));
     account.figure("CPU to connect and join, the clients", per_join(opened.cpu.clients));
-    account.figure(
-        "CPU of idle sockets with heartbeats, all programs",
-        format!("{:.2} cores", idle.all().as_secs_f64() / IDLE.as_secs_f64()),
-    );
+    let cores = |cpu: &Cpu, seconds: f64| cpu.all().as_secs_f64() / seconds;
+    account.figure("CPU of silent sockets, all programs", {
+        format!("{:.2} cores", cores(&idle, IDLE.as_secs_f64()))
+    });
+    account.figure("with a heartbeat each 30 s from every socket: server, clients, ksoftirqd", {
+        let part = |part: Duration| format!("{:.2}", part.as_secs_f64() / beating_seconds);
+        let (server, clients) = (part(beating.server), part(beating.clients));
+        format!("{server}, {clients}, {} cores", part(beating.ksoftirqd))
+    });
+    account.figure("CPU of a heartbeat and its answer, all programs", {
+        let beats = count / HEARTBEAT_SECONDS;
+        format!("{:.1} us", cores(&beating, beating_seconds) * 1e6 / beats)
+    });
     account.tables.push(Table {
         title: "Memory".into(),
         heads: ["", "all", "a socket"].map(str::to_owned).to_vec(),
@@ -204,14 +223,16 @@ fn broadcast(
 fn method(run: &Run<'_>, processes: usize) -> Vec<String> {
     vec![
         run.server_sentence(processes),
-        "Clients are this crate's: HTTP upgrade, Phoenix V2 join of `rooms:lobby`, a heartbeat each \
-         30 s, as phoenix.js does; each must hear every message once."
+        "Clients are this crate's: HTTP upgrade, Phoenix V2 join of `rooms:lobby`; then they are \
+         silent, as in the runs that are known of other servers, and each must hear every message \
+         once. In the end all send a heartbeat each 30 s, as phoenix.js does: what that takes is told \
+         apart."
             .into(),
         "A message is one `new_msg` of 100 bytes pushed by one client; it carries the time when it \
          was written, and every receiver tells how long ago that was. The first is not counted: all pages it touches are new."
             .into(),
-        "CPU is the sum of `schedstat` over the processes, less what the heartbeats take in the \
-         same time; on loopback the sender's time contains the receiver's TCP."
+        "CPU is the sum of `schedstat` over the processes, less what the silent sockets take in \
+         the same time; on loopback the sender's time contains the receiver's TCP."
             .into(),
         "Memory of programs is proportional set size; the kernel's is the growth, since \
          before the server started, of the slabs it cannot give back and of the inodes and names of \

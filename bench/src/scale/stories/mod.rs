@@ -4,6 +4,7 @@ mod polls;
 mod rooms;
 mod storm;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
 use std::thread;
@@ -24,7 +25,11 @@ use crate::machine::Machine;
 use crate::progress::Progress;
 
 /// Sockets on their way to a join at once, of all client processes together.
-const OPENING_MAX: u32 = 4_096;
+const OPENING_MAX: u32 = 2_048;
+/// Client processes that open sockets at one time. They take turns, as the machines of a crowd
+/// would not have to: cores that go from one of many to the next for every socket do little else.
+const OPENING_PROCESSES: usize = 4;
+const OPENING_PAUSE: Duration = Duration::from_millis(20);
 /// TCP sockets left when all clients have gone: the server's own and this program's.
 const SOCKETS_LEFT_MAX: u64 = 400;
 /// After a server takes connections, before its memory is looked at.
@@ -59,6 +64,15 @@ impl Story {
             Story::Rooms => rooms::ROOMS * rooms::MEMBERS,
             Story::Storm => storm::SOCKETS,
             Story::FrontPage => front_page::ONLINE * 2.0,
+        }
+    }
+
+    /// What the server is told beside the number of its processes.
+    fn server_settings(self) -> &'static [&'static str] {
+        match self {
+            // Its sockets say nothing for minutes.
+            Story::Million => &["socket.idle_timeout=30m"],
+            _ => &[],
         }
     }
 }
@@ -132,6 +146,7 @@ impl<'a> Run<'a> {
             program: Program::Watchfire(&self.watchfire),
             processes,
             is_separate: self.settings.separate,
+            settings: story.server_settings(),
             // Several processes are one loop each; one is as it comes, a loop a core.
             shards: usize::from(processes > 1),
             log: self.settings.out.join(format!("{story}.log")),
@@ -148,33 +163,54 @@ impl<'a> Run<'a> {
     }
 
     /// Have every socket join a room; returns the clients and how it went.
-    fn open(&self, server: &Server, sockets: u64, rooms: u64, say: &Progress) -> Result<Opened> {
+    fn open(
+        &self,
+        server: &Server,
+        sockets: u64,
+        rooms: u64,
+        heartbeats: bool,
+        say: &Progress,
+    ) -> Result<Opened> {
         let each = ground::sockets_each();
         let mut crowd = self.clients(Kind::Sockets, sockets, each, server)?;
         let processes = crowd.len() as u64;
-        let opening_max = (OPENING_MAX / processes as u32).clamp(16, 512);
+        let opening_max = (OPENING_MAX / OPENING_PROCESSES as u32).clamp(16, 512);
         let (server_ids, client_ids) = (server.ids(), crowd.ids());
         let cpu_before = Cpu::look(&server_ids, &client_ids, &self.daemons)?;
         let from_ns = clock::now_ns();
-        let mut first = 0;
+        let mut orders = VecDeque::new();
         for process in 0..processes {
-            let next = sockets * (process + 1) / processes;
-            let (count, rooms) = ((next - first) as u32, rooms as u32);
-            let order = Order::Open { first: first as u32, count, rooms, opening_max };
-            crowd.tell(process as usize, &order)?;
-            first = next;
+            let (first, next) =
+                (sockets * process / processes, sockets * (process + 1) / processes);
+            let (first, count, rooms) = (first as u32, (next - first) as u32, rooms as u32);
+            let order = Order::Open { first, count, rooms, opening_max, heartbeats };
+            orders.push_back((process as usize, u64::from(count), order));
         }
-        let mut points = Vec::new();
+        let (mut points, mut opening) = (Vec::new(), Vec::new());
         let patience = Duration::from_secs(120 + sockets / 5_000);
-        let status = crowd.wait(
-            patience,
-            |status| {
-                points.push((seconds_since(from_ns), status.present as f64));
-                say.show(&format!("{} of {sockets} joined", status.present));
-            },
-            |status| status.present == sockets,
-        );
-        let status = status.with_context(|| server.last_words())?;
+        let started_at = Instant::now();
+        let status = loop {
+            opening.retain(|(process, count)| crowd.present(*process) < *count);
+            while opening.len() < OPENING_PROCESSES
+                && let Some((process, count, order)) = orders.pop_front()
+            {
+                crowd.tell(process, &order)?;
+                opening.push((process, count));
+            }
+            let status = crowd.status().with_context(|| server.last_words())?;
+            points.push((seconds_since(from_ns), status.present as f64));
+            say.show(&format!("{} of {sockets} joined", status.present));
+            if status.present == sockets {
+                break status;
+            }
+            ensure!(
+                started_at.elapsed() < patience,
+                "after {} s the clients had come no further than {status:?}{}",
+                patience.as_secs(),
+                server.last_words()
+            );
+            thread::sleep(OPENING_PAUSE);
+        };
         let took = Duration::from_nanos(status.present_at_ns - from_ns);
         points.retain(|(at, _)| *at < took.as_secs_f64());
         points.push((took.as_secs_f64(), sockets as f64));

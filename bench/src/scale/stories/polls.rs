@@ -306,6 +306,7 @@ fn side(run: &Run<'_>, name: &str, say: &Progress) -> Result<Side> {
         processes: 1,
         is_separate: false,
         shards: 1, // Node has one thread
+        settings: &[],
         log: run.settings.out.join(format!("polls-{name}.log")),
     })?;
     let mut parked = park(run, &server, polls, say)?;

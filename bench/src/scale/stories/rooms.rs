@@ -27,7 +27,7 @@ pub fn tell(run: &Run<'_>) -> Result<Account> {
     let processes = run.processes_for(sockets);
     let server_before = kernel::pss(&server.ids())?;
     say.step(&format!("{processes} server processes are up"));
-    let mut opened = run.open(&server, sockets, rooms, &say)?;
+    let mut opened = run.open(&server, sockets, rooms, true, &say)?;
     say.step(&format!("{sockets} joined in {:.1} s", opened.took.as_secs_f64()));
     rest(Duration::from_secs(2), "the machine settles", &say);
     let server_idle = kernel::pss(&opened.server_ids)?;

@@ -39,7 +39,7 @@ pub fn tell(run: &Run<'_>) -> Result<Account> {
     let server = run.server(Story::Storm, sockets, &say)?;
     let processes = run.processes_for(sockets);
     say.step(&format!("{processes} server processes are up"));
-    let mut opened = run.open(&server, sockets, 1, &say)?;
+    let mut opened = run.open(&server, sockets, 1, true, &say)?;
     say.step(&format!("{sockets} joined in {:.1} s", opened.took.as_secs_f64()));
     rest(Duration::from_secs(2), "the machine settles", &say);
     let memory_before = kernel::pss(&opened.server_ids)?;
