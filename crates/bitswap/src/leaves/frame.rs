@@ -263,6 +263,7 @@ mod tests {
     use content::{Codec, Multihash, Version};
 
     use super::*;
+    use crate::dice::Dice;
     use crate::{Presence, WantEntry, WantKind};
 
     fn cid(text: &str) -> Cid {
@@ -292,7 +293,7 @@ mod tests {
     }
 
     /// The frames that a reader cuts pieces into.
-    fn frames(pieces: &[Bytes]) -> Vec<Bytes> {
+    fn cut(pieces: &[Bytes]) -> Vec<Bytes> {
         let mut reader = message::FrameReader::default();
         let mut frames = Vec::new();
         for piece in pieces {
@@ -326,7 +327,7 @@ mod tests {
         assert_eq!(len, encoded_len(&message));
         assert_eq!(len, message.encoded_len(Protocol::Leaves));
         let mut heard: Vec<Message> =
-            frames(&pieces).iter().map(|frame| decode(frame).unwrap()).collect();
+            cut(&pieces).iter().map(|frame| decode(frame).unwrap()).collect();
         assert_eq!(heard.pop(), Some(rest));
         let heard: Vec<Word> = heard.into_iter().flat_map(|message| message.leaves).collect();
         assert_eq!(heard, words());
@@ -346,8 +347,8 @@ mod tests {
     #[test]
     fn a_message_that_says_nothing_is_still_a_frame() {
         let pieces = encode(&Message::default());
-        assert_eq!(frames(&pieces).len(), 1);
-        assert_eq!(decode(&frames(&pieces)[0]), Ok(Message::default()));
+        assert_eq!(cut(&pieces).len(), 1);
+        assert_eq!(decode(&cut(&pieces)[0]), Ok(Message::default()));
     }
 
     #[test]
@@ -357,13 +358,40 @@ mod tests {
                 matches!(word, Word::Here { .. } | Word::Lack { .. } | Word::Cancel { .. });
             let is_leaf = matches!(word, Word::Leaf { .. } | Word::Ask { .. });
             let pieces = encode(&Message { leaves: vec![word], ..Message::default() });
-            let frame = frames(&pieces).remove(0);
+            let frame = cut(&pieces).remove(0);
             for end in 0..frame.len().min(64) {
                 let cut = decode(&frame.slice(..end));
                 // Fewer runs, or a shorter leaf of another name, can be what was meant.
                 assert!(cut.is_err() || is_list || is_leaf, "{end} of {frame:?}");
             }
         }
+    }
+
+    #[test]
+    fn whatever_dice_make_of_a_frame_is_refused_or_means_what_it_says() {
+        let pieces = encode(&Message { leaves: words(), ..Message::default() });
+        let frames = cut(&pieces);
+        let mut dice = Dice::new(7);
+        let mut understood = 0;
+        for _ in 0..20_000 {
+            let mut frame = frames[dice.below(frames.len())].to_vec();
+            frame.truncate(dice.below(200));
+            for _ in 0..=dice.below(3) {
+                let at = dice.below(frame.len().min(16));
+                match (dice.below(3), frame.get_mut(at)) {
+                    (0, Some(byte)) => *byte ^= 1 << dice.below(8),
+                    (1, Some(_)) => drop(frame.drain(at..at + 1)),
+                    _ => frame.insert(at, dice.throw() as u8),
+                }
+            }
+            let Ok(mut heard) = decode(&frame.into()) else { continue };
+            understood += 1;
+            (heard.passed_over, heard.passed_over_blocks) = (0, 0);
+            let pieces = encode(&heard);
+            assert_eq!(pieces.iter().map(Bytes::len).sum::<usize>(), encoded_len(&heard));
+            assert_eq!(decode(&cut(&pieces)[0]), Ok(heard));
+        }
+        assert!((1000..19_000).contains(&understood), "{understood} were understood");
     }
 
     #[test]
