@@ -11,6 +11,8 @@
 //! find CID                        ask content routing
 //! stats
 //! ```
+//!
+//! What it does is told on its standard error as far as `RUST_LOG` says, such as `p2p=debug`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -34,6 +36,8 @@ const MEMORY_BYTES: usize = 1 << 30;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Anyhow<()> {
+    let filter = tracing_subscriber::EnvFilter::from_default_env();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let mut settings = HostSettings::default();
     let mut keep: Arc<dyn WriteBlocks> = Arc::new(Memory::new(MEMORY_BYTES));
     let mut arguments = std::env::args().skip(1);
@@ -46,6 +50,8 @@ async fn main() -> Anyhow<()> {
             "--dht" => settings.dht = if value == "server" { Dht::Server } else { Dht::Client },
             "--dht-protocol" => settings.dht_protocol = value,
             "--swarm-key" => settings.swarm_key = Some(key(&value)?),
+            // As if the network were that fast from the start.
+            "--window" => settings.exchange.window_bytes_min = value.parse()?,
             "--folder" => {
                 keep = Arc::new(DiskStore::open(Path::new(&value), DiskLimits::default())?);
             }
@@ -133,6 +139,7 @@ async fn obey(host: &Host, shared: &SharedFiles, all: &Stores, words: &[&str]) -
                 ("received_messages", stats.received_messages),
                 ("malformed_messages", stats.malformed_messages),
                 ("dropped_peers", stats.dropped_peers),
+                ("trimmed_peers", stats.trimmed_peers),
                 ("paused_ms", stats.paused.as_millis() as u64),
             ]);
             Ok(json!(numbers))

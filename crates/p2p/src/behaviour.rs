@@ -53,7 +53,7 @@ impl Behaviour {
         });
         Behaviour {
             limits: connection_limits::Behaviour::new(connections),
-            streams: Streams::new(limits.streams.clone()),
+            streams: Streams::new(limits.streams.clone(), limits.arriving_bytes_max),
             identify: identify::Behaviour::new(identify),
             ping: ping::Behaviour::new(ping),
             kad: kad.into(),

@@ -11,6 +11,15 @@ use tokio::sync::{oneshot, watch};
 pub use frontier::DagError;
 pub(crate) use walker::{Arrived, FromWalker, Walker};
 
+/// How much of a DAG is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The root alone.
+    Block,
+    /// All that can be reached from it.
+    Whole,
+}
+
 /// Which of a host's fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FetchId(pub(crate) u64);

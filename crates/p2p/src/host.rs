@@ -6,6 +6,7 @@ mod guests;
 mod peers;
 mod reader;
 mod routing;
+mod trimming;
 
 use std::io;
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::behaviour::Behaviour;
 use crate::carrier::{Carrier, WORDS_MAX, Word};
 use crate::elsewhere::{Elsewhere, Nowhere, Seeker, SeekerId, Sought};
-use crate::fetch::{Fetch, FetchError};
+use crate::fetch::{Fetch, FetchError, Reach};
 use crate::settings::HostSettings;
 use crate::{HostStats, PeerStats, identity, transport};
 use driver::Driver;
@@ -128,6 +129,7 @@ pub(crate) enum Command {
     },
     Fetch {
         root: Cid,
+        reach: Reach,
         keep: Arc<dyn WriteBlocks>,
         reply: oneshot::Sender<Result<Fetch, FetchError>>,
     },
@@ -293,8 +295,23 @@ impl Host {
         root: Cid,
         keep: Arc<dyn WriteBlocks>,
     ) -> Result<Fetch, FetchError> {
+        self.fetch_so_far(root, Reach::Whole, keep).await
+    }
+
+    /// Fetches one block, and nothing that it links to: the way to find what is below a directory
+    /// without all else that is.
+    pub async fn fetch_block(&self, cid: Cid) -> Result<Fetch, FetchError> {
+        self.fetch_so_far(cid, Reach::Block, self.keep.0.clone()).await
+    }
+
+    async fn fetch_so_far(
+        &self,
+        root: Cid,
+        reach: Reach,
+        keep: Arc<dyn WriteBlocks>,
+    ) -> Result<Fetch, FetchError> {
         let (reply, answer) = oneshot::channel();
-        let command = Command::Fetch { root, keep, reply };
+        let command = Command::Fetch { root, reach, keep, reply };
         self.command(command).await.map_err(|Stopped| FetchError::Stopped)?;
         answer.await.unwrap_or(Err(FetchError::Stopped))
     }

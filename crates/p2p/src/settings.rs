@@ -73,8 +73,11 @@ impl Default for HostSettings {
 /// What a host may cost, and what becomes of the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostLimits {
-    /// Most connections. Further ones are refused, ours and theirs.
+    /// Most connections. Further ones are refused, ours and theirs. When seven eighths of them are
+    /// open, those on which no block moved for longest are closed, down to three quarters.
     pub connections_max: u32,
+    /// How long a connection on which no block moves is safe from that.
+    pub unused_grace: Duration,
     /// Most connections with one peer. Further ones are refused.
     pub connections_per_peer_max: u32,
     /// Most handshakes under way, each way. Further ones are refused.
@@ -83,6 +86,10 @@ pub struct HostLimits {
     pub idle_timeout: Duration,
     /// How long a dial may take.
     pub dial_timeout: Duration,
+    /// Most bytes of messages that have begun to arrive and were not taken in yet, on all
+    /// connections together. A message that finds no room waits in its stream; meanwhile those that
+    /// come too slowly lose theirs, and their stream.
+    pub arriving_bytes_max: usize,
     /// What one connection may cost.
     pub streams: StreamLimits,
     /// Most fetches at once. Further ones are refused.
@@ -98,10 +105,12 @@ impl Default for HostLimits {
     fn default() -> Self {
         HostLimits {
             connections_max: 256,
+            unused_grace: Duration::from_secs(20),
             connections_per_peer_max: 4,
             handshakes_max: 64,
             idle_timeout: Duration::from_secs(60),
             dial_timeout: Duration::from_secs(15),
+            arriving_bytes_max: 64 * 1024 * 1024,
             streams: StreamLimits::default(),
             fetches_max: 64,
             unwritten_bytes_max: 16 * 1024 * 1024,
@@ -113,8 +122,10 @@ impl Default for HostLimits {
 /// What the Bitswap streams of one connection may cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// Most streams of the other side. The newest beyond it are reset.
+    /// Most streams of the other side that are read at a time. Further ones wait.
     pub inbound_max: usize,
+    /// Most streams of the other side that wait to be read. The newest beyond it are reset.
+    pub unread_max: usize,
     /// Most bytes of messages that have begun to arrive and were not taken in yet. A message that
     /// finds no room waits in its stream.
     pub arriving_bytes_max: usize,
@@ -131,6 +142,7 @@ impl Default for StreamLimits {
     fn default() -> Self {
         StreamLimits {
             inbound_max: 128,
+            unread_max: 256,
             arriving_bytes_max: 8 * 1024 * 1024,
             message_bytes_max: 4 * 1024 * 1024,
             outbox_bytes_max: 2 * 1024 * 1024,

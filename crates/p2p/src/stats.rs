@@ -31,6 +31,8 @@ pub struct HostStats {
     pub malformed_messages: u64,
     /// Peers whose connection was closed for what they sent, or did not send.
     pub dropped_peers: u64,
+    /// Peers that made room for others, since no block moved between us for long.
+    pub trimmed_peers: u64,
     /// Fetches that are running.
     pub fetches: usize,
     /// Bytes that wait for the disk.

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use content::dag_pb::{DagPbError, Node};
-use content::{BLOCK_BYTES_MAX, Cid, Codec};
+use content::{BLOCK_BYTES_MAX, Cid, Codec, Multihash};
 
+use super::Reach;
 use crate::settings::FetchLimits;
 
 /// Blocks that are known and not asked for, beyond which few further nodes are opened.
@@ -46,6 +47,7 @@ pub enum DagError {
 /// block are one block.
 #[derive(Debug)]
 pub(crate) struct Frontier {
+    reach: Reach,
     limits: FetchLimits,
     /// Nodes of large subtrees, the next one last.
     heavy: Vec<Ahead>,
@@ -59,8 +61,9 @@ pub(crate) struct Frontier {
 }
 
 impl Frontier {
-    pub(crate) fn new(root: Cid, limits: FetchLimits) -> Self {
+    pub(crate) fn new(root: Cid, reach: Reach, limits: FetchLimits) -> Self {
         Frontier {
+            reach,
             limits,
             heavy: vec![Ahead { cid: root, bytes: None, depth: 0, is_heavy: true }],
             light: VecDeque::new(),
@@ -99,6 +102,20 @@ impl Frontier {
         self.asked.insert(ahead.cid, (ahead.depth, ahead.is_heavy));
     }
 
+    /// The name by which a block was asked for, when it is another than this of the same hash.
+    pub(crate) fn name_asked(&self, cid: &Cid) -> Option<Cid> {
+        if self.asked.contains_key(cid) {
+            return None;
+        }
+        let hash = cid.hash();
+        let version_0 = match hash {
+            Multihash::Sha2_256(digest) => Some(Cid::v0(*digest)),
+            Multihash::Identity(_) => None,
+        };
+        let version_1 = [Codec::RAW, Codec::DAG_PB].map(|codec| Cid::v1(codec, hash.clone()));
+        version_1.into_iter().chain(version_0).find(|name| self.asked.contains_key(name))
+    }
+
     /// Opens a block that was asked for; whether it was.
     pub(crate) fn arrived(&mut self, cid: &Cid, bytes: &Bytes) -> Result<bool, DagError> {
         let Some((depth, is_heavy)) = self.asked.remove(cid) else { return Ok(false) };
@@ -113,7 +130,7 @@ impl Frontier {
     }
 
     fn open(&mut self, cid: &Cid, depth: usize, bytes: &Bytes) -> Result<(), DagError> {
-        if cid.codec() != Codec::DAG_PB {
+        if cid.codec() != Codec::DAG_PB || self.reach == Reach::Block {
             return Ok(());
         }
         let node = Node::decode(bytes);
@@ -187,7 +204,7 @@ mod tests {
 
     /// All blocks that a fetch asks for when nothing is here, in order.
     fn follow(root: &Cid, store: &MemoryStore, limits: FetchLimits) -> Result<Vec<Cid>, DagError> {
-        let mut frontier = Frontier::new(root.clone(), limits);
+        let mut frontier = Frontier::new(root.clone(), Reach::Whole, limits);
         let mut order = Vec::new();
         while !frontier.is_done() {
             let mut batch = Vec::new();

@@ -10,7 +10,7 @@ use store::{ReadBlocks, WriteBlocks};
 use tokio::sync::{mpsc, watch};
 
 use super::frontier::Frontier;
-use super::{FetchError, FetchId, Fetched, Progress};
+use super::{FetchError, FetchId, Fetched, Progress, Reach};
 use crate::settings::FetchLimits;
 
 /// How often progress is told, and speed measured anew.
@@ -48,6 +48,7 @@ pub(crate) enum FromWalker {
 pub(crate) struct Walker {
     pub(crate) fetch: FetchId,
     pub(crate) root: Cid,
+    pub(crate) reach: Reach,
     pub(crate) limits: FetchLimits,
     /// Where blocks may be already.
     pub(crate) read: Arc<dyn ReadBlocks>,
@@ -84,7 +85,7 @@ impl Walker {
     pub(crate) fn run(self) {
         let started = Instant::now();
         let mut walk = Walk {
-            frontier: Frontier::new(self.root.clone(), self.limits.clone()),
+            frontier: Frontier::new(self.root.clone(), self.reach, self.limits.clone()),
             now: Progress::default(),
             peers: BTreeSet::new(),
             told_at: started,
@@ -185,6 +186,7 @@ impl Walk<'_> {
         match arrived {
             Arrived::Searching(is_searching) => self.now.is_searching = is_searching,
             Arrived::Block { block, from } => {
+                let block = self.as_asked(block);
                 let bytes = block.bytes().len();
                 let cid = block.cid().clone();
                 self.walker.keep.put(&block).map_err(FetchError::from)?;
@@ -202,6 +204,14 @@ impl Walk<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The block under the name that it was asked for by: old versions of Bitswap do not tell it.
+    fn as_asked(&self, block: Block) -> Block {
+        match self.frontier.name_asked(block.cid()) {
+            Some(name) => Block::verify(name, block.bytes().clone()).unwrap_or(block),
+            None => block,
+        }
     }
 
     fn look_at_root(&mut self, block: &Block) {

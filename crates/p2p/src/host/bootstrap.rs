@@ -1,7 +1,8 @@
 use std::time::Duration;
 
-use libp2p::Multiaddr;
+use libp2p::multiaddr::Protocol as Part;
 use libp2p::swarm::ConnectionId;
+use libp2p::{Multiaddr, PeerId};
 use tokio::time::Instant;
 
 /// Pause before a peer is dialled again, at first; doubled each time.
@@ -32,6 +33,12 @@ impl Bootstrap {
     pub(super) fn new(addresses: Vec<Multiaddr>, now: Instant) -> Self {
         let kept = |address| Kept { address, state: State::DialAt(now), failed: 0 };
         Bootstrap { peers: addresses.into_iter().map(kept).collect() }
+    }
+
+    /// Whether it is one of these, as far as their addresses say who they are.
+    pub(super) fn is_kept(&self, peer: &PeerId) -> bool {
+        let is_it = |part: Part<'_>| matches!(part, Part::P2p(id) if id == *peer);
+        self.peers.iter().any(|kept| kept.address.iter().any(is_it))
     }
 
     /// When somebody is to be dialled.

@@ -27,11 +27,14 @@ use super::guests::Guests;
 use super::peers::{Peer, Peers};
 use super::reader::{BlockRead, Reader};
 use super::routing::Routing;
+use super::trimming::Trimming;
 use super::{Command, ConnectError, Listeners, StartError, TOLD_MAX};
 use crate::behaviour::{Behaviour, BehaviourEvent, PINGS_LOST_MAX};
 use crate::carrier::{Guest, Word};
 use crate::elsewhere::{Asker, Elsewhere, SeekerId, Sought};
-use crate::fetch::{Arrived, Fetch, FetchError, FetchId, Fetched, FromWalker, Progress, Walker};
+use crate::fetch::{
+    Arrived, Fetch, FetchError, FetchId, Fetched, FromWalker, Progress, Reach, Walker,
+};
 use crate::settings::{HostLimits, HostSettings};
 use crate::streams::Event;
 use crate::{HostStats, PeerStats};
@@ -68,6 +71,7 @@ pub(super) struct Driver {
     unwritten_bytes: usize,
     routing: Routing,
     bootstrap: Bootstrap,
+    trimming: Trimming,
     dials: BTreeMap<ConnectionId, Dial>,
     /// Who waits for all connections with a peer to be closed.
     leaving: BTreeMap<PeerId, Vec<oneshot::Sender<()>>>,
@@ -114,6 +118,7 @@ impl Driver {
             exchange: Exchange::new(settings.exchange, Manners::Ours, u64::from_le_bytes(seed)),
             reader: Reader::start(stores.clone(), read_sender)?,
             bootstrap: Bootstrap::new(settings.bootstrap, now),
+            trimming: Trimming::new(settings.limits.connections_max, settings.limits.unused_grace),
             limits: settings.limits,
             swarm,
             started_at: now,
@@ -254,9 +259,9 @@ impl Driver {
                 self.routing.find_for_caller(&mut self.swarm, &cid, reply);
             }
             Command::Peers { reply } => drop(reply.send(self.peer_stats())),
-            Command::Fetch { root, keep, reply } => {
+            Command::Fetch { root, reach, keep, reply } => {
                 // Who asked may be gone; the fetch then ends as any that is dropped.
-                let _ = reply.send(self.fetch(root, keep));
+                let _ = reply.send(self.fetch(root, reach, keep));
             }
             Command::Have { cid, bytes } => {
                 // Whoever waits for it because it could be had elsewhere comes first.
@@ -297,7 +302,12 @@ impl Driver {
         }
     }
 
-    fn fetch(&mut self, root: Cid, keep: Arc<dyn WriteBlocks>) -> Result<Fetch, FetchError> {
+    fn fetch(
+        &mut self,
+        root: Cid,
+        reach: Reach,
+        keep: Arc<dyn WriteBlocks>,
+    ) -> Result<Fetch, FetchError> {
         let max = self.limits.fetches_max;
         if self.fetches.len() >= max {
             return Err(FetchError::TooMany { max });
@@ -310,6 +320,7 @@ impl Driver {
         let walker = Walker {
             fetch,
             root,
+            reach,
             limits: self.limits.fetch.clone(),
             read: Arc::new(Stores::new(vec![self.stores.clone(), Arc::new(keep.clone())])),
             keep,
@@ -470,6 +481,9 @@ impl Driver {
             match output {
                 Output::Send { peer, message } => {
                     if let Some(id) = self.peers.id_of(peer) {
+                        if !message.blocks.is_empty() {
+                            self.trimming.used(id, Instant::now());
+                        }
                         self.stats.sent_messages += 1;
                         self.stats.sent_bytes +=
                             self.swarm.behaviour_mut().streams.send(id, message) as u64;
@@ -511,6 +525,9 @@ impl Driver {
     }
 
     fn got(&mut self, sessions: &[SessionId], block: &Block, from: Peer) {
+        if let Some(id) = self.peers.id_of(from) {
+            self.trimming.used(id, Instant::now());
+        }
         for SessionId(session) in sessions {
             if let Some(sought) = self.seekers.get(&SeekerId(*session)) {
                 // Who is gone is noticed as such.
@@ -567,12 +584,15 @@ impl Driver {
             SwarmEvent::Behaviour(BehaviourEvent::Ping(event)) => self.ping(event),
             SwarmEvent::ConnectionEstablished { peer_id, connection_id, .. } => {
                 self.bootstrap.connected(connection_id);
+                self.trimming.connected(peer_id, Instant::now());
                 if let Some(dial) = self.dials.remove(&connection_id) {
                     let _ = dial.reply.send(Ok(peer_id));
                 }
+                self.trim();
             }
             SwarmEvent::ConnectionClosed { peer_id, connection_id, num_established, .. } => {
                 if num_established == 0 {
+                    self.trimming.gone(&peer_id);
                     for reply in self.leaving.remove(&peer_id).unwrap_or_default() {
                         let _ = reply.send(());
                     }
@@ -604,6 +624,25 @@ impl Driver {
             }
             _ => {}
         }
+    }
+
+    /// Parts from those who were of no use, before there is no room for others.
+    fn trim(&mut self) {
+        let connections = self.connections();
+        let bootstrap = &self.bootstrap;
+        let surplus =
+            self.trimming.surplus(connections, Instant::now(), |peer| bootstrap.is_kept(peer));
+        for peer in surplus {
+            tracing::debug!(%peer, connections, "closed an unused connection");
+            self.stats.trimmed_peers += 1;
+            self.trimming.gone(&peer);
+            // Gone already is as good.
+            let _ = self.swarm.disconnect_peer_id(peer);
+        }
+    }
+
+    fn connections(&self) -> usize {
+        self.swarm.network_info().connection_counters().num_established() as usize
     }
 
     fn listener_closed(&mut self, listener: ListenerId, reason: Result<(), io::Error>) {
@@ -706,7 +745,7 @@ impl Driver {
     fn stats(&self) -> HostStats {
         let totals = self.exchange.totals();
         HostStats {
-            connections: self.swarm.network_info().connection_counters().num_established() as usize,
+            connections: self.connections(),
             peers: self.exchange.peers().count(),
             received_blocks: totals.blocks_in,
             received_block_bytes: totals.bytes_in,

@@ -10,13 +10,15 @@ use libp2p::swarm::{
 };
 use libp2p::{Multiaddr, PeerId};
 
-use super::arrivals::Place;
+use super::arrivals::{Hall, Place};
 use super::handler::{Ask, Handler, Tell};
 use crate::settings::StreamLimits;
 use crate::wire;
 
-/// Messages of a peer that came before there was a stream to answer on; further ones are dropped.
+/// Messages of a peer that came before there was a stream to answer on; further ones are dropped,
+/// and those that make more bytes: they are wants, and what is longer nobody asked for.
 const EARLY_MAX: usize = 64;
+const EARLY_BYTES_MAX: usize = 256 * 1024;
 
 /// What the streams tell the host.
 #[derive(Debug)]
@@ -28,7 +30,7 @@ pub(crate) enum Event {
     /// Part of a long message came from a peer.
     Arriving { peer: PeerId },
     /// A message came from a peer that can be answered. It takes its place until that is dropped.
-    Message { peer: PeerId, message: Message, bytes: usize, place: Place },
+    Message { peer: PeerId, message: Message, bytes: usize, place: Option<Place> },
     /// Some of what was to be sent to a peer was written: there is room again.
     Written { peer: PeerId },
     /// A peer sent something that is no message; so many on this connection.
@@ -38,6 +40,7 @@ pub(crate) enum Event {
 /// The Bitswap streams of all peers. Of a peer's connections one is used to send, all to hear.
 pub(crate) struct Streams {
     limits: StreamLimits,
+    hall: Hall,
     peers: BTreeMap<PeerId, Peer>,
     /// What was not handed to the swarm yet. The swarm takes all of it before it hears more.
     events: VecDeque<ToSwarm<Event, Ask>>,
@@ -50,13 +53,17 @@ struct Peer {
     /// Bytes that were given to the one in use and not written.
     unwritten_bytes: usize,
     /// Peers speak as soon as they are connected, and many do not say it again for long: what
-    /// they say waits here until they can be answered, and takes its place meanwhile.
-    early: VecDeque<(Message, usize, Place)>,
+    /// they say waits here until they can be answered.
+    early: VecDeque<(Message, usize)>,
+    early_bytes: usize,
 }
 
 impl Streams {
-    pub(crate) fn new(limits: StreamLimits) -> Self {
-        Streams { limits, peers: BTreeMap::new(), events: VecDeque::new() }
+    /// All connections together may have `arriving_bytes_max` bytes of messages arriving.
+    pub(crate) fn new(limits: StreamLimits, arriving_bytes_max: usize) -> Self {
+        // Or the longest would never come.
+        let hall = Hall::new(arriving_bytes_max.max(limits.message_bytes_max));
+        Streams { limits, hall, peers: BTreeMap::new(), events: VecDeque::new() }
     }
 
     /// Bytes that can be queued for this peer now.
@@ -98,9 +105,10 @@ impl Streams {
             return;
         }
         let early = std::mem::take(&mut peer.early);
+        peer.early_bytes = 0;
         self.tell(Event::Opened { peer: peer_id, protocol });
-        for (message, bytes, place) in early {
-            self.tell(Event::Message { peer: peer_id, message, bytes, place });
+        for (message, bytes) in early {
+            self.tell(Event::Message { peer: peer_id, message, bytes, place: None });
         }
     }
 
@@ -128,9 +136,10 @@ impl Streams {
     fn heard(&mut self, peer_id: PeerId, message: Message, bytes: usize, place: Place) {
         let peer = self.peers.entry(peer_id).or_default();
         if !peer.open.is_empty() {
-            self.tell(Event::Message { peer: peer_id, message, bytes, place });
-        } else if peer.early.len() < EARLY_MAX {
-            peer.early.push_back((message, bytes, place));
+            self.tell(Event::Message { peer: peer_id, message, bytes, place: Some(place) });
+        } else if peer.early.len() < EARLY_MAX && peer.early_bytes + bytes <= EARLY_BYTES_MAX {
+            peer.early_bytes += bytes;
+            peer.early.push_back((message, bytes));
         }
     }
 
@@ -154,7 +163,7 @@ impl NetworkBehaviour for Streams {
         _: &Multiaddr,
         _: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        Ok(Handler::new(self.limits.clone()))
+        Ok(Handler::new(self.limits.clone(), self.hall.clone()))
     }
 
     fn handle_established_outbound_connection(
@@ -165,7 +174,7 @@ impl NetworkBehaviour for Streams {
         _: Endpoint,
         _: PortUse,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        Ok(Handler::new(self.limits.clone()))
+        Ok(Handler::new(self.limits.clone(), self.hall.clone()))
     }
 
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
@@ -191,6 +200,7 @@ impl NetworkBehaviour for Streams {
                 tracing::debug!(%peer, "speaks no Bitswap");
                 if let Some(peer) = self.peers.get_mut(&peer) {
                     peer.early.clear();
+                    peer.early_bytes = 0;
                 }
             }
             Tell::Arriving => self.tell(Event::Arriving { peer }),

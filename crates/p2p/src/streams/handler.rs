@@ -13,7 +13,7 @@ use libp2p::swarm::{
 };
 use tokio::time::{Sleep, sleep};
 
-use super::arrivals::{Arrivals, Place};
+use super::arrivals::{Arrivals, Hall, Place};
 use super::inbound::{Inbound, InboundError};
 use super::offer::Offer;
 use super::outbound::Outbound;
@@ -62,6 +62,8 @@ pub(crate) struct Handler {
     limits: StreamLimits,
     offer: Offer,
     inbound: SelectAll<Inbound<Stream>>,
+    /// Streams that are read when others have ended: most bring an answer that is not sent again.
+    unread: VecDeque<Stream>,
     arrivals: Arrivals,
     told_at: Instant,
     outbound: Out,
@@ -86,11 +88,12 @@ enum Out {
 }
 
 impl Handler {
-    pub(super) fn new(limits: StreamLimits) -> Self {
+    pub(super) fn new(limits: StreamLimits, hall: Hall) -> Self {
         Handler {
             offer: Offer::all(),
             inbound: SelectAll::new(),
-            arrivals: Arrivals::new(limits.arriving_bytes_max),
+            unread: VecDeque::new(),
+            arrivals: Arrivals::new(limits.arriving_bytes_max, hall),
             limits,
             told_at: Instant::now(),
             outbound: Out::Wanted(None),
@@ -102,12 +105,23 @@ impl Handler {
     }
 
     fn accept(&mut self, stream: Stream) {
-        if self.is_ignored || self.inbound.len() >= self.limits.inbound_max {
+        if self.is_ignored || self.unread.len() >= self.limits.unread_max {
             tracing::debug!("refused a stream");
             return;
         }
-        let max = self.limits.message_bytes_max;
-        self.inbound.push(Inbound::new(stream, max, self.arrivals.clone()));
+        self.unread.push_back(stream);
+    }
+
+    /// Whether there was a stream to be read from now on.
+    fn read_more(&mut self) -> bool {
+        let before = self.inbound.len();
+        while self.inbound.len() < self.limits.inbound_max
+            && let Some(stream) = self.unread.pop_front()
+        {
+            let max = self.limits.message_bytes_max;
+            self.inbound.push(Inbound::new(stream, max, self.arrivals.clone()));
+        }
+        self.inbound.len() > before
     }
 
     fn malformed(&mut self, error: String) -> Tell {
@@ -150,7 +164,13 @@ impl Handler {
     }
 
     fn poll_inbound(&mut self, cx: &mut Context<'_>) -> Poll<Tell> {
-        while let Poll::Ready(Some(next)) = self.inbound.poll_next_unpin(cx) {
+        self.read_more();
+        loop {
+            let next = match self.inbound.poll_next_unpin(cx) {
+                Poll::Ready(Some(next)) => next,
+                _ if self.read_more() => continue,
+                _ => break,
+            };
             match next {
                 Ok(frame) => {
                     let bytes = frame.bytes.len();
@@ -208,6 +228,7 @@ impl ConnectionHandler for Handler {
             (Ask::Ignore, _) => {
                 self.is_ignored = true;
                 self.inbound.clear();
+                self.unread.clear();
             }
         }
     }

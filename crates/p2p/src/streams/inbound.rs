@@ -4,8 +4,9 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures::{AsyncRead, Stream};
+use tokio::time::{Sleep, sleep_until};
 
-use super::arrivals::{Arrivals, Place};
+use super::arrivals::{Arrivals, Place, Taken};
 
 /// Bytes that are read at once while no message has begun: many small ones come with one read.
 const AHEAD_BYTES: usize = 4096;
@@ -28,6 +29,8 @@ pub(super) struct Inbound<S> {
     read: usize,
     filled: usize,
     state: State,
+    /// When to ask for room once more.
+    again: Option<Pin<Box<Sleep>>>,
 }
 
 #[derive(Debug)]
@@ -53,6 +56,9 @@ pub(super) enum InboundError {
     /// A length is not a number.
     #[error("a message's length has more than 32 bits")]
     Length,
+    /// Others found no room in the host because of a message that hardly came.
+    #[error("a message came too slowly while others waited for its room")]
+    TooSlow,
     /// The stream ended inside a message, or broke.
     #[error("the stream broke: {0}")]
     Broken(#[from] io::Error),
@@ -62,7 +68,23 @@ impl<S: AsyncRead + Unpin> Inbound<S> {
     pub(super) fn new(stream: S, message_bytes_max: usize, arrivals: Arrivals) -> Self {
         let ahead = Box::new([0; AHEAD_BYTES]);
         let (read, filled, state) = (0, 0, START);
-        Inbound { stream, message_bytes_max, arrivals, ahead, read, filled, state }
+        let again = None;
+        Inbound { stream, message_bytes_max, arrivals, ahead, read, filled, state, again }
+    }
+
+    fn poll_room(&mut self, len: usize, cx: &mut Context<'_>) -> Poll<Place> {
+        loop {
+            match self.arrivals.take(len, cx) {
+                Taken::Place(place) => {
+                    self.again = None;
+                    return Poll::Ready(place);
+                }
+                Taken::Wait => return Poll::Pending,
+                Taken::WaitUntil(at) => {
+                    ready!(self.again.insert(Box::pin(sleep_until(at.into()))).as_mut().poll(cx));
+                }
+            }
+        }
     }
 
     /// Reads ahead if nothing is; whether anything is there now.
@@ -94,7 +116,7 @@ impl<S: AsyncRead + Unpin> Inbound<S> {
                     };
                 }
                 &mut State::Room { len } => {
-                    let place = ready!(self.arrivals.poll_take(len, cx));
+                    let place = ready!(self.poll_room(len, cx));
                     // Zeroed by the kernel when it is large, and then only as it is filled.
                     let mut body = vec![0; len];
                     let filled = len.min(self.filled - self.read);
@@ -102,10 +124,18 @@ impl<S: AsyncRead + Unpin> Inbound<S> {
                     self.read += filled;
                     self.state = State::Body { body, filled, place };
                 }
-                State::Body { body, filled, .. } => {
+                State::Body { body, filled, place } => {
                     if *filled < body.len() {
                         let to = &mut body[*filled..];
-                        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, to))?;
+                        let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(cx, to)?
+                        else {
+                            let is_given_up = place.is_given_up(cx);
+                            return if is_given_up {
+                                Poll::Ready(Err(InboundError::TooSlow))
+                            } else {
+                                Poll::Pending
+                            };
+                        };
                         if read == 0 {
                             let error = io::Error::from(io::ErrorKind::UnexpectedEof);
                             return Poll::Ready(Err(error.into()));
@@ -118,6 +148,7 @@ impl<S: AsyncRead + Unpin> Inbound<S> {
                     else {
                         unreachable!("it was just looked at");
                     };
+                    place.is_filled();
                     let bytes = Bytes::from(body);
                     return Poll::Ready(Ok(Some(Frame { bytes, place })));
                 }
@@ -158,13 +189,15 @@ impl<S: AsyncRead + Unpin> Stream for Inbound<S> {
 mod tests {
     use futures::StreamExt;
     use futures::executor::block_on;
+    use futures::io::Cursor;
 
+    use super::super::arrivals::Hall;
     use super::*;
 
     const MAX: usize = 1000;
 
     fn frames(bytes: &[u8]) -> (Vec<Bytes>, Option<InboundError>) {
-        let arrivals = Arrivals::new(MAX);
+        let arrivals = Arrivals::new(MAX, Hall::new(MAX));
         let mut inbound = Inbound::new(bytes, MAX, arrivals);
         let mut found = Vec::new();
         while let Some(next) = block_on(inbound.next()) {
@@ -215,13 +248,48 @@ mod tests {
 
     #[test]
     fn a_message_waits_until_another_has_left_room_for_it() {
-        let arrivals = Arrivals::new(MAX);
+        let arrivals = Arrivals::new(MAX, Hall::new(MAX));
         let mut cx = Context::from_waker(std::task::Waker::noop());
-        let Poll::Ready(place) = arrivals.poll_take(600, &mut cx) else { panic!("no room") };
+        let Taken::Place(place) = arrivals.take(600, &mut cx) else { panic!("no room") };
         let bytes = framed(500, 1);
         let mut inbound = Inbound::new(&bytes[..], MAX, arrivals);
         assert!(inbound.poll_next_unpin(&mut cx).is_pending());
         drop(place);
         assert!(inbound.poll_next_unpin(&mut cx).is_ready());
+    }
+
+    /// A stream on which nothing more comes, and which does not end.
+    struct Stalled(Cursor<Vec<u8>>);
+
+    impl AsyncRead for Stalled {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            to: &mut [u8],
+        ) -> Poll<io::Result<usize>> {
+            match Pin::new(&mut self.0).poll_read(cx, to) {
+                Poll::Ready(Ok(0)) => Poll::Pending,
+                read => read,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn who_never_ends_a_message_gives_way_to_other_connections() {
+        let hall = Hall::new(MAX);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let begun = Stalled(Cursor::new(framed(600, 1)[..100].to_vec()));
+        let mut slow = Inbound::new(begun, MAX, Arrivals::new(MAX, hall.clone()));
+        assert!(slow.poll_next_unpin(&mut cx).is_pending());
+
+        let bytes = framed(500, 1);
+        let mut other = Inbound::new(&bytes[..], MAX, Arrivals::new(MAX, hall.clone()));
+        assert!(other.poll_next_unpin(&mut cx).is_pending(), "the host has no room");
+        hall.are_all_overdue();
+        other.again = None;
+        assert!(other.poll_next_unpin(&mut cx).is_pending(), "it has not come back yet");
+        let given_up = slow.poll_next_unpin(&mut cx);
+        assert!(matches!(given_up, Poll::Ready(Some(Err(InboundError::TooSlow)))));
+        assert!(matches!(other.poll_next_unpin(&mut cx), Poll::Ready(Some(Ok(_)))));
     }
 }
