@@ -5,6 +5,7 @@ mod channels;
 mod content;
 mod edge;
 mod node;
+mod stun;
 
 use crate::Target;
 
@@ -32,4 +33,5 @@ pub static TARGETS: &[Target] = &[
     Target::new("websocket_frames", edge::websocket_frames),
     Target::new("request_head", edge::request_head),
     Target::with_memory("settings", node::settings, 16 * 1024 * 1024),
+    Target::new("stun_request", stun::stun_request),
 ];
