@@ -12,6 +12,7 @@ use crate::link::Link;
 use crate::progress::{ProgressLine, Step};
 use crate::serving::{emit, peers_of};
 use crate::signals::Signals;
+use crate::visiting::Announcer;
 
 /// How often progress is told to scripts, and silence is noticed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -49,13 +50,11 @@ pub fn check_peers(host: &HostOptions, link: &Link) -> anyhow::Result<()> {
     if host.knows_whom_to_ask(&link.peers) {
         return Ok(());
     }
-    match &link.server {
-        Some(server) => anyhow::bail!(
-            "{server} introduces browsers, and we cannot ask those yet: name who else has it with \
-             --peer"
-        ),
-        None => anyhow::bail!("the link names nobody who has it: name a peer with --peer"),
-    }
+    anyhow::ensure!(
+        link.server.is_some(),
+        "the link names nobody who has it: name a peer with --peer"
+    );
+    Ok(())
 }
 
 /// Dials the peers of a link, beside all else. The host dials them again whenever they are lost;
@@ -76,6 +75,7 @@ pub fn dial(host: &Arc<Host>, peers: &[Multiaddr]) {
 pub async fn fetch(
     host: &Host,
     link: &Link,
+    announcer: &Announcer,
     signals: &mut Signals,
     patience: &Patience,
     mut step: impl FnMut() -> anyhow::Result<()>,
@@ -114,6 +114,7 @@ pub async fn fetch(
             }
         }
         step()?;
+        announcer.has(now.bytes());
         line.show(&Step {
             bytes: now.bytes(),
             total_bytes: now.total_bytes,
@@ -122,6 +123,7 @@ pub async fn fetch(
         });
     }
     let fetched = fetch.finished().await.with_context(|| link.cid.to_string())?;
+    announcer.has_all();
     step()?;
     Ok(Ending::Complete(fetched))
 }

@@ -14,6 +14,7 @@ use serde_json::json;
 use store::{
     DiskLimits, DiskStore, ExportError, ExportLimits, ReadBlocks, Stores, export, resolve,
 };
+use visit::Have;
 
 use crate::fetching::{Ending, Patience, check_peers, dial, fetch, parse_timeout};
 use crate::host_options::HostOptions;
@@ -22,6 +23,7 @@ use crate::progress::{ProgressLine, Step};
 use crate::serving::{emit, peers_of};
 use crate::signals::Signals;
 use crate::size::{parse_bytes, show_bytes};
+use crate::visiting::{Announcer, visit};
 
 /// What the process ends with when nobody was found who has it; other failures end with 1.
 const NOBODY: u8 = 3;
@@ -166,7 +168,12 @@ async fn get(
         is_json: arguments.json,
         is_quiet: arguments.quiet || (matches!(output, Output::Stdout) && is_terminal()),
     };
-    let ending = fetch(&host, link, &mut signals, &patience, || match output {
+    let visits = match &link.server {
+        Some(site) => vec![Arc::new(visit(&host, site, &link.cid, Have::None)?)],
+        None => Vec::new(),
+    };
+    let announcer = Announcer::of(visits);
+    let ending = fetch(&host, link, &announcer, &mut signals, &patience, || match output {
         Output::Stdout => stream.write_on(&*blocks.store, &mut io::stdout().lock()),
         Output::Path(_) => Ok(()),
     });

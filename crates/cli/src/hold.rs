@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use p2p::{Host, Multiaddr};
 use serde_json::json;
 use store::{DiskLimits, DiskStore, Stores};
+use visit::{Have, Visit};
 
 use crate::fetching::{Ending, Patience, dial, fetch, parse_timeout};
 use crate::host_options::HostOptions;
@@ -16,6 +17,7 @@ use crate::link::Link;
 use crate::serving::{LISTEN, emit, link_to, provide, serve};
 use crate::signals::Signals;
 use crate::size::{parse_bytes, show_bytes};
+use crate::visiting::{Announcer, page_link, visit};
 
 /// What the process ends with when nobody was found who has it; other failures end with 1.
 const NOBODY: u8 = 3;
@@ -87,8 +89,14 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
         is_json: arguments.json,
         is_quiet: false,
     };
+    // Dropped at the end alone: pages burn as long as they are visited.
+    let mut visits: Vec<Arc<Visit>> = Vec::new();
     for link in &arguments.links {
-        match fetch(&host, link, &mut signals, &patience, || Ok(())).await? {
+        let visit = link.server.as_ref().map(|site| visit(&host, site, &link.cid, Have::None));
+        let visit = visit.transpose()?.map(Arc::new);
+        visits.extend(visit.clone());
+        let announcer = Announcer::of(visit.into_iter().collect());
+        match fetch(&host, link, &announcer, &mut signals, &patience, || Ok(())).await? {
             Ending::Complete(_) => tell(&host, link, store, arguments)?,
             Ending::Signalled(code) => {
                 host.stop().await;
@@ -114,12 +122,14 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
 
 fn tell(host: &Host, link: &Link, store: &DiskStore, arguments: &Arguments) -> anyhow::Result<()> {
     let ours = link_to(host, &link.cid, link.name.clone()).to_string();
+    let page = link.server.as_ref().map(|site| page_link(site, &link.cid, link.name.as_deref()));
     if arguments.json {
         let cid = link.cid.to_string();
-        emit(&json!({ "event": "held", "cid": cid, "link": ours }))?;
+        emit(&json!({ "event": "held", "cid": cid, "link": ours, "page": page }))?;
     } else {
         let totals = store.totals();
         println!("{}  {} in the store\n{ours}", link.cid, show_bytes(totals.bytes));
+        page.iter().for_each(|page| println!("{page}"));
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use content::Cid;
 use p2p::{AddressPart, Multiaddr};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use visit::Site;
 
 /// Longest link that is read, in bytes.
 const LINK_BYTES_MAX: usize = 16 * 1024;
@@ -24,8 +25,8 @@ pub struct Link {
     pub name: Option<String>,
     /// Where to ask for it.
     pub peers: Vec<Multiaddr>,
-    /// The server that the link leads to, when it is one of the web.
-    pub server: Option<String>,
+    /// The server on which browsers have it open, when the link leads there.
+    pub server: Option<Site>,
 }
 
 /// Why a text is no link.
@@ -85,8 +86,12 @@ impl std::str::FromStr for Link {
         let (server, place) = match rest.split_once("://") {
             Some((scheme @ ("http" | "https"), rest)) => {
                 let (host, path) = rest.split_once('/').ok_or_else(no_content)?;
-                let place = path.strip_prefix("p/").or_else(|| path.strip_prefix("ipfs/"));
-                (Some(format!("{scheme}://{host}")), place.ok_or_else(no_content)?)
+                let site = || format!("{scheme}://{host}").parse().map_err(|_| no_content());
+                match (path.strip_prefix("p/"), path.strip_prefix("ipfs/")) {
+                    (Some(place), _) => (Some(site()?), place),
+                    (None, Some(place)) => (None, place),
+                    (None, None) => return Err(no_content()),
+                }
             }
             Some(("ipfs" | "watchfire", place)) => (None, place),
             _ => {
@@ -222,7 +227,8 @@ mod tests {
     fn links_of_the_browser_say_what_the_file_is_called_and_which_one_is_meant() {
         let link = parse(&format!("http://localhost:4000/p/{CID}#filename=my%20notes.md"));
         assert_eq!(link.name.as_deref(), Some("my notes.md"));
-        assert_eq!(link.server.as_deref(), Some("http://localhost:4000"));
+        let server = link.server.as_ref().map(Site::to_string);
+        assert_eq!(server.as_deref(), Some("http://localhost:4000"));
         assert_eq!(link.file_name(), "my notes.md");
         let link = parse(&format!("http://localhost:4000/p/{CID}#file=trip%2Fday%201.md"));
         assert_eq!((&*link.path, &*link.file_name()), ("trip/day 1.md", "day 1.md"));
@@ -254,6 +260,8 @@ mod tests {
         assert!(matches!(refused("hello"), LinkError::Cid { .. }));
         assert!(matches!(refused("http://localhost/chat"), LinkError::NoContent { .. }));
         assert!(matches!(refused("https://localhost"), LinkError::NoContent { .. }));
+        let nobody = format!("http://me@/p/{CID}");
+        assert!(matches!(refused(&nobody), LinkError::NoContent { .. }));
         assert!(matches!(refused("ftp://localhost/p/x"), LinkError::Cid { .. }));
         let peer = |peer: &str| refused(&format!("watchfire:{CID}?peer={peer}"));
         assert!(matches!(peer("localhost"), LinkError::Peer { .. }));

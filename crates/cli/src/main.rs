@@ -16,6 +16,7 @@ mod serving;
 mod share;
 mod signals;
 mod size;
+mod visiting;
 
 use std::process::ExitCode;
 

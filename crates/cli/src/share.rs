@@ -12,12 +12,14 @@ use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 use serde_json::json;
 use store::{Memory, ReadBlocks, SharedFiles, Stores};
+use visit::{Have, Site, Visit};
 
 use crate::content_options::ContentOptions;
 use crate::host_options::HostOptions;
 use crate::progress::{ProgressLine, Step};
 use crate::serving::{LISTEN, emit, link_to, provide, serve};
 use crate::signals::Signals;
+use crate::visiting::{joined, page_link, visit};
 
 /// Most memory for the names and places of blocks: enough for some terabytes.
 const MEMORY_BYTES: usize = 512 << 20;
@@ -32,6 +34,10 @@ pub struct Arguments {
     content: ContentOptions,
     #[command(flatten)]
     host: HostOptions,
+    /// Put it on this server, such as https://example.org, so that browsers open it by a link to
+    /// there.
+    #[arg(long, value_name = "URL")]
+    to: Option<Site>,
     /// Draw each link as a QR code too.
     #[arg(long, conflicts_with = "json")]
     qr: bool,
@@ -74,6 +80,14 @@ async fn serve_all(
     let stores = Stores::new(vec![Arc::clone(shared) as Arc<dyn ReadBlocks>]);
     // Nothing is fetched, so nothing is kept.
     let host = Arc::new(Host::start(settings, stores, Arc::new(Memory::new(0))).await?);
+    // Dropped at the end alone: pages burn as long as they are visited.
+    let mut visits: Vec<Visit> = Vec::new();
+    if let Some(site) = &arguments.to {
+        for root in roots {
+            visits.push(visit(&host, site, root, Have::All)?);
+        }
+        joined(&visits, site).await?;
+    }
     for (path, root) in arguments.paths.iter().zip(roots) {
         tell(&host, path, root, arguments)?;
     }
@@ -100,6 +114,7 @@ async fn serve_all(
 
 fn tell(host: &Host, path: &Path, root: &Cid, arguments: &Arguments) -> anyhow::Result<()> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let page = arguments.to.as_ref().map(|site| page_link(site, root, name.as_deref()));
     let link = link_to(host, root, name).to_string();
     if arguments.json {
         let addresses: Vec<_> = host.addresses().iter().map(ToString::to_string).collect();
@@ -108,13 +123,17 @@ fn tell(host: &Host, path: &Path, root: &Cid, arguments: &Arguments) -> anyhow::
             "path": path.display().to_string(),
             "cid": root.to_string(),
             "link": link,
+            "page": page,
             "addresses": addresses,
         }))?;
         return Ok(());
     }
     println!("{root}  {}\n{link}", path.display());
+    page.iter().for_each(|page| println!("{page}"));
     if arguments.qr {
-        let code = QrCode::new(&link).context("the link is too long for a QR code")?;
+        // Whoever has a camera has a browser.
+        let code = QrCode::new(page.as_ref().unwrap_or(&link))
+            .context("the link is too long for a QR code")?;
         print!("{}", drawn(&code, io::stdout().is_terminal()));
     }
     Ok(())

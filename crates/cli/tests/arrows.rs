@@ -17,18 +17,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bus", &["vocab"]),
     ("store", &["content"]),
     ("p2p", &["vocab", "content", "bitswap", "store"]),
+    ("visit", &["vocab", "content", "bitswap", "p2p"]),
     ("sim", &["vocab", "content", "bitswap"]),
     ("stun", &["vocab"]),
     ("workers", &["vocab"]),
     (
         "node",
         &[
-            "vocab", "content", "channels", "hub", "rings", "pages", "edge", "bus", "workers",
-            "p2p", "stun",
+            "vocab", "content", "channels", "hub", "rings", "pages", "bitswap", "edge", "bus",
+            "workers", "store", "p2p", "visit", "stun",
         ],
     ),
     ("lab", &["vocab"]),
-    ("cli", &["node", "lab", "content", "store", "p2p", "sim"]),
+    ("cli", &["node", "lab", "content", "store", "p2p", "visit", "sim"]),
 ];
 
 const PURE: &[&str] = &["vocab", "content", "channels", "hub", "rings", "pages", "bitswap"];

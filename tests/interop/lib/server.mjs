@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { within } from './waiting.mjs'
 
 const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
+const READY = /^The fire burns at https?:\/\/localhost:(\d+)$/
 const START_MS = 20_000
 const STOP_MS = 20_000
 
@@ -25,7 +26,7 @@ export function startChat({ port = 0, processes = processesOfAll } = {}) {
 export function startWatchfire({ port = 0, settings = {}, processes = processesOfAll } = {}) {
   const sets = Object.entries(settings).flatMap(([key, value]) => ['--set', `${key}=${value}`])
   const args = ['serve', '--listen', `127.0.0.1:${port}`, '--processes', String(processes), ...sets]
-  return start(binary('watchfire'), args, /^The fire burns at http:\/\/localhost:(\d+)$/)
+  return start(binary('watchfire'), args, READY)
 }
 
 /** Where `cargo build` left a program; release before debug. */
