@@ -59,6 +59,7 @@ mod stun_desk;
 mod token;
 mod wire;
 mod world;
+mod worlds;
 
 pub use app::{
     Body, Channel, ChannelAddress, Connect, Connected, Crash, HandleIn, Joined, Outcome, Payload,
@@ -71,6 +72,7 @@ pub use process::{raise_open_file_limit, stop_signal};
 pub use processes::{RunError, Started};
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
-    Layers, Limits, LogFormat, LogSettings, ServerSettings, Settings, SettingsError,
-    SocketSettings, StunSettings, TlsSettings,
+    DhtRole, Layers, Limits, LogFormat, LogSettings, P2pSettings, ServerSettings, Settings,
+    SettingsError, SocketSettings, StunSettings, TlsSettings,
 };
+pub use worlds::WorldsError;

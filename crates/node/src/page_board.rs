@@ -18,6 +18,7 @@ use crate::cluster::{Cluster, Word, word};
 use crate::endpoint::Endpoint;
 use crate::presence::lock;
 use crate::seed::Seed;
+use crate::worlds::Standings;
 
 /// Random rings a page's peers are on: each has at most twice as many neighbours.
 const RINGS: usize = 3;
@@ -30,6 +31,8 @@ pub(crate) struct PageBoard {
     cluster: Arc<Cluster>,
     /// The same in all processes, so that their rings are.
     seed: Seed,
+    /// Present when other worlds are met.
+    standings: Option<Arc<Standings>>,
     state: Mutex<State>,
 }
 
@@ -64,10 +67,16 @@ pub(crate) struct Welcome {
 }
 
 impl PageBoard {
-    pub fn new(limits: PageLimits, seed: Seed, endpoint: Endpoint, cluster: Arc<Cluster>) -> Self {
+    pub fn new(
+        limits: PageLimits,
+        seed: Seed,
+        endpoint: Endpoint,
+        cluster: Arc<Cluster>,
+        standings: Option<Arc<Standings>>,
+    ) -> Self {
         let pages = Pages::new(limits);
         let state = State { pages, rings: HashMap::new(), now: Instant::ZERO, dice: seed.of("") };
-        PageBoard { endpoint, cluster, seed, state: Mutex::new(state) }
+        PageBoard { endpoint, cluster, seed, standings, state: Mutex::new(state) }
     }
 
     pub fn join(
@@ -77,9 +86,11 @@ impl PageBoard {
         peer: PeerId,
         address: ChannelAddress,
         have: Have,
+        is_visit: bool,
     ) -> Result<Welcome, JoinError> {
         let mut state = lock(&self.state);
         let counts = state.pages.join(now, page, peer, address, have)?;
+        self.standings.as_ref().inspect(|standings| standings.came(page, peer, have, is_visit));
         self.say(page, peer, address, have);
         let rings = state.rings(page, self.seed);
         let changes = rings.join(peer);
@@ -92,6 +103,10 @@ impl PageBoard {
 
     pub fn progress(&self, now: Instant, page: &str, peer: PeerId, have: Have) {
         let mut state = lock(&self.state);
+        let before = state.pages.peer(page, peer).map(|(_, have)| have);
+        if let (Some(standings), Some(before)) = (&self.standings, before) {
+            standings.has(page, peer, before, have);
+        }
         state.pages.progress(now, page, peer, have);
         if let Some((address, have)) = state.pages.peer(page, peer) {
             self.say(page, peer, address, have);
@@ -101,6 +116,10 @@ impl PageBoard {
 
     pub fn leave(&self, now: Instant, page: &str, peer: PeerId) {
         let mut state = lock(&self.state);
+        if let (Some(standings), Some((_, have))) = (&self.standings, state.pages.peer(page, peer))
+        {
+            standings.went(page, peer, have);
+        }
         self.cluster.publish_state(&topic_of(page), || Word::PeerGone { page, peer: peer.0 });
         self.remove(&mut state, now, page, peer);
         self.publish(&mut state);

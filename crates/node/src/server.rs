@@ -11,6 +11,7 @@ use channels::PatternError;
 use channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
 use edge::{Adopter, EdgeLimits, EdgeSettings, Listeners, TlsFiles};
 use pages::PageLimits;
+use vocab::NodeId;
 
 use crate::addresses::Addresses;
 use crate::app::{Channel, Connect, Connected, Refused, Registry};
@@ -28,6 +29,7 @@ use crate::shard::{Mail, Shard};
 use crate::stun_desk;
 use crate::token::TokenKey;
 use crate::world::World;
+use crate::worlds::{STANDINGS_TOPIC, Standings, VisitKey, Worlds, WorldsError};
 
 /// A drain is never slower than this for each client.
 const DRAIN_PACE: Duration = Duration::from_millis(50);
@@ -92,6 +94,9 @@ pub enum StartError {
     /// STUN cannot be answered where it is asked for.
     #[error("stun.listen: {0}")]
     Stun(#[from] stun::StartError),
+    /// Peers of libp2p cannot be met.
+    #[error("p2p: {0}")]
+    Worlds(#[from] WorldsError),
     /// The system gave no random bytes.
     #[error("the system gave no random bytes: {0}")]
     NoRandomness(#[from] getrandom::Error),
@@ -187,7 +192,13 @@ impl Server {
         let endpoint = Endpoint::unconnected(cluster.clone());
         let metrics = Arc::new(Metrics::default());
         let limits = page_limits(&settings);
-        let pages = Arc::new(PageBoard::new(limits, common, endpoint.clone(), cluster.clone()));
+        let is_home = cluster.me() == NodeId(0);
+        let meets_worlds = has_pages && settings.p2p.is_on();
+        let standings = meets_worlds.then(|| Arc::new(Standings::new(cluster.clone(), is_home)));
+        let visit_key = VisitKey::new()?;
+        let pages =
+            PageBoard::new(limits, common, endpoint.clone(), cluster.clone(), standings.clone());
+        let pages = Arc::new(pages);
         let presence = Arc::new(PresenceBoard::new(seed, &cluster));
         let addresses = Arc::new(Addresses::new(&settings.limits));
         let sessions = TokenKey::new(random_secret()?);
@@ -215,6 +226,7 @@ impl Server {
                 relay_frame_bytes_max: settings.limits.relay_frame_bytes_max,
                 signal_bytes_max: settings.limits.signal_bytes_max,
                 stun: stun_announced.clone(),
+                visit_key: visit_key.clone(),
             };
             let site = Site {
                 metrics: metrics.clone(),
@@ -242,6 +254,8 @@ impl Server {
             endpoint: endpoint.clone(),
             presence,
             pages,
+            standings,
+            visit_key,
             planes,
             metrics,
             site_reads,
@@ -275,10 +289,18 @@ impl Server {
                 stun = Some(responder);
             }
         }
+        // Of several processes, one meets other worlds, and the others tell it of their pages.
+        let standings = world.standings.clone().filter(|_| is_home);
+        let worlds = standings.map(|standings| {
+            // What the others know is told as soon as they hear of this.
+            let _ = world.cluster.subscribe(STANDINGS_TOPIC);
+            Worlds::start(&world, standings, edge.adopter())
+        });
+        let worlds = worlds.transpose()?;
         for act in on_start {
             act(&endpoint);
         }
-        Ok(RunningServer { edge, endpoint, world, _stun: stun })
+        Ok(RunningServer { worlds, edge, endpoint, world, _stun: stun })
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -322,6 +344,8 @@ pub(crate) fn random_secret() -> Result<[u8; 32], getrandom::Error> {
 
 /// A server that runs, until it is stopped or dropped.
 pub struct RunningServer {
+    /// Before the event loops, through which its visits go.
+    worlds: Option<Worlds>,
     edge: edge::Edge<Mail>,
     endpoint: Endpoint,
     world: Arc<World>,
@@ -356,7 +380,8 @@ impl RunningServer {
 
     /// Stop accepting, and close every socket with 1012, spread over
     /// [`RunningServer::drain_period`].
-    pub async fn drain(self) {
+    pub async fn drain(mut self) {
+        drop(self.worlds.take());
         self.edge.drain(self.drain_period()).await;
     }
 

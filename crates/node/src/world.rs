@@ -15,6 +15,7 @@ use crate::planes::Planes;
 use crate::presence::PresenceBoard;
 use crate::settings::Settings;
 use crate::token::TokenKey;
+use crate::worlds::{Standings, VisitKey};
 
 /// What all shards share: settings, the application, and the boards behind locks.
 pub(crate) struct World {
@@ -28,6 +29,10 @@ pub(crate) struct World {
     /// Present on a watchfire only.
     pub planes: Option<Arc<Planes>>,
     pub metrics: Arc<Metrics>,
+    /// Present when other worlds are met.
+    pub standings: Option<Arc<Standings>>,
+    /// By which our own visits are known.
+    pub visit_key: VisitKey,
     /// How often the number of visitors was read, see [`crate::builtin::Site`].
     pub site_reads: Arc<AtomicU64>,
     pub addresses: Arc<Addresses>,

@@ -11,6 +11,7 @@ use crate::app::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Relayed, 
 use crate::metrics::Metrics;
 use crate::page_board::{PageBoard, TOPIC_PREFIX, counts_json, peer_json, retry_after_ms};
 use crate::stun_desk::Announced;
+use crate::worlds::VisitKey;
 
 /// The bytes of a peer id before each relayed segment.
 const PEER_BYTES: usize = 8;
@@ -23,6 +24,7 @@ pub(crate) struct PageChannel {
     pub signal_bytes_max: u32,
     /// Where browsers are told to ask how they are seen from outside; empty where nobody answers.
     pub stun: Arc<OnceLock<Announced>>,
+    pub visit_key: VisitKey,
 }
 
 /// What a client says of its own copy.
@@ -37,6 +39,14 @@ enum Copy {
 #[derive(Deserialize)]
 struct Announcement {
     have: Copy,
+}
+
+/// What a client joins with.
+#[derive(Deserialize)]
+struct Arrival {
+    have: Copy,
+    /// Said by our own visits.
+    visit: Option<String>,
 }
 
 impl From<Copy> for Have {
@@ -62,16 +72,17 @@ impl Channel for PageChannel {
         check_cid(page).map_err(|message| {
             Refusal::with(json!({ "reason": "not a CID", "message": message }))
         })?;
-        let Ok(Announcement { have }) = payload.json() else {
+        let Ok(Arrival { have, visit }) = payload.json() else {
             return Err(Refusal::with(json!({
                 "reason": "bad join",
                 "message": "the join needs {\"have\": \"all\" | \"some\" | \"none\"}",
             })));
         };
         let peer = PeerId(getrandom::u64().map_err(|_| Refusal::because("no randomness"))?);
+        let is_visit = visit.is_some_and(|said| self.visit_key.is(&said));
         let welcome = self
             .board
-            .join(socket.now(), page, peer, socket.address(), have.into())
+            .join(socket.now(), page, peer, socket.address(), have.into(), is_visit)
             .map_err(refusal)?;
         let mut response = json!({
             "peer": peer.to_string(),

@@ -15,6 +15,7 @@ use crate::http;
 use crate::metrics::Exposition;
 use crate::shard::Mail;
 use crate::world::World;
+use crate::worlds::STANDINGS_TOPIC;
 use crate::{page_board, planes};
 
 /// Hears the other processes, on the bus's thread.
@@ -39,12 +40,17 @@ impl Handler for Hearing {
         world.cluster.note_down(node);
         world.presence.node_down(node);
         world.pages.node_down(node);
+        world.standings.as_ref().inspect(|standings| standings.node_down(node));
         world.planes.as_ref().inspect(|planes| planes.node_down(node));
         self.lost.send(node).ok();
     }
 
     fn interested(&self, node: NodeId, topic: &str) {
         let world = &self.world;
+        if topic == STANDINGS_TOPIC {
+            world.standings.as_ref().inspect(|standings| standings.introduce_to(node));
+            return;
+        }
         world.presence.introduce_to(&world.cluster, node, topic);
         if let Some(page) = topic.strip_prefix(page_board::TOPIC_PREFIX) {
             world.pages.introduce_to(node, page);
@@ -116,6 +122,9 @@ impl Hearing {
                 }
             }
             Word::PeerGone { page, peer } => world.pages.hear_gone(page, PeerId(peer)),
+            Word::Standing { page, light } => {
+                world.standings.as_ref().inspect(|known| known.hear_of(from, page, light));
+            }
             Word::Seats { plane, changes } => {
                 if let Some(planes) = &world.planes
                     && self.hears(planes::TOPIC_PREFIX, plane)

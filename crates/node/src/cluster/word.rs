@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use vocab::{NodeId, PeerId, ShardId};
 
 use crate::app::{Body, ChannelAddress, Relayed, Reply, ReplyTo};
+use crate::worlds::Light;
 
 /// One message between two processes. They are of one build, so that its form may change with any.
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,6 +37,8 @@ pub(crate) enum Word<'a> {
     Peer { page: &'a str, peer: u64, at: Address, have: Copy },
     /// A peer is on a page no more.
     PeerGone { page: &'a str, peer: u64 },
+    /// How a page stands at this process, for whoever meets other worlds.
+    Standing { page: &'a str, light: Light },
     /// Who has which place on a plane.
     Seats { plane: &'a str, changes: Vec<(u64, Seating)> },
     /// A sprite for a peer of a plane. One that comes back to its thrower is not sent on again.

@@ -6,6 +6,7 @@
 
 mod error;
 mod layers;
+mod p2p;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::SettingsError;
 pub use layers::Layers;
+pub use p2p::{DhtRole, P2pSettings};
 
 /// Everything that can be set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,6 +30,8 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// Where browsers learn at which address they are seen.
     pub stun: StunSettings,
+    /// How peers of libp2p are met, if at all.
+    pub p2p: P2pSettings,
     /// What one client, address, page or shard may cost.
     pub limits: Limits,
     /// What is logged, and how.
