@@ -1,6 +1,7 @@
 // kubo and our host exchange files over Bitswap, each as the other's only peer.
 
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -102,6 +103,21 @@ describe('kubo', { skip: whyNoKubo }, () => {
     await hostFetches(host, kubo, file(9 * MIB), '--raw-leaves', '--chunker=size-2096896')
     const { fetched_blocks } = await hostFetches(host, kubo, file(12_000_000), '--raw-leaves', '--chunker=size-4000')
     assert.ok(fetched_blocks > 3000)
+  })
+
+  it('is never asked for more blocks than it remembers, however fast it is', async (test) => {
+    const { kubo, host } = await pair(test, { args: ['--window', String(32 * MIB)] })
+    await hostFetches(host, kubo, file(20_000_000), '--raw-leaves', '--chunker=size-4000')
+  })
+
+  it('exchanges large batches with us on a machine that has no time, and stays', async (test) => {
+    const { kubo, host } = await pair(test)
+    const load = Array.from({ length: 6 }, () => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }))
+    test.after(() => load.forEach((child) => child.kill('SIGKILL')))
+    await hostFetches(host, kubo, file(64 * MIB), ...PROFILES[2025])
+    await kuboFetches(kubo, host, file(64 * MIB))
+    const { dropped_peers, peers } = await host.tell('stats')
+    assert.deepEqual([dropped_peers, peers], [0, 1])
   })
 
   it('gives and takes directories', async (test) => {

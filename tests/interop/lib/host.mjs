@@ -10,6 +10,8 @@ import { binary } from './server.mjs'
 import { within } from './waiting.mjs'
 
 const ANSWER_MS = 120_000
+/** Of what the host wrote to its standard error, as much as an error tells. */
+const STDERR_CHARS = 20_000
 const LOOPBACK = ['--listen', '/ip4/127.0.0.1/tcp/0']
 
 /** A host of ours that runs. */
@@ -37,7 +39,12 @@ export class Host {
   }
 
   #answer(what) {
-    return within(new Promise((resolve, reject) => this.#answers.push({ resolve, reject })), what, ANSWER_MS)
+    const answer = new Promise((resolve, reject) => this.#answers.push({ resolve, reject }))
+    // With RUST_LOG set, what it did until then is the evidence.
+    return within(answer, what, ANSWER_MS).catch((error) => {
+      error.message += `; the host said: ${this.stderr.slice(-STDERR_CHARS)}`
+      throw error
+    })
   }
 
   /** What it answers; answers come in the order of the commands. */
