@@ -3,6 +3,7 @@
 mod bits;
 mod history;
 mod kubo12;
+mod listed;
 mod old11;
 mod ours;
 mod searches;
@@ -18,7 +19,7 @@ use crate::dice::Dice;
 use crate::{
     Behaviour, Limits, Misbehaviour, Protocol, SessionId, Totals, Want, WantEntry, WantKind,
 };
-use bits::Bits;
+pub(crate) use bits::Bits;
 use history::History;
 use searches::Searches;
 pub(crate) use view::View;
@@ -391,7 +392,7 @@ impl<P: Copy + Ord> Asking<P> {
                 Behaviour::Kubo12 | Behaviour::Old11 => self.front.look(&self.wants),
             };
             let untold = bits::ones(live.words(), |at| {
-                live.word(at) & !view.told.word(at) & !view.has.word(at)
+                live.word(at) & !(view.told.word(at) | view.has.word(at) | view.listed.word(at))
             });
             let untold = untold.filter(|at| !view.asked.contains_key(at));
             let wanted: Vec<u32> = untold.take(room(&entries) + 1).collect();
@@ -488,6 +489,7 @@ impl<P: Copy + Ord> Asking<P> {
         for (peer, view) in &mut self.views {
             view.has.remove(at);
             view.lacks.remove(at);
+            view.listed.remove(at);
             view.held_back.remove(at);
             let was_told = view.told.remove(at);
             let ask = view.unask(at);

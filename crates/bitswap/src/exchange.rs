@@ -1,3 +1,5 @@
+mod words;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
 use std::time::Duration;
@@ -6,6 +8,7 @@ use content::{Block, Cid};
 use vocab::Instant;
 
 use crate::asking::{Arrival, Asking};
+use crate::leaves::Leaves;
 use crate::ledger::Ledger;
 use crate::pipe::Pipe;
 use crate::uplink::Uplink;
@@ -27,6 +30,7 @@ pub struct Exchange<P, B = Block> {
     pause: Duration,
     asking: Asking<P>,
     ledger: Ledger<P, B>,
+    leaves: Leaves<P>,
     pipes: BTreeMap<P, Pipe>,
     uplink: Uplink,
     /// Peers to whom something is to be said when they may be spoken to again.
@@ -49,6 +53,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
                 Behaviour::Kubo12 | Behaviour::Old11 => Duration::ZERO,
             },
             ledger: Ledger::new(limits, behaviour),
+            leaves: Leaves::new(),
             pipes: BTreeMap::new(),
             uplink: Uplink::new(),
             quiet: BTreeSet::new(),
@@ -66,6 +71,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         self.pipes.insert(peer, Pipe::new(now, protocol));
         self.asking.connected(now, peer, protocol);
         self.ledger.connected(peer, protocol.has_presences());
+        self.meet(peer, protocol);
     }
 
     /// A peer is gone; what it was asked for is asked of others.
@@ -85,6 +91,12 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         self.asking.heard(now, peer);
         let mut strange = message.passed_over_blocks as u64;
         self.totals.unasked_blocks += strange;
+        for word in message.leaves {
+            match self.word(peer, word) {
+                Ok(is_strange) => strange += u64::from(is_strange),
+                Err(reason) => return self.drop_peer(peer, reason),
+            }
+        }
         for block in message.blocks {
             strange += u64::from(self.block(peer, block));
         }
@@ -99,8 +111,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         if let Some(reason) = self.asking.misbehaviour(peer) {
             return self.drop_peer(peer, reason);
         }
-        let looks = self.ledger.wanted(peer, message.full, message.wants, &mut self.totals);
-        self.outputs.extend(looks.into_iter().map(|cid| Output::Look { cid }));
+        self.wanted(peer, message.full, message.wants);
     }
 
     /// Whether nobody ever asked for a block of this name.
@@ -154,6 +165,9 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     pub fn have(&mut self, now: Instant, cid: &Cid, len: usize) {
         self.input(now);
         self.ledger.have(cid, len);
+        if self.leaves.have(cid) {
+            self.outputs.push_back(Output::List { node: cid.clone() });
+        }
     }
 
     /// The answer to [`Output::Look`]: how long the block in the local store is, if it is there.
@@ -183,7 +197,11 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         wants: impl IntoIterator<Item = Want>,
     ) {
         self.input(now);
-        wants.into_iter().for_each(|want| self.asking.want(now, session, want));
+        for want in wants {
+            let cid = want.cid.clone();
+            self.asking.want(now, session, want);
+            self.hear_of(&cid);
+        }
     }
 
     /// Takes wants of a session back.
@@ -201,6 +219,9 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     pub fn stop(&mut self, now: Instant, session: SessionId) {
         self.input(now);
         self.asking.stop(session);
+        for (peer, cid) in self.leaves.stop(session) {
+            self.asking.unlisted(peer, &cid);
+        }
     }
 
     /// The answer to [`Output::FindProviders`], when the search is over. Those that are connected, or
@@ -248,6 +269,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             }
             self.asking.disconnected(peer);
             self.ledger.disconnected(peer);
+            self.leaves.disconnected(peer);
         }
     }
 
@@ -262,10 +284,12 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     fn settle(&mut self) {
         self.asking.fill(self.now, &mut self.totals);
         for (session, cid) in self.asking.searches(self.now) {
+            self.doubt(session);
             self.outputs.push_back(Output::FindProviders { session, cid });
         }
         let mut peers = std::mem::take(&mut self.asking.touched);
         peers.append(&mut self.ledger.touched);
+        peers.append(&mut self.leaves.touched);
         while let Some(&(until, peer)) = self.quiet.first()
             && until <= self.now
         {
@@ -279,7 +303,9 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     /// Tells a peer what there is to tell, unless that can wait; or has to, for room.
     fn speak(&mut self, peer: P) {
         let Some(pipe) = self.pipes.get(&peer) else { return };
-        let is_urgent = self.asking.is_urgent(peer) || self.ledger.is_urgent(peer);
+        let is_urgent = self.asking.is_urgent(peer)
+            || self.ledger.is_urgent(peer)
+            || self.leaves.is_urgent(peer);
         if pipe.quiet_until > self.now && !is_urgent {
             self.quiet.insert((pipe.quiet_until, peer));
             return;
@@ -289,13 +315,14 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         {
             let (wants, is_more_wanted) = self.asking.speak(self.now, peer);
             let (answers, is_more_answered) = self.ledger.answer(peer, PRESENCES_PER_MESSAGE);
-            let message = Message {
+            let mut message = Message {
                 wants,
                 blocks: answers.blocks,
                 presences: answers.presences,
                 pending_bytes: u32::try_from(answers.pending_bytes).unwrap_or(u32::MAX),
                 ..Message::default()
             };
+            self.leaves.speak(peer, &mut message);
             if message.is_empty() {
                 return;
             }
@@ -303,15 +330,16 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             pipe.quiet_until = self.now + self.pause;
             let len = message.encoded_len(pipe.protocol);
             pipe.room = pipe.room.saturating_sub(len);
-            if !message.blocks.is_empty() {
+            let blocks = message.payloads().count() as u64;
+            let bytes = message.payloads().map(|block| block.len() as u64).sum::<u64>();
+            if blocks > 0 {
                 pipe.held += len;
                 self.uplink.sent(self.now, len);
             }
-            let bytes = message.blocks.iter().map(|block| block.len() as u64).sum::<u64>();
-            pipe.blocks_out += message.blocks.len() as u64;
+            pipe.blocks_out += blocks;
             pipe.bytes_out += bytes;
             self.totals.messages_out += 1;
-            self.totals.blocks_out += message.blocks.len() as u64;
+            self.totals.blocks_out += blocks;
             self.totals.bytes_out += bytes;
             self.outputs.push_back(Output::Send { peer, message });
             if !is_more_wanted && !is_more_answered {

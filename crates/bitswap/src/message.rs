@@ -25,6 +25,7 @@ mod frame;
 use content::protobuf::ProtobufError;
 use content::{Block, BlockError, Cid, CidError};
 
+use crate::leaves::Word;
 pub use decode::decode;
 pub use encode::{encode, encode_framed};
 pub use frame::FrameReader;
@@ -48,6 +49,8 @@ pub struct Message<B = Block> {
     pub presences: Vec<Presence>,
     /// Bytes of blocks that the sender still has queued for the receiver.
     pub pending_bytes: u32,
+    /// What is said by lists of leaves, before all else. Bitswap itself has no words for it.
+    pub leaves: Vec<Word<B>>,
     /// Wants and presences that were not read: beyond [`ENTRIES_MAX`], or of a hash that cannot be checked.
     /// Nothing of it is ever written.
     pub passed_over: usize,
@@ -64,6 +67,7 @@ impl<B> Default for Message<B> {
             blocks: Vec::new(),
             presences: Vec::new(),
             pending_bytes: 0,
+            leaves: Vec::new(),
             passed_over: 0,
             passed_over_blocks: 0,
         }
@@ -71,10 +75,15 @@ impl<B> Default for Message<B> {
 }
 
 impl<B> Message<B> {
+    /// Whether it tells anything in the words of Bitswap.
+    pub fn has_bitswap(&self) -> bool {
+        let Message { full, wants, blocks, presences, .. } = self;
+        *full || !(wants.is_empty() && blocks.is_empty() && presences.is_empty())
+    }
+
     /// Whether it tells nothing.
     pub fn is_empty(&self) -> bool {
-        let Message { full, wants, blocks, presences, .. } = self;
-        !full && wants.is_empty() && blocks.is_empty() && presences.is_empty()
+        !self.has_bitswap() && self.leaves.is_empty()
     }
 }
 

@@ -22,6 +22,13 @@ pub enum Output<P, B = Block> {
         /// Which block.
         cid: Cid,
     },
+    /// What a node links to, and what of that is in the local store, is asked, because a peer follows
+    /// it. To be answered with [`Exchange::listed`](crate::Exchange::listed). For each peer at most
+    /// 1024 are unanswered.
+    List {
+        /// Which node.
+        node: Cid,
+    },
     /// A block of the local store is to be sent to a peer. To be answered with
     /// [`Exchange::read`](crate::Exchange::read). At most
     /// [`Limits::reading_bytes_max`](crate::Limits::reading_bytes_max) are unanswered or unsent.
@@ -65,7 +72,11 @@ pub enum Misbehaviour {
     /// Asked for blocks, it sent something else.
     #[error("it sent blocks that hash to nothing it was asked for")]
     Lied,
-    /// It kept sending blocks that nobody had asked it for, or that cannot be checked.
+    /// It spoke of leaves that a list does not have.
+    #[error("it spoke of leaves that a list does not have")]
+    Overreached,
+    /// It kept sending blocks that nobody had asked it for or that cannot be checked, or saying the
+    /// same of lists over and over.
     #[error("it kept sending blocks that nobody had asked for")]
     Flooded,
     /// It claimed to have blocks, was asked for them, and sent none in a very long time.

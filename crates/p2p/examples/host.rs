@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run --release -p watchfire-p2p --example host -- --listen /ip4/127.0.0.1/tcp/0
-//! share PATH [default|raw|2025]   import nothing, serve the file from where it lies
+//! share PATH [default|raw|256|2025] import nothing, serve the file from where it lies
 //! connect ADDRESS                 connect to a peer
 //! disconnect PEER
 //! fetch CID [PATH]                fetch all of it; with a path, write the file out as well
@@ -49,6 +49,7 @@ async fn main() -> Anyhow<()> {
             "--threads" => settings.threads = value.parse()?,
             "--dht" => settings.dht = if value == "server" { Dht::Server } else { Dht::Client },
             "--dht-protocol" => settings.dht_protocol = value,
+            "--leaves" => settings.leaves = value == "on",
             "--swarm-key" => settings.swarm_key = Some(key(&value)?),
             // As if the network were that fast from the start.
             "--window" => settings.exchange.window_bytes_min = value.parse()?,
@@ -84,8 +85,9 @@ async fn obey(host: &Host, shared: &SharedFiles, all: &Stores, words: &[&str]) -
             let profile = match profile {
                 ["default"] => Profile::KUBO_DEFAULT,
                 ["raw"] => Profile::V1_1_MIB,
+                ["256"] => Profile::V1_256_KIB,
                 ["2025"] | [] => Profile::UNIXFS_V1_2025,
-                _ => return Err("a profile is default, raw or 2025".into()),
+                _ => return Err("a profile is default, raw, 256 or 2025".into()),
             };
             let options = ImportOptions { profile, ..ImportOptions::default() };
             let root = shared.share(Path::new(path), &options)?.cid;

@@ -10,7 +10,7 @@ use libp2p::swarm::behaviour::toggle::Toggle;
 use libp2p::{StreamProtocol, identify, kad, ping};
 
 use crate::settings::{Dht, HostSettings};
-use crate::streams::Streams;
+use crate::streams::{Offer, Streams};
 
 /// Pings without an answer, one after the other, after which a connection is given up.
 pub(crate) const PINGS_LOST_MAX: u32 = 4;
@@ -53,7 +53,11 @@ impl Behaviour {
         });
         Behaviour {
             limits: connection_limits::Behaviour::new(connections),
-            streams: Streams::new(limits.streams.clone(), limits.arriving_bytes_max),
+            streams: Streams::new(
+                limits.streams.clone(),
+                limits.arriving_bytes_max,
+                Offer::new(settings.leaves),
+            ),
             identify: identify::Behaviour::new(identify),
             ping: ping::Behaviour::new(ping),
             kad: kad.into(),

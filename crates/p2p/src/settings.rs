@@ -45,6 +45,8 @@ pub struct HostSettings {
     pub limits: HostLimits,
     /// How it exchanges blocks.
     pub exchange: bitswap::Limits,
+    /// Whether it speaks [`bitswap::leaves`] to those who do; else Bitswap alone.
+    pub leaves: bool,
     /// Threads that carry connections. One is cheapest and passes several hundred megabytes a
     /// second; more share the encryption of many connections.
     pub threads: usize,
@@ -64,6 +66,7 @@ impl Default for HostSettings {
             announce: Vec::new(),
             limits: HostLimits::default(),
             exchange: bitswap::Limits::default(),
+            leaves: true,
             threads: 1,
             agent: concat!("watchfire/", env!("CARGO_PKG_VERSION")).to_owned(),
         }

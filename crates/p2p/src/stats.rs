@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use bitswap::Protocol;
 use libp2p::PeerId;
 
 /// What a host has done since it started.
@@ -46,6 +47,8 @@ pub struct HostStats {
 pub struct PeerStats {
     /// Who it is.
     pub peer: PeerId,
+    /// What is spoken with it.
+    pub protocol: Protocol,
     /// Blocks that it sent and that were wanted.
     pub received_blocks: u64,
     /// Their bytes.

@@ -15,3 +15,4 @@ mod offer;
 mod outbound;
 
 pub(crate) use behaviour::{Event, Streams};
+pub(crate) use offer::Offer;

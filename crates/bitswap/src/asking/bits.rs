@@ -55,6 +55,16 @@ impl Bits {
     }
 }
 
+impl FromIterator<u32> for Bits {
+    fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> Self {
+        let mut bits = Bits::default();
+        for at in numbers {
+            bits.insert(at);
+        }
+        bits
+    }
+}
+
 /// The numbers of a set that is made up word by word, in order.
 pub(crate) fn ones(words: usize, word: impl Fn(usize) -> u64) -> impl Iterator<Item = u32> {
     (0..words).flat_map(move |at| {

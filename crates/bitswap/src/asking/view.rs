@@ -38,6 +38,8 @@ pub(crate) struct View {
     pub protocol: Protocol,
     pub has: Bits,
     pub lacks: Bits,
+    /// Wants that it tells by a list, unasked, whether it has them.
+    pub listed: Bits,
     /// Wants that it remembers of us as want-haves.
     pub told: Bits,
     pub asked: BTreeMap<u32, Ask>,
@@ -100,6 +102,7 @@ impl View {
             protocol,
             has: Bits::default(),
             lacks: Bits::default(),
+            listed: Bits::default(),
             told: Bits::default(),
             asked: BTreeMap::new(),
             asked_bytes: 0,

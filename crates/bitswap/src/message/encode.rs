@@ -2,12 +2,13 @@ use content::protobuf::{Value, encode_field};
 use content::{Block, varint};
 
 use super::{Message, Presence, WantEntry, WantKind};
-use crate::{Payload, Protocol};
+use crate::{Payload, Protocol, leaves};
 
 /// The message as bytes, without the length in front of it.
 ///
 /// To peers before [`Protocol::V1_2`] presences are not written, and neither are wants for one; to those
-/// of [`Protocol::V1_0`] blocks go without their names.
+/// of [`Protocol::V1_0`] blocks go without their names. For [`Protocol::Leaves`] there is
+/// [`leaves::encode`](crate::leaves::encode).
 pub fn encode(message: &Message<Block>, protocol: Protocol) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(message.encoded_len(protocol));
     encode_into(message, protocol, &mut bytes);
@@ -24,8 +25,11 @@ pub fn encode_framed(message: &Message<Block>, protocol: Protocol) -> Vec<u8> {
 }
 
 impl<B: Payload> Message<B> {
-    /// Bytes that [`encode`] makes.
+    /// Bytes that [`encode`] makes, or [`leaves::encode`](crate::leaves::encode).
     pub fn encoded_len(&self, protocol: Protocol) -> usize {
+        if protocol == Protocol::Leaves {
+            return leaves::encoded_len(self);
+        }
         let wantlist = wantlist_len(self, protocol);
         let blocks = self.blocks.iter().map(|block| block_len(block, protocol)).sum::<usize>();
         let mut len = bytes_field_len(wantlist) + blocks;
@@ -66,6 +70,7 @@ pub(crate) fn block_len(block: &impl Payload, protocol: Protocol) -> usize {
 }
 
 fn encode_into(message: &Message<Block>, protocol: Protocol, bytes: &mut Vec<u8>) {
+    assert!(protocol != Protocol::Leaves, "leaves are written as frames");
     // Older kubo falls over when the wantlist is left out, even an empty one.
     start_field(1, wantlist_len(message, protocol), bytes);
     for want in message.wants.iter().filter(|want| is_spoken(want, protocol)) {

@@ -92,6 +92,8 @@ enum Event {
 pub struct Net {
     pub now: Instant,
     pub nodes: Vec<Node>,
+    /// What nodes of DAGs link to.
+    pub lists: BTreeMap<Cid, Vec<Cid>>,
     events: BinaryHeap<Reverse<(Instant, u64)>>,
     happens: BTreeMap<u64, Event>,
     next: u64,
@@ -105,6 +107,7 @@ impl Net {
         Net {
             now: Instant::ZERO,
             nodes: Vec::new(),
+            lists: BTreeMap::new(),
             events: BinaryHeap::new(),
             happens: BTreeMap::new(),
             next: 0,
@@ -291,7 +294,8 @@ impl Net {
     }
 
     fn send(&mut self, from: usize, to: usize, message: Message<Toy>) {
-        let bytes = message.encoded_len(Protocol::V1_2).max(1);
+        let protocol = if message.leaves.is_empty() { Protocol::V1_2 } else { Protocol::Leaves };
+        let bytes = message.encoded_len(protocol).max(1);
         let sender = &mut self.nodes[from];
         if let Some(pipe) = sender.pipes.get_mut(&to) {
             sender.sent_bytes += bytes as u64;
@@ -325,6 +329,13 @@ impl Net {
                 Output::Send { .. } => {}
                 Output::Look { cid } => {
                     node.exchange.found(self.now, &cid, node.store.get(&cid).copied());
+                }
+                Output::List { node: list } => {
+                    let has = |cid: &Cid| node.store.contains_key(cid);
+                    let leaves = self.lists.get(&list).filter(|_| has(&list)).map(|leaves| {
+                        leaves.iter().map(|cid| (cid.clone(), has(cid))).collect()
+                    });
+                    node.exchange.listed(self.now, &list, leaves);
                 }
                 Output::Read { peer, cid } => {
                     let len = node.store.get(&cid).copied();

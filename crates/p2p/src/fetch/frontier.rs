@@ -170,6 +170,11 @@ impl Frontier {
         Ok(())
     }
 
+    /// Whether this is a node with links that was opened.
+    pub(crate) fn is_opened(&self, cid: &Cid) -> bool {
+        self.opened.contains(cid)
+    }
+
     /// Whether every block was opened.
     pub(crate) fn is_done(&self) -> bool {
         self.asked.is_empty() && self.heavy.is_empty() && self.light.is_empty()

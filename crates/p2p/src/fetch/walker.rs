@@ -37,6 +37,8 @@ pub(crate) enum Arrived {
 pub(crate) enum FromWalker {
     /// These are needed.
     Want { fetch: FetchId, wants: Vec<Want> },
+    /// This node of it is known, and what it links to is needed next.
+    Node { fetch: FetchId, block: Block },
     /// This block is in the store now, and its bytes do not wait any more.
     Written { fetch: FetchId, cid: Cid, bytes: usize },
     /// It has ended.
@@ -144,6 +146,7 @@ impl Walk<'_> {
                     self.count_present(block.bytes().len() as u64);
                     self.look_at_root(&block);
                     self.frontier.found(&ahead, block.bytes()).map_err(FetchError::from)?;
+                    self.tell_node(block)?;
                 }
                 None => {
                     let urgency = if ahead.is_heavy { SKELETON } else { LEAVES };
@@ -155,6 +158,14 @@ impl Walk<'_> {
         }
         if !wants.is_empty() {
             self.send(FromWalker::Want { fetch: self.walker.fetch, wants })?;
+        }
+        Ok(())
+    }
+
+    /// Tells the host what a node links to, if it does: peers can then be spoken to in terms of it.
+    fn tell_node(&self, block: Block) -> Result<(), Dropped> {
+        if self.frontier.is_opened(block.cid()) {
+            self.send(FromWalker::Node { fetch: self.walker.fetch, block })?;
         }
         Ok(())
     }
@@ -200,6 +211,7 @@ impl Walk<'_> {
                     self.now.is_searching = false;
                     self.peers.insert(from);
                     self.now.peers = self.peers.len();
+                    self.tell_node(block)?;
                 }
             }
         }

@@ -9,7 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use bitswap::{Behaviour as Manners, Exchange, Message, Output, SessionId};
-use content::{Block, Cid};
+use content::dag_pb::{Link, Node};
+use content::{Block, Cid, Codec};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -25,7 +26,7 @@ use vocab::Instant as CoreInstant;
 use super::bootstrap::Bootstrap;
 use super::guests::Guests;
 use super::peers::{Peer, Peers};
-use super::reader::{BlockRead, Reader};
+use super::reader::{BlockRead, Reader, Whose};
 use super::routing::Routing;
 use super::trimming::Trimming;
 use super::{Command, ConnectError, Listeners, StartError, TOLD_MAX};
@@ -445,6 +446,13 @@ impl Driver {
                     self.exchange.want(self.now(), running.session, wants);
                 }
             }
+            FromWalker::Node { fetch, block } => {
+                if let Some(running) = self.fetches.get(&fetch)
+                    && let Some(leaves) = self.leaves_of(&block)
+                {
+                    self.exchange.opened(self.now(), running.session, block.cid(), leaves);
+                }
+            }
             FromWalker::Written { fetch, cid, bytes } => {
                 if let Some(running) = self.fetches.get_mut(&fetch) {
                     running.unwritten_bytes -= bytes;
@@ -472,8 +480,27 @@ impl Driver {
         usize::try_from(len).ok()
     }
 
-    fn read(&mut self, BlockRead { peer, cid, block }: BlockRead<Peer>) {
-        self.exchange.read(self.now(), peer, &cid, block);
+    fn read(&mut self, BlockRead { whose, cid, block }: BlockRead<Peer>) {
+        match whose {
+            Whose::Peer(peer) => self.exchange.read(self.now(), peer, &cid, block),
+            Whose::List => {
+                // Stores that give something else than they were asked for have no such node.
+                let block = block.filter(|block| *block.cid() == cid);
+                let leaves = block.and_then(|block| self.leaves_of(&block));
+                self.exchange.listed(self.now(), &cid, leaves);
+            }
+        }
+    }
+
+    /// What a node links to, and whether that is in the stores.
+    fn leaves_of(&self, block: &Block) -> Option<Vec<(Cid, bool)>> {
+        let node = (block.cid().codec() == Codec::DAG_PB).then(|| Node::decode(block.bytes()))?;
+        let links = node.ok()?.links.into_iter();
+        let leaf = |link: Link| {
+            let is_here = self.len_of(&link.cid).is_some();
+            (link.cid, is_here)
+        };
+        Some(links.map(leaf).collect())
     }
 
     fn do_outputs(&mut self) {
@@ -508,8 +535,9 @@ impl Driver {
                 }
                 Output::Read { peer, cid } => match Block::implied_by(&cid) {
                     Some(block) => self.exchange.read(self.now(), peer, &cid, Some(block)),
-                    None => self.reader.read(peer, cid),
+                    None => self.reader.read(Whose::Peer(peer), cid),
                 },
+                Output::List { node } => self.reader.read(Whose::List, node),
                 Output::Got { sessions, block, from } => self.got(&sessions, &block, from),
                 Output::FindProviders { session, cid } => self.find(session, &cid),
                 Output::Drop { peer, reason } => {
@@ -730,6 +758,7 @@ impl Driver {
             let totals = self.exchange.peer(peer)?;
             Some(PeerStats {
                 peer: self.peers.id_of(peer)?,
+                protocol: self.exchange.protocol(peer)?,
                 received_blocks: totals.blocks_in,
                 received_block_bytes: totals.bytes_in,
                 sent_blocks: totals.blocks_out,

@@ -10,14 +10,28 @@ use tokio::sync::mpsc;
 /// A thread that reads blocks to serve, since disks make it wait.
 ///
 /// What waits for it is bounded by the exchange: it asks for no more than
-/// [`bitswap::Limits::reading_bytes_max`].
+/// [`bitswap::Limits::reading_bytes_max`], and a bounded number of nodes for each peer.
 pub(super) struct Reader<P> {
-    asks: Sender<(P, Cid)>,
+    asks: Sender<Ask<P>>,
 }
 
-/// A block that was read for a peer, if it could be.
+struct Ask<P> {
+    whose: Whose<P>,
+    cid: Cid,
+}
+
+/// What a block is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose<P> {
+    /// To be sent to a peer.
+    Peer(P),
+    /// For what it links to.
+    List,
+}
+
+/// A block that was read, if it could be.
 pub(super) struct BlockRead<P> {
-    pub(super) peer: P,
+    pub(super) whose: Whose<P>,
     pub(super) cid: Cid,
     pub(super) block: Option<Block>,
 }
@@ -34,24 +48,24 @@ impl<P: Copy + Send + 'static> Reader<P> {
         Ok(Reader { asks })
     }
 
-    /// Reads a block for a peer.
-    pub(super) fn read(&self, peer: P, cid: Cid) {
+    /// Reads a block.
+    pub(super) fn read(&self, whose: Whose<P>, cid: Cid) {
         // Its thread ends after this one.
-        let _ = self.asks.send((peer, cid));
+        let _ = self.asks.send(Ask { whose, cid });
     }
 }
 
 fn read_all<P>(
     stores: &Arc<dyn ReadBlocks>,
-    asked: &Receiver<(P, Cid)>,
+    asked: &Receiver<Ask<P>>,
     done: &mpsc::Sender<BlockRead<P>>,
 ) {
-    while let Ok((peer, cid)) = asked.recv() {
+    while let Ok(Ask { whose, cid }) = asked.recv() {
         let block = stores.get(&cid).unwrap_or_else(|error| {
             tracing::warn!(%cid, %error, "cannot serve a block");
             None
         });
-        if done.blocking_send(BlockRead { peer, cid, block }).is_err() {
+        if done.blocking_send(BlockRead { whose, cid, block }).is_err() {
             return;
         }
     }

@@ -12,6 +12,7 @@ use libp2p::{Multiaddr, PeerId};
 
 use super::arrivals::{Hall, Place};
 use super::handler::{Ask, Handler, Tell};
+use super::offer::Offer;
 use crate::settings::StreamLimits;
 use crate::wire;
 
@@ -41,6 +42,7 @@ pub(crate) enum Event {
 pub(crate) struct Streams {
     limits: StreamLimits,
     hall: Hall,
+    offer: Offer,
     peers: BTreeMap<PeerId, Peer>,
     /// What was not handed to the swarm yet. The swarm takes all of it before it hears more.
     events: VecDeque<ToSwarm<Event, Ask>>,
@@ -60,10 +62,10 @@ struct Peer {
 
 impl Streams {
     /// All connections together may have `arriving_bytes_max` bytes of messages arriving.
-    pub(crate) fn new(limits: StreamLimits, arriving_bytes_max: usize) -> Self {
+    pub(crate) fn new(limits: StreamLimits, arriving_bytes_max: usize, offer: Offer) -> Self {
         // Or the longest would never come.
         let hall = Hall::new(arriving_bytes_max.max(limits.message_bytes_max));
-        Streams { limits, hall, peers: BTreeMap::new(), events: VecDeque::new() }
+        Streams { limits, hall, offer, peers: BTreeMap::new(), events: VecDeque::new() }
     }
 
     /// Bytes that can be queued for this peer now.
@@ -163,7 +165,7 @@ impl NetworkBehaviour for Streams {
         _: &Multiaddr,
         _: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        Ok(Handler::new(self.limits.clone(), self.hall.clone()))
+        Ok(Handler::new(self.limits.clone(), self.hall.clone(), self.offer.clone()))
     }
 
     fn handle_established_outbound_connection(
@@ -174,7 +176,7 @@ impl NetworkBehaviour for Streams {
         _: Endpoint,
         _: PortUse,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        Ok(Handler::new(self.limits.clone(), self.hall.clone()))
+        Ok(Handler::new(self.limits.clone(), self.hall.clone(), self.offer.clone()))
     }
 
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {

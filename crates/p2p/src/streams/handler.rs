@@ -63,7 +63,7 @@ pub(crate) struct Handler {
     offer: Offer,
     inbound: SelectAll<Inbound<Stream>>,
     /// Streams that are read when others have ended: most bring an answer that is not sent again.
-    unread: VecDeque<Stream>,
+    unread: VecDeque<(Stream, Protocol)>,
     arrivals: Arrivals,
     told_at: Instant,
     outbound: Out,
@@ -88,9 +88,9 @@ enum Out {
 }
 
 impl Handler {
-    pub(super) fn new(limits: StreamLimits, hall: Hall) -> Self {
+    pub(super) fn new(limits: StreamLimits, hall: Hall, offer: Offer) -> Self {
         Handler {
-            offer: Offer::all(),
+            offer,
             inbound: SelectAll::new(),
             unread: VecDeque::new(),
             arrivals: Arrivals::new(limits.arriving_bytes_max, hall),
@@ -104,22 +104,23 @@ impl Handler {
         }
     }
 
-    fn accept(&mut self, stream: Stream) {
+    fn accept(&mut self, stream: Stream, protocol: Protocol) {
         if self.is_ignored || self.unread.len() >= self.limits.unread_max {
             tracing::debug!("refused a stream");
             return;
         }
-        self.unread.push_back(stream);
+        self.unread.push_back((stream, protocol));
     }
 
     /// Whether there was a stream to be read from now on.
     fn read_more(&mut self) -> bool {
         let before = self.inbound.len();
         while self.inbound.len() < self.limits.inbound_max
-            && let Some(stream) = self.unread.pop_front()
+            && let Some((stream, protocol)) = self.unread.pop_front()
         {
             let max = self.limits.message_bytes_max;
-            self.inbound.push(Inbound::new(stream, max, self.arrivals.clone()));
+            let inbound = Inbound::new(stream, max, self.arrivals.clone());
+            self.inbound.push(inbound.speaking(protocol));
         }
         self.inbound.len() > before
     }
@@ -175,9 +176,9 @@ impl Handler {
                 Ok(frame) => {
                     let bytes = frame.bytes.len();
                     self.told_at = Instant::now();
-                    return Poll::Ready(match wire::decode(&frame.bytes) {
+                    return Poll::Ready(match wire::decode(&frame.bytes, frame.protocol) {
                         Ok(message) => Tell::Message { message, bytes, place: frame.place },
-                        Err(error) => self.malformed(error.to_string()),
+                        Err(error) => self.malformed(error),
                     });
                 }
                 // Streams break when their peer goes away: nobody's fault.
@@ -221,7 +222,7 @@ impl ConnectionHandler for Handler {
     fn on_behaviour_event(&mut self, ask: Ask) {
         match (ask, &mut self.outbound) {
             (Ask::Send(message), Out::Open { outbound, protocol }) => {
-                outbound.push(wire::encode(&message, *protocol));
+                wire::encode(&message, *protocol).into_iter().for_each(|one| outbound.push(one));
             }
             // The stream broke while the message was on its way here; `Closed` says so.
             (Ask::Send(_), _) => {}
@@ -236,9 +237,8 @@ impl ConnectionHandler for Handler {
     fn on_connection_event(&mut self, event: ConnectionEvent<'_, Offer, Offer>) {
         match event {
             ConnectionEvent::FullyNegotiatedInbound(inbound) => {
-                // Every version is read alike: the fields say which one it is.
-                let (stream, _) = inbound.protocol;
-                self.accept(stream);
+                let (stream, protocol) = inbound.protocol;
+                self.accept(stream, protocol);
             }
             ConnectionEvent::FullyNegotiatedOutbound(outbound) => {
                 let (stream, protocol) = outbound.protocol;

@@ -2,6 +2,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use bitswap::Protocol;
 use bytes::Bytes;
 use futures::{AsyncRead, Stream};
 use tokio::time::{Sleep, sleep_until};
@@ -16,12 +17,15 @@ const AHEAD_BYTES: usize = 4096;
 pub(super) struct Frame {
     pub(super) bytes: Bytes,
     pub(super) place: Place,
+    /// What it is written in.
+    pub(super) protocol: Protocol,
 }
 
 /// A stream of the other side: messages, each after its length, until its end.
 #[derive(Debug)]
 pub(super) struct Inbound<S> {
     stream: S,
+    protocol: Protocol,
     message_bytes_max: usize,
     arrivals: Arrivals,
     /// What was read and not looked at: `ahead[read..filled]`.
@@ -68,8 +72,14 @@ impl<S: AsyncRead + Unpin> Inbound<S> {
     pub(super) fn new(stream: S, message_bytes_max: usize, arrivals: Arrivals) -> Self {
         let ahead = Box::new([0; AHEAD_BYTES]);
         let (read, filled, state) = (0, 0, START);
-        let again = None;
-        Inbound { stream, message_bytes_max, arrivals, ahead, read, filled, state, again }
+        let (protocol, again) = (Protocol::V1_2, None);
+        Inbound { stream, protocol, message_bytes_max, arrivals, ahead, read, filled, state, again }
+    }
+
+    /// What is said on the stream, unless it is Bitswap, whose versions are read alike: the fields
+    /// say which one it is.
+    pub(super) fn speaking(self, protocol: Protocol) -> Self {
+        Inbound { protocol, ..self }
     }
 
     fn poll_room(&mut self, len: usize, cx: &mut Context<'_>) -> Poll<Place> {
@@ -150,7 +160,8 @@ impl<S: AsyncRead + Unpin> Inbound<S> {
                     };
                     place.is_filled();
                     let bytes = Bytes::from(body);
-                    return Poll::Ready(Ok(Some(Frame { bytes, place })));
+                    let protocol = self.protocol;
+                    return Poll::Ready(Ok(Some(Frame { bytes, place, protocol })));
                 }
                 State::Ended => return Poll::Ready(Ok(None)),
             }

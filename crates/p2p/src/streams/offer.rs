@@ -2,12 +2,12 @@ use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 
-use bitswap::Protocol;
+use bitswap::{Protocol, leaves};
 use libp2p::core::UpgradeInfo;
 use libp2p::core::upgrade::{InboundUpgrade, OutboundUpgrade};
 use libp2p::{Stream, StreamProtocol};
 
-/// The versions of Bitswap that a host speaks, the best first.
+/// What a host speaks, the best first: leaves perhaps, and the versions of Bitswap.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer(Arc<Vec<Version>>);
 
@@ -25,9 +25,10 @@ impl AsRef<str> for Version {
 }
 
 impl Offer {
-    pub(super) fn all() -> Self {
+    pub(crate) fn new(has_leaves: bool) -> Self {
         let version = |(name, protocol)| Version { name: StreamProtocol::new(name), protocol };
-        Offer(Arc::new(Protocol::IDS.into_iter().map(version).collect()))
+        let leaves = has_leaves.then_some((leaves::PROTOCOL_ID, Protocol::Leaves));
+        Offer(Arc::new(leaves.into_iter().chain(Protocol::IDS).map(version).collect()))
     }
 }
 

@@ -6,14 +6,22 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures::{AsyncRead, AsyncWrite};
 
+/// Bytes that are written at once: with the header that yamux puts in front, a record of TLS.
+const WRITTEN_BYTES_MAX: usize = 16 * 1024 - 12;
+
+/// Bytes that are told when they are written, though more waits to be.
+const TOLD_BYTES: usize = 64 * 1024;
+
 /// The stream for what we say: messages are written one after the other, each whole.
 #[derive(Debug)]
 pub(super) struct Outbound<S> {
     stream: S,
-    /// Messages with their lengths before them. Whoever fills it minds its bound.
+    /// Messages with their lengths before them, or pieces of such. Whoever fills it minds its bound.
     queue: VecDeque<Bytes>,
-    /// Bytes of the first message that are written.
+    /// Bytes of the first of them that are written.
     written: usize,
+    /// Bytes of those before that were not told.
+    untold: usize,
     is_flushed: bool,
     /// Whether the other side may still say something here, if only that it resets the stream.
     is_read: bool,
@@ -23,18 +31,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Outbound<S> {
     pub(super) fn new(stream: S) -> Self {
         let (queue, written) = (VecDeque::new(), 0);
         // The negotiation may wait in a buffer.
-        Outbound { stream, queue, written, is_flushed: false, is_read: true }
+        Outbound { stream, queue, written, untold: 0, is_flushed: false, is_read: true }
     }
 
     pub(super) fn push(&mut self, message: Bytes) {
         self.queue.push_back(message);
     }
 
-    /// Bytes of a message that was written, or why no more can be.
+    /// Bytes of messages that were written, or why no more can be. Of many small ones at once.
     pub(super) fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.notice_reset(cx)?;
         while let Some(message) = self.queue.front() {
-            let rest = &message[self.written..];
+            let end = message.len().min(self.written + WRITTEN_BYTES_MAX);
+            let rest = &message[self.written..end];
             let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, rest)? else {
                 return Poll::Pending;
             };
@@ -44,11 +53,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Outbound<S> {
             self.is_flushed = false;
             self.written += written;
             if self.written == message.len() {
-                let bytes = message.len();
+                self.untold += message.len();
                 self.queue.pop_front();
                 self.written = 0;
-                return Poll::Ready(Ok(bytes));
+                if self.untold >= TOLD_BYTES {
+                    break;
+                }
             }
+        }
+        if self.untold > 0 {
+            return Poll::Ready(Ok(std::mem::take(&mut self.untold)));
         }
         if !self.is_flushed && Pin::new(&mut self.stream).poll_flush(cx)?.is_ready() {
             self.is_flushed = true;

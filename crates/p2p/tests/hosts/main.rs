@@ -1,6 +1,7 @@
 //! Hosts that exchange blocks over loopback.
 
 mod bad_peers;
+mod leaves;
 mod private;
 mod transfers;
 

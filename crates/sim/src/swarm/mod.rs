@@ -430,6 +430,8 @@ impl<'a> Swarm<'a> {
                 let len = block.map(|block| self.dag.block_len(block) as usize);
                 self.node(peer).exchange.found(now, &cid, len);
             }
+            // Its nodes speak Bitswap alone.
+            Output::List { node } => self.node(peer).exchange.listed(now, &node, None),
             Output::Read { peer: to, cid } => self.read(peer, to, &cid),
             Output::Got { block, .. } => self.got(peer, &block),
             Output::FindProviders { cid, .. } => {
