@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, Either};
+use futures::io::{BufReader, BufWriter};
 use futures::{AsyncRead, AsyncWrite, FutureExt};
 use libp2p::core::muxing::StreamMuxerBox;
 use libp2p::core::transport::timeout::TransportTimeout;
@@ -20,6 +21,13 @@ use crate::StartError;
 
 /// Streams with one peer: more than we and they together ever have open.
 const STREAMS_MAX: usize = 512;
+
+/// Bytes that are read from a socket at once. TLS by itself asks for 4 KiB.
+const READ_BYTES: usize = 32 * 1024;
+
+/// Bytes that are gathered before they are encrypted. yamux writes each frame's header by itself:
+/// it would travel in a packet of its own.
+const GATHERED_BYTES: usize = 32 * 1024;
 
 /// The transport of a host.
 pub(crate) fn build(
@@ -45,6 +53,7 @@ pub(crate) fn build(
             },
         }
     });
+    let tcp = tcp.map(|socket, _| BufReader::with_capacity(READ_BYTES, socket));
     let tcp = tcp.upgrade(Version::V1Lazy).authenticate(security).multiplex(yamux);
     let tcp = tcp.map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
 
@@ -67,7 +76,7 @@ struct Security {
     noise: noise::Config,
 }
 
-type Secured<C> = Either<tls::TlsStream<C>, noise::Output<C>>;
+type Secured<C> = BufWriter<Either<tls::TlsStream<C>, noise::Output<C>>>;
 
 impl UpgradeInfo for Security {
     type Info = &'static str;
@@ -113,16 +122,16 @@ where
     }
 }
 
-fn encrypted_by_tls<C>(
+fn encrypted_by_tls<C: AsyncRead + AsyncWrite + Unpin>(
     done: Result<(PeerId, tls::TlsStream<C>), tls::UpgradeError>,
 ) -> io::Result<(PeerId, Secured<C>)> {
     let (peer, stream) = done.map_err(io::Error::other)?;
-    Ok((peer, Either::Left(stream)))
+    Ok((peer, BufWriter::with_capacity(GATHERED_BYTES, Either::Left(stream))))
 }
 
-fn encrypted_by_noise<C>(
+fn encrypted_by_noise<C: AsyncRead + AsyncWrite + Unpin>(
     done: Result<(PeerId, noise::Output<C>), noise::Error>,
 ) -> io::Result<(PeerId, Secured<C>)> {
     let (peer, stream) = done.map_err(io::Error::other)?;
-    Ok((peer, Either::Right(stream)))
+    Ok((peer, BufWriter::with_capacity(GATHERED_BYTES, Either::Right(stream))))
 }
