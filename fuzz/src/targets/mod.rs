@@ -1,9 +1,11 @@
 //! The targets, by the crate whose promises they hold it to.
 
+mod bitswap;
 mod bus;
 mod channels;
 mod content;
 mod edge;
+mod leaves;
 mod node;
 mod stun;
 
@@ -21,6 +23,10 @@ pub static TARGETS: &[Target] = &[
     Target::with_memory("file", content::file, 512 * 1024),
     Target::new("directory_names", content::directory_names),
     Target::with_memory("car_archive", content::car_archive, 16 * 1024 * 1024),
+    Target::new("bitswap_message", bitswap::bitswap_message),
+    Target::new("bitswap_frames", bitswap::bitswap_frames),
+    Target::with_memory("bitswap_exchange", bitswap::bitswap_exchange, 1024 * 1024),
+    Target::new("leaf_frames", leaves::leaf_frames),
     Target::new("bus_frames", bus::bus_frames),
     Target::new("frame_v1", channels::frame_v1),
     Target::new("frame_v2", channels::frame_v2),
