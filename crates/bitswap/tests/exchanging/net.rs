@@ -332,9 +332,10 @@ impl Net {
                 }
                 Output::List { node: list } => {
                     let has = |cid: &Cid| node.store.contains_key(cid);
-                    let leaves = self.lists.get(&list).filter(|_| has(&list)).map(|leaves| {
-                        leaves.iter().map(|cid| (cid.clone(), has(cid))).collect()
-                    });
+                    let leaves =
+                        self.lists.get(&list).filter(|_| has(&list)).map(|leaves| {
+                            leaves.iter().map(|cid| (cid.clone(), has(cid))).collect()
+                        });
                     node.exchange.listed(self.now, &list, leaves);
                 }
                 Output::Read { peer, cid } => {
