@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use p2p::{Fetched, Host, Multiaddr, Progress};
+use content::Cid;
+use p2p::{Fetch, Fetched, Host, Multiaddr, Progress};
 use serde_json::json;
 
 use crate::host_options::HostOptions;
@@ -70,17 +71,15 @@ pub fn dial(host: &Arc<Host>, peers: &[Multiaddr]) {
     }
 }
 
-/// Fetches all that the link's root leads to into the host's store. `step` is called now and
-/// again, to use what is here already.
-pub async fn fetch(
-    host: &Host,
-    link: &Link,
+/// Waits for a fetch of `cid`. `step` is called now and again, to use what is here already.
+pub async fn wait(
+    mut fetch: Fetch,
+    cid: &Cid,
     announcer: &Announcer,
     signals: &mut Signals,
     patience: &Patience,
     mut step: impl FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<Ending> {
-    let mut fetch = host.fetch(link.cid.clone()).await?;
     let mut line = ProgressLine::start(patience.is_quiet || patience.is_json);
     let mut every = tokio::time::interval(LOOK_EVERY);
     let (mut now, mut told) = (Progress::default(), None);
@@ -122,7 +121,7 @@ pub async fn fetch(
             note: note(&now),
         });
     }
-    let fetched = fetch.finished().await.with_context(|| link.cid.to_string())?;
+    let fetched = fetch.finished().await.with_context(|| cid.to_string())?;
     announcer.has_all();
     step()?;
     Ok(Ending::Complete(fetched))

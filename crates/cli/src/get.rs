@@ -12,11 +12,12 @@ use content::{Block, Cid, FileReader};
 use p2p::{Fetched, Host, HostStats};
 use serde_json::json;
 use store::{
-    DiskLimits, DiskStore, ExportError, ExportLimits, ReadBlocks, Stores, export, resolve,
+    Assembly, DiskLimits, DiskStore, ExportError, ExportLimits, ReadBlocks, Stores, WriteBlocks,
+    export, resolve,
 };
 use visit::Have;
 
-use crate::fetching::{Ending, Patience, check_peers, dial, fetch, parse_timeout};
+use crate::fetching::{Ending, Patience, check_peers, dial, parse_timeout, wait};
 use crate::host_options::HostOptions;
 use crate::link::Link;
 use crate::progress::{ProgressLine, Step};
@@ -115,6 +116,9 @@ fn output(arguments: &Arguments) -> anyhow::Result<Output> {
 /// Where blocks are kept until all of them are here.
 struct Blocks {
     store: Arc<DiskStore>,
+    /// Where a file is put together from its leaves, so that they are written once. Not when they
+    /// are to stay in a store, nor when they go to the standard output, which is not read again.
+    assembly: Option<Arc<Assembly>>,
     /// It was made for this one fetch, and goes with it.
     is_own: bool,
     /// Nobody had asked for the root to stay.
@@ -134,11 +138,35 @@ impl Blocks {
         let limits = if is_own { own } else { DiskLimits::default() };
         let store = DiskStore::open(&folder, limits)?;
         let is_pinned_here = store.pin(cid)?;
-        Ok(Blocks { store: Arc::new(store), is_own, is_pinned_here })
+        let store = Arc::new(store);
+        let assembly = match output {
+            Output::Path(path) if is_own => {
+                let part = path.with_file_name(format!(".watchfire-{cid}.part"));
+                let assembly = Assembly::new(store.clone(), &part, arguments.bytes_max);
+                Some(Arc::new(assembly))
+            }
+            Output::Path(_) | Output::Stdout => None,
+        };
+        Ok(Blocks { store, assembly, is_own, is_pinned_here })
+    }
+
+    /// Where what is fetched goes, and is served from.
+    fn keep(&self) -> Arc<dyn WriteBlocks> {
+        match &self.assembly {
+            Some(assembly) => assembly.clone(),
+            None => self.store.clone(),
+        }
     }
 
     /// All is written out.
     fn close(self, cid: &Cid) -> anyhow::Result<()> {
+        if let Some(assembly) = &self.assembly
+            && assembly.path().exists()
+        {
+            // From an earlier attempt, and of no use: what came was no file.
+            let path = assembly.path();
+            fs::remove_file(path).with_context(|| path.display().to_string())?;
+        }
         if self.is_own {
             let folder = self.store.folder().to_owned();
             return fs::remove_dir_all(&folder).with_context(|| folder.display().to_string());
@@ -159,10 +187,9 @@ async fn get(
     let link = &arguments.link;
     let settings = arguments.host.settings(&[], &link.peers)?;
     let peers = settings.bootstrap.clone();
-    let keep = Arc::clone(&blocks.store);
-    let host = Arc::new(Host::start(settings, Stores::default(), keep).await?);
+    let host = Arc::new(Host::start(settings, Stores::default(), blocks.keep()).await?);
     dial(&host, &peers);
-    let mut stream = Stream::new(arguments);
+    let mut stream = None;
     let patience = Patience {
         timeout: (arguments.timeout != Duration::MAX).then_some(arguments.timeout),
         is_json: arguments.json,
@@ -173,18 +200,84 @@ async fn get(
         None => Vec::new(),
     };
     let announcer = Announcer::of(visits);
-    let ending = fetch(&host, link, &announcer, &mut signals, &patience, || match output {
-        Output::Stdout => stream.write_on(&*blocks.store, &mut io::stdout().lock()),
-        Output::Path(_) => Ok(()),
-    });
-    let ending = ending.await;
+    let ending = async {
+        let (root, before) = match find(&host, link, blocks, &mut signals, &patience).await? {
+            Found::Root { root, before } => (root, before),
+            Found::Not(ending) => return Ok(ending),
+        };
+        match output {
+            Output::Stdout => stream = Some(Stream::new(root.clone(), arguments.bytes_max)),
+            Output::Path(_) => {}
+        }
+        if let Some(assembly) = &blocks.assembly {
+            assembly.begin(&root)?;
+        }
+        let fetch = host.fetch(root.clone()).await?;
+        let ending =
+            wait(fetch, &root, &announcer, &mut signals, &patience, || match &mut stream {
+                Some(stream) => stream.write_on(&*blocks.store, &mut io::stdout().lock()),
+                None => Ok(()),
+            });
+        Ok(match ending.await? {
+            Ending::Complete(fetched) => Ending::Complete(together(before, fetched)),
+            ending => ending,
+        })
+    };
+    let ending: anyhow::Result<Ending> = ending.await;
     let stats = host.stats().await;
     host.stop().await;
     let (ending, stats) = (ending?, stats?);
-    if let (Ending::Complete(_), Output::Stdout) = (&ending, output) {
+    if let (Ending::Complete(_), Some(stream)) = (&ending, &mut stream) {
         stream.end(&*blocks.store)?;
     }
     Ok((ending, stats))
+}
+
+/// What a link leads to.
+enum Found {
+    /// This, and what was fetched to find it.
+    Root { root: Cid, before: Option<Fetched> },
+    /// It was not found.
+    Not(Ending),
+}
+
+/// Finds what the link leads to. Of the directories on the way no more is fetched than has to be
+/// read to go through them.
+async fn find(
+    host: &Host,
+    link: &Link,
+    blocks: &Blocks,
+    signals: &mut Signals,
+    patience: &Patience,
+) -> anyhow::Result<Found> {
+    let mut before = None;
+    loop {
+        let missing = match resolve(&*blocks.store, &link.cid, &link.path) {
+            Ok(root) => return Ok(Found::Root { root, before }),
+            Err(ExportError::Missing { cid }) => cid,
+            Err(error) => return Err(error.into()),
+        };
+        let fetch = host.fetch_block(missing.clone()).await?;
+        match wait(fetch, &missing, &Announcer::of(Vec::new()), signals, patience, || Ok(()))
+            .await?
+        {
+            Ending::Complete(fetched) => {
+                before =
+                    Some(before.map_or(fetched.clone(), |before| together(Some(before), fetched)));
+            }
+            ending => return Ok(Found::Not(ending)),
+        }
+    }
+}
+
+/// Two fetches, one after the other, as one.
+fn together(before: Option<Fetched>, after: Fetched) -> Fetched {
+    let Some(before) = before else { return after };
+    let mut progress = after.progress;
+    progress.fetched_bytes += before.progress.fetched_bytes;
+    progress.fetched_blocks += before.progress.fetched_blocks;
+    progress.peers = progress.peers.max(before.progress.peers);
+    Fetched { progress, took: before.took + after.took }
 }
 
 /// Whether what is written to the standard output is seen where progress would be drawn.
@@ -197,13 +290,18 @@ fn write_out(
     blocks: &Blocks,
     path: &Path,
 ) -> anyhow::Result<(PathBuf, u64)> {
+    let replaces = arguments.force && path.symlink_metadata().is_ok();
+    if let Some(assembly) = blocks.assembly.as_ref().filter(|assembly| assembly.is_file()) {
+        let exported = assembly.place(path, replaces)?;
+        return Ok((path.to_owned(), exported.bytes));
+    }
     let root = resolve(&*blocks.store, &arguments.link.cid, &arguments.link.path)?;
     let limits = ExportLimits { bytes_max: arguments.bytes_max, ..ExportLimits::default() };
     let mut line = ProgressLine::start(arguments.quiet || arguments.json);
     let mut show = |bytes| {
         line.show(&Step { bytes, note: "written".to_owned(), ..Step::default() });
     };
-    if !arguments.force || path.symlink_metadata().is_err() {
+    if !replaces {
         let exported = export(&*blocks.store, &root, path, &limits, &mut show)?;
         return Ok((path.to_owned(), exported.bytes));
     }
@@ -250,29 +348,17 @@ fn tell(
 
 /// A file that is written in its order, as soon as its next bytes are here.
 struct Stream {
-    root: Cid,
-    path: String,
-    bytes_max: u64,
-    reader: Option<FileReader>,
+    reader: FileReader,
 }
 
 impl Stream {
-    fn new(arguments: &Arguments) -> Self {
-        let Arguments { link, bytes_max, .. } = arguments;
-        let (root, path) = (link.cid.clone(), link.path.clone());
-        Stream { root, path, bytes_max: *bytes_max, reader: None }
+    fn new(root: Cid, bytes_max: u64) -> Self {
+        Stream { reader: FileReader::new(root, bytes_max) }
     }
 
     /// Writes what can be written by now.
     fn write_on(&mut self, blocks: &dyn ReadBlocks, out: &mut impl Write) -> anyhow::Result<()> {
-        let reader = match &mut self.reader {
-            Some(reader) => reader,
-            none => match resolve(blocks, &self.root, &self.path) {
-                Ok(root) => none.insert(FileReader::new(root, self.bytes_max)),
-                Err(ExportError::Missing { .. }) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            },
-        };
+        let reader = &mut self.reader;
         while let Some(cid) = reader.next() {
             let found =
                 Block::implied_by(cid).map_or_else(|| blocks.get(cid), |it| Ok(Some(it)))?;
@@ -285,8 +371,7 @@ impl Stream {
     /// Whether all was written.
     fn end(&mut self, blocks: &dyn ReadBlocks) -> anyhow::Result<()> {
         self.write_on(blocks, &mut io::stdout().lock())?;
-        let next = self.reader.as_ref().map(|reader| reader.next());
-        anyhow::ensure!(next == Some(None), "a part of the file is missing");
+        anyhow::ensure!(self.reader.next().is_none(), "a part of the file is missing");
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use store::{DiskLimits, DiskStore, Stores};
 use visit::{Have, Visit};
 
-use crate::fetching::{Ending, Patience, dial, fetch, parse_timeout};
+use crate::fetching::{Ending, Patience, dial, parse_timeout, wait};
 use crate::host_options::HostOptions;
 use crate::link::Link;
 use crate::serving::{LISTEN, emit, link_to, provide, serve};
@@ -96,7 +96,8 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
         let visit = visit.transpose()?.map(Arc::new);
         visits.extend(visit.clone());
         let announcer = Announcer::of(visit.into_iter().collect());
-        match fetch(&host, link, &announcer, &mut signals, &patience, || Ok(())).await? {
+        let fetch = host.fetch(link.cid.clone()).await?;
+        match wait(fetch, &link.cid, &announcer, &mut signals, &patience, || Ok(())).await? {
             Ending::Complete(_) => tell(&host, link, store, arguments)?,
             Ending::Signalled(code) => {
                 host.stop().await;

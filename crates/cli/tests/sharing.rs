@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -154,6 +155,7 @@ fn a_directory_comes_whole_or_one_file_of_it() {
     fs::create_dir_all(scratch.there().join("trip/sub")).expect("a folder can be made");
     fs::write(scratch.there().join("trip/day 1.md"), "sunny\n").expect("a file can be written");
     fs::write(scratch.there().join("trip/sub/.hidden"), "h\n").expect("a file can be written");
+    fs::write(scratch.there().join("trip/large"), generated(3_000_000)).expect("it can be written");
     let mut share = Serving::start(&scratch.there(), "share", &["trip"]);
     let link = share.link();
 
@@ -165,6 +167,12 @@ fn a_directory_comes_whole_or_one_file_of_it() {
     let one = link.replacen('?', "/day%201.md?", 1);
     let output = scratch.get(&[&one, "-o", "-"]);
     assert_eq!(text(&output.stdout), "sunny\n", "{}", text(&output.stderr));
+    assert_eq!(scratch.names_here(), ["trip"]);
+    let deep = link.replacen('?', "/sub/.hidden?", 1);
+    let output = scratch.get(&["--json", &deep]);
+    let got = last_event(&output);
+    assert_eq!((&got["path"], &got["bytes"]), (&"hidden".into(), &2.into()), "{got}");
+    assert!(got["fetched_bytes"].as_u64() < Some(1000), "only what leads there was fetched: {got}");
     let absent = link.replacen('?', "/day%202.md?", 1);
     let output = scratch.get(&[&absent]);
     assert_eq!(output.status.code(), Some(1));
@@ -195,7 +203,7 @@ fn a_get_that_was_killed_goes_on_from_what_is_on_disk() {
     let mut command = Command::new(WATCHFIRE);
     let mut first = command.args(["get", &link]).current_dir(scratch.here()).spawn().expect("runs");
     let deadline = Instant::now() + Duration::from_secs(60);
-    while blocks_below(&scratch.here()) < 5 {
+    while bytes_in_parts(&scratch.here()) < 5 << 20 {
         assert!(Instant::now() < deadline, "no blocks came");
         std::thread::yield_now();
     }
@@ -212,18 +220,12 @@ fn a_get_that_was_killed_goes_on_from_what_is_on_disk() {
     assert_eq!(scratch.names_here(), ["large"]);
 }
 
-/// Files below the folders of blocks, while somebody writes them.
-fn blocks_below(folder: &Path) -> usize {
+/// Bytes on disk of files that are not complete, while somebody writes them.
+fn bytes_in_parts(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let count = |entry: fs::DirEntry| {
-        let path = entry.path();
-        if path.is_dir() {
-            blocks_below(&path)
-        } else {
-            usize::from(entry.file_name().as_encoded_bytes().starts_with(b"bafkrei"))
-        }
-    };
-    entries.map(count).sum()
+    let is_part = |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().ends_with(b".part");
+    let parts = entries.filter(is_part).filter_map(|entry| entry.metadata().ok());
+    parts.map(|metadata| metadata.blocks() * 512).sum()
 }
 
 #[test]
