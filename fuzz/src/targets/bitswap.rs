@@ -88,7 +88,7 @@ pub fn bitswap_exchange(bytes: &[u8]) {
             }
             7 => exchange.received(now, peer, said(value, steps)),
             8 => {
-                now = now + Duration::from_millis(u64::from(value) * 20);
+                now += Duration::from_millis(u64::from(value) * 20);
                 exchange.handle_tick(now);
             }
             _ => exchange.arriving(now, peer),
