@@ -34,7 +34,7 @@ pub struct Arguments {
     content: ContentOptions,
     #[command(flatten)]
     host: HostOptions,
-    /// Put it on this server, such as https://example.org, so that browsers open it by a link to
+    /// Put it on this server, such as `https://example.org`, so that browsers open it by a link to
     /// there.
     #[arg(long, value_name = "URL")]
     to: Option<Site>,
