@@ -25,7 +25,7 @@ pub fn encode_framed(message: &Message<Block>, protocol: Protocol) -> Vec<u8> {
 }
 
 impl<B: Payload> Message<B> {
-    /// Bytes that [`encode`] makes, or [`leaves::encode`](crate::leaves::encode).
+    /// Bytes that [`encode`] makes, or [`leaves::encode`].
     pub fn encoded_len(&self, protocol: Protocol) -> usize {
         if protocol == Protocol::Leaves {
             return leaves::encoded_len(self);
