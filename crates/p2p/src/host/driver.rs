@@ -621,8 +621,9 @@ impl Driver {
             SwarmEvent::ConnectionClosed { peer_id, connection_id, num_established, .. } => {
                 if num_established == 0 {
                     self.trimming.gone(&peer_id);
-                    for reply in self.leaving.remove(&peer_id).unwrap_or_default() {
-                        let _ = reply.send(());
+                    // Else what came from it is still to be heard, and that its streams are closed.
+                    if self.peers.connected(&peer_id).is_none() {
+                        self.has_left(&peer_id);
                     }
                 }
                 self.pings_lost.remove(&connection_id);
@@ -651,6 +652,13 @@ impl Driver {
                 self.listener_closed(listener_id, reason);
             }
             _ => {}
+        }
+    }
+
+    /// Tells those who wait for it that nothing is left of a peer.
+    fn has_left(&mut self, peer: &PeerId) {
+        for reply in self.leaving.remove(peer).unwrap_or_default() {
+            let _ = reply.send(());
         }
     }
 
@@ -704,6 +712,9 @@ impl Driver {
             Event::Closed { peer } => {
                 if let Some(name) = self.peers.disconnect(&peer) {
                     self.exchange.disconnected(now, name);
+                }
+                if !self.swarm.is_connected(&peer) {
+                    self.has_left(&peer);
                 }
             }
             Event::Arriving { peer } => {
