@@ -23,12 +23,15 @@ pub(crate) use bits::Bits;
 use history::History;
 use searches::Searches;
 pub(crate) use view::View;
-use view::{Hope, Pace};
+use view::{Ask, Hope, Pace};
 use wants::Wants;
 pub(crate) use wants::other_names;
 
 /// Most wants in one message; others follow in the next.
 const ENTRIES_PER_MESSAGE: usize = 512;
+
+/// What a want usually takes in a message.
+const ENTRY_BYTES: usize = 64;
 
 /// Blocks that all peers together are asked for at least.
 const BLOCKS_ASKED_MIN: usize = 8;
@@ -36,8 +39,15 @@ const BLOCKS_ASKED_MIN: usize = 8;
 /// Blocks that one peer is asked for at least.
 const BLOCKS_ASKED_OF_ONE: usize = 2;
 
-/// Blocks that kubo's walkers of DAGs fetch at a time.
-const LOOKED_AHEAD: usize = 32;
+/// Blocks that peers are asked for who never sent anything of use, a block each.
+const NEWCOMERS_ASKED_MAX: usize = 8;
+
+/// While so few blocks are wanted, peers are asked to say that they lack them. Of many, it is news enough who
+/// has them.
+const WANTS_WITH_DONT_HAVE: usize = 16;
+
+/// Blocks that were wanted and are remembered.
+const WANTED_BEFORE_MAX: usize = 16 * 1024;
 
 /// The half of a node that wants blocks.
 ///
@@ -55,6 +65,14 @@ pub(crate) struct Asking<P> {
     dice: Dice,
     /// Peers that may be asked for more.
     hungry: BTreeSet<P>,
+    /// Those among them that never sent anything of use.
+    newcomers: BTreeSet<P>,
+    /// Blocks that newcomers are asked for.
+    newcomers_asked: usize,
+    /// Wants that are asked of somebody, and somebody else has said to have since.
+    spread: Vec<u32>,
+    /// Pieces of blocks that came, from whomever.
+    pieces: u64,
     /// Peers to whom something is to be told.
     pub touched: BTreeSet<P>,
     asked_bytes: usize,
@@ -88,9 +106,13 @@ impl<P: Copy + Ord> Asking<P> {
             views: BTreeMap::new(),
             front: Front::default(),
             searches: Searches::default(),
-            history: History::default(),
+            history: History::new(WANTED_BEFORE_MAX),
             dice: Dice::new(seed),
             hungry: BTreeSet::new(),
+            newcomers: BTreeSet::new(),
+            newcomers_asked: 0,
+            spread: Vec::new(),
+            pieces: 0,
             touched: BTreeSet::new(),
             asked_bytes: 0,
             pace: Pace::new(&limits, BLOCKS_ASKED_MIN),
@@ -108,20 +130,24 @@ impl<P: Copy + Ord> Asking<P> {
     pub(crate) fn connected(&mut self, now: Instant, peer: P, protocol: Protocol) {
         let is_provider = self.searches.is_promised(peer);
         self.views.insert(peer, View::new(now, protocol, &self.limits, is_provider));
-        self.hungry.insert(peer);
+        self.is_hungry(peer);
         self.touched.insert(peer);
     }
 
     pub(crate) fn disconnected(&mut self, peer: P) {
         let Some(view) = self.views.remove(&peer) else { return };
         self.hungry.remove(&peer);
+        self.newcomers.remove(&peer);
         self.touched.remove(&peer);
         for at in view.has.iter() {
             self.wants.get_mut(at).holders -= 1;
         }
         for (at, ask) in view.asked {
-            self.asked_bytes -= ask.bytes;
+            self.settle_ask(&ask);
             self.no_longer_asked_of(at, peer);
+        }
+        if self.views.is_empty() {
+            self.silence_at = None;
         }
     }
 
@@ -173,15 +199,18 @@ impl<P: Copy + Ord> Asking<P> {
         self.wants.iter().filter(|(_, wanted)| wanted.sessions.contains(&session)).count()
     }
 
-    pub(crate) fn heard(&mut self, now: Instant, peer: P) {
-        let Some(view) = self.views.get_mut(&peer) else { return };
+    /// Anything of a peer came, of a block perhaps. Whether it had been silent.
+    pub(crate) fn heard(&mut self, now: Instant, peer: P, is_of_block: bool) -> bool {
+        self.pieces += u64::from(is_of_block);
+        let Some(view) = self.views.get_mut(&peer) else { return false };
         let was_silent = view.silent_until.is_some();
-        view.heard(now);
+        view.heard(now, self.pieces);
         if was_silent {
-            self.hungry.insert(peer);
             self.silence_at =
                 earliest(self.silence_at, view.silence_at(&self.limits, self.behaviour));
+            self.is_hungry(peer);
         }
+        was_silent
     }
 
     /// The peer said whether it has a block. Of blocks that nobody wants nothing is remembered.
@@ -199,8 +228,12 @@ impl<P: Copy + Ord> Asking<P> {
             view.habit.is_member = true;
             view.habit.is_pruned = false;
             if view.has.insert(at) {
-                self.wants.get_mut(at).holders += 1;
-                self.hungry.insert(peer);
+                let wanted = self.wants.get_mut(at);
+                wanted.holders += 1;
+                if !wanted.asked_of.is_empty() && self.behaviour == Behaviour::Ours {
+                    self.spread.push(at);
+                }
+                self.is_hungry(peer);
             }
             return;
         }
@@ -210,7 +243,7 @@ impl<P: Copy + Ord> Asking<P> {
         if view.has.remove(at) {
             self.wants.get_mut(at).holders -= 1;
         }
-        self.hungry.insert(peer);
+        self.is_hungry(peer);
         if self.take_back(at, peer) {
             self.all_are_hungry();
         }
@@ -224,16 +257,23 @@ impl<P: Copy + Ord> Asking<P> {
     pub(crate) fn block(&mut self, now: Instant, peer: P, cid: &Cid, len: usize) -> Arrival {
         let Some(view) = self.views.get_mut(&peer) else { return Arrival::Unasked };
         let Some(at) = self.wants.find(cid) else {
-            let was_due = view.late > 0;
-            view.late = view.late.saturating_sub(1);
-            let was_wanted = was_due || self.history.has(cid);
-            view.unasked += u64::from(!was_due);
-            if self.behaviour == Behaviour::Old11 {
+            if view.late.take(cid) {
+                self.old.saw(true);
+                return Arrival::Duplicate;
+            }
+            let was_wanted = self.history.has(cid);
+            if was_wanted && view.questions_taken_back > 0 {
+                view.questions_taken_back -= 1;
+            } else {
+                view.unasked += 1;
+            }
+            if was_wanted {
                 self.old.saw(true);
             }
             return if was_wanted { Arrival::Duplicate } else { Arrival::Unasked };
         };
         view.useful += 1;
+        view.delivered_at = now;
         view.silences = 0;
         view.bytes_in += len as u64;
         view.habit.dont_haves = 0;
@@ -251,7 +291,7 @@ impl<P: Copy + Ord> Asking<P> {
         self.pace.delivered(now, len, &self.limits);
         self.old.saw(false);
         self.last_block_at = now;
-        self.hungry.insert(peer);
+        self.is_hungry(peer);
         let sessions = self.forget(at, Some(peer));
         self.searches.arrived(now, &sessions);
         Arrival::Wanted(sessions)
@@ -263,11 +303,12 @@ impl<P: Copy + Ord> Asking<P> {
         (view.unasked > self.limits.unasked_max + view.useful).then_some(Misbehaviour::Flooded)
     }
 
-    /// It sent bytes of no name that we ever asked for, so many so far.
+    /// It sent bytes of no name that anybody was ever asked for, so many more. An honest peer has no
+    /// reason to.
     pub(crate) fn sent_strange_blocks(&mut self, peer: P, blocks: u64) -> Option<Misbehaviour> {
         let view = self.views.get_mut(&peer)?;
         view.strange += blocks;
-        let is_lie = view.strange > self.limits.lies_max && !view.asked.is_empty();
+        let is_lie = view.strange > self.limits.lies_max && view.was_asked;
         is_lie.then_some(Misbehaviour::Lied)
     }
 
@@ -284,7 +325,7 @@ impl<P: Copy + Ord> Asking<P> {
         for peer in peers {
             if let Some(view) = self.views.get_mut(peer) {
                 view.hope = Hope::Full;
-                self.hungry.insert(*peer);
+                self.is_hungry(*peer);
             }
         }
     }
@@ -354,17 +395,26 @@ impl<P: Copy + Ord> Asking<P> {
     }
 
     /// What is to be told to a peer next; whether there is more.
-    pub(crate) fn speak(&mut self, now: Instant, peer: P) -> (Vec<WantEntry>, bool) {
+    pub(crate) fn speak(
+        &mut self,
+        now: Instant,
+        peer: P,
+        room_bytes: usize,
+    ) -> (Vec<WantEntry>, bool) {
         let pause = kubo12::pause(self.views.len());
+        let entries_max = (room_bytes / ENTRY_BYTES).clamp(1, ENTRIES_PER_MESSAGE);
+        let has_members = self.behaviour == Behaviour::Kubo12
+            && self.views.values().any(|view| view.habit.is_member);
+        let is_bulk = self.wants.len() > WANTS_WITH_DONT_HAVE;
         let Some(view) = self.views.get_mut(&peer) else { return (Vec::new(), false) };
         if view.habit.quiet_until.is_some_and(|until| until > now) {
             return (Vec::new(), false);
         }
         view.is_urgent = false;
-        let cancels = view.cancels.len().min(ENTRIES_PER_MESSAGE);
+        let cancels = view.cancels.len().min(entries_max);
         let mut entries: Vec<WantEntry> = view.cancels.drain(..cancels).map(cancel).collect();
         let mut is_more = !view.cancels.is_empty();
-        let room = |entries: &Vec<WantEntry>| ENTRIES_PER_MESSAGE.saturating_sub(entries.len());
+        let room = |entries: &Vec<WantEntry>| entries_max.saturating_sub(entries.len());
         let has_presences = view.protocol.has_presences();
 
         let mut later = Vec::new();
@@ -385,11 +435,12 @@ impl<P: Copy + Ord> Asking<P> {
         is_more |= !later.is_empty();
         view.new_asks = later;
 
-        if has_presences {
+        // In boxo's way a session asks those who had something, once there are any.
+        if has_presences && (!has_members || view.habit.is_member) {
             let told_max = self.limits.told_max(view.asked.len());
             let live = match self.behaviour {
                 Behaviour::Ours => self.wants.live(),
-                Behaviour::Kubo12 | Behaviour::Old11 => self.front.look(&self.wants),
+                Behaviour::Kubo12 | Behaviour::Old11 => &self.front.bits,
             };
             let untold = bits::ones(live.words(), |at| {
                 live.word(at) & !(view.told.word(at) | view.has.word(at) | view.listed.word(at))
@@ -408,7 +459,10 @@ impl<P: Copy + Ord> Asking<P> {
                 let priority = take_priority(&mut self.next_priority);
                 let cid = self.wants.get(at).cid.clone();
                 let kind = WantKind::Have;
-                let send_dont_have = self.behaviour == Behaviour::Ours || view.habit.is_member;
+                let send_dont_have = match self.behaviour {
+                    Behaviour::Ours => !is_bulk,
+                    Behaviour::Kubo12 | Behaviour::Old11 => view.habit.is_member,
+                };
                 entries.push(WantEntry { cid, priority, cancel: false, kind, send_dont_have });
             }
         }
@@ -427,10 +481,18 @@ impl<P: Copy + Ord> Asking<P> {
         let Some(view) = self.views.get_mut(&peer) else { return };
         view.ask(now, at, bytes);
         self.silence_at = earliest(self.silence_at, view.silence_at(&self.limits, self.behaviour));
-        if self.asked_bytes == 0 {
+        let counts = !view.is_newcomer();
+        if let Some(ask) = view.asked.get_mut(&at) {
+            ask.counts = counts;
+        }
+        if self.asked_bytes == 0 && self.newcomers_asked == 0 {
             self.pace.begin(now);
         }
-        self.asked_bytes += bytes;
+        if counts {
+            self.asked_bytes += bytes;
+        } else {
+            self.newcomers_asked += 1;
+        }
         self.wants.close(at);
         self.wants.get_mut(at).asked_of.push(peer);
         self.touched.insert(peer);
@@ -444,11 +506,11 @@ impl<P: Copy + Ord> Asking<P> {
         if ask.is_spoken {
             view.cancels.push(cid.clone());
             view.held_back.insert(at);
-            view.late += 1;
+            view.late.add(cid);
             view.is_urgent = true;
             self.touched.insert(peer);
         }
-        self.asked_bytes -= ask.bytes;
+        self.settle_ask(&ask);
         self.no_longer_asked_of(at, peer);
         true
     }
@@ -459,8 +521,9 @@ impl<P: Copy + Ord> Asking<P> {
         let Some(ask) = view.unask(at) else { return };
         if ask.is_spoken {
             view.told.insert(at);
+            view.late.add(&self.wants.get(at).cid);
         }
-        self.asked_bytes -= ask.bytes;
+        self.settle_ask(&ask);
         self.no_longer_asked_of(at, peer);
     }
 
@@ -493,9 +556,14 @@ impl<P: Copy + Ord> Asking<P> {
             view.held_back.remove(at);
             let was_told = view.told.remove(at);
             let ask = view.unask(at);
-            self.asked_bytes -= ask.as_ref().map_or(0, |ask| ask.bytes);
-            if ask.is_some() {
-                self.hungry.insert(*peer);
+            if let Some(ask) = &ask {
+                if ask.counts {
+                    self.asked_bytes -= ask.bytes;
+                } else {
+                    self.newcomers_asked -= 1;
+                }
+                let of = if view.is_newcomer() { &mut self.newcomers } else { &mut self.hungry };
+                of.insert(*peer);
             }
             if from == Some(*peer) {
                 continue;
@@ -503,12 +571,16 @@ impl<P: Copy + Ord> Asking<P> {
             let was_asked = ask.is_some_and(|ask| ask.is_spoken);
             if was_told || was_asked {
                 view.cancels.push(wanted.cid.clone());
-                view.late += u64::from(was_asked);
+                if was_asked {
+                    view.late.add(&wanted.cid);
+                } else {
+                    view.questions_taken_back += 1;
+                }
                 view.is_urgent |= was_asked;
                 self.touched.insert(*peer);
             }
         }
-        self.history.add(wanted.cid);
+        self.history.add(&wanted.cid);
         if self.wants.len() == 0 {
             (self.wanted_total, self.hedges) = (0, 0);
         }
@@ -526,35 +598,62 @@ impl<P: Copy + Ord> Asking<P> {
         len.map_or(self.limits.block_bytes_guess, |len| len as usize)
     }
 
+    /// A block is not asked of a peer any more.
+    const fn settle_ask(&mut self, ask: &Ask) {
+        if ask.counts {
+            self.asked_bytes -= ask.bytes;
+        } else {
+            self.newcomers_asked -= 1;
+        }
+    }
+
+    /// A peer may be asked for more.
+    fn is_hungry(&mut self, peer: P) {
+        let Some(view) = self.views.get(&peer) else { return };
+        let of = if view.is_newcomer() { &mut self.newcomers } else { &mut self.hungry };
+        of.insert(peer);
+    }
+
     fn all_are_hungry(&mut self) {
-        self.hungry.extend(self.views.keys());
+        for (peer, view) in &self.views {
+            let of = if view.is_newcomer() { &mut self.newcomers } else { &mut self.hungry };
+            of.insert(*peer);
+        }
     }
 }
 
-/// What peers are told of: all wants in our own way; those of others look ahead only so far.
+/// What the ways of others tell peers of: they look ahead only so far.
 #[derive(Debug, Default)]
 struct Front {
     bits: Bits,
-    /// [`Wants::changes`] when it was found out.
-    changes: u64,
+    /// [`Wants::changes`] when it was found out, and how far was looked.
+    seen: (u64, usize),
 }
 
 impl Front {
-    fn look<P: Copy + Ord>(&mut self, wants: &Wants<P>) -> &Bits {
-        if self.changes != wants.changes {
-            self.changes = wants.changes;
+    /// Looks at the next so many wants; whether they are others than before.
+    fn look<P: Copy + Ord>(&mut self, wants: &Wants<P>, wants_max: usize) -> bool {
+        let is_new = self.seen != (wants.changes, wants_max);
+        if is_new {
+            self.seen = (wants.changes, wants_max);
             let urgent = wants.iter().map(|(_, wanted)| wanted.urgency).max();
             let is_urgent = |(_, wanted): &(u32, &wants::Wanted<P>)| Some(wanted.urgency) == urgent;
             let (first, then) = (wants.iter().filter(is_urgent), wants.iter());
             self.bits = Bits::default();
-            for (at, _) in first.take(LOOKED_AHEAD).chain(then) {
-                if self.bits.len() == LOOKED_AHEAD {
+            for (at, _) in first.take(wants_max).chain(then) {
+                if self.bits.len() == wants_max {
                     break;
                 }
                 self.bits.insert(at);
             }
         }
-        &self.bits
+        is_new
+    }
+
+    /// Those that are asked of nobody.
+    fn open<P: Copy + Ord>(&self, wants: &Wants<P>) -> Vec<u32> {
+        let open = |at: &u32| wants.get(*at).asked_of.is_empty();
+        self.bits.iter().filter(open).collect()
     }
 }
 

@@ -14,11 +14,11 @@ use crate::pipe::Pipe;
 use crate::uplink::Uplink;
 use crate::{
     Behaviour, Limits, Message, Misbehaviour, Output, Payload, PeerTotals, Protocol, SessionId,
-    Totals, Want,
+    Totals, Want, WantEntry,
 };
 
-/// Presences in one message; others follow in the next.
-const PRESENCES_PER_MESSAGE: usize = 1024;
+/// How long a peer that waits for blocks is told nothing before it is told that it is not forgotten.
+const REMINDED_AFTER: Duration = Duration::from_secs(60);
 
 /// All that one node does in Bitswap, for peers named by `P` and blocks carried as `B`.
 ///
@@ -35,6 +35,8 @@ pub struct Exchange<P, B = Block> {
     uplink: Uplink,
     /// Peers to whom something is to be said when they may be spoken to again.
     quiet: BTreeSet<(Instant, P)>,
+    /// When it was looked last who waits for blocks and heard nothing for long.
+    reminded_at: Instant,
     now: Instant,
     /// Whether all that follows from the inputs so far is among the outputs.
     is_settled: bool,
@@ -57,6 +59,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             pipes: BTreeMap::new(),
             uplink: Uplink::new(),
             quiet: BTreeSet::new(),
+            reminded_at: Instant::ZERO,
             now: Instant::ZERO,
             is_settled: true,
             totals: Totals::default(),
@@ -88,7 +91,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         }
         self.totals.messages_in += 1;
         self.totals.passed_over += message.passed_over as u64;
-        self.asking.heard(now, peer);
+        self.asking.heard(now, peer, !message.blocks.is_empty());
         let mut strange = message.passed_over_blocks as u64;
         self.totals.unasked_blocks += strange;
         for word in message.leaves {
@@ -138,8 +141,10 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
 
     /// Part of a message came: the peer is alive, however slow.
     pub fn arriving(&mut self, now: Instant, peer: P) {
-        self.input(now);
-        self.asking.heard(now, peer);
+        // The most frequent of all inputs, and hardly ever does anything follow from it.
+        if self.asking.heard(now, peer, true) {
+            self.input(now);
+        }
     }
 
     /// The pipe to a peer has room for so many bytes now, whatever it said before. What is sent
@@ -296,8 +301,33 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             self.quiet.pop_first();
             peers.insert(peer);
         }
+        let blocks_out = self.totals.blocks_out;
         peers.into_iter().for_each(|peer| self.speak(peer));
+        if self.totals.blocks_out > blocks_out {
+            self.remind();
+        }
         self.read_ahead();
+    }
+
+    /// While others have their turn, those who have waited for long are told what they have to wait for, lest
+    /// they give us up. Who sends nothing to anybody reminds nobody.
+    fn remind(&mut self) {
+        if self.now.since(self.reminded_at) < REMINDED_AFTER / 4 {
+            return;
+        }
+        self.reminded_at = self.now;
+        for (peer, pending_bytes) in self.ledger.waiting() {
+            let Some(pipe) = self.pipes.get_mut(&peer) else { continue };
+            if pipe.room == 0 || self.now.since(pipe.spoken_at) < REMINDED_AFTER {
+                continue;
+            }
+            let pending_bytes = u32::try_from(pending_bytes).unwrap_or(u32::MAX);
+            let message = Message { pending_bytes, ..Message::default() };
+            pipe.spoken_at = self.now;
+            pipe.room = pipe.room.saturating_sub(message.encoded_len(pipe.protocol));
+            self.totals.messages_out += 1;
+            self.outputs.push_back(Output::Send { peer, message });
+        }
     }
 
     /// Tells a peer what there is to tell, unless that can wait; or has to, for room.
@@ -313,8 +343,10 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         while let Some(pipe) = self.pipes.get_mut(&peer)
             && pipe.room > 0
         {
-            let (wants, is_more_wanted) = self.asking.speak(self.now, peer);
-            let (answers, is_more_answered) = self.ledger.answer(peer, PRESENCES_PER_MESSAGE);
+            let (wants, is_more_wanted) = self.asking.speak(self.now, peer, pipe.room);
+            let said: usize = wants.iter().map(WantEntry::encoded_len).sum();
+            let room = pipe.room.saturating_sub(said);
+            let (answers, is_more_answered) = self.ledger.answer(peer, room);
             let mut message = Message {
                 wants,
                 blocks: answers.blocks,
@@ -328,12 +360,13 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             }
             self.quiet.remove(&(pipe.quiet_until, peer));
             pipe.quiet_until = self.now + self.pause;
+            pipe.spoken_at = self.now;
             let len = message.encoded_len(pipe.protocol);
             pipe.room = pipe.room.saturating_sub(len);
             let blocks = message.payloads().count() as u64;
             let bytes = message.payloads().map(|block| block.len() as u64).sum::<u64>();
             if blocks > 0 {
-                pipe.held += len;
+                pipe.fill(len, message.payloads().map(|block| block.cid().clone()));
                 self.uplink.sent(self.now, len);
             }
             pipe.blocks_out += blocks;
@@ -352,7 +385,8 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         let pipes = &self.pipes;
         let room = |peer: P| pipes.get(&peer).map_or(0, |pipe| pipe.room);
         while self.ledger.is_anyone_ready() {
-            let bytes_max = self.uplink.room(self.ledger.reading_bytes());
+            let room_bytes = self.uplink.room(self.ledger.reading_bytes());
+            let bytes_max = room_bytes.min(self.uplink.batch_bytes_max());
             let Some((peer, cids)) = self.ledger.read_next(bytes_max, room) else { return };
             self.outputs.extend(cids.into_iter().map(|cid| Output::Read { peer, cid }));
         }

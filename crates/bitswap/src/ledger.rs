@@ -36,6 +36,12 @@ pub(crate) struct Ledger<P, B> {
     sent: SentCounts,
 }
 
+/// Presences in one message; others follow in the next.
+const PRESENCES_PER_MESSAGE: usize = 1024;
+
+/// What a presence usually takes in a message.
+const PRESENCE_BYTES: usize = 48;
+
 /// What a peer is to be told of its wants.
 #[derive(Debug)]
 pub(crate) struct Answers<B> {
@@ -161,12 +167,14 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             return;
         }
         for name in other_names(cid).iter().chain([cid]) {
-            let wanters = self.wanters.get(name).cloned().unwrap_or_default();
-            self.settle_wants(name, Some(len), &wanters);
+            if let Some(wanters) = self.wanters.get(name).cloned() {
+                self.settle_wants(name, Some(len), &wanters);
+            }
         }
     }
 
     fn settle_wants(&mut self, cid: &Cid, len: Option<usize>, peers: &[P]) {
+        let mut answered = Vec::new();
         for &peer in peers {
             let Some(account) = self.accounts.get_mut(&peer) else { continue };
             let Some(wanted) = account.wants.get(cid) else { continue };
@@ -181,7 +189,7 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
                         account.tell(cid, true, &self.limits);
                         account.forget(cid);
                         self.touched.insert(peer);
-                        self.no_longer_wanted_by(cid, peer);
+                        answered.push(peer);
                     }
                 }
                 None if wanted.state == State::Looking => {
@@ -190,6 +198,15 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
                 }
                 _ => {}
             }
+        }
+        if answered.is_empty() {
+            return;
+        }
+        answered.sort_unstable();
+        let Some(wanters) = self.wanters.get_mut(cid) else { return };
+        wanters.retain(|peer| answered.binary_search(peer).is_err());
+        if wanters.is_empty() {
+            self.wanters.remove(cid);
         }
     }
 
@@ -204,6 +221,12 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
 
     pub(crate) fn is_anyone_ready(&self) -> bool {
         !self.ready.is_empty()
+    }
+
+    /// Peers with blocks queued while others have their turn, and how many bytes.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (P, usize)> {
+        let account = |peer: &P| self.accounts.get(peer).map(|it| (*peer, it.queued_bytes));
+        self.ready.iter().filter_map(account)
     }
 
     pub(crate) const fn reading_bytes(&self) -> usize {
@@ -286,22 +309,22 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         account.is_some_and(|account| account.is_urgent || account.batch.is_complete())
     }
 
-    /// What a peer is told now, and whether there is more. Blocks count as sent.
-    pub(crate) fn answer(&mut self, peer: P, presences_max: usize) -> (Answers<B>, bool) {
+    /// What a peer is told now, in so many bytes or a single block, and whether there is more. Blocks
+    /// count as sent.
+    pub(crate) fn answer(&mut self, peer: P, room_bytes: usize) -> (Answers<B>, bool) {
         let Some(account) = self.accounts.get_mut(&peer) else {
             return (
                 Answers { presences: Vec::new(), blocks: Vec::new(), pending_bytes: 0 },
                 false,
             );
         };
+        let presences_max = (room_bytes / PRESENCE_BYTES).clamp(1, PRESENCES_PER_MESSAGE);
         let presences = account.take_presences(presences_max);
-        let is_more = account.has_presences_left();
-        let blocks = if account.batch.is_complete() {
-            self.reading_bytes -= account.batch.bytes;
-            account.take_batch()
-        } else {
-            Vec::new()
-        };
+        let told: usize = presences.iter().map(Presence::encoded_len).sum();
+        let bytes_before = account.batch.bytes;
+        let blocks = account.take_blocks(room_bytes.saturating_sub(told));
+        self.reading_bytes -= bytes_before - account.batch.bytes;
+        let is_more = account.has_presences_left() || account.batch.is_complete();
         let pending_bytes = account.queued_bytes;
         let mut sent = Vec::new();
         for (cid, _) in &blocks {

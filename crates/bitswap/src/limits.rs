@@ -38,8 +38,8 @@ pub struct Limits {
     pub stalled_after: Duration,
     /// Blocks that a peer may send and nobody asked it for, beyond as many as were useful.
     pub unasked_max: u64,
-    /// Blocks of names that were never asked for that a peer may send while it is asked for others: beyond,
-    /// it lies.
+    /// Blocks of names that nobody was ever asked for that a peer may send once it was asked for others:
+    /// beyond, it lies.
     pub lies_max: u64,
     /// Wait before providers are looked for again; doubled each time, up to the next.
     pub search_interval: Duration,
@@ -64,7 +64,7 @@ impl Default for Limits {
             patience: Duration::from_secs(1),
             stalled_after: Duration::from_secs(600),
             unasked_max: 16,
-            lies_max: 1,
+            lies_max: 0,
             search_interval: Duration::from_secs(1),
             search_interval_max: Duration::from_secs(60),
         }

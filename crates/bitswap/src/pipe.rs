@@ -1,6 +1,12 @@
+use std::collections::VecDeque;
+
+use content::Cid;
 use vocab::Instant;
 
 use crate::Protocol;
+
+/// Blocks in a pipe that are remembered. Beyond, the oldest may be sent twice to who asks twice.
+const CARRIED_MAX: usize = 256;
 
 /// What carries our messages to a peer.
 #[derive(Debug)]
@@ -12,8 +18,14 @@ pub(crate) struct Pipe {
     room_max: usize,
     /// Bytes of messages with blocks in it, as far as its room tells.
     pub held: usize,
+    /// Bytes of all messages with blocks that ever went into it.
+    filled: u64,
+    /// Blocks in it, the oldest first, and [`Pipe::filled`] with their message.
+    carried: VecDeque<(Cid, u64)>,
     /// Until then, only what is urgent is said.
     pub quiet_until: Instant,
+    /// When anything was said last.
+    pub spoken_at: Instant,
     /// Blocks that went into it.
     pub blocks_out: u64,
     /// Their bytes.
@@ -27,7 +39,10 @@ impl Pipe {
             room: 0,
             room_max: 0,
             held: 0,
+            filled: 0,
+            carried: VecDeque::new(),
             quiet_until: now,
+            spoken_at: now,
             blocks_out: 0,
             bytes_out: 0,
         }
@@ -41,6 +56,22 @@ impl Pipe {
             return 0;
         }
         let held = self.held.min(self.room_max - bytes);
-        std::mem::replace(&mut self.held, held) - held
+        let left = std::mem::replace(&mut self.held, held) - held;
+        let emptied = self.filled - self.held as u64;
+        while self.carried.pop_front_if(|(_, filled)| *filled <= emptied).is_some() {}
+        left
+    }
+
+    /// A message with these blocks goes into it.
+    pub(crate) fn fill(&mut self, message_bytes: usize, blocks: impl Iterator<Item = Cid>) {
+        self.held += message_bytes;
+        self.filled += message_bytes as u64;
+        self.carried.extend(blocks.map(|cid| (cid, self.filled)));
+        self.carried.drain(..self.carried.len().saturating_sub(CARRIED_MAX));
+    }
+
+    /// Whether a block is on its way already. Who waits for a slow pipe asks again.
+    pub(crate) fn carries(&self, cid: &Cid) -> bool {
+        self.carried.iter().any(|(carried, _)| carried == cid)
     }
 }

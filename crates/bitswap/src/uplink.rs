@@ -13,6 +13,8 @@ pub(crate) struct Uplink {
     window: usize,
     /// The best rate found, in bytes a second, and the least window that it was found with.
     best: (u64, usize),
+    /// The last rate found; 0 before the first.
+    rate: u64,
     rounds_without_gain: u32,
     round_from: Instant,
     round_bytes: usize,
@@ -26,6 +28,12 @@ pub(crate) struct Uplink {
 /// Least length of a round, for the hiccups of a busy machine.
 const ROUND_MIN: Duration = Duration::from_millis(20);
 
+/// Bytes of a message of several blocks while the link's rate is not known.
+const BATCH_BYTES_AT_FIRST: usize = 128 << 10;
+
+/// Least bytes at which a message of several blocks ends.
+const BATCH_BYTES_MIN: usize = 16 << 10;
+
 /// Rounds after which twice as much is tried again.
 const ROUNDS_BEFORE_PROBE: u32 = 16;
 
@@ -38,6 +46,7 @@ impl Uplink {
             held: 0,
             window: 0,
             best: (0, 0),
+            rate: 0,
             rounds_without_gain: 0,
             round_from: Instant::ZERO,
             round_bytes: 0,
@@ -56,6 +65,15 @@ impl Uplink {
         let room = self.window.max(self.least()).saturating_sub(self.held + reading);
         self.is_limiting |= room == 0;
         room
+    }
+
+    /// Most bytes of a message of several blocks: what leaves within a moment, so that on a slow link others are
+    /// not kept waiting, and what is taken back can still be kept back.
+    pub(crate) fn batch_bytes_max(&self) -> usize {
+        match self.rate {
+            0 => BATCH_BYTES_AT_FIRST,
+            rate => usize::try_from(rate / 4).unwrap_or(usize::MAX).max(BATCH_BYTES_MIN),
+        }
     }
 
     pub(crate) fn sent(&mut self, now: Instant, bytes: usize) {
@@ -80,6 +98,7 @@ impl Uplink {
         }
         let rate = u128::from(self.round_bytes as u64) * 1_000_000_000 / took.as_nanos();
         let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        self.rate = rate;
         self.round_from = now;
         self.round_bytes = 0;
         if !std::mem::take(&mut self.is_limiting) {

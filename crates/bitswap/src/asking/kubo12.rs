@@ -1,6 +1,7 @@
 //! Bitswap 1.2 as boxo does it, for comparison.
 //!
-//! Absent: the search for one random want every minute, and the limits of its broadcasts.
+//! A session has all of its wants told at once, as p2plab's walker wants them; kubo's own walkers look ahead
+//! 10 or 32 blocks. Absent: the search for one random want every minute.
 
 use std::time::Duration;
 
@@ -9,6 +10,9 @@ use vocab::Instant;
 use super::Asking;
 use super::view::View;
 use crate::Totals;
+
+/// Wants that are told to everyone while nobody is known to have anything.
+const BROADCAST_MAX: usize = 64;
 
 /// DONT_HAVEs in a row, said or supposed, after which a peer is not asked any more.
 const DONT_HAVES_MAX: u32 = 16;
@@ -22,17 +26,19 @@ pub(super) fn pause(peers: usize) -> Duration {
 /// Every want goes as a want-block to one peer; [`Asking::speak`] tells the others.
 pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant) {
     asking.hungry.clear();
+    asking.newcomers.clear();
+    let has_members = asking.views.values().any(|view| view.habit.is_member);
+    let wants_max = if has_members { usize::MAX } else { BROADCAST_MAX };
     if asking.wants.len() == 0 {
+        asking.front.look(&asking.wants, wants_max);
         asking.searches.rest();
         return;
     }
-    let wanted: Vec<u32> = asking.front.look(&asking.wants).iter().collect();
-    // What has come into sight is told to all.
-    asking.touched.extend(asking.views.keys());
-    for at in wanted {
-        if !asking.wants.get(at).asked_of.is_empty() {
-            continue;
-        }
+    if asking.front.look(&asking.wants, wants_max) {
+        // What has come into sight is told to all.
+        asking.touched.extend(asking.views.keys());
+    }
+    for at in asking.front.open(&asking.wants) {
         let members = || {
             let views = asking.views.iter();
             views.filter(|(_, view)| view.habit.is_member && !view.habit.is_pruned)

@@ -10,7 +10,10 @@ use vocab::Instant;
 use super::Asking;
 
 /// Wants that are asked of everyone while nobody is known to have anything.
-const BROADCAST: usize = 4;
+const BROADCAST_MAX: usize = 4;
+
+/// Wants that are asked of somebody at a time.
+const LIVE_MAX: usize = 32;
 
 /// Into how many groups the peers are split.
 #[derive(Debug)]
@@ -42,24 +45,23 @@ impl Split {
 
 pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant) {
     asking.hungry.clear();
+    asking.newcomers.clear();
+    asking.front.look(&asking.wants, LIVE_MAX);
     if asking.wants.len() == 0 {
         asking.searches.rest();
         return;
     }
     let members = asking.views.iter().filter(|(_, view)| view.habit.is_member);
     let members: Vec<P> = members.map(|(peer, _)| *peer).collect();
-    let wanted: Vec<u32> = asking.front.look(&asking.wants).iter().collect();
+    let wanted = asking.front.open(&asking.wants);
     if members.is_empty() {
         let everyone: Vec<P> = asking.views.keys().copied().collect();
-        for at in wanted.into_iter().take(BROADCAST) {
+        for at in wanted.into_iter().take(BROADCAST_MAX) {
             ask_all(asking, now, at, &everyone);
         }
         return;
     }
     for at in wanted {
-        if !asking.wants.get(at).asked_of.is_empty() {
-            continue;
-        }
         let groups = asking.old.groups.min(members.len());
         let group = asking.old.turn % groups;
         asking.old.turn += 1;
@@ -78,7 +80,7 @@ fn ask_all<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, at: u32, peers: 
     }
 }
 
-/// After so long without any block, the first wants go to everyone.
+/// After so long without any block, all that is asked of somebody is asked of everyone.
 fn idle_at<P: Copy + Ord>(asking: &Asking<P>) -> Option<Instant> {
     let latencies = asking.views.values().filter_map(|view| view.habit.latency);
     let slowest = latencies.max().unwrap_or_default();
@@ -95,7 +97,8 @@ pub(super) fn handle_tick<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant) {
     }
     if idle_at(asking).is_some_and(|at| at <= now) {
         asking.last_block_at = now;
-        let wanted: Vec<u32> = asking.front.look(&asking.wants).iter().take(BROADCAST).collect();
+        asking.front.look(&asking.wants, LIVE_MAX);
+        let wanted: Vec<u32> = asking.front.bits.iter().collect();
         let everyone: Vec<P> = asking.views.keys().copied().collect();
         for at in wanted {
             ask_all(asking, now, at, &everyone);

@@ -1,12 +1,13 @@
 //! Our own way: whom to ask, when to ask another.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use vocab::Instant;
 
 use super::bits::ones;
-use super::view::{Hope, View, nanos};
-use super::{Asking, Wants};
+use super::view::{Ask, Hope, View, nanos};
+use super::{Asking, NEWCOMERS_ASKED_MAX, Wants};
 use crate::Totals;
 
 /// Open wants that are compared with one another before one is chosen. Beyond, those behind a random
@@ -22,17 +23,33 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// Silences in a row after which whoever alone has a block is asked for it once more.
 const SILENCES_BEFORE_AGAIN: u32 = 3;
 
+/// Pieces of blocks that each other peer may send before one that sends nothing is held to be silent.
+const PIECES_PER_TURN: u64 = 4;
+
+/// How often a peer's silence is put down to our own link.
+const EXCUSED_MAX: u32 = 16;
+
 /// Longest time that a silent peer is not asked again.
 const SILENT_MAX: Duration = Duration::from_secs(30);
 
 pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, totals: &mut Totals) {
     if asking.wants.len() == 0 {
         asking.hungry.clear();
+        asking.newcomers.clear();
         asking.searches.rest();
+    }
+    for at in std::mem::take(&mut asking.spread) {
+        ask_for_what_it_alone_has(asking, now, at);
     }
     // Several rounds of one block each, so that nobody takes all that is left; those first from whom
     // it will come the soonest.
-    let hungry = std::mem::take(&mut asking.hungry);
+    let mut hungry = BTreeSet::new();
+    if !asking.is_full() {
+        hungry.append(&mut asking.hungry);
+    }
+    if asking.newcomers_asked < NEWCOMERS_ASKED_MAX {
+        hungry.append(&mut asking.newcomers);
+    }
     let block = asking.limits.block_bytes_guess;
     let mut peers: Vec<(Duration, u64, P)> = Vec::new();
     for peer in hungry {
@@ -42,10 +59,6 @@ pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, totals: 
     }
     peers.sort_unstable();
     while !peers.is_empty() {
-        if asking.is_full() {
-            asking.hungry.extend(peers.iter().map(|(_, _, peer)| *peer));
-            break;
-        }
         peers.retain(|(_, _, peer)| ask_for_one(asking, now, *peer, totals));
     }
     let is_tail = asking.wants.open_len() == 0 && asking.wants.len() > 0;
@@ -63,11 +76,15 @@ fn ask_for_one<P: Copy + Ord>(
     peer: P,
     totals: &mut Totals,
 ) -> bool {
-    if asking.is_full() {
-        asking.hungry.insert(peer);
+    let Some(view) = asking.views.get(&peer) else { return false };
+    let is_full = match view.is_newcomer() {
+        true => asking.newcomers_asked >= NEWCOMERS_ASKED_MAX,
+        false => asking.is_full(),
+    };
+    if is_full {
+        asking.is_hungry(peer);
         return false;
     }
-    let Some(view) = asking.views.get(&peer) else { return false };
     if !view.has_room(&asking.limits) || view.silent_until.is_some() {
         return false;
     }
@@ -92,6 +109,45 @@ fn ask_for_one<P: Copy + Ord>(
     }
     asking.ask(now, at, peer);
     true
+}
+
+/// Shortest time for which a peer must have made us wait before it is asked for something else instead.
+const WAIT_MIN: Duration = Duration::from_millis(100);
+
+/// A block that is asked of a crowded peer has come to another as well: the crowded one is asked for
+/// something in its stead that it alone has. So a lone seeder, whom everyone asks, sends what nobody has
+/// yet, and the others get the rest from one another.
+fn ask_for_what_it_alone_has<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, at: u32) {
+    let Some(wanted) = asking.wants.find_at(at) else { return };
+    let [server] = wanted.asked_of[..] else { return };
+    let Some(view) = asking.views.get(&server) else { return };
+    let Some(ask) = view.asked.get(&at) else { return };
+    if !will_wait(view, ask, now) {
+        return;
+    }
+    let throw = asking.dice.throw();
+    let rarest = choose(&asking.wants, throw, |at| view.has.word(at));
+    if let Some(rarest) = rarest.filter(|at| asking.wants.get(*at).holders <= 1) {
+        asking.take_back(at, server);
+        asking.ask(now, rarest, server);
+    }
+}
+
+/// Whether a block is so far from its turn that it can be taken back before.
+fn will_wait(view: &View, ask: &Ask, now: Instant) -> bool {
+    if !ask.is_spoken {
+        return true;
+    }
+    let base = view.pace.base.unwrap_or_default();
+    let guard = WAIT_MIN.max(base * 2);
+    if view.pace.rate == 0 {
+        return now.since(ask.at) > WAIT_MIN;
+    }
+    let since = (view.pace.delivered - ask.delivered) as usize;
+    let ahead = ask.ahead.saturating_sub(since) + ask.bytes;
+    let turn = ask.at.max(view.delivered_at) + nanos(ahead as u64, view.pace.rate);
+    // What is overdue waits for others.
+    turn > now + guard || turn + guard < now
 }
 
 /// The most urgent open want that is in a set; among equals the rarest, and among those the first
@@ -197,12 +253,22 @@ pub(super) fn handle_tick<P: Copy + Ord>(
     totals: &mut Totals,
 ) {
     let mut silent: Vec<(P, u32)> = Vec::new();
+    let asked_peers = asking.views.values().filter(|view| !view.asked.is_empty()).count() as u64;
     for (peer, view) in &mut asking.views {
         if view.silent_until.is_some_and(|until| until <= now) {
             view.silent_until = None;
-            asking.hungry.insert(*peer);
+            let of = if view.is_newcomer() { &mut asking.newcomers } else { &mut asking.hungry };
+            of.insert(*peer);
         }
         if view.silent_at(&asking.limits).is_some_and(|at| at <= now) {
+            // Where our own link is what is slow, all take turns on it: who has not had many of them
+            // is not silent.
+            let others = asking.pieces - view.heard_pieces;
+            if others > 0 && others < PIECES_PER_TURN * asked_peers && view.excused < EXCUSED_MAX {
+                view.excused += 1;
+                view.heard_at = now;
+                continue;
+            }
             let wait = asking.limits.patience.saturating_mul(1 << view.silences.min(8));
             view.silences += 1;
             view.silent_until = Some(now + wait.min(SILENT_MAX));
@@ -213,7 +279,10 @@ pub(super) fn handle_tick<P: Copy + Ord>(
         // It may be busy with others, so it is told: an answer in spite of that would be a duplicate.
         if asking.views.values().any(|view| view.silent_until.is_none() && view.has.has(at)) {
             totals.silences += u64::from(asking.take_back(at, peer));
-        } else if asking.views.get(&peer).is_some_and(|view| view.silences >= SILENCES_BEFORE_AGAIN)
+        } else if asking
+            .views
+            .get(&peer)
+            .is_some_and(|view| view.is_newcomer() || view.silences >= SILENCES_BEFORE_AGAIN)
         {
             asking.ask_again(at, peer);
         }

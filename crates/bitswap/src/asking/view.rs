@@ -5,6 +5,7 @@ use content::Cid;
 use vocab::Instant;
 
 use super::bits::{Bits, ones};
+use super::history::History;
 use crate::{Behaviour, Limits, Protocol};
 
 /// What a peer may be asked for before it said that it has anything.
@@ -30,6 +31,8 @@ pub(crate) struct Ask {
     pub delivered: u64,
     /// What it was asked for by then and had not delivered.
     pub ahead: usize,
+    /// Whether its bytes are among those that all peers together are asked for.
+    pub counts: bool,
 }
 
 /// A peer as one who wants blocks sees it.
@@ -59,16 +62,30 @@ pub(crate) struct View {
     /// While it is silent: when it is asked again.
     pub silent_until: Option<Instant>,
     pub silences: u32,
+    /// The longest time of late between two things that came of it while it owed us something.
+    pub gap: Duration,
+    /// Whether it was asked again since anything of it came.
+    pub was_asked_again: bool,
+    /// [`Asking::pieces`](super::Asking) when anything of it came last.
+    pub heard_pieces: u64,
+    /// How often its silence was put down to our own link since.
+    pub excused: u32,
     /// When it last looked for what it could take over from others.
     pub looked_around_at: Option<Instant>,
     /// Since when it has been silent while it owes us blocks.
     pub owes_since: Option<Instant>,
-    /// Answers that may still come though their wants were taken back.
-    pub late: u64,
+    /// Blocks that it was asked for and may still send, though that was taken back.
+    pub late: History,
+    /// Questions that were taken back. A short block may be the answer.
+    pub questions_taken_back: u64,
+    /// Whether it was ever asked for a block.
+    pub was_asked: bool,
     pub unasked: u64,
     /// Blocks of names that nobody here ever asked for.
     pub strange: u64,
     pub useful: u64,
+    /// When it last sent a block of use.
+    pub delivered_at: Instant,
     pub bytes_in: u64,
     pub habit: Habit,
 }
@@ -115,19 +132,32 @@ impl View {
             heard_at: now,
             silent_until: None,
             silences: 0,
+            gap: Duration::ZERO,
+            was_asked_again: false,
+            heard_pieces: 0,
+            excused: 0,
             looked_around_at: None,
             owes_since: None,
-            late: 0,
+            late: History::new(LATE_MAX),
+            questions_taken_back: 0,
+            was_asked: false,
             unasked: 0,
             strange: 0,
             useful: 0,
+            delivered_at: now,
             bytes_in: 0,
             habit: Habit::default(),
         }
     }
 
     /// Anything of it came.
-    pub(crate) fn heard(&mut self, now: Instant) {
+    pub(crate) fn heard(&mut self, now: Instant, pieces: u64) {
+        // What came because it was asked again says nothing of how long it takes by itself.
+        if !self.asked.is_empty() && !std::mem::take(&mut self.was_asked_again) {
+            self.gap = now.since(self.heard_at).max(self.gap / 16 * 15);
+        }
+        self.heard_pieces = pieces;
+        self.excused = 0;
         self.heard_at = now;
         self.silent_until = None;
         self.owes_since = (!self.asked.is_empty()).then_some(now);
@@ -138,6 +168,7 @@ impl View {
             self.heard_at = now;
             self.pace.begin(now);
         }
+        self.was_asked = true;
         self.owes_since.get_or_insert(now);
         let ask = Ask {
             at: now,
@@ -145,6 +176,7 @@ impl View {
             bytes,
             delivered: self.pace.delivered,
             ahead: self.asked_bytes,
+            counts: true,
         };
         if self.asked.insert(at, ask).is_none() {
             self.asked_bytes += bytes;
@@ -178,8 +210,9 @@ impl View {
         ask.is_spoken = false;
         self.new_asks.push(at);
         self.is_urgent = true;
+        self.was_asked_again = true;
         // Both answers may come.
-        self.late += 1;
+        self.questions_taken_back += 1;
         true
     }
 
@@ -196,9 +229,18 @@ impl View {
 
     /// Whether it may be asked for more, and is sure to remember that.
     pub(crate) fn has_room(&self, limits: &Limits) -> bool {
+        if self.is_newcomer() {
+            return self.asked.is_empty();
+        }
         let remembered = self.asked.len() + self.told.len();
         self.asked.len() < 2
             || (remembered < limits.asks_per_peer_max && self.asked_bytes < self.pace.window)
+    }
+
+    /// Whether it claims to have blocks, if anything, and never sent one: it is asked for one first. Of
+    /// those that cannot claim anything none is held to be one.
+    pub(crate) fn is_newcomer(&self) -> bool {
+        self.useful == 0 && self.protocol.has_presences()
     }
 
     /// When it will be held to be silent, if nothing of it comes. Of one that never answered it is not known
@@ -209,7 +251,13 @@ impl View {
         }
         let usual = self.pace.usual.map(|usual| usual.saturating_mul(4));
         let usual = usual.unwrap_or(limits.patience.saturating_mul(10));
-        let patience = limits.patience.max(usual).saturating_mul(1 << self.silences.min(8));
+        let patience = limits.patience.max(usual).max(self.gap * 3);
+        // A single question is soon asked again.
+        let doubled = match self.is_newcomer() {
+            true => self.silences.saturating_sub(NEWCOMER_SILENCES),
+            false => self.silences,
+        };
+        let patience = patience.saturating_mul(1 << doubled.min(8));
         Some(self.heard_at + patience)
     }
 
@@ -249,6 +297,13 @@ pub(crate) struct Pace {
     sample_from: Instant,
     sample_bytes: u64,
 }
+
+/// Blocks of a peer that are remembered though they are not asked of it any more. Beyond, the oldest is taken
+/// for something that was never asked of it.
+const LATE_MAX: usize = 256;
+
+/// Silences in a row of who never sent a block before we wait longer each time.
+const NEWCOMER_SILENCES: u32 = 2;
 
 const MOMENT: Duration = Duration::from_millis(20);
 
@@ -302,9 +357,10 @@ impl Pace {
         self.begin(now);
         let within = (base * 2).max(base + MOMENT);
         let bytes = u128::from(self.rate) * within.as_nanos() / 1_000_000_000;
-        let window = usize::try_from(bytes)
-            .unwrap_or(usize::MAX)
-            .saturating_add(self.blocks_min * self.block);
+        // Where a block takes seconds, many of them at a time are a long line.
+        let ahead = usize::try_from(self.rate).unwrap_or(usize::MAX).saturating_mul(2);
+        let least = ahead.clamp(2 * self.block, self.blocks_min.max(2) * self.block);
+        let window = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(least);
         self.window = window.clamp(limits.window_bytes_min, limits.window_bytes_max);
     }
 }

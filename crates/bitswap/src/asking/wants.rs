@@ -85,6 +85,11 @@ impl<P: Copy + Ord> Wants<P> {
         (at, true)
     }
 
+    /// The want with this number, if there is one.
+    pub(crate) fn find_at(&self, at: u32) -> Option<&Wanted<P>> {
+        self.slots.get(at as usize)?.as_ref()
+    }
+
     pub(crate) fn get(&self, at: u32) -> &Wanted<P> {
         self.slots[at as usize].as_ref().expect("a number is of a live want")
     }

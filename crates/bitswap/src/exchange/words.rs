@@ -62,7 +62,11 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     }
 
     /// A peer wants this of us.
-    pub(super) fn wanted(&mut self, peer: P, full: bool, wants: Vec<WantEntry>) {
+    pub(super) fn wanted(&mut self, peer: P, full: bool, mut wants: Vec<WantEntry>) {
+        if let Some(pipe) = self.pipes.get(&peer) {
+            let is_ask = |want: &WantEntry| !want.cancel && want.kind == WantKind::Block;
+            wants.retain(|want| !(is_ask(want) && pipe.carries(&want.cid)));
+        }
         let looks = self.ledger.wanted(peer, full, wants, &mut self.totals);
         self.outputs.extend(looks.into_iter().map(|cid| Output::Look { cid }));
     }

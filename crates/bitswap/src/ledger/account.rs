@@ -50,8 +50,8 @@ pub(super) enum State {
 pub(super) struct Batch<B> {
     /// What is not here yet.
     reading: BTreeMap<Cid, usize>,
-    /// What is, and the name it was wanted by.
-    blocks: Vec<(Cid, B)>,
+    /// What is, the name it was wanted by, and the bytes it was taken to have.
+    blocks: Vec<(Cid, B, usize)>,
     /// Bytes of both, as far as it is known.
     pub bytes: usize,
 }
@@ -78,6 +78,9 @@ const FRESH_COMPARED_MAX: usize = 4;
 
 /// How often the first of a queue may be passed over.
 const OVERTAKEN_MAX: u32 = 8;
+
+/// What a block takes in a message beside its bytes, at most.
+const BLOCK_BYTES_AROUND: usize = 32;
 
 /// Blocks up to here are sent before longer ones, however often they were sent: a DAG's inner
 /// nodes are short, and much waits for them.
@@ -235,7 +238,7 @@ impl<B: Payload> Account<B> {
         match block {
             // It may have been taken back in the meantime.
             Some(block) if self.wants.contains_key(cid) => {
-                self.batch.blocks.push((cid.clone(), block));
+                self.batch.blocks.push((cid.clone(), block, len));
                 return Some(0);
             }
             Some(_) => {}
@@ -245,7 +248,23 @@ impl<B: Payload> Account<B> {
         Some(len)
     }
 
-    pub(super) fn take_batch(&mut self) -> Vec<(Cid, B)> {
-        mem::replace(&mut self.batch, Batch::new()).blocks
+    /// Blocks of the batch, once it is complete: at most so many bytes with all that is around them, or a
+    /// single one.
+    pub(super) fn take_blocks(&mut self, bytes_max: usize) -> Vec<(Cid, B)> {
+        if !self.batch.is_complete() {
+            return Vec::new();
+        }
+        let (mut count, mut bytes) = (0, 0);
+        for (_, block, _) in &self.batch.blocks {
+            bytes += block.len() + BLOCK_BYTES_AROUND;
+            if count > 0 && bytes > bytes_max {
+                break;
+            }
+            count += 1;
+        }
+        let taken = self.batch.blocks.drain(..count);
+        let taken: Vec<_> = taken.collect();
+        self.batch.bytes -= taken.iter().map(|(_, _, len)| len).sum::<usize>();
+        taken.into_iter().map(|(cid, block, _)| (cid, block)).collect()
     }
 }

@@ -37,6 +37,56 @@ fn who_answers_with_other_blocks_is_dropped_and_others_are_asked() {
 }
 
 #[test]
+fn who_lies_once_is_dropped_though_it_was_asked_for_a_single_block() {
+    let mut net = trio();
+    let blocks = toys(1, 50_000);
+    net.connect(0, 1, Protocol::V1_2);
+    net.connect(1, 2, Protocol::V1_2);
+    net.nodes[2].is_mute = true;
+    net.want_all(1, &blocks);
+    net.say(2, 1, haves(&blocks));
+    net.run(1, |_| false);
+    net.say(2, 1, Message { blocks: toys(1001, 50_000).split_off(1000), ..Message::default() });
+    net.run(1, |_| false);
+    assert_eq!(net.nodes[1].dropped, [(2, Misbehaviour::Lied)]);
+    net.store(0, &blocks);
+    assert!(net.run(1, Net::all_done), "the liar's share was asked of another at once");
+}
+
+#[test]
+fn who_only_claims_to_have_blocks_is_asked_for_one_at_first() {
+    let mut net = trio();
+    let blocks = toys(20, 50_000);
+    net.connect(1, 2, Protocol::V1_2);
+    net.nodes[2].is_mute = true;
+    net.want_all(1, &blocks);
+    net.say(2, 1, haves(&blocks));
+    net.run(1, |_| false);
+    assert_eq!(net.nodes[1].exchange.peer(2).unwrap().asked_blocks, 1);
+    let first = blocks.iter().take(19).cloned().collect();
+    net.say(2, 1, Message { blocks: first, ..Message::default() });
+    net.run(1, |net| net.nodes[1].got == 19);
+    assert_eq!(net.nodes[1].dropped, [], "what is wanted is welcome");
+}
+
+#[test]
+fn short_blocks_that_several_peers_give_at_once_are_no_flood() {
+    let mut net = Net::new();
+    for _ in 0..9 {
+        net.add(Behaviour::Ours, Links::mib_a_second(10, 10));
+    }
+    let blocks = toys(300, 900);
+    for giver in 1..9 {
+        net.store(giver, &blocks);
+        net.connect(0, giver, Protocol::V1_2);
+    }
+    net.want_all(0, &blocks);
+    assert!(net.run(60, Net::all_done));
+    net.run(60, |_| false);
+    assert_eq!(net.nodes[0].dropped, []);
+}
+
+#[test]
 fn who_sends_what_nobody_asked_for_is_dropped() {
     let mut net = trio();
     net.connect(1, 2, Protocol::V1_2);

@@ -70,6 +70,47 @@ fn leechers_serve_one_another_so_that_the_seeder_need_not() {
 }
 
 #[test]
+fn leechers_that_know_only_the_seeder_get_everything_from_it() {
+    let (blocks, links) = (toys(50, MIB as usize), Links::mib_a_second(100, 100));
+    let mut net = Net::new();
+    net.add(Behaviour::Ours, links);
+    for leecher in 1..=8 {
+        net.add(Behaviour::Ours, links);
+        net.connect(0, leecher, Protocol::V1_2);
+    }
+    net.store(0, &blocks);
+    for leecher in 1..=8 {
+        net.want_all(leecher, &blocks);
+    }
+    assert!(net.run(600, Net::all_done), "{:?}", progress(&net));
+    assert_eq!(duplicates(&net, &blocks), 0.0);
+    let took = net.now.as_nanos() as f64 / 1e9;
+    assert!(took <= 4.0 * 1.05, "{took:.2} seconds for what takes 4");
+}
+
+#[test]
+fn who_waits_for_a_very_slow_peer_that_serves_many_does_not_give_it_up() {
+    let blocks = toys(24, MIB as usize);
+    let mut net = Net::new();
+    let slow = Links { up: 16_000, ..Links::mib_a_second(1, 1) };
+    net.add(Behaviour::Ours, slow);
+    for leecher in 1..=12 {
+        net.add(Behaviour::Ours, Links::mib_a_second(1, 1));
+        net.connect(0, leecher, Protocol::V1_2);
+    }
+    net.store(0, &blocks);
+    for leecher in 1..=12 {
+        let own = [leecher - 1, leecher + 11].map(|block| blocks[block].clone());
+        net.want_all(leecher, &own);
+    }
+    // 24 MiB take 26 minutes.
+    let is_done = net.run(1800, Net::all_done);
+    let dropped: Vec<_> = net.nodes.iter().flat_map(|node| &node.dropped).collect();
+    assert!(dropped.is_empty(), "dropped: {dropped:?}");
+    assert!(is_done, "{:?}", progress(&net));
+}
+
+#[test]
 fn a_slow_seeder_sends_little_more_than_one_copy() {
     let (blocks, fast) = (toys(100, MIB as usize), Links::mib_a_second(100, 100));
     let mut net = mesh(Behaviour::Ours, Links::mib_a_second(10, 10), &[fast; 16], &blocks);

@@ -205,12 +205,14 @@ impl<'a> Swarm<'a> {
             Arrival::Message { from, to, .. } | Arrival::Part { from, to } => (*to, *from),
             Arrival::Room { from, to, .. } => (*from, *to),
         };
+        // More may have been sent since the room was told of.
+        let room = self.network.room(peer, from) as usize;
         let (peer, from) = (Peer(peer.0), Peer(from.0));
         let exchange = &mut self.node(peer).exchange;
         match arrival {
             Arrival::Message { message, .. } => exchange.received(now, from, message),
             Arrival::Part { .. } => exchange.arriving(now, from),
-            Arrival::Room { bytes, .. } => exchange.writable(now, from, bytes as usize),
+            Arrival::Room { .. } => exchange.writable(now, from, room),
         }
         self.settle(peer);
     }

@@ -1,0 +1,122 @@
+use bitswap::message::{FrameReader, MESSAGE_BYTES_MAX, decode, encode, encode_framed};
+use bitswap::{Message, Presence, Protocol, WantEntry, WantKind};
+use bytes::Bytes;
+use content::{Block, Cid, Codec, Multihash, Version};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn cid() -> impl Strategy<Value = Cid> {
+    let codec = prop_oneof![Just(Codec::RAW), Just(Codec::DAG_PB)];
+    prop_oneof![
+        (codec, any::<[u8; 32]>())
+            .prop_map(|(codec, digest)| Cid::v1(codec, Multihash::Sha2_256(digest))),
+        any::<[u8; 32]>().prop_map(Cid::v0),
+        vec(any::<u8>(), 0..40).prop_map(|bytes| {
+            let hash = Multihash::identity(&bytes).expect("it is short");
+            Cid::v1(Codec::RAW, hash)
+        }),
+    ]
+}
+
+fn want() -> impl Strategy<Value = WantEntry> {
+    let kind = prop_oneof![Just(WantKind::Block), Just(WantKind::Have)];
+    (cid(), any::<i32>(), any::<bool>(), kind, any::<bool>()).prop_map(
+        |(cid, priority, cancel, kind, send_dont_have)| WantEntry {
+            cid,
+            priority,
+            cancel,
+            kind,
+            send_dont_have,
+        },
+    )
+}
+
+fn block() -> impl Strategy<Value = Block> {
+    (vec(any::<u8>(), 0..300), any::<bool>(), any::<bool>()).prop_map(|(bytes, is_node, is_old)| {
+        let version = if is_old { Version::V0 } else { Version::V1 };
+        let bytes = Bytes::from(bytes);
+        let block = if is_node { Block::dag_pb(version, bytes) } else { Block::raw(bytes) };
+        block.expect("it is short")
+    })
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let presence = (cid(), any::<bool>()).prop_map(|(cid, is_here)| Presence { cid, is_here });
+    let pending_bytes = 0..=i32::MAX as u32;
+    (any::<bool>(), vec(want(), 0..20), vec(block(), 0..8), vec(presence, 0..20), pending_bytes)
+        .prop_map(|(full, wants, blocks, presences, pending_bytes)| Message {
+            full,
+            wants,
+            blocks,
+            presences,
+            pending_bytes,
+            ..Message::default()
+        })
+}
+
+/// Messages that are read from a stream that arrives in such pieces.
+fn read(stream: &[u8], piece_bytes: usize) -> Vec<Bytes> {
+    let (mut reader, mut frames) = (FrameReader::default(), Vec::new());
+    for piece in stream.chunks(piece_bytes) {
+        reader.push(piece);
+        while let Some(frame) = reader.next_frame().expect("a frame") {
+            frames.push(frame);
+        }
+    }
+    assert!(!reader.is_inside_frame());
+    frames
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_written_is_read_as_the_same(message in message()) {
+        let bytes = encode(&message, Protocol::V1_2);
+        prop_assert_eq!(bytes.len(), message.encoded_len(Protocol::V1_2));
+        prop_assert_eq!(decode(&bytes.into()), Ok(message));
+    }
+
+    #[test]
+    fn older_peers_are_told_what_they_understand(message in message()) {
+        let bytes = encode(&message, Protocol::V1_1);
+        prop_assert_eq!(bytes.len(), message.encoded_len(Protocol::V1_1));
+        let read = decode(&bytes.into()).expect("what is written can be read");
+        let understood = |want: &&WantEntry| want.kind == WantKind::Block || want.cancel;
+        prop_assert!(read.wants.iter().eq(message.wants.iter().filter(understood)));
+        prop_assert!(read.presences.is_empty());
+        prop_assert_eq!(read.blocks, message.blocks);
+    }
+
+    #[test]
+    fn a_stream_is_the_same_messages_however_it_is_cut(
+        messages in vec(message(), 0..4),
+        piece_bytes in 1..5000usize,
+    ) {
+        let framed = |message| encode_framed(message, Protocol::V1_2);
+        let stream: Vec<u8> = messages.iter().flat_map(framed).collect();
+        let read: Vec<Message> =
+            read(&stream, piece_bytes).iter().map(|frame| decode(frame).expect("a message")).collect();
+        prop_assert_eq!(read, messages);
+    }
+
+    #[test]
+    fn a_message_that_is_damaged_is_refused_or_another_one(
+        message in message(),
+        damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = encode(&message, Protocol::V1_2);
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        bytes.truncate(cut.index(bytes.len() + 1));
+        if let Ok(read) = decode(&bytes.into()) {
+            let read = Message { passed_over: 0, passed_over_blocks: 0, ..read };
+            let again = encode(&read, Protocol::V1_2);
+            prop_assert!(again.len() <= MESSAGE_BYTES_MAX);
+            prop_assert_eq!(decode(&again.into()), Ok(read));
+        }
+    }
+}

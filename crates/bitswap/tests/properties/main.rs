@@ -1,0 +1,5 @@
+//! What holds whatever happens, in whatever order.
+
+mod codec;
+mod exchange;
+mod world;
