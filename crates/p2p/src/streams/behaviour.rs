@@ -17,8 +17,9 @@ use crate::settings::StreamLimits;
 use crate::wire;
 
 /// Messages of a peer that came before there was a stream to answer on; further ones are dropped,
-/// and those that make more bytes: they are wants, and what is longer nobody asked for.
-const EARLY_MAX: usize = 64;
+/// and those that make more bytes: they are wants, and what is longer nobody asked for. As many as a
+/// peer may have wants: each may come in a message of its own.
+const EARLY_MAX: usize = 1024;
 const EARLY_BYTES_MAX: usize = 256 * 1024;
 
 /// What the streams tell the host.
