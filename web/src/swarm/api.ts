@@ -85,13 +85,66 @@ export interface Progress {
   bytesTotal: number | null
 }
 
+/** Why there is no direct way to a peer, as far as this side can tell. */
+export type Obstacle =
+  /** This browser has no WebRTC. */
+  | 'absent'
+  /** Nothing was heard of the peer: it may have no WebRTC either, as those at a terminal. */
+  | 'unanswered'
+  /** Both told where they are, and neither got through to the other. */
+  | 'unreachable'
+  /** This browser tells nobody where it can be found. */
+  | 'hidden-here'
+  /** The peer's does not. */
+  | 'hidden-there'
+  /** There was one, and it broke. */
+  | 'cut'
+  /** One side has as many as a tab may have. */
+  | 'busy'
+
+/** How the direct way to a peer stands. */
+export type Reach =
+  /** Too little has moved yet to be worth one. */
+  | { readonly kind: 'untried' }
+  | { readonly kind: 'calling' }
+  | { readonly kind: 'up' }
+  /** It broke a moment ago, and may come back. */
+  | { readonly kind: 'mending' }
+  /** `again`: milliseconds until it may be tried again; `null` when it is not. */
+  | { readonly kind: 'none'; readonly why: Obstacle; readonly failures: number; readonly again: number | null }
+
 export interface PeerView {
   readonly id: string
   readonly have: Have
   /** What carries messages to it now. */
   readonly path: 'relay' | 'direct'
+  /** Why not directly, and whether it is tried. */
+  readonly reach?: Reach
+  /** Blocks of the page that it is known to have; it may have more. `null` while nothing is known. */
+  readonly blocks?: number | null
   readonly receivedBytes: number
   readonly sentBytes: number
+}
+
+/**
+ * Where the blocks of a page are, in the order of the page, as far as they are known from its inner nodes. Both arrays
+ * have one place for each block.
+ */
+export interface BlockMap {
+  /** 1 for what is here and verified, else 0. */
+  readonly here: Uint8Array
+  /** How many of the peers we know have it, as far as they told; at most 255. */
+  readonly elsewhere: Uint8Array
+  readonly rarest: Rarest | null
+}
+
+/** The blocks of which the fewest copies are present, this tab's included. */
+export interface Rarest {
+  readonly copies: number
+  readonly blocks: number
+  /** The tabs that have these copies: how many, and whether this is one of them. */
+  readonly holders: number
+  readonly isOurs: boolean
 }
 
 /** What went wrong, in one sentence for people. `fatal` means the page cannot be shown. */
@@ -111,6 +164,8 @@ export interface PageState {
   readonly sentBytes: number
   /** Peers sent away because they misbehaved, since the page was opened. */
   readonly peersDropped: number
+  /** Milliseconds since somebody last had all of it, where the server keeps that and nobody has it now. */
+  readonly lastLit?: number | null
   /** The latest problems, newest last, at most eight. */
   readonly problems: readonly PageProblem[]
 }
@@ -138,6 +193,8 @@ export interface PageSession {
    * `ContentError` when there is no such file.
    */
   file(path: string, options?: { signal?: AbortSignal; type?: string }): Promise<Blob>
+  /** Looks where the blocks are; `null` until the root has arrived. Takes time by the block: for a person who asks. */
+  blockMap?(): BlockMap | null
   /** Leaves the topic and forgets the blocks. */
   close(): void
 }
