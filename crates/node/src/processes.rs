@@ -251,6 +251,7 @@ async fn serve_part(mut server: Server, enlisted: Enlisted) -> Result<(), RunErr
     server.set_settings(hello.settings);
     let inherited = Listeners::from_parts(hello.addresses, listeners)
         .map_err(|error| RunError::Enlist(io::Error::other(error)))?;
+    let connections_max = server.settings().limits.sockets_max.into();
     let helm = helm(server.settings(), &inherited);
     let bus = Arc::new(LocalBus::start(slot, BusLimits::default())?);
     let (lost, mut lost_links) = mpsc::unbounded_channel();
@@ -263,7 +264,7 @@ async fn serve_part(mut server: Server, enlisted: Enlisted) -> Result<(), RunErr
         })
         .collect();
     let part = Part {
-        cluster: Cluster::among(bus.clone(), helm),
+        cluster: Cluster::among(bus.clone(), connections_max, helm),
         secret: hello.secret,
         inherited: Some(inherited),
         joined: Box::new(move |world, exposition| {
@@ -312,7 +313,6 @@ fn helm(settings: &Settings, listeners: &Listeners) -> Option<Helm> {
         processes: settings.server.processes,
         shards: settings.server.shards,
         cores: cores(),
-        clients_max: settings.limits.sockets_max.into(),
         steered_to: Vec::new(),
     })
 }

@@ -1,6 +1,8 @@
 // Several processes behind one port, as clients meet them: as one server, of which a part may die.
 
 import assert from 'node:assert/strict'
+import { Agent, request as httpRequest } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { after, before, describe, it } from 'node:test'
 
 import { connect, freshTopic, ways } from '../lib/client.mjs'
@@ -139,6 +141,24 @@ describe('a server of several processes', () => {
   })
 })
 
+describe('a server of several small processes', () => {
+  const PLACES = 40
+  let server
+  before(async () => (server = await startWatchfire({ processes: PROCESSES, settings: { 'limits.sockets_max': PROCESSES * PLACES, 'server.drain_period': '100ms' } })))
+  after(() => server.stop())
+
+  it('finds a place for everyone while there is one, whatever holds the others', async (t) => {
+    const plane = `full-${process.pid}`
+    // Polls of sprites are neither websockets nor sessions of channels, and take up places all the same.
+    for (let n = 0; n < 2.5 * PLACES; n++) await window(t, server, plane)
+    const connections = () => server.metric('watchfire_edge_connections')
+    await until(async () => (await connections()) >= 2.5 * PLACES, 'all are counted')
+    const wires = await crowd(t, server, 10)
+    const topic = freshTopic('rooms')
+    await Promise.all(wires.map((wire) => wire.join(topic)))
+  })
+})
+
 describe('when one of several processes is killed', () => {
   let server
   before(async () => (server = await startChat({ processes: PROCESSES })))
@@ -235,6 +255,22 @@ async function sprites(server, plane, verb, body) {
   const told = await response.json()
   assert.equal(response.status, 200, JSON.stringify(told))
   return told
+}
+
+/** A window that has joined a plane and waits in a poll, on one connection. */
+async function window(t, server, plane) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.after(() => agent.destroy())
+  const ask = (method, path, body) =>
+    new Promise((resolve, reject) => {
+      const request = httpRequest(server.http(path), { agent, method }, (response) => {
+        text(response).then((told) => (response.statusCode === 200 ? resolve(JSON.parse(told)) : reject(new Error(`${response.statusCode} ${told}`))), reject)
+      })
+      request.on('error', reject).end(body)
+    })
+  const { token } = await ask('POST', `/sprites/${plane}/join`, '{}')
+  // It ends with its agent, when the test does.
+  ask('GET', `/sprites/${plane}/poll?token=${token}`).catch(() => {})
 }
 
 /** Poll until there is an answer that is wanted. */

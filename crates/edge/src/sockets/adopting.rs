@@ -81,8 +81,8 @@ impl Sockets {
         Place::take(self.counters.clone(), self.shard)
     }
 
-    /// Connections of all shards.
-    pub(crate) fn connections(&self) -> u64 {
+    /// Connections of all shards, of any kind.
+    pub fn connections(&self) -> u64 {
         self.counters.connections()
     }
 

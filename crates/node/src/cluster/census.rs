@@ -1,9 +1,9 @@
-//! How many clients each process has: all tell the first that is up, and the first tells all. With
+//! How full each process is: all tell the first that is up, and the first tells all. With
 //! fifty processes, each telling each would be thousands of messages a second.
 
 use vocab::NodeId;
 
-use super::{Cluster, Word};
+use super::{Cluster, Fill, Word};
 use crate::presence::lock;
 
 /// A change by so much is told to the first at once: it steers newcomers by it.
@@ -16,42 +16,43 @@ const REPEATED_TICKS: u32 = 100;
 /// What this process told last.
 #[derive(Default)]
 pub(super) struct Census {
-    told: Vec<(NodeId, u64)>,
+    told: Vec<(NodeId, Fill)>,
     ticks: u32,
 }
 
 impl Cluster {
-    /// Tell of this process's clients what is due, and steer newcomers; called at each tick.
-    pub fn count(&self, clients: u64) {
+    /// Tell what is due of how full this process is, and steer newcomers; called at each tick.
+    pub fn count(&self, fill: Fill) {
         if self.is_alone() {
             return;
         }
+        *lock(&self.fill) = fill;
         let mut known: Vec<_> = self.others().collect();
         let first = known.first().map(|(node, _)| *node).filter(|first| *first < self.me);
-        known.insert(0, (self.me, clients));
+        known.insert(0, (self.me, fill));
         match first {
             Some(first) => {
                 self.let_go();
                 known.truncate(1);
                 if self.is_due(&known) {
-                    self.tell(first, clients_word(&known).to_bytes()).ok();
+                    self.tell(first, census_word(&known).to_bytes()).ok();
                 }
             }
             None => {
                 if self.is_due(&known) {
-                    self.tell_all(|| clients_word(&known));
+                    self.tell_all(|| census_word(&known));
                 }
                 self.steer(known);
             }
         }
     }
 
-    fn is_due(&self, known: &[(NodeId, u64)]) -> bool {
+    fn is_due(&self, known: &[(NodeId, Fill)]) -> bool {
         let mut census = lock(&self.census);
         census.ticks += 1;
         let is_due = match (known, &census.told[..]) {
             _ if census.ticks >= REPEATED_TICKS => true,
-            ([(_, now)], [(_, told)]) if now.abs_diff(*told) >= MUCH => true,
+            ([(_, now)], [(_, told)]) if now.connections.abs_diff(told.connections) >= MUCH => true,
             (known, told) => census.ticks >= CHANGED_TICKS && known != told,
         };
         if is_due {
@@ -61,13 +62,13 @@ impl Cluster {
     }
 
     /// What another process said of itself, or the first one of all.
-    pub(super) fn hear_clients(&self, said: &[(u16, u64)]) {
-        for (node, clients) in said {
-            self.note_clients(NodeId(*node), *clients);
+    pub(super) fn hear_census(&self, said: &[(u16, Fill)]) {
+        for (node, fill) in said {
+            self.note_fill(NodeId(*node), *fill);
         }
     }
 }
 
-pub(super) fn clients_word(known: &[(NodeId, u64)]) -> Word<'static> {
-    Word::Clients(known.iter().map(|(node, clients)| (node.0, *clients)).collect())
+pub(super) fn census_word(known: &[(NodeId, Fill)]) -> Word<'static> {
+    Word::Census(known.iter().map(|(node, fill)| (node.0, *fill)).collect())
 }

@@ -12,7 +12,7 @@ use workers::HandOver;
 use super::Cluster;
 use crate::presence::lock;
 
-/// A process takes strangers from a crowded one while it has this much less than that one.
+/// A process takes strangers from a crowded one while it has room for so many more than that one.
 const EMPTIER_BY: u64 = 8;
 
 /// What goes along with a connection's descriptor.
@@ -29,17 +29,14 @@ impl Cluster {
         lock(&self.hand_overs).insert(to, hand_over);
     }
 
-    /// Give a connection to another process: to this one, or to any that has clearly fewer than
-    /// `clients`. Gives it back when that cannot be.
-    pub fn hand_over(
-        &self,
-        to: Option<NodeId>,
-        clients: u64,
-        parcel: Parcel,
-    ) -> Result<(), Parcel> {
+    /// Give a connection to another process: to this one, or, as we are crowded, to any that clearly
+    /// is not. Gives it back when that cannot be.
+    pub fn hand_over(&self, to: Option<NodeId>, parcel: Parcel) -> Result<(), Parcel> {
         let emptiest = || {
-            let (node, least) = self.others().min_by_key(|(_, clients)| *clients)?;
-            (least + EMPTIER_BY <= clients - clients / 16).then_some(node)
+            // That we are crowded, the shard knows better than the last census.
+            let ours = self.connections_max;
+            let (node, fill) = self.others().min_by_key(|(_, fill)| fill.connections)?;
+            (fill.connections + EMPTIER_BY <= ours - ours / 16).then_some(node)
         };
         let Some(to) = to.or_else(emptiest) else { return Err(parcel) };
         let Some(hand_over) = lock(&self.hand_overs).get(&to).cloned() else { return Err(parcel) };

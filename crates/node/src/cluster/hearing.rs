@@ -7,7 +7,7 @@ use hub::OwnChange;
 use tokio::sync::mpsc;
 use vocab::{NodeId, PeerId};
 
-use super::census::clients_word;
+use super::census::census_word;
 use super::{Question, Word};
 use crate::app::Reply;
 use crate::broadcast::Broadcast;
@@ -30,8 +30,7 @@ impl Handler for Hearing {
     fn up(&self, node: NodeId) {
         self.world.cluster.note_up(node);
         let cluster = &self.world.cluster;
-        let clients = [(cluster.me(), self.world.metrics.clients())];
-        cluster.tell_state(node, &clients_word(&clients));
+        cluster.tell_state(node, &census_word(&[(cluster.me(), cluster.fill())]));
     }
 
     fn down(&self, node: NodeId) {
@@ -141,7 +140,7 @@ impl Hearing {
                     world.metrics.refused("sprite_lost");
                 }
             }
-            Word::Clients(said) => world.cluster.hear_clients(&said),
+            Word::Census(said) => world.cluster.hear_census(&said),
             Word::Ask { number, question } => self.answer(from, number, question),
             Word::Answer { number, text } => world.cluster.answered(number, text),
         }

@@ -11,7 +11,7 @@ mod steering;
 pub(crate) mod word;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use census::Census;
 pub(crate) use handing::receive;
 pub(crate) use hearing::Hearing;
 pub(crate) use steering::Helm;
-pub(crate) use word::{Question, Seating, Word};
+pub(crate) use word::{Fill, Question, Seating, Word};
 
 /// Processes that one server may have.
 pub(crate) const PROCESSES_MAX: usize = 64;
@@ -49,13 +49,17 @@ pub(crate) struct Cluster {
     /// Absent in a server of one process.
     helm: Mutex<Option<Helm>>,
     census: Mutex<Census>,
+    /// How full this process was at the last tick.
+    fill: Mutex<Fill>,
+    /// Connections that each process has room for.
+    connections_max: u64,
 }
 
 /// What is known of another process.
 #[derive(Default)]
 struct Other {
     is_up: std::sync::atomic::AtomicBool,
-    clients: AtomicU64,
+    fill: Mutex<Fill>,
 }
 
 #[derive(Default)]
@@ -71,8 +75,8 @@ impl Cluster {
     }
 
     /// One process among several.
-    pub fn among(bus: Arc<dyn Bus>, helm: Option<Helm>) -> Self {
-        Cluster::of(bus.me(), Some(bus), helm)
+    pub fn among(bus: Arc<dyn Bus>, connections_max: u64, helm: Option<Helm>) -> Self {
+        Cluster { connections_max, ..Cluster::of(bus.me(), Some(bus), helm) }
     }
 
     fn of(me: NodeId, bus: Option<Arc<dyn Bus>>, helm: Option<Helm>) -> Self {
@@ -85,6 +89,8 @@ impl Cluster {
             hand_overs: Mutex::default(),
             helm: Mutex::new(helm),
             census: Mutex::default(),
+            fill: Mutex::default(),
+            connections_max: u64::MAX,
         }
     }
 
@@ -197,7 +203,7 @@ impl Cluster {
 
     fn note_up(&self, node: NodeId) {
         if let Some(other) = self.other(node) {
-            other.clients.store(0, Ordering::Relaxed);
+            *lock(&other.fill) = Fill::default();
             other.is_up.store(true, Ordering::Relaxed);
         }
     }
@@ -205,13 +211,13 @@ impl Cluster {
     fn note_down(&self, node: NodeId) {
         if let Some(other) = self.other(node) {
             other.is_up.store(false, Ordering::Relaxed);
-            other.clients.store(0, Ordering::Relaxed);
+            *lock(&other.fill) = Fill::default();
         }
         lock(&self.questions).waiting.retain(|_, (asked, _)| *asked != node);
     }
 
-    fn note_clients(&self, node: NodeId, clients: u64) {
-        self.other(node).inspect(|other| other.clients.store(clients, Ordering::Relaxed));
+    fn note_fill(&self, node: NodeId, fill: Fill) {
+        self.other(node).inspect(|other| *lock(&other.fill) = fill);
     }
 
     fn other(&self, node: NodeId) -> Option<&Other> {
@@ -223,16 +229,21 @@ impl Cluster {
         node == self.me || self.other(node).is_some_and(|o| o.is_up.load(Ordering::Relaxed))
     }
 
-    /// The others that are there, with how many clients they said they have.
-    pub fn others(&self) -> impl Iterator<Item = (NodeId, u64)> {
+    /// How full this process was at the last tick.
+    pub fn fill(&self) -> Fill {
+        *lock(&self.fill)
+    }
+
+    /// The others that are there, and how full they said they are.
+    pub fn others(&self) -> impl Iterator<Item = (NodeId, Fill)> {
         let all = self.others.iter().zip(0..).map(|(other, node)| (NodeId(node), other));
         all.filter(|(_, other)| other.is_up.load(Ordering::Relaxed))
-            .map(|(node, other)| (node, other.clients.load(Ordering::Relaxed)))
+            .map(|(node, other)| (node, *lock(&other.fill)))
     }
 
     /// How many clients the others have.
     pub fn clients_elsewhere(&self) -> u64 {
-        self.others().map(|(_, clients)| clients).sum()
+        self.others().map(|(_, fill)| fill.clients).sum()
     }
 
     /// What the bus counted.

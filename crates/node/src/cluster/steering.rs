@@ -3,7 +3,7 @@
 use edge::Steering;
 use vocab::NodeId;
 
-use super::Cluster;
+use super::{Cluster, Fill};
 use crate::presence::lock;
 
 /// A process is clearly fuller than the others with so much more than their mean, as one in so much.
@@ -16,8 +16,6 @@ pub(crate) struct Helm {
     /// Shards of each process.
     pub shards: u16,
     pub cores: usize,
-    /// Clients that a process has room for.
-    pub clients_max: u64,
     /// What the port's newcomers were told last.
     pub steered_to: Vec<NodeId>,
 }
@@ -25,11 +23,11 @@ pub(crate) struct Helm {
 impl Cluster {
     /// Send newcomers to the emptiest processes; for the first of those that are up. Called often,
     /// for newcomers may come by the ten thousand a second.
-    pub(super) fn steer(&self, known: Vec<(NodeId, u64)>) {
+    pub(super) fn steer(&self, known: Vec<(NodeId, Fill)>) {
         let mut helm = lock(&self.helm);
         let Some(helm) = helm.as_mut() else { return };
-        let filled = known.into_iter().map(|(node, clients)| (clients, node)).collect();
-        let chosen = emptiest(filled, helm.cores, helm.clients_max);
+        let filled = known.into_iter().map(|(node, fill)| (fill.connections, node)).collect();
+        let chosen = emptiest(filled, helm.cores, self.connections_max);
         if chosen == helm.steered_to {
             return;
         }
@@ -58,13 +56,14 @@ impl Helm {
 
 /// Those that newcomers should go to, by their numbers: as few as keep all cores busy, so that each
 /// finds much to do when it wakes.
-fn emptiest(mut filled: Vec<(u64, NodeId)>, cores: usize, clients_max: u64) -> Vec<NodeId> {
+fn emptiest(mut filled: Vec<(u64, NodeId)>, cores: usize, connections_max: u64) -> Vec<NodeId> {
     filled.sort_unstable();
     // With little room left, a second's newcomers would be too many for a few.
-    if filled.first().is_some_and(|(least, _)| *least > clients_max / 8 * 7) {
-        let mean = filled.iter().map(|(clients, _)| clients).sum::<u64>() / filled.len() as u64;
+    if filled.first().is_some_and(|(least, _)| *least > connections_max / 8 * 7) {
+        let mean =
+            filled.iter().map(|(connections, _)| connections).sum::<u64>() / filled.len() as u64;
         let fuller = mean + mean / FULLER_BY;
-        filled.retain(|(clients, _)| *clients <= fuller);
+        filled.retain(|(connections, _)| *connections <= fuller);
     } else {
         filled.truncate(cores);
     }

@@ -43,12 +43,21 @@ pub(crate) enum Word<'a> {
     Seats { plane: &'a str, changes: Vec<(u64, Seating)> },
     /// A sprite for a peer of a plane. One that comes back to its thrower is not sent on again.
     Sprite { plane: &'a str, to: u64, from: u64, arrival: &'a str, is_back: bool },
-    /// How many clients this process has, or each of several.
-    Clients(Vec<(u16, u64)>),
+    /// How full this process is, or each of several.
+    Census(Vec<(u16, Fill)>),
     /// A question, by a number of the asker's.
     Ask { number: u64, question: Question<'a> },
     /// The answer to a question.
     Answer { number: u64, text: &'a str },
+}
+
+/// How full a process is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fill {
+    /// Websockets and long-poll sessions.
+    pub clients: u64,
+    /// Open connections of any kind: these are what a process has room for.
+    pub connections: u64,
 }
 
 /// What one process asks another.

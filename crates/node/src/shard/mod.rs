@@ -29,6 +29,7 @@ use vocab::{Instant, NodeId, ShardId, SocketId};
 use crate::app::{ChannelAddress, Effect};
 use crate::broadcast::Broadcast;
 use crate::builtin::SITE_TOPIC;
+use crate::cluster::Fill;
 use crate::presence::PresenceBoard;
 use crate::world::World;
 
@@ -208,7 +209,8 @@ impl Tenant for Shard {
         self.sweep_sprite_polls(sockets, now);
         self.count_topics();
         if self.is_first() {
-            self.world.cluster.count(self.world.metrics.clients());
+            let (clients, connections) = (self.world.metrics.clients(), sockets.connections());
+            self.world.cluster.count(Fill { clients, connections });
             self.tell_presence();
             self.tell_site(now);
             self.world.pages.tick(now);
@@ -221,8 +223,7 @@ impl Tenant for Shard {
     }
 
     fn hand_over(&mut self, to: Option<NodeId>, parcel: Parcel) -> Result<(), Parcel> {
-        let clients = self.world.metrics.clients();
-        self.world.cluster.hand_over(to, clients, parcel)
+        self.world.cluster.hand_over(to, parcel)
     }
 
     fn drain(&mut self, sockets: &mut Sockets) {
