@@ -1,5 +1,6 @@
 import type { Millis, PeerId } from '../exchange/index.ts'
 import { Assembler, type Assembled, type AssemblyBudget } from './assembler.ts'
+import { Inbox } from './inbox.ts'
 import { RecentNumbers } from './recent-numbers.ts'
 import type { RelayPeerOptions } from './relay-peer.ts'
 import { decodeRelayFrame, type Segment } from './segment.ts'
@@ -20,11 +21,9 @@ export interface Member {
   /** What was read of either, since a message may come again on the other when a way breaks. */
   readonly readRelayed: RecentNumbers
   readonly readDirect: RecentNumbers
-  /** Messages of it that wait to be read. */
-  inbox: number
+  readonly inbox: Inbox
   /** When the exchange last heard that a part came directly. */
   progressToldAt: Millis
-  reading: Promise<void>
 }
 
 /** Who is here with us on a page, and who is not to come back. */
@@ -52,9 +51,8 @@ export class Roster {
       direct: new Assembler(this.#budget),
       readRelayed: new RecentNumbers(READ_REMEMBERED),
       readDirect: new RecentNumbers(READ_REMEMBERED),
-      inbox: 0,
+      inbox: new Inbox(),
       progressToldAt: -Infinity,
-      reading: Promise.resolve(),
     }
     this.#members.set(id, member)
     return member

@@ -1,0 +1,157 @@
+import type { Connection, Reply, Topic } from '../channel/index.ts'
+import type { Bytes, Cid } from '../content/index.ts'
+import type { Have, Millis, PeerId } from '../exchange/index.ts'
+import type { Clock, Counts, Presence } from './api.ts'
+import { readCounts, readIntroduction, readIntroductions, readReason, readWelcome, type Introduction, type StunServer } from './told.ts'
+
+const EVENTS = ['relay', 'signal', 'peer_joined', 'peer_left', 'counts', 'lit', 'dark']
+/** How often a page that gets nothing from anybody asks for other peers. */
+const MORE_PEERS_INTERVAL: Millis = 5000
+
+export interface AttendanceDeps {
+  readonly connection: Connection
+  readonly clock: Clock
+  readonly random: () => number
+  /** How much of the page is here. */
+  readonly have: () => Have
+  /** Whether the page hears nothing any more: it has failed, or is closed. */
+  readonly isOver: () => boolean
+  /** Whether nobody owes us anything. */
+  readonly isIdle: () => boolean
+  /** We are on the topic, under a new name, and these are here. */
+  readonly welcomed: (self: PeerId | null, peers: readonly Introduction[]) => void
+  /** We are not on the topic any more, and reach nobody. */
+  readonly parted: () => void
+  readonly introduced: (introduction: Introduction) => void
+  readonly left: (peer: PeerId) => void
+  readonly relay: (frame: ArrayBuffer) => void
+  readonly signal: (frame: ArrayBuffer) => void
+  /** Something of what is told below changed. */
+  readonly changed: () => void
+}
+
+/** How this tab stands on a page's topic: what it says there, and what the server says. */
+export class Attendance {
+  presence: Presence = { kind: 'joining' }
+  counts: Counts = { watching: 0, holders: 0, partial: 0 }
+  /** Whether somebody has a full copy; `null` until the server has told. */
+  isLit: boolean | null = null
+  stun: StunServer | null = null
+  readonly #deps: AttendanceDeps
+  readonly #topic: Topic
+  #announced: Have
+  #stopAsking: (() => void) | null = null
+
+  constructor(root: Cid, deps: AttendanceDeps) {
+    this.#deps = deps
+    this.#announced = deps.have()
+    this.#topic = deps.connection.join(`page:${root.key}`, EVENTS, {
+      params: () => ({ have: (this.#announced = deps.have()) }),
+      joined: (response) => this.#handleJoined(response),
+      refused: (response) => this.#handleRefused(response),
+      lost: () => this.#handleLost(),
+      message: (event, payload) => this.#handleEvent(event, payload),
+    })
+  }
+
+  push(event: 'relay' | 'signal', frame: Bytes): Promise<Reply> {
+    return this.#topic.push(event, frame)
+  }
+
+  /** Says how much of the page is here, when that has changed. */
+  announce(): void {
+    const have = this.#deps.have()
+    if (have === this.#announced || !this.#topic.isJoined()) return
+    this.#announced = have
+    void this.#topic.push('have', { have })
+  }
+
+  leave(): void {
+    this.#stopAsking?.()
+    this.#topic.leave()
+  }
+
+  #handleJoined(response: unknown): void {
+    const { peers, counts, self, stun } = readWelcome(response)
+    this.stun = stun
+    this.presence = { kind: 'joined' }
+    this.#learnCounts(counts)
+    this.#deps.welcomed(self, peers)
+    this.announce()
+    this.#scheduleAsking()
+    this.#deps.changed()
+  }
+
+  #handleRefused(response: unknown): void {
+    const reason = readReason(response)
+    this.presence = { kind: 'refused', reason }
+    if (reason === 'not a CID') this.#topic.leave()
+    this.#deps.changed()
+  }
+
+  #handleLost(): void {
+    this.presence = { kind: 'offline' }
+    this.#deps.parted()
+    this.#deps.changed()
+  }
+
+  #handleEvent(event: string, payload: unknown): void {
+    if (this.#deps.isOver()) return
+    switch (event) {
+      case 'relay':
+        if (payload instanceof ArrayBuffer) this.#deps.relay(payload)
+        break
+      case 'signal':
+        if (payload instanceof ArrayBuffer) this.#deps.signal(payload)
+        break
+      case 'peer_joined': {
+        const introduction = readIntroduction(payload)
+        if (introduction !== null) this.#deps.introduced(introduction)
+        break
+      }
+      case 'peer_left': {
+        const left = readIntroduction(payload)
+        if (left !== null) this.#deps.left(left.peer)
+        break
+      }
+      case 'counts':
+        this.#learnCounts(readCounts(payload))
+        break
+      case 'lit':
+        this.isLit = true
+        // Not everyone at once: the one who lit it has a life of its own.
+        if (!this.#hasAll) this.#deps.clock.after(this.#deps.random() * 1000, () => this.#askForPeers())
+        break
+      case 'dark':
+        this.isLit = false
+        break
+    }
+    this.#deps.changed()
+  }
+
+  get #hasAll(): boolean {
+    return this.#deps.have() === 'all'
+  }
+
+  #learnCounts(counts: Counts | null): void {
+    if (counts === null) return
+    this.counts = counts
+    this.isLit = counts.holders > 0
+  }
+
+  #scheduleAsking(): void {
+    this.#stopAsking?.()
+    this.#stopAsking = this.#deps.clock.after(MORE_PEERS_INTERVAL, () => {
+      if (this.#hasAll || this.#deps.isOver()) return
+      if (this.#deps.isIdle()) this.#askForPeers()
+      this.#scheduleAsking()
+    })
+  }
+
+  async #askForPeers(): Promise<void> {
+    if (this.#deps.isOver() || this.#hasAll || !this.#topic.isJoined()) return
+    const reply = await this.#topic.push('more_peers', {})
+    if (reply.status !== 'ok' || this.#deps.isOver()) return
+    for (const peer of readIntroductions(reply.response)) this.#deps.introduced(peer)
+  }
+}

@@ -1,0 +1,224 @@
+import type { Reply } from '../channel/index.ts'
+import type { Bytes } from '../content/index.ts'
+import type { Input, Millis, PeerId } from '../exchange/index.ts'
+import type { Clock } from './api.ts'
+import { AssemblyBudget, type Assembled } from './assembler.ts'
+import { Doorway, type LoadSwitchboard } from './doorway.ts'
+import { Roster, type Member } from './roster.ts'
+import { decodeSignalFrame, type Segment } from './segment.ts'
+import { SignalBox } from './signal-box.ts'
+import type { Introduction, StunServer } from './told.ts'
+
+/** Bytes of unfinished messages of all peers together: at most, and no more than a small page can have use for. */
+const ASSEMBLY_BYTES_MAX = 64 << 20
+const ASSEMBLY_BYTES_BASE = 1 << 20
+const ASSEMBLY_PAGES_MAX = 16
+/**
+ * Bytes that move between us and a peer before we call it: a direct path is worth it only for more. The one whose name
+ * comes last calls first, lest both do.
+ */
+const CALLED_AFTER_BYTES = 128 << 10
+const CALLED_AT_LAST_BYTES = 512 << 10
+/** Between two words to the exchange that parts of a message arrive directly. */
+const PROGRESS_INTERVAL: Millis = 100
+
+export interface CompanyDeps {
+  readonly clock: Clock
+  readonly random: () => number
+  readonly pageBytesMax: number
+  readonly frameBytesMax: number
+  readonly push: (event: 'relay' | 'signal', frame: Bytes) => Promise<Reply>
+  readonly stun: () => StunServer | null
+  /** What makes direct paths; `null` for none. */
+  readonly load: LoadSwitchboard | null
+  /** Whether the page hears nothing any more: it has failed, or is closed. */
+  readonly isOver: () => boolean
+  /** Whether the exchange knows this peer. */
+  readonly isKnown: (peer: PeerId) => boolean
+  /** What the exchange is to be told. */
+  readonly tell: (input: Input) => void
+  /** A peer said what makes no sense about direct paths, or over them, and was sent away. */
+  readonly sentAway: () => void
+  /** A way changed. */
+  readonly changed: () => void
+}
+
+/** Those who are on a page with us: how messages reach them, and how theirs reach us. */
+export class Company {
+  readonly roster: Roster
+  readonly #deps: CompanyDeps
+  /** Absent where there are no direct paths. */
+  readonly #doorway: Doorway | null
+
+  constructor(deps: CompanyDeps) {
+    this.#deps = deps
+    this.roster = new Roster(new AssemblyBudget(assemblyBytesMax(deps.pageBytesMax)), {
+      push: (frame) => deps.push('relay', frame),
+      clock: deps.clock,
+      frameBytesMax: deps.frameBytesMax,
+    })
+    this.#doorway = deps.load === null ? null : this.#makeDoorway(deps.load)
+    if (this.#doorway !== null) globalThis.addEventListener?.('pagehide', this.#hangUp)
+  }
+
+  introduce({ peer, have }: Introduction): Member | null {
+    if (this.#deps.isOver()) return null
+    const member = this.roster.admit(peer)
+    if (member !== null) this.#deps.tell({ kind: 'joined', peer, have })
+    return member
+  }
+
+  /** A peer is not here any more. */
+  part(peer: PeerId): void {
+    const member = this.roster.remove(peer)
+    if (member !== null) this.#dismiss(member)
+  }
+
+  partFromAll(): void {
+    for (const member of this.roster.clear()) this.#dismiss(member)
+  }
+
+  /** A peer that the exchange dropped is not to come back. */
+  ban(peer: PeerId): void {
+    this.roster.ban(peer)?.peer.close()
+    this.#doorway?.forget(peer)
+  }
+
+  /** Calls a peer with whom much is exchanged. */
+  consider({ peer }: Member): void {
+    const isFirst = (this.roster.self ?? '') > peer.id
+    const enough = isFirst ? CALLED_AFTER_BYTES : CALLED_AT_LAST_BYTES
+    if (peer.path === 'relay' && peer.movedBytes >= enough) this.#doorway?.call(peer.id)
+  }
+
+  close(): void {
+    for (const member of this.roster.clear()) member.peer.close()
+    this.#doorway?.close()
+    globalThis.removeEventListener?.('pagehide', this.#hangUp)
+  }
+
+  handleRelay(frame: ArrayBuffer): void {
+    const arrived = this.roster.accept(this.#deps.clock.now(), frame)
+    if (arrived === null) return
+    const { assembled, segment } = arrived
+    const peer = arrived.member.peer.id
+    const member = this.#meet(peer)
+    if (member === null) return
+    switch (assembled.kind) {
+      case 'partial':
+        this.#deps.tell({ kind: 'progress', peer })
+        return
+      case 'malformed':
+        this.#deps.tell({ kind: 'malformed', peer })
+        return
+      case 'forgotten':
+        return
+      case 'complete':
+        // It went directly first, and its sender does not know that it arrived.
+        if (member.readDirect.has(segment.message)) return
+        member.readRelayed.add(segment.message)
+        this.#read(member, assembled.message)
+        return
+    }
+  }
+
+  handleSignal(frame: ArrayBuffer): void {
+    const said = decodeSignalFrame(frame)
+    if (said === null || this.#doorway === null) return
+    if (this.#meet(said.from) !== null) this.#doorway.hear(said.from, said.signal)
+  }
+
+  #handleSegment(peer: PeerId, segment: Segment): void {
+    const member = this.#meet(peer)
+    if (member === null || this.#deps.isOver()) return
+    const now = this.#deps.clock.now()
+    const assembled: Assembled = member.direct.accept(now, segment)
+    switch (assembled.kind) {
+      case 'partial':
+        if (now - member.progressToldAt < PROGRESS_INTERVAL) return
+        member.progressToldAt = now
+        this.#deps.tell({ kind: 'progress', peer })
+        return
+      case 'malformed':
+        this.#deps.tell({ kind: 'malformed', peer })
+        return
+      case 'forgotten':
+        return
+      case 'complete': {
+        const id = segment.message
+        if (member.readDirect.has(id) || member.readRelayed.has(id)) {
+          member.peer.tellRead(id)
+          return
+        }
+        this.#read(member, assembled.message, () => {
+          member.readDirect.add(id)
+          member.peer.tellRead(id)
+        })
+        return
+      }
+    }
+  }
+
+  /** Who says something first may know us from the server before we know them. */
+  #meet(peer: PeerId): Member | null {
+    return this.#deps.isKnown(peer) ? this.roster.get(peer) : this.introduce({ peer, have: 'none' })
+  }
+
+  #dismiss(member: Member): void {
+    member.peer.close()
+    this.#doorway?.forget(member.peer.id)
+    this.#deps.tell({ kind: 'left', peer: member.peer.id })
+  }
+
+  #read(member: Member, bytes: Bytes, whenRead = () => {}): void {
+    member.peer.movedBytes += bytes.length
+    this.consider(member)
+    member.inbox.read(member.peer.id, bytes, (input) => {
+      if (!this.roster.isMember(member) || this.#deps.isOver()) return
+      whenRead()
+      this.#deps.tell(input)
+    })
+  }
+
+  readonly #hangUp = () => this.#doorway?.hangUp()
+
+  #makeDoorway(load: LoadSwitchboard): Doorway {
+    const { clock, random } = this.#deps
+    const box = new SignalBox((frame) => this.#deps.push('signal', frame), clock)
+    return new Doorway(load, {
+      clock,
+      random,
+      self: () => this.roster.self,
+      stun: () => stunUrl(this.#deps.stun()),
+      say: (to, signal) => box.say(to, signal),
+      up: (peer, way) => {
+        this.roster.get(peer)?.peer.goDirect(way)
+        this.#deps.changed()
+      },
+      down: (peer) => {
+        const member = this.roster.get(peer)
+        // What came in part will come whole by relay.
+        member?.direct.clear()
+        member?.peer.goByRelay()
+        this.#deps.changed()
+      },
+      segment: (peer, segment) => this.#handleSegment(peer, segment),
+      misbehaved: (peer) => this.#sendAway(peer),
+    })
+  }
+
+  #sendAway(peer: PeerId): void {
+    const member = this.roster.ban(peer)
+    if (member === null) return
+    this.#dismiss(member)
+    this.#deps.sentAway()
+  }
+}
+
+function stunUrl(stun: StunServer | null): string | null {
+  return stun === null ? null : `stun:${stun.host ?? globalThis.location?.hostname}:${stun.port}`
+}
+
+function assemblyBytesMax(pageBytesMax: number): number {
+  return Math.min(ASSEMBLY_BYTES_MAX, ASSEMBLY_BYTES_BASE + ASSEMBLY_PAGES_MAX * pageBytesMax)
+}
