@@ -372,6 +372,10 @@ fn method(run: &Run<'_>, processes: usize) -> Vec<String> {
          thrown about; a throw is a POST on a new connection, closed after its answer. Every join \
          makes the polls of its new neighbours return."
             .into(),
+        "Memory of a poll is that of all processes: each of them knows who is where on the plane, so \
+         that a window costs a little in every process, beside what it costs in its own. In one \
+         process it takes what the table side by side says."
+            .into(),
         format!(
             "Beside that {REQUEST_PROCESSES} processes make short requests, `GET {SHORT_REQUEST}`, \
              each on a new connection, {REQUESTS_AT_ONCE} at once in each, as fast as they are \
