@@ -142,7 +142,8 @@ export class DagWalk {
   }
 }
 
-function childrenOf(node: FsNode): (WantedBlock & { dagBytes: number | null })[] {
+/** What a node links to. */
+export function childrenOf(node: FsNode): (WantedBlock & { dagBytes: number | null })[] {
   switch (node.kind) {
     case 'leaf':
     case 'symlink':

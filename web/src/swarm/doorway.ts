@@ -1,4 +1,5 @@
 import type { PeerId } from '../exchange/index.ts'
+import type { Reach } from './api.ts'
 import type { Switchboard, SwitchboardDeps } from './direct/index.ts'
 
 /** Makes a switchboard, once its code has come. */
@@ -26,6 +27,11 @@ export class Doorway {
 
   hear(peer: PeerId, signal: Uint8Array): void {
     this.#with((switchboard) => switchboard.hear(peer, signal))
+  }
+
+  /** How the direct way to a peer stands. */
+  reach(peer: PeerId): Reach {
+    return this.#switchboard?.reach(peer) ?? { kind: this.#waiting === null ? 'untried' : 'calling' }
   }
 
   forget(peer: PeerId): void {

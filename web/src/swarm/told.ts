@@ -42,6 +42,12 @@ export interface Welcome {
   readonly stun: StunServer | null
 }
 
+/** Milliseconds since a dark page was last lit; `null` where the server does not keep it. */
+export function readLastLit(told: unknown): number | null {
+  const { last_lit: seconds } = fields(told)
+  return typeof seconds === 'number' && seconds >= 0 && Number.isFinite(seconds) ? seconds * 1000 : null
+}
+
 export function readWelcome(told: unknown): Welcome {
   const { counts, stun } = fields(told)
   return {
@@ -78,6 +84,7 @@ interface Told {
   holders?: unknown
   partial?: unknown
   reason?: unknown
+  last_lit?: unknown
   stun?: unknown
   host?: unknown
   port?: unknown

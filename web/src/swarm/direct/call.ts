@@ -17,6 +17,17 @@ const REFUSED_CANDIDATES_MAX = 8
 /** Offers of one call: the first, and restarts. */
 const OFFERS_MAX = 6
 
+/** What a call has seen so far, by which it can be told why nothing came of it. */
+export interface Evidence {
+  /** Whether the other side said anything. */
+  readonly isHeard: boolean
+  /** Whether there was a way for a time. */
+  readonly wasUp: boolean
+  /** Addresses that either side told. */
+  readonly ours: number
+  readonly theirs: number
+}
+
 export interface CallEvents {
   readonly say: (signal: Signal) => void
   readonly up: () => void
@@ -60,6 +71,9 @@ export class Call {
   #ignoresOffer = false
   #offersHeard = 0
   #candidatesHeard = 0
+  #isHeard = false
+  #theirSdp = ''
+  #wasUp = false
   #refusedCandidates = 0
   #candidatesTold = 0
   #untold: Candidate[] = []
@@ -79,7 +93,10 @@ export class Call {
     // Agreed beforehand, so that neither side has to announce it to the other.
     const channel = line.createDataChannel('watchfire', { negotiated: true, id: 0 })
     this.path = new DirectPath(channel, clock, {
-      up: events.up,
+      up: () => {
+        this.#wasUp = true
+        events.up()
+      },
       down: events.down,
       segment: events.segment,
       malformed: events.misbehaved,
@@ -94,6 +111,16 @@ export class Call {
   /** Since when nothing moved; `null` while something is on its way, or the line is only coming up. */
   idleSince(): Millis | null {
     return this.path.isUp && !this.path.isBusy ? this.path.movedAt : null
+  }
+
+  get evidence(): Evidence {
+    const [ours, theirs] = [this.#line.localDescription?.sdp ?? '', this.#theirSdp].map(candidatesIn)
+    return {
+      isHeard: this.#isHeard,
+      wasUp: this.#wasUp,
+      ours: this.#candidatesTold + (ours ?? 0),
+      theirs: this.#candidatesHeard + (theirs ?? 0),
+    }
   }
 
   /** Whether an offer of ours waits for its answer. */
@@ -141,6 +168,7 @@ export class Call {
 
   async #hear(signal: Signal): Promise<void> {
     if (this.#isOver) return
+    if (signal.kind !== 'hang_up') this.#isHeard = true
     switch (signal.kind) {
       case 'offer':
         await this.#hearOffer(signal.call, signal.sdp)
@@ -187,6 +215,7 @@ export class Call {
   /** Whether the browser could make something of it. */
   async #describeRemote(type: 'offer' | 'answer', sdp: string): Promise<boolean> {
     try {
+      this.#theirSdp = sdp
       await this.#line.setRemoteDescription({ type, sdp })
       return !this.#isOver
     } catch {
@@ -261,4 +290,9 @@ export class Call {
   #await(): void {
     this.#stopWaiting ??= this.#clock.after(CONNECT_MAX, () => this.end('failed', true))
   }
+}
+
+/** A description may carry addresses itself. */
+function candidatesIn(sdp: string): number {
+  return sdp.split('\na=candidate:').length - 1
 }

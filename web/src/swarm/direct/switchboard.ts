@@ -1,9 +1,9 @@
 import type { Millis, PeerId } from '../../exchange/index.ts'
-import type { Clock } from '../api.ts'
+import type { Clock, Obstacle, Reach } from '../api.ts'
 import type { Segment } from '../segment.ts'
 import type { Way } from '../two-way-peer.ts'
 import type { MakeLine } from './line.ts'
-import { Call } from './call.ts'
+import { Call, type Evidence } from './call.ts'
 import { LinePool } from './pool.ts'
 import { decodeSignal, encodeSignal, type HangUpReason, type Signal } from './signal.ts'
 
@@ -38,6 +38,8 @@ interface Conduct {
   failures: number
   /** Not before then is it called again. */
   callableAt: Millis
+  /** Why the last call came to nothing; `null` while none did. */
+  obstacle: Obstacle | null
   signals: number
   signalsSince: Millis
   calls: number
@@ -64,8 +66,10 @@ export class Switchboard {
     if (this.#isClosed || this.#calls.has(peer) || conduct.failures >= FAILURES_MAX || conduct.callableAt > now) return
     const number = Math.floor(this.#deps.random() * 2 ** 32)
     const call = this.#begin(peer, number, true)
-    if (call === null) conduct.callableAt = now + BUSY_PAUSE
-    else call.offer()
+    if (call === null) {
+      conduct.callableAt = now + BUSY_PAUSE
+      conduct.obstacle = 'busy'
+    } else call.offer()
   }
 
   /** A peer said something, which could be anything. */
@@ -83,6 +87,18 @@ export class Switchboard {
       this.#hearOffer(peer, call, signal)
     }
     // Anything else is about a call that is over by now.
+  }
+
+  /** How the direct way to a peer stands. */
+  reach(peer: PeerId): Reach {
+    const call = this.#calls.get(peer)
+    if (call?.path.isUp === true) return { kind: 'up' }
+    if (call !== undefined) return { kind: call.evidence.wasUp ? 'mending' : 'calling' }
+    const conduct = this.#conducts.get(peer)
+    if (conduct === undefined || conduct.obstacle === null) return { kind: 'untried' }
+    const { obstacle: why, failures, callableAt } = conduct
+    const again = failures >= FAILURES_MAX ? null : Math.max(0, callableAt - this.#deps.clock.now())
+    return { kind: 'none', why, failures, again }
   }
 
   /** The peer has left, or we want no more of it. */
@@ -131,14 +147,16 @@ export class Switchboard {
       events: {
         say: (signal) => this.#say(peer, signal),
         up: () => {
-          this.#conductOf(peer).failures = 0
+          const conduct = this.#conductOf(peer)
+          conduct.failures = 0
+          conduct.obstacle = null
           this.#deps.up(peer, begun.path)
         },
         down: () => this.#deps.down(peer),
         segment: (segment) => this.#deps.segment(peer, segment),
         over: (reason) => {
           this.#calls.delete(peer)
-          this.#noteEnd(peer, reason)
+          this.#noteEnd(peer, reason, begun.evidence)
         },
         misbehaved: () => this.#deps.misbehaved(peer),
       },
@@ -154,12 +172,13 @@ export class Switchboard {
     })
   }
 
-  #noteEnd(peer: PeerId, reason: HangUpReason): void {
+  #noteEnd(peer: PeerId, reason: HangUpReason, evidence: Evidence): void {
     const conduct = this.#conducts.get(peer)
     if (conduct === undefined) return
     const now = this.#deps.clock.now()
     if (reason === 'failed') conduct.callableAt = now + FAILURE_PAUSE * 2 ** conduct.failures++
     else conduct.callableAt = now + BUSY_PAUSE
+    conduct.obstacle = obstacleOf(reason, evidence)
   }
 
   /** Whose name comes first gives way. */
@@ -188,10 +207,19 @@ export class Switchboard {
     const known = this.#conducts.get(peer)
     if (known !== undefined) return known
     const now = this.#deps.clock.now()
-    const conduct = { failures: 0, callableAt: 0, signals: 0, signalsSince: now, calls: 0, callsSince: now }
+    const conduct: Conduct = { failures: 0, callableAt: 0, obstacle: null, signals: 0, signalsSince: now, calls: 0, callsSince: now }
     this.#conducts.set(peer, conduct)
     return conduct
   }
+}
+
+function obstacleOf(reason: HangUpReason, { isHeard, wasUp, ours, theirs }: Evidence): Obstacle | null {
+  if (reason === 'busy') return 'busy'
+  if (wasUp) return 'cut'
+  if (reason === 'over') return null
+  if (ours === 0) return 'hidden-here'
+  if (!isHeard) return 'unanswered'
+  return theirs === 0 ? 'hidden-there' : 'unreachable'
 }
 
 /** Makes the switchboards of a tab, whose lines are counted together. */

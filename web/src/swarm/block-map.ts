@@ -1,0 +1,38 @@
+import type { Cid } from '../content/index.ts'
+import type { BlockMap, Rarest } from './api.ts'
+import type { Holdings } from './holdings.ts'
+
+/** Where the blocks of a page are, these being all that are known of it, in the order of the page. */
+export function mapBlocks(blocks: readonly Cid[], isHere: (cid: Cid) => boolean, holdings: Holdings): BlockMap {
+  const here = Uint8Array.from(blocks, (cid) => (isHere(cid) ? 1 : 0))
+  const { copies, holders } = holdings.copiesOf(blocks.map(({ key }) => key))
+  return { here, elsewhere: copies, rarest: rarestOf(here, copies, holders) }
+}
+
+/** Of the blocks that somebody has, this tab among them, those that the fewest have. */
+function rarestOf(here: Uint8Array, elsewhere: Uint8Array, holders: Uint32Array): Rarest | null {
+  let copies = Infinity
+  let blocks = 0
+  let marks = 0
+  let isOurs = false
+  for (const [i, ours] of here.entries()) {
+    const all = ours + (elsewhere[i] ?? 0)
+    if (all === 0 || all > copies) continue
+    if (all < copies) {
+      copies = all
+      blocks = 0
+      marks = 0
+      isOurs = false
+    }
+    blocks++
+    marks |= holders[i] ?? 0
+    isOurs ||= ours === 1
+  }
+  return blocks === 0 ? null : { copies, blocks, holders: onesOf(marks) + (isOurs ? 1 : 0), isOurs }
+}
+
+function onesOf(bits: number): number {
+  let count = 0
+  for (let rest = bits >>> 0; rest !== 0; rest = (rest & (rest - 1)) >>> 0) count++
+  return count
+}

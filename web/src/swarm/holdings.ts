@@ -1,0 +1,96 @@
+import type { Message } from '../bitswap/index.ts'
+import type { Cid, CidKey } from '../content/index.ts'
+import type { Have, PeerId } from '../exchange/index.ts'
+
+/** What one peer is known to have: a bit for each block that is numbered. */
+interface Holding {
+  have: Have
+  bits: Uint8Array
+  count: number
+}
+
+/**
+ * What the others have, as far as can be told from what passes between us: what they say they have and lack, what they
+ * sent, what they were sent. It is for showing to people, and decides nothing.
+ */
+export class Holdings {
+  /** Which blocks belong to the page; of others nothing is remembered. */
+  readonly #isOfPage: (cid: Cid) => boolean
+  /** Blocks somebody spoke of, numbered in that order. */
+  readonly #numbers = new Map<CidKey, number>()
+  readonly #holdings = new Map<PeerId, Holding>()
+
+  constructor(isOfPage: (cid: Cid) => boolean) {
+    this.#isOfPage = isOfPage
+  }
+
+  /** A peer is here, or the server has told anew how much it has. */
+  join(peer: PeerId, have: Have): void {
+    const known = this.#holdings.get(peer)
+    if (known === undefined) this.#holdings.set(peer, { have, bits: new Uint8Array(0), count: 0 })
+    else known.have = have
+  }
+
+  leave(peer: PeerId): void {
+    this.#holdings.delete(peer)
+  }
+
+  /** It said something. */
+  hear(peer: PeerId, message: Pick<Message, 'wants' | 'presences'>, blocks: readonly { readonly cid: Cid }[]): void {
+    for (const { cid } of blocks) this.#set(peer, cid, true)
+    for (const { cid, have } of message.presences) this.#set(peer, cid, have)
+    for (const { cid, type, cancel } of message.wants) if (type === 'block' && !cancel) this.#set(peer, cid, false)
+  }
+
+  /** It was sent these. */
+  give(peer: PeerId, blocks: readonly Cid[]): void {
+    for (const cid of blocks) this.#set(peer, cid, true)
+  }
+
+  /** Blocks that it has, of so many; `null` when it has a part, and nobody knows which. */
+  countOf(peer: PeerId, total: number): number | null {
+    const holding = this.#holdings.get(peer)
+    if (holding === undefined) return null
+    if (holding.have === 'all') return total
+    return holding.count === 0 && holding.have === 'some' ? null : Math.min(holding.count, total)
+  }
+
+  /** For each block, in this order, the peers that have it: how many, and one bit for each of the first 32. */
+  copiesOf(keys: readonly CidKey[]): { copies: Uint8Array; holders: Uint32Array } {
+    const copies = new Uint8Array(keys.length)
+    const holders = new Uint32Array(keys.length)
+    const numbers = Int32Array.from(keys, (key) => this.#numbers.get(key) ?? -1)
+    let peer = 0
+    for (const { have, bits } of this.#holdings.values()) {
+      const mark = peer < 32 ? 1 << peer : 0
+      peer++
+      for (let i = 0; i < keys.length; i++) {
+        const n = numbers[i] ?? -1
+        if (have !== 'all' && (n < 0 || ((bits[n >> 3] ?? 0) & (1 << (n & 7))) === 0)) continue
+        copies[i] = Math.min(255, (copies[i] ?? 0) + 1)
+        holders[i] = (holders[i] ?? 0) | mark
+      }
+    }
+    return { copies, holders }
+  }
+
+  #set(peer: PeerId, cid: Cid, has: boolean): void {
+    const holding = this.#holdings.get(peer)
+    if (holding === undefined || !this.#isOfPage(cid)) return
+    let n = this.#numbers.get(cid.key)
+    if (n === undefined) this.#numbers.set(cid.key, (n = this.#numbers.size))
+    const byte = n >> 3
+    if (byte >= holding.bits.length) {
+      if (!has) return
+      const larger = new Uint8Array(Math.max(64, 2 * (byte + 1)))
+      larger.set(holding.bits)
+      holding.bits = larger
+    }
+    const bit = 1 << (n & 7)
+    const before = holding.bits[byte] ?? 0
+    const after = has ? before | bit : before & ~bit
+    if (after === before) return
+    holding.bits[byte] = after
+    holding.count += has ? 1 : -1
+  }
+}
