@@ -1,11 +1,13 @@
 import { defineConfig } from 'vite'
+import { firstLoad } from './build/first-load.ts'
+import { installable } from './build/installable.ts'
 import { precompress } from './build/precompress.ts'
 
 const server = 'http://localhost:4000'
 
 export default defineConfig({
   appType: 'spa',
-  plugins: [precompress()],
+  plugins: [installable(), precompress()],
   build: {
     outDir: 'dist',
     assetsDir: 'assets',
@@ -13,6 +15,7 @@ export default defineConfig({
     // A data: picture would count against the first load; a file of its own is cached.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: firstLoad }] } } },
   },
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   server: {
