@@ -1,13 +1,22 @@
-import { render } from 'preact'
 import { fetchLimits } from './limits/index.ts'
+import { render } from 'preact'
 import './style/index.css'
-import { App, followHistory, liveSite, wearTheme } from './ui/index.ts'
-
-// The channels come beside the first paint, not before it.
-const channels = import('./channel/index.ts').then(({ connect }) => connect('/socket'))
-const site = liveSite(channels, fetchLimits(fetch))
+import { App, afterPaint, followHistory, liveSite, route, wearTheme } from './ui/index.ts'
+import { markLanguage, speakOneOf } from './words/index.ts'
 
 wearTheme()
 followHistory()
+markLanguage()
+
+// At the front door the channels come after the first paint; elsewhere it waits for what they bring.
+const isFrontDoor = route.peek().kind === 'home'
+const channels = (isFrontDoor ? afterPaint() : Promise.resolve())
+  .then(() => import('./channel/index.ts'))
+  .then(({ connect }) => connect('/socket'))
+const limits = (isFrontDoor ? afterPaint() : Promise.resolve()).then(() => fetchLimits(fetch))
+const site = liveSite(channels, limits)
+
+// English is spoken at once, and any other language when its words are here.
+await speakOneOf(navigator.languages).catch(() => undefined)
 const place = document.getElementById('app')
 if (place !== null) render(<App site={site} />, place)

@@ -35,8 +35,11 @@ export interface Topic {
 /** The one socket of this browser tab. */
 export interface Connection {
   readonly state: ConnectionState
-  /** Calls back on every change until the returned function is called. */
-  subscribe(listener: (state: ConnectionState) => void): () => void
+  /**
+   * Calls back on every change until the returned function is called. `wait`: milliseconds until the server is called
+   * again, where that is to come.
+   */
+  subscribe(listener: (state: ConnectionState, wait: number | null) => void): () => void
   /** `events` names every event wanted; of others nothing is told. */
   join(topic: string, names: readonly string[], events: TopicEvents): Topic
   close(): void
@@ -60,17 +63,22 @@ export function connect(endPoint: string, options: ConnectionOptions = {}): Conn
   const random = options.random ?? Math.random
   const delay = (tries: number) => reconnectDelay(tries, random)
   const socket = new Socket(endPoint, {
-    reconnectAfterMs: delay,
+    // Asked once for each reconnect, as it is planned.
+    reconnectAfterMs: (tries) => {
+      const wait = delay(tries)
+      become('offline', wait)
+      return wait
+    },
     rejoinAfterMs: delay,
     timeout: options.timeout ?? 10_000,
     ...(options.transport === undefined ? {} : { transport: options.transport }),
   })
-  const listeners = new Set<(state: ConnectionState) => void>()
+  const listeners = new Set<(state: ConnectionState, wait: number | null) => void>()
   let state: ConnectionState = 'connecting'
-  const become = (next: ConnectionState) => {
-    if (next === state) return
+  const become = (next: ConnectionState, wait: number | null = null) => {
+    if (next === state && wait === null) return
     state = next
-    for (const listener of listeners) listener(next)
+    for (const listener of listeners) listener(next, wait)
   }
   socket.onOpen(() => become('open'))
   socket.onClose(() => become('offline'))

@@ -5,6 +5,8 @@ import { navigate } from '../ui/location.ts'
 import { chatAddress } from '../ui/route.ts'
 import type { RoomMessage, RoomSession, Site } from '../ui/site.ts'
 import { wearFace } from '../ui/tab.ts'
+import { language } from '../words/index.ts'
+import { chat as words } from '../words/chat.ts'
 import { BODY_LENGTH_MAX, USER_LENGTH_MAX } from './room.ts'
 
 /** Kept while the tab is open, from room to room. */
@@ -17,10 +19,10 @@ const FOLLOWING_PX = 80
 export function ChatPage({ site, room }: { site: Site; room: string }) {
   const session = useMemo(() => site.enterRoom(room), [site, room])
   useEffect(() => () => session.leave(), [session])
-  useEffect(() => wearFace(`${room} · Watchfire`, 'lit'), [room])
+  useEffect(() => wearFace(words('tab', { room }), 'lit'), [room])
   return (
     <div class="chat">
-      <h1 class="unseen">Room {room}</h1>
+      <h1 class="unseen">{words('title', { room })}</h1>
       <RoomBar session={session} room={room} />
       <Messages messages={session.messages.value} />
       <SayForm session={session} />
@@ -39,7 +41,7 @@ function RoomBar({ session, room }: { session: RoomSession; room: string }) {
       }}
     >
       <label>
-        Room{' '}
+        {words('room')}{' '}
         <input
           value={name}
           maxLength={64}
@@ -48,7 +50,7 @@ function RoomBar({ session, room }: { session: RoomSession; room: string }) {
           onInput={(event) => setName(event.currentTarget.value)}
         />
       </label>
-      {name.trim() !== room && <button type="submit">Enter</button>}
+      {name.trim() !== room && <button type="submit">{words('enter')}</button>}
       <p class="standing" role="status">
         {standing(session.state.value)}
       </p>
@@ -57,9 +59,9 @@ function RoomBar({ session, room }: { session: RoomSession; room: string }) {
 }
 
 function standing(state: RoomSession['state']['value']): string {
-  if (state === 'joining') return 'Joining…'
-  if (state === 'joined') return 'Connected'
-  return `Refused: ${state.refused}`
+  if (state === 'joining') return words('joining')
+  if (state === 'joined') return words('joined')
+  return words('refused', { reason: state.refused })
 }
 
 function Messages({ messages }: { messages: readonly RoomMessage[] }) {
@@ -73,21 +75,21 @@ function Messages({ messages }: { messages: readonly RoomMessage[] }) {
       ref={list}
       class="messages"
       role="log"
-      aria-label="What was said"
+      aria-label={words('said')}
       tabIndex={0}
       onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => {
         following.current = scrollHeight - scrollTop - clientHeight < FOLLOWING_PX
       }}
     >
-      {messages.length === 0 && <p class="none">Nothing said since you came. The room remembers nothing.</p>}
+      {messages.length === 0 && <p class="none">{words('nothing')}</p>}
       <ol>
         {messages.map((message, i) => (
           <li key={i}>
-            <b>{message.user}</b>{' '}
+            <b dir="auto" translate={false}>{message.user}</b>{' '}
             <time dateTime={message.at.toISOString()}>
-              {message.at.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' })}
+              {message.at.toLocaleTimeString(language.value.tag, { hour: '2-digit', minute: '2-digit' })}
             </time>
-            <p dir="auto">{message.body}</p>
+            <p dir="auto" translate={false}>{message.body}</p>
           </li>
         ))}
       </ol>
@@ -107,7 +109,7 @@ function SayForm({ session }: { session: RoomSession }) {
       await session.say(user.value, body)
       setBody('')
     } catch (reason) {
-      setProblem(reason instanceof Error ? reason.message : 'That could not be sent.')
+      setProblem(reason instanceof Error ? reason.message : words('unsent'))
     }
   }
   return (
@@ -125,8 +127,8 @@ function SayForm({ session }: { session: RoomSession }) {
       )}
       <input
         class="user"
-        aria-label="Your name"
-        placeholder="Your name"
+        aria-label={words('name')}
+        placeholder={words('name')}
         autocomplete="nickname"
         maxLength={USER_LENGTH_MAX}
         value={user.value}
@@ -134,8 +136,8 @@ function SayForm({ session }: { session: RoomSession }) {
       />
       <input
         class="body"
-        aria-label="Message"
-        placeholder="Say something"
+        aria-label={words('message')}
+        placeholder={words('invitation')}
         autocomplete="off"
         enterkeyhint="send"
         maxLength={BODY_LENGTH_MAX}
@@ -143,7 +145,7 @@ function SayForm({ session }: { session: RoomSession }) {
         onInput={(event) => setBody(event.currentTarget.value)}
       />
       <button type="submit" class="strong" disabled={!ready}>
-        Send
+        {words('send')}
       </button>
     </form>
   )

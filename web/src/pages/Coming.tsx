@@ -1,24 +1,27 @@
 import type { PageState } from '../ui/site.ts'
-import { percentOf, sizeText } from '../ui/sizes.ts'
 import { Ridge } from '../ui/Ridge.tsx'
 import { peersSentence } from '../ui/sentences.ts'
+import { agoText, percentOf, percentText, sizeText } from '../words/index.ts'
+import { page } from '../words/page.ts'
 
 interface ComingProps {
   state: Exclude<PageState, { kind: 'held' } | { kind: 'refused' }>
   filename: string | null
   /** Tabs that have all of it: the fires on the hills. */
   holders: number
+  /** Milliseconds since somebody last had it, where that is known. */
+  lastLit: number | null
 }
 
 /** What stands in the place of a page that is not all here. */
-export function Coming({ state, filename, holders }: ComingProps) {
+export function Coming({ state, filename, holders, lastLit }: ComingProps) {
   return (
     <section class="coming" aria-live="polite">
       <h1>{headline(state, filename)}</h1>
       {state.kind === 'loading' && (
         <>
           <progress
-            aria-label="Loading"
+            aria-label={page('loading')}
             max={state.total ?? 1}
             {...(state.total === null ? {} : { value: state.bytes })}
           />
@@ -28,9 +31,10 @@ export function Coming({ state, filename, holders }: ComingProps) {
       {state.kind === 'waiting' && (
         <>
           {state.bytes > 0 && state.total !== null && (
-            <progress class="resting" aria-label="Loaded so far" max={state.total} value={state.bytes} />
+            <progress class="resting" aria-label={page('soFar')} max={state.total} value={state.bytes} />
           )}
           <p>{waitingFor(state.bytes, state.total)}</p>
+          {lastLit !== null && state.bytes === 0 && <p>{page('lastLit', { ago: agoText(lastLit) })}</p>}
         </>
       )}
       <Ridge fires={holders} />
@@ -39,26 +43,28 @@ export function Coming({ state, filename, holders }: ComingProps) {
 }
 
 function headline(state: ComingProps['state'], filename: string | null): string {
-  const it = filename ?? 'the page'
+  const name = filename ?? page('it')
   switch (state.kind) {
     case 'joining':
-      return `Looking for who has ${it}…`
+      return page('looking', { name })
     case 'loading':
-      return `Fetching ${it}`
+      return page('fetching', { name })
     case 'waiting':
-      return state.bytes > 0 ? 'The last one who had it has left' : `Waiting for somebody who has ${it}`
+      return state.bytes > 0 ? page('lastLeft') : page('waitingFor', { name })
   }
 }
 
 function arrived({ bytes, total, peers, direct }: Extract<PageState, { kind: 'loading' }>): string {
-  const from = peers > 0 ? `, ${peersSentence(peers, direct)}` : ''
-  if (total === null) return `${sizeText(bytes)}${from}`
-  return `${percentOf(bytes, total)}% · ${sizeText(bytes)} of ${sizeText(total)}${from}`
+  const size = sizeText(bytes)
+  const people = peersSentence(peers, direct)
+  if (total === null) return peers > 0 ? page('arrivedSome', { size, people }) : size
+  const told = { percent: percentText(percentOf(bytes, total)), size, total: sizeText(total) }
+  return peers > 0 ? page('arrivedFrom', { ...told, people }) : page('arrived', told)
 }
 
 function waitingFor(bytes: number, total: number | null): string {
-  const promise = 'Leave this tab open: it lights up by itself as soon as somebody with it comes back.'
+  const promise = page('promise')
   if (bytes === 0) return promise
-  const kept = total === null ? sizeText(bytes) : `${sizeText(bytes)} of ${sizeText(total)}`
-  return `${kept} came before that and is kept here. ${promise}`
+  const size = sizeText(bytes)
+  return total === null ? page('promiseKept', { size, promise }) : page('promiseKeptOf', { size, total: sizeText(total), promise })
 }

@@ -1,17 +1,14 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Flame } from '../ui/Flame.tsx'
 import type { PageFile, PageSession, Site } from '../ui/site.ts'
-import { percentOf, sizeText } from '../ui/sizes.ts'
+import { percentOf, percentText, sizeText } from '../words/index.ts'
+import { home } from '../words/home.ts'
 import type { Draft, Writing } from './draft.ts'
 import { bundle, draftBytes, isEmpty, pictureMarkup, withFiles } from './draft.ts'
 import type { Dropped } from './dropped.ts'
 import { DROPPED_FILES_MAX, filesOf, filesOfDrop } from './dropped.ts'
 
-const WRITINGS: readonly [Writing, string, string][] = [
-  ['markdown', 'Markdown', 'Write here, or drop files anywhere on this page…'],
-  ['text', 'Text', 'Write here, or drop files anywhere on this page…'],
-  ['html', 'HTML', '<!doctype html>'],
-]
+const WRITINGS: readonly Writing[] = ['markdown', 'text', 'html']
 const CHIPS_MAX = 50
 
 interface ComposerProps {
@@ -44,8 +41,8 @@ export function Composer({ site, onLit }: ComposerProps) {
   }
   const dragging = useDrop((dropped) => {
     add(dropped?.files ?? [])
-    if (dropped === null) setProblem('The browser could not read what was dropped.')
-    else if (dropped.cut) setProblem(`Only the first ${DROPPED_FILES_MAX} files of that were taken.`)
+    if (dropped === null) setProblem(home('unreadable'))
+    else if (dropped.cut) setProblem(home('cut', { count: DROPPED_FILES_MAX }))
   })
   const putInText = ({ path }: PageFile) =>
     setDraft({ ...draft, text: insertedAt(box.current, draft.text, pictureMarkup(path)) })
@@ -58,7 +55,7 @@ export function Composer({ site, onLit }: ComposerProps) {
   const light = async () => {
     if (tooLarge || lighting) return
     if (empty) {
-      setProblem('There is nothing to light yet: write something, or add a file.')
+      setProblem(home('nothing'))
       box.current?.focus()
       return
     }
@@ -86,7 +83,7 @@ export function Composer({ site, onLit }: ComposerProps) {
     event.preventDefault()
     add(filesOf(pasted))
   }
-  const placeholder = WRITINGS.find(([writing]) => writing === draft.writing)?.[2] ?? ''
+  const placeholder = draft.writing === 'html' ? '<!doctype html>' : home('invitation')
 
   return (
     <form
@@ -99,8 +96,8 @@ export function Composer({ site, onLit }: ComposerProps) {
     >
       <div class="bar">
         <fieldset class="switch" disabled={lighting}>
-          <legend class="unseen">Write in</legend>
-          {WRITINGS.map(([writing, words]) => (
+          <legend class="unseen">{home('writeIn')}</legend>
+          {WRITINGS.map((writing) => (
             <label key={writing}>
               <input
                 type="radio"
@@ -108,7 +105,7 @@ export function Composer({ site, onLit }: ComposerProps) {
                 checked={draft.writing === writing}
                 onChange={() => setDraft({ ...draft, writing })}
               />
-              <span>{words}</span>
+              <span>{home(writing)}</span>
             </label>
           ))}
         </fieldset>
@@ -122,12 +119,13 @@ export function Composer({ site, onLit }: ComposerProps) {
               event.currentTarget.value = ''
             }}
           />
-          <span>Add files</span>
+          <span>{home('addFiles')}</span>
         </label>
       </div>
       <textarea
         ref={box}
-        aria-label="What the page says"
+        aria-label={home('box')}
+        dir="auto"
         class={draft.writing === 'html' ? 'code' : ''}
         placeholder={placeholder}
         value={draft.text}
@@ -157,15 +155,15 @@ export function Composer({ site, onLit }: ComposerProps) {
         </p>
         {lighting && (
           <>
-            <progress aria-label="Hashing" max={Math.max(1, bytes)} value={hashed} />
+            <progress aria-label={home('hashing')} max={Math.max(1, bytes)} value={hashed} />
             <button type="button" class="quiet" onClick={() => work.current?.abort()}>
-              Stop
+              {home('stop')}
             </button>
           </>
         )}
         <button type="submit" class="light" disabled={tooLarge || lighting} title="Ctrl + Enter">
           <Flame fire="lit" size={22} />
-          {lighting ? `Lighting… ${percentOf(hashed, bytes)}%` : 'Light it'}
+          {lighting ? home('lighting', { percent: percentText(percentOf(hashed, bytes)) }) : home('light')}
         </button>
       </div>
     </form>
@@ -184,21 +182,21 @@ function Chips({ files, isLoose, onPutInText, onRemove }: ChipsProps) {
   if (files.length === 0) return null
   const more = files.length - CHIPS_MAX
   return (
-    <ul class="chips" aria-label="Files of the page">
+    <ul class="chips" aria-label={home('files')}>
       {files.slice(0, CHIPS_MAX).map((file) => (
         <li key={file.path}>
-          <span>{file.path}</span> <small>{sizeText(file.blob.size)}</small>
+          <span dir="auto" translate={false}>{file.path}</span> <small>{sizeText(file.blob.size)}</small>
           {isLoose(file) && (
             <button type="button" onClick={() => onPutInText(file)}>
-              Put in the text
+              {home('putInText')}
             </button>
           )}
-          <button type="button" aria-label={`Remove ${file.path}`} onClick={() => onRemove(file)}>
+          <button type="button" aria-label={home('remove', { name: file.path })} onClick={() => onRemove(file)}>
             ×
           </button>
         </li>
       ))}
-      {more > 0 && <li>and {more} more</li>}
+      {more > 0 && <li>{home('more', { count: more })}</li>}
     </ul>
   )
 }
@@ -253,12 +251,10 @@ function isPicture({ blob }: PageFile): boolean {
 
 function roomText(bytes: number, most: number | null, empty: boolean): string {
   if (most === null) return empty ? '' : sizeText(bytes)
-  if (empty) return `Up to ${sizeText(most)} a page`
-  return bytes > most
-    ? `${sizeText(bytes)} is more than the ${sizeText(most)} a page may have`
-    : `${sizeText(bytes)} of ${sizeText(most)}`
+  if (empty) return home('upTo', { size: sizeText(most) })
+  return home(bytes > most ? 'tooLarge' : 'room', { size: sizeText(bytes), most: sizeText(most) })
 }
 
 function sentenceOf(reason: unknown): string {
-  return reason instanceof Error ? reason.message : 'The page could not be lit.'
+  return reason instanceof Error ? reason.message : home('unlit')
 }

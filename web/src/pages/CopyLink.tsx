@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { page } from '../words/page.ts'
 
 const THANKED_MS = 2000
 
@@ -20,13 +21,14 @@ export function CopyLink({ link }: { link: string }) {
       <input
         ref={field}
         class="link"
-        aria-label="Link to this page"
+        dir="ltr"
+        aria-label={page('link')}
         readOnly
         value={link}
         onFocus={(event) => event.currentTarget.select()}
       />
       <button type="button" class="strong" onClick={() => void copy()}>
-        <span aria-live="polite">{copied ? 'Copied' : 'Copy link'}</span>
+        <span aria-live="polite">{page(copied ? 'copied' : 'copy')}</span>
       </button>
     </>
   )

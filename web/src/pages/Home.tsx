@@ -1,24 +1,25 @@
 import { useEffect } from 'preact/hooks'
+import { deferred } from '../ui/deferred.tsx'
 import type { Hearth } from '../ui/hearth.ts'
+import { isKept } from '../ui/hearth.ts'
 import { navigate } from '../ui/location.ts'
 import { Ridge } from '../ui/Ridge.tsx'
 import { pageAddress } from '../ui/route.ts'
 import type { Site } from '../ui/site.ts'
+import { home } from '../words/home.ts'
 import { wearFace } from '../ui/tab.ts'
 import { Composer } from './Composer.tsx'
-import { KeptPages } from './KeptPages.tsx'
 import { LimitsTold } from './LimitsTold.tsx'
+
+const KeptPages = deferred(() => import('./KeptPages.tsx').then(({ KeptPages }) => KeptPages))
 
 export function Home({ site, hearth }: { site: Site; hearth: Hearth }) {
   useEffect(() => wearFace('Watchfire', 'lit'), [])
   useEffect(() => site.prepare(), [site])
   return (
     <div class="home">
-      <h1>A page that burns as long as someone watches it</h1>
-      <p class="lead">
-        Write something or drop files, and share the link. The page lives in the browsers that have
-        it open; when the last one closes, it is gone.
-      </p>
+      <h1>{home('title')}</h1>
+      <p class="lead">{home('lead')}</p>
       <Composer
         site={site}
         onLit={(session, filename) => {
@@ -26,14 +27,13 @@ export function Home({ site, hearth }: { site: Site; hearth: Hearth }) {
           navigate(pageAddress(session.cid, filename))
         }}
       />
-      <KeptPages hearth={hearth} />
+      {hearth.kept.value.some(isKept) && <KeptPages hearth={hearth} />}
       <footer class="small">
         <LimitsTold limits={site.limits.value} />
         <p>
-          This server introduces people to each other and stores nothing.{' '}
-          <a href="/chat">Chat with who is here</a>
+          {home('stores')} <a href="/chat">{home('chat')}</a>
           {' · '}
-          <a href="/sprites/meadow">Throw sprites at them</a>
+          <a href="/sprites/meadow">{home('sprites')}</a>
         </p>
       </footer>
       <Ridge fires={site.visitors.value ?? 0} />

@@ -1,13 +1,15 @@
 import type { Limit, Limits } from '../ui/site.ts'
-import { sizeText } from '../ui/sizes.ts'
+import { numberText, sizeText } from '../words/index.ts'
+import { home } from '../words/home.ts'
 
 /** Every limit of the server, for those who want to know before they share. */
 export function LimitsTold({ limits }: { limits: Limits | null }) {
   if (limits === null || limits.size === 0) return null
   return (
     <details class="limits">
-      <summary>What are the limits?</summary>
-      <dl>
+      <summary>{home('limits')}</summary>
+      {/* Names and sentences are the server's, in its language. */}
+      <dl lang="en" translate={false}>
         {[...limits].map(([name, limit]) => (
           <div key={name}>
             <dt>
@@ -24,5 +26,5 @@ export function LimitsTold({ limits }: { limits: Limits | null }) {
 function limitText({ value, unit }: Limit): string {
   if (unit === 'bytes') return sizeText(value)
   if (unit.startsWith('bytes')) return `${sizeText(value)}${unit.slice('bytes'.length)}`
-  return `${value.toLocaleString('en')} ${unit}`
+  return `${numberText(value)} ${unit}`
 }

@@ -1,18 +1,22 @@
 import { useEffect } from 'preact/hooks'
 import { Ridge } from '../ui/Ridge.tsx'
+import { shell } from '../words/shell.ts'
 import { wearFace } from '../ui/tab.ts'
 
 export function NotFound({ path }: { path: string }) {
-  useEffect(() => wearFace('Nothing here · Watchfire', 'dark'), [])
+  useEffect(() => wearFace(shell('nowhereTitle'), 'dark'), [])
   return (
     <section class="plain">
-      <h1>Nothing burns here</h1>
+      <h1>{shell('nowhere')}</h1>
       <p>
-        There is no <code>{path}</code> on this server. Links to pages look like <code>/p/…</code>.
+        {shell.around('nowhereWhy', {
+          path: <code translate={false}>{path}</code>,
+          example: <code translate={false}>/p/…</code>,
+        })}
       </p>
       <p>
         <a class="button" href="/">
-          Light a page
+          {shell('lightOne')}
         </a>
       </p>
       <Ridge fires={0} />

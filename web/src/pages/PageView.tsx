@@ -1,13 +1,15 @@
 import '../style/page.css'
 import { useEffect, useMemo } from 'preact/hooks'
 import { DirectoryView, FileView } from '../render/index.ts'
+import { stayAwakeFor } from '../ui/awake.ts'
 import type { Hearth } from '../ui/hearth.ts'
 import type { Route } from '../ui/route.ts'
 import type { Mine } from '../ui/sentences.ts'
 import type { PageState } from '../ui/site.ts'
-import { percentOf } from '../ui/sizes.ts'
+import { percentOf } from '../words/index.ts'
 import type { Fire } from '../ui/tab.ts'
-import { tabTitle, wearFace } from '../ui/tab.ts'
+import { wearFace } from '../ui/tab.ts'
+import { tabTitle } from '../ui/title.ts'
 import { Coming } from './Coming.tsx'
 import { FirePanel } from './FirePanel.tsx'
 import { Refused } from './Refused.tsx'
@@ -21,7 +23,8 @@ interface PageViewProps {
 export function PageView({ place, hearth }: PageViewProps) {
   const page = useMemo(() => hearth.open(place.cid, place.filename), [hearth, place.cid])
   useEffect(() => () => hearth.lookAway(place.cid), [hearth, place.cid])
-  const { session, ours } = page
+  useEffect(() => stayAwakeFor(hearth), [hearth])
+  const { session } = page
   const state = session.state.value
   const counts = session.counts.value
   const filename = place.filename ?? page.filename
@@ -37,14 +40,14 @@ export function PageView({ place, hearth }: PageViewProps) {
   if (state.kind === 'refused') return <Refused cid={place.cid} reason={state.reason} />
   return (
     <div class="page">
-      <FirePanel fire={fire} counts={counts} mine={mineOf(state)} ours={ours} state={state} />
+      <FirePanel page={page} fire={fire} mine={mineOf(state)} title={filename ?? title} />
       {session.trouble.value !== null && (
         <p class="notice" role="status">
           {session.trouble.value}
         </p>
       )}
       {state.kind !== 'held' && (
-        <Coming state={state} filename={filename} holders={counts?.holders ?? 0} />
+        <Coming state={state} filename={filename} holders={counts?.holders ?? 0} lastLit={session.lastLit.value} />
       )}
       {state.kind === 'held' && state.content.kind === 'file' && (
         <FileView name={filename} file={state.content} />

@@ -1,5 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { Ridge } from '../ui/Ridge.tsx'
+import { page } from '../words/page.ts'
 
 /** A page that can never be shown, and why. */
 export function Refused({ cid, reason }: { cid: string; reason: string }) {
@@ -8,15 +9,15 @@ export function Refused({ cid, reason }: { cid: string; reason: string }) {
   return (
     <section class="plain" role="alert">
       <h1 ref={title} tabIndex={-1}>
-        This page cannot be shown
+        {page('cannot')}
       </h1>
       <p>{reason}</p>
       <p class="cid">
-        <code>{cid.length > 120 ? `${cid.slice(0, 120)}…` : cid}</code>
+        <code translate={false}>{cid.length > 120 ? `${cid.slice(0, 120)}…` : cid}</code>
       </p>
       <p>
         <a class="button" href="/">
-          Light a page of your own
+          {page('own')}
         </a>
       </p>
       <Ridge fires={0} />

@@ -1,6 +1,7 @@
 import type { DirectoryFile } from '../ui/site.ts'
 import { fileFragment } from '../ui/route.ts'
-import { sizeText } from '../ui/sizes.ts'
+import { sizeText } from '../words/index.ts'
+import { files as words } from '../words/files.ts'
 import { indexOf } from './directory.ts'
 import { FileView } from './FileView.tsx'
 import { SaveLink } from './SaveLink.tsx'
@@ -23,25 +24,25 @@ export function DirectoryView({ files, open }: DirectoryViewProps) {
     <>
       {open !== null && chosen === null && (
         <p class="notice bad" role="alert">
-          This page has no file <code>{open}</code>.
+          {words.around('noFile', { name: <code translate={false}>{open}</code> })}
         </p>
       )}
       {chosen !== null && <FileView key={chosen.path} name={chosen.path} file={chosen} beside={files} />}
       {rest.length > 0 && (
-        <section class="listing" aria-label="Files of this page">
-          <h2>{chosen === null ? 'Files' : 'Also on this page'}</h2>
+        <section class="listing" aria-label={words('all')}>
+          <h2>{words(chosen === null ? 'list' : 'also')}</h2>
           <p class="total">
-            {files.length === 1 ? '1 file' : `${files.length} files`}, {sizeText(bytes)} in all
+            {words('total', { count: files.length, size: sizeText(bytes) })}
           </p>
           <ul>
             {rest.slice(0, LISTED_MAX).map((file) => (
               <li key={file.path}>
-                <a href={fileFragment(file.path)}>{file.path}</a>
+                <a href={fileFragment(file.path)} dir="auto" translate={false}>{file.path}</a>
                 <span>{sizeText(file.size)}</span>
                 <SaveLink name={file.path.replace(/^.*\//, '')} blob={file.blob} />
               </li>
             ))}
-            {more > 0 && <li>and {more.toLocaleString('en')} more</li>}
+            {more > 0 && <li>{words('more', { count: more })}</li>}
           </ul>
         </section>
       )}

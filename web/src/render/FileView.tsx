@@ -1,5 +1,6 @@
 import type { DirectoryFile } from '../ui/site.ts'
-import { sizeText } from '../ui/sizes.ts'
+import { sizeText } from '../words/index.ts'
+import { files as words } from '../words/files.ts'
 import { useAwaited } from './awaited.ts'
 import { CodeView } from './CodeView.tsx'
 import type { Kind } from './kind.ts'
@@ -29,7 +30,7 @@ export function FileView({ name, file, beside = [] }: FileViewProps) {
   return (
     <article class="file">
       <header class="bar">
-        <h1 class="name">{name ?? 'A page without a name'}</h1>
+        <h1 class="name" dir="auto" translate={name === null}>{name ?? words('nameless')}</h1>
         <p>{sizeText(file.size)}</p>
         <SaveLink name={savedAs} blob={file.blob} />
       </header>
@@ -73,8 +74,8 @@ function Shown({ name, opened: { blob, kind }, beside }: ShownProps) {
     case 'video':
       return <MediaView blob={blob} kind={kind.kind} mime={kind.mime} name={name} />
     case 'pdf':
-      return <p class="notice">A PDF is not shown here, because it can carry scripts of its own. Save it to read it.</p>
+      return <p class="notice">{words('pdf')}</p>
     case 'other':
-      return <p class="notice">This kind of file is not shown here. Save it to use it.</p>
+      return <p class="notice">{words('unshown')}</p>
   }
 }

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { files as words } from '../words/files.ts'
 import { useBlobAddress } from './awaited.ts'
 
 interface MediaViewProps {
@@ -12,7 +13,7 @@ interface MediaViewProps {
 export function MediaView({ blob, kind, mime, name }: MediaViewProps) {
   const address = useBlobAddress(blob, mime)
   const [broken, setBroken] = useState(false)
-  if (broken) return <p class="notice">Your browser cannot show this file. Save it to use it.</p>
+  if (broken) return <p class="notice">{words('broken')}</p>
   if (address === null) return <p class="fetching" aria-busy="true" />
   const onError = () => setBroken(true)
   switch (kind) {

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { files as words } from '../words/files.ts'
 
 /** Long enough for a browser to begin reading what it saves. */
 const READ_MS = 60_000
@@ -32,8 +33,8 @@ export function SaveLink({ name, blob, strong = false }: SaveLinkProps) {
     }
   }
   return (
-    <button type="button" class={strong ? 'strong' : ''} aria-label={`Save ${name}`} onClick={() => void save()}>
-      {failed ? 'Could not save' : 'Save'}
+    <button type="button" class={strong ? 'strong' : ''} aria-label={words('saveOne', { name })} onClick={() => void save()}>
+      {words(failed ? 'notSaved' : 'save')}
     </button>
   )
 }

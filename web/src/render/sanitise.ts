@@ -1,3 +1,5 @@
+import { files } from '../words/files.ts'
+
 /**
  * Turns markup that strangers wrote into nodes that can stand in our own document.
  *
@@ -99,7 +101,7 @@ function checkbox(from: Element): HTMLElement {
   const box = document.createElement('span')
   box.className = done ? 'task done' : 'task'
   box.setAttribute('role', 'img')
-  box.setAttribute('aria-label', done ? 'Done:' : 'To do:')
+  box.setAttribute('aria-label', files(done ? 'done' : 'toDo'))
   return box
 }
 
@@ -119,12 +121,12 @@ function picture(from: Element, surroundings: Surroundings): Node {
   if (elsewhere === null || elsewhere.protocol === 'mailto:') {
     const missing = document.createElement('span')
     missing.className = 'missing-picture'
-    missing.textContent = words === '' ? 'Picture not on this page' : `Picture not on this page: ${words}`
+    missing.textContent = words === '' ? files('noPicture') : files('noPictureOf', { name: words })
     return missing
   }
   const link = document.createElement('a')
   link.className = 'missing-picture'
-  link.textContent = `Picture kept on ${elsewhere.host}${words === '' ? '' : `: ${words}`}`
+  link.textContent = words === '' ? files('elsewhere', { host: elsewhere.host }) : files('elsewhereOf', { host: elsewhere.host, name: words })
   openOutside(link, elsewhere)
   return link
 }

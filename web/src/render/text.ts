@@ -1,4 +1,5 @@
-import { sizeText } from '../ui/sizes.ts'
+import { sizeText } from '../words/index.ts'
+import { files } from '../words/files.ts'
 
 /** Text beyond this is for saving. */
 export const TEXT_SHOWN_BYTES_MAX = 4 * 1024 * 1024
@@ -22,7 +23,7 @@ export async function textOf(blob: Blob): Promise<ShownText> {
   return {
     // Streaming leaves out a last letter that is cut in two.
     text: new TextDecoder().decode(bytes, { stream: true }),
-    cut: `These are the first ${sizeText(TEXT_SHOWN_BYTES_MAX)} of ${sizeText(blob.size)}. Save it to read on.`,
+    cut: files('cut', { shown: sizeText(TEXT_SHOWN_BYTES_MAX), size: sizeText(blob.size) }),
   }
 }
 

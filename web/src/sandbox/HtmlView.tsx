@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { useAwaited } from '../render/awaited.ts'
 import { TextView } from '../render/TextView.tsx'
 import type { DirectoryFile } from '../ui/site.ts'
+import { files as words } from '../words/files.ts'
 import { mayHaveScripts, runningDocument, stillDocument } from './document.ts'
 import { sealsConnections } from './seal.ts'
 
@@ -27,7 +28,7 @@ export function HtmlView({ blob, from, files }: HtmlViewProps) {
         <div class="bar seal">
           <p>{sealSentence(running)}</p>
           <button type="button" onClick={() => setRunning(!running)}>
-            {running ? 'Stop its scripts' : 'Run its scripts'}
+            {words(running ? 'stop' : 'run')}
           </button>
         </div>
       )}
@@ -39,11 +40,11 @@ export function HtmlView({ blob, from, files }: HtmlViewProps) {
       </div>
       <div class="bar">
         {read !== null && read.ok.leftOut > 0 && (
-          <p class="notice">{leftOutSentence(read.ok.leftOut)}</p>
+          <p class="notice">{words('leftOut', { count: read.ok.leftOut })}</p>
         )}
         {document.fullscreenEnabled && (
           <button type="button" class="quiet" onClick={() => void place.current?.requestFullscreen()}>
-            Whole screen
+            {words('wholeScreen')}
           </button>
         )}
       </div>
@@ -59,17 +60,8 @@ async function prepare(blob: Blob, from: string, files: readonly DirectoryFile[]
 }
 
 function sealSentence(running: boolean): string {
-  const weaker = sealsConnections(navigator)
-    ? ''
-    : ' Your browser cannot close WebRTC to them, so they could find out your network address.'
-  if (running) return `Its scripts run sealed off: no network, no storage, nothing of yours.${weaker}`
-  return `Shown without its scripts. They would run sealed off from the network and from you.${weaker}`
-}
-
-function leftOutSentence(count: number): string {
-  return count === 1
-    ? 'One file it names is too large to be shown inside it.'
-    : `${count} files it names are too large to be shown inside it.`
+  const how = words(running ? 'running' : 'still')
+  return sealsConnections(navigator) ? how : `${how} ${words('weaker')}`
 }
 
 /** The shell that the server sends sealed, with the HTML handed over once it is there. */
@@ -94,14 +86,14 @@ function SealedFrame({ html, running }: { html: string; running: boolean }) {
   if (failed) {
     return (
       <p class="notice bad" role="alert">
-        The sealed frame could not be fetched from the server.
+        {words('frameMissing')}
       </p>
     )
   }
   return (
     <iframe
       ref={frame}
-      title={running ? 'The page, with its scripts' : 'The page, without its scripts'}
+      title={words(running ? 'frameRunning' : 'frameStill')}
       sandbox="allow-scripts"
       referrerpolicy="no-referrer"
       src="/frame"

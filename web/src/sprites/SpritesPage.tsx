@@ -3,6 +3,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Hearth } from '../ui/hearth.ts'
 import type { Site } from '../ui/site.ts'
 import { wearFace } from '../ui/tab.ts'
+import { plane as words } from '../words/plane.ts'
 import { DRAWINGS } from './drawings.tsx'
 import { Game } from './game.ts'
 import type { Neighbours } from './throw.ts'
@@ -18,7 +19,7 @@ export function SpritesPage({ site, hearth, plane }: { site: Site; hearth: Heart
   const [bodies, setBodies] = useState<readonly Body[]>([])
   const [news, setNews] = useState('')
   const [trouble, setTrouble] = useState<string | null>(null)
-  useEffect(() => wearFace(`${plane} · Watchfire`, 'lit'), [plane])
+  useEffect(() => wearFace(words('tab', { plane }), 'lit'), [plane])
   useLayoutEffect(() => {
     if (stage.current === null) return
     const playing = new Game(site, hearth, plane, stage.current, { bodies: setBodies, news: setNews, trouble: setTrouble })
@@ -29,15 +30,15 @@ export function SpritesPage({ site, hearth, plane }: { site: Site; hearth: Heart
   const standing = game?.session.standing.value ?? 'joining'
   return (
     <div class={isDragging ? 'plane dragging' : 'plane'}>
-      <h1 class="unseen">Sprites on {plane}</h1>
+      <h1 class="unseen">{words('title', { plane })}</h1>
       <div ref={stage} class="stage">
         {bodies.map((body) => (
           <SpriteButton key={body.id} body={body} game={game} />
         ))}
       </div>
-      <div class="shelf" role="toolbar" aria-label="Put a sprite here">
+      <div class="shelf" role="toolbar" aria-label={words('shelf')}>
         {[...DRAWINGS].map(([sprite, { name, picture }]) => (
-          <button type="button" key={sprite} class="quiet" aria-label={`Put a ${name.toLowerCase()} here`} onClick={() => game?.put(sprite)}>
+          <button type="button" key={sprite} class="quiet" aria-label={words('put', { name: name.toLowerCase() })} onClick={() => game?.put(sprite)}>
             <svg viewBox="0 0 64 64" width="28" height="28" aria-hidden="true">{picture}</svg>
           </button>
         ))}
@@ -46,30 +47,30 @@ export function SpritesPage({ site, hearth, plane }: { site: Site; hearth: Heart
       <NeighbourMap neighbours={game?.session.neighbours.value ?? NOBODY} />
       <div class="told">
         <p class="news" role="status">
-          {standing === 'joining' && 'Joining…'}
-          {typeof standing === 'object' && `Refused: ${standing.refused}`}
-          {standing === 'joined' && (news || 'Throw a sprite over an edge, or focus it and press an arrow key. Drop or paste a picture to make it a sprite.')}
+          {standing === 'joining' && words('joining')}
+          {typeof standing === 'object' && words('refused', { reason: standing.refused })}
+          {standing === 'joined' && (news || words('how'))}
         </p>
         {trouble !== null && (
           <p class="news trouble" role="alert">
             {trouble}
-            <button type="button" class="quiet" aria-label="Close this message" onClick={() => setTrouble(null)}>×</button>
+            <button type="button" class="quiet" aria-label={words('closeMessage')} onClick={() => setTrouble(null)}>×</button>
           </p>
         )}
       </div>
-      {isDragging && <p class="drop-here" aria-hidden="true">Let go: it becomes a sprite</p>}
+      {isDragging && <p class="drop-here" aria-hidden="true">{words('letGo')}</p>}
     </div>
   )
 }
 
 function PicturePicker({ onPick }: { onPick: (files: readonly File[]) => void }) {
   return (
-    <label class="button quiet picker" title="Put a picture of yours here">
+    <label class="button quiet picker" title={words('putPicture')}>
       <input
         type="file"
         accept="image/*"
         multiple
-        aria-label="Put a picture of yours here"
+        aria-label={words('putPicture')}
         onChange={(event) => {
           onPick([...(event.currentTarget.files ?? [])])
           event.currentTarget.value = ''
@@ -86,17 +87,17 @@ function PicturePicker({ onPick }: { onPick: (files: readonly File[]) => void })
 
 function NeighbourMap({ neighbours }: { neighbours: Neighbours }) {
   return (
-    <dl class="map" aria-label="Who is next to you">
+    <dl class="map" aria-label={words('neighbours')}>
       {EDGES.map((edge) => {
         const peer = neighbours[edge]
         return (
           <div key={edge} class={`${edge} ${peer === null ? 'nobody' : ''}`} style={peer === null ? {} : { '--hue': hueOf(peer) }}>
             <dt class="unseen">{SIDES[edge]}</dt>
-            <dd title={peer === null ? 'nobody' : peer}>{peer === null ? '–' : peer.slice(0, 4)}</dd>
+            <dd title={peer === null ? words('nobody') : peer}>{peer === null ? '–' : peer.slice(0, 4)}</dd>
           </div>
         )
       })}
-      <div class="you" aria-hidden="true">you</div>
+      <div class="you" aria-hidden="true">{words('you')}</div>
     </dl>
   )
 }

@@ -12,7 +12,8 @@ function pretended() {
   const opened: [string, number | undefined][] = []
   const closed: string[] = []
   const session = (cid: string): PageSession => ({
-    cid, state: signal({ kind: 'joining' }), counts: signal(null), trouble: signal(null), close: () => void closed.push(cid),
+    cid, state: signal({ kind: 'joining' }), counts: signal(null), trouble: signal(null), lastLit: signal(null), swarm: signal(null),
+    traffic: signal({ receivedBytes: 0, sentBytes: 0 }), close: () => void closed.push(cid),
   })
   const site = {
     open: (cid: string, bytesMax?: number) => (opened.push([cid, bytesMax]), session(cid)),

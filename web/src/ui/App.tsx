@@ -1,6 +1,8 @@
-import { useEffect, useMemo } from 'preact/hooks'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { Home } from '../pages/Home.tsx'
 import { NotFound } from '../pages/NotFound.tsx'
+import { shell } from '../words/shell.ts'
+import { Banner } from './Banner.tsx'
 import { deferred } from './deferred.tsx'
 import { Header } from './Header.tsx'
 import { Hearth, wouldEnd } from './hearth.ts'
@@ -9,6 +11,7 @@ import type { Site } from './site.ts'
 
 const loadPage = () => import('../pages/PageView.tsx').then(({ PageView }) => PageView)
 const PageView = deferred(loadPage)
+const HearthPage = deferred(() => import('../pages/HearthPage.tsx').then(({ HearthPage }) => HearthPage))
 const SpritesPage = deferred(() => import('../sprites/index.ts').then(({ SpritesPage }) => SpritesPage))
 const ChatPage = deferred(() => import('../chat/index.ts').then(({ ChatPage }) => ChatPage))
 
@@ -24,22 +27,37 @@ export function App({ site }: { site: Site }) {
     addEventListener('beforeunload', warn)
     return () => removeEventListener('beforeunload', warn)
   }, [hearth])
+  const main = useRef<HTMLElement>(null)
+  useFollowedFocus(main)
+  const skip = (event: MouseEvent) => {
+    // Not by the address, whose fragment is the page's.
+    event.preventDefault()
+    main.current?.focus()
+  }
   return (
     <div class="app" onClick={followLink}>
-      <a class="skip" href="#main">
-        Skip to the page
+      <a class="skip" href="#main" onClick={skip}>
+        {shell('skip')}
       </a>
-      <Header site={site} />
-      {site.connection.value === 'lost' && (
-        <p class="banner" role="alert">
-          The connection to the server is lost; trying again. What this tab holds stays here.
-        </p>
-      )}
-      <main id="main" tabIndex={-1}>
+      <Header site={site} hearth={hearth} />
+      <Banner site={site} />
+      <main id="main" ref={main} tabIndex={-1}>
         <Place site={site} hearth={hearth} />
       </main>
     </div>
   )
+}
+
+/** Whoever goes to another place by keyboard, or hears it read, begins at its beginning. */
+function useFollowedFocus(main: { current: HTMLElement | null }): void {
+  const before = useRef(route.peek())
+  const now = route.value
+  useEffect(() => {
+    if (before.current === now) return
+    before.current = now
+    // A place that has said where to begin, such as one that refuses, is left to it.
+    if (!main.current?.contains(document.activeElement)) main.current?.focus({ preventScroll: true })
+  }, [now, main])
 }
 
 function Place({ site, hearth }: { site: Site; hearth: Hearth }) {
@@ -47,6 +65,8 @@ function Place({ site, hearth }: { site: Site; hearth: Hearth }) {
   switch (place.kind) {
     case 'home':
       return <Home site={site} hearth={hearth} />
+    case 'hearth':
+      return <HearthPage site={site} hearth={hearth} />
     case 'page':
       return <PageView key={place.cid} place={place} hearth={hearth} />
     case 'chat':

@@ -1,26 +1,34 @@
+import { shell } from '../words/shell.ts'
 import { Flame } from './Flame.tsx'
-import { visitorsSentence } from './sentences.ts'
+import type { Hearth } from './hearth.ts'
+import { isKept } from './hearth.ts'
+import { HEARTH_ADDRESS } from './route.ts'
 import type { Site } from './site.ts'
 import { nextTheme, theme } from './theme.ts'
 
-const THEME_WORDS = { system: 'as the system', light: 'light', dark: 'dark' }
-
-export function Header({ site }: { site: Site }) {
+export function Header({ site, hearth }: { site: Site; hearth: Hearth }) {
   const visitors = site.visitors.value
+  const burning = hearth.kept.value.filter(isKept).length
+  const shown = shell(theme.value)
   return (
     <header class="top">
       <a class="brand" href="/">
         <Flame fire="lit" size={26} />
-        Watchfire
+        <span translate={false}>Watchfire</span>
       </a>
+      {burning > 0 && (
+        <a class="burning" href={HEARTH_ADDRESS}>
+          {shell('burning', { count: burning })}
+        </a>
+      )}
       <p class="visitors" role="status">
-        {visitors !== null && visitorsSentence(visitors)}
+        {visitors !== null && shell('visitors', { count: visitors })}
       </p>
       <button
         type="button"
         class="quiet icon"
-        aria-label={`Colours: ${THEME_WORDS[theme.value]}. Change`}
-        title={`Colours: ${THEME_WORDS[theme.value]}`}
+        aria-label={shell('changeColours', { theme: shown })}
+        title={shell('colours', { theme: shown })}
         onClick={() => (theme.value = nextTheme(theme.value))}
       >
         <ThemeIcon />

@@ -1,5 +1,6 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { shell } from '../words/shell.ts'
 
 /** A component that is fetched when it is first shown, so that the first load stays small. */
 export function deferred<P extends object>(load: () => Promise<ComponentType<P>>) {
@@ -21,8 +22,7 @@ export function deferred<P extends object>(load: () => Promise<ComponentType<P>>
     if (failed) {
       return (
         <p class="notice" role="alert">
-          A part of this application could not be fetched. What this tab holds goes on burning;
-          if the server is back, opening the link in another tab shows it.
+          {shell('partMissing')}
         </p>
       )
     }

@@ -10,7 +10,8 @@ const LOADING: PageState = { kind: 'loading', bytes: 1, total: 2, peers: 1, dire
 function world(state: PageState, counts: Counts | null = null) {
   const closed: string[] = []
   const page = (cid: string): PageSession => ({
-    cid, state: signal(state), counts: signal(counts), trouble: signal(null), close: () => closed.push(cid),
+    cid, state: signal(state), counts: signal(counts), trouble: signal(null), lastLit: signal(null), swarm: signal(null),
+    traffic: signal({ receivedBytes: 0, sentBytes: 0 }), close: () => closed.push(cid),
   })
   const opened: string[] = []
   const site = { open: (cid: string) => (opened.push(cid), page(cid)) } as unknown as Site

@@ -1,4 +1,5 @@
+export { afterPaint } from './after-paint.ts'
 export { App } from './App.tsx'
 export { liveSite } from './live.ts'
-export { followHistory } from './location.ts'
+export { followHistory, route } from './location.ts'
 export { wearTheme } from './theme.ts'

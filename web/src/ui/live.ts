@@ -6,7 +6,7 @@ import type { Limits as AllLimits } from '../limits/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { Entry, PageSession as Swarm, PageState as SwarmState } from '../swarm/index.ts'
 import type { Counts } from './sentences.ts'
-import type { Connection, Limits, PageContent, PageSession, PageState, RoomMessage, RoomSession, Site } from './site.ts'
+import type { Connection, Limits, PageContent, PageSession, PageState, RoomMessage, RoomSession, Site, Traffic } from './site.ts'
 
 // Fetched when a page is opened or about to be lit: who only looks at the front door needs none of it.
 const loadSwarm = () => import('../swarm/index.ts')
@@ -14,12 +14,14 @@ const loadSwarm = () => import('../swarm/index.ts')
 /** The site as the server and the swarm give it. */
 export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLimits>): Site {
   const connection = signal<Connection>('connecting')
+  const retryAt = signal<number | null>(null)
   const visitors = signal<number | null>(null)
   const limits = signal<Limits | null>(null)
   const limitsTold = limitsComing.catch(() => defaultLimits)
   void limitsTold.then((told) => (limits.value = told.all))
-  const follow = (state: Channels['state']) => {
+  const follow = (state: Channels['state'], wait: number | null = null) => {
     connection.value = state === 'offline' ? 'lost' : state
+    retryAt.value = wait === null ? null : performance.now() + wait
   }
   const start = (channels: Channels) => {
     channels.subscribe(follow)
@@ -29,10 +31,11 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
       message: (_, payload) => (visitors.value = visitorsTold(payload) ?? visitors.peek()),
     })
   }
-  coming.then(start, () => follow('offline'))
+  coming.then(start, () => follow('offline', null))
 
   return {
     connection,
+    retryAt,
     visitors,
     limits,
     prepare: () => void loadSwarm().catch(() => undefined),
@@ -78,6 +81,9 @@ function pageSession(cid: string, coming: Promise<Swarm>): PageSession {
   const state = signal<PageState>({ kind: 'joining' })
   const counts = signal<Counts | null>(null)
   const trouble = signal<string | null>(null)
+  const traffic = signal<Traffic>({ receivedBytes: 0, sentBytes: 0 })
+  const lastLit = signal<number | null>(null)
+  const behind = signal<Swarm | null>(null)
   let stop: (() => void) | null = null
   let closed = false
   const follow = (swarm: Swarm) => {
@@ -85,10 +91,13 @@ function pageSession(cid: string, coming: Promise<Swarm>): PageSession {
       swarm.close()
       return
     }
+    behind.value = swarm
     const unsubscribe = swarm.subscribe((now) => {
       // What is held stays held, and stays the same object, so that it is not drawn anew.
       if (state.peek().kind !== 'held') state.value = pageState(now, swarm)
       trouble.value = troubleOf(now)
+      traffic.value = trafficOf(now, traffic.peek())
+      lastLit.value = now.lastLit ?? null
       if (now.presence.kind === 'joined') counts.value = countsOf(now, counts.peek())
     })
     stop = () => {
@@ -104,6 +113,9 @@ function pageSession(cid: string, coming: Promise<Swarm>): PageSession {
     state,
     counts,
     trouble,
+    traffic,
+    lastLit,
+    swarm: behind,
     close() {
       closed = true
       stop?.()
@@ -156,6 +168,12 @@ function countsOf({ counts }: SwarmState, before: Counts | null): Counts {
   const same = before !== null && before.watching === counts.watching &&
     before.holders === counts.holders && before.partial === counts.partial
   return same ? before : { ...counts }
+}
+
+/** The same as before stays the same object. */
+function trafficOf({ receivedBytes, sentBytes }: SwarmState, before: Traffic): Traffic {
+  const same = before.receivedBytes === receivedBytes && before.sentBytes === sentBytes
+  return same ? before : { receivedBytes, sentBytes }
 }
 
 function enterRoom(coming: Promise<Channels>, room: string): RoomSession {

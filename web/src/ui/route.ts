@@ -1,6 +1,7 @@
 /** The places of the application. Everything the server answers with its shell is one of these. */
 export type Route =
   | { kind: 'home' }
+  | { kind: 'hearth' }
   | { kind: 'page'; cid: string; filename: string | null; file: string | null }
   | { kind: 'chat'; room: string }
   | { kind: 'sprites'; plane: string }
@@ -16,7 +17,7 @@ const FILENAME_LENGTH_MAX = 255
  */
 export function parseRoute(pathname: string, hash: string): Route {
   const path = pathname.length > 1 ? pathname.replace(/\/+$/, '') : pathname
-  if (path === '' || path === '/') return { kind: 'home' }
+  if (path === '' || path === '/') return { kind: hash === '#burning' ? 'hearth' : 'home' }
   const fragment = new URLSearchParams(hash.replace(/^#/, ''))
   if (path === '/chat') {
     const room = fragment.get('room')?.trim().slice(0, ROOM_LENGTH_MAX)
@@ -32,10 +33,23 @@ export function parseRoute(pathname: string, hash: string): Route {
   return { kind: 'unknown', path }
 }
 
+/** Where the pages are that this tab keeps burning. */
+export const HEARTH_ADDRESS = '/#burning'
+
 /** The address of a page, without the origin. */
 export function pageAddress(cid: string, filename: string | null): string {
   const address = `/p/${encodeURIComponent(cid)}`
   return filename === null ? address : `${address}#filename=${encodeURIComponent(filename)}`
+}
+
+/** The page that a person means by a link of this server, or by a CID alone; `null` when it is neither. */
+export function pageMeant(link: string, origin: string): Extract<Route, { kind: 'page' }> | null {
+  const text = link.trim()
+  const address = /^\w{20,}$/.test(text) ? `/p/${text}` : text
+  if (!URL.canParse(address, origin)) return null
+  const url = new URL(address, origin)
+  const place = url.origin === origin ? parseRoute(url.pathname, url.hash) : null
+  return place?.kind === 'page' ? place : null
 }
 
 /** The fragment that opens one file of a page that is a directory. */

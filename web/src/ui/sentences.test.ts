@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { heldSentence, peersSentence, visitorsSentence, watchingSentence } from './sentences.ts'
+import { heldSentence, peersSentence, watchingSentence } from './sentences.ts'
+import { shell } from '../words/shell.ts'
 
 const counts = (watching: number, holders: number, partial: number) => ({ watching, holders, partial })
 
@@ -39,8 +40,8 @@ describe('a count of people', () => {
   it('speaks of one person as one person', () => {
     expect(watchingSentence(counts(1, 1, 0))).toBe('Only you are here')
     expect(watchingSentence(counts(2, 1, 0))).toBe('2 people are watching')
-    expect(visitorsSentence(1)).toBe('Only you are here now')
-    expect(visitorsSentence(12)).toBe('12 people here now')
+    expect(shell('visitors', { count: 1 })).toBe('Only you are here now')
+    expect(shell('visitors', { count: 12 })).toBe('12 people here now')
     expect(peersSentence(1)).toBe('from 1 person')
     expect(peersSentence(4)).toBe('from 4 people')
     expect(peersSentence(4, 1)).toBe('from 4 people, 1 of them directly')

@@ -1,5 +1,6 @@
 import type { ReadonlySignal } from '@preact/signals'
 import type { Connection as Channels } from '../channel/index.ts'
+import type { PageSession as Swarm } from '../swarm/index.ts'
 import type { Counts } from './sentences.ts'
 
 /**
@@ -8,6 +9,8 @@ import type { Counts } from './sentences.ts'
  */
 export interface Site {
   readonly connection: ReadonlySignal<Connection>
+  /** When the server is called next, by `performance.now()`; `null` while it is being called, or answers. */
+  readonly retryAt: ReadonlySignal<number | null>
   /** Everyone on the site, `null` until the server has told. */
   readonly visitors: ReadonlySignal<number | null>
   /** The server's limits, `null` until it has told. */
@@ -54,7 +57,18 @@ export interface PageSession {
   readonly counts: ReadonlySignal<Counts | null>
   /** The latest thing that went wrong without ending the page, in a sentence. */
   readonly trouble: ReadonlySignal<string | null>
+  /** What went to others and came from them. */
+  readonly traffic: ReadonlySignal<Traffic>
+  /** Milliseconds since somebody last had all of it; `null` where that is not known. */
+  readonly lastLit: ReadonlySignal<number | null>
+  /** What is behind it, for whoever looks closer; `null` until there is something. */
+  readonly swarm: ReadonlySignal<Swarm | null>
   close(): void
+}
+
+export interface Traffic {
+  readonly receivedBytes: number
+  readonly sentBytes: number
 }
 
 export type PageState =

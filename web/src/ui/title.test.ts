@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { tabTitle } from './tab.ts'
+import { tabTitle } from './title.ts'
 
 describe('the title of a tab', () => {
   const face = { fire: 'lit', name: 'tea.md', percent: null, watching: null } as const

@@ -1,0 +1,91 @@
+import type { BlockMap, PageState, PeerView, Reach } from '../swarm/index.ts'
+import { numberText, secondsText, sizeText } from '../words/index.ts'
+import { panel } from '../words/panel.ts'
+import { missingRanges, tallyOf, type Tally } from './strip.ts'
+
+const RANGES_MAX = 3
+
+/** What the picture of the blocks shows, for those who do not see it. */
+export function pictureText({ total, here, elsewhere, nowhere }: Tally): string {
+  return panel('picture', {
+    total,
+    here: panel('here', { count: here }),
+    elsewhere: panel('elsewhere', { count: elsewhere }),
+    nowhere: panel('nowhere', { count: nowhere }),
+  })
+}
+
+/** How near the page is to losing something; `null` when nothing is known. */
+export function rarestSentence({ rarest, here }: BlockMap): string | null {
+  if (rarest === null) return null
+  const { copies, blocks: count, holders, isOurs } = rarest
+  if (copies > 1) return count === here.length ? panel('everywhere', { copies }) : panel('rarest', { count, copies })
+  if (holders > 1) return panel('lastCopies', { count, tabs: holders })
+  if (!isOurs) return panel('lastCopyOne', { count })
+  return count === here.length ? panel('lastCopyAll') : panel('lastCopyHere', { count })
+}
+
+/** Which blocks nobody has; `null` when there are none. */
+export function missingSentence(map: BlockMap): string | null {
+  const { nowhere } = tallyOf(map)
+  if (nowhere === 0) return null
+  const { ranges, isCut } = missingRanges(map, RANGES_MAX)
+  const told = ranges
+    .map(({ from, to }) => (from === to ? panel('missingBlock', { n: from }) : panel('missingRange', { from, to })))
+    .reduce((before, after) => panel('comma', { before, after }))
+  return panel('missing', { count: nowhere, where: isCut ? panel('missingMore', { ranges: told }) : told })
+}
+
+/** What this browser has given back. */
+export function ratioSentence({ receivedBytes, sentBytes }: Pick<PageState, 'receivedBytes' | 'sentBytes'>): string {
+  if (sentBytes === 0) return panel('gaveNothing')
+  const given = sizeText(sentBytes)
+  if (receivedBytes === 0) return panel('gaveOnly', { given })
+  return panel('ratio', { given, taken: sizeText(receivedBytes), ratio: ratioText(sentBytes / receivedBytes) })
+}
+
+function ratioText(ratio: number): string {
+  return panel('times', { n: numberText(ratio < 0.1 ? Math.round(ratio * 100) / 100 : Math.round(ratio * 10) / 10) })
+}
+
+/** How much of the page a peer has. */
+export function hasText({ have, blocks = null }: Pick<PeerView, 'have' | 'blocks'>, total: number | null): string {
+  if (have === 'all') return panel('hasAll')
+  if (blocks !== null && blocks > 0 && total !== null) return panel('hasOf', { n: blocks, total })
+  return panel(have === 'some' ? 'hasSome' : 'hasNone')
+}
+
+/** Why what passes between us and a peer goes the way it goes. */
+export function reachSentence(reach: Reach): string {
+  switch (reach.kind) {
+    case 'untried':
+      return panel('untried')
+    case 'calling':
+      return panel('calling')
+    case 'up':
+      return panel('directly')
+    case 'mending':
+      return panel('mending')
+    case 'none': {
+      const why = obstacleSentence(reach.why)
+      if (reach.why === 'absent') return why
+      if (reach.again === null) return `${why} ${panel('notAgain')}`
+      return reach.again > 0 ? `${why} ${panel('again', { wait: secondsText(reach.again) })}` : why
+    }
+  }
+}
+
+function obstacleSentence(why: Extract<Reach, { kind: 'none' }>['why']): string {
+  switch (why) {
+    case 'hidden-here':
+      return panel('hiddenHere')
+    case 'hidden-there':
+      return panel('hiddenThere')
+    case 'absent':
+    case 'unanswered':
+    case 'unreachable':
+    case 'cut':
+    case 'busy':
+      return panel(why)
+  }
+}

@@ -1,0 +1,19 @@
+import { part } from './part.ts'
+
+/** A room where people talk. */
+export const chat = part('chat', {
+  tab: '{room} · Watchfire',
+  title: 'Room {room}',
+  room: 'Room',
+  enter: 'Enter',
+  joining: 'Joining…',
+  joined: 'Connected',
+  refused: 'Refused: {reason}',
+  said: 'What was said',
+  nothing: 'Nothing said since you came. The room remembers nothing.',
+  unsent: 'That could not be sent.',
+  name: 'Your name',
+  message: 'Message',
+  invitation: 'Say something',
+  send: 'Send',
+})

@@ -1,0 +1,38 @@
+import { part } from './part.ts'
+
+/** The files of a page, as they are shown. */
+export const files = part('files', {
+  nameless: 'A page without a name',
+  noFile: 'This page has no file {name}.',
+  all: 'Files of this page',
+  list: 'Files',
+  also: 'Also on this page',
+  total: { '=1': '1 file, {size} in all', other: '{count} files, {size} in all' },
+  more: { other: 'and {count} more' },
+  save: 'Save',
+  saveOne: 'Save {name}',
+  notSaved: 'Could not save',
+  pdf: 'A PDF is not shown here, because it can carry scripts of its own. Save it to read it.',
+  unshown: 'This kind of file is not shown here. Save it to use it.',
+  broken: 'Your browser cannot show this file. Save it to use it.',
+  still: 'Shown without its scripts. They would run sealed off from the network and from you.',
+  running: 'Its scripts run sealed off: no network, no storage, nothing of yours.',
+  weaker: 'Your browser cannot close WebRTC to them, so they could find out your network address.',
+  run: 'Run its scripts',
+  stop: 'Stop its scripts',
+  leftOut: {
+    '=1': 'One file it names is too large to be shown inside it.',
+    other: '{count} files it names are too large to be shown inside it.',
+  },
+  wholeScreen: 'Whole screen',
+  frameMissing: 'The sealed frame could not be fetched from the server.',
+  frameRunning: 'The page, with its scripts',
+  frameStill: 'The page, without its scripts',
+  done: 'Done:',
+  toDo: 'To do:',
+  noPicture: 'Picture not on this page',
+  cut: 'These are the first {shown} of {size}. Save it to read on.',
+  elsewhere: 'Picture kept on {host}',
+  elsewhereOf: 'Picture kept on {host}: {name}',
+  noPictureOf: 'Picture not on this page: {name}',
+})
