@@ -1,15 +1,19 @@
+import { useEffect, useState } from 'preact/hooks'
 import type { PageState } from '../ui/site.ts'
 import { Ridge } from '../ui/Ridge.tsx'
 import { peersSentence } from '../ui/sentences.ts'
 import { agoText, percentOf, percentText, sizeText } from '../words/index.ts'
 import { page } from '../words/page.ts'
 
+/** How often a tab that waits looks at its watch. */
+const LOOK_MS = 10_000
+
 interface ComingProps {
   state: Exclude<PageState, { kind: 'held' } | { kind: 'refused' }>
   filename: string | null
   /** Tabs that have all of it: the fires on the hills. */
   holders: number
-  /** Milliseconds since somebody last had it, where that is known. */
+  /** When somebody last had it, by `Date.now()`, where that is known. */
   lastLit: number | null
 }
 
@@ -34,12 +38,22 @@ export function Coming({ state, filename, holders, lastLit }: ComingProps) {
             <progress class="resting" aria-label={page('soFar')} max={state.total} value={state.bytes} />
           )}
           <p>{waitingFor(state.bytes, state.total)}</p>
-          {lastLit !== null && state.bytes === 0 && <p>{page('lastLit', { ago: agoText(lastLit) })}</p>}
+          {lastLit !== null && <LastLit at={lastLit} />}
         </>
       )}
       <Ridge fires={holders} />
     </section>
   )
+}
+
+/** How long ago it was lit, which grows as one waits; nobody is told each time. */
+function LastLit({ at }: { at: number }) {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), LOOK_MS)
+    return () => clearInterval(timer)
+  }, [])
+  return <p aria-live="off">{page('lastLit', { ago: agoText(now - at) })}</p>
 }
 
 function headline(state: ComingProps['state'], filename: string | null): string {

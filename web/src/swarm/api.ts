@@ -119,9 +119,9 @@ export interface PeerView {
   /** What carries messages to it now. */
   readonly path: 'relay' | 'direct'
   /** Why not directly, and whether it is tried. */
-  readonly reach?: Reach
+  readonly reach: Reach
   /** Blocks of the page that it is known to have; it may have more. `null` while nothing is known. */
-  readonly blocks?: number | null
+  readonly blocks: number | null
   readonly receivedBytes: number
   readonly sentBytes: number
 }
@@ -138,7 +138,7 @@ export interface BlockMap {
   readonly rarest: Rarest | null
 }
 
-/** The blocks of which the fewest copies are present, this tab's included. */
+/** Of the blocks that are present at all, those with the fewest copies, this tab's included. */
 export interface Rarest {
   readonly copies: number
   readonly blocks: number
@@ -165,7 +165,7 @@ export interface PageState {
   /** Peers sent away because they misbehaved, since the page was opened. */
   readonly peersDropped: number
   /** Milliseconds since somebody last had all of it, where the server keeps that and nobody has it now. */
-  readonly lastLit?: number | null
+  readonly lastLit: number | null
   /** The latest problems, newest last, at most eight. */
   readonly problems: readonly PageProblem[]
 }
@@ -194,7 +194,7 @@ export interface PageSession {
    */
   file(path: string, options?: { signal?: AbortSignal; type?: string }): Promise<Blob>
   /** Looks where the blocks are; `null` until the root has arrived. Takes time by the block: for a person who asks. */
-  blockMap?(): BlockMap | null
+  blockMap(): BlockMap | null
   /** Leaves the topic and forgets the blocks. */
   close(): void
 }

@@ -2,7 +2,7 @@ import type { Connection, Reply, Topic } from '../channel/index.ts'
 import type { Bytes, Cid } from '../content/index.ts'
 import type { Have, Millis, PeerId } from '../exchange/index.ts'
 import type { Clock, Counts, Presence } from './api.ts'
-import { readCounts, readIntroduction, readIntroductions, readReason, readWelcome, type Introduction, type StunServer } from './told.ts'
+import { readCounts, readIntroduction, readIntroductions, readLastLit, readReason, readWelcome, type Introduction, type StunServer } from './told.ts'
 
 const EVENTS = ['relay', 'signal', 'peer_joined', 'peer_left', 'counts', 'lit', 'dark']
 /** How often a page that gets nothing from anybody asks for other peers. */
@@ -37,6 +37,8 @@ export class Attendance {
   /** Whether somebody has a full copy; `null` until the server has told. */
   isLit: boolean | null = null
   stun: StunServer | null = null
+  /** When somebody last had all of it; `null` while somebody has, or nobody has told. */
+  litUntil: Millis | null = null
   readonly #deps: AttendanceDeps
   readonly #topic: Topic
   #announced: Have
@@ -76,6 +78,7 @@ export class Attendance {
     this.stun = stun
     this.presence = { kind: 'joined' }
     this.#learnCounts(counts)
+    this.#learnLastLit(response)
     this.#deps.welcomed(self, peers)
     this.announce()
     this.#scheduleAsking()
@@ -116,14 +119,17 @@ export class Attendance {
       }
       case 'counts':
         this.#learnCounts(readCounts(payload))
+        this.#learnLastLit(payload)
         break
       case 'lit':
         this.isLit = true
+        this.litUntil = null
         // Not everyone at once: the one who lit it has a life of its own.
         if (!this.#hasAll) this.#deps.clock.after(this.#deps.random() * 1000, () => this.#askForPeers())
         break
       case 'dark':
         this.isLit = false
+        this.litUntil = this.#deps.clock.now()
         break
     }
     this.#deps.changed()
@@ -137,6 +143,12 @@ export class Attendance {
     if (counts === null) return
     this.counts = counts
     this.isLit = counts.holders > 0
+    if (this.isLit) this.litUntil = null
+  }
+
+  #learnLastLit(told: unknown): void {
+    const ago = readLastLit(told)
+    if (ago !== null && this.isLit === false) this.litUntil = this.#deps.clock.now() - ago
   }
 
   #scheduleAsking(): void {

@@ -15,8 +15,8 @@ export interface CarrierDeps {
   /** A verified block that was wanted. */
   readonly arrived: (cid: Cid, bytes: Bytes) => void
   readonly dropped: (peer: PeerId, reason: DropReason) => void
-  /** A message went to this peer. */
-  readonly moved: (member: Member) => void
+  /** A message went to this peer, with these blocks. */
+  readonly moved: (member: Member, blocks: readonly Cid[]) => void
   /** A peer cannot be reached any more. */
   readonly lost: (peer: PeerId) => void
   /** A block of ours cannot be read any more. */
@@ -116,7 +116,7 @@ export class Carrier {
       if (!isEmpty) await member.peer.send(encodeMessage(message, carried))
       this.sentBytes += carried.reduce((sum, { data }) => sum + data.length, 0)
       if (roster.isMember(member)) {
-        this.#deps.moved(member)
+        this.#deps.moved(member, carried.map(({ cid }) => cid))
         this.tell({ kind: 'sent', peer, lane })
       }
     } catch {

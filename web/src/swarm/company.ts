@@ -1,7 +1,7 @@
 import type { Reply } from '../channel/index.ts'
 import type { Bytes } from '../content/index.ts'
 import type { Input, Millis, PeerId } from '../exchange/index.ts'
-import type { Clock } from './api.ts'
+import type { Clock, Reach } from './api.ts'
 import { AssemblyBudget, type Assembled } from './assembler.ts'
 import { Doorway, type LoadSwitchboard } from './doorway.ts'
 import { Roster, type Member } from './roster.ts'
@@ -89,6 +89,12 @@ export class Company {
     const isFirst = (this.roster.self ?? '') > peer.id
     const enough = isFirst ? CALLED_AFTER_BYTES : CALLED_AT_LAST_BYTES
     if (peer.path === 'relay' && peer.movedBytes >= enough) this.#doorway?.call(peer.id)
+  }
+
+  /** How the direct way to a peer stands. */
+  reach(peer: PeerId): Reach {
+    if (this.#doorway !== null) return this.#doorway.reach(peer)
+    return { kind: 'none', why: 'absent', failures: 0, again: null }
   }
 
   close(): void {

@@ -47,6 +47,7 @@ describe('what much is exchanged with', () => {
     const seeker = open(published.root).session
     await clock.until(() => isDirect(holder) && isDirect(seeker))
     expect(seeker.state.progress.blocksDone).toBeGreaterThan(0)
+    expect(seeker.state.peers).toMatchObject([{ path: 'direct', reach: { kind: 'up' } }])
     expect(isComplete(seeker)).toBe(false)
     // What had begun by relay ends there.
     const begun = seeker.state.receivedBytes
@@ -70,10 +71,14 @@ describe('what much is exchanged with', () => {
 
   it('goes by relay where one of the two has no WebRTC', async () => {
     const published = await film()
-    open(published.root, published, false)
+    const holder = open(published.root, published, false).session
     const seeker = open(published.root).session
     await clock.until(() => isComplete(seeker))
     expect(net.carriedBytes).toBe(0)
+    expect(holder.state.peers).toMatchObject([{ reach: { kind: 'none', why: 'absent', again: null } }])
+    clock.pass(20_000)
+    await clock.until(() => seeker.state.peers[0]?.reach.kind === 'none')
+    expect(seeker.state.peers).toMatchObject([{ path: 'relay', reach: { why: 'unanswered', failures: 1 } }])
     expect(await isRight(seeker, FILM_BYTES)).toBe(true)
     expect(seeker.state.problems).toEqual([])
   })
@@ -85,6 +90,9 @@ describe('what much is exchanged with', () => {
     const seeker = open(published.root).session
     await clock.until(() => isComplete(seeker))
     expect(net.carriedBytes).toBe(0)
+    clock.pass(20_000)
+    await clock.until(() => seeker.state.peers[0]?.reach.kind === 'none')
+    expect(seeker.state.peers).toMatchObject([{ reach: { why: 'unreachable' } }])
   })
 
   it.each([

@@ -1,6 +1,6 @@
 import type { Message } from '../bitswap/index.ts'
 import type { Cid, CidKey } from '../content/index.ts'
-import type { Have, PeerId } from '../exchange/index.ts'
+import type { Have, Input, PeerId } from '../exchange/index.ts'
 
 /** What one peer is known to have: a bit for each block that is numbered. */
 interface Holding {
@@ -24,22 +24,12 @@ export class Holdings {
     this.#isOfPage = isOfPage
   }
 
-  /** A peer is here, or the server has told anew how much it has. */
-  join(peer: PeerId, have: Have): void {
-    const known = this.#holdings.get(peer)
-    if (known === undefined) this.#holdings.set(peer, { have, bits: new Uint8Array(0), count: 0 })
-    else known.have = have
-  }
-
-  leave(peer: PeerId): void {
-    this.#holdings.delete(peer)
-  }
-
-  /** It said something. */
-  hear(peer: PeerId, message: Pick<Message, 'wants' | 'presences'>, blocks: readonly { readonly cid: Cid }[]): void {
-    for (const { cid } of blocks) this.#set(peer, cid, true)
-    for (const { cid, have } of message.presences) this.#set(peer, cid, have)
-    for (const { cid, type, cancel } of message.wants) if (type === 'block' && !cancel) this.#set(peer, cid, false)
+  /** Something happened to the page's exchange. */
+  follow(input: Input): void {
+    // What else happens tells nothing of what others have.
+    if (input.kind === 'joined') this.#join(input.peer, input.have)
+    else if (input.kind === 'left') this.#holdings.delete(input.peer)
+    else if (input.kind === 'message') this.#hear(input.peer, input.message, input.blocks)
   }
 
   /** It was sent these. */
@@ -48,11 +38,11 @@ export class Holdings {
   }
 
   /** Blocks that it has, of so many; `null` when it has a part, and nobody knows which. */
-  countOf(peer: PeerId, total: number): number | null {
+  countOf(peer: PeerId, total: number | null): number | null {
     const holding = this.#holdings.get(peer)
     if (holding === undefined) return null
     if (holding.have === 'all') return total
-    return holding.count === 0 && holding.have === 'some' ? null : Math.min(holding.count, total)
+    return holding.count === 0 && holding.have === 'some' ? null : Math.min(holding.count, total ?? Infinity)
   }
 
   /** For each block, in this order, the peers that have it: how many, and one bit for each of the first 32. */
@@ -72,6 +62,19 @@ export class Holdings {
       }
     }
     return { copies, holders }
+  }
+
+  /** A peer is here, or the server has told anew how much it has. */
+  #join(peer: PeerId, have: Have): void {
+    const known = this.#holdings.get(peer)
+    if (known === undefined) this.#holdings.set(peer, { have, bits: new Uint8Array(0), count: 0 })
+    else known.have = have
+  }
+
+  #hear(peer: PeerId, message: Pick<Message, 'wants' | 'presences'>, blocks: readonly { readonly cid: Cid }[]): void {
+    for (const { cid } of blocks) this.#set(peer, cid, true)
+    for (const { cid, have } of message.presences) this.#set(peer, cid, have)
+    for (const { cid, type, cancel } of message.wants) if (type === 'block' && !cancel) this.#set(peer, cid, false)
   }
 
   #set(peer: PeerId, cid: Cid, has: boolean): void {

@@ -1,22 +1,27 @@
-import { ContentError, type Bytes, type Cid } from '../content/index.ts'
+import { blocksInOrder, ContentError, type Bytes, type Cid } from '../content/index.ts'
 import { defaultExchangeSettings, Exchange, type DropReason, type PeerId } from '../exchange/index.ts'
-import type { Entry, PageDeps, PageProblem, PageSession, PageState, Phase } from './api.ts'
+import type { BlockMap, Clock, Entry, PageDeps, PageProblem, PageSession, PageState, Phase } from './api.ts'
 import { Attendance } from './attendance.ts'
+import { mapBlocks } from './block-map.ts'
 import { Carrier } from './carrier.ts'
 import { browserClock } from './clock.ts'
 import { Company } from './company.ts'
 import type { LoadSwitchboard } from './doorway.ts'
 import { Gathering } from './gathering.ts'
+import { Holdings } from './holdings.ts'
 import { PromisedFiles } from './promised-files.ts'
 import { Reports } from './reports.ts'
 
 /** An open page: joins its exchange, its blocks, its peers, the server and those who look at it. */
 export class Session implements PageSession {
   readonly root: string
+  readonly #root: Cid
+  readonly #clock: Clock
   readonly #exchange: Exchange
   readonly #gathering: Gathering
   readonly #files: PromisedFiles
   readonly #company: Company
+  readonly #holdings: Holdings
   readonly #carrier: Carrier
   readonly #attendance: Attendance
   readonly #reports: Reports
@@ -30,8 +35,11 @@ export class Session implements PageSession {
     const { pageBytesMax, blocksInFlightMax } = limits
     const isOver = () => this.#isOver
     this.root = root.text
+    this.#root = root
+    this.#clock = clock
     this.#exchange = new Exchange(random(), { ...defaultExchangeSettings, blocksInFlightMax })
     this.#gathering = new Gathering(root, pageBytesMax, deps.publication?.store)
+    this.#holdings = new Holdings((cid) => this.#gathering.walk.isKnown(cid))
     this.#files = new PromisedFiles(this.#gathering, (error) => this.#fail(error))
     this.#company = new Company({
       clock,
@@ -43,7 +51,10 @@ export class Session implements PageSession {
       stun: () => this.#attendance.stun,
       load: deps.direct === undefined ? browserDirect : deps.direct,
       isKnown: (peer) => this.#exchange.has(peer),
-      tell: (input) => this.#carrier.tell(input),
+      tell: (input) => {
+        this.#holdings.follow(input)
+        this.#carrier.tell(input)
+      },
       sentAway: () => {
         this.#peersDropped++
         this.#note({ fatal: false, sentence: SENT_AWAY })
@@ -59,7 +70,10 @@ export class Session implements PageSession {
       isClosed: () => this.#isClosed,
       arrived: (cid, bytes) => this.#keep(cid, bytes),
       dropped: (peer, reason) => this.#drop(peer, reason),
-      moved: (member) => this.#company.consider(member),
+      moved: (member, blocks) => {
+        this.#holdings.give(member.peer.id, blocks)
+        this.#company.consider(member)
+      },
       lost: (peer) => this.#company.part(peer),
       unreadable: () => {
         if (!this.#isClosed) this.#note({ fatal: false, sentence: CHANGED_FILE })
@@ -96,23 +110,37 @@ export class Session implements PageSession {
   }
 
   get state(): PageState {
-    const { roster } = this.#company
-    const peers = this.#exchange.peers().map((peer) => ({ ...peer, path: roster.get(peer.id)?.peer.path ?? 'relay' }))
+    const { progress } = this.#gathering.walk
+    const { counts, litUntil } = this.#attendance
+    const peers = this.#exchange.peers().map((peer) => ({
+      ...peer,
+      path: this.#company.roster.get(peer.id)?.peer.path ?? 'relay',
+      reach: this.#company.reach(peer.id),
+      blocks: this.#holdings.countOf(peer.id, progress.blocksTotal),
+    }))
+    const phase = this.#phase()
     return {
-      phase: this.#phase(),
+      phase,
       presence: this.#attendance.presence,
-      counts: this.#attendance.counts,
-      progress: this.#gathering.walk.progress,
+      counts,
+      progress,
       peers,
       receivedBytes: this.#received,
       sentBytes: this.#carrier.sentBytes,
       peersDropped: this.#peersDropped,
+      lastLit: phase === 'dark' && litUntil !== null ? this.#clock.now() - litUntil : null,
       problems: this.#reports.problems,
     }
   }
 
   subscribe(listener: (state: PageState) => void): () => void {
     return this.#reports.subscribe(listener)
+  }
+
+  blockMap(): BlockMap | null {
+    const { store, walk } = this.#gathering
+    if (walk.progress.blocksDone === 0 || this.#isOver) return null
+    return mapBlocks(blocksInOrder(store, this.#root), (cid) => store.has(cid), this.#holdings)
   }
 
   entries(): readonly Entry[] | null {

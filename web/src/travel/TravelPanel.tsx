@@ -57,7 +57,7 @@ function useLook(swarm: Swarm | null): Seen | null {
       const { state } = swarm
       const pairs = new Map<string, Pair>(state.peers.map((peer) => [peer.id, peer]))
       paces.current.note(performance.now(), pairs.set(OWN, state))
-      setSeen({ state, map: swarm.blockMap?.() ?? null, paces: paces.current })
+      setSeen({ state, map: swarm.blockMap(), paces: paces.current })
     }
     look()
     const timer = setInterval(look, LOOK_MS)
@@ -160,7 +160,7 @@ function PeerRow({ peer, total, pace }: { peer: PeerView; total: number | null; 
         {pace.up > 0 && <small>{speedText(pace.up)}</small>}
       </td>
       <td class="how">
-        <b class={path}>{panel(path)}</b> {reach !== undefined && <small>{reachSentence(reach)}</small>}
+        <b class={path}>{panel(path)}</b> <small>{reachSentence(reach)}</small>
       </td>
     </tr>
   )

@@ -75,7 +75,7 @@ describe('a peer', () => {
     expect(hasText({ have: 'all', blocks: 9 }, 9)).toBe('all')
     expect(hasText({ have: 'some', blocks: 4 }, 9)).toBe('4 of 9')
     expect(hasText({ have: 'some', blocks: null }, 9)).toBe('a part')
-    expect(hasText({ have: 'none' }, null)).toBe('nothing yet')
+    expect(hasText({ have: 'none', blocks: 0 }, null)).toBe('nothing yet')
   })
 
   it('that cannot be reached directly is told of with the reason', () => {

@@ -49,7 +49,7 @@ function ratioText(ratio: number): string {
 }
 
 /** How much of the page a peer has. */
-export function hasText({ have, blocks = null }: Pick<PeerView, 'have' | 'blocks'>, total: number | null): string {
+export function hasText({ have, blocks }: Pick<PeerView, 'have' | 'blocks'>, total: number | null): string {
   if (have === 'all') return panel('hasAll')
   if (blocks !== null && blocks > 0 && total !== null) return panel('hasOf', { n: blocks, total })
   return panel(have === 'some' ? 'hasSome' : 'hasNone')

@@ -20,13 +20,14 @@ function state(part: Partial<SwarmState>): SwarmState {
     receivedBytes: 0,
     sentBytes: 0,
     peersDropped: 0,
+    lastLit: null,
     problems: [],
     ...part,
   }
 }
 
 const progress = { blocksDone: 1, blocksTotal: 2, bytesDone: 10, bytesTotal: 20 }
-const peer = (have: 'all' | 'some' | 'none', path: 'relay' | 'direct' = 'relay') => ({ id: have, have, path, receivedBytes: 0, sentBytes: 0 })
+const peer = (have: 'all' | 'some' | 'none', path: 'relay' | 'direct' = 'relay') => ({ id: have, have, path, reach: { kind: 'untried' } as const, blocks: null, receivedBytes: 0, sentBytes: 0 })
 
 describe('a page', () => {
   it('is looked for, then fetched from those who have some of it', () => {

@@ -97,7 +97,7 @@ function pageSession(cid: string, coming: Promise<Swarm>): PageSession {
       if (state.peek().kind !== 'held') state.value = pageState(now, swarm)
       trouble.value = troubleOf(now)
       traffic.value = trafficOf(now, traffic.peek())
-      lastLit.value = now.lastLit ?? null
+      lastLit.value = dateOf(now.lastLit, lastLit.peek())
       if (now.presence.kind === 'joined') counts.value = countsOf(now, counts.peek())
     })
     stop = () => {
@@ -168,6 +168,13 @@ function countsOf({ counts }: SwarmState, before: Counts | null): Counts {
   const same = before !== null && before.watching === counts.watching &&
     before.holders === counts.holders && before.partial === counts.partial
   return same ? before : { ...counts }
+}
+
+/** The date of something so long ago; the one from before when it is that, but for the time it took to tell. */
+function dateOf(ago: number | null, before: number | null): number | null {
+  if (ago === null) return null
+  const date = Date.now() - ago
+  return before !== null && Math.abs(date - before) < 1000 ? before : date
 }
 
 /** The same as before stays the same object. */

@@ -59,7 +59,7 @@ export interface PageSession {
   readonly trouble: ReadonlySignal<string | null>
   /** What went to others and came from them. */
   readonly traffic: ReadonlySignal<Traffic>
-  /** Milliseconds since somebody last had all of it; `null` where that is not known. */
+  /** When somebody last had all of it, by `Date.now()`; `null` while somebody has, or where that is not known. */
   readonly lastLit: ReadonlySignal<number | null>
   /** What is behind it, for whoever looks closer; `null` until there is something. */
   readonly swarm: ReadonlySignal<Swarm | null>

@@ -1,0 +1,88 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { cidOf, type Cid } from '../content/index.ts'
+import type { Input, PeerId } from '../exchange/index.ts'
+import { mapBlocks } from './block-map.ts'
+import { Holdings } from './holdings.ts'
+
+const [ann, bo] = ['a'.repeat(16) as PeerId, 'b'.repeat(16) as PeerId]
+let cids: Cid[]
+beforeAll(async () => {
+  cids = await Promise.all(Array.from({ length: 20 }, (_, i) => cidOf(0x55, Uint8Array.of(i))))
+})
+
+const some = (...numbers: number[]) => numbers.map((n) => cids[n] ?? fail(n))
+const fail = (n: number): never => {
+  throw new Error(`no block ${n}`)
+}
+
+function world() {
+  const holdings = new Holdings((cid) => cids.slice(0, 18).includes(cid))
+  const says = (peer: PeerId, { has = [] as Cid[], lacks = [] as Cid[], wants = [] as Cid[], sends = [] as Cid[] }) => {
+    const presences = [...has.map((cid) => ({ cid, have: true })), ...lacks.map((cid) => ({ cid, have: false }))]
+    const asked = wants.map((cid) => ({ cid, type: 'block' as const, cancel: false, priority: 1, sendDontHave: true }))
+    const message = { full: false, wants: asked, presences, pendingBytes: 0 }
+    const blocks = sends.map((cid) => ({ cid, bytes: new Uint8Array(1) }))
+    holdings.follow({ kind: 'message', peer, message, blocks, uncheckable: 0 } satisfies Input)
+  }
+  const copies = () => [...holdings.copiesOf(cids.map(({ key }) => key)).copies]
+  return { holdings, says, copies }
+}
+
+describe('what a peer has', () => {
+  it('is what it says, sends and is sent, and not what it lacks or wants', () => {
+    const { holdings, says, copies } = world()
+    holdings.follow({ kind: 'joined', peer: ann, have: 'some' })
+    expect(holdings.countOf(ann, 18)).toBe(null)
+    says(ann, { has: some(0, 1, 2), sends: some(3), lacks: some(5) })
+    holdings.give(ann, some(4))
+    says(ann, { wants: some(2) })
+    expect(copies().flatMap((count, i) => (count > 0 ? [i] : []))).toEqual([0, 1, 3, 4])
+    expect(holdings.countOf(ann, 18)).toBe(4)
+    says(ann, { lacks: some(0, 0) })
+    expect(holdings.countOf(ann, 18)).toBe(3)
+  })
+
+  it('is all, by the word of the server', () => {
+    const { holdings, copies } = world()
+    holdings.follow({ kind: 'joined', peer: ann, have: 'none' })
+    expect(holdings.countOf(ann, 18)).toBe(0)
+    holdings.follow({ kind: 'joined', peer: ann, have: 'all' })
+    expect(holdings.countOf(ann, 18)).toBe(18)
+    expect(copies()).toEqual(Array<number>(20).fill(1))
+  })
+
+  it('is nothing once it has left, and nothing of strangers or other pages is remembered', () => {
+    const { holdings, says, copies } = world()
+    says(bo, { has: some(0) })
+    holdings.follow({ kind: 'joined', peer: bo, have: 'some' })
+    says(bo, { has: some(18, 19, 7) })
+    expect(holdings.countOf(bo, 18)).toBe(1)
+    holdings.follow({ kind: 'left', peer: bo })
+    expect(copies()).toEqual(Array<number>(20).fill(0))
+  })
+})
+
+describe('the map of blocks', () => {
+  it('tells the rarest, and who has them', () => {
+    const { holdings, says } = world()
+    for (const peer of [ann, bo]) holdings.follow({ kind: 'joined', peer, have: 'some' })
+    says(ann, { has: some(0, 1, 2, 3) })
+    says(bo, { has: some(1, 2) })
+    const page = some(0, 1, 2, 3, 4)
+    const ours = new Set(some(1, 2))
+    const map = mapBlocks(page, (cid) => ours.has(cid), holdings)
+    expect([[...map.here], [...map.elsewhere]]).toEqual([[0, 1, 1, 0, 0], [1, 2, 2, 1, 0]])
+    // Nobody has the last one, which is another story.
+    expect(map.rarest).toEqual({ copies: 1, blocks: 2, holders: 1, isOurs: false })
+  })
+
+  it('counts this tab among those who hold the last copies', () => {
+    const { holdings, says } = world()
+    for (const peer of [ann, bo]) holdings.follow({ kind: 'joined', peer, have: 'some' })
+    says(ann, { has: some(0) })
+    says(bo, { has: some(1) })
+    const map = mapBlocks(some(0, 1, 2), (cid) => cid === cids[2], holdings)
+    expect(map.rarest).toEqual({ copies: 1, blocks: 3, holders: 3, isOurs: true })
+    expect(mapBlocks(some(5), () => false, holdings).rarest).toBe(null)
+  })
+})
