@@ -155,7 +155,7 @@ test('a page goes on burning while its keeper looks at another place of the site
   await visitor.goTo(link)
   await visitor.sees('Kept burning.')
 
-  await keeper.tab.getByRole('button', { name: /^Put out/ }).click()
+  await keeper.tab.getByRole('button', { name: /^Let go of/ }).click()
   await visitor.isTold('You are the only one holding this page')
 })
 
