@@ -20,6 +20,8 @@ export interface BuiltBlock {
   readonly cid: Cid
   readonly block: Bytes | Blob
   readonly size: number
+  /** Where the file of a leaf stands in the directory that is built; absent of what is no leaf, or of one file. */
+  readonly path?: string
 }
 
 /** The top of what was built. */
@@ -40,12 +42,16 @@ export interface BuildOptions {
 const LEAVES_AT_ONCE = 4
 
 /** Chunks one file and yields its blocks, leaves first; returns its root. */
-export async function* buildFile(file: Blob, options: BuildOptions = {}): AsyncGenerator<BuiltBlock, BuiltRoot> {
+export async function* buildFile(
+  file: Blob,
+  options: BuildOptions = {},
+  path?: string,
+): AsyncGenerator<BuiltBlock, BuiltRoot> {
   const profile = options.profile ?? unixfsV1_2025
   let level: (FileChild & { dagBytes: number })[] = []
   for await (const leaf of leaves(file, profile.chunkBytes, options.signal)) {
     level.push({ cid: leaf.cid, size: leaf.size, dagBytes: leaf.size })
-    yield leaf
+    yield path === undefined ? leaf : { ...leaf, path }
   }
   while (level.length > 1) {
     const above: typeof level = []
@@ -109,7 +115,9 @@ async function* buildTree(tree: Tree, path: string, options: BuildOptions): Asyn
   let size = 0
   for (const [name, child] of tree) {
     const built =
-      child instanceof Map ? yield* buildTree(child, `${path}${name}/`, options) : yield* buildFile(child, options)
+      child instanceof Map
+        ? yield* buildTree(child, `${path}${name}/`, options)
+        : yield* buildFile(child, options, `${path}${name}`)
     size += built.size
     const sortedBy = new TextEncoder().encode(name)
     links.push({ cid: built.cid, name, dagBytes: built.dagBytes, sortedBy })

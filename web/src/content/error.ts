@@ -7,6 +7,8 @@ export type ContentProblem =
   | { kind: 'too-large'; bytes: number; bytesMax: number }
   | { kind: 'too-many'; what: 'blocks' | 'entries' | 'parts'; max: number }
   | { kind: 'too-deep'; depthMax: number }
+  /** Neither disk nor memory for more of it. */
+  | { kind: 'no-room'; bytes: number }
   | { kind: 'missing'; cid: string }
   | { kind: 'no-such-file'; path: string }
   /** A name that no directory can hold, or that is there twice. */
@@ -39,6 +41,8 @@ function sentence(problem: ContentProblem): string {
       return `The content has more than ${problem.max} ${problem.what}.`
     case 'too-deep':
       return `The content is nested deeper than ${problem.depthMax} levels.`
+    case 'no-room':
+      return `There is no room in this browser for more than ${sizeOf(problem.bytes)} of this page.`
     case 'missing':
       return `The block ${problem.cid} is not here.`
     case 'no-such-file':
@@ -50,5 +54,6 @@ function sentence(problem: ContentProblem): string {
 
 function sizeOf(bytes: number): string {
   const mebibytes = bytes / (1 << 20)
-  return mebibytes < 1 ? `${bytes.toLocaleString('en')} bytes` : `${Number(mebibytes.toFixed(1))} MiB`
+  if (mebibytes < 1) return `${bytes.toLocaleString('en')} bytes`
+  return mebibytes < 1024 ? `${Number(mebibytes.toFixed(1))} MiB` : `${Number((mebibytes / 1024).toFixed(1))} GiB`
 }

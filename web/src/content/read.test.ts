@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { buildDirectory, buildFile, unixfsV1_2025, type BuiltBlock, type BuiltRoot } from './build.ts'
 import type { Bytes } from './bytes.ts'
-import { cidOf, DAG_PB, IDENTITY, makeCid, parseCid, RAW, SHA2_256, type Cid, type CidKey } from './cid.ts'
+import { cidOf, DAG_PB, IDENTITY, makeCid, parseCid, RAW, SHA2_256, type Cid } from './cid.ts'
 import { decodePbNode, encodePbNode } from './dag-pb.ts'
 import { ContentError } from './error.ts'
 import { pattern } from './pattern.ts'
 import { MessageWriter } from './protobuf.ts'
-import { isFileComplete, listFiles, readFile } from './read.ts'
-import { BlockStore } from './store.ts'
+import { listFiles, readFile } from './read.ts'
+import { BlockStore, type StoreNews } from './store.ts'
 import { decodeFsNode, encodeDirectory, encodeFile } from './unixfs.ts'
 import { fromHex, readVectors } from './vectors.ts'
-import { DagWalk, type WalkLimits } from './walk.ts'
+import { DagWalk, type WalkLimits, type WantedBlock } from './walk.ts'
 
 const profile = { ...unixfsV1_2025, chunkBytes: 10, linksMax: 3 }
 const limits: WalkLimits = { bytesMax: 10_000, blocksMax: 1000, depthMax: 32 }
@@ -70,18 +70,15 @@ describe('a directory in a store', () => {
     expect(listFiles(part, cid)).toMatchObject([{ path: 'img', size: null }, { path: 'index.md', size: null }])
   })
 
-  it('knows which files are whole', async () => {
+  it('is read only when all of it is here', async () => {
     const whole = new BlockStore(10_000)
     const { cid } = await keep(buildFile(new Blob([pattern(95)]), { profile }), whole)
     const part = new BlockStore(10_000)
-    const known = new Set<CidKey>()
-    const asked = walkAll(new DagWalk(cid, limits), whole)
-    for (const each of asked) {
-      expect(isFileComplete(part, cid, known)).toBe(false)
+    for (const each of walkAll(new DagWalk(cid, limits), whole)) {
       expect(() => readFile(part, cid)).toThrow(ContentError)
       part.put(each, await whole.read(each))
     }
-    expect(isFileComplete(part, cid, known)).toBe(true)
+    expect(readFile(part, cid).size).toBe(95)
   })
 })
 
@@ -100,6 +97,40 @@ describe('a walk', () => {
     expect(walk.progress.bytesTotal).toBe(dagBytes)
   })
 
+  it('knows what is whole, in whatever order the blocks come', async () => {
+    const store = new BlockStore(10_000)
+    const { cid } = await keep(buildDirectory(trip, { profile }), store)
+    const files = listFiles(store, cid) ?? []
+    for (const next of [(wanted: WantedBlock[]) => wanted.shift(), (wanted: WantedBlock[]) => wanted.pop()]) {
+      const walk = new DagWalk(cid, limits)
+      const here = new BlockStore(10_000)
+      const isHere = (file: Cid) => walkAll(new DagWalk(file, limits), here).every((each) => here.has(each))
+      const wanted = walk.start()
+      for (let block = next(wanted); block !== undefined; block = next(wanted)) {
+        expect(walk.isWhole(cid)).toBe(false)
+        const bytes = await store.read(block.cid)
+        here.put(block.cid, bytes)
+        wanted.push(...walk.arrived(block.cid, bytes.length, bytes))
+        for (const file of files) expect(walk.isWhole(file.cid)).toBe(isHere(file.cid))
+      }
+      expect(walk.isWhole(cid)).toBe(true)
+    }
+  })
+
+  it('looks at each link once, however many blocks hang on it', async () => {
+    const store = new BlockStore(1_000_000)
+    const leaf = await put(store, RAW, pattern(3))
+    const children = new Array(2000).fill({ cid: leaf, size: 3, dagBytes: 3 })
+    const cid = await put(store, DAG_PB, encodeFile(children))
+    const walk = new DagWalk(cid, limits)
+    walk.start()
+    const root = await store.read(cid)
+    walk.arrived(cid, root.length, root)
+    expect(walk.isWhole(cid)).toBe(false)
+    walk.arrived(leaf, 3, null)
+    expect([walk.isWhole(cid), walk.nodesDone, walk.progress.blocksDone]).toEqual([true, 1, 2])
+  })
+
   it('tells the declared size as soon as the root is here', async () => {
     const store = new BlockStore(10_000)
     const { cid, dagBytes } = await keep(buildFile(new Blob([pattern(95)]), { profile }), store)
@@ -116,7 +147,7 @@ describe('a walk', () => {
     const cid = await cidOf(DAG_PB, root)
     const walk = new DagWalk(cid, limits)
     walk.start()
-    expect(() => walk.arrived(cid, root.length, root)).toThrow(/953674.3 MiB, more than the 10,000 bytes/)
+    expect(() => walk.arrived(cid, root.length, root)).toThrow(/931.3 GiB, more than the 10,000 bytes/)
   })
 
   it('refuses to follow nodes for ever', async () => {
@@ -303,5 +334,20 @@ describe('a store', () => {
     const cid = await cidOf(RAW, pattern(1))
     store.put(cid, gone)
     await expect(store.read(cid)).rejects.toThrow(ContentError)
+  })
+
+  it('withdraws a file of which one part has changed, and tells it once', async () => {
+    const store = new BlockStore(1000)
+    const [film, notes] = [await cidOf(RAW, pattern(10)), await cidOf(RAW, pattern(20))]
+    const rest = await cidOf(RAW, pattern(30))
+    store.put(film, new Blob(['not what it']), 'film.mp4')
+    store.put(rest, new Blob([pattern(30)]), 'film.mp4')
+    store.put(notes, new Blob([pattern(20)]), 'notes.md')
+    const news: StoreNews[] = []
+    store.listen((each) => news.push(each))
+    await Promise.all([film, film].map((cid) => expect(store.read(cid)).rejects.toThrow(ContentError)))
+    expect(news).toEqual([{ kind: 'lost', cids: [film, rest], sentence: expect.stringMatching(/^"film\.mp4" has changed or gone/) }])
+    expect([store.has(film), store.has(rest), store.has(notes), store.bytes]).toEqual([false, false, true, 20])
+    expect(await store.read(notes)).toEqual(pattern(20))
   })
 })

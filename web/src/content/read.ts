@@ -1,7 +1,7 @@
 import type { Bytes } from './bytes.ts'
 import { RAW, type Cid, type CidKey } from './cid.ts'
 import { ContentError, malformed } from './error.ts'
-import type { BlockStore } from './store.ts'
+import type { Blocks } from './store.ts'
 import { decodeFsNode, isEntryName, type FsNode } from './unixfs.ts'
 import { DEPTH_MAX } from './walk.ts'
 
@@ -22,7 +22,7 @@ export const PARTS_MAX = 262_144
  * The files below `root`, in the order of the directories; those of directories that are not here yet are left out.
  * `null` while the root itself is not here. Symbolic links are left out.
  */
-export function listFiles(store: BlockStore, root: Cid): FileEntry[] | null {
+export function listFiles(store: Blocks, root: Cid): FileEntry[] | null {
   if (root.codec !== RAW && !store.has(root)) return null
   const files: FileEntry[] = []
   const nodes = decodedOnce(store)
@@ -71,7 +71,7 @@ function join(path: string, name: string): string {
 }
 
 /** The bytes of a file whose blocks are all here, put together without copying what the store keeps as blobs. */
-export function readFile(store: BlockStore, file: Cid, type = ''): Blob {
+export function readFile(store: Blocks, file: Cid, type = ''): Blob {
   const parts: (Bytes | Blob)[] = []
   const nodes = decodedOnce(store)
   const read = new Map<CidKey, FileNode>()
@@ -95,7 +95,7 @@ interface FileNode {
   readonly children: readonly { cid: Cid; size: number }[]
 }
 
-function fileNodeOf(store: BlockStore, nodes: (cid: Cid) => FsNode | null, cid: Cid): FileNode {
+function fileNodeOf(store: Blocks, nodes: (cid: Cid) => FsNode | null, cid: Cid): FileNode {
   if (cid.codec === RAW) {
     const block = store.get(cid)
     const size = store.size(cid)
@@ -123,7 +123,7 @@ function fileNodeOf(store: BlockStore, nodes: (cid: Cid) => FsNode | null, cid: 
 }
 
 /** Whether every block of a file is here. `known` remembers what was found whole, between calls. */
-export function isFileComplete(store: BlockStore, file: Cid, known: Set<CidKey>): boolean {
+export function isFileComplete(store: Blocks, file: Cid, known: Set<CidKey>): boolean {
   if (known.has(file.key)) return true
   if (!store.has(file)) return false
   const nodes = decodedOnce(store)
@@ -144,7 +144,7 @@ export function isFileComplete(store: BlockStore, file: Cid, known: Set<CidKey>)
 }
 
 /** Decodes each block at most once, however often it is linked; `null` for one that is not here. */
-function decodedOnce(store: BlockStore): (cid: Cid) => FsNode | null {
+function decodedOnce(store: Blocks): (cid: Cid) => FsNode | null {
   const decoded = new Map<CidKey, FsNode>()
   return (cid) => {
     const before = decoded.get(cid.key)

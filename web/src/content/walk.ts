@@ -37,6 +37,9 @@ interface Known {
   readonly wanted: WantedBlock
   readonly depth: number
   arrived: boolean
+  /** Blocks linked here that are not whole, and blocks that wait for this one to be whole. */
+  unwholeChildren: number
+  readonly parents: Known[]
 }
 
 /**
@@ -49,6 +52,7 @@ export class DagWalk {
   readonly #known = new Map<CidKey, Known>()
   /** Blocks outstanding that may lead to further ones. */
   #nodesOutstanding = 0
+  #nodesDone = 0
   #blocksDone = 0
   #bytesDone = 0
   /** Bytes of what is outstanding, as far as told. */
@@ -69,6 +73,17 @@ export class DagWalk {
 
   isKnown(cid: Cid): boolean {
     return this.#known.has(cid.key)
+  }
+
+  /** Whether a block and all below it have arrived. */
+  isWhole(cid: Cid): boolean {
+    const known = this.#known.get(cid.key)
+    return known === undefined ? inlineBytes(cid) !== null : isWhole(known)
+  }
+
+  /** Blocks that have arrived and may lead to others: what a listing of files depends on. */
+  get nodesDone(): number {
+    return this.#nodesDone
   }
 
   get isComplete(): boolean {
@@ -97,16 +112,21 @@ export class DagWalk {
     const known = this.#known.get(cid.key)
     if (known === undefined || known.arrived) return
     known.arrived = true
-    if (cid.codec !== RAW) this.#nodesOutstanding--
+    if (cid.codec !== RAW) {
+      this.#nodesOutstanding--
+      this.#nodesDone++
+    }
     this.#bytesOutstanding -= known.wanted.size ?? 0
     this.#blocksDone++
     this.#bytesDone += size
     this.#refuseOver(this.#bytesDone, this.#dagBytesMax)
     if (bytes !== null && cid.codec !== RAW) this.#follow(known, bytes, found)
     else if (cid === this.root) this.#refuseOver(size, this.#limits.bytesMax)
+    if (isWhole(known)) tellParents(known)
   }
 
-  #follow({ wanted, depth }: Known, bytes: Bytes, found: WantedBlock[]): void {
+  #follow(known: Known, bytes: Bytes, found: WantedBlock[]): void {
+    const { wanted, depth } = known
     const node = decodeFsNode(wanted.cid, bytes)
     if (node.kind === 'file') this.#refuseOver(node.size, this.#limits.bytesMax)
     const children = childrenOf(node)
@@ -114,16 +134,24 @@ export class DagWalk {
       this.#declaredBytes = dagBytesOf(bytes, children)
       this.#refuseOver(this.#declaredBytes, this.#dagBytesMax)
     }
-    for (const child of children) this.#discover(child, depth + 1, found)
+    const unwhole = new Set<Known>()
+    for (const child of children) {
+      const below = this.#discover(child, depth + 1, found)
+      if (!isWhole(below)) unwhole.add(below)
+    }
+    known.unwholeChildren = unwhole.size
+    for (const below of unwhole) below.parents.push(known)
   }
 
-  #discover(wanted: WantedBlock, depth: number, found: WantedBlock[]): void {
+  #discover(wanted: WantedBlock, depth: number, found: WantedBlock[]): Known {
     const { cid } = wanted
-    if (this.#known.has(cid.key)) return
+    const before = this.#known.get(cid.key)
+    if (before !== undefined) return before
     if (depth >= this.#limits.depthMax) throw new ContentError({ kind: 'too-deep', depthMax: this.#limits.depthMax })
     const max = this.#limits.blocksMax
     if (this.#known.size >= max) throw new ContentError({ kind: 'too-many', what: 'blocks', max })
-    this.#known.set(cid.key, { wanted, depth, arrived: false })
+    const known: Known = { wanted, depth, arrived: false, unwholeChildren: 0, parents: [] }
+    this.#known.set(cid.key, known)
     if (cid.codec !== RAW) this.#nodesOutstanding++
     this.#bytesOutstanding += wanted.size ?? 0
     this.#refuseOver(this.#bytesDone + this.#bytesOutstanding, this.#dagBytesMax)
@@ -131,6 +159,7 @@ export class DagWalk {
     // Goes no deeper than `depthMax` calls: an inline node's children are one level below it.
     if (inline === null) found.push(wanted)
     else this.#arrive(cid, inline.length, inline, found)
+    return known
   }
 
   get #dagBytesMax(): number {
@@ -139,6 +168,21 @@ export class DagWalk {
 
   #refuseOver(bytes: number, bytesMax: number): void {
     if (bytes > bytesMax) throw new ContentError({ kind: 'too-large', bytes, bytesMax: this.#limits.bytesMax })
+  }
+}
+
+function isWhole({ arrived, unwholeChildren }: Known): boolean {
+  return arrived && unwholeChildren === 0
+}
+
+/** Each link is looked at once in a walk, when what is below it became whole. */
+function tellParents(whole: Known): void {
+  const told = [whole]
+  for (let known = told.pop(); known !== undefined; known = told.pop()) {
+    for (const parent of known.parents.splice(0)) {
+      parent.unwholeChildren--
+      if (isWhole(parent)) told.push(parent)
+    }
   }
 }
 

@@ -17,7 +17,7 @@ export async function publish(sources: readonly Source[], options: PublishOption
   const asDirectory = options.directory ?? (sources.length > 1 || first.path.includes('/'))
   const building = asDirectory
     ? buildDirectory(sources, signal ? { signal } : {})
-    : buildFile(first.blob, signal ? { signal } : {})
+    : buildFile(first.blob, signal ? { signal } : {}, first.path)
   let bytesDone = 0
   for (;;) {
     const step = await building.next()
@@ -25,8 +25,8 @@ export async function publish(sources: readonly Source[], options: PublishOption
       const { cid, size } = step.value
       return { root: cid.text, size, blocks: store.blocks, store }
     }
-    const { cid, block, size } = step.value
-    store.put(cid, block)
+    const { cid, block, size, path } = step.value
+    store.put(cid, block, path)
     if (!(block instanceof Blob)) continue
     bytesDone += size
     onProgress?.({ bytesDone, bytesTotal })
