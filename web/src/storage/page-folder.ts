@@ -1,0 +1,89 @@
+import { RAW, readSlice, type Bytes } from '../content/index.ts'
+import { encodeBatch, readPlaces, type NamedBytes } from './batch.ts'
+import type { Disk, Restored } from './disk.ts'
+
+/** Writes a new file below the root of the origin's private file system. */
+export type WriteFile = (path: readonly string[], bytes: Bytes) => Promise<File>
+
+/** Blocks that are read and hashed at once when an earlier visit's are looked through. */
+const HASHED_AT_ONCE = 4
+
+/** The folder of one page, a file for each batch of its blocks. It is made when the first is written. */
+export class PageFolder implements Disk {
+  readonly #parent: () => Promise<FileSystemDirectoryHandle>
+  readonly #path: readonly string[]
+  readonly #name: string
+  readonly #write: WriteFile
+  readonly #estimate: () => Promise<StorageEstimate>
+  /** Names of files are numbers, in the order they were written. */
+  #nextFile: number | null = null
+
+  constructor(
+    parent: () => Promise<FileSystemDirectoryHandle>,
+    path: readonly string[],
+    deps: { write: WriteFile; estimate: () => Promise<StorageEstimate> },
+  ) {
+    this.#parent = parent
+    this.#path = path
+    this.#name = path.at(-1) ?? ''
+    this.#write = deps.write
+    this.#estimate = deps.estimate
+  }
+
+  async restore(): Promise<Restored[]> {
+    const found: Restored[] = []
+    for (const file of await this.#files()) {
+      const places = await readPlaces(file)
+      for (let i = 0; i < places.length; i += HASHED_AT_ONCE) {
+        const some = places.slice(i, i + HASHED_AT_ONCE).map(async ({ cid, at, size }) => {
+          const slice = file.slice(at, at + size)
+          const bytes = await readSlice(cid, slice)
+          if (bytes !== null) found.push({ cid, block: cid.codec === RAW ? slice : bytes })
+        })
+        await Promise.all(some)
+      }
+    }
+    return found
+  }
+
+  async write(blocks: readonly NamedBytes[]): Promise<Blob> {
+    if (this.#nextFile === null) await this.#files()
+    const name = `${this.#nextFile ?? 0}`
+    this.#nextFile = Number(name) + 1
+    const { bytes, bodyAt } = encodeBatch(blocks)
+    const file = await this.#write([...this.#path, name], bytes)
+    return file.slice(bodyAt)
+  }
+
+  async roomBytes(): Promise<number | null> {
+    const { quota, usage } = await this.#estimate()
+    return quota === undefined || usage === undefined ? null : Math.max(0, quota - usage)
+  }
+
+  async remove(): Promise<void> {
+    const parent = await this.#parent()
+    await parent.removeEntry(this.#name, { recursive: true }).catch(passOverMissing)
+  }
+
+  /** The files that are here, oldest first. */
+  async #files(): Promise<File[]> {
+    this.#nextFile = 0
+    const parent = await this.#parent()
+    const folder = await parent.getDirectoryHandle(this.#name).catch(passOverMissing)
+    if (folder === undefined) return []
+    const files: { number: number; file: File }[] = []
+    for await (const [name, handle] of folder.entries()) {
+      if (handle.kind === 'file' && /^\d+$/.test(name)) {
+        files.push({ number: Number(name), file: await (handle as FileSystemFileHandle).getFile() })
+      }
+    }
+    files.sort((a, b) => a.number - b.number)
+    this.#nextFile = (files.at(-1)?.number ?? -1) + 1
+    return files.map(({ file }) => file)
+  }
+}
+
+function passOverMissing(error: unknown): undefined {
+  if (error instanceof DOMException && error.name === 'NotFoundError') return undefined
+  throw error
+}
