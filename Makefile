@@ -7,7 +7,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test check rust-test web-test interop fuzz sim bench scale bench-swarm clean tools swarm-tools
+.PHONY: help serve web test check rust-test web-test interop fuzz sim bench scale bench-swarm soak clean tools swarm-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ interop: web tools tests/interop/node_modules/.package-lock.json ## Real clients
 	$(CARGO) build $(LOCKED) --release -p watchfire-cli -p chat
 	$(CARGO) build $(LOCKED) --release -p watchfire-p2p --example host
 	cd tests/interop && npm test
+
+soak: web tools tests/interop/node_modules/.package-lock.json ## What takes minutes: two gigabytes from one browser to another
+	$(CARGO) build $(LOCKED) --release -p watchfire-cli
+	cd tests/interop && LARGE_BYTES=$${LARGE_BYTES:-2000000000} node --test browser/large.test.mjs
 
 test-kubo: ## A real kubo against our libp2p host; builds kubo once, with Go, which takes minutes
 	$(CARGO) build $(LOCKED) --release -p watchfire-p2p --example host

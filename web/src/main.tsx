@@ -20,3 +20,12 @@ const site = liveSite(channels, limits)
 await speakOneOf(navigator.languages).catch(() => undefined)
 const place = document.getElementById('app')
 if (place !== null) render(<App site={site} />, place)
+
+// Tabs that have ended cannot remove what they had on disk; whoever comes next does, when there is nothing better to do.
+setTimeout(() => {
+  try {
+    if (localStorage.getItem('watchfire:disk') !== null) void import('./storage/browser.ts').then(({ sweep }) => sweep())
+  } catch {
+    // A browser that lets us store nothing has nothing of ours.
+  }
+}, 3000)

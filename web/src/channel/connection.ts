@@ -58,6 +58,9 @@ export function reconnectDelay(n: number, random: () => number): number {
   return Math.round((0.5 + random() / 2) * Math.min(10_000, 250 * 2 ** Math.min(n - 1, 10)))
 }
 
+/** We use nothing that Phoenix would remember, and a browser may forbid to remember anything. */
+const forgetful = { getItem: () => null, setItem: () => undefined }
+
 /** Connects to the server's socket at `endPoint`, such as `/socket`, and stays connected. */
 export function connect(endPoint: string, options: ConnectionOptions = {}): Connection {
   const random = options.random ?? Math.random
@@ -71,6 +74,7 @@ export function connect(endPoint: string, options: ConnectionOptions = {}): Conn
     },
     rejoinAfterMs: delay,
     timeout: options.timeout ?? 10_000,
+    sessionStorage: forgetful,
     ...(options.transport === undefined ? {} : { transport: options.transport }),
   })
   const listeners = new Set<(state: ConnectionState, wait: number | null) => void>()

@@ -8,6 +8,7 @@ declare module 'phoenix' {
     reconnectAfterMs?: (tries: number) => number
     rejoinAfterMs?: (tries: number) => number
     longPollFallbackMs?: number
+    sessionStorage?: Pick<Storage, 'getItem' | 'setItem'>
   }
 
   export class Socket {

@@ -14,7 +14,7 @@ export { bytesOf, decodeFields, int32Of, MessageWriter, uintOf } from './protobu
 export { blocksInOrder } from './order.ts'
 export { BlockStore, readSlice, sizeOf } from './store.ts'
 export type { Blocks, StoreNews } from './store.ts'
-export { isFileComplete, listFiles, readFile } from './read.ts'
+export { listFiles, readFile } from './read.ts'
 export type { FileEntry } from './read.ts'
 export { BLOCKS_MAX, dagBytesMax, DagWalk, DEPTH_MAX } from './walk.ts'
 export type { WalkLimits, WantedBlock } from './walk.ts'

@@ -122,27 +122,6 @@ function fileNodeOf(store: Blocks, nodes: (cid: Cid) => FsNode | null, cid: Cid)
   }
 }
 
-/** Whether every block of a file is here. `known` remembers what was found whole, between calls. */
-export function isFileComplete(store: Blocks, file: Cid, known: Set<CidKey>): boolean {
-  if (known.has(file.key)) return true
-  if (!store.has(file)) return false
-  const nodes = decodedOnce(store)
-  const seen = new Set<CidKey>([file.key])
-  const unseen = [file]
-  for (let cid = unseen.pop(); cid !== undefined; cid = unseen.pop()) {
-    if (!store.has(cid)) return false
-    if (cid.codec === RAW || known.has(cid.key)) continue
-    const node = nodes(cid)
-    if (node?.kind !== 'file') continue
-    for (const child of node.children) {
-      if (!seen.has(child.cid.key)) unseen.push(child.cid)
-      seen.add(child.cid.key)
-    }
-  }
-  known.add(file.key)
-  return true
-}
-
 /** Decodes each block at most once, however often it is linked; `null` for one that is not here. */
 function decodedOnce(store: Blocks): (cid: Cid) => FsNode | null {
   const decoded = new Map<CidKey, FsNode>()

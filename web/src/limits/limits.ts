@@ -20,7 +20,7 @@ export interface Limits {
 
 /** What we assume of a server that does not tell. */
 export const defaultLimits: Limits = {
-  pageBytesMax: 512 * 1024 * 1024,
+  pageBytesMax: 4 * 1024 * 1024 * 1024,
   relayFrameBytesMax: 65_536,
   relayBytesPerSecond: 128 * 1024 * 1024,
   peersPerPageMax: 10_000,

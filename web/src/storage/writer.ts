@@ -28,11 +28,14 @@ async function write({ id, path, bytes }: Writing): Promise<Written> {
     const handle = await folder.getFileHandle(name, { create: true })
     try {
       await fill(handle, bytes)
+      const file = await handle.getFile()
+      // Where the disk is full, Chromium says that all was written, and cuts it off.
+      if (file.size !== bytes.length) throw full()
+      return { id, file }
     } catch (error) {
       await folder.removeEntry(name).catch(() => {})
       throw error
     }
-    return { id, file: await handle.getFile() }
   } catch (error) {
     const { name, message } = error instanceof Error ? error : new Error(String(error))
     return { id, name, message }
@@ -45,10 +48,14 @@ async function fill(handle: FileSystemFileHandle, bytes: Uint8Array): Promise<vo
   try {
     for (let at = 0; at < bytes.length; ) {
       const written = access.write(bytes.subarray(at), { at })
-      if (written === 0) throw new DOMException('the disk took no more', 'QuotaExceededError')
+      if (written === 0) throw full()
       at += written
     }
   } finally {
     await access.close()
   }
+}
+
+function full(): DOMException {
+  return new DOMException('the disk took no more', 'QuotaExceededError')
 }

@@ -1,6 +1,7 @@
 import type { Connection } from '../channel/index.ts'
 import type { BlockStore } from '../content/index.ts'
 import type { Limits } from '../limits/index.ts'
+import type { MakeBlocks } from '../storage/index.ts'
 import type { LoadSwitchboard } from './doorway.ts'
 
 /** A file to share. `path` is relative with forward slashes: `notes.md`, `trip/cat.png`. */
@@ -38,6 +39,8 @@ export interface PageDeps {
   readonly random?: () => number
   /** What makes direct paths to peers; `null` for none. Left out: WebRTC, where the browser has it. */
   readonly direct?: LoadSwitchboard | null
+  /** Where what is received is kept. Left out: on the browser's disk, in memory where it gives none. */
+  readonly blocks?: MakeBlocks
   readonly signal?: AbortSignal
 }
 

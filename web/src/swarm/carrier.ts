@@ -1,5 +1,5 @@
 import { encodeMessage } from '../bitswap/index.ts'
-import type { BlockStore, Bytes, Cid } from '../content/index.ts'
+import type { Blocks, Bytes, Cid } from '../content/index.ts'
 import type { DropReason, Exchange, Input, Output, PeerId } from '../exchange/index.ts'
 import type { Clock } from './api.ts'
 import type { Member, Roster } from './roster.ts'
@@ -8,7 +8,7 @@ export interface CarrierDeps {
   readonly exchange: Exchange
   readonly clock: Clock
   readonly roster: Roster
-  readonly store: BlockStore
+  readonly store: Blocks
   readonly isClosed: () => boolean
   /** Whether the page hears nothing any more: it has failed, or is closed. */
   readonly isOver: () => boolean
@@ -19,8 +19,6 @@ export interface CarrierDeps {
   readonly moved: (member: Member, blocks: readonly Cid[]) => void
   /** A peer cannot be reached any more. */
   readonly lost: (peer: PeerId) => void
-  /** A block of ours cannot be read any more. */
-  readonly unreadable: () => void
   /** All inputs so far have been carried out. */
   readonly settled: () => void
 }
@@ -107,7 +105,6 @@ export class Carrier {
       try {
         carried.push({ cid, data: await store.read(cid) })
       } catch {
-        this.#deps.unreadable()
         this.tell({ kind: 'lost', peer, cid })
       }
     }

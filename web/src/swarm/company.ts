@@ -35,6 +35,8 @@ export interface CompanyDeps {
   readonly isOver: () => boolean
   /** Whether the exchange knows this peer. */
   readonly isKnown: (peer: PeerId) => boolean
+  /** Settles when there is room for more blocks; `null` when that is now. */
+  readonly room: () => Promise<void> | null
   /** What the exchange is to be told. */
   readonly tell: (input: Input) => void
   /** A peer said what makes no sense about direct paths, or over them, and was sent away. */
@@ -179,7 +181,7 @@ export class Company {
   #read(member: Member, bytes: Bytes, whenRead = () => {}): void {
     member.peer.movedBytes += bytes.length
     this.consider(member)
-    member.inbox.read(member.peer.id, bytes, (input) => {
+    member.inbox.read(member.peer.id, bytes, this.#deps.room, (input) => {
       if (!this.roster.isMember(member) || this.#deps.isOver()) return
       whenRead()
       this.#deps.tell(input)

@@ -1,37 +1,48 @@
-import {
-  BLOCKS_MAX, BlockStore, dagBytesMax, DagWalk, DEPTH_MAX, RAW, type Bytes, type Cid, type WantedBlock,
-} from '../content/index.ts'
+import { BLOCKS_MAX, DagWalk, DEPTH_MAX, type Blocks, type Bytes, type Cid, type WantedBlock } from '../content/index.ts'
 import type { Have, Input } from '../exchange/index.ts'
 
 /** What of a page is here, and what it still misses. Its steps throw a `ContentError` when the page makes no sense. */
 export class Gathering {
-  readonly store: BlockStore
+  readonly store: Blocks
   readonly walk: DagWalk
   readonly #ownsStore: boolean
+  #isStarted = false
+  #hasLost = false
+  #isExpected = false
 
-  /** `store` is where the page was published; left out, nothing of it is here. */
-  constructor(root: Cid, pageBytesMax: number, store?: BlockStore) {
+  /** `isOurs`: the blocks were put there by publishing the page, and stay when it is closed. */
+  constructor(root: Cid, pageBytesMax: number, store: Blocks, { isOurs }: { isOurs: boolean }) {
     this.walk = new DagWalk(root, { bytesMax: pageBytesMax, blocksMax: BLOCKS_MAX, depthMax: DEPTH_MAX })
-    this.store = store ?? new BlockStore(dagBytesMax(pageBytesMax))
-    this.#ownsStore = store === undefined
+    this.store = store
+    this.#ownsStore = !isOurs
   }
 
+  /** What we can serve of the page. */
   get have(): Have {
-    if (this.walk.isComplete) return 'all'
+    if (this.walk.isComplete && !this.#hasLost) return 'all'
     return this.walk.progress.blocksDone > 0 ? 'some' : 'none'
   }
 
-  /** What the exchange is to be told at the beginning. */
+  /** Whether it is known what of the page is here already. */
+  get isStarted(): boolean {
+    return this.#isStarted
+  }
+
+  /** What the exchange is to be told at the beginning, once what was kept is restored. */
   start(): Input[] {
+    this.#isStarted = true
     return this.#take(this.walk.start())
   }
 
-  /** Keeps a verified block; what the exchange is to be told of it. Leaves become blobs, which the browser may put on disk. */
+  /** Keeps a verified block; what the exchange is to be told of it. */
   keep(cid: Cid, bytes: Bytes): Input[] {
-    if (cid.codec === RAW) this.store.put(cid, new Blob([bytes]))
-    // A small view would keep the whole message it came in.
-    else this.store.put(cid, bytes.byteLength * 2 > bytes.buffer.byteLength ? bytes : bytes.slice())
+    this.store.put(cid, bytes)
     return this.#take(this.walk.arrived(cid, bytes.length, bytes))
+  }
+
+  /** Blocks that were here cannot be read any more. They are not fetched again. */
+  lose(): void {
+    this.#hasLost = true
   }
 
   /** Forgets the blocks, unless they are somebody else's. */
@@ -54,6 +65,11 @@ export class Gathering {
       wanted.push(...this.walk.arrived(next.cid, size, block instanceof Uint8Array ? block : null))
     }
     if (missing.length > 0) inputs.push({ kind: 'want', blocks: missing.reverse() })
+    const { bytesTotal } = this.walk.progress
+    if (bytesTotal !== null && !this.#isExpected) {
+      this.#isExpected = true
+      this.store.expect(bytesTotal)
+    }
     return inputs
   }
 }

@@ -10,10 +10,12 @@ export class Inbox {
   #waiting = 0
   #reading: Promise<void> = Promise.resolve()
 
-  read(peer: PeerId, bytes: Bytes, deliver: (input: Input) => void): void {
+  /** `room` settles when there is room for what is in it. */
+  read(peer: PeerId, bytes: Bytes, room: () => Promise<void> | null, deliver: (input: Input) => void): void {
     if (this.#waiting >= INBOX_MAX) return
     this.#waiting++
     this.#reading = this.#reading.then(async () => {
+      await room()
       const input = await readMessage(peer, bytes)
       this.#waiting--
       deliver(input)

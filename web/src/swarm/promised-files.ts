@@ -1,4 +1,4 @@
-import { ContentError, isFileComplete, listFiles, readFile, type CidKey, type FileEntry } from '../content/index.ts'
+import { ContentError, listFiles, readFile, type FileEntry } from '../content/index.ts'
 import type { Entry } from './api.ts'
 import type { Gathering } from './gathering.ts'
 
@@ -14,8 +14,8 @@ export class PromisedFiles {
   readonly #gathering: Gathering
   readonly #fail: (error: ContentError) => void
   readonly #awaited = new Set<Awaited>()
-  readonly #wholeFiles = new Set<CidKey>()
-  #listed: { blocksDone: number; files: FileEntry[] | null } = { blocksDone: -1, files: null }
+  /** As of when so many blocks had arrived that may lead to others, and whether all had. */
+  #listed: { nodesDone: number; isComplete: boolean; files: FileEntry[] | null } = { nodesDone: -1, isComplete: false, files: null }
   #end: unknown = null
 
   /** `fail` hears that the page makes no sense. */
@@ -26,9 +26,8 @@ export class PromisedFiles {
 
   /** The files known so far, in the order of the directory; `null` until the root has arrived. */
   entries(): readonly Entry[] | null {
-    const { store } = this.#gathering
-    const files = this.#files()
-    return files?.map(({ path, size, cid }) => ({ path, size, complete: isFileComplete(store, cid, this.#wholeFiles) })) ?? null
+    const { walk } = this.#gathering
+    return this.#files()?.map(({ path, size, cid }) => ({ path, size, complete: walk.isWhole(cid) })) ?? null
   }
 
   promise(path: string, options: { signal?: AbortSignal; type?: string }): Promise<Blob> {
@@ -62,7 +61,7 @@ export class PromisedFiles {
       const { path, type, resolve, reject } = awaited
       const file = files?.find((each) => each.path === path)
       if (this.#end !== null) reject(this.#end)
-      else if (file !== undefined && isFileComplete(store, file.cid, this.#wholeFiles)) {
+      else if (file !== undefined && walk.isWhole(file.cid)) {
         try {
           resolve(readFile(store, file.cid, type))
         } catch (error) {
@@ -76,10 +75,12 @@ export class PromisedFiles {
 
   #files(): FileEntry[] | null {
     const { store, walk } = this.#gathering
-    const { blocksDone } = walk.progress
-    if (blocksDone !== this.#listed.blocksDone && this.#end === null) {
+    const { nodesDone, isComplete } = walk
+    const isListed = nodesDone === this.#listed.nodesDone && isComplete === this.#listed.isComplete
+    if (!isListed && this.#end === null) {
       try {
-        this.#listed = { blocksDone, files: blocksDone === 0 ? null : listFiles(store, walk.root) }
+        const isEmpty = walk.progress.blocksDone === 0
+        this.#listed = { nodesDone, isComplete, files: isEmpty ? null : listFiles(store, walk.root) }
       } catch (error) {
         if (!(error instanceof ContentError)) throw error
         this.#fail(error)

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { cidOf, ContentError, DAG_PB, isSameBytes, type Bytes } from '../content/index.ts'
+import { BlockStore, cidOf, ContentError, DAG_PB, isSameBytes, parseCid, RAW, readFile, type Blocks, type Bytes } from '../content/index.ts'
 import { pattern } from '../content/pattern.ts'
 import { encodeFile } from '../content/unixfs.ts'
 import type { PeerId } from '../exchange/index.ts'
@@ -166,7 +166,7 @@ describe('a page', () => {
     const sharer = open(cid.text, published)
     await clock.until(() => sharer.session.state.phase === 'failed')
     expect(sharer.session.state.problems).toEqual([
-      { fatal: true, sentence: 'The content has 931.3 GiB, more than the 512 MiB a page may have here.' },
+      { fatal: true, sentence: 'The content has 931.3 GiB, more than the 4 GiB a page may have here.' },
     ])
     await expect(sharer.session.file('')).rejects.toThrow(ContentError)
     expect(sharer.session.entries()).toBeNull()
@@ -208,6 +208,106 @@ describe('a page', () => {
     session.subscribe(() => reports++)
     await clock.until(() => isComplete(session))
     expect(reports).toBeLessThan((clock.now() - begun) / 100 + 6)
+  })
+})
+
+describe('what a tab keeps', () => {
+  /** A page that is received into these blocks. */
+  function openInto(root: string, blocks: Blocks): PageSession {
+    const deps = { connection: server.connect(), limits: defaultLimits, clock, random: () => 0.5 }
+    return openPage(root, { ...deps, blocks: () => blocks })
+  }
+
+  class Leftovers extends BlockStore {
+    resolve = (): void => {}
+    override readonly restored = new Promise<void>((resolve) => (this.resolve = resolve)) as never
+  }
+
+  it('from before a reload is not asked for again', async () => {
+    const published = await publish([file(12_000_000)])
+    const holder = open(published.root, published)
+    const left = new Leftovers(1 << 30)
+    const session = openInto(published.root, left)
+    await clock.until(() => session.state.presence.kind === 'joined')
+    clock.pass(1000)
+    expect(session.state).toMatchObject({ phase: 'searching', receivedBytes: 0 })
+    // Its root and half of its leaves.
+    const blocks = (await readFile(published.store, parseCid(published.root)).arrayBuffer())
+    const root = parseCid(published.root)
+    left.put(root, await published.store.read(root))
+    for (let at = 0; at < 6 << 20; at += 1 << 20) {
+      const bytes = new Uint8Array(blocks.slice(at, at + (1 << 20)))
+      left.put(await cidOf(RAW, bytes), bytes)
+    }
+    left.resolve()
+    await clock.until(() => isComplete(session))
+    expect(session.state.receivedBytes).toBe(12_000_000 - (6 << 20))
+    expect(await isPattern(await session.file(''))).toBe(true)
+    await clock.until(() => holder.session.state.sentBytes === session.state.receivedBytes)
+  })
+
+  it('stays and is served when there is no room for more', async () => {
+    const published = await publish([file(9_000_000)])
+    const holder = open(published.root, published)
+    const full = new BlockStore(1 << 30)
+    const put = full.put.bind(full)
+    full.put = (cid, block) => {
+      if (full.bytes > 4 << 20) throw new ContentError({ kind: 'no-room', bytes: full.bytes })
+      put(cid, block)
+    }
+    const session = openInto(published.root, full)
+    await clock.until(() => session.state.problems.length > 0)
+    expect(session.state.problems).toEqual([
+      { fatal: false, sentence: expect.stringMatching(/^There is no room in this browser for more than .* kept and shared/) },
+    ])
+    const here = session.state.progress.blocksDone
+    expect([session.state.phase, here]).toEqual(['loading', 5])
+    holder.session.close()
+    const other = open(published.root).session
+    await clock.until(() => other.state.progress.blocksDone === here)
+    expect(session.state.problems).toHaveLength(1)
+  })
+
+  it('waits when the disk is slower than those who send', async () => {
+    const published = await publish([file(9_000_000)])
+    open(published.root, published)
+    const slow = new BlockStore(1 << 30)
+    let letIn = () => {}
+    slow.room = (() => (slow.bytes < 2 << 20 ? null : new Promise<void>((resolve) => (letIn = resolve)))) as never
+    const session = openInto(published.root, slow)
+    const begun = letIn
+    await clock.until(() => letIn !== begun)
+    expect(session.state.phase).toBe('loading')
+    slow.room = () => null
+    letIn()
+    await clock.until(() => isComplete(session))
+  })
+})
+
+describe('a shared file', () => {
+  it('that has changed is told of, and is not offered any more', async () => {
+    const published = await publish([file(3_000_000), file(10, 'notes.md')])
+    const { session } = open(published.root, published)
+    await clock.until(() => server.guests[0]?.have === 'all')
+    const arrayBuffer = Blob.prototype.arrayBuffer
+    Blob.prototype.arrayBuffer = async function () {
+      const bytes = new Uint8Array(await arrayBuffer.call(this))
+      if (bytes.length > 10) bytes[0] = 255
+      return bytes.buffer
+    }
+    try {
+      const seeker = open(published.root).session
+      await clock.until(() => session.state.problems.length > 0)
+      expect(session.state).toMatchObject({
+        phase: 'complete',
+        problems: [{ fatal: false, sentence: expect.stringMatching(/^"file.bin" has changed or gone/) }],
+      })
+      await clock.until(() => server.guests[0]?.have === 'some')
+      await clock.until(() => seeker.entries()?.find(({ path }) => path === 'notes.md')?.complete === true)
+      expect(seeker.state.problems).toEqual([])
+    } finally {
+      Blob.prototype.arrayBuffer = arrayBuffer
+    }
   })
 })
 
@@ -328,20 +428,5 @@ describe('a hostile peer', () => {
       for (const payload of nonsense) guest?.events.message?.(event, payload)
     }
     expect(session.state).toMatchObject({ peers: [], problems: [], counts: { watching: 1 } })
-  })
-})
-
-describe('a file that changes after it was shared', () => {
-  it('is not served wrongly: its block counts as gone, and the sharer is told', async () => {
-    const published = await publish([file(1000), file(2000, 'other')])
-    const sharer = open(published.root, published)
-    const read = published.store.read.bind(published.store)
-    published.store.read = (cid) =>
-      published.store.size(cid) === 2000 ? Promise.reject(new ContentError({ kind: 'missing', cid: cid.text })) : read(cid)
-    const { session } = open(published.root)
-    await clock.until(() => sharer.session.state.problems.length > 0)
-    expect(sharer.session.state.problems[0]?.sentence).toContain('changed or gone')
-    await clock.until(() => session.entries()?.some(({ complete }) => complete) === true)
-    expect(isComplete(session)).toBe(false)
   })
 })

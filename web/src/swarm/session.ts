@@ -1,5 +1,6 @@
-import { blocksInOrder, ContentError, type Bytes, type Cid } from '../content/index.ts'
-import { defaultExchangeSettings, Exchange, type DropReason, type PeerId } from '../exchange/index.ts'
+import { BlockStore, blocksInOrder, ContentError, dagBytesMax, type Bytes, type Cid, type StoreNews } from '../content/index.ts'
+import { defaultExchangeSettings, Exchange, type DropReason, type Input, type PeerId } from '../exchange/index.ts'
+import { browserBlocks, type MakeBlocks } from '../storage/index.ts'
 import type { BlockMap, Clock, Entry, PageDeps, PageProblem, PageSession, PageState, Phase } from './api.ts'
 import { Attendance } from './attendance.ts'
 import { mapBlocks } from './block-map.ts'
@@ -28,6 +29,7 @@ export class Session implements PageSession {
   #received = 0
   #peersDropped = 0
   #failure: Error | null = null
+  #isFull = false
   #isClosed = false
 
   constructor(root: Cid, deps: PageDeps) {
@@ -38,7 +40,9 @@ export class Session implements PageSession {
     this.#root = root
     this.#clock = clock
     this.#exchange = new Exchange(random(), { ...defaultExchangeSettings, blocksInFlightMax })
-    this.#gathering = new Gathering(root, pageBytesMax, deps.publication?.store)
+    const makeBlocks = deps.blocks ?? usualBlocks
+    const store = deps.publication?.store ?? makeBlocks(root, pageBytesMax, (ms, callback) => clock.after(ms, callback))
+    this.#gathering = new Gathering(root, pageBytesMax, store, { isOurs: deps.publication !== undefined })
     this.#holdings = new Holdings((cid) => this.#gathering.walk.isKnown(cid))
     this.#files = new PromisedFiles(this.#gathering, (error) => this.#fail(error))
     this.#company = new Company({
@@ -51,6 +55,7 @@ export class Session implements PageSession {
       stun: () => this.#attendance.stun,
       load: deps.direct === undefined ? browserDirect : deps.direct,
       isKnown: (peer) => this.#exchange.has(peer),
+      room: () => store.room(),
       tell: (input) => {
         this.#holdings.follow(input)
         this.#carrier.tell(input)
@@ -66,7 +71,7 @@ export class Session implements PageSession {
       isOver,
       exchange: this.#exchange,
       roster: this.#company.roster,
-      store: this.#gathering.store,
+      store,
       isClosed: () => this.#isClosed,
       arrived: (cid, bytes) => this.#keep(cid, bytes),
       dropped: (peer, reason) => this.#drop(peer, reason),
@@ -75,13 +80,11 @@ export class Session implements PageSession {
         this.#company.consider(member)
       },
       lost: (peer) => this.#company.part(peer),
-      unreadable: () => {
-        if (!this.#isClosed) this.#note({ fatal: false, sentence: CHANGED_FILE })
-      },
       settled: () => this.#report(),
     })
     this.#reports = new Reports(clock, () => this.state, { phase: 'searching', presence: { kind: 'joining' } })
-    const first = attempt(() => this.#gathering.start())
+    // What is here already is not asked for, so it must be known first.
+    const first = store.restored === null ? attempt(() => this.#gathering.start()) : []
     this.#attendance = new Attendance(root, {
       connection: deps.connection,
       clock,
@@ -105,6 +108,8 @@ export class Session implements PageSession {
     if (first instanceof ContentError) this.#fail(first)
     else this.#carrier.tellAll(first)
     this.#carrier.start()
+    store.listen((news) => this.#hear(news))
+    void store.restored?.then(() => this.#goOn())
     deps.signal?.addEventListener('abort', () => this.close(), { once: true })
     if (deps.signal?.aborted) this.close()
   }
@@ -168,9 +173,9 @@ export class Session implements PageSession {
 
   #phase(): Phase {
     if (this.#failure !== null) return 'failed'
-    const { have } = this.#gathering
-    if (have === 'all') return 'complete'
-    if (this.#exchange.blocksInFlight === 0 && this.#attendance.isLit === false) return 'dark'
+    const { have, isStarted, walk } = this.#gathering
+    if (walk.isComplete) return 'complete'
+    if (isStarted && this.#exchange.blocksInFlight === 0 && this.#attendance.isLit === false) return 'dark'
     return have === 'some' ? 'loading' : 'searching'
   }
 
@@ -191,12 +196,38 @@ export class Session implements PageSession {
     this.#note({ fatal: true, sentence: error.message })
   }
 
+  /** What an earlier visit left is known: the rest is wanted. */
+  #goOn(): void {
+    if (this.#isOver) return
+    this.#carry(attempt(() => this.#gathering.start()))
+  }
+
   #keep(cid: Cid, bytes: Bytes): void {
     this.#received += bytes.length
-    const inputs = attempt(() => this.#gathering.keep(cid, bytes))
-    if (inputs instanceof ContentError) this.#fail(inputs)
-    else this.#carrier.tellAll(inputs)
+    this.#carry(attempt(() => this.#gathering.keep(cid, bytes)))
+  }
+
+  #carry(inputs: Input[] | ContentError): void {
+    if (!(inputs instanceof ContentError)) this.#carrier.tellAll(inputs)
+    else if (inputs.problem.kind === 'no-room') this.#fillUp(inputs)
+    else this.#fail(inputs)
     this.#attendance.announce()
+  }
+
+  /** There is no room for more: what is here stays, and is served. */
+  #fillUp(error: ContentError): void {
+    if (this.#isFull) return
+    this.#isFull = true
+    this.#note({ fatal: false, sentence: `${error.message} What is here is kept and shared; make room and reload to go on.` })
+  }
+
+  #hear(news: StoreNews): void {
+    if (this.#isOver) return
+    if (news.kind === 'lost') {
+      this.#gathering.lose()
+      this.#attendance.announce()
+    }
+    this.#note({ fatal: false, sentence: news.sentence })
   }
 
   #drop(peer: PeerId, reason: DropReason): void {
@@ -216,6 +247,10 @@ function attempt<Done>(step: () => Done): Done | ContentError {
   }
 }
 
+/** Outside of browsers there is neither a disk nor anybody to tell so. */
+const usualBlocks: MakeBlocks =
+  typeof Worker === 'function' ? browserBlocks : (_root, pageBytesMax) => new BlockStore(dagBytesMax(pageBytesMax))
+
 /** WebRTC, where there is any. */
 const browserDirect: LoadSwitchboard | null =
   typeof RTCPeerConnection === 'function'
@@ -223,7 +258,6 @@ const browserDirect: LoadSwitchboard | null =
     : null
 
 const SENT_AWAY = 'A peer tried to reach this tab in a way that makes no sense, and is not listened to any more.'
-const CHANGED_FILE = 'A shared file has changed or gone since it was shared.'
 
 const DROPPED: Record<DropReason, string> = {
   lied: 'A peer sent wrong bytes. They were thrown away, and the peer is not asked again.',

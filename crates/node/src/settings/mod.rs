@@ -216,7 +216,7 @@ impl Default for Limits {
             longpoll_frames_max: 1_000,
             longpoll_bytes_max: 1 << 20,
             longpoll_body_bytes_max: 8_000_000,
-            page_bytes_max: 512 << 20,
+            page_bytes_max: 4 << 30,
             blocks_in_flight_max: 32,
             peers_per_page_max: 10_000,
             pages_max: 100_000,

@@ -1,0 +1,29 @@
+// What a browser keeps on its own disk for our origin, as another page of that origin sees it.
+
+/** Every file of the origin's private file system: where it is, and its bytes. */
+export function filesOnDisk(person) {
+  return person.tab.evaluate(async () => {
+    const files = []
+    const look = async (folder, path) => {
+      for await (const [name, handle] of folder.entries()) {
+        if (handle.kind === 'directory') await look(handle, `${path}${name}/`)
+        else files.push({ path: path + name, bytes: (await handle.getFile()).size })
+      }
+    }
+    await look(await navigator.storage.getDirectory(), '')
+    return files
+  })
+}
+
+export async function bytesOnDisk(person) {
+  return (await filesOnDisk(person)).reduce((sum, { bytes }) => sum + bytes, 0)
+}
+
+/** Lets it be a minute longer since tabs have left. */
+export function aMinuteLater(person) {
+  return person.tab.evaluate(() => {
+    const left = Object.keys(localStorage).filter((key) => key.startsWith('watchfire:left:'))
+    for (const key of left) localStorage.setItem(key, Number(localStorage.getItem(key)) - 60_000)
+    return left.length
+  })
+}
