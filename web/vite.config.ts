@@ -15,7 +15,7 @@ export default defineConfig({
     // A data: picture would count against the first load; a file of its own is cached.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
-    rolldownOptions: { output: { codeSplitting: { groups: [{ name: firstLoad }] } } },
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: firstLoad, debugName: 'first load' }] } } },
   },
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   server: {

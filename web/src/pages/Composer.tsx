@@ -161,7 +161,7 @@ export function Composer({ site, onLit }: ComposerProps) {
             </button>
           </>
         )}
-        <button type="submit" class="light" disabled={tooLarge || lighting} title="Ctrl + Enter">
+        <button type="submit" class="light" disabled={tooLarge || lighting} title={home('keys')}>
           <Flame fire="lit" size={22} />
           {lighting ? home('lighting', { percent: percentText(percentOf(hashed, bytes)) }) : home('light')}
         </button>

@@ -1,4 +1,5 @@
 import { useEffect } from 'preact/hooks'
+import { afterPaint } from '../ui/after-paint.ts'
 import { deferred } from '../ui/deferred.tsx'
 import type { Hearth } from '../ui/hearth.ts'
 import { isKept } from '../ui/hearth.ts'
@@ -15,7 +16,7 @@ const KeptPages = deferred(() => import('./KeptPages.tsx').then(({ KeptPages }) 
 
 export function Home({ site, hearth }: { site: Site; hearth: Hearth }) {
   useEffect(() => wearFace('Watchfire', 'lit'), [])
-  useEffect(() => site.prepare(), [site])
+  useEffect(() => void afterPaint().then(() => site.prepare()), [site])
   return (
     <div class="home">
       <h1>{home('title')}</h1>

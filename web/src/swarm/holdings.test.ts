@@ -51,6 +51,14 @@ describe('what a peer has', () => {
     expect(copies()).toEqual(Array<number>(20).fill(1))
   })
 
+  it('is all when, by the count of the server, everybody has all', () => {
+    const { holdings, copies } = world()
+    holdings.follow({ kind: 'joined', peer: ann, have: 'none' })
+    expect(holdings.haveOf(ann)).toBe('none')
+    holdings.everybodyHasAll()
+    expect([holdings.haveOf(ann), holdings.haveOf(bo), copies()[0]]).toEqual(['all', null, 1])
+  })
+
   it('is nothing once it has left, and nothing of strangers or other pages is remembered', () => {
     const { holdings, says, copies } = world()
     says(bo, { has: some(0) })

@@ -32,6 +32,16 @@ export class Holdings {
     else if (input.kind === 'message') this.#hear(input.peer, input.message, input.blocks)
   }
 
+  /** By the server's count, everybody has all of it: nobody tells a peer so by itself. */
+  everybodyHasAll(): void {
+    for (const holding of this.#holdings.values()) holding.have = 'all'
+  }
+
+  /** How much it has; `null` when it is not here. */
+  haveOf(peer: PeerId): Have | null {
+    return this.#holdings.get(peer)?.have ?? null
+  }
+
   /** It was sent these. */
   give(peer: PeerId, blocks: readonly Cid[]): void {
     for (const cid of blocks) this.#set(peer, cid, true)

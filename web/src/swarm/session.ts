@@ -103,7 +103,11 @@ export class Session implements PageSession {
       left: (peer) => this.#company.part(peer),
       relay: (frame) => this.#company.handleRelay(frame),
       signal: (frame) => this.#company.handleSignal(frame),
-      changed: () => this.#report(),
+      changed: () => {
+        const { watching, holders } = this.#attendance.counts
+        if (watching > 0 && holders >= watching) this.#holdings.everybodyHasAll()
+        this.#report()
+      },
     })
     if (first instanceof ContentError) this.#fail(first)
     else this.#carrier.tellAll(first)
@@ -119,6 +123,7 @@ export class Session implements PageSession {
     const { counts, litUntil } = this.#attendance
     const peers = this.#exchange.peers().map((peer) => ({
       ...peer,
+      have: this.#holdings.haveOf(peer.id) ?? peer.have,
       path: this.#company.roster.get(peer.id)?.peer.path ?? 'relay',
       reach: this.#company.reach(peer.id),
       blocks: this.#holdings.countOf(peer.id, progress.blocksTotal),

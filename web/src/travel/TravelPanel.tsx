@@ -72,7 +72,7 @@ function Look({ seen: { state, map, paces } }: { seen: Seen }) {
     <>
       <section aria-label={panel('blocks')}>
         <h3>{panel('blocks')}</h3>
-        {map === null || map.here.length === 0 ? <p>{panel('unknown')}</p> : <Blocks map={map} />}
+        {map === null || map.here.length === 0 ? <p>{panel('unknown')}</p> : <Blocks map={map} isGuessed={state.peers.some(({ have }) => have === 'some')} />}
       </section>
       <section aria-label={panel('moved')}>
         <h3>{panel('moved')}</h3>
@@ -95,16 +95,19 @@ function nobody({ presence }: PageState): 'alone' | 'offline' {
   return presence.kind === 'joined' ? 'alone' : 'offline'
 }
 
-function Blocks({ map }: { map: BlockMap }) {
+/** `isGuessed`: whether somebody has a part, of which others know only what they were told. */
+function Blocks({ map, isGuessed }: { map: BlockMap; isGuessed: boolean }) {
   const rarest = rarestSentence(map)
   const missing = missingSentence(map)
   return (
     <>
       <Strip map={map} />
       {missing !== null && <p class="missing">{missing}</p>}
-      <p>
-        {rarest} {panel('asTold')}
-      </p>
+      {rarest !== null && (
+        <p>
+          {rarest} {isGuessed && <span class="small">{panel('asTold')}</span>}
+        </p>
+      )}
     </>
   )
 }

@@ -2,6 +2,7 @@ import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { Home } from '../pages/Home.tsx'
 import { NotFound } from '../pages/NotFound.tsx'
 import { shell } from '../words/shell.ts'
+import { afterPaint } from './after-paint.ts'
 import { Banner } from './Banner.tsx'
 import { deferred } from './deferred.tsx'
 import { Header } from './Header.tsx'
@@ -20,7 +21,7 @@ export function App({ site }: { site: Site }) {
   const hearth = useMemo(() => new Hearth(site), [site])
   useEffect(() => {
     // Fetched ahead: what is lit here must show even if the server goes away meanwhile.
-    void loadPage().catch(() => undefined)
+    void afterPaint().then(loadPage).catch(() => undefined)
     const warn = (event: BeforeUnloadEvent) => {
       if (wouldEnd(hearth.kept.peek())) event.preventDefault()
     }

@@ -27,6 +27,7 @@ export const home = part('home', {
   stop: 'Stop',
   lighting: 'Lighting… {percent}',
   light: 'Light it',
+  keys: 'Ctrl + Enter',
   unlit: 'The page could not be lit.',
   upTo: 'Up to {size} a page',
   room: '{size} of {most}',
