@@ -70,23 +70,23 @@ function Look({ seen: { state, map, paces } }: { seen: Seen }) {
   const total = state.progress.blocksTotal
   return (
     <>
-      <section aria-label={panel('blocks')}>
+      <div>
         <h3>{panel('blocks')}</h3>
         {map === null || map.here.length === 0 ? <p>{panel('unknown')}</p> : <Blocks map={map} isGuessed={state.peers.some(({ have }) => have === 'some')} />}
-      </section>
-      <section aria-label={panel('moved')}>
+      </div>
+      <div>
         <h3>{panel('moved')}</h3>
         <dl class="paces">
           <Moved way={panel('down')} pace={paces.of(OWN).down} bytes={state.receivedBytes} />
           <Moved way={panel('up')} pace={paces.of(OWN).up} bytes={state.sentBytes} />
         </dl>
         <p>{ratioSentence(state satisfies Traffic)}</p>
-      </section>
-      <section aria-label={panel('peers')}>
+      </div>
+      <div>
         <h3>{panel('peers')}</h3>
         {state.peers.length > 0 ? <Peers peers={state.peers} total={total} paces={paces} /> : <p>{panel(nobody(state))}</p>}
         {state.peersDropped > 0 && <p>{panel('dropped', { count: state.peersDropped })}</p>}
-      </section>
+      </div>
     </>
   )
 }
