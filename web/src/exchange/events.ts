@@ -23,6 +23,8 @@ export type Input =
   | { readonly kind: 'left'; readonly peer: PeerId }
   /** Blocks to fetch. */
   | { readonly kind: 'want'; readonly blocks: readonly WantedBlock[] }
+  /** These are asked for before all others, in this order, instead of those named before. At most `URGENT_MAX`. */
+  | { readonly kind: 'urgent'; readonly cids: readonly Cid[] }
   /** A block of our own, to serve from now on. */
   | { readonly kind: 'held'; readonly cid: Cid; readonly size: number }
   /** A block that was to be sent to this peer cannot be read any more. */

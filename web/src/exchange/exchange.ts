@@ -40,6 +40,9 @@ export class Exchange {
       case 'want':
         this.#seeking.want(input.blocks.filter(({ cid }) => !this.#ledgers.isHeld(cid)))
         break
+      case 'urgent':
+        this.#seeking.urge(input.cids)
+        break
       case 'held':
         this.#ledgers.hold(input.cid, input.size)
         break

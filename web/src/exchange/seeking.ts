@@ -9,6 +9,8 @@ const UNKNOWN_BLOCK_BYTES = 64 << 10
 const LOOKED_AT_MAX = 256
 /** Silences in a row after which a peer is asked again for what it owes. */
 const REPEATED_AFTER_SILENCES = 3
+/** Blocks that may be urgent at once. */
+const URGENT_MAX = 64
 const PRIORITY_FIRST = 2 ** 31 - 1
 
 interface Want extends WantedBlock {
@@ -54,6 +56,8 @@ export class Seeking {
   readonly #everWanted: CidKey[] = []
   /** Wants that nobody is asked for, next first: those that somebody failed, those that lead to others, the rest. */
   readonly #unasked = { again: new Map<CidKey, Want>(), inner: new Map<CidKey, Want>(), leaf: new Map<CidKey, Want>() }
+  /** Blocks to ask for before all others, in this order; not all are wanted yet, or still. */
+  #urgent: ReadonlySet<CidKey> = new Set()
   #askedBytes = 0
   #priority = PRIORITY_FIRST
 
@@ -116,6 +120,11 @@ export class Seeking {
       this.#unasked[want.rank].set(key, want)
     }
     for (const source of this.#sources.values()) this.#tellInterest(source)
+  }
+
+  /** Asks for these before all others, now and when they come to be wanted. */
+  urge(cids: readonly Cid[]): void {
+    this.#urgent = new Set(cids.slice(0, URGENT_MAX).map(({ key }) => key))
   }
 
   /** A whole message of a peer's arrived: it is alive. */
@@ -224,12 +233,40 @@ export class Seeking {
 
   /** Asks for as much as there is room for. */
   ask(now: Millis): void {
+    this.#askUrgent(now)
     this.#askUnasked(now, this.#unasked.again)
     this.#askUnasked(now, this.#unasked.inner)
     this.#askUnasked(now, this.#unasked.leaf)
     this.#takeFromSilent(now)
     this.#relieveBusy(now)
     for (const source of this.#sources.values()) this.#tellInterest(source)
+  }
+
+  #askUrgent(now: Millis): void {
+    for (const key of this.#urgent) {
+      const want = this.#wants.get(key)
+      if (want === undefined || want.asked !== null) continue
+      const source = this.#best(want, null) ?? this.#roomFor(want)
+      if (source === null) continue
+      for (const rank of ['again', 'inner', 'leaf'] as const) this.#unasked[rank].delete(key)
+      this.#ask(now, source, want)
+    }
+  }
+
+  /** Somebody who has it and owes what is less urgent: the last of that is called off until there is room. */
+  #roomFor(want: Want): Source | null {
+    for (const source of this.#sources.values()) {
+      if (likelihood(source, want) < 2 || source.silences > 0) continue
+      for (const other of [...source.asked.values()].reverse()) {
+        if (this.#hasRoom(source, want)) break
+        if (this.#urgent.has(other.cid.key)) continue
+        this.#putBack(other)
+        source.told.delete(other.cid.key)
+        source.outbox.want(cancelOf(other.cid))
+      }
+      if (this.#hasRoom(source, want)) return source
+    }
+    return null
   }
 
   #askUnasked(now: Millis, unasked: Map<CidKey, Want>): void {

@@ -1,5 +1,5 @@
 import type { Connection } from '../channel/index.ts'
-import type { BlockStore } from '../content/index.ts'
+import type { BlockStore, Bytes } from '../content/index.ts'
 import type { Limits } from '../limits/index.ts'
 import type { MakeBlocks } from '../storage/index.ts'
 import type { LoadSwitchboard } from './doorway.ts'
@@ -183,6 +183,27 @@ export interface Entry {
   readonly complete: boolean
 }
 
+export interface ReadOptions {
+  readonly signal?: AbortSignal
+  /** Whether what is read, and what comes next, is fetched before the rest of the page. Left out: it is. */
+  readonly urgent?: boolean
+}
+
+/** A file whose place and size are known; its blocks may still be on their way. */
+export interface PageFile {
+  /** In bytes. */
+  readonly size: number
+  /**
+   * The bytes from `from` up to `to`, verified, as they come. It errors when the page fails or is closed, when the
+   * content is no file after all, and when aborted.
+   */
+  read(from: number, to: number, options?: ReadOptions): ReadableStream<Bytes>
+  /** Of so many equal parts, those whose first bytes are here. */
+  present(parts: number): boolean[]
+  /** Nobody is about to read it any more. Until its first `read` or this, its beginning is fetched first. */
+  close(): void
+}
+
 /** An open page: loads it, serves it, tells how it stands. */
 export interface PageSession {
   readonly root: string
@@ -198,6 +219,11 @@ export interface PageSession {
   file(path: string, options?: { signal?: AbortSignal; type?: string }): Promise<Blob>
   /** Looks where the blocks are; `null` until the root has arrived. Takes time by the block: for a person who asks. */
   blockMap(): BlockMap | null
+  /**
+   * The file for reading before all of it is here, once its place and size are known; that much is fetched first.
+   * Rejects as `file` does.
+   */
+  open(path: string, options?: { signal?: AbortSignal }): Promise<PageFile>
   /** Leaves the topic and forgets the blocks. */
   close(): void
 }

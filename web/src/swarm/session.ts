@@ -1,7 +1,7 @@
 import { BlockStore, blocksInOrder, ContentError, dagBytesMax, type Bytes, type Cid, type StoreNews } from '../content/index.ts'
 import { defaultExchangeSettings, Exchange, type DropReason, type Input, type PeerId } from '../exchange/index.ts'
 import { browserBlocks, type MakeBlocks } from '../storage/index.ts'
-import type { BlockMap, Clock, Entry, PageDeps, PageProblem, PageSession, PageState, Phase } from './api.ts'
+import type { BlockMap, Clock, Entry, PageDeps, PageFile, PageProblem, PageSession, PageState, Phase } from './api.ts'
 import { Attendance } from './attendance.ts'
 import { mapBlocks } from './block-map.ts'
 import { Carrier } from './carrier.ts'
@@ -11,6 +11,7 @@ import type { LoadSwitchboard } from './doorway.ts'
 import { Gathering } from './gathering.ts'
 import { Holdings } from './holdings.ts'
 import { PromisedFiles } from './promised-files.ts'
+import { Readers } from './readers.ts'
 import { Reports } from './reports.ts'
 
 /** An open page: joins its exchange, its blocks, its peers, the server and those who look at it. */
@@ -21,6 +22,7 @@ export class Session implements PageSession {
   readonly #exchange: Exchange
   readonly #gathering: Gathering
   readonly #files: PromisedFiles
+  readonly #readers: Readers
   readonly #company: Company
   readonly #holdings: Holdings
   readonly #carrier: Carrier
@@ -45,6 +47,11 @@ export class Session implements PageSession {
     this.#gathering = new Gathering(root, pageBytesMax, store, { isOurs: deps.publication !== undefined })
     this.#holdings = new Holdings((cid) => this.#gathering.walk.isKnown(cid))
     this.#files = new PromisedFiles(this.#gathering, (error) => this.#fail(error))
+    this.#readers = new Readers({
+      root,
+      blocks: this.#gathering.store,
+      urge: (cids) => this.#carrier.tell({ kind: 'urgent', cids }),
+    })
     this.#company = new Company({
       clock,
       random,
@@ -161,13 +168,19 @@ export class Session implements PageSession {
     return this.#files.promise(path, options)
   }
 
+  open(path: string, options: { signal?: AbortSignal } = {}): Promise<PageFile> {
+    return this.#readers.open(path, options)
+  }
+
   close(): void {
     if (this.#isClosed) return
     this.#isClosed = true
     this.#carrier.stop()
     this.#attendance.leave()
     this.#company.close()
-    this.#files.end(new DOMException('The page was closed.', 'AbortError'))
+    const closed = new DOMException('The page was closed.', 'AbortError')
+    this.#files.end(closed)
+    this.#readers.end(closed)
     this.#reports.close()
     this.#gathering.clear()
   }
@@ -197,6 +210,7 @@ export class Session implements PageSession {
     if (this.#failure !== null) return
     this.#failure = error
     this.#files.end(error)
+    this.#readers.end(error)
     this.#company.partFromAll()
     this.#note({ fatal: true, sentence: error.message })
   }
@@ -204,12 +218,16 @@ export class Session implements PageSession {
   /** What an earlier visit left is known: the rest is wanted. */
   #goOn(): void {
     if (this.#isOver) return
+    this.#readers.lookAgain()
     this.#carry(attempt(() => this.#gathering.start()))
   }
 
   #keep(cid: Cid, bytes: Bytes): void {
     this.#received += bytes.length
-    this.#carry(attempt(() => this.#gathering.keep(cid, bytes)))
+    const inputs = attempt(() => this.#gathering.keep(cid, bytes))
+    // First, so that what its readers need is asked for before the rest that it leads to.
+    if (!(inputs instanceof ContentError)) this.#readers.arrived(cid)
+    this.#carry(inputs)
   }
 
   #carry(inputs: Input[] | ContentError): void {
