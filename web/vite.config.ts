@@ -2,12 +2,13 @@ import { defineConfig } from 'vite'
 import { firstLoad } from './build/first-load.ts'
 import { installable } from './build/installable.ts'
 import { precompress } from './build/precompress.ts'
+import { serviceWorker } from './build/service-worker.ts'
 
 const server = 'http://localhost:4000'
 
 export default defineConfig({
   appType: 'spa',
-  plugins: [installable(), precompress()],
+  plugins: [serviceWorker(), installable(), precompress()],
   build: {
     outDir: 'dist',
     assetsDir: 'assets',

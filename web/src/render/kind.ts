@@ -1,3 +1,6 @@
+import type { Streamed } from '../ui/site.ts'
+import { FILMS, SOUNDS } from './played.ts'
+
 /** How a file is shown. What is none of these is offered for saving. */
 export type Kind =
   | { kind: 'text' }
@@ -31,16 +34,6 @@ const PICTURES: Record<string, string> = {
   svg: 'image/svg+xml', webp: 'image/webp',
 }
 
-const SOUNDS: Record<string, string> = {
-  aac: 'audio/aac', flac: 'audio/flac', m4a: 'audio/mp4', mp3: 'audio/mpeg',
-  oga: 'audio/ogg', ogg: 'audio/ogg', opus: 'audio/ogg', wav: 'audio/wav', weba: 'audio/webm',
-}
-
-const FILMS: Record<string, string> = {
-  m4v: 'video/mp4', mkv: 'video/x-matroska', mov: 'video/quicktime', mp4: 'video/mp4',
-  ogv: 'video/ogg', webm: 'video/webm',
-}
-
 /**
  * The kind of a file by its name; by its first bytes when the name says nothing, or promises text
  * and the bytes are not.
@@ -68,6 +61,25 @@ function kindOfName(name: string): Kind | null {
   const film = own(FILMS, extension)
   if (film !== undefined) return { kind: 'video', mime: film }
   return null
+}
+
+/** What a file is by its name alone, if it is a sound or a film. */
+export function playedKind(name: string | null): Extract<Kind, { kind: 'audio' | 'video' }> | null {
+  const named = name === null ? null : kindOfName(name)
+  return named?.kind === 'audio' || named?.kind === 'video' ? named : null
+}
+
+/** The first bytes of a file, as soon as they are here; `null` for one that cannot be read before all of it is. */
+export async function headOf(streamed: Streamed | undefined): Promise<Uint8Array | null> {
+  if (streamed === undefined) return null
+  const file = await streamed.open()
+  const reader = file.read(0, SNIFFED_BYTES).getReader()
+  try {
+    const { value } = await reader.read()
+    return value ?? new Uint8Array()
+  } finally {
+    await reader.cancel()
+  }
 }
 
 /** The media type of a picture, by its name and bytes; `null` when it is none we show. */

@@ -1,7 +1,9 @@
 import type { ReadonlySignal } from '@preact/signals'
 import type { Connection as Channels } from '../channel/index.ts'
-import type { PageSession as Swarm } from '../swarm/index.ts'
+import type { PageFile as OpenFile, PageSession as Swarm } from '../swarm/index.ts'
 import type { Counts } from './sentences.ts'
+
+export type { OpenFile }
 
 /**
  * What the pages need of the world behind them. `main.tsx` gives them the channels and the swarm,
@@ -63,6 +65,8 @@ export interface PageSession {
   readonly lastLit: ReadonlySignal<number | null>
   /** What is behind it, for whoever looks closer; `null` until there is something. */
   readonly swarm: ReadonlySignal<Swarm | null>
+  /** Fetches the beginning of that file before the rest of the page, as somebody is about to look at it. */
+  expect?(path: string, signal: AbortSignal): void
   close(): void
 }
 
@@ -77,21 +81,41 @@ export type PageState =
   /** The server, or the link itself, says no. */
   | { kind: 'refused'; reason: string }
   /** Nobody here has all of it; what came so far is kept. */
-  | { kind: 'waiting'; bytes: number; total: number | null }
+  | { kind: 'waiting'; bytes: number; total: number | null; content?: PageContent | undefined }
   /** It comes from `peers` people, `direct` of whom are reached past the server. */
-  | { kind: 'loading'; bytes: number; total: number | null; peers: number; direct: number }
+  | {
+      kind: 'loading'
+      bytes: number
+      total: number | null
+      peers: number
+      direct: number
+      /** Its files, once the names and sizes of all are known, though they are not all here. */
+      content?: PageContent | undefined
+    }
   /** All of it is here and verified. */
   | { kind: 'held'; content: PageContent }
 
 export type PageContent =
-  | { kind: 'file'; size: number; blob: () => Promise<Blob> }
+  | ({ kind: 'file' } & Omit<DirectoryFile, 'path'>)
   | { kind: 'directory'; files: readonly DirectoryFile[] }
 
 export interface DirectoryFile {
   /** Path below the page, such as `trip/cat.png`. */
   path: string
   size: number
+  /** All of it, once it is here. */
   blob: () => Promise<Blob>
+  /** Absent where it can be had only whole. */
+  streamed?: Streamed
+}
+
+/** A file that can be read before all of it is here. */
+export interface Streamed {
+  /** The page that it is a file of. */
+  readonly cid: string
+  /** Whether all of the page is here. */
+  isWhole(): boolean
+  open(options?: { signal?: AbortSignal }): Promise<OpenFile>
 }
 
 export interface RoomSession {

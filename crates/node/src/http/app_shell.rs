@@ -21,6 +21,9 @@ const FRAME_POLICY: &str = "sandbox allow-scripts; default-src 'none'; \
      media-src data: blob:; font-src data:; form-action 'none'; base-uri 'none'; \
      frame-ancestors 'self'";
 
+/// The app's own service worker: it gives players and downloads what their tab has.
+const APP_WORKER: &str = "worker.js";
+
 const NOT_BUILT: &str = "The web client is not part of this binary.\n\
      Build it first: make web, then build the binary again.\n";
 
@@ -49,10 +52,10 @@ pub(super) async fn frame(headers: HeaderMap) -> Response {
 pub(super) async fn asset(uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path().trim_start_matches('/');
     let is_page = path.is_empty() || path.ends_with(".html");
-    // Only the app may have a service worker here, and it has none.
-    let is_worker = headers.get("service-worker").is_some();
+    // No script but this one becomes a service worker of the app's origin.
+    let may_run = path == APP_WORKER || headers.get("service-worker").is_none();
     match find(path, &headers) {
-        Some((file, encoding)) if !is_page && !is_worker => {
+        Some((file, encoding)) if !is_page && may_run => {
             let kind = mime_guess::from_path(path).first_or_octet_stream();
             let hashed = path.starts_with("assets/");
             let cache = if hashed { "public, max-age=31536000, immutable" } else { "no-cache" };
