@@ -47,13 +47,13 @@ export function cidText(cid) {
   return bits > 0 ? text + letters[(held << (5 - bits)) & 31] : text
 }
 
-/** The wants of a message: `{ cid, cancel, have, dontHave }`. */
+/** The wants of a message: `{ cid, cancel, have, dontHave, priority }`. */
 export function wantsIn(message) {
   const wantlist = fields(message).find(({ number }) => number === 1)?.value
   if (wantlist === undefined) return []
   return fields(wantlist).filter(({ number }) => number === 1).map(({ value: entry }) => {
     const of = new Map(fields(entry).map(({ number, value }) => [number, value]))
-    return { cid: of.get(1), cancel: of.get(3) === 1, have: of.get(4) === 1, dontHave: of.get(5) === 1 }
+    return { cid: of.get(1), cancel: of.get(3) === 1, have: of.get(4) === 1, dontHave: of.get(5) === 1, priority: of.get(2) ?? 0 }
   })
 }
 

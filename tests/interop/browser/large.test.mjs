@@ -29,6 +29,8 @@ test('a large file passes from one person to another, and piles up neither in th
 
   const server = await serve(t)
   const [holder, visitor] = [await arrive(t, server), await arrive(t, server)]
+  // A place to save it to would be asked for; the service worker saves it without a question.
+  await visitor.tab.addInitScript(() => delete globalThis.showSaveFilePicker)
   await visitor.goTo('/')
   const lit = performance.now()
   await holder.goTo('/')

@@ -10,7 +10,9 @@ const PEER_BYTES = 8
 const SEGMENT_HEAD_BYTES = 12
 const FRAME_BYTES_MAX = 65_536
 
-/** Joins the page and answers every wanted block with what `answer(wanted, peer)` gives, if anything. */
+/**
+ * Joins the page and answers every wanted block with what `answer(wants, { from, cancelled, peer })` gives, if anything.
+ */
 export async function joinPage(t, server, cid, have, answer) {
   const socket = new Socket(server.endpoint, { transport: WebSocket })
   const leave = () => new Promise((resolve) => socket.disconnect(resolve))
@@ -51,6 +53,46 @@ export function silent() {
   return () => ({ blocks: [], has: [], lacks: [] })
 }
 
+/**
+ * Answers like an honest holder who gives no more blocks than it is allowed to. What it owes it gives as soon as it may,
+ * most urgent first as its peer says, and forgets what is called off.
+ */
+export class Sparing {
+  given = 0
+  #blocks
+  #may = 0
+  #owed = new Map()
+  #peer = null
+
+  constructor(blocks, may) {
+    this.#blocks = blocks
+    this.#may = may
+  }
+
+  answer = (wants, { from, cancelled, peer }) => {
+    this.#peer = peer
+    for (const cid of cancelled) this.#owed.delete(cid.toString('hex'))
+    for (const want of wants) if (!want.have) this.#owed.set(want.cid.toString('hex'), { ...want, from })
+    this.#giveWhatMay()
+    return { ...honest(this.#blocks)(wants.filter(({ have }) => have)), blocks: [] }
+  }
+
+  /** Lets it give so many more. */
+  allow(more) {
+    this.#may = this.given + more
+    this.#giveWhatMay()
+  }
+
+  #giveWhatMay() {
+    const owed = [...this.#owed].sort(([, a], [, b]) => b.priority - a.priority)
+    for (const [key, { from }] of owed.slice(0, this.#may - this.given)) {
+      this.#owed.delete(key)
+      this.given += 1
+      this.#peer.give(from, this.#blocks.get(key))
+    }
+  }
+}
+
 class RawPeer {
   /** Wants that others sent, with cancels left out. */
   asked = []
@@ -89,13 +131,20 @@ class RawPeer {
   }
 
   #hear(from, message) {
-    const wants = wantsIn(message).filter(({ cancel }) => !cancel)
-    if (wants.length === 0) return
+    const entries = wantsIn(message)
+    if (entries.length === 0) return
+    const wants = entries.filter(({ cancel }) => !cancel)
+    const cancelled = entries.filter(({ cancel }) => cancel).map(({ cid }) => cid)
     this.asked.push(...wants)
-    const { blocks, has, lacks } = this.#answer(wants)
-    for (const block of blocks) this.#queue(from, giving([block]), () => (this.blocksSent += 1))
+    const { blocks, has, lacks } = this.#answer(wants, { from, cancelled, peer: this })
+    for (const block of blocks) this.give(from, block)
     if (has.length > 0) this.#queue(from, presence(has, true))
     if (lacks.length > 0) this.#queue(from, presence(lacks, false))
+  }
+
+  /** Sends a block after all that is to be sent before it. */
+  give(to, block) {
+    this.#queue(to, giving([block]), () => (this.blocksSent += 1))
   }
 
   #queue(to, message, sent = () => {}) {

@@ -11,7 +11,10 @@ import { test } from 'node:test'
 import { launchWithProfile } from '../lib/chromium.mjs'
 import { keepCanary } from './canary.mjs'
 import { DATAGRAM_CHANNELS, DNS_HOSTS, hostileFiles, hostileMarkdown, hostileSvg, NAVIGATIONS, REFUSED, REQUEST_CHANNELS } from './hostile.mjs'
-import { arrive, Person, serve } from './people.mjs'
+import { until } from '../lib/waiting.mjs'
+import { blocksOf } from './bitswap.mjs'
+import { arrive, PATIENCE_MS, Person, serve } from './people.mjs'
+import { joinPage, Sparing } from './raw_peer.mjs'
 import { file } from './things.mjs'
 
 const SHELL = 'iframe[title="The page, with its scripts"]'
@@ -102,7 +105,92 @@ test('the frame that strangers run in is an origin of nobody, however it is open
   assert.equal(await person.tab.evaluate(() => self.origin), 'null')
   const worker = await fetch(server.http('/assets/anything.js'), { headers: { 'service-worker': 'script' } })
   assert.equal(worker.status, 404)
+  const own = await fetch(server.http('/worker.js'), { headers: { 'service-worker': 'script' } })
+  assert.equal(own.status, 200)
+  assert.equal(own.headers.get('cache-control'), 'no-cache')
 })
+
+test('a stranger\'s bytes that are streamed go into a player, and nowhere else', async (t) => {
+  const server = await serve(t)
+  // A sound by its first bytes, a page with scripts by the rest.
+  const { root, blocks } = blocksOf(poisonedSound(40 << 20))
+  await joinPage(t, server, root, 'all', new Sparing(blocks, 8).answer)
+  const visitor = await arrive(t, server)
+  await visitor.goTo(`/p/${root}#filename=tide.wav`)
+  const audio = visitor.tab.locator('audio[src^="/stream/"]')
+  await until(() => audio.evaluate(({ readyState }) => readyState >= 2), 'it plays', PATIENCE_MS)
+  const address = await audio.getAttribute('src')
+
+  const tried = await visitor.tab.evaluate(async (address) => {
+    const outcome = (element, part) =>
+      new Promise((resolve) => {
+        element.onload = () => resolve('loaded')
+        element.onerror = () => resolve('refused')
+        Object.assign(element, part)
+        document.body.append(element)
+      })
+    const fetched = await fetch(address)
+    const frame = document.createElement('iframe')
+    await outcome(frame, { src: address })
+    return {
+      fetch: fetched.status,
+      fetched: (await fetched.arrayBuffer()).byteLength,
+      script: await outcome(document.createElement('script'), { src: address }),
+      module: await outcome(document.createElement('script'), { src: address, type: 'module' }),
+      style: await outcome(document.createElement('link'), { href: address, rel: 'stylesheet' }),
+      picture: await outcome(document.createElement('img'), { src: address }),
+      worker: await new Promise((resolve) => (new Worker(address).onerror = () => resolve('refused'))),
+      serviceWorker: await navigator.serviceWorker.register(address).then(() => 'registered', () => 'refused'),
+      frame: (() => {
+        try {
+          return frame.contentDocument?.body?.textContent ?? 'sealed'
+        } catch {
+          return 'sealed'
+        }
+      })(),
+    }
+  }, address)
+  const refused = 'refused'
+  assert.deepEqual(tried, {
+    fetch: 403, fetched: 68, script: refused, module: refused, style: refused, picture: refused, worker: refused,
+    serviceWorker: refused, frame: 'sealed',
+  })
+  const other = await visitor.withAnotherTab()
+  for (const way of [address, address.replace('/stream/', '/save/')]) {
+    const answer = await other.tab.goto(new URL(way, visitor.tab.url()).href)
+    assert.equal(answer.status(), 403)
+    assert.match(await other.tab.evaluate(() => document.body.textContent), /^This (goes into a player|is saved by)/)
+    assert.equal(await other.tab.evaluate(() => self.origin), 'null')
+  }
+  for (const { tab } of [visitor, other]) assert.equal(await tab.evaluate(() => 'pwned' in window), false)
+  // Nor does another tab of the same site get it, though it may play what is its own.
+  await other.goTo('/')
+  const borrowed = await other.tab.evaluate(async (address) => {
+    const audio = document.createElement('audio')
+    audio.src = address
+    return new Promise((resolve) => {
+      audio.onerror = () => resolve('refused')
+      audio.onloadedmetadata = () => resolve('played')
+    })
+  }, address)
+  assert.equal(borrowed, 'refused')
+})
+
+/** A sound whose samples are markup. */
+function poisonedSound(bytes) {
+  const head = Buffer.alloc(44)
+  head.write('RIFF', 0)
+  head.writeUInt32LE(bytes - 8, 4)
+  head.write('WAVEfmt ', 8)
+  for (const [value, at] of [[16, 16], [48_000, 24], [96_000, 28], [bytes - 44, 40]]) head.writeUInt32LE(value, at)
+  for (const [value, at] of [[1, 20], [1, 22], [2, 32], [16, 34]]) head.writeUInt16LE(value, at)
+  head.write('data', 36)
+  const poison = Buffer.from('<!doctype html><script>window.pwned = 1; top.pwned = 1</script>window.pwned = 1;'.padEnd(84, ' '))
+  // Each block differs, or one would stand for all.
+  const samples = Buffer.alloc(bytes - 44, poison)
+  for (let at = 0; at < samples.length; at += 1 << 16) samples.writeUInt32LE(at, at)
+  return Buffer.concat([head, samples])
+}
 
 /** One person shares the files; another, whose browser is watched, is ready to open the link. */
 async function openHostile(t, files) {

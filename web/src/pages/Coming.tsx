@@ -15,13 +15,15 @@ interface ComingProps {
   holders: number
   /** When somebody last had it, by `Date.now()`, where that is known. */
   lastLit: number | null
+  /** Only how far it is, below what is shown already. */
+  isBrief?: boolean
 }
 
 /** What stands in the place of a page that is not all here. */
-export function Coming({ state, filename, holders, lastLit }: ComingProps) {
+export function Coming({ state, filename, holders, lastLit, isBrief = false }: ComingProps) {
   return (
-    <section class="coming" aria-live="polite">
-      <h1>{headline(state, filename)}</h1>
+    <section class={isBrief ? 'coming brief' : 'coming'} aria-live="polite">
+      {isBrief ? <h2>{headline(state, filename)}</h2> : <h1>{headline(state, filename)}</h1>}
       {state.kind === 'loading' && (
         <>
           <progress
@@ -41,7 +43,7 @@ export function Coming({ state, filename, holders, lastLit }: ComingProps) {
           {lastLit !== null && <LastLit at={lastLit} />}
         </>
       )}
-      <Ridge fires={holders} />
+      {!isBrief && <Ridge fires={holders} />}
     </section>
   )
 }

@@ -1,11 +1,12 @@
 import '../style/page.css'
 import { useEffect, useMemo } from 'preact/hooks'
-import { DirectoryView, FileView } from '../render/index.ts'
+import { DirectoryView, FileView, indexOf, playedKind } from '../render/index.ts'
+import { openTap } from '../tap/index.ts'
 import { stayAwakeFor } from '../ui/awake.ts'
 import type { Hearth } from '../ui/hearth.ts'
 import type { Route } from '../ui/route.ts'
 import type { Mine } from '../ui/sentences.ts'
-import type { PageState } from '../ui/site.ts'
+import type { PageContent, PageState } from '../ui/site.ts'
 import { percentOf } from '../words/index.ts'
 import type { Fire } from '../ui/tab.ts'
 import { wearFace } from '../ui/tab.ts'
@@ -37,7 +38,18 @@ export function PageView({ place, hearth }: PageViewProps) {
   })
   useEffect(() => wearFace(title, fire), [title, fire])
 
+  const played = playedKind(place.file ?? filename)
+  useEffect(() => {
+    if (played === null || session.state.peek().kind === 'held') return
+    const stop = new AbortController()
+    // The worker starts, and the first blocks come, while the player is still to be drawn.
+    void openTap()
+    session.expect?.(place.file ?? '', stop.signal)
+    return () => stop.abort()
+  }, [session, played?.mime, place.file])
+
   if (state.kind === 'refused') return <Refused cid={place.cid} reason={state.reason} />
+  const content = state.kind === 'held' ? state.content : early(state, place.file, filename)
   return (
     <div class="page">
       <FirePanel page={page} fire={fire} mine={mineOf(state)} title={filename ?? title} />
@@ -46,17 +58,42 @@ export function PageView({ place, hearth }: PageViewProps) {
           {session.trouble.value}
         </p>
       )}
-      {state.kind !== 'held' && (
+      {state.kind !== 'held' && content === null && (
         <Coming state={state} filename={filename} holders={counts?.holders ?? 0} lastLit={session.lastLit.value} />
       )}
-      {state.kind === 'held' && state.content.kind === 'file' && (
-        <FileView name={filename} file={state.content} />
+      {content?.kind === 'file' && <FileView name={filename} file={content} />}
+      {content?.kind === 'directory' && (
+        <DirectoryView files={content.files} open={place.file} name={filename ?? 'page'} />
       )}
-      {state.kind === 'held' && state.content.kind === 'directory' && (
-        <DirectoryView files={state.content.files} open={place.file} />
+      {state.kind !== 'held' && content !== null && (
+        <Coming
+          state={state}
+          filename={filename}
+          holders={counts?.holders ?? 0}
+          lastLit={session.lastLit.value}
+          isBrief
+        />
       )}
     </div>
   )
+}
+
+/** What of a page is shown before all of it is here: what plays while it comes, and what leads to such. */
+function early(state: PageState, file: string | null, filename: string | null): PageContent | null {
+  if (state.kind !== 'loading' && state.kind !== 'waiting') return null
+  const { content } = state
+  switch (content?.kind) {
+    case undefined:
+      return null
+    case 'file':
+      return playedKind(filename) === null ? null : content
+    case 'directory': {
+      const { files } = content
+      const plays = ({ path }: { path: string }) => playedKind(path) !== null
+      if (file !== null) return plays({ path: file }) ? content : null
+      return indexOf(files) === null && files.some(plays) ? content : null
+    }
+  }
 }
 
 function fireOf(state: PageState): Fire {

@@ -4,6 +4,7 @@ import { sizeText } from '../words/index.ts'
 import { files as words } from '../words/files.ts'
 import { indexOf } from './directory.ts'
 import { FileView } from './FileView.tsx'
+import { SaveAll } from './SaveAll.tsx'
 import { SaveLink } from './SaveLink.tsx'
 
 const LISTED_MAX = 500
@@ -12,10 +13,12 @@ interface DirectoryViewProps {
   files: readonly DirectoryFile[]
   /** The file its reader chose, `null` for the one it opens with. */
   open: string | null
+  /** What the page is called, for saving all of it. */
+  name: string
 }
 
 /** Several files: the one that is open, and the list of all. */
-export function DirectoryView({ files, open }: DirectoryViewProps) {
+export function DirectoryView({ files, open, name }: DirectoryViewProps) {
   const chosen = open === null ? indexOf(files) : files.find(({ path }) => path === open) ?? null
   const rest = files.filter((file) => file !== chosen)
   const more = rest.length - LISTED_MAX
@@ -34,12 +37,13 @@ export function DirectoryView({ files, open }: DirectoryViewProps) {
           <p class="total">
             {words('total', { count: files.length, size: sizeText(bytes) })}
           </p>
+          {files.length > 1 && <SaveAll name={name} files={files} />}
           <ul>
             {rest.slice(0, LISTED_MAX).map((file) => (
               <li key={file.path}>
                 <a href={fileFragment(file.path)} dir="auto" translate={false}>{file.path}</a>
                 <span>{sizeText(file.size)}</span>
-                <SaveLink name={file.path.replace(/^.*\//, '')} blob={file.blob} />
+                <SaveLink file={{ ...file, name: file.path.replace(/^.*\//, '') }} />
               </li>
             ))}
             {more > 0 && <li>{words('more', { count: more })}</li>}

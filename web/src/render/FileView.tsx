@@ -4,35 +4,39 @@ import { files as words } from '../words/files.ts'
 import { useAwaited } from './awaited.ts'
 import { CodeView } from './CodeView.tsx'
 import type { Kind } from './kind.ts'
-import { kindOf, SNIFFED_BYTES } from './kind.ts'
+import { headOf, kindOf, playedKind, SNIFFED_BYTES } from './kind.ts'
 import { MarkdownView } from './MarkdownView.tsx'
-import { MediaView } from './MediaView.tsx'
+import { PictureView } from './PictureView.tsx'
+import { Player } from './Player.tsx'
+import type { PlayedFile } from './played-source.ts'
 import { HtmlView } from '../sandbox/index.ts'
 import { SaveLink } from './SaveLink.tsx'
 import { TextView } from './TextView.tsx'
 
 interface FileViewProps {
   name: string | null
-  file: { size: number; blob: () => Promise<Blob> }
+  file: PlayedFile
   /** The files that its own references may name. */
   beside?: readonly DirectoryFile[]
 }
 
-interface Opened {
-  blob: Blob
-  kind: Kind
-}
+type Opened =
+  | { blob: Blob; kind: Exclude<Kind, Played> }
+  /** Plays while it comes. */
+  | { blob: null; kind: Played }
+
+type Played = Extract<Kind, { kind: 'audio' | 'video' }>
 
 /** One file: a line that says what it is, and the file itself as its kind is best shown. */
 export function FileView({ name, file, beside = [] }: FileViewProps) {
-  const opened = useAwaited(() => openFile(name, file.blob), [name, file])
+  const opened = useAwaited(() => openFile(name, file), [name, file])
   const savedAs = name?.replace(/^.*\//, '') ?? 'page'
   return (
     <article class="file">
       <header class="bar">
         <h1 class="name" dir="auto" translate={name === null}>{name ?? words('nameless')}</h1>
         <p>{sizeText(file.size)}</p>
-        <SaveLink name={savedAs} blob={file.blob} />
+        <SaveLink file={{ ...file, name: savedAs }} />
       </header>
       {opened === null && <p class="fetching" aria-busy="true" />}
       {opened !== null && 'failed' in opened && (
@@ -41,25 +45,34 @@ export function FileView({ name, file, beside = [] }: FileViewProps) {
         </p>
       )}
       {opened !== null && 'ok' in opened && (
-        <Shown name={name ?? ''} opened={opened.ok} beside={beside} />
+        <Shown name={name ?? ''} file={file} opened={opened.ok} beside={beside} />
       )}
     </article>
   )
 }
 
-async function openFile(name: string | null, blob: () => Promise<Blob>): Promise<Opened> {
-  const whole = await blob()
-  const head = new Uint8Array(await whole.slice(0, SNIFFED_BYTES).arrayBuffer())
-  return { blob: whole, kind: kindOf(name, head) }
+async function openFile(name: string | null, file: PlayedFile): Promise<Opened> {
+  const played = playedKind(name)
+  if (played !== null) return { blob: null, kind: played }
+  // Without a name its first bytes tell, which are here long before all.
+  const head = name === null ? await headOf(file.streamed) : null
+  const sniffed = head === null ? null : kindOf(null, head)
+  if (sniffed?.kind === 'audio' || sniffed?.kind === 'video') return { blob: null, kind: sniffed }
+  const blob = await file.blob()
+  const kind = kindOf(name, new Uint8Array(await blob.slice(0, SNIFFED_BYTES).arrayBuffer()))
+  return kind.kind === 'audio' || kind.kind === 'video' ? { blob: null, kind } : { blob, kind }
 }
 
 interface ShownProps {
   name: string
+  file: PlayedFile
   opened: Opened
   beside: readonly DirectoryFile[]
 }
 
-function Shown({ name, opened: { blob, kind }, beside }: ShownProps) {
+function Shown({ name, file, opened, beside }: ShownProps) {
+  if (opened.blob === null) return <Player file={file} kind={opened.kind.kind} mime={opened.kind.mime} name={name} />
+  const { blob, kind } = opened
   switch (kind.kind) {
     case 'text':
       return <TextView blob={blob} />
@@ -70,9 +83,7 @@ function Shown({ name, opened: { blob, kind }, beside }: ShownProps) {
     case 'html':
       return <HtmlView blob={blob} from={name} files={beside} />
     case 'picture':
-    case 'audio':
-    case 'video':
-      return <MediaView blob={blob} kind={kind.kind} mime={kind.mime} name={name} />
+      return <PictureView blob={blob} mime={kind.mime} name={name} />
     case 'pdf':
       return <p class="notice">{words('pdf')}</p>
     case 'other':

@@ -6,7 +6,9 @@ import type { Limits as AllLimits } from '../limits/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { Entry, PageSession as Swarm, PageState as SwarmState } from '../swarm/index.ts'
 import type { Counts } from './sentences.ts'
-import type { Connection, Limits, PageContent, PageSession, PageState, RoomMessage, RoomSession, Site, Traffic } from './site.ts'
+import type {
+  Connection, Limits, PageContent, PageSession, PageState, RoomMessage, RoomSession, Site, Streamed, Traffic,
+} from './site.ts'
 
 // Fetched when a page is opened or about to be lit: who only looks at the front door needs none of it.
 const loadSwarm = () => import('../swarm/index.ts')
@@ -84,6 +86,7 @@ function pageSession(cid: string, coming: Promise<Swarm>): PageSession {
   const traffic = signal<Traffic>({ receivedBytes: 0, sentBytes: 0 })
   const lastLit = signal<number | null>(null)
   const behind = signal<Swarm | null>(null)
+  const content = new ContentTold()
   let stop: (() => void) | null = null
   let closed = false
   const follow = (swarm: Swarm) => {
@@ -94,7 +97,7 @@ function pageSession(cid: string, coming: Promise<Swarm>): PageSession {
     behind.value = swarm
     const unsubscribe = swarm.subscribe((now) => {
       // What is held stays held, and stays the same object, so that it is not drawn anew.
-      if (state.peek().kind !== 'held') state.value = pageState(now, swarm)
+      if (state.peek().kind !== 'held') state.value = pageState(now, swarm, content)
       trouble.value = troubleOf(now)
       traffic.value = trafficOf(now, traffic.peek())
       lastLit.value = dateOf(now.lastLit, lastLit.peek())
@@ -116,6 +119,10 @@ function pageSession(cid: string, coming: Promise<Swarm>): PageSession {
     traffic,
     lastLit,
     swarm: behind,
+    expect(path, signal) {
+      // It fails when there is no such file; whoever opens it hears that too.
+      coming.then((swarm) => swarm.open(path, { signal })).catch(() => undefined)
+    },
     close() {
       closed = true
       stop?.()
@@ -124,7 +131,7 @@ function pageSession(cid: string, coming: Promise<Swarm>): PageSession {
 }
 
 /** The state of the swarm in the words of a page. */
-export function pageState(now: SwarmState, swarm: Pick<Swarm, 'entries' | 'file'>): PageState {
+export function pageState(now: SwarmState, swarm: Files, content = new ContentTold()): PageState {
   const { phase, presence, progress, peers, problems } = now
   const bytes = progress.bytesDone
   const total = progress.bytesTotal
@@ -132,18 +139,18 @@ export function pageState(now: SwarmState, swarm: Pick<Swarm, 'entries' | 'file'
     case 'failed':
       return { kind: 'refused', reason: problems.findLast(({ fatal }) => fatal)?.sentence ?? 'It failed.' }
     case 'complete':
-      return { kind: 'held', content: contentOf(swarm) }
+      return { kind: 'held', content: content.all(swarm) }
     case 'searching':
       if (presence.kind === 'refused') return { kind: 'refused', reason: presence.reason }
       return { kind: 'joining' }
     case 'loading': {
       const asked = peers.filter(({ have }) => have !== 'none')
       const direct = asked.filter(({ path }) => path === 'direct').length
-      return { kind: 'loading', bytes, total, peers: asked.length, direct }
+      return { kind: 'loading', bytes, total, peers: asked.length, direct, content: content.soFar(swarm) ?? undefined }
     }
     case 'dark':
       if (presence.kind === 'refused') return { kind: 'refused', reason: presence.reason }
-      return { kind: 'waiting', bytes, total }
+      return { kind: 'waiting', bytes, total, content: content.soFar(swarm) ?? undefined }
   }
 }
 
@@ -153,14 +160,47 @@ export function troubleOf({ presence, problems }: SwarmState): string | null {
   return problems.findLast(({ fatal }) => !fatal)?.sentence ?? null
 }
 
-function contentOf(swarm: Pick<Swarm, 'entries' | 'file'>): PageContent {
-  const entries = swarm.entries() ?? []
+/** What the files of a page are asked of. */
+type Files = Pick<Swarm, 'entries' | 'file'> & Partial<Pick<Swarm, 'root' | 'open' | 'state'>>
+
+/** Between two looks at a page whose files are not all known. */
+const LISTED_INTERVAL = 500
+
+/** The files of a page, told as the same objects from when they are known, so that what plays is not begun anew. */
+class ContentTold {
+  #content: PageContent | null = null
+  #listedAt = -Infinity
+
+  all(swarm: Files): PageContent {
+    this.#content ??= contentOf(swarm.entries() ?? [], swarm)
+    return this.#content
+  }
+
+  /** `null` while there is a file whose size nobody knows. */
+  soFar(swarm: Files): PageContent | null {
+    if (this.#content !== null || performance.now() - this.#listedAt < LISTED_INTERVAL) return this.#content
+    const entries = swarm.entries()
+    if (entries !== null && entries.length > 0 && entries.every(({ size }) => size !== null)) {
+      this.#content = contentOf(entries, swarm)
+    } else if (entries !== null) this.#listedAt = performance.now()
+    return this.#content
+  }
+}
+
+function contentOf(entries: readonly Entry[], swarm: Files): PageContent {
   const [only] = entries
-  const bytesOf = (entry: Entry) => ({ size: entry.size ?? 0, blob: () => swarm.file(entry.path) })
+  const bytesOf = ({ path, size }: Entry) => ({ size: size ?? 0, blob: () => swarm.file(path), ...streamedOf(swarm, path) })
   if (entries.length === 1 && only !== undefined && only.path === '') {
     return { kind: 'file', ...bytesOf(only) }
   }
   return { kind: 'directory', files: entries.map((entry) => ({ path: entry.path, ...bytesOf(entry) })) }
+}
+
+function streamedOf(swarm: Files, path: string): { streamed: Streamed } | undefined {
+  const { root, open } = swarm
+  if (root === undefined || open === undefined) return undefined
+  const isWhole = () => swarm.state?.phase === 'complete'
+  return { streamed: { cid: root, isWhole, open: (options) => open.call(swarm, path, options) } }
 }
 
 /** Counts are told often and change seldom; the same ones stay the same object. */

@@ -1,0 +1,358 @@
+// What plays while it comes, and what is saved as it comes.
+
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+import { until } from '../lib/waiting.mjs'
+import { blocksOf } from './bitswap.mjs'
+import { makeFilm } from './film.mjs'
+import { arrive, PATIENCE_MS, serve } from './people.mjs'
+import { honest, joinPage, Sparing } from './raw_peer.mjs'
+import { file, generated } from './things.mjs'
+
+const OUT = fileURLToPath(new URL('../out', import.meta.url))
+const MIB = 1 << 20
+const STARTS_WITHIN_MS = 1500
+const SEEKS_WITHIN_MS = 1000
+/** How long a newcomer takes to see a page of one line, on a machine with nothing else to do. */
+const A_LINE_MS = 600
+/** A film of 40 blocks, of which a second weighs less than one. */
+const FILM = { seconds: 60, bytesPerSecond: 700_000 }
+
+test('a film plays 1.5 s after it was opened, with no more than a tenth of it here, and jumps to what is absent', async (t) => {
+  const server = await serve(t)
+  const maker = await arrive(t, server)
+  const film = await makeFilm(maker, FILM)
+  const { root, blocks } = blocksOf(film)
+  t.diagnostic(`a film of ${(film.length / 1e6).toFixed(1)} MB in ${blocks.size} blocks`)
+  const tenth = Math.floor(blocks.size / 10)
+  const holder = new Sparing(blocks, tenth)
+  await joinPage(t, server, root, 'all', holder.answer)
+
+  const busy = await busyness(t, server)
+  const visitor = await arrive(t, server)
+  const opened = performance.now()
+  await visitor.goTo(`/p/${root}#filename=film.webm`)
+  const video = visitor.tab.locator('video')
+  await video.evaluate(startsPlaying)
+  const took = performance.now() - opened
+  t.diagnostic(`it plays after ${Math.round(took)} ms with ${holder.given} of ${blocks.size} blocks given`)
+  assert(holder.given <= blocks.size / 10)
+  assert(took < STARTS_WITHIN_MS * busy, `it took ${Math.round(took)} ms`)
+  assert(Math.abs((await video.evaluate(({ duration }) => duration)) - FILM.seconds) < 1)
+
+  for (const second of [45, 20, 57]) {
+    const ms = await givingOn(holder, () => video.evaluate(jumps, second))
+    t.diagnostic(`the jump to ${second} s took ${Math.round(ms)} ms, ${holder.given} blocks given`)
+    assert(ms < SEEKS_WITHIN_MS * busy, `the jump to ${second} s took ${Math.round(ms)} ms`)
+  }
+  await visitor.sees('It plays while the rest comes.')
+
+  holder.allow(Infinity)
+  await visitor.holdsIt()
+  assert(await video.evaluate(({ error }) => error === null), 'what plays goes on when all is here')
+  assert.deepEqual(await readFile(await visitor.saves('film.webm')), film)
+  visitor.hasNoComplaints()
+})
+
+test('a sound of tens of megabytes plays and is jumped about in while it comes', async (t) => {
+  const server = await serve(t)
+  const busy = await busyness(t, server)
+  const sound = longSound(30)
+  const { root, blocks } = blocksOf(sound)
+  const holder = new Sparing(blocks, 5)
+  await joinPage(t, server, root, 'all', holder.answer)
+  const visitor = await arrive(t, server)
+  await visitor.goTo(`/p/${root}#filename=tide.wav`)
+  const audio = visitor.tab.locator('audio')
+  await audio.evaluate(startsPlaying)
+  const { duration } = await audio.evaluate(({ duration }) => ({ duration }))
+  const ms = await givingOn(holder, () => audio.evaluate(jumps, duration * 0.8))
+  t.diagnostic(`the jump took ${Math.round(ms)} ms, with ${holder.given} of ${blocks.size} blocks given`)
+  assert(ms < SEEKS_WITHIN_MS * busy)
+  visitor.hasNoComplaints()
+})
+
+test('a film of a folder is chosen and plays while the folder comes', async (t) => {
+  const server = await serve(t)
+  const [sharer, visitor] = [await arrive(t, server), await arrive(t, server)]
+  const film = await makeFilm(sharer, { seconds: 10, bytesPerSecond: 400_000 })
+  const files = [file('one.webm', film), file('notes.bin', generated(8 * MIB)), file('two.webm', film.subarray(0))]
+  const link = await sharer.light({ files })
+  await visitor.goTo(`${link}#file=two.webm`)
+  await visitor.tab.locator('video').evaluate(startsPlaying)
+  await visitor.holdsIt()
+  for (const person of [sharer, visitor]) person.hasNoComplaints()
+})
+
+test('where no service worker may run a film plays once all of it is here, and its reader is told why', async (t) => {
+  const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': 2 * MIB } })
+  const sharer = await arrive(t, server)
+  const film = await makeFilm(sharer, { seconds: 12, bytesPerSecond: 700_000 })
+  const link = await sharer.light({ files: [file('film.webm', film)] })
+  const visitor = await arrive(t, server)
+  // As at an address of a local network: no HTTPS, and so no service workers, no hashes by the browser.
+  await visitor.tab.addInitScript(() => {
+    Object.defineProperty(Navigator.prototype, 'serviceWorker', { value: undefined })
+    Object.defineProperty(globalThis, 'isSecureContext', { value: false })
+  })
+  await visitor.goTo(link)
+  await visitor.sees('only over HTTPS')
+  await visitor.tab.locator('video').evaluate(startsPlaying)
+  assert.match(await visitor.tab.locator('video').getAttribute('src'), /^blob:/)
+  assert.deepEqual(await readFile(await visitor.saves('film.webm')), film)
+  visitor.hasNoComplaints()
+})
+
+test('a file of 100 MB is saved as it comes: into a chosen place, or by the service worker', async (t) => {
+  const server = await serve(t)
+  const [sharer, visitor] = [await arrive(t, server), await arrive(t, server)]
+  const content = noise(100_000_000)
+  const name = 'Grüße 世界 (1).bin'
+  const link = await sharer.light({ files: await onDisk(t, { [name]: content }) })
+
+  await pickInside(visitor)
+  await visitor.goTo(link)
+  await visitor.holdsIt(60_000)
+  await visitor.tab.getByRole('button', { name: `Save ${name}` }).click()
+  await visitor.tab.getByRole('button', { name: `Save ${name}` }).getByText('Saved').waitFor({ timeout: 60_000 })
+  assert.deepEqual(await pickedFiles(visitor), { [name]: { bytes: content.length, sha256: sha256(content) } })
+
+  const other = await visitor.withAnotherTab()
+  await other.tab.addInitScript(() => {
+    delete globalThis.showSaveFilePicker
+  })
+  await other.goTo(link)
+  await other.holdsIt(60_000)
+  const saved = await other.saves(name)
+  assert.equal(await sha256OfFile(saved), sha256(content))
+  for (const person of [sharer, visitor, other]) person.hasNoComplaints()
+})
+
+test('a folder is saved file by file, or as one zip file', async (t) => {
+  const server = await serve(t)
+  const [sharer, visitor] = [await arrive(t, server), await arrive(t, server)]
+  const contents = {
+    'notes.md': Buffer.from('# Notes\n'),
+    'Grüße 世界 🔥.txt': Buffer.from('Hallo'),
+    'film.bin': noise(70_000_000),
+    'con.txt': Buffer.from('a device'),
+    'empty.txt': Buffer.alloc(0),
+  }
+  const link = await sharer.light({ files: await onDisk(t, contents) })
+  await pickInside(visitor)
+  await visitor.goTo(`${link}#filename=trip`)
+  await visitor.sees(`${Object.keys(contents).length} files`)
+  await visitor.tab.getByRole('button', { name: 'Save all in a folder' }).click()
+  await visitor.tab.getByText('Saved', { exact: true }).waitFor({ timeout: 60_000 })
+  const expected = Object.entries(contents).map(([name, content]) => {
+    return [`trip/${name === 'con.txt' ? '_con.txt' : name}`, { bytes: content.length, sha256: sha256(content) }]
+  })
+  assert.deepEqual(await pickedFiles(visitor), Object.fromEntries(expected.sort()))
+
+  const other = await visitor.withAnotherTab()
+  await other.tab.addInitScript(() => {
+    delete globalThis.showSaveFilePicker
+    delete globalThis.showDirectoryPicker
+  })
+  await other.goTo(`${link}#filename=trip`)
+  const zip = await savesAs(other, 'Save all as zip', 'trip.zip')
+  for (const [name, content] of Object.entries(contents)) {
+    const safe = name === 'con.txt' ? '_con.txt' : name
+    const { stdout } = await promisify(execFile)('unzip', ['-p', zip, safe], { encoding: 'buffer', maxBuffer: 1e9 })
+    assert.equal(sha256(stdout), sha256(content), name)
+  }
+  const { stdout } = await promisify(execFile)('python3', ['-c', 'import sys, zipfile; print(zipfile.ZipFile(sys.argv[1]).testzip())', zip])
+  assert.equal(stdout.trim(), 'None')
+  for (const person of [sharer, visitor, other]) person.hasNoComplaints()
+})
+
+test('what is saved while its tab goes away ends as a failed download, not as a short file', async (t) => {
+  const server = await serve(t)
+  const { root, blocks } = blocksOf(noise(80_000_000))
+  await joinPage(t, server, root, 'all', honest(blocks))
+  const visitor = await arrive(t, server)
+  await visitor.tab.addInitScript(() => {
+    delete globalThis.showSaveFilePicker
+  })
+  await visitor.goTo(`/p/${root}#filename=film.bin`)
+  await visitor.holdsIt(60_000)
+  // Its reads never end: as if the disk were slow.
+  await visitor.tab.evaluate(() => {
+    const read = Blob.prototype.arrayBuffer
+    let reads = 0
+    Blob.prototype.arrayBuffer = function () {
+      reads += 1
+      return reads > 8 ? new Promise(() => {}) : read.call(this)
+    }
+  })
+  const coming = visitor.tab.waitForEvent('download')
+  await visitor.tab.getByRole('button', { name: 'Save film.bin' }).click()
+  const download = await coming
+  await visitor.goTo('/')
+  assert.notEqual(await download.failure(), null)
+})
+
+test('how far a film is shows beneath it, wide and narrow, by day and by night', async (t) => {
+  await mkdir(OUT, { recursive: true })
+  const server = await serve(t)
+  const maker = await arrive(t, server)
+  const { root, blocks } = blocksOf(await makeFilm(maker, { seconds: 40, bytesPerSecond: 500_000 }))
+  for (const [shape, viewport] of Object.entries({ wide: { width: 1280, height: 800 }, narrow: { width: 360, height: 740 } })) {
+    for (const colorScheme of ['light', 'dark']) {
+      const holder = new Sparing(blocks, 7)
+      const peer = await joinPage(t, server, root, 'all', holder.answer)
+      const visitor = await arrive(t, server, { viewport, colorScheme })
+      await visitor.goTo(`/p/${root}#filename=film.webm`)
+      await visitor.tab.locator('video').evaluate(startsPlaying)
+      await givingOn(holder, () => visitor.tab.locator('video').evaluate(jumps, 25))
+      await visitor.tab.locator('video').evaluate((video) => video.pause())
+      await visitor.sees('It plays while the rest comes.')
+      await visitor.tab.screenshot({ path: path.join(OUT, `film-${shape}-${colorScheme}.png`), animations: 'disabled' })
+      visitor.hasNoComplaints()
+      await visitor.leave()
+      await peer.leave()
+    }
+  }
+})
+
+/** Lets a holder give a block now and then, as over a line of 25 MB a second, until `happens` has. */
+async function givingOn(holder, happens) {
+  const giving = setInterval(() => holder.allow(1), 40)
+  try {
+    return await happens()
+  } finally {
+    clearInterval(giving)
+    holder.allow(0)
+  }
+}
+
+/** How much slower than usual everything is, 1 at least: what is promised in seconds is promised of a machine at rest. */
+async function busyness(t, server) {
+  const { root, blocks } = blocksOf(Buffer.from('One line.'))
+  await joinPage(t, server, root, 'all', honest(blocks))
+  const newcomer = await arrive(t, server)
+  const opened = performance.now()
+  await newcomer.goTo(`/p/${root}#filename=line.txt`)
+  await newcomer.sees('One line.')
+  const took = performance.now() - opened
+  t.diagnostic(`a page of one line is seen after ${Math.round(took)} ms`)
+  return Math.max(1, took / A_LINE_MS)
+}
+
+/** These files in a folder: more is shared than a test can hand to a browser. */
+async function onDisk(t, contents) {
+  const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
+  t.after(() => rm(folder, { recursive: true }))
+  const names = Object.keys(contents)
+  await Promise.all(names.map((name) => writeFile(path.join(folder, name), contents[name])))
+  return names.map((name) => path.join(folder, name))
+}
+
+/** Plays, and answers when it does: when time passes in it. */
+async function startsPlaying(player) {
+  player.muted = true
+  await player.play()
+  if (player.currentTime > 0) return
+  await new Promise((resolve, reject) => {
+    const late = setTimeout(() => reject(new Error(`it does not play: ${player.readyState}, ${player.error?.message}`)), 20_000)
+    player.addEventListener('timeupdate', () => {
+      clearTimeout(late)
+      if (player.currentTime > 0) resolve()
+    })
+  })
+}
+
+/** Jumps there, and answers how many milliseconds later it played. */
+async function jumps(player, second) {
+  const began = performance.now()
+  player.currentTime = second
+  await new Promise((resolve, reject) => {
+    const look = () => {
+      if (player.currentTime > second && !player.seeking) resolve()
+      else if (performance.now() - began > 20_000) reject(new Error(`it stands at ${player.currentTime}, ${player.readyState}`))
+      else setTimeout(look, 5)
+    }
+    look()
+  })
+  return performance.now() - began
+}
+
+/** A stereo sound of that many mebibytes, never the same: a slow tide of noise. */
+function longSound(mebibytes) {
+  const samples = noise(mebibytes * MIB)
+  const head = Buffer.alloc(44)
+  head.write('RIFF', 0)
+  head.writeUInt32LE(36 + samples.length, 4)
+  head.write('WAVEfmt ', 8)
+  head.writeUInt32LE(16, 16)
+  head.writeUInt16LE(1, 20)
+  head.writeUInt16LE(2, 22)
+  head.writeUInt32LE(48_000, 24)
+  head.writeUInt32LE(48_000 * 4, 28)
+  head.writeUInt16LE(4, 32)
+  head.writeUInt16LE(16, 34)
+  head.write('data', 36)
+  head.writeUInt32LE(samples.length, 40)
+  return Buffer.concat([head, samples])
+}
+
+/** Bytes that do not compress, the same at each run. */
+function noise(length) {
+  return createHash('shake256', { outputLength: length }).update('noise').digest()
+}
+
+/** Lets this person's pickers answer with a folder that the browser keeps for the site, instead of asking. */
+function pickInside({ tab }) {
+  return tab.addInitScript(() => {
+    const root = () => navigator.storage.getDirectory()
+    globalThis.showSaveFilePicker = async ({ suggestedName }) => (await root()).getFileHandle(suggestedName, { create: true })
+    globalThis.showDirectoryPicker = root
+  })
+}
+
+/** What was written there, by path. */
+function pickedFiles({ tab }) {
+  return tab.evaluate(async () => {
+    const found = {}
+    const look = async (folder, path) => {
+      for await (const [name, handle] of folder.entries()) {
+        if (handle.kind === 'directory') await look(handle, `${path}${name}/`)
+        else {
+          const bytes = await (await handle.getFile()).arrayBuffer()
+          const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
+          found[path + name] = { bytes: bytes.byteLength, sha256: [...digest].map((byte) => byte.toString(16).padStart(2, '0')).join('') }
+        }
+      }
+    }
+    await look(await navigator.storage.getDirectory(), '')
+    return Object.fromEntries(Object.entries(found).sort(([a], [b]) => (a < b ? -1 : 1)))
+  })
+}
+
+async function savesAs({ tab }, button, name) {
+  const saved = tab.waitForEvent('download', { timeout: PATIENCE_MS })
+  await tab.getByRole('button', { name: button }).click()
+  const download = await saved
+  assert.equal(download.suggestedFilename(), name)
+  return download.path()
+}
+
+function sha256(bytes) {
+  return createHash('sha256').update(bytes).digest('hex')
+}
+
+async function sha256OfFile(name) {
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(name), hash)
+  return hash.digest('hex')
+}

@@ -1,0 +1,95 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { OpenFile } from '../ui/site.ts'
+import { files as words } from '../words/files.ts'
+import { percentOf, percentText } from '../words/index.ts'
+import { usePlayedSource, type PlayedFile } from './played-source.ts'
+
+/** Parts of the strip that shows what of a file is here. */
+const PARTS = 64
+const LOOK_INTERVAL = 500
+
+interface PlayerProps {
+  file: PlayedFile
+  kind: 'audio' | 'video'
+  mime: string
+  name: string
+}
+
+/** A sound or a film, which plays while it comes; where no service worker may run, once all of it is here. */
+export function Player({ file, kind, mime, name }: PlayerProps) {
+  const [whole, setWhole] = useState(false)
+  const [broken, setBroken] = useState(false)
+  const [waits, setWaits] = useState(false)
+  const player = useRef<HTMLMediaElement>(null)
+  const resumeAt = useRef(0)
+  const source = usePlayedSource(file, name, mime, whole)
+  if (broken) return <p class="notice">{words('broken')}</p>
+  if (source === null) return <p class="fetching" aria-busy="true" />
+  if (source.kind === 'failed') {
+    return (
+      <p class="notice bad" role="alert">
+        {source.reason}
+      </p>
+    )
+  }
+  if (source.kind === 'waiting') {
+    return <p class="notice">{words(whole || source.isSecure ? 'wholeFirst' : 'insecure')}</p>
+  }
+  const shared = {
+    class: 'shown',
+    src: source.address,
+    controls: true,
+    preload: 'auto',
+    'aria-label': name,
+    onError: () => {
+      resumeAt.current = player.current?.currentTime ?? 0
+      // What a browser does not play piece by piece it may still play whole.
+      if (source.kind === 'stream') setWhole(true)
+      else setBroken(true)
+    },
+    onLoadedMetadata: () => {
+      if (player.current !== null && resumeAt.current > 0) player.current.currentTime = resumeAt.current
+    },
+    onWaiting: () => setWaits(true),
+    onSeeking: () => setWaits(true),
+    onPlaying: () => setWaits(false),
+    onSeeked: () => setWaits(false),
+  } as const
+  return (
+    <figure class="player">
+      {kind === 'audio' ? (
+        <audio ref={player as { current: HTMLAudioElement | null }} {...shared} />
+      ) : (
+        <video ref={player as { current: HTMLVideoElement | null }} playsInline {...shared} />
+      )}
+      {source.kind === 'stream' && <Here file={source.file} waits={waits} />}
+    </figure>
+  )
+}
+
+/** What of a file is here, as a strip as long as the file. It goes when all is. */
+function Here({ file, waits }: { file: OpenFile; waits: boolean }) {
+  const [parts, setParts] = useState(() => file.present(PARTS))
+  const here = parts.filter(Boolean).length
+  const isWhole = here === parts.length
+  useEffect(() => {
+    if (isWhole) return
+    const looking = setInterval(() => setParts(file.present(PARTS)), LOOK_INTERVAL)
+    return () => clearInterval(looking)
+  }, [file, isWhole])
+  if (isWhole) return null
+  const percent = percentText(percentOf(here, parts.length))
+  return (
+    <figcaption class="here">
+      <div role="img" aria-label={words('here', { percent })} style={{ '--here': strip(parts) }} />
+      <p>{words(waits ? 'fetchingPart' : 'plays')}</p>
+    </figcaption>
+  )
+}
+
+/** The stops of a gradient: filled where it is here, and nothing elsewhere. */
+function strip(parts: readonly boolean[]): string {
+  const at = (i: number) => `${((i / parts.length) * 100).toFixed(2)}%`
+  const stops = parts.map((isHere, i) => `${isHere ? 'var(--flame)' : 'transparent'} ${at(i)} ${at(i + 1)}`)
+  return `linear-gradient(to right, ${stops.join(', ')})`
+}

@@ -1,0 +1,48 @@
+import type { DirectoryFile } from '../ui/site.ts'
+import { files as words } from '../words/files.ts'
+import { savingText } from './SaveLink.tsx'
+import { useSaving } from './saving.ts'
+
+interface SaveAllProps {
+  /** What the folder, or the zip file, is to be called. */
+  name: string
+  files: readonly DirectoryFile[]
+}
+
+const saves = import('../save/index.ts')
+saves.catch(() => undefined)
+
+const CAN_PICK_FOLDER = 'showDirectoryPicker' in globalThis
+
+/** Saves all files of a page: into a folder where the browser can write one, or as one zip file. */
+export function SaveAll({ name, files }: SaveAllProps) {
+  const named = files.map(({ path, ...file }) => ({ ...file, name: path }))
+  const bytes = files.reduce((sum, { size }) => sum + size, 0)
+  const folder = useSaving(async (progress) => {
+    const { saveFolder, savedOf } = await saves
+    return saveFolder(name, named.map(savedOf), progress)
+  }, [files])
+  const cid = files.find(({ streamed }) => streamed !== undefined)?.streamed?.cid
+  const zip = useSaving(async (progress, heavy) => {
+    const { saveZip } = await saves
+    return saveZip(name, cid ?? 'page', named, progress, { heavy })
+  }, [files])
+  return (
+    <p class="saves">
+      {CAN_PICK_FOLDER && (
+        <button type="button" onClick={folder.click}>
+          {savingText(folder.saving, bytes, words('saveFolder'))}
+        </button>
+      )}
+      <button type="button" class={CAN_PICK_FOLDER ? 'quiet' : ''} onClick={zip.click}>
+        {savingText(zip.saving, bytes, words('saveZip'))}
+      </button>
+      {[folder.saving, zip.saving].map(
+        (saving) =>
+          (saving.kind === 'failed' || saving.kind === 'heavy') && (
+            <span role="alert">{saving.kind === 'heavy' ? words('heavyWhy') : words('notSavedBecause', { reason: saving.reason })}</span>
+          ),
+      )}
+    </p>
+  )
+}
