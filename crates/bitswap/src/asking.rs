@@ -25,7 +25,7 @@ use searches::Searches;
 pub(crate) use view::View;
 use view::{Ask, Hope, Pace};
 use wants::Wants;
-pub(crate) use wants::other_names;
+pub(crate) use wants::{URGENT_MAX, other_names};
 
 /// Most wants in one message; others follow in the next.
 const ENTRIES_PER_MESSAGE: usize = 512;
@@ -45,6 +45,9 @@ const NEWCOMERS_ASKED_MAX: usize = 8;
 /// While so few blocks are wanted, peers are asked to say that they lack them. Of many, it is news enough who
 /// has them.
 const WANTS_WITH_DONT_HAVE: usize = 16;
+
+/// Priorities begin here, below those of what is named as urgent.
+const PRIORITY_MAX: i32 = i32::MAX - URGENT_MAX as i32;
 
 /// Blocks that were wanted and are remembered.
 const WANTED_BEFORE_MAX: usize = 16 * 1024;
@@ -119,7 +122,7 @@ impl<P: Copy + Ord> Asking<P> {
             wanted_total: 0,
             hedges: 0,
             tail_at: None,
-            next_priority: i32::MAX,
+            next_priority: PRIORITY_MAX,
             old: old11::Split::default(),
             last_block_at: Instant::ZERO,
             silence_at: None,
@@ -183,6 +186,13 @@ impl<P: Copy + Ord> Asking<P> {
         if sessions.is_empty() {
             self.forget(at, None);
         }
+    }
+
+    /// These are asked first, instead of those named before.
+    pub(crate) fn urgent(&mut self, now: Instant, cids: &[Cid]) {
+        self.wants.set_urgent(cids);
+        ours::hurry(self, now);
+        self.all_are_hungry();
     }
 
     pub(crate) fn stop(&mut self, session: SessionId) {
@@ -287,6 +297,10 @@ impl<P: Copy + Ord> Asking<P> {
         }
         view.habit.firsts += 1;
         view.pace.delivered(now, len, &self.limits);
+        if view.told.is_empty() && self.behaviour == Behaviour::Ours {
+            // It may be told of what did not fit into what it was sure to remember.
+            self.touched.insert(peer);
+        }
         self.pace.follows(&view.pace);
         self.pace.delivered(now, len, &self.limits);
         self.old.saw(false);
@@ -426,7 +440,10 @@ impl<P: Copy + Ord> Asking<P> {
             }
             ask.is_spoken = true;
             view.told.remove(at);
-            let priority = take_priority(&mut self.next_priority);
+            let priority = match self.wants.urgent_place(at) {
+                Some(place) => i32::MAX - i32::try_from(place).unwrap_or(0),
+                None => take_priority(&mut self.next_priority),
+            };
             let cid = self.wants.get(at).cid.clone();
             let send_dont_have = has_presences;
             let kind = WantKind::Block;
@@ -663,7 +680,7 @@ fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 
 fn take_priority(next: &mut i32) -> i32 {
     let priority = *next;
-    *next = next.checked_sub(1).filter(|next| *next > 0).unwrap_or(i32::MAX);
+    *next = next.checked_sub(1).filter(|next| *next > 0).unwrap_or(PRIORITY_MAX);
     priority
 }
 

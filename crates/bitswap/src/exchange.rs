@@ -220,6 +220,13 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         cids.into_iter().for_each(|cid| self.asking.unwant(session, cid));
     }
 
+    /// These are asked first, in this order, instead of those named before, once they are wanted: what somebody
+    /// looks at, or is about to. At most 64; the others are passed over.
+    pub fn urgent(&mut self, now: Instant, cids: &[Cid]) {
+        self.input(now);
+        self.asking.urgent(now, cids);
+    }
+
     /// Ends a session, and takes back what only it wanted.
     pub fn stop(&mut self, now: Instant, session: SessionId) {
         self.input(now);

@@ -1,3 +1,13 @@
-/** The messages of Bitswap 1.2, and of the versions before it as far as they are read. */
-export { BitswapError, BLOCK_BYTES_MAX, decodeMessage, encodeMessage, ENTRIES_MAX, MESSAGE_BYTES_MAX } from './message.ts'
+/** Bitswap: its messages, and the exchange of one page's blocks with its peers. */
+export { Exchange } from './exchange.ts'
+export { defaultExchangeLimits } from './limits.ts'
+export type { ExchangeLimits } from './limits.ts'
+export {
+  BitswapError, BLOCK_BYTES_MAX, decodeMessage, encodeMessage, ENTRIES_MAX, MESSAGE_BYTES_MAX, messageBytes, receiveMessage,
+} from './message.ts'
 export type { BlockPresence, Decoded, Message, ReceivedBlock, WantEntry } from './message.ts'
+export type { Block, Input, Misbehaviour, Output, Received, Want } from './output.ts'
+export type { PeerId } from './peer.ts'
+export { MILLI, SECOND } from './time.ts'
+export type { Nanos } from './time.ts'
+export type { PeerTotals, Totals } from './totals.ts'

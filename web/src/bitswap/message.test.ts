@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { cidOf, encodeCid, MessageWriter, parseCid, RAW, type Cid } from '../content/index.ts'
-import { fromHex } from '../content/vectors.ts'
-import { BitswapError, decodeMessage, encodeMessage, ENTRIES_MAX, type Message } from './index.ts'
+import { decodeVarint } from '../content/varint.ts'
+import { fromHex, readVectors } from '../content/vectors.ts'
+import {
+  BitswapError, decodeMessage, encodeMessage, ENTRIES_MAX, messageBytes, receiveMessage, type Message,
+} from './index.ts'
 
 const v0 = parseCid('QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH')
 const v1 = parseCid('bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku')
@@ -93,5 +96,35 @@ describe('a message', () => {
         expect(error).toBeInstanceOf(BitswapError)
       }
     }
+  })
+})
+
+describe('the messages of boxo', () => {
+  interface Vectors {
+    readonly messages: readonly { readonly name: string; readonly bitswap_1_2?: string; readonly bitswap_1_0?: string }[]
+  }
+  const { messages } = readVectors<Vectors>('bitswap_messages.json')
+
+  it.each(messages)('$name is read, and written again as long as it was', async ({ bitswap_1_2: theirs }) => {
+    if (theirs === undefined) return
+    const framed = fromHex(theirs)
+    // Behind their length, as on a stream.
+    const { value: length, next } = decodeVarint(framed, 0)
+    expect(framed.length).toBe(next + length)
+    const { message, blocks, passedOver, passedOverBlocks } = await receiveMessage(framed.subarray(next))
+    expect(passedOver + passedOverBlocks).toBe(0)
+    const ours = encodeMessage(message, blocks)
+    expect(ours.length).toBe(length)
+    expect(messageBytes(message, blocks)).toBe(length)
+    expect((await receiveMessage(ours)).message).toEqual(message)
+  })
+
+  it.each(messages)('$name of Bitswap 1.0 has the same blocks', async ({ bitswap_1_0: theirs, bitswap_1_2: newer }) => {
+    if (theirs === undefined || newer === undefined) return
+    const read = async (hex: string) => {
+      const framed = fromHex(hex)
+      return (await receiveMessage(framed.subarray(decodeVarint(framed, 0).next))).blocks.map(({ data }) => data)
+    }
+    expect(await read(theirs)).toEqual(await read(newer))
   })
 })

@@ -1,7 +1,8 @@
 import {
-  bytesOf, ContentError, DAG_PB, decodeCid, decodeFields, decodePrefix, encodeCid, encodePrefix, int32Of, MessageWriter,
-  SHA2_256, uintOf, type Bytes, type Cid, type CidPrefix,
+  bytesOf, cidOfBlock, ContentError, DAG_PB, decodeCid, decodeFields, decodePrefix, encodeCid, encodePrefix, int32Of,
+  MessageWriter, SHA2_256, uintOf, type Bytes, type Cid, type CidPrefix,
 } from '../content/index.ts'
+import type { Block, Received } from './output.ts'
 
 /** Longest message that any implementation reads, in bytes; a longer one is refused whole. */
 export const MESSAGE_BYTES_MAX = 4 << 20
@@ -22,8 +23,10 @@ export interface Message {
 
 export interface Decoded extends Message {
   readonly blocks: readonly ReceivedBlock[]
-  /** Entries beyond `ENTRIES_MAX`, or naming blocks by a hash we cannot check. */
+  /** Wants and presences beyond `ENTRIES_MAX`, or naming blocks by a hash we cannot check. */
   readonly passedOver: number
+  /** Blocks beyond `ENTRIES_MAX`. */
+  readonly passedOverBlocks: number
 }
 
 export interface WantEntry {
@@ -55,14 +58,15 @@ export class BitswapError extends Error {
   }
 }
 
-export function encodeMessage(message: Message, blocks: readonly { cid: Cid; data: Uint8Array }[] = []): Bytes {
+export function encodeMessage(message: Message, blocks: readonly Block[] = []): Bytes {
   const wantlist = new MessageWriter()
   for (const want of message.wants) wantlist.message(1, encodeWant(want))
   if (message.full) wantlist.uint(2, 1)
   // Older kubo falls over when the wantlist is left out, even an empty one.
   const writer = new MessageWriter().message(1, wantlist)
   for (const { cid, data } of blocks) {
-    writer.message(3, new MessageWriter().bytes(1, encodePrefix(cid)).bytes(2, data))
+    const block = new MessageWriter().bytes(1, encodePrefix(cid))
+    writer.message(3, data.length > 0 ? block.bytes(2, data) : block)
   }
   for (const { cid, have } of message.presences) {
     const presence = new MessageWriter().bytes(1, encodeCid(cid))
@@ -73,11 +77,71 @@ export function encodeMessage(message: Message, blocks: readonly { cid: Cid; dat
 }
 
 function encodeWant(want: WantEntry): MessageWriter {
-  const entry = new MessageWriter().bytes(1, encodeCid(want.cid)).int32(2, want.priority)
+  const entry = new MessageWriter().bytes(1, encodeCid(want.cid))
+  if (want.priority !== 0) entry.int32(2, want.priority)
   if (want.cancel) entry.uint(3, 1)
   if (want.type === 'have') entry.uint(4, 1)
   if (want.sendDontHave) entry.uint(5, 1)
   return entry
+}
+
+/** Bytes that `encodeMessage` makes. */
+export function messageBytes(message: Message, blocks: readonly Block[]): number {
+  const wantlist = message.wants.reduce((sum, want) => sum + wantBytes(want), 0) + numberBytes(message.full ? 1 : 0)
+  let bytes = fieldBytes(wantlist) + numberBytes(Math.min(message.pendingBytes, 0x7fff_ffff))
+  for (const { cid, data } of blocks) {
+    const prefix = fieldBytes(encodePrefix(cid).length)
+    bytes += fieldBytes(prefix + (data.length > 0 ? fieldBytes(data.length) : 0))
+  }
+  return message.presences.reduce((sum, presence) => sum + presenceBytes(presence), bytes)
+}
+
+/** Bytes that a want takes in a message. */
+export function wantBytes({ cid, priority, cancel, type, sendDontHave }: WantEntry): number {
+  const flags = numberBytes(cancel ? 1 : 0) + numberBytes(type === 'have' ? 1 : 0) + numberBytes(sendDontHave ? 1 : 0)
+  return fieldBytes(fieldBytes(cidBytes(cid)) + numberBytes(priority) + flags)
+}
+
+/** Bytes that a presence takes in a message. */
+export function presenceBytes({ cid, have }: BlockPresence): number {
+  return fieldBytes(fieldBytes(cidBytes(cid)) + numberBytes(have ? 0 : 1))
+}
+
+function cidBytes({ version, codec, hash, digest }: Cid): number {
+  const head = varintBytes(hash) + varintBytes(digest.length)
+  return digest.length + head + (version === 0 ? 0 : 1 + varintBytes(codec))
+}
+
+function fieldBytes(length: number): number {
+  return 1 + varintBytes(length) + length
+}
+
+/** Zero is not written. */
+function numberBytes(value: number): number {
+  return value === 0 ? 0 : 1 + varintBytes(value)
+}
+
+function varintBytes(value: number): number {
+  if (value < 0) return 10
+  let bytes = 1
+  for (let rest = value; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes++
+  return bytes
+}
+
+/** Reads a message, and gives its blocks the names that their bytes hash to. */
+export async function receiveMessage(bytes: Bytes): Promise<Received> {
+  const { full, wants, presences, pendingBytes, ...decoded } = decodeMessage(bytes)
+  const blocks: Block[] = []
+  let { passedOverBlocks } = decoded
+  for (const { prefix, data } of decoded.blocks) {
+    try {
+      blocks.push({ cid: await cidOfBlock(prefix, data), data })
+    } catch (error) {
+      if (!(error instanceof ContentError)) throw error
+      passedOverBlocks++
+    }
+  }
+  return { message: { full, wants, presences, pendingBytes }, blocks, passedOver: decoded.passedOver, passedOverBlocks }
 }
 
 /** Reads a message without its length prefix. Unknown fields are skipped; anything malformed is a `BitswapError`. */
@@ -85,7 +149,7 @@ export function decodeMessage(bytes: Bytes): Decoded {
   if (bytes.length > MESSAGE_BYTES_MAX) {
     throw new BitswapError(`a message of ${bytes.length} bytes; at most ${MESSAGE_BYTES_MAX} are read`)
   }
-  const reading: Reading = { full: false, wants: [], blocks: [], presences: [], pendingBytes: 0, passedOver: 0 }
+  const reading: Reading = { full: false, wants: [], blocks: [], presences: [], pendingBytes: 0, passedOver: 0, passedOverBlocks: 0 }
   try {
     for (const field of decodeFields(bytes)) {
       if (field.number === 1) decodeWantlist(bytesOf(field), reading)
@@ -108,6 +172,7 @@ interface Reading extends Decoded {
   readonly presences: BlockPresence[]
   pendingBytes: number
   passedOver: number
+  passedOverBlocks: number
 }
 
 /** What a block of Bitswap 1.0 is, which says nothing about itself. */
@@ -154,7 +219,7 @@ function decodeBlock(bytes: Bytes): ReceivedBlock {
 function pushBlock(reading: Reading, block: ReceivedBlock): void {
   if (block.data.length > BLOCK_BYTES_MAX) throw new BitswapError(`a block of ${block.data.length} bytes`)
   if (reading.blocks.length < ENTRIES_MAX) reading.blocks.push(block)
-  else reading.passedOver++
+  else reading.passedOverBlocks++
 }
 
 function decodePresence(bytes: Bytes, reading: Reading): void {

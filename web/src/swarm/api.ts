@@ -44,6 +44,9 @@ export interface PageDeps {
   readonly signal?: AbortSignal
 }
 
+/** Milliseconds of a clock that only grows, or between two of its moments. */
+export type Millis = number
+
 /** Time as an argument: the browser's in the app, a pretend one in tests. */
 export interface Clock {
   /** Milliseconds that only grow. */
@@ -127,6 +130,8 @@ export interface PeerView {
   readonly blocks: number | null
   readonly receivedBytes: number
   readonly sentBytes: number
+  /** What it delivered of late; 0 while unknown. */
+  readonly bytesPerSecond?: number
 }
 
 /**

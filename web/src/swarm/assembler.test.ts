@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { PeerId } from '../exchange/index.ts'
+import type { PeerId } from '../bitswap/index.ts'
 import { Assembler, AssemblyBudget } from './assembler.ts'
 import { decodeRelayFrame, encodeRelayFrame } from './segment.ts'
 

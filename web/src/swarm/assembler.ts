@@ -1,6 +1,6 @@
 import { MESSAGE_BYTES_MAX } from '../bitswap/index.ts'
 import { concat, type Bytes } from '../content/index.ts'
-import type { Millis } from '../exchange/index.ts'
+import type { Millis } from './api.ts'
 import type { Segment } from './segment.ts'
 
 /** Messages of one peer in the making; at one more, the one that has waited longest is forgotten. */

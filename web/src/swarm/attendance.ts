@@ -1,12 +1,12 @@
+import type { PeerId } from '../bitswap/index.ts'
 import type { Connection, Reply, Topic } from '../channel/index.ts'
 import type { Bytes, Cid } from '../content/index.ts'
-import type { Have, Millis, PeerId } from '../exchange/index.ts'
-import type { Clock, Counts, Presence } from './api.ts'
+import type { Clock, Counts, Have, Millis, Presence } from './api.ts'
 import { readCounts, readIntroduction, readIntroductions, readLastLit, readReason, readWelcome, type Introduction, type StunServer } from './told.ts'
 
 const EVENTS = ['relay', 'signal', 'peer_joined', 'peer_left', 'counts', 'lit', 'dark']
-/** How often a page that gets nothing from anybody asks for other peers. */
-const MORE_PEERS_INTERVAL: Millis = 5000
+/** Longest wait until other peers are asked for when somebody lights the page: it has a life of its own. */
+const LIT_PAUSE_MAX: Millis = 1000
 
 export interface AttendanceDeps {
   readonly connection: Connection
@@ -16,8 +16,6 @@ export interface AttendanceDeps {
   readonly have: () => Have
   /** Whether the page hears nothing any more: it has failed, or is closed. */
   readonly isOver: () => boolean
-  /** Whether nobody owes us anything. */
-  readonly isIdle: () => boolean
   /** We are on the topic, under a new name, and these are here. */
   readonly welcomed: (self: PeerId | null, peers: readonly Introduction[]) => void
   /** We are not on the topic any more, and reach nobody. */
@@ -42,7 +40,6 @@ export class Attendance {
   readonly #deps: AttendanceDeps
   readonly #topic: Topic
   #announced: Have
-  #stopAsking: (() => void) | null = null
 
   constructor(root: Cid, deps: AttendanceDeps) {
     this.#deps = deps
@@ -68,8 +65,17 @@ export class Attendance {
     void this.#topic.push('have', { have })
   }
 
+  /** Asks the server for others, and introduces them; those among them who are said to have everything. */
+  async askForPeers(): Promise<PeerId[]> {
+    if (this.#deps.isOver() || this.#hasAll || !this.#topic.isJoined()) return []
+    const reply = await this.#topic.push('more_peers', {})
+    if (reply.status !== 'ok' || this.#deps.isOver()) return []
+    const introductions = readIntroductions(reply.response)
+    for (const introduction of introductions) this.#deps.introduced(introduction)
+    return introductions.filter(({ have }) => have === 'all').map(({ peer }) => peer)
+  }
+
   leave(): void {
-    this.#stopAsking?.()
     this.#topic.leave()
   }
 
@@ -81,7 +87,6 @@ export class Attendance {
     this.#learnLastLit(response)
     this.#deps.welcomed(self, peers)
     this.announce()
-    this.#scheduleAsking()
     this.#deps.changed()
   }
 
@@ -124,8 +129,8 @@ export class Attendance {
       case 'lit':
         this.isLit = true
         this.litUntil = null
-        // Not everyone at once: the one who lit it has a life of its own.
-        if (!this.#hasAll) this.#deps.clock.after(this.#deps.random() * 1000, () => this.#askForPeers())
+        // Not everyone at once.
+        if (!this.#hasAll) this.#deps.clock.after(this.#deps.random() * LIT_PAUSE_MAX, () => void this.askForPeers())
         break
       case 'dark':
         this.isLit = false
@@ -151,19 +156,4 @@ export class Attendance {
     if (ago !== null && this.isLit === false) this.litUntil = this.#deps.clock.now() - ago
   }
 
-  #scheduleAsking(): void {
-    this.#stopAsking?.()
-    this.#stopAsking = this.#deps.clock.after(MORE_PEERS_INTERVAL, () => {
-      if (this.#hasAll || this.#deps.isOver()) return
-      if (this.#deps.isIdle()) this.#askForPeers()
-      this.#scheduleAsking()
-    })
-  }
-
-  async #askForPeers(): Promise<void> {
-    if (this.#deps.isOver() || this.#hasAll || !this.#topic.isJoined()) return
-    const reply = await this.#topic.push('more_peers', {})
-    if (reply.status !== 'ok' || this.#deps.isOver()) return
-    for (const peer of readIntroductions(reply.response)) this.#deps.introduced(peer)
-  }
 }

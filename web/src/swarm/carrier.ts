@@ -1,8 +1,13 @@
-import { encodeMessage } from '../bitswap/index.ts'
-import type { Blocks, Bytes, Cid } from '../content/index.ts'
-import type { DropReason, Exchange, Input, Output, PeerId } from '../exchange/index.ts'
+import { encodeMessage, MILLI, type Block, type Exchange, type Input, type Misbehaviour, type Output, type PeerId } from '../bitswap/index.ts'
+import type { Blocks, Cid } from '../content/index.ts'
 import type { Clock } from './api.ts'
 import type { Member, Roster } from './roster.ts'
+
+/**
+ * Bytes of messages to one peer that have not left: the exchange gives it no more before some have. More than a slow line
+ * ever has on its way, so that a want need not wait for a block to leave.
+ */
+const OUTBOX_BYTES_MAX = 4 << 20
 
 export interface CarrierDeps {
   readonly exchange: Exchange
@@ -13,10 +18,12 @@ export interface CarrierDeps {
   /** Whether the page hears nothing any more: it has failed, or is closed. */
   readonly isOver: () => boolean
   /** A verified block that was wanted. */
-  readonly arrived: (cid: Cid, bytes: Bytes) => void
-  readonly dropped: (peer: PeerId, reason: DropReason) => void
+  readonly got: (block: Block) => void
+  readonly dropped: (peer: PeerId, reason: Misbehaviour) => void
+  /** Looks for others; resolves with those of them who are said to have everything. */
+  readonly findProviders: () => Promise<readonly PeerId[]>
   /** A message went to this peer, with these blocks. */
-  readonly moved: (member: Member, blocks: readonly Cid[]) => void
+  readonly moved: (member: Member, blocks: readonly Block[]) => void
   /** A peer cannot be reached any more. */
   readonly lost: (peer: PeerId) => void
   /** All inputs so far have been carried out. */
@@ -25,10 +32,8 @@ export interface CarrierDeps {
 
 /** Carries between a page's exchange and its peers: tells it what happens, in order, and does what it wants done. */
 export class Carrier {
-  /** Bytes of blocks that went to all peers. */
-  sentBytes = 0
   readonly #deps: CarrierDeps
-  readonly #inputs: Input[] = []
+  #inputs: Input[] = []
   #isHandling = true
   #stopTick: (() => void) | null = null
   #tickAt = Infinity
@@ -52,20 +57,40 @@ export class Carrier {
     this.#handleInputs()
   }
 
+  /** A peer is here. */
+  connect(member: Member): void {
+    const peer = member.peer.id
+    this.tellAll([
+      { kind: 'connected', peer, isProvider: member.have === 'all' },
+      { kind: 'writable', peer, roomBytes: roomOf(member) },
+    ])
+  }
+
   stop(): void {
     this.#stopTick?.()
   }
 
-  /** Handles inputs in order; what carrying out an output brings up comes after all before it. */
+  /** Handles inputs in order; what carrying out an output brings up comes before the next output. */
   #handleInputs(): void {
     if (this.#isHandling) return
     this.#isHandling = true
-    for (let input = this.#inputs.shift(); input !== undefined; input = this.#inputs.shift()) {
-      for (const output of this.#deps.exchange.handle(this.#deps.clock.now(), input)) this.#carryOut(output)
+    const { exchange } = this.#deps
+    for (;;) {
+      const now = this.#now
+      const inputs = this.#inputs
+      this.#inputs = []
+      for (const input of inputs) exchange.handle(now, input)
+      const output = exchange.pollOutput()
+      if (output === null) break
+      this.#carryOut(output)
     }
     this.#isHandling = false
     this.#scheduleTick()
     this.#deps.settled()
+  }
+
+  get #now(): number {
+    return Math.round(this.#deps.clock.now() * MILLI)
   }
 
   #scheduleTick(): void {
@@ -75,7 +100,7 @@ export class Carrier {
     if (wake === null || wake >= this.#tickAt) return
     this.#stopTick?.()
     this.#tickAt = wake
-    this.#stopTick = clock.after(Math.max(0, wake - clock.now()), () => {
+    this.#stopTick = clock.after(Math.max(0, wake / MILLI - clock.now()), () => {
       this.#tickAt = Infinity
       this.tell({ kind: 'tick' })
     })
@@ -85,10 +110,19 @@ export class Carrier {
     if (this.#deps.isOver()) return
     switch (output.kind) {
       case 'send':
-        void this.#send(output)
+        this.#send(output)
         return
-      case 'arrived':
-        this.#deps.arrived(output.cid, output.bytes)
+      case 'look':
+        this.#inputs.push({ kind: 'found', cid: output.cid, length: this.#deps.store.size(output.cid) })
+        return
+      case 'read':
+        void this.#read(output.peer, output.cid)
+        return
+      case 'got':
+        this.#deps.got(output.block)
+        return
+      case 'find-providers':
+        void this.#deps.findProviders().then((peers) => this.tell({ kind: 'providers', peers }))
         return
       case 'drop':
         this.#deps.dropped(output.peer, output.reason)
@@ -96,28 +130,34 @@ export class Carrier {
     }
   }
 
-  async #send({ peer, lane, message, blocks }: Output & { kind: 'send' }): Promise<void> {
-    const { roster, store } = this.#deps
+  async #read(peer: PeerId, cid: Cid): Promise<void> {
+    let block: Block | null = null
+    try {
+      block = { cid, data: await this.#deps.store.read(cid) }
+    } catch {
+      // The store has told why; who wants it is told that it is not here.
+    }
+    this.tell({ kind: 'read', peer, cid, block })
+  }
+
+  #send({ peer, message, blocks }: Output & { kind: 'send' }): void {
+    const { roster } = this.#deps
     const member = roster.get(peer)
     if (member === null) return
-    const carried: { cid: Cid; data: Bytes }[] = []
-    for (const cid of blocks) {
-      try {
-        carried.push({ cid, data: await store.read(cid) })
-      } catch {
-        this.tell({ kind: 'lost', peer, cid })
-      }
-    }
-    try {
-      const isEmpty = carried.length + message.wants.length + message.presences.length === 0
-      if (!isEmpty) await member.peer.send(encodeMessage(message, carried))
-      this.sentBytes += carried.reduce((sum, { data }) => sum + data.length, 0)
-      if (roster.isMember(member)) {
-        this.#deps.moved(member, carried.map(({ cid }) => cid))
-        this.tell({ kind: 'sent', peer, lane })
-      }
-    } catch {
-      if (roster.isMember(member)) this.#deps.lost(peer)
-    }
+    const sent = member.peer.send(encodeMessage(message, blocks))
+    sent.then(
+      () => {
+        if (!roster.isMember(member)) return
+        this.#deps.moved(member, blocks)
+        this.tell({ kind: 'writable', peer, roomBytes: roomOf(member) })
+      },
+      () => {
+        if (roster.isMember(member)) this.#deps.lost(peer)
+      },
+    )
   }
+}
+
+function roomOf({ peer }: Member): number {
+  return Math.max(0, OUTBOX_BYTES_MAX - peer.unsentBytes)
 }

@@ -1,11 +1,11 @@
+import type { Input, PeerId } from '../bitswap/index.ts'
 import type { Reply } from '../channel/index.ts'
 import type { Bytes } from '../content/index.ts'
-import type { Input, Millis, PeerId } from '../exchange/index.ts'
-import type { Clock, Reach } from './api.ts'
+import type { Clock, Millis, Reach } from './api.ts'
 import { AssemblyBudget, type Assembled } from './assembler.ts'
 import { Doorway, type LoadSwitchboard } from './doorway.ts'
 import { Roster, type Member } from './roster.ts'
-import { decodeSignalFrame, type Segment } from './segment.ts'
+import { decodeRelayFrame, decodeSignalFrame, type Segment } from './segment.ts'
 import { SignalBox } from './signal-box.ts'
 import type { Introduction, StunServer } from './told.ts'
 
@@ -33,12 +33,14 @@ export interface CompanyDeps {
   readonly load: LoadSwitchboard | null
   /** Whether the page hears nothing any more: it has failed, or is closed. */
   readonly isOver: () => boolean
-  /** Whether the exchange knows this peer. */
-  readonly isKnown: (peer: PeerId) => boolean
+  /** The server named somebody, new or not. */
+  readonly introduced: (member: Member, isNew: boolean) => void
   /** Settles when there is room for more blocks; `null` when that is now. */
   readonly room: () => Promise<void> | null
   /** What the exchange is to be told. */
   readonly tell: (input: Input) => void
+  /** A peer sent what cannot be read. */
+  readonly malformed: (peer: PeerId) => void
   /** A peer said what makes no sense about direct paths, or over them, and was sent away. */
   readonly sentAway: () => void
   /** A way changed. */
@@ -65,8 +67,11 @@ export class Company {
 
   introduce({ peer, have }: Introduction): Member | null {
     if (this.#deps.isOver()) return null
-    const member = this.roster.admit(peer)
-    if (member !== null) this.#deps.tell({ kind: 'joined', peer, have })
+    const before = this.roster.get(peer)
+    const member = before ?? this.roster.admit(peer, have)
+    if (before !== null) before.have = have
+    if (member === null) return null
+    this.#deps.introduced(member, before === null)
     return member
   }
 
@@ -80,10 +85,11 @@ export class Company {
     for (const member of this.roster.clear()) this.#dismiss(member)
   }
 
-  /** A peer that the exchange dropped is not to come back. */
-  ban(peer: PeerId): void {
-    this.roster.ban(peer)?.peer.close()
-    this.#doorway?.forget(peer)
+  /** A peer that is no good is not to come back. */
+  ban(peer: PeerId): Member | null {
+    const member = this.roster.ban(peer)
+    if (member !== null) this.#dismiss(member)
+    return member
   }
 
   /** Calls a peer with whom much is exchanged. */
@@ -106,18 +112,17 @@ export class Company {
   }
 
   handleRelay(frame: ArrayBuffer): void {
-    const arrived = this.roster.accept(this.#deps.clock.now(), frame)
-    if (arrived === null) return
-    const { assembled, segment } = arrived
-    const peer = arrived.member.peer.id
-    const member = this.#meet(peer)
-    if (member === null) return
+    const relayed = decodeRelayFrame(frame)
+    const member = relayed === null ? null : this.#meet(relayed.from)
+    if (relayed === null || member === null) return
+    const { from: peer, segment } = relayed
+    const assembled = member.relayed.accept(this.#deps.clock.now(), segment)
     switch (assembled.kind) {
       case 'partial':
-        this.#deps.tell({ kind: 'progress', peer })
+        this.#deps.tell({ kind: 'arriving', peer })
         return
       case 'malformed':
-        this.#deps.tell({ kind: 'malformed', peer })
+        this.#deps.malformed(peer)
         return
       case 'forgotten':
         return
@@ -145,10 +150,10 @@ export class Company {
       case 'partial':
         if (now - member.progressToldAt < PROGRESS_INTERVAL) return
         member.progressToldAt = now
-        this.#deps.tell({ kind: 'progress', peer })
+        this.#deps.tell({ kind: 'arriving', peer })
         return
       case 'malformed':
-        this.#deps.tell({ kind: 'malformed', peer })
+        this.#deps.malformed(peer)
         return
       case 'forgotten':
         return
@@ -169,22 +174,24 @@ export class Company {
 
   /** Who says something first may know us from the server before we know them. */
   #meet(peer: PeerId): Member | null {
-    return this.#deps.isKnown(peer) ? this.roster.get(peer) : this.introduce({ peer, have: 'none' })
+    return this.roster.get(peer) ?? this.introduce({ peer, have: 'none' })
   }
 
   #dismiss(member: Member): void {
     member.peer.close()
     this.#doorway?.forget(member.peer.id)
-    this.#deps.tell({ kind: 'left', peer: member.peer.id })
+    this.#deps.tell({ kind: 'disconnected', peer: member.peer.id })
   }
 
   #read(member: Member, bytes: Bytes, whenRead = () => {}): void {
     member.peer.movedBytes += bytes.length
     this.consider(member)
-    member.inbox.read(member.peer.id, bytes, this.#deps.room, (input) => {
+    member.inbox.read(bytes, this.#deps.room, (received) => {
       if (!this.roster.isMember(member) || this.#deps.isOver()) return
       whenRead()
-      this.#deps.tell(input)
+      const peer = member.peer.id
+      if (received === null) this.#deps.malformed(peer)
+      else this.#deps.tell({ kind: 'received', peer, ...received })
     })
   }
 
@@ -216,10 +223,7 @@ export class Company {
   }
 
   #sendAway(peer: PeerId): void {
-    const member = this.roster.ban(peer)
-    if (member === null) return
-    this.#dismiss(member)
-    this.#deps.sentAway()
+    if (this.ban(peer) !== null) this.#deps.sentAway()
   }
 }
 

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { isSameBytes } from '../content/index.ts'
 import { pattern } from '../content/pattern.ts'
-import type { PeerId } from '../exchange/index.ts'
+import type { PeerId } from '../bitswap/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import { switchboards } from './direct/index.ts'
 import { encodeSignal, type Signal } from './direct/signal.ts'

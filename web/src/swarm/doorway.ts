@@ -1,4 +1,4 @@
-import type { PeerId } from '../exchange/index.ts'
+import type { PeerId } from '../bitswap/index.ts'
 import type { Reach } from './api.ts'
 import type { Switchboard, SwitchboardDeps } from './direct/index.ts'
 

@@ -1,5 +1,6 @@
+import type { Input, Want } from '../bitswap/index.ts'
 import { BLOCKS_MAX, DagWalk, DEPTH_MAX, type Blocks, type Bytes, type Cid, type WantedBlock } from '../content/index.ts'
-import type { Have, Input } from '../exchange/index.ts'
+import type { Have } from './api.ts'
 
 /** What of a page is here, and what it still misses. Its steps throw a `ContentError` when the page makes no sense. */
 export class Gathering {
@@ -37,7 +38,7 @@ export class Gathering {
   /** Keeps a verified block; what the exchange is to be told of it. */
   keep(cid: Cid, bytes: Bytes): Input[] {
     this.store.put(cid, bytes)
-    return this.#take(this.walk.arrived(cid, bytes.length, bytes))
+    return [{ kind: 'have', cid, length: bytes.length }, ...this.#take(this.walk.arrived(cid, bytes.length, bytes))]
   }
 
   /** Blocks that were here cannot be read any more. They are not fetched again. */
@@ -53,18 +54,19 @@ export class Gathering {
   /** Wants what is missing; walks on through what is here already. */
   #take(wanted: WantedBlock[]): Input[] {
     const inputs: Input[] = []
-    const missing: WantedBlock[] = []
+    const missing: Want[] = []
     for (let next = wanted.pop(); next !== undefined; next = wanted.pop()) {
       const block = this.store.get(next.cid)
       const size = this.store.size(next.cid)
       if (block === null || size === null) {
-        missing.push(next)
+        // Nobody knows what to show before the inner blocks are here.
+        missing.push({ cid: next.cid, length: next.size, urgency: next.rank === 'inner' ? 1 : 0 })
         continue
       }
-      inputs.push({ kind: 'held', cid: next.cid, size })
+      inputs.push({ kind: 'have', cid: next.cid, length: size })
       wanted.push(...this.walk.arrived(next.cid, size, block instanceof Uint8Array ? block : null))
     }
-    if (missing.length > 0) inputs.push({ kind: 'want', blocks: missing.reverse() })
+    if (missing.length > 0) inputs.push({ kind: 'want', wants: missing.reverse() })
     const { bytesTotal } = this.walk.progress
     if (bytesTotal !== null && !this.#isExpected) {
       this.#isExpected = true

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
+import type { Input, PeerId } from '../bitswap/index.ts'
 import { cidOf, type Cid } from '../content/index.ts'
-import type { Input, PeerId } from '../exchange/index.ts'
 import { mapBlocks } from './block-map.ts'
 import { Holdings } from './holdings.ts'
 
@@ -21,8 +21,8 @@ function world() {
     const presences = [...has.map((cid) => ({ cid, have: true })), ...lacks.map((cid) => ({ cid, have: false }))]
     const asked = wants.map((cid) => ({ cid, type: 'block' as const, cancel: false, priority: 1, sendDontHave: true }))
     const message = { full: false, wants: asked, presences, pendingBytes: 0 }
-    const blocks = sends.map((cid) => ({ cid, bytes: new Uint8Array(1) }))
-    holdings.follow({ kind: 'message', peer, message, blocks, uncheckable: 0 } satisfies Input)
+    const blocks = sends.map((cid) => ({ cid, data: new Uint8Array(1) }))
+    holdings.follow({ kind: 'received', peer, message, blocks, passedOver: 0, passedOverBlocks: 0 } satisfies Input)
   }
   const copies = () => [...holdings.copiesOf(cids.map(({ key }) => key)).copies]
   return { holdings, says, copies }
@@ -31,7 +31,7 @@ function world() {
 describe('what a peer has', () => {
   it('is what it says, sends and is sent, and not what it lacks or wants', () => {
     const { holdings, says, copies } = world()
-    holdings.follow({ kind: 'joined', peer: ann, have: 'some' })
+    holdings.join(ann, 'some')
     expect(holdings.countOf(ann, 18)).toBe(null)
     says(ann, { has: some(0, 1, 2), sends: some(3), lacks: some(5) })
     holdings.give(ann, some(4))
@@ -44,16 +44,16 @@ describe('what a peer has', () => {
 
   it('is all, by the word of the server', () => {
     const { holdings, copies } = world()
-    holdings.follow({ kind: 'joined', peer: ann, have: 'none' })
+    holdings.join(ann, 'none')
     expect(holdings.countOf(ann, 18)).toBe(0)
-    holdings.follow({ kind: 'joined', peer: ann, have: 'all' })
+    holdings.join(ann, 'all')
     expect(holdings.countOf(ann, 18)).toBe(18)
     expect(copies()).toEqual(Array<number>(20).fill(1))
   })
 
   it('is all when, by the count of the server, everybody has all', () => {
     const { holdings, copies } = world()
-    holdings.follow({ kind: 'joined', peer: ann, have: 'none' })
+    holdings.join(ann, 'none')
     expect(holdings.haveOf(ann)).toBe('none')
     holdings.everybodyHasAll()
     expect([holdings.haveOf(ann), holdings.haveOf(bo), copies()[0]]).toEqual(['all', null, 1])
@@ -62,10 +62,10 @@ describe('what a peer has', () => {
   it('is nothing once it has left, and nothing of strangers or other pages is remembered', () => {
     const { holdings, says, copies } = world()
     says(bo, { has: some(0) })
-    holdings.follow({ kind: 'joined', peer: bo, have: 'some' })
+    holdings.join(bo, 'some')
     says(bo, { has: some(18, 19, 7) })
     expect(holdings.countOf(bo, 18)).toBe(1)
-    holdings.follow({ kind: 'left', peer: bo })
+    holdings.follow({ kind: 'disconnected', peer: bo })
     expect(copies()).toEqual(Array<number>(20).fill(0))
   })
 })
@@ -73,7 +73,7 @@ describe('what a peer has', () => {
 describe('the map of blocks', () => {
   it('tells the rarest, and who has them', () => {
     const { holdings, says } = world()
-    for (const peer of [ann, bo]) holdings.follow({ kind: 'joined', peer, have: 'some' })
+    for (const peer of [ann, bo]) holdings.join(peer, 'some')
     says(ann, { has: some(0, 1, 2, 3) })
     says(bo, { has: some(1, 2) })
     const page = some(0, 1, 2, 3, 4)
@@ -86,7 +86,7 @@ describe('the map of blocks', () => {
 
   it('counts this tab among those who hold the last copies', () => {
     const { holdings, says } = world()
-    for (const peer of [ann, bo]) holdings.follow({ kind: 'joined', peer, have: 'some' })
+    for (const peer of [ann, bo]) holdings.join(peer, 'some')
     says(ann, { has: some(0) })
     says(bo, { has: some(1) })
     const map = mapBlocks(some(0, 1, 2), (cid) => cid === cids[2], holdings)

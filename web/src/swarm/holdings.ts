@@ -1,6 +1,6 @@
-import type { Message } from '../bitswap/index.ts'
+import type { Input, Message, PeerId } from '../bitswap/index.ts'
 import type { Cid, CidKey } from '../content/index.ts'
-import type { Have, Input, PeerId } from '../exchange/index.ts'
+import type { Have } from './api.ts'
 
 /** What one peer is known to have: a bit for each block that is numbered. */
 interface Holding {
@@ -27,9 +27,8 @@ export class Holdings {
   /** Something happened to the page's exchange. */
   follow(input: Input): void {
     // What else happens tells nothing of what others have.
-    if (input.kind === 'joined') this.#join(input.peer, input.have)
-    else if (input.kind === 'left') this.#holdings.delete(input.peer)
-    else if (input.kind === 'message') this.#hear(input.peer, input.message, input.blocks)
+    if (input.kind === 'disconnected') this.#holdings.delete(input.peer)
+    else if (input.kind === 'received') this.#hear(input.peer, input.message, input.blocks)
   }
 
   /** By the server's count, everybody has all of it: nobody tells a peer so by itself. */
@@ -75,7 +74,7 @@ export class Holdings {
   }
 
   /** A peer is here, or the server has told anew how much it has. */
-  #join(peer: PeerId, have: Have): void {
+  join(peer: PeerId, have: Have): void {
     const known = this.#holdings.get(peer)
     if (known === undefined) this.#holdings.set(peer, { have, bits: new Uint8Array(0), count: 0 })
     else known.have = have

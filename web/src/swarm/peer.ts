@@ -1,5 +1,5 @@
 import type { Bytes } from '../content/index.ts'
-import type { PeerId } from '../exchange/index.ts'
+import type { PeerId } from '../bitswap/index.ts'
 
 /** A way to one peer, whatever carries it. */
 export interface Peer {

@@ -1,5 +1,5 @@
 import type { Connection, ConnectionState, Reply, Topic, TopicEvents } from '../channel/index.ts'
-import type { Have } from '../exchange/index.ts'
+import type { Have } from './api.ts'
 import type { PretendClock } from './pretend-clock.ts'
 
 interface Guest {

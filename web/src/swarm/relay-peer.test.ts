@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Reply } from '../channel/index.ts'
-import type { PeerId } from '../exchange/index.ts'
+import type { PeerId } from '../bitswap/index.ts'
 import { PeerLost } from './peer.ts'
 import { PretendClock } from './pretend-clock.ts'
 import { RelayPeer } from './relay-peer.ts'

@@ -1,7 +1,7 @@
 import type { Reply } from '../channel/index.ts'
 import type { Bytes } from '../content/index.ts'
-import type { Millis, PeerId } from '../exchange/index.ts'
-import type { Clock } from './api.ts'
+import type { PeerId } from '../bitswap/index.ts'
+import type { Clock, Millis } from './api.ts'
 import { PeerLost } from './peer.ts'
 import { encodeRelayFrame, RELAY_OVERHEAD_BYTES } from './segment.ts'
 

@@ -1,5 +1,4 @@
-import type { Millis } from '../exchange/index.ts'
-import type { Clock, PageProblem, PageState, Phase, Presence } from './api.ts'
+import type { Clock, Millis, PageProblem, PageState, Phase, Presence } from './api.ts'
 
 /** Between two reports of anything that changes with every block. */
 const REPORT_INTERVAL: Millis = 100

@@ -1,9 +1,9 @@
-import type { Millis, PeerId } from '../exchange/index.ts'
-import { Assembler, type Assembled, type AssemblyBudget } from './assembler.ts'
+import type { PeerId } from '../bitswap/index.ts'
+import type { Have, Millis } from './api.ts'
+import { Assembler, type AssemblyBudget } from './assembler.ts'
 import { Inbox } from './inbox.ts'
 import { RecentNumbers } from './recent-numbers.ts'
 import type { RelayPeerOptions } from './relay-peer.ts'
-import { decodeRelayFrame, type Segment } from './segment.ts'
 import { TwoWayPeer } from './two-way-peer.ts'
 
 /** Peers of one page that we talk to; one more is not let in until another leaves. */
@@ -15,6 +15,8 @@ const READ_REMEMBERED = 256
 
 export interface Member {
   readonly peer: TwoWayPeer
+  /** How much of the page it holds, by the server's word. */
+  have: Have
   /** What came by relay, and what came directly: a message comes whole on one of the ways. */
   readonly relayed: Assembler
   readonly direct: Assembler
@@ -41,12 +43,13 @@ export class Roster {
   }
 
   /** The member of that name, new or old; `null` when it is banned, is us, or there is no room. */
-  admit(id: PeerId): Member | null {
+  admit(id: PeerId, have: Have = 'none'): Member | null {
     const before = this.#members.get(id)
     if (before !== undefined) return before
     if (id === this.self || this.#banned.has(id) || this.#members.size >= MEMBERS_MAX) return null
     const member: Member = {
       peer: new TwoWayPeer(id, this.#options),
+      have,
       relayed: new Assembler(this.#budget),
       direct: new Assembler(this.#budget),
       readRelayed: new RecentNumbers(READ_REMEMBERED),
@@ -84,13 +87,5 @@ export class Roster {
   /** Sends everyone away; returns who was here. */
   clear(): Member[] {
     return [...this.#members.keys()].flatMap((id) => this.remove(id) ?? [])
-  }
-
-  /** Takes a relay frame; `null` when it is none, or from nobody we let in. */
-  accept(now: Millis, frame: ArrayBuffer): { member: Member; segment: Segment; assembled: Assembled } | null {
-    const relayed = decodeRelayFrame(frame)
-    const member = relayed === null ? null : this.admit(relayed.from)
-    if (relayed === null || member === null) return null
-    return { member, segment: relayed.segment, assembled: member.relayed.accept(now, relayed.segment) }
   }
 }

@@ -1,5 +1,5 @@
 import type { Bytes } from '../content/index.ts'
-import type { PeerId } from '../exchange/index.ts'
+import type { PeerId } from '../bitswap/index.ts'
 
 /** Bytes in front of what the server passes on: the peer it goes to, or comes from. */
 const PEER_BYTES = 8

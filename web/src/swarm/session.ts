@@ -1,7 +1,7 @@
-import { BlockStore, blocksInOrder, ContentError, dagBytesMax, type Bytes, type Cid, type StoreNews } from '../content/index.ts'
-import { defaultExchangeSettings, Exchange, type DropReason, type Input, type PeerId } from '../exchange/index.ts'
+import { defaultExchangeLimits, Exchange, SECOND, type Block, type Input, type Misbehaviour, type PeerId } from '../bitswap/index.ts'
+import { BlockStore, blocksInOrder, ContentError, dagBytesMax, type Cid, type StoreNews } from '../content/index.ts'
 import { browserBlocks, type MakeBlocks } from '../storage/index.ts'
-import type { BlockMap, Clock, Entry, PageDeps, PageFile, PageProblem, PageSession, PageState, Phase } from './api.ts'
+import type { BlockMap, Clock, Entry, PageDeps, PageFile, PageProblem, PageSession, PageState, PeerView, Phase } from './api.ts'
 import { Attendance } from './attendance.ts'
 import { mapBlocks } from './block-map.ts'
 import { Carrier } from './carrier.ts'
@@ -28,7 +28,6 @@ export class Session implements PageSession {
   readonly #carrier: Carrier
   readonly #attendance: Attendance
   readonly #reports: Reports
-  #received = 0
   #peersDropped = 0
   #failure: Error | null = null
   #isFull = false
@@ -36,12 +35,12 @@ export class Session implements PageSession {
 
   constructor(root: Cid, deps: PageDeps) {
     const { clock = browserClock, random = Math.random, limits } = deps
-    const { pageBytesMax, blocksInFlightMax } = limits
+    const { pageBytesMax } = limits
     const isOver = () => this.#isOver
     this.root = root.text
     this.#root = root
     this.#clock = clock
-    this.#exchange = new Exchange(random(), { ...defaultExchangeSettings, blocksInFlightMax })
+    this.#exchange = new Exchange(BigInt(Math.floor(random() * Number.MAX_SAFE_INTEGER)), browserExchangeLimits)
     const makeBlocks = deps.blocks ?? usualBlocks
     const store = deps.publication?.store ?? makeBlocks(root, pageBytesMax, (ms, callback) => clock.after(ms, callback))
     this.#gathering = new Gathering(root, pageBytesMax, store, { isOurs: deps.publication !== undefined })
@@ -61,12 +60,16 @@ export class Session implements PageSession {
       push: (event, frame) => this.#attendance.push(event, frame),
       stun: () => this.#attendance.stun,
       load: deps.direct === undefined ? browserDirect : deps.direct,
-      isKnown: (peer) => this.#exchange.has(peer),
       room: () => store.room(),
       tell: (input) => {
         this.#holdings.follow(input)
         this.#carrier.tell(input)
       },
+      introduced: (member, isNew) => {
+        this.#holdings.join(member.peer.id, member.have)
+        if (isNew) this.#carrier.connect(member)
+      },
+      malformed: (peer) => this.#drop(peer, 'malformed'),
       sentAway: () => {
         this.#peersDropped++
         this.#note({ fatal: false, sentence: SENT_AWAY })
@@ -80,10 +83,11 @@ export class Session implements PageSession {
       roster: this.#company.roster,
       store,
       isClosed: () => this.#isClosed,
-      arrived: (cid, bytes) => this.#keep(cid, bytes),
+      got: (block) => this.#keep(block),
       dropped: (peer, reason) => this.#drop(peer, reason),
+      findProviders: () => this.#attendance.askForPeers(),
       moved: (member, blocks) => {
-        this.#holdings.give(member.peer.id, blocks)
+        this.#holdings.give(member.peer.id, blocks.map(({ cid }) => cid))
         this.#company.consider(member)
       },
       lost: (peer) => this.#company.part(peer),
@@ -98,7 +102,6 @@ export class Session implements PageSession {
       random,
       isOver,
       have: () => this.#gathering.have,
-      isIdle: () => this.#exchange.blocksInFlight === 0,
       welcomed: (self, peers) => {
         this.#company.roster.self = self
         // After a rejoin everybody has new names.
@@ -128,22 +131,16 @@ export class Session implements PageSession {
   get state(): PageState {
     const { progress } = this.#gathering.walk
     const { counts, litUntil } = this.#attendance
-    const peers = this.#exchange.peers().map((peer) => ({
-      ...peer,
-      have: this.#holdings.haveOf(peer.id) ?? peer.have,
-      path: this.#company.roster.get(peer.id)?.peer.path ?? 'relay',
-      reach: this.#company.reach(peer.id),
-      blocks: this.#holdings.countOf(peer.id, progress.blocksTotal),
-    }))
+    const { bytesIn, bytesOut } = this.#exchange.totals
     const phase = this.#phase()
     return {
       phase,
       presence: this.#attendance.presence,
       counts,
       progress,
-      peers,
-      receivedBytes: this.#received,
-      sentBytes: this.#carrier.sentBytes,
+      peers: this.#exchange.peers().flatMap((peer) => this.#peerView(peer, progress.blocksTotal) ?? []),
+      receivedBytes: bytesIn,
+      sentBytes: bytesOut,
       peersDropped: this.#peersDropped,
       lastLit: phase === 'dark' && litUntil !== null ? this.#clock.now() - litUntil : null,
       problems: this.#reports.problems,
@@ -189,11 +186,27 @@ export class Session implements PageSession {
     return this.#isClosed || this.#failure !== null
   }
 
+  #peerView(id: PeerId, blocksTotal: number | null): PeerView | null {
+    const member = this.#company.roster.get(id)
+    const totals = this.#exchange.peer(id)
+    if (member === null || totals === null) return null
+    return {
+      id,
+      have: this.#holdings.haveOf(id) ?? member.have,
+      path: member.peer.path,
+      reach: this.#company.reach(id),
+      blocks: this.#holdings.countOf(id, blocksTotal),
+      receivedBytes: totals.bytesIn,
+      sentBytes: totals.bytesOut,
+      bytesPerSecond: totals.bytesPerSecond,
+    }
+  }
+
   #phase(): Phase {
     if (this.#failure !== null) return 'failed'
     const { have, isStarted, walk } = this.#gathering
     if (walk.isComplete) return 'complete'
-    if (isStarted && this.#exchange.blocksInFlight === 0 && this.#attendance.isLit === false) return 'dark'
+    if (isStarted && this.#attendance.isLit === false && !this.#exchange.isAnythingAvailable) return 'dark'
     return have === 'some' ? 'loading' : 'searching'
   }
 
@@ -222,9 +235,8 @@ export class Session implements PageSession {
     this.#carry(attempt(() => this.#gathering.start()))
   }
 
-  #keep(cid: Cid, bytes: Bytes): void {
-    this.#received += bytes.length
-    const inputs = attempt(() => this.#gathering.keep(cid, bytes))
+  #keep({ cid, data }: Block): void {
+    const inputs = attempt(() => this.#gathering.keep(cid, data))
     // First, so that what its readers need is asked for before the rest that it leads to.
     if (!(inputs instanceof ContentError)) this.#readers.arrived(cid)
     this.#carry(inputs)
@@ -254,11 +266,17 @@ export class Session implements PageSession {
   }
 
   #drop(peer: PeerId, reason: DropReason): void {
-    this.#company.ban(peer)
+    if (this.#company.ban(peer) === null) return
     this.#peersDropped++
     this.#note({ fatal: false, sentence: DROPPED[reason] })
   }
 }
+
+/** A tab bears with a server that has nobody to name, but not for a minute: people look at it. */
+const browserExchangeLimits = { ...defaultExchangeLimits, searchIntervalMax: 10 * SECOND, askedBytesMax: 32 << 20 }
+
+/** Why a peer was sent away; `malformed`: it sent what cannot be read. */
+type DropReason = Misbehaviour | 'malformed'
 
 /** What malformed content may break; then the page has failed for good. */
 function attempt<Done>(step: () => Done): Done | ContentError {
@@ -285,5 +303,6 @@ const SENT_AWAY = 'A peer tried to reach this tab in a way that makes no sense, 
 const DROPPED: Record<DropReason, string> = {
   lied: 'A peer sent wrong bytes. They were thrown away, and the peer is not asked again.',
   malformed: 'A peer sent what cannot be read, and is not listened to any more.',
+  stalled: 'A peer said that it has blocks and never sent them. It is not waited for any longer.',
   flooded: 'A peer kept sending what nobody asked for, and is not listened to any more.',
 }

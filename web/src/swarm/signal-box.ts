@@ -1,7 +1,7 @@
 import type { Reply } from '../channel/index.ts'
 import type { Bytes } from '../content/index.ts'
-import type { Millis, PeerId } from '../exchange/index.ts'
-import type { Clock } from './api.ts'
+import type { PeerId } from '../bitswap/index.ts'
+import type { Clock, Millis } from './api.ts'
 import { encodeSignalFrame } from './segment.ts'
 
 /** Signals that wait for one peer; one more is not said at all. */

@@ -1,5 +1,5 @@
-import type { Have, PeerId } from '../exchange/index.ts'
-import type { Counts } from './api.ts'
+import type { PeerId } from '../bitswap/index.ts'
+import type { Counts, Have } from './api.ts'
 
 /** What the server says on a page's topic, read from bytes that could be anything. */
 

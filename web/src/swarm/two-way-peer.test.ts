@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Reply } from '../channel/index.ts'
-import type { PeerId } from '../exchange/index.ts'
+import type { PeerId } from '../bitswap/index.ts'
 import { PretendClock } from './pretend-clock.ts'
 import { decodeRelayFrame } from './segment.ts'
 import { TwoWayPeer, type Unread, type Way } from './two-way-peer.ts'

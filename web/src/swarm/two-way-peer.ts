@@ -1,5 +1,5 @@
 import type { Bytes } from '../content/index.ts'
-import type { PeerId } from '../exchange/index.ts'
+import type { PeerId } from '../bitswap/index.ts'
 import type { Peer } from './peer.ts'
 import { RelayPeer, type RelayPeerOptions } from './relay-peer.ts'
 
@@ -35,6 +35,8 @@ export class TwoWayPeer implements Peer {
   #isClosed = false
   /** Bytes of messages, both ways, over either way. */
   movedBytes = 0
+  /** Bytes of messages that have not left, nor are given up. */
+  unsentBytes = 0
 
   constructor(id: PeerId, options: RelayPeerOptions) {
     this.id = id
@@ -49,8 +51,12 @@ export class TwoWayPeer implements Peer {
     const id = this.#nextMessage
     this.#nextMessage = (this.#nextMessage + 1) % 2 ** 32
     this.movedBytes += message.length
-    if (this.#direct?.isUp === true && !this.#isClosed) return this.#direct.send(id, message)
-    return this.#relay.send(message, id)
+    this.unsentBytes += message.length
+    const isDirect = this.#direct?.isUp === true && !this.#isClosed
+    const sent = isDirect ? this.#direct?.send(id, message) : this.#relay.send(message, id)
+    return (sent ?? Promise.resolve()).finally(() => {
+      this.unsentBytes -= message.length
+    })
   }
 
   /** What is begun by relay ends there; what comes now goes this way. */

@@ -133,6 +133,18 @@ fn ask_for_what_it_alone_has<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant
     }
 }
 
+/// What is suddenly urgent and far from its turn is to be asked of whoever has it the soonest.
+pub(super) fn hurry<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant) {
+    let urgent: Vec<u32> = asking.wants.urgent().collect();
+    for at in urgent {
+        let [server] = asking.wants.get(at).asked_of[..] else { continue };
+        let Some(view) = asking.views.get(&server) else { continue };
+        if view.asked.get(&at).is_some_and(|ask| will_wait(view, ask, now)) {
+            asking.take_back(at, server);
+        }
+    }
+}
+
 /// Whether a block is so far from its turn that it can be taken back before.
 fn will_wait(view: &View, ask: &Ask, now: Instant) -> bool {
     if !ask.is_spoken {
@@ -150,13 +162,18 @@ fn will_wait(view: &View, ask: &Ask, now: Instant) -> bool {
     turn > now + guard || turn + guard < now
 }
 
-/// The most urgent open want that is in a set; among equals the rarest, and among those the first
-/// behind a random place.
+/// The open want in a set that is to be asked first: one of those named as such; otherwise the most urgent, among
+/// equals the rarest, and among those the first behind a random place.
 fn choose<P: Copy + Ord>(
     wants: &Wants<P>,
     throw: u64,
     among: impl Fn(usize) -> u64,
 ) -> Option<u32> {
+    let is_among = |at: u32| among(at as usize / 64) >> (at % 64) & 1 == 1;
+    let named = wants.urgent().find(|at| wants.get(*at).asked_of.is_empty() && is_among(*at));
+    if named.is_some() {
+        return named;
+    }
     for open in wants.open() {
         let words = open.words();
         let start = throw as usize % words;

@@ -30,9 +30,14 @@ pub(crate) struct Wants<P> {
     /// Those that are asked of nobody, by urgency.
     open: BTreeMap<Reverse<u8>, Bits>,
     open_len: usize,
+    /// To be asked for before all others, in this order, wanted already or not yet.
+    urgent: Vec<Cid>,
     /// How often a want was added or removed.
     pub changes: u64,
 }
+
+/// Blocks that may be named as those to ask for first.
+pub(crate) const URGENT_MAX: usize = 64;
 
 impl<P> Default for Wants<P> {
     fn default() -> Self {
@@ -43,6 +48,7 @@ impl<P> Default for Wants<P> {
             live: Bits::default(),
             open: BTreeMap::new(),
             open_len: 0,
+            urgent: Vec::new(),
             changes: 0,
         }
     }
@@ -119,6 +125,22 @@ impl<P: Copy + Ord> Wants<P> {
         self.by_cid.remove(&wanted.cid);
         self.free.push(at);
         wanted
+    }
+
+    /// Names what to ask for first.
+    pub(crate) fn set_urgent(&mut self, cids: &[Cid]) {
+        self.urgent = cids.iter().take(URGENT_MAX).cloned().collect();
+    }
+
+    /// The wants that are to be asked for first, in their order.
+    pub(crate) fn urgent(&self) -> impl Iterator<Item = u32> {
+        self.urgent.iter().filter_map(|cid| self.find_exactly(cid))
+    }
+
+    /// Its place among those to be asked for first, from 0.
+    pub(crate) fn urgent_place(&self, at: u32) -> Option<usize> {
+        let cid = &self.get(at).cid;
+        self.urgent.iter().position(|urgent| urgent == cid)
     }
 
     /// It is asked of nobody.

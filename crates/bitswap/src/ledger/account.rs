@@ -4,6 +4,7 @@ use std::mem;
 
 use content::Cid;
 
+use crate::asking::URGENT_MAX;
 use crate::{Limits, Payload, Presence, WantEntry, WantKind};
 
 /// What a peer wants of us, and what it is about to get.
@@ -85,6 +86,9 @@ const BLOCK_BYTES_AROUND: usize = 32;
 /// Blocks up to here are sent before longer ones, however often they were sent: a DAG's inner
 /// nodes are short, and much waits for them.
 const SHORT_BYTES: usize = 64 << 10;
+
+/// Above this, a want is urgent to who has it.
+const URGENT_ABOVE: i32 = i32::MAX - URGENT_MAX as i32;
 
 impl<B: Payload> Account<B> {
     pub(super) fn new(has_presences: bool) -> Self {
@@ -222,7 +226,7 @@ impl<B: Payload> Account<B> {
     /// The place of the next block in the queue, and whether it is the first.
     fn choose(&self, sent: impl Fn(&Cid) -> u32) -> Option<((Reverse<i32>, u64), bool)> {
         let (&first, _) = self.queue.first_key_value()?;
-        if self.overtaken >= OVERTAKEN_MAX {
+        if self.overtaken >= OVERTAKEN_MAX || first.0.0 > URGENT_ABOVE {
             return Some((first, true));
         }
         let rank = |cid: &Cid| if self.is_short(cid) { 0 } else { 1 + sent(cid) };

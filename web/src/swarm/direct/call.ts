@@ -1,5 +1,4 @@
-import type { Millis } from '../../exchange/index.ts'
-import type { Clock } from '../api.ts'
+import type { Clock, Millis } from '../api.ts'
 import type { Line } from './line.ts'
 import { DirectPath } from './path.ts'
 import type { Segment } from '../segment.ts'
@@ -104,7 +103,7 @@ export class Call {
     })
     line.addEventListener('connectionstatechange', () => this.#followLine())
     line.addEventListener('icecandidate', (event) => this.#tell((event as RTCPeerConnectionIceEvent).candidate))
-    channel.addEventListener('close', () => this.end('over', false))
+    channel.addEventListener('close', () => this.end(this.#wasUp ? 'over' : 'failed', false))
     this.#await()
   }
 

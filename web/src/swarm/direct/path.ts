@@ -1,6 +1,5 @@
 import type { Bytes } from '../../content/index.ts'
-import type { Millis } from '../../exchange/index.ts'
-import type { Clock } from '../api.ts'
+import type { Clock, Millis } from '../api.ts'
 import type { Unread, Way } from '../two-way-peer.ts'
 import type { Segment } from '../segment.ts'
 import { decodeFrame, encodeReadFrame, encodeSegmentFrame, PART_BYTES_MAX } from './frame.ts'

@@ -1,4 +1,4 @@
-import type { Millis } from '../../exchange/index.ts'
+import type { Millis } from '../api.ts'
 import type { Line, MakeLine } from './line.ts'
 
 /** Lines of a tab at once, over all its pages. */

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { PeerId } from '../../exchange/index.ts'
+import type { PeerId } from '../../bitswap/index.ts'
 import { PretendClock } from '../pretend-clock.ts'
 import { encodeSignal, type Signal } from './signal.ts'
 import { PretendLines } from './pretend-lines.ts'

@@ -1,5 +1,5 @@
-import type { Millis, PeerId } from '../../exchange/index.ts'
-import type { Clock, Obstacle, Reach } from '../api.ts'
+import type { PeerId } from '../../bitswap/index.ts'
+import type { Clock, Millis, Obstacle, Reach } from '../api.ts'
 import type { Segment } from '../segment.ts'
 import type { Way } from '../two-way-peer.ts'
 import type { MakeLine } from './line.ts'

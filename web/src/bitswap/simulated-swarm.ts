@@ -1,20 +1,22 @@
 import {
-  buildFile, BLOCKS_MAX, BlockStore, cidOf, DagWalk, DEPTH_MAX, unixfsV1_2025, type Bytes, type Cid,
+  buildFile, BLOCKS_MAX, BlockStore, cidOf, DagWalk, DEPTH_MAX, unixfsV1_2025, type Cid,
 } from '../content/index.ts'
 import { pattern } from '../content/pattern.ts'
-import { Exchange, type DropReason, type Have, type Input, type Millis, type Output, type PeerId } from './index.ts'
+import { Exchange, messageBytes, MILLI, type Block, type Input, type Misbehaviour, type Output, type PeerId } from './index.ts'
+
+type Millis = number
 
 /** Content for a swarm: a file in small blocks, so that much happens in little memory. */
 export interface SimulatedPage {
   readonly root: Cid
-  readonly blocks: readonly { cid: Cid; bytes: Bytes }[]
+  readonly blocks: readonly Block[]
   /** For each block, what a liar sends in its place. */
-  readonly lies: ReadonlyMap<string, { cid: Cid; bytes: Bytes }>
+  readonly lies: ReadonlyMap<string, Block>
 }
 
 export async function simulatedPage(leaves: number, chunkBytes = 10_000): Promise<SimulatedPage> {
-  const blocks: { cid: Cid; bytes: Bytes }[] = []
-  const lies = new Map<string, { cid: Cid; bytes: Bytes }>()
+  const blocks: Block[] = []
+  const lies = new Map<string, Block>()
   const profile = { ...unixfsV1_2025, chunkBytes, linksMax: 50 }
   // A few bytes at the front make every leaf a block of its own, though the pattern repeats.
   const content = new Blob(Array.from({ length: leaves }, (_, i) => [`leaf ${i}`.padEnd(20), pattern(chunkBytes - 20)]).flat())
@@ -23,10 +25,10 @@ export async function simulatedPage(leaves: number, chunkBytes = 10_000): Promis
     const step = await building.next()
     if (step.done) return { root: step.value.cid, blocks, lies }
     const { cid, block } = step.value
-    const bytes = block instanceof Uint8Array ? block : new Uint8Array(await block.arrayBuffer())
-    blocks.push({ cid, bytes })
-    const lie = bytes.map((byte) => byte ^ 1)
-    lies.set(cid.key, { cid: await cidOf(cid.codec, lie), bytes: lie })
+    const data = block instanceof Uint8Array ? block : new Uint8Array(await block.arrayBuffer())
+    blocks.push({ cid, data })
+    const lie = data.map((byte) => byte ^ 1)
+    lies.set(cid.key, { cid: await cidOf(cid.codec, lie), data: lie })
   }
 }
 
@@ -46,7 +48,9 @@ interface Node {
   present: boolean
   completeAt: Millis | null
   wakesAt: Millis | null
-  readonly dropped: Map<PeerId, DropReason>
+  readonly dropped: Map<PeerId, Misbehaviour>
+  /** Bytes to each peer that have not left. */
+  readonly unsent: Map<PeerId, number>
 }
 
 interface Transfer {
@@ -57,6 +61,8 @@ interface Transfer {
 
 const LATENCY = 20
 const FRAME_BYTES = 65_536
+/** Bytes to one peer that have not left, beyond which it gets no more. */
+const PIPE_BYTES = 1 << 20
 
 /**
  * Peers that exchange one page in pretend time. Blocks take their time on their sender's line, frame by frame and in
@@ -76,26 +82,22 @@ export class SimulatedSwarm {
   /** A node joins, now. `holds` tells which blocks it starts with. */
   join(
     name: string,
-    options: { have?: Have; holds?: (i: number) => boolean; manner?: Manner; bytesPerMs?: number; start?: number } = {},
+    options: { isProvider?: boolean; holds?: (i: number) => boolean; manner?: Manner; bytesPerMs?: number; seed?: number } = {},
   ): Node {
-    const { have = 'none', holds = () => have === 'all', manner = 'honest', bytesPerMs = 1000, start = 0 } = options
+    const { isProvider = false, holds = () => isProvider, manner = 'honest', bytesPerMs = 1000, seed = 1 } = options
     const limits = { bytesMax: 1 << 30, blocksMax: BLOCKS_MAX, depthMax: DEPTH_MAX }
     const node: Node = {
-      id: name as PeerId, exchange: new Exchange(start), walk: new DagWalk(this.#page.root, limits),
+      id: name as PeerId, exchange: new Exchange(BigInt(seed)), walk: new DagWalk(this.#page.root, limits),
       store: new BlockStore(1 << 30), manner, bytesPerMs, transfers: [], isSending: false, present: true, completeAt: null, wakesAt: null,
-      dropped: new Map(),
+      dropped: new Map(), unsent: new Map(),
     }
-    for (const [i, { cid, bytes }] of this.#page.blocks.entries()) {
-      if (!holds(i)) continue
-      node.store.put(cid, bytes)
-      this.#tell(node, { kind: 'held', cid, size: bytes.length })
-    }
+    for (const [i, { cid, data }] of this.#page.blocks.entries()) if (holds(i)) node.store.put(cid, data)
     const others = [...this.nodes.values()].filter(({ present }) => present)
     this.nodes.set(name, node)
     this.#want(node, node.walk.start())
     for (const other of others) {
-      this.#tell(other, { kind: 'joined', peer: node.id, have })
-      this.#tell(node, { kind: 'joined', peer: other.id, have: haveOf(other) })
+      this.#connect(other, node.id, isProvider)
+      this.#connect(node, other.id, other.walk.isComplete)
     }
     return node
   }
@@ -103,7 +105,7 @@ export class SimulatedSwarm {
   leave(name: string): void {
     const node = this.node(name)
     node.present = false
-    for (const other of this.nodes.values()) if (other.present) this.#tell(other, { kind: 'left', peer: node.id })
+    for (const other of this.nodes.values()) if (other.present) this.#tell(other, { kind: 'disconnected', peer: node.id })
   }
 
   node(name: string): Node {
@@ -129,7 +131,7 @@ export class SimulatedSwarm {
   }
 
   received(by: string, from: string): number {
-    return this.node(by).exchange.peers().find(({ id }) => id === from)?.receivedBytes ?? 0
+    return this.node(by).exchange.peer(from as PeerId)?.bytesIn ?? 0
   }
 
   #at(at: Millis, happen: () => void): void {
@@ -144,10 +146,19 @@ export class SimulatedSwarm {
     this.#events.splice(low, 0, { at, happen })
   }
 
+  #connect(node: Node, peer: PeerId, isProvider: boolean): void {
+    this.#tell(node, { kind: 'connected', peer, isProvider })
+    this.#tell(node, { kind: 'writable', peer, roomBytes: PIPE_BYTES })
+  }
+
   #tell(node: Node, input: Input): void {
     if (!node.present) return
-    for (const output of node.exchange.handle(this.now, input)) this.#carryOut(node, output)
-    const wake = node.exchange.nextWake()
+    node.exchange.handle(Math.round(this.now * MILLI), input)
+    for (let output = node.exchange.pollOutput(); output !== null; output = node.exchange.pollOutput()) {
+      this.#carryOut(node, output)
+    }
+    const due = node.exchange.nextWake()
+    const wake = due === null ? null : due / MILLI
     if (wake === null || (node.wakesAt !== null && node.wakesAt <= wake && node.wakesAt > this.now)) return
     node.wakesAt = wake
     this.#at(Math.max(wake, this.now), () => {
@@ -162,9 +173,24 @@ export class SimulatedSwarm {
       case 'send':
         this.#send(node, output)
         return
-      case 'arrived': {
-        node.store.put(output.cid, output.bytes)
-        this.#want(node, node.walk.arrived(output.cid, output.bytes.length, output.bytes))
+      case 'look':
+        this.#at(this.now, () => this.#tell(node, { kind: 'found', cid: output.cid, length: node.store.size(output.cid) }))
+        return
+      case 'read': {
+        const { peer, cid } = output
+        const data = node.store.get(cid)
+        const block = data instanceof Uint8Array ? { cid, data } : null
+        this.#at(this.now, () => this.#tell(node, { kind: 'read', peer, cid, block }))
+        return
+      }
+      case 'find-providers':
+        this.#at(this.now + 2 * LATENCY, () => this.#tell(node, { kind: 'providers', peers: [] }))
+        return
+      case 'got': {
+        const { cid, data } = output.block
+        node.store.put(cid, data)
+        this.#at(this.now, () => this.#tell(node, { kind: 'have', cid, length: data.length }))
+        this.#want(node, node.walk.arrived(cid, data.length, data))
         if (node.walk.isComplete) node.completeAt ??= this.now
         return
       }
@@ -182,35 +208,33 @@ export class SimulatedSwarm {
       if (here instanceof Uint8Array) wanted.push(...node.walk.arrived(next.cid, here.length, here))
       else missing.push(next)
     }
-    if (missing.length > 0) this.#at(this.now, () => this.#tell(node, { kind: 'want', blocks: missing }))
+    const wants = missing.map(({ cid, size, rank }) => ({ cid, length: size, urgency: rank === 'inner' ? 1 : 0 }))
+    if (wants.length > 0) this.#at(this.now, () => this.#tell(node, { kind: 'want', wants }))
   }
 
-  #send(from: Node, { peer, lane, message, blocks }: Output & { kind: 'send' }): void {
+  #send(from: Node, { peer, message, blocks }: Output & { kind: 'send' }): void {
     if (from.manner === 'silent') return
-    const carried = blocks.map((cid) => {
-      const bytes = from.store.get(cid)
-      if (!(bytes instanceof Uint8Array)) throw new Error('only what is held is sent')
-      const lie = from.manner === 'liar' ? this.#page.lies.get(cid.key) : undefined
-      return lie ?? { cid, bytes }
-    })
+    const carried = blocks.map((block) => (from.manner === 'liar' ? (this.#page.lies.get(block.cid.key) ?? block) : block))
     const to = this.node(peer)
+    const bytes = messageBytes(message, blocks)
+    from.unsent.set(peer, (from.unsent.get(peer) ?? 0) + bytes)
     const isThere = () => from.present && !to.dropped.has(from.id)
-    const arrive = () =>
-      this.#at(this.now + LATENCY, () => {
-        if (isThere()) this.#tell(to, { kind: 'message', peer: from.id, message, blocks: carried, uncheckable: 0 })
-      })
     const allSent = () => {
-      this.#tell(from, { kind: 'sent', peer, lane })
-      arrive()
+      const unsent = (from.unsent.get(peer) ?? 0) - bytes
+      from.unsent.set(peer, unsent)
+      this.#at(this.now + LATENCY, () => {
+        if (isThere()) this.#tell(to, { kind: 'received', peer: from.id, message, blocks: carried, passedOver: 0, passedOverBlocks: 0 })
+      })
+      this.#tell(from, { kind: 'writable', peer, roomBytes: Math.max(0, PIPE_BYTES - unsent) })
     }
-    if (lane === 'control') {
+    if (carried.length === 0) {
       // Small, and slips in between.
       this.#at(this.now, allSent)
       return
     }
     const frameSent = () =>
-      this.#at(this.now + LATENCY, () => isThere() && this.#tell(to, { kind: 'progress', peer: from.id }))
-    from.transfers.push({ left: carried.reduce((sum, block) => sum + block.bytes.length, 0), frameSent, allSent })
+      this.#at(this.now + LATENCY, () => isThere() && this.#tell(to, { kind: 'arriving', peer: from.id }))
+    from.transfers.push({ left: bytes, frameSent, allSent })
     if (!from.isSending) this.#nextFrame(from)
   }
 
@@ -231,9 +255,4 @@ export class SimulatedSwarm {
       if (transfer.left === 0) transfer.allSent()
     })
   }
-}
-
-function haveOf(node: Node): Have {
-  if (node.walk.isComplete) return 'all'
-  return node.store.blocks > 0 ? 'some' : 'none'
 }

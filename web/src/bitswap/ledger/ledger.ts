@@ -1,0 +1,249 @@
+import type { Cid, CidKey } from '../../content/index.ts'
+import { otherNames } from '../asking/wants.ts'
+import type { ExchangeLimits } from '../limits.ts'
+import { presenceBytes, type BlockPresence, type WantEntry } from '../message.ts'
+import type { Block } from '../output.ts'
+import { PeerMap, sorted, type PeerId } from '../peer.ts'
+import type { Totals } from '../totals.ts'
+import { Account } from './account.ts'
+import { SentCounts } from './sent.ts'
+
+/** Presences in one message; others follow in the next. */
+const PRESENCES_PER_MESSAGE = 1024
+/** What a presence usually takes in a message. */
+const PRESENCE_BYTES = 48
+
+/** What a peer is to be told of its wants. */
+export interface Answers {
+  readonly presences: readonly BlockPresence[]
+  readonly blocks: readonly Block[]
+  /** Bytes of blocks that it still has to wait for. */
+  readonly pendingBytes: number
+  readonly isMore: boolean
+}
+
+/**
+ * The half of a node that gives blocks to those who want them. Of each peer it remembers a bounded wantlist. A block is
+ * read only for a peer whose pipe has room for it; peers take turns, a message each.
+ */
+export class Ledger {
+  readonly #limits: ExchangeLimits
+  readonly #totals: Totals
+  readonly #accounts = new PeerMap<Account>()
+  /** Who wants each block. */
+  readonly #wanters = new Map<CidKey, Set<PeerId>>()
+  /** Blocks that the store was asked about, and for whom. */
+  readonly #looking = new Map<CidKey, PeerId[]>()
+  /** Peers with blocks queued, and none being read for them. */
+  readonly #ready = new Set<PeerId>()
+  /** Whose turn it was. */
+  #turn: PeerId | null = null
+  /** Peers to whom something is to be told. */
+  readonly touched = new Set<PeerId>()
+  readingBytes = 0
+  readonly #sent = new SentCounts()
+
+  constructor(limits: ExchangeLimits, totals: Totals) {
+    this.#limits = limits
+    this.#totals = totals
+  }
+
+  connected(peer: PeerId): void {
+    this.#accounts.set(peer, new Account(this.#limits))
+  }
+
+  disconnected(peer: PeerId): void {
+    const account = this.#accounts.get(peer)
+    if (account === undefined) return
+    this.#accounts.delete(peer)
+    for (const key of account.wants.keys()) this.#noLongerWantedBy(key, peer)
+    this.readingBytes -= account.batch.bytes
+    this.#ready.delete(peer)
+    this.touched.delete(peer)
+  }
+
+  wantsOf(peer: PeerId): number {
+    return this.#accounts.get(peer)?.wants.size ?? 0
+  }
+
+  /** What a peer's message wants. The blocks that the store is to be asked about. */
+  wanted(peer: PeerId, full: boolean, entries: readonly WantEntry[]): Cid[] {
+    const looks: Cid[] = []
+    const account = this.#accounts.get(peer)
+    if (account === undefined) return looks
+    if (full) {
+      const listed = new Set(entries.filter(({ cancel }) => !cancel).map(({ cid }) => cid.key))
+      for (const { cid } of [...account.wants.values()]) if (!listed.has(cid.key)) this.#cancelled(peer, cid)
+    }
+    for (const entry of entries) {
+      if (entry.cancel) {
+        this.#cancelled(peer, entry.cid)
+      } else if (this.#want(peer, account, entry)) {
+        const peers = this.#looking.get(entry.cid.key)
+        if (peers === undefined) {
+          looks.push(entry.cid)
+          this.#looking.set(entry.cid.key, [peer])
+        } else {
+          peers.push(peer)
+        }
+      }
+    }
+    return looks
+  }
+
+  /** Whether the store is to be asked about the block. */
+  #want(peer: PeerId, account: Account, entry: WantEntry): boolean {
+    const { cid, sendDontHave } = entry
+    if (!account.wants.has(cid.key)) {
+      if (account.wants.size >= this.#limits.wantsPerPeerMax) {
+        this.#totals.wantsRefused++
+        if (sendDontHave) {
+          account.tell(cid, false)
+          this.touched.add(peer)
+        }
+        return false
+      }
+      const wanters = this.#wanters.get(cid.key)
+      if (wanters === undefined) this.#wanters.set(cid.key, new Set([peer]))
+      else wanters.add(peer)
+    }
+    return account.want(entry)
+  }
+
+  #cancelled(peer: PeerId, cid: Cid): void {
+    if (this.#accounts.get(peer)?.forget(cid) === true) this.#noLongerWantedBy(cid.key, peer)
+    this.#isReadyOrNot(peer)
+  }
+
+  #noLongerWantedBy(key: CidKey, peer: PeerId): void {
+    const wanters = this.#wanters.get(key)
+    wanters?.delete(peer)
+    if (wanters?.size === 0) this.#wanters.delete(key)
+  }
+
+  /** The store said how long the block is, or that it has none. */
+  found(cid: Cid, length: number | null): void {
+    const peers = this.#looking.get(cid.key) ?? []
+    this.#looking.delete(cid.key)
+    this.#settleWants(cid.key, length, peers)
+  }
+
+  /** A block is in the store from now on. */
+  have(cid: Cid, length: number): void {
+    if (this.#wanters.size === 0) return
+    for (const name of [...otherNames(cid), cid.key]) {
+      const wanters = this.#wanters.get(name)
+      if (wanters !== undefined) this.#settleWants(name, length, sorted(wanters))
+    }
+  }
+
+  #settleWants(key: CidKey, length: number | null, peers: readonly PeerId[]): void {
+    for (const peer of peers) {
+      const account = this.#accounts.get(peer)
+      const wanted = account?.wants.get(key)
+      if (account === undefined || wanted === undefined) continue
+      const { cid, state } = wanted
+      if (length === null) {
+        if (state.kind === 'looking' && account.isAbsent(cid)) this.touched.add(peer)
+        continue
+      }
+      if (state.kind !== 'looking' && state.kind !== 'absent') continue
+      if (wanted.type === 'block' || length <= this.#limits.giftBytesMax) {
+        account.queue(cid, length)
+        this.#isReadyOrNot(peer)
+      } else {
+        account.tell(cid, true)
+        account.forget(cid)
+        this.#noLongerWantedBy(key, peer)
+        this.touched.add(peer)
+      }
+    }
+  }
+
+  #isReadyOrNot(peer: PeerId): void {
+    if (this.#accounts.get(peer)?.isReady === true) this.#ready.add(peer)
+    else this.#ready.delete(peer)
+  }
+
+  get isAnyoneReady(): boolean {
+    return this.#ready.size > 0
+  }
+
+  /** Peers with blocks queued while others have their turn, and how many bytes. */
+  waiting(): { readonly peer: PeerId; readonly pendingBytes: number }[] {
+    return sorted(this.#ready).map((peer) => ({ peer, pendingBytes: this.#accounts.get(peer)?.queuedBytes ?? 0 }))
+  }
+
+  /** Begins to read for the peer whose turn it is, if there is any with room. */
+  readNext(bytesMax: number, room: (peer: PeerId) => number): { peer: PeerId; cids: Cid[] } | null {
+    const free = Math.min(bytesMax, Math.max(0, this.#limits.readingBytesMax - this.readingBytes))
+    const peer = free === 0 ? null : this.#nextPeer(room)
+    const account = peer === null ? undefined : this.#accounts.get(peer)
+    if (peer === null || account === undefined) return null
+    this.#turn = peer
+    const most = Math.min(free, room(peer), this.#limits.messageBytesMax)
+    const cids = account.nextBatch(most, (cid) => this.#sent.of(cid))
+    for (const cid of cids) this.#sent.add(cid)
+    this.readingBytes += account.batch.bytes
+    this.#ready.delete(peer)
+    return { peer, cids }
+  }
+
+  /**
+   * Whose turn it is: of those with room, first whoever takes a block that nobody was sent yet, since it can serve that on.
+   * Nobody is passed over for ever.
+   */
+  #nextPeer(room: (peer: PeerId) => number): PeerId | null {
+    const inOrder = sorted(this.#ready)
+    const turn = this.#turn
+    const after = turn === null ? 0 : inOrder.filter((peer) => peer <= turn).length
+    const inTurn = [...inOrder.slice(after), ...inOrder.slice(0, after)].filter((peer) => room(peer) > 0)
+    const [first] = inTurn
+    if (first === undefined) return null
+    const passedOverMax = 2 * this.#ready.size
+    const isNext = (peer: PeerId) => {
+      const account = this.#accounts.get(peer)
+      if (account === undefined) return false
+      return account.passedOver > passedOverMax || account.hasFresh((cid) => this.#sent.of(cid) > 0)
+    }
+    const peer = inTurn.find(isNext) ?? first
+    const passed = this.#accounts.get(first)
+    if (peer !== first && passed !== undefined) passed.passedOver++
+    const served = this.#accounts.get(peer)
+    if (served !== undefined) served.passedOver = 0
+    return peer
+  }
+
+  /** A block was read, or could not be. */
+  read(peer: PeerId, cid: Cid, block: Block | null): void {
+    const account = this.#accounts.get(peer)
+    const released = account?.read(cid, block) ?? null
+    if (account === undefined || released === null) return
+    this.readingBytes -= released
+    if (account.batch.isComplete || account.isUrgent) this.touched.add(peer)
+    this.#isReadyOrNot(peer)
+  }
+
+  /** Whether a peer is to be told something that cannot wait. */
+  isUrgent(peer: PeerId): boolean {
+    const account = this.#accounts.get(peer)
+    return account !== undefined && (account.isUrgent || account.batch.isComplete)
+  }
+
+  /** What a peer is told now, in so many bytes or a single block. Blocks count as sent. */
+  answer(peer: PeerId, roomBytes: number): Answers {
+    const account = this.#accounts.get(peer)
+    if (account === undefined) return { presences: [], blocks: [], pendingBytes: 0, isMore: false }
+    const presencesMax = Math.min(PRESENCES_PER_MESSAGE, Math.max(1, Math.floor(roomBytes / PRESENCE_BYTES)))
+    const presences = account.takePresences(presencesMax)
+    const told = presences.reduce((sum, presence) => sum + presenceBytes(presence), 0)
+    const bytesBefore = account.batch.bytes
+    const taken = account.takeBlocks(Math.max(0, roomBytes - told))
+    this.readingBytes -= bytesBefore - account.batch.bytes
+    const isMore = account.hasPresencesLeft || account.batch.isComplete
+    const pendingBytes = account.queuedBytes
+    for (const { cid } of taken) if (account.forget(cid)) this.#noLongerWantedBy(cid.key, peer)
+    this.#isReadyOrNot(peer)
+    return { presences, blocks: taken.map(({ block }) => block), pendingBytes, isMore }
+  }
+}

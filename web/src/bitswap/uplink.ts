@@ -1,0 +1,113 @@
+import { MILLI, multiplyDivide, rateOf, SECOND, since, type Nanos } from './time.ts'
+
+/** Least length of a round, for the hiccups of a busy machine. */
+const ROUND_MIN: Nanos = 20 * MILLI
+/** Bytes of a message of several blocks while the link's rate is not known. */
+const BATCH_BYTES_AT_FIRST = 128 << 10
+/** Least bytes at which a message of several blocks ends. */
+const BATCH_BYTES_MIN = 16 << 10
+/** Rounds after which twice as much is tried again. */
+const ROUNDS_BEFORE_PROBE = 16
+/** When nothing leaves for at least so long, other peers get their chance. */
+const STUCK_AFTER: Nanos = 2 * SECOND
+
+/**
+ * How many bytes of blocks are under way to all peers together.
+ *
+ * Whoever sends a block to each of many peers at once delivers all of them late; one after the other, all but the last
+ * arrive sooner, and are served on sooner. So no more is under way than fills the uplink. How much that is, is found by
+ * trying: twice as much is kept if it makes the bytes leave faster.
+ */
+export class Uplink {
+  #held = 0
+  #window = 0
+  /** The best rate found, in bytes a second, and the least window that it was found with. */
+  #best = { rate: 0, window: 0 }
+  /** The last rate found; 0 before the first. */
+  #rate = 0
+  #roundsWithoutGain = 0
+  #roundFrom: Nanos = 0
+  #roundBytes = 0
+  /** Whether something waited because of the window. */
+  #isLimiting = false
+  #leftAt: Nanos = 0
+  /** The longest message of late. */
+  #message = 128 << 10
+
+  /** Bytes that may be sent now, `reading` of which are spoken for. */
+  room(reading: number): number {
+    const room = Math.max(0, this.#windowNow - (this.#held + reading))
+    this.#isLimiting ||= room === 0
+    return room
+  }
+
+  /**
+   * Most bytes of a message of several blocks: what leaves within a moment, so that on a slow link others are not kept
+   * waiting, and what is taken back can still be kept back.
+   */
+  get batchBytesMax(): number {
+    return this.#rate === 0 ? BATCH_BYTES_AT_FIRST : Math.max(BATCH_BYTES_MIN, Math.floor(this.#rate / 4))
+  }
+
+  sent(now: Nanos, bytes: number): void {
+    if (this.#held === 0) {
+      this.#roundFrom = now
+      this.#roundBytes = 0
+      this.#leftAt = now
+    }
+    this.#held += bytes
+    this.#message = Math.max(bytes, Math.floor(this.#message / 8) * 7)
+  }
+
+  /** Bytes left, or are given up with their peer. */
+  left(now: Nanos, bytes: number): void {
+    this.#held -= bytes
+    this.#leftAt = now
+    this.#roundBytes += bytes
+    const took = since(now, this.#roundFrom)
+    const window = this.#windowNow
+    if (this.#roundBytes < window || took < ROUND_MIN) return
+    const rate = rateOf(this.#roundBytes, took)
+    this.#rate = rate
+    this.#roundFrom = now
+    this.#roundBytes = 0
+    if (!this.#isLimiting) return
+    this.#isLimiting = false
+    if (rate > this.#best.rate + Math.floor(this.#best.rate / 8)) {
+      this.#best = { rate, window }
+      this.#window = window * 2
+      this.#roundsWithoutGain = 0
+      return
+    }
+    this.#window = this.#best.window
+    this.#roundsWithoutGain++
+    if (this.#roundsWithoutGain < ROUNDS_BEFORE_PROBE) return
+    this.#roundsWithoutGain = 0
+    this.#best = { rate, window: this.#windowNow }
+    this.#window = this.#best.window * 2
+  }
+
+  /** When to look whether anything leaves at all. */
+  nextWake(): Nanos | null {
+    if (!this.#isLimiting || this.#held === 0) return null
+    const { rate } = this.#best
+    const usual = rate === 0 ? 0 : multiplyDivide(this.#held, 4000, rate) * MILLI
+    return this.#leftAt + Math.max(usual, STUCK_AFTER)
+  }
+
+  handleTick(now: Nanos): void {
+    const wake = this.nextWake()
+    if (wake === null || wake > now) return
+    this.#leftAt = now
+    this.#window = this.#held + this.#least
+    this.#best.window = Math.max(this.#best.window, this.#window)
+  }
+
+  get #least(): number {
+    return this.#message * 2
+  }
+
+  get #windowNow(): number {
+    return Math.max(this.#window, this.#least)
+  }
+}
