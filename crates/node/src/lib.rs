@@ -42,6 +42,7 @@ mod app;
 mod broadcast;
 mod builtin;
 mod cluster;
+mod denied;
 mod endpoint;
 mod http;
 mod logging;
@@ -65,6 +66,7 @@ pub use app::{
     Body, Channel, ChannelAddress, Connect, Connected, Crash, HandleIn, Joined, Outcome, Payload,
     PayloadError, PendingReply, Refusal, Refused, Reply, Socket,
 };
+pub use denied::DenyFileError;
 pub use endpoint::Endpoint;
 pub use hub::TrackError;
 pub use logging::{LogError, start_logging};
@@ -72,7 +74,7 @@ pub use process::{raise_open_file_limit, stop_signal};
 pub use processes::{RunError, Started};
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
-    DhtRole, Layers, Limits, LogFormat, LogSettings, P2pSettings, ServerSettings, Settings,
-    SettingsError, SocketSettings, StunSettings, TlsSettings,
+    AdminSettings, DhtRole, Layers, Limits, LogFormat, LogSettings, P2pSettings, PageSettings,
+    ServerSettings, Settings, SettingsError, SocketSettings, StunSettings, TlsSettings,
 };
 pub use worlds::WorldsError;

@@ -5,16 +5,21 @@
 //! process works out for itself and tells its own peers.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pages::{Counts, Have, JoinError, Output, PageLimits, Pages, RelayRefusal};
+use pages::{
+    Counts, Have, JoinError, LastLit, Output, OverQuota, PageLimits, Pages, QuotaLimits, Quotas,
+    RelayRefusal,
+};
 use rings::{Change, Rings};
 use serde_json::{Value, json};
 use vocab::{Instant, NodeId, PeerId};
 
 use crate::app::{Body, ChannelAddress};
 use crate::cluster::{Cluster, Word, word};
+use crate::denied::Denied;
 use crate::endpoint::Endpoint;
 use crate::presence::lock;
 use crate::seed::Seed;
@@ -33,12 +38,15 @@ pub(crate) struct PageBoard {
     seed: Seed,
     /// Present when other worlds are met.
     standings: Option<Arc<Standings>>,
+    denied: Arc<Denied>,
     state: Mutex<State>,
 }
 
 struct State {
     pages: Pages<ChannelAddress>,
     rings: HashMap<Box<str>, Rings>,
+    quotas: Quotas,
+    last_lit: LastLit,
     /// When something last happened, for what other processes say between two ticks.
     now: Instant,
     dice: u64,
@@ -64,32 +72,71 @@ impl State {
 pub(crate) struct Welcome {
     pub peers: Vec<(PeerId, Have)>,
     pub counts: Counts,
+    /// How long ago it was lit, when it is not, and that is remembered.
+    pub last_lit: Option<Duration>,
+}
+
+/// Why a peer is not let on a page.
+pub(crate) enum NotJoined {
+    /// There is no room.
+    Full(JoinError),
+    /// Its address has used what it may.
+    OverQuota(OverQuota),
+    /// The operator wants nobody to be introduced there.
+    Denied,
+}
+
+/// Why a peer's bytes are not passed on.
+pub(crate) enum NotRelayed {
+    /// By what the page and the peer may.
+    Refused(RelayRefusal),
+    /// Its address has used what it may.
+    OverQuota(OverQuota),
+}
+
+/// What pages may cost, and what is remembered of them.
+pub(crate) struct PageRules {
+    pub limits: PageLimits,
+    pub quotas: QuotaLimits,
+    pub last_lit_kept: Duration,
+    pub denied: Arc<Denied>,
 }
 
 impl PageBoard {
     pub fn new(
-        limits: PageLimits,
+        rules: PageRules,
         seed: Seed,
         endpoint: Endpoint,
         cluster: Arc<Cluster>,
         standings: Option<Arc<Standings>>,
     ) -> Self {
-        let pages = Pages::new(limits);
-        let state = State { pages, rings: HashMap::new(), now: Instant::ZERO, dice: seed.of("") };
-        PageBoard { endpoint, cluster, seed, standings, state: Mutex::new(state) }
+        let PageRules { limits, quotas, last_lit_kept, denied } = rules;
+        let state = State {
+            pages: Pages::new(limits),
+            rings: HashMap::new(),
+            quotas: Quotas::new(quotas),
+            last_lit: LastLit::new(last_lit_kept),
+            now: Instant::ZERO,
+            dice: seed.of(""),
+        };
+        PageBoard { endpoint, cluster, seed, standings, denied, state: Mutex::new(state) }
     }
 
-    pub fn join(
-        &self,
-        now: Instant,
-        page: &str,
-        peer: PeerId,
-        address: ChannelAddress,
-        have: Have,
-        is_visit: bool,
-    ) -> Result<Welcome, JoinError> {
+    pub fn join(&self, now: Instant, page: &str, newcomer: Newcomer) -> Result<Welcome, NotJoined> {
+        let Newcomer { peer, address, from, have, is_visit } = newcomer;
         let mut state = lock(&self.state);
-        let counts = state.pages.join(now, page, peer, address, have)?;
+        // Looked up under the lock, so that nobody comes in while the denied are shown out.
+        if self.denied.holds_page(page) {
+            return Err(NotJoined::Denied);
+        }
+        if let Some(from) = from {
+            state.quotas.enter(now, from).map_err(NotJoined::OverQuota)?;
+        }
+        let joined = state.pages.join(now, page, peer, address, have);
+        let counts = joined.map_err(|error| {
+            from.inspect(|from| state.quotas.leave(now, *from));
+            NotJoined::Full(error)
+        })?;
         self.standings.as_ref().inspect(|standings| standings.came(page, peer, have, is_visit));
         self.say(page, peer, address, have);
         let rings = state.rings(page, self.seed);
@@ -98,7 +145,9 @@ impl PageBoard {
         self.introduce(&state, page, &changes, Some(peer));
         let peers = known_peers(&mut state, page, peer, &neighbours);
         self.publish(&mut state);
-        Ok(Welcome { peers, counts })
+        let is_dark = counts.holders == 0;
+        let last_lit = is_dark.then(|| state.last_lit.ago(now, page)).flatten();
+        Ok(Welcome { peers, counts, last_lit })
     }
 
     pub fn progress(&self, now: Instant, page: &str, peer: PeerId, have: Have) {
@@ -114,8 +163,9 @@ impl PageBoard {
         self.publish(&mut state);
     }
 
-    pub fn leave(&self, now: Instant, page: &str, peer: PeerId) {
+    pub fn leave(&self, now: Instant, page: &str, peer: PeerId, from: Option<IpAddr>) {
         let mut state = lock(&self.state);
+        from.inspect(|from| state.quotas.leave(now, *from));
         if let (Some(standings), Some((_, have))) = (&self.standings, state.pages.peer(page, peer))
         {
             standings.went(page, peer, have);
@@ -149,6 +199,9 @@ impl PageBoard {
     /// A peer of another process is on a page, or has more of it.
     pub fn hear_of(&self, page: &str, peer: PeerId, address: ChannelAddress, have: Have) {
         let mut state = lock(&self.state);
+        if self.denied.holds_page(page) {
+            return;
+        }
         let now = state.now;
         state.pages.insert(now, page, peer, address, have);
         let changes = state.rings(page, self.seed).join(peer);
@@ -206,11 +259,17 @@ impl PageBoard {
         &self,
         now: Instant,
         page: &str,
-        from: PeerId,
+        (from, at): (PeerId, Option<IpAddr>),
         to: PeerId,
         bytes: usize,
-    ) -> Result<ChannelAddress, RelayRefusal> {
-        lock(&self.state).pages.relay(now, page, from, to, bytes)
+    ) -> Result<ChannelAddress, NotRelayed> {
+        let mut state = lock(&self.state);
+        if let Some(at) = at {
+            state.quotas.check(now, at, bytes).map_err(NotRelayed::OverQuota)?;
+        }
+        let passed = state.pages.relay(now, page, from, to, bytes).map_err(NotRelayed::Refused)?;
+        at.inspect(|at| state.quotas.spend(now, *at, bytes));
+        Ok(passed)
     }
 
     /// May `from` send `to` one signal? Then where to.
@@ -222,6 +281,36 @@ impl PageBoard {
         to: PeerId,
     ) -> Result<ChannelAddress, RelayRefusal> {
         lock(&self.state).pages.signal(now, page, from, to)
+    }
+
+    /// Show everyone out of the pages that are denied by now, after telling them so.
+    pub fn end_denied(&self) {
+        let mut state = lock(&self.state);
+        let now = state.now;
+        let open = state.pages.names().filter(|page| self.denied.holds_page(page));
+        for page in open.cloned().collect::<Vec<_>>() {
+            self.endpoint.broadcast_here(&topic_of(&page), "denied", Body::EMPTY);
+            for (peer, address, have) in state.pages.peers(&page).collect::<Vec<_>>() {
+                if address.node == self.cluster.me()
+                    && let Some(standings) = &self.standings
+                {
+                    standings.went(&page, peer, have);
+                }
+            }
+            for peer in state.pages.forget_on(now, &page, |_| true) {
+                if let Some(rings) = state.rings.get_mut(&*page) {
+                    rings.leave(peer);
+                }
+            }
+            state.rings.remove(&*page);
+        }
+    }
+
+    /// Another process saw a page go dark.
+    pub fn was_lit(&self, page: &str) {
+        let mut state = lock(&self.state);
+        let now = state.now;
+        state.last_lit.note(now, page);
     }
 
     /// Tell what has waited for its time: the counts.
@@ -274,11 +363,29 @@ impl PageBoard {
             let (page, event, body) = match output {
                 Output::Counts { page, counts } => (page, "counts", counts_json(counts).into()),
                 Output::Lit { page } => (page, "lit", Body::EMPTY),
-                Output::Dark { page } => (page, "dark", Body::EMPTY),
+                Output::Dark { page } => {
+                    let now = state.now;
+                    state.last_lit.note(now, &page);
+                    if state.last_lit.is_on() {
+                        self.cluster.tell_all(|| Word::WasLit { page: &page });
+                    }
+                    (page, "dark", Body::EMPTY)
+                }
             };
             self.endpoint.broadcast_here(&topic_of(&page), event, body);
         }
     }
+}
+
+/// Who comes to a page.
+pub(crate) struct Newcomer {
+    pub peer: PeerId,
+    pub address: ChannelAddress,
+    /// Where from, when limits per address hold for it.
+    pub from: Option<IpAddr>,
+    pub have: Have,
+    /// Whether it is a visit of our own.
+    pub is_visit: bool,
 }
 
 /// The topic of a page.

@@ -10,21 +10,22 @@ use axum::Router;
 use channels::PatternError;
 use channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
 use edge::{Adopter, EdgeLimits, EdgeSettings, Listeners, TlsFiles};
-use pages::PageLimits;
+use pages::{PageLimits, QuotaLimits};
 use vocab::NodeId;
 
 use crate::addresses::Addresses;
 use crate::app::{Channel, Connect, Connected, Refused, Registry};
 use crate::builtin::{PageChannel, Rooms, SITE_TOPIC, Site, Sprites};
 use crate::cluster::Cluster;
+use crate::denied::{self, Denied, DenyFileError};
 use crate::endpoint::Endpoint;
 use crate::http;
 use crate::metrics::{Exposition, Metrics, Sources};
-use crate::page_board::PageBoard;
+use crate::page_board::{PageBoard, PageRules};
 use crate::planes::{PlaneLimits, Planes};
 use crate::presence::PresenceBoard;
 use crate::seed::Seed;
-use crate::settings::Settings;
+use crate::settings::{Settings, TOKEN_BYTES_MIN};
 use crate::shard::{Mail, Shard};
 use crate::stun_desk;
 use crate::token::TokenKey;
@@ -97,6 +98,21 @@ pub enum StartError {
     /// Peers of libp2p cannot be met.
     #[error("p2p: {0}")]
     Worlds(#[from] WorldsError),
+    /// The deny-list cannot be used.
+    #[error("pages.deny_file: {0}")]
+    DenyFile(#[from] DenyFileError),
+    /// `pages.report` is nothing that a browser could follow.
+    #[error("pages.report must begin with https://, http:// or mailto:, not be {report:?}")]
+    Report {
+        /// What it is.
+        report: String,
+    },
+    /// `admin.token` could be guessed.
+    #[error("admin.token must have at least {TOKEN_BYTES_MIN} bytes")]
+    ShortToken,
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
     /// The system gave no random bytes.
     #[error("the system gave no random bytes: {0}")]
     NoRandomness(#[from] getrandom::Error),
@@ -185,19 +201,26 @@ impl Server {
             return Err(StartError::Mount { mount });
         }
         let announced = stun_desk::announced(&settings.stun)?;
+        if !settings.pages.report_is_address() {
+            return Err(StartError::Report { report: settings.pages.report });
+        }
+        if (1..TOKEN_BYTES_MIN).contains(&settings.admin.token.len()) {
+            return Err(StartError::ShortToken);
+        }
+        let denied = Arc::new(Denied::open(&settings.pages.deny_file)?);
         let is_shared = inherited.is_some();
         let seed = getrandom::u64()?;
         let common = Seed::from(&secret);
         let cluster = Arc::new(cluster);
         let endpoint = Endpoint::unconnected(cluster.clone());
         let metrics = Arc::new(Metrics::default());
-        let limits = page_limits(&settings);
+        let rules = page_rules(&settings, denied.clone());
         let is_home = cluster.me() == NodeId(0);
         let meets_worlds = has_pages && settings.p2p.is_on();
         let standings = meets_worlds.then(|| Arc::new(Standings::new(cluster.clone(), is_home)));
         let visit_key = VisitKey::new()?;
         let pages =
-            PageBoard::new(limits, common, endpoint.clone(), cluster.clone(), standings.clone());
+            PageBoard::new(rules, common, endpoint.clone(), cluster.clone(), standings.clone());
         let pages = Arc::new(pages);
         let presence = Arc::new(PresenceBoard::new(seed, &cluster));
         let addresses = Arc::new(Addresses::new(&settings.limits));
@@ -254,6 +277,7 @@ impl Server {
             endpoint: endpoint.clone(),
             presence,
             pages,
+            denied,
             standings,
             visit_key,
             planes,
@@ -297,10 +321,13 @@ impl Server {
             Worlds::start(&world, standings, edge.adopter())
         });
         let worlds = worlds.transpose()?;
+        let board = world.pages.clone();
+        let deny_watch = denied::Watch::start(&world.denied, move || board.end_denied())
+            .map_err(StartError::Thread)?;
         for act in on_start {
             act(&endpoint);
         }
-        Ok(RunningServer { worlds, edge, endpoint, world, _stun: stun })
+        Ok(RunningServer { worlds, edge, endpoint, world, _stun: stun, _deny_watch: deny_watch })
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -351,6 +378,8 @@ pub struct RunningServer {
     world: Arc<World>,
     /// Answers until it is dropped.
     _stun: Option<stun::Responder>,
+    /// Looks at the deny-list until it is dropped.
+    _deny_watch: Option<denied::Watch>,
 }
 
 impl RunningServer {
@@ -404,16 +433,24 @@ fn origins(entries: &[String]) -> Result<OriginPolicy, OriginPatternError> {
     }
 }
 
-fn page_limits(settings: &Settings) -> PageLimits {
+fn page_rules(settings: &Settings, denied: Arc<Denied>) -> PageRules {
     let limits = &settings.limits;
-    PageLimits {
+    let last_lit_kept = settings.pages.last_lit_kept;
+    let quotas = QuotaLimits {
+        pages_max: limits.pages_per_address_max as usize,
+        relay_bytes_per_second: limits.relay_bytes_per_second_address,
+        relay_burst: PageLimits::default().relay_burst,
+        relay_bytes_per_day: limits.relay_bytes_per_day_address,
+    };
+    let limits = PageLimits {
         peers_per_page_max: limits.peers_per_page_max as usize,
         pages_max: limits.pages_max as usize,
         relay_bytes_per_second_page: limits.relay_bytes_per_second,
         relay_bytes_per_second_peer: limits.relay_bytes_per_second_peer,
         signals_per_second_peer: limits.signals_per_second_max.into(),
         ..PageLimits::default()
-    }
+    };
+    PageRules { limits, quotas, last_lit_kept, denied }
 }
 
 fn plane_limits(settings: &Settings) -> PlaneLimits {

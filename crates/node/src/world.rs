@@ -8,6 +8,7 @@ use channels::handshake::OriginPolicy;
 use crate::addresses::Addresses;
 use crate::app::Registry;
 use crate::cluster::Cluster;
+use crate::denied::Denied;
 use crate::endpoint::Endpoint;
 use crate::metrics::Metrics;
 use crate::page_board::PageBoard;
@@ -26,6 +27,7 @@ pub(crate) struct World {
     pub endpoint: Endpoint,
     pub presence: Arc<PresenceBoard>,
     pub pages: Arc<PageBoard>,
+    pub denied: Arc<Denied>,
     /// Present on a watchfire only.
     pub planes: Option<Arc<Planes>>,
     pub metrics: Arc<Metrics>,

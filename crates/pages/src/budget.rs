@@ -36,6 +36,11 @@ impl Budget {
         (debt + needed).saturating_sub(rate.burst)
     }
 
+    /// Whether it is full again.
+    pub fn is_paid_off(self, now: Instant) -> bool {
+        self.paid_off_at <= now
+    }
+
     pub fn spend(&mut self, now: Instant, rate: Rate, amount: usize) {
         self.paid_off_at = self.paid_off_at.max(now) + rate.time_for(amount);
     }

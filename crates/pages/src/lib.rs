@@ -24,14 +24,18 @@
 mod budget;
 mod error;
 mod have;
+mod last_lit;
 mod limits;
 mod news;
 mod output;
 mod page;
 mod pages;
+mod quotas;
 
 pub use error::{JoinError, RelayRefusal};
 pub use have::Have;
+pub use last_lit::LastLit;
 pub use limits::PageLimits;
 pub use output::{Counts, Output};
 pub use pages::Pages;
+pub use quotas::{OverQuota, QuotaLimits, Quotas};

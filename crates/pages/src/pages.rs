@@ -211,6 +211,11 @@ impl<A: Copy> Pages<A> {
         self.pages.get(page).map(Page::counts)
     }
 
+    /// The pages that are open, in order.
+    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.pages.keys()
+    }
+
     /// How many pages are open.
     pub fn len(&self) -> usize {
         self.pages.len()

@@ -1,4 +1,5 @@
 use std::any::Any;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -75,6 +76,8 @@ pub struct Socket<'a> {
     pub(crate) topic: &'a str,
     pub(crate) now: Instant,
     pub(crate) address: ChannelAddress,
+    /// Where the client is, when limits per address hold for it.
+    pub(crate) counted: Option<IpAddr>,
     pub(crate) reference: &'a channels::Ref,
     pub(crate) assigns: Option<&'a Arc<dyn Any + Send + Sync>>,
     pub(crate) presence: &'a mut hub::PresenceOwner,

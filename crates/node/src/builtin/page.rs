@@ -1,15 +1,19 @@
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use content::{Cid, Version};
-use pages::{Have, JoinError, RelayRefusal};
+use pages::{Have, JoinError, OverQuota, RelayRefusal};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use vocab::PeerId;
 
 use crate::app::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Relayed, Reply, Socket};
 use crate::metrics::Metrics;
-use crate::page_board::{PageBoard, TOPIC_PREFIX, counts_json, peer_json, retry_after_ms};
+use crate::page_board::{
+    Newcomer, NotJoined, NotRelayed, PageBoard, TOPIC_PREFIX, counts_json, peer_json,
+    retry_after_ms,
+};
 use crate::stun_desk::Announced;
 use crate::worlds::VisitKey;
 
@@ -80,15 +84,18 @@ impl Channel for PageChannel {
         };
         let peer = PeerId(getrandom::u64().map_err(|_| Refusal::because("no randomness"))?);
         let is_visit = visit.is_some_and(|said| self.visit_key.is(&said));
-        let welcome = self
-            .board
-            .join(socket.now(), page, peer, socket.address(), have.into(), is_visit)
-            .map_err(refusal)?;
+        let (address, from, have) = (socket.address(), socket.counted, have.into());
+        let newcomer = Newcomer { peer, address, from, have, is_visit };
+        let welcome =
+            self.board.join(socket.now(), page, newcomer).map_err(|error| self.refuse(error))?;
         let mut response = json!({
             "peer": peer.to_string(),
             "peers": peers_json(&welcome.peers),
             "counts": counts_json(welcome.counts),
         });
+        if let Some(ago) = welcome.last_lit {
+            response["last_lit"] = ago.as_secs().into();
+        }
         if let Some(stun) = self.stun.get() {
             response["stun"] = stun.to_json();
         }
@@ -125,7 +132,7 @@ impl Channel for PageChannel {
     }
 
     fn leave(&self, peer: PeerId, socket: &mut Socket<'_>) {
-        self.board.leave(socket.now(), page_of(socket.topic()), peer);
+        self.board.leave(socket.now(), page_of(socket.topic()), peer, socket.counted);
     }
 }
 
@@ -141,26 +148,53 @@ impl PageChannel {
             return Outcome::Reply(Reply::because("a relay frame begins with a peer id"));
         };
         let to = PeerId::from_bytes(*to);
-        match self.board.relay(socket.now(), page, from, to, segment.len()) {
+        let sender = (from, socket.counted);
+        match self.board.relay(socket.now(), page, sender, to, segment.len()) {
             Ok(address) => {
                 // Answered when its destination has accepted or refused it.
                 socket.relay(Relayed::Segment, address, from_peer(from, segment));
                 Outcome::NoReply
             }
-            Err(RelayRefusal::NoSuchPeer) => {
+            Err(NotRelayed::Refused(RelayRefusal::NoSuchPeer)) => {
                 self.metrics.refused("relay_peer_gone");
                 Outcome::Reply(Reply::because("peer gone"))
             }
-            Err(
+            Err(NotRelayed::Refused(
                 RelayRefusal::PageBudget { retry_after } | RelayRefusal::PeerBudget { retry_after },
-            ) => {
+            )) => {
                 self.metrics.refused("relay_budget");
-                let retry_after_ms = retry_after_ms(retry_after);
-                let response =
-                    json!({ "reason": "relay budget", "retry_after_ms": retry_after_ms });
-                Outcome::Reply(Reply::error(response))
+                Outcome::Reply(over_budget(retry_after))
+            }
+            Err(NotRelayed::OverQuota(over)) => {
+                self.metrics.refused("relay_quota");
+                Outcome::Reply(match over {
+                    OverQuota::RelayRate { retry_after } | OverQuota::RelayDay { retry_after } => {
+                        over_budget(retry_after)
+                    }
+                    OverQuota::Pages { .. } => Reply::because(&over.to_string()),
+                })
             }
         }
+    }
+
+    fn refuse(&self, error: NotJoined) -> Refusal {
+        Refusal::with(match error {
+            NotJoined::Full(JoinError::PageFull { max }) => {
+                json!({ "reason": "page full", "max": max })
+            }
+            NotJoined::Full(JoinError::TooManyPages { max }) => {
+                json!({ "reason": "too many pages", "max": max })
+            }
+            NotJoined::Denied => {
+                self.metrics.refused("page_denied");
+                json!({ "reason": "denied" })
+            }
+            NotJoined::OverQuota(OverQuota::Pages { max }) => {
+                self.metrics.refused("pages_per_address");
+                json!({ "reason": "too many pages of this address", "max": max })
+            }
+            NotJoined::OverQuota(over) => json!({ "reason": over.to_string() }),
+        })
     }
 
     /// Pass on what two peers say to find a direct path. What it says is their own affair.
@@ -223,9 +257,8 @@ fn peers_json(peers: &[(PeerId, Have)]) -> Vec<Value> {
     peers.iter().map(|&(peer, have)| peer_json(peer, have)).collect()
 }
 
-fn refusal(error: JoinError) -> Refusal {
-    Refusal::with(match error {
-        JoinError::PageFull { max } => json!({ "reason": "page full", "max": max }),
-        JoinError::TooManyPages { max } => json!({ "reason": "too many pages", "max": max }),
-    })
+/// The same frame would pass after a while.
+fn over_budget(retry_after: Duration) -> Reply {
+    let retry_after_ms = retry_after_ms(retry_after);
+    Reply::error(json!({ "reason": "relay budget", "retry_after_ms": retry_after_ms }))
 }

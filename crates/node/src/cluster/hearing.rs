@@ -121,6 +121,7 @@ impl Hearing {
                 }
             }
             Word::PeerGone { page, peer } => world.pages.hear_gone(page, PeerId(peer)),
+            Word::WasLit { page } => world.pages.was_lit(page),
             Word::Standing { page, light } => {
                 world.standings.as_ref().inspect(|known| known.hear_of(from, page, light));
             }

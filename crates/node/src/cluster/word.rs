@@ -37,6 +37,8 @@ pub(crate) enum Word<'a> {
     Peer { page: &'a str, peer: u64, at: Address, have: Copy },
     /// A peer is on a page no more.
     PeerGone { page: &'a str, peer: u64 },
+    /// A page that this process knew to be lit is so no more.
+    WasLit { page: &'a str },
     /// How a page stands at this process, for whoever meets other worlds.
     Standing { page: &'a str, light: Light },
     /// Who has which place on a plane.

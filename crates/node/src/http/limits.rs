@@ -13,7 +13,7 @@ pub(super) async fn show(State(site): State<Site>) -> Json<Value> {
 fn limits(settings: &Settings) -> Value {
     let limits = &settings.limits;
     #[rustfmt::skip] // A table reads as one.
-    let table: [(&str, u64, &str, &str); 24] = [
+    let table: [(&str, u64, &str, &str); 27] = [
         ("frame_bytes_max", limits.frame_bytes_max.into(), "bytes",
             "The socket is closed with code 1009."),
         ("partial_bytes_max", limits.partial_bytes_max, "bytes",
@@ -44,12 +44,18 @@ fn limits(settings: &Settings) -> Value {
             "The join is refused: \"page full\"."),
         ("pages_max", limits.pages_max.into(), "pages",
             "The join is refused: \"too many pages\"."),
+        ("pages_per_address_max", limits.pages_per_address_max.into(), "pages",
+            "The join is refused: \"too many pages of this address\"."),
         ("relay_frame_bytes_max", limits.relay_frame_bytes_max.into(), "bytes",
             "The frame is refused: \"relay frame too large\"."),
         ("relay_bytes_per_second", limits.relay_bytes_per_second, "bytes a second",
             "The frame is refused with the time to wait: \"relay budget\"."),
         ("relay_bytes_per_second_peer", limits.relay_bytes_per_second_peer, "bytes a second",
             "The frame is refused with the time to wait: \"relay budget\"."),
+        ("relay_bytes_per_second_address", limits.relay_bytes_per_second_address, "bytes a second",
+            "The frame is refused with the time to wait: \"relay budget\"."),
+        ("relay_bytes_per_day_address", limits.relay_bytes_per_day_address, "bytes a day",
+            "The frame is refused with the time to wait: \"relay budget\". 0 means that there is no such limit."),
         ("signal_bytes_max", limits.signal_bytes_max.into(), "bytes",
             "The signal is refused: \"signal too large\"."),
         ("signals_per_second_max", limits.signals_per_second_max.into(), "signals a second",
@@ -69,7 +75,8 @@ fn limits(settings: &Settings) -> Value {
             (name.into(), json!({ "value": value, "unit": unit, "when_reached": when_reached }))
         })
         .collect();
-    json!({ "limits": limits })
+    let report = Some(&settings.pages.report).filter(|report| !report.is_empty());
+    json!({ "limits": limits, "report": report })
 }
 
 #[cfg(test)]

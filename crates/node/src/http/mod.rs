@@ -1,5 +1,6 @@
 //! Everything that is an ordinary request.
 
+mod admin;
 mod app_shell;
 mod limits;
 mod longpoll;
@@ -33,6 +34,7 @@ pub(crate) fn router(site: Site, with_pages: bool, own: Router) -> Router {
         .route("/healthz", get(healthz));
     if with_pages {
         router = router
+            .merge(admin::routes(&site))
             .route("/", get(app_shell::index))
             .route("/chat", get(app_shell::index))
             .route("/p/{*page}", get(app_shell::index))

@@ -7,6 +7,7 @@
 mod error;
 mod layers;
 mod p2p;
+mod pages;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,6 +18,8 @@ use serde::{Deserialize, Serialize};
 pub use error::SettingsError;
 pub use layers::Layers;
 pub use p2p::{DhtRole, P2pSettings};
+pub(crate) use pages::TOKEN_BYTES_MIN;
+pub use pages::{AdminSettings, PageSettings};
 
 /// Everything that can be set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,6 +35,10 @@ pub struct Settings {
     pub stun: StunSettings,
     /// How peers of libp2p are met, if at all.
     pub p2p: P2pSettings,
+    /// What the operator wants of pages.
+    pub pages: PageSettings,
+    /// Calls that only the operator may make.
+    pub admin: AdminSettings,
     /// What one client, address, page or shard may cost.
     pub limits: Limits,
     /// What is logged, and how.
@@ -181,12 +188,18 @@ pub struct Limits {
     pub peers_per_page_max: u32,
     /// Pages that are open at once.
     pub pages_max: u32,
+    /// Pages that one address has open at once.
+    pub pages_per_address_max: u32,
     /// Data of one relayed frame, in bytes.
     pub relay_frame_bytes_max: u32,
     /// Relayed bytes a second of one page.
     pub relay_bytes_per_second: u64,
     /// Relayed bytes a second that one peer may send.
     pub relay_bytes_per_second_peer: u64,
+    /// Relayed bytes a second that all peers of one address may send.
+    pub relay_bytes_per_second_address: u64,
+    /// Relayed bytes that all peers of one address may send in a day; 0 for any number.
+    pub relay_bytes_per_day_address: u64,
     /// One signal between two peers, in bytes.
     pub signal_bytes_max: u32,
     /// Signals a second that one peer may send.
@@ -220,9 +233,12 @@ impl Default for Limits {
             blocks_in_flight_max: 32,
             peers_per_page_max: 10_000,
             pages_max: 100_000,
+            pages_per_address_max: 5_000,
             relay_frame_bytes_max: 64 << 10,
             relay_bytes_per_second: 128 << 20,
             relay_bytes_per_second_peer: 32 << 20,
+            relay_bytes_per_second_address: 64 << 20,
+            relay_bytes_per_day_address: 0,
             signal_bytes_max: 16 << 10,
             signals_per_second_max: 20,
             planes_max: 10_000,

@@ -347,11 +347,13 @@ impl Shard {
         let Shard { world, hub, clients, slots, effects, .. } = self;
         let client = &clients[hub.client_of(id) as usize];
         let assigns = client.admission.as_ref().and_then(|admission| admission.assigns.as_ref());
+        let counted = client.admission.as_ref().and_then(|admission| admission.counted);
         let JoinedChannel { number, presence, .. } = joined(&mut slots[id]);
         let mut socket = Socket {
             topic: hub.topic_of(id),
             now: sockets.now(),
             address,
+            counted,
             reference,
             assigns,
             presence,
@@ -382,8 +384,8 @@ impl Shard {
 
     /// A client is gone: every channel of it ends.
     pub(super) fn remove_client(&mut self, sockets: &mut Sockets, key: u32) {
-        let admission = self.clients[key as usize].admission.take();
-        if let Some(id) = admission.as_ref().and_then(|admission| admission.id) {
+        let admission = self.clients[key as usize].admission.as_mut();
+        if let Some(id) = admission.and_then(|admission| admission.id.take()) {
             let slot = self.slot_mut(id);
             *slot = Slot { serial: slot.serial.wrapping_add(1), tenant: Tenancy::Vacant };
             self.hub.unsubscribe(&mut self.clients[key as usize].subscriptions, id);
@@ -394,6 +396,8 @@ impl Shard {
         while let Some(id) = first(self) {
             self.part(sockets, key, id);
         }
+        // Channels that end still ask who their client was.
+        let admission = self.clients[key as usize].admission.take();
         if let Some(address) = admission.and_then(|admission| admission.counted) {
             self.world.addresses.release(address);
         }
