@@ -8,11 +8,12 @@ const LOOPBACK = ['--allow-loopback-in-peer-connection', '--disable-features=Web
 
 /**
  * Somebody comes with a browser of their own that may make direct connections; with `isOff`, one that has WebRTC but is
- * forbidden to use it. Every connection their tabs make is remembered.
+ * forbidden to use it; with `beside`, in the same process as somebody else, and another profile. Every connection their
+ * tabs make is remembered.
  */
-export async function arriveDirect(t, server, { isOff = false } = {}) {
-  const browser = await launch(isOff ? BY_RELAY_ONLY : LOOPBACK)
-  t.after(() => browser.close())
+export async function arriveDirect(t, server, { isOff = false, beside = null } = {}) {
+  const browser = beside?.tab.context().browser() ?? (await launch(isOff ? BY_RELAY_ONLY : LOOPBACK))
+  if (beside === null) t.after(() => browser.close())
   const context = await browser.newContext()
   await context.addInitScript(() => {
     const Browser = window.RTCPeerConnection

@@ -1,4 +1,4 @@
-import { defaultExchangeLimits, Exchange, SECOND, type Block, type Input, type Misbehaviour, type PeerId } from '../bitswap/index.ts'
+import { defaultExchangeLimits, Exchange, SECOND, type Block, type ExchangeLimits, type Input, type Misbehaviour, type PeerId } from '../bitswap/index.ts'
 import { BlockStore, blocksInOrder, ContentError, dagBytesMax, type Cid, type StoreNews } from '../content/index.ts'
 import { browserBlocks, type MakeBlocks } from '../storage/index.ts'
 import type { BlockMap, Clock, Entry, PageDeps, PageFile, PageProblem, PageSession, PageState, PeerView, Phase } from './api.ts'
@@ -35,12 +35,12 @@ export class Session implements PageSession {
 
   constructor(root: Cid, deps: PageDeps) {
     const { clock = browserClock, random = Math.random, limits } = deps
-    const { pageBytesMax } = limits
+    const { pageBytesMax, blocksInFlightMax } = limits
     const isOver = () => this.#isOver
     this.root = root.text
     this.#root = root
     this.#clock = clock
-    this.#exchange = new Exchange(BigInt(Math.floor(random() * Number.MAX_SAFE_INTEGER)), browserExchangeLimits)
+    this.#exchange = new Exchange(BigInt(Math.floor(random() * Number.MAX_SAFE_INTEGER)), exchangeLimits(blocksInFlightMax))
     const makeBlocks = deps.blocks ?? usualBlocks
     const store = deps.publication?.store ?? makeBlocks(root, pageBytesMax, (ms, callback) => clock.after(ms, callback))
     this.#gathering = new Gathering(root, pageBytesMax, store, { isOurs: deps.publication !== undefined })
@@ -272,8 +272,14 @@ export class Session implements PageSession {
   }
 }
 
-/** A tab bears with a server that has nobody to name, but not for a minute: people look at it. */
-const browserExchangeLimits = { ...defaultExchangeLimits, searchIntervalMax: 10 * SECOND, askedBytesMax: 32 << 20 }
+/** A block of a file, of which the server says how many one peer is asked for at a time. */
+const BLOCK_BYTES = 1 << 20
+
+function exchangeLimits(blocksInFlightMax: number): ExchangeLimits {
+  const windowBytesMax = Math.max(defaultExchangeLimits.windowBytesMin, blocksInFlightMax * BLOCK_BYTES)
+  // A tab bears with a server that has nobody to name, but not for a minute: people look at it.
+  return { ...defaultExchangeLimits, windowBytesMax, askedBytesMax: 32 << 20, searchIntervalMax: 10 * SECOND }
+}
 
 /** Why a peer was sent away; `malformed`: it sent what cannot be read. */
 type DropReason = Misbehaviour | 'malformed'

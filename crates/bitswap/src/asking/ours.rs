@@ -133,14 +133,49 @@ fn ask_for_what_it_alone_has<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant
     }
 }
 
-/// What is suddenly urgent and far from its turn is to be asked of whoever has it the soonest.
+/// What is suddenly urgent and far from its turn is to be asked of whoever has it the soonest, before what is less
+/// urgent.
 pub(super) fn hurry<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant) {
     let urgent: Vec<u32> = asking.wants.urgent().collect();
     for at in urgent {
-        let [server] = asking.wants.get(at).asked_of[..] else { continue };
-        let Some(view) = asking.views.get(&server) else { continue };
-        if view.asked.get(&at).is_some_and(|ask| will_wait(view, ask, now)) {
+        if let [server] = asking.wants.get(at).asked_of[..]
+            && let Some(view) = asking.views.get(&server)
+            && view.asked.get(&at).is_some_and(|ask| will_wait(view, ask, now))
+        {
             asking.take_back(at, server);
+        }
+        if asking.wants.get(at).asked_of.is_empty() {
+            make_room(asking, now, at);
+        }
+    }
+}
+
+/// One of those who have a block that is urgent is to have room for it: what it was asked for last, is less urgent and
+/// waits for its turn is taken back.
+fn make_room<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, at: u32) {
+    let holders = |asking: &Asking<P>| {
+        let talks = |view: &View| view.silent_until.is_none() && view.may_have(at);
+        asking.views.iter().filter(|(_, view)| talks(view)).map(|(peer, _)| *peer).collect()
+    };
+    let holders: Vec<P> = holders(asking);
+    let has_room = |asking: &Asking<P>, peer: &P| {
+        !asking.is_full()
+            && asking.views.get(peer).is_some_and(|view| view.has_room(&asking.limits))
+    };
+    if holders.iter().any(|peer| has_room(asking, peer)) {
+        return;
+    }
+    for peer in holders {
+        while let Some(view) = asking.views.get(&peer) {
+            let is_less = |at: u32| asking.wants.urgent_place(at).is_none();
+            let waits =
+                view.asked.iter().filter(|(at, ask)| is_less(**at) && will_wait(view, ask, now));
+            let Some((last, _)) = waits.max_by_key(|(_, ask)| (ask.at, ask.ahead)) else { break };
+            let last = *last;
+            asking.take_back(last, peer);
+            if has_room(asking, &peer) {
+                return;
+            }
         }
     }
 }

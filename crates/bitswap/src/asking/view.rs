@@ -227,6 +227,11 @@ impl View {
         !unanswered.is_empty()
     }
 
+    /// Whether it has a block, by its own word or by another's.
+    pub(crate) fn may_have(&self, at: u32) -> bool {
+        self.has.has(at) || (self.hope == Hope::Full && !self.lacks.has(at))
+    }
+
     /// Whether it may be asked for more, and is sure to remember that.
     pub(crate) fn has_room(&self, limits: &Limits) -> bool {
         if self.is_newcomer() {

@@ -213,6 +213,26 @@ fn what_is_urgent_is_asked_for_first() {
 }
 
 #[test]
+fn what_is_urgent_takes_the_place_of_what_waits() {
+    let mut world = World::new(256 * KIB);
+    // Slow, so that much is asked for that has not come.
+    world.connect_at(1, Manner::Honest, 0..60, 1000, 10 * MILLI);
+    world.connect_at(2, Manner::Honest, 0..30, 1000, 10 * MILLI);
+    world.want(0..60);
+    world.run_until(20 * SECOND, |world| world.got.len() == 12);
+    world.tell(Input::Urgent((40..60).rev().collect()));
+    world.run_until(20 * SECOND, |world| world.got.len() == 20);
+    world.tell(Input::Urgent((20..30).collect()));
+    world.run(30 * SECOND);
+    assert_eq!(world.got.len(), 60);
+    check(
+        "urgent-makes-room",
+        "Where no more is to be asked for, what waits for its turn gives way to what is urgent.",
+        &world.record,
+    );
+}
+
+#[test]
 fn a_peer_that_came_to_have_something_tells_so() {
     let mut world = World::new(256 * KIB);
     world.connect(1, Manner::Honest, []);

@@ -91,12 +91,42 @@ function askForWhatItAloneHas(asking: Asking, now: Nanos, at: number): void {
   asking.ask(now, rarest, server.peer)
 }
 
-/** What is suddenly urgent and far from its turn is to be asked of whoever has it the soonest. */
+/**
+ * What is suddenly urgent and far from its turn is to be asked of whoever has it the soonest, before what is less urgent.
+ */
 export function hurry(asking: Asking, now: Nanos): void {
   for (const at of [...asking.wants.urgent()]) {
     const server = soleServer(asking, at)
     if (server !== null && willWait(server.view, server.ask, now)) asking.takeBack(at, server.peer)
+    if (asking.wants.isOpen(at)) makeRoom(asking, now, at)
   }
+}
+
+/**
+ * One of those who have a block that is urgent is to have room for it: what it was asked for last, is less urgent and waits
+ * for its turn is taken back.
+ */
+function makeRoom(asking: Asking, now: Nanos, at: number): void {
+  const holders = [...asking.views].filter(([, view]) => view.silentUntil === null && view.mayHave(at))
+  const hasRoom = (view: View) => !asking.isFull && view.hasRoom
+  if (holders.some(([, view]) => hasRoom(view))) return
+  for (const [peer, view] of holders) {
+    for (let last = lastWaiting(asking, now, view); last !== null; last = lastWaiting(asking, now, view)) {
+      asking.takeBack(last, peer)
+      if (hasRoom(view)) return
+    }
+  }
+}
+
+/** What a peer was asked for last of all that is not urgent and waits for its turn. */
+function lastWaiting(asking: Asking, now: Nanos, view: View): number | null {
+  let last: { readonly at: number; readonly ask: Ask } | null = null
+  for (const [at, ask] of view.asked) {
+    if (asking.wants.urgentPlace(at) !== null || !willWait(view, ask, now)) continue
+    const isLater = last === null || ask.at > last.ask.at || (ask.at === last.ask.at && ask.ahead > last.ask.ahead)
+    if (isLater) last = { at, ask }
+  }
+  return last?.at ?? null
 }
 
 /** Whom alone a block is asked of. */

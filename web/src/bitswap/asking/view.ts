@@ -161,6 +161,11 @@ export class View {
     return unanswered.length > 0
   }
 
+  /** Whether it has a block, by its own word or by another's. */
+  mayHave(at: number): boolean {
+    return this.has.has(at) || (this.hope === 'full' && !this.lacks.has(at))
+  }
+
   /** Whether it may be asked for more, and is sure to remember that. */
   get hasRoom(): boolean {
     if (this.isNewcomer) return this.asked.size === 0
