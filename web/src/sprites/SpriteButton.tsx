@@ -1,4 +1,5 @@
 import type { JSX } from 'preact'
+import { plane as words } from '../words/plane.ts'
 import type { Look } from './album.ts'
 import { drawingOf, questionMark } from './drawings.tsx'
 import type { Game } from './game.ts'
@@ -10,12 +11,12 @@ import { RADIUS } from './world.ts'
 export function SpriteButton({ body, game }: { body: Body; game: Game | null }) {
   const look = body.picture === null ? null : (game?.album.look(body.picture).value ?? COMING)
   const name = nameOf(body)
-  const keys = `${name}: arrow keys throw it, Delete removes it`
+  const keys = (more: string | null) => (more === null ? words('keys', { name }) : words('keysAnd', { name, more }))
   return (
     <button
       type="button"
       class="sprite"
-      aria-label={look === null || look.kind === 'shown' ? keys : `${keys}. ${sentenceOf(look)}`}
+      aria-label={keys(look === null || look.kind === 'shown' ? null : sentenceOf(look))}
       aria-busy={look?.kind === 'coming'}
       title={titleOf(name, look)}
       ref={(element) => game?.draws(body, element)}
@@ -54,9 +55,9 @@ function Face({ body, name, look }: { body: Body; name: string; look: Look | nul
 
 function titleOf(name: string, look: Look | null): string | undefined {
   if (look === null) return undefined
-  return look.kind === 'shown' ? name : `${name}. ${sentenceOf(look)}`
+  return look.kind === 'shown' ? name : words('titleAnd', { name, more: sentenceOf(look) })
 }
 
 function sentenceOf(look: Exclude<Look, { kind: 'shown' }>): string {
-  return look.kind === 'coming' ? 'Its picture is on the way.' : look.sentence
+  return look.kind === 'coming' ? words('coming') : look.sentence
 }

@@ -7,7 +7,7 @@ import { plane as words } from '../words/plane.ts'
 import { DRAWINGS } from './drawings.tsx'
 import { Game } from './game.ts'
 import type { Neighbours } from './throw.ts'
-import { EDGES, NOBODY, SIDES } from './throw.ts'
+import { EDGES, NOBODY } from './throw.ts'
 import { SpriteButton } from './SpriteButton.tsx'
 import { useFilesBrought } from './brought.ts'
 import type { Body } from './world.ts'
@@ -38,7 +38,7 @@ export function SpritesPage({ site, hearth, plane }: { site: Site; hearth: Heart
       </div>
       <div class="shelf" role="toolbar" aria-label={words('shelf')}>
         {[...DRAWINGS].map(([sprite, { name, picture }]) => (
-          <button type="button" key={sprite} class="quiet" aria-label={words('put', { name: name.toLowerCase() })} onClick={() => game?.put(sprite)}>
+          <button type="button" key={sprite} class="quiet" aria-label={words('put', { name: words(name).toLowerCase() })} onClick={() => game?.put(sprite)}>
             <svg viewBox="0 0 64 64" width="28" height="28" aria-hidden="true">{picture}</svg>
           </button>
         ))}
@@ -92,7 +92,7 @@ function NeighbourMap({ neighbours }: { neighbours: Neighbours }) {
         const peer = neighbours[edge]
         return (
           <div key={edge} class={`${edge} ${peer === null ? 'nobody' : ''}`} style={peer === null ? {} : { '--hue': hueOf(peer) }}>
-            <dt class="unseen">{SIDES[edge]}</dt>
+            <dt class="unseen">{words(edge)}</dt>
             <dd title={peer === null ? words('nobody') : peer}>{peer === null ? '–' : peer.slice(0, 4)}</dd>
           </div>
         )

@@ -2,6 +2,7 @@ import type { ReadonlySignal, Signal } from '@preact/signals'
 import { signal } from '@preact/signals'
 import { sizeText } from '../ui/sizes.ts'
 import type { PageContent, PageSession, PageState } from '../ui/site.ts'
+import { plane as words } from '../words/plane.ts'
 import { PICTURE_BYTES_MAX, PICTURES_MAX, PICTURES_OF_MINE_MAX, SEARCH_INTERVAL } from './picture-bounds.ts'
 
 /** How a picture can be shown now. */
@@ -44,8 +45,8 @@ interface Entry {
   isGone: boolean
 }
 
-const GIVEN_UP: Look = { kind: 'missing', sentence: 'There are too many pictures here to show its own.' }
-const NOBODY_HAS_IT: Look = { kind: 'missing', sentence: 'Nobody here has its picture at the moment.' }
+const givenUp = (): Look => ({ kind: 'missing', sentence: words('crowded') })
+const nobodyHasIt = (): Look => ({ kind: 'missing', sentence: words('missing') })
 
 /**
  * The pictures of a tab's sprites: looked for when a sprite comes with one, shown, and held for the next. At most
@@ -159,7 +160,7 @@ export class Album {
   #end(entry: Entry): void {
     entry.isGone = true
     entry.leave?.()
-    entry.look.value = GIVEN_UP
+    entry.look.value = givenUp()
     if (entry.address !== null) this.#world.addresses.revokeObjectURL(entry.address)
   }
 
@@ -197,9 +198,9 @@ export class Album {
 
   async #take(entry: Entry, content: PageContent): Promise<void> {
     try {
-      if (content.kind !== 'file') throw new Error('What came as its picture is not shown: it is a folder.')
+      if (content.kind !== 'file') throw new Error(words('folder'))
       if (content.size > PICTURE_BYTES_MAX) {
-        throw new Error(`What came as its picture is not shown: it has more than ${sizeText(PICTURE_BYTES_MAX)}.`)
+        throw new Error(words('heavy', { size: sizeText(PICTURE_BYTES_MAX) }))
       }
       const picture = await content.blob()
       const checked = await this.#world.check(picture)
@@ -241,8 +242,8 @@ function lookOf(state: Exclude<PageState, { kind: 'held' }>): Look {
     case 'loading':
       return { kind: 'coming' }
     case 'waiting':
-      return NOBODY_HAS_IT
+      return nobodyHasIt()
     case 'refused':
-      return { kind: 'missing', sentence: `Its picture cannot be fetched: ${state.reason}` }
+      return { kind: 'missing', sentence: words('refusedPicture', { reason: state.reason }) }
   }
 }

@@ -2,7 +2,8 @@ import type { JSX } from 'preact'
 
 /** A sprite that every window can draw. */
 export interface Drawing {
-  name: string
+  /** What it is called in the catalogue. */
+  name: 'cat' | 'kite' | 'ball' | 'ghost' | 'fish' | 'star' | 'snail' | 'ember' | 'stranger'
   picture: JSX.Element
 }
 
@@ -14,9 +15,9 @@ const eyes = (
 )
 
 /** By the id they are thrown under. */
-export const DRAWINGS: ReadonlyMap<string, Drawing> = new Map([
+export const DRAWINGS: ReadonlyMap<string, Drawing> = new Map<string, Drawing>([
   ['cat', {
-    name: 'Cat',
+    name: 'cat',
     picture: (
       <g>
         <path d="M14 30 12 8l14 8h12l14-8-2 22c2 16-6 26-18 26S12 46 14 30z" fill="#e8934a" />
@@ -26,7 +27,7 @@ export const DRAWINGS: ReadonlyMap<string, Drawing> = new Map([
     ),
   }],
   ['kite', {
-    name: 'Kite',
+    name: 'kite',
     picture: (
       <g>
         <path d="M32 4 52 28 32 50 12 28z" fill="#3f8fd2" />
@@ -36,7 +37,7 @@ export const DRAWINGS: ReadonlyMap<string, Drawing> = new Map([
     ),
   }],
   ['ball', {
-    name: 'Ball',
+    name: 'ball',
     picture: (
       <g>
         <circle cx="32" cy="32" r="26" fill="#d2483f" />
@@ -45,7 +46,7 @@ export const DRAWINGS: ReadonlyMap<string, Drawing> = new Map([
     ),
   }],
   ['ghost', {
-    name: 'Ghost',
+    name: 'ghost',
     picture: (
       <g>
         <path d="M12 58V30a20 20 0 0 1 40 0v28l-7-6-6 6-7-6-7 6-6-6z" fill="#cfc4e8" />
@@ -55,7 +56,7 @@ export const DRAWINGS: ReadonlyMap<string, Drawing> = new Map([
     ),
   }],
   ['fish', {
-    name: 'Fish',
+    name: 'fish',
     picture: (
       <g>
         <path d="M6 18c6 8 6 20 0 28l16-8c8 10 28 10 36-6-8-16-28-16-36-6z" fill="#2fa58a" />
@@ -64,7 +65,7 @@ export const DRAWINGS: ReadonlyMap<string, Drawing> = new Map([
     ),
   }],
   ['star', {
-    name: 'Star',
+    name: 'star',
     picture: (
       <g>
         <path d="m32 4 8 18 20 2-15 13 5 20-18-11-18 11 5-20L4 24l20-2z" fill="#f0b429" />
@@ -73,7 +74,7 @@ export const DRAWINGS: ReadonlyMap<string, Drawing> = new Map([
     ),
   }],
   ['snail', {
-    name: 'Snail',
+    name: 'snail',
     picture: (
       <g>
         <path d="M6 54c0-8 6-8 12-8h30V30l-4-10m8 10 6-10" stroke="#8a9a3a" stroke-width="6" fill="none" stroke-linecap="round" />
@@ -83,7 +84,7 @@ export const DRAWINGS: ReadonlyMap<string, Drawing> = new Map([
     ),
   }],
   ['ember', {
-    name: 'Ember',
+    name: 'ember',
     picture: (
       <g>
         <path d="M32 4c4 14 20 18 20 36a20 20 0 0 1-40 0c0-8 4-12 8-16 0 6 2 8 5 9 0-12 2-22 7-29z" fill="#e8590c" />
@@ -103,5 +104,5 @@ export const questionMark = (
 
 /** A sprite by its id; one that this client does not know is a question mark. */
 export function drawingOf(sprite: string): Drawing {
-  return DRAWINGS.get(sprite) ?? { name: 'Stranger', picture: questionMark }
+  return DRAWINGS.get(sprite) ?? { name: 'stranger', picture: questionMark }
 }

@@ -1,5 +1,6 @@
 import type { Hearth } from '../ui/hearth.ts'
 import type { Site } from '../ui/site.ts'
+import { plane as words } from '../words/plane.ts'
 import { Album } from './album.ts'
 import { keepPictures, keepSprites, keptPictures, putSprites, tokenIn } from './desk.ts'
 import { Flick } from './flick.ts'
@@ -10,9 +11,14 @@ import type { PlaneSession } from './plane.ts'
 import { enterPlane } from './plane.ts'
 import { surroundingsOf } from './surroundings.ts'
 import type { Crossing } from './throw.ts'
-import { opposite, SIDES } from './throw.ts'
+import { opposite } from './throw.ts'
 import type { Body } from './world.ts'
 import { RADIUS, STEP_S, THROW_SPEED, World } from './world.ts'
+
+/** What is said of each edge. */
+const FROM = { left: 'fromLeft', right: 'fromRight', up: 'fromUp', down: 'fromDown' } as const
+const OVER = { left: 'overLeft', right: 'overRight', up: 'overUp', down: 'overDown' } as const
+const BACK = { left: 'backLeft', right: 'backRight', up: 'backUp', down: 'backDown' } as const
 
 /** Seconds of movement that one frame catches up with at most, as after a pause of the tab. */
 const CATCH_UP_S = 0.1
@@ -61,7 +67,7 @@ export class Game {
     putSprites(sessionStorage, plane, this.#world)
     void this.album.restore(keptPictures(sessionStorage, plane))
     this.session = enterPlane(site.channels, plane, tokenIn(sessionStorage, plane), (arrival) => {
-      this.#comeIn(arrival, `${nameOf(arrival)} came in from the ${SIDES[arrival.edge]}.`)
+      this.#comeIn(arrival, words(FROM[arrival.edge], { name: nameOf(arrival) }))
     })
     this.#sizes = new ResizeObserver(() => {
       this.#world.resize(stage.clientWidth, stage.clientHeight)
@@ -110,7 +116,7 @@ export class Game {
     const { left, top } = this.#stage.getBoundingClientRect()
     const at = drop === null ? null : { x: drop.clientX - left, y: drop.clientY - top }
     const taken = files.slice(0, Math.max(0, FILES_WAITING_MAX - this.#filesWaiting))
-    if (taken.length < files.length) this.#tell.trouble(`More than ${FILES_WAITING_MAX} pictures at a time: the rest was left out.`)
+    if (taken.length < files.length) this.#tell.trouble(words('tooMany', { count: FILES_WAITING_MAX }))
     for (const file of taken) {
       this.#filesWaiting++
       this.#filesDone = this.#filesDone.then(async () => {
@@ -128,7 +134,7 @@ export class Game {
       if (this.#stop.signal.aborted) return
       const sprite = spriteNamed(file.name)
       this.put(sprite, cid, at)
-      this.#tell.news(`${sprite} is a sprite now. Whoever it is thrown to gets the picture from this tab.`)
+      this.#tell.news(words('made', { name: sprite }))
     } catch (error) {
       this.#tell.trouble(error instanceof Error ? error.message : String(error))
     }
@@ -189,14 +195,13 @@ export class Game {
 
   async #throw(crossing: Crossing): Promise<void> {
     const name = nameOf(crossing)
-    const side = SIDES[crossing.edge]
     if (await this.session.throw(crossing) === 'across') {
-      this.#tell.news(`${name} went over to your neighbour at the ${side}.`)
+      this.#tell.news(words(OVER[crossing.edge], { name }))
       return
     }
     if (this.#stop.signal.aborted) return
     const edge = opposite(crossing.edge)
-    this.#comeIn({ ...crossing, edge }, `Nobody is at the ${side}: ${name} came back from the ${SIDES[edge]}.`)
+    this.#comeIn({ ...crossing, edge }, words(BACK[crossing.edge], { name }))
   }
 
   #draw(): void {

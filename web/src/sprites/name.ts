@@ -1,3 +1,4 @@
+import { plane as words } from '../words/plane.ts'
 import { drawingOf } from './drawings.tsx'
 
 /** The server's bound of what a sprite is called. */
@@ -7,8 +8,8 @@ const UNSEEMLY = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu
 
 /** What a sprite is called here. A stranger may have named it. */
 export function nameOf({ sprite, picture }: { sprite: string; picture: string | null }): string {
-  if (picture === null) return drawingOf(sprite).name
-  return sprite.replace(UNSEEMLY, '').trim() || 'A picture'
+  if (picture === null) return words(drawingOf(sprite).name)
+  return sprite.replace(UNSEEMLY, '').trim() || words('aPicture')
 }
 
 /** What a picture from a file is thrown as: the file's name without its ending, as far as it fits. */

@@ -1,4 +1,5 @@
 import { sizeText } from '../ui/sizes.ts'
+import { plane as words } from '../words/plane.ts'
 import { FILE_BYTES_MAX, FILE_PIXELS_MAX, PICTURE_BYTES_MAX, PICTURE_SIDE, PICTURE_SIDE_MAX, SVG_BYTES_MAX } from './picture-bounds.ts'
 import { readRaster } from './raster.ts'
 import { shrunk, within } from './shrink.ts'
@@ -8,18 +9,18 @@ export class PictureError extends Error {}
 
 /** Makes a sprite's picture of a file: its pixels alone, without what else a camera wrote into it. */
 export async function pictureOf(file: File): Promise<Blob> {
-  const named = `“${file.name}”`
+  const { name } = file
   const isSvg = file.type === 'image/svg+xml'
   const bytesMax = isSvg ? SVG_BYTES_MAX : FILE_BYTES_MAX
   if (file.size > bytesMax) {
-    throw new PictureError(`${named} has ${sizeText(file.size)}: a picture here may have at most ${sizeText(bytesMax)}.`)
+    throw new PictureError(words('fileHeavy', { name, size: sizeText(file.size), most: sizeText(bytesMax) }))
   }
   let drawn: Drawn
   try {
     drawn = isSvg ? await drawnSvg(file) : await drawnRaster(file)
   } catch (error) {
     if (error instanceof PictureError) throw error
-    throw new PictureError(`${named} is no picture that this browser can read.`)
+    throw new PictureError(words('unreadable', { name }))
   }
   const canvas = document.createElement('canvas')
   try {
@@ -30,26 +31,25 @@ export async function pictureOf(file: File): Promise<Blob> {
   } finally {
     drawn.close()
   }
-  throw new PictureError(`${named} cannot be made small enough in this browser.`)
+  throw new PictureError(words('unshrinkable', { name }))
 }
 
 /** A picture from elsewhere under the type that it really has; rejects unless it may be shown. */
 export async function checkedPicture(picture: Blob): Promise<Blob> {
-  const refused = (why: string) => new PictureError(`What came as its picture is not shown: ${why}.`)
-  if (picture.size > PICTURE_BYTES_MAX) throw refused(`it has more than ${sizeText(PICTURE_BYTES_MAX)}`)
+  if (picture.size > PICTURE_BYTES_MAX) throw new PictureError(words('heavy', { size: sizeText(PICTURE_BYTES_MAX) }))
   const head = readRaster(new Uint8Array(await picture.arrayBuffer()))
-  if (head === null) throw refused('it is no PNG, JPEG or WebP')
-  if (head.isMoving) throw refused('it moves by itself')
+  if (head === null) throw new PictureError(words('noRaster'))
+  if (head.isMoving) throw new PictureError(words('moving'))
   const tooLarge = ({ width, height }: { width: number; height: number }) =>
     width < 1 || height < 1 || width > PICTURE_SIDE_MAX || height > PICTURE_SIDE_MAX
-  if (tooLarge(head)) throw refused(`it is larger than ${PICTURE_SIDE_MAX} pixels a side`)
+  if (tooLarge(head)) throw new PictureError(words('large', { count: PICTURE_SIDE_MAX }))
   const checked = new Blob([picture], { type: head.type })
   const bitmap = await createImageBitmap(checked).catch(() => {
-    throw refused('it is damaged')
+    throw new PictureError(words('damaged'))
   })
   const isOver = tooLarge(bitmap)
   bitmap.close()
-  if (isOver) throw refused('it is not as large as it says')
+  if (isOver) throw new PictureError(words('lying'))
   return checked
 }
 
@@ -65,7 +65,7 @@ interface Drawn {
 async function drawnRaster(file: File): Promise<Drawn> {
   const head = readRaster(new Uint8Array(await file.arrayBuffer()))
   if (head !== null && head.width * head.height > FILE_PIXELS_MAX) {
-    throw new PictureError(`“${file.name}” has ${head.width} × ${head.height} pixels, which is too many.`)
+    throw new PictureError(words('pixels', { name: file.name, width: head.width, height: head.height }))
   }
   const bitmap = await createImageBitmap(file)
   return { source: bitmap, width: bitmap.width, height: bitmap.height, isVector: false, close: () => bitmap.close() }

@@ -27,9 +27,6 @@ export type Neighbours = Readonly<Record<Edge, string | null>>
 
 export const NOBODY: Neighbours = { left: null, right: null, up: null, down: null }
 
-/** The edges as people call them. */
-export const SIDES: Record<Edge, string> = { left: 'left', right: 'right', up: 'top', down: 'bottom' }
-
 const OPPOSITES: Record<Edge, Edge> = { left: 'right', right: 'left', up: 'down', down: 'up' }
 
 export function opposite(edge: Edge): Edge {

@@ -1,6 +1,7 @@
 import { defaultExchangeLimits, Exchange, SECOND, type Block, type ExchangeLimits, type Input, type Misbehaviour, type PeerId } from '../bitswap/index.ts'
 import { BlockStore, blocksInOrder, ContentError, dagBytesMax, type Cid, type StoreNews } from '../content/index.ts'
 import { browserBlocks, type MakeBlocks } from '../storage/index.ts'
+import { problemSentence, swarm } from '../words/swarm.ts'
 import type { BlockMap, Clock, Entry, PageDeps, PageFile, PageProblem, PageSession, PageState, PeerView, Phase } from './api.ts'
 import { Attendance } from './attendance.ts'
 import { mapBlocks } from './block-map.ts'
@@ -72,7 +73,7 @@ export class Session implements PageSession {
       malformed: (peer) => this.#drop(peer, 'malformed'),
       sentAway: () => {
         this.#peersDropped++
-        this.#note({ fatal: false, sentence: SENT_AWAY })
+        this.#note({ fatal: false, sentence: swarm('sentAway') })
       },
       changed: () => this.#report(),
     })
@@ -225,7 +226,7 @@ export class Session implements PageSession {
     this.#files.end(error)
     this.#readers.end(error)
     this.#company.partFromAll()
-    this.#note({ fatal: true, sentence: error.message })
+    this.#note({ fatal: true, sentence: problemSentence(error.problem) })
   }
 
   /** What an earlier visit left is known: the rest is wanted. */
@@ -253,7 +254,7 @@ export class Session implements PageSession {
   #fillUp(error: ContentError): void {
     if (this.#isFull) return
     this.#isFull = true
-    this.#note({ fatal: false, sentence: `${error.message} What is here is kept and shared; make room and reload to go on.` })
+    this.#note({ fatal: false, sentence: swarm('full', { reason: problemSentence(error.problem) }) })
   }
 
   #hear(news: StoreNews): void {
@@ -268,7 +269,7 @@ export class Session implements PageSession {
   #drop(peer: PeerId, reason: DropReason): void {
     if (this.#company.ban(peer) === null) return
     this.#peersDropped++
-    this.#note({ fatal: false, sentence: DROPPED[reason] })
+    this.#note({ fatal: false, sentence: swarm(reason) })
   }
 }
 
@@ -303,12 +304,3 @@ const browserDirect: LoadSwitchboard | null =
   typeof RTCPeerConnection === 'function'
     ? () => import('./direct/index.ts').then(({ browserSwitchboards }) => browserSwitchboards)
     : null
-
-const SENT_AWAY = 'A peer tried to reach this tab in a way that makes no sense, and is not listened to any more.'
-
-const DROPPED: Record<DropReason, string> = {
-  lied: 'A peer sent wrong bytes. They were thrown away, and the peer is not asked again.',
-  malformed: 'A peer sent what cannot be read, and is not listened to any more.',
-  stalled: 'A peer said that it has blocks and never sent them. It is not waited for any longer.',
-  flooded: 'A peer kept sending what nobody asked for, and is not listened to any more.',
-}
