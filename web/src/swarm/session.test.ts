@@ -166,7 +166,7 @@ describe('a page', () => {
     const sharer = open(cid.text, published)
     await clock.until(() => sharer.session.state.phase === 'failed')
     expect(sharer.session.state.problems).toEqual([
-      { fatal: true, sentence: 'The content has 931.3 GiB, more than the 4 GiB a page may have here.' },
+      { fatal: true, sentence: 'The content has 931 GiB, more than the 4 GiB a page may have here.' },
     ])
     await expect(sharer.session.file('')).rejects.toThrow(ContentError)
     expect(sharer.session.entries()).toBeNull()
