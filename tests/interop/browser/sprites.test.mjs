@@ -138,7 +138,7 @@ test('what is no picture, or far too large, is refused with a sentence, and ever
   await pick(a, { name: 'notes.png', mimeType: 'image/png', buffer: Buffer.from('These are words.') })
   await a.sees('“notes.png” is no picture that this browser can read.')
   await pick(a, { name: 'bomb.png', mimeType: 'image/png', buffer: png(30_000, 30_000, Buffer.alloc(0)) })
-  await a.sees('“bomb.png” has 30000 × 30000 pixels, which is too many.')
+  await a.sees('“bomb.png” has 30,000 × 30,000 pixels, which is too many.')
   const alert = a.tab.getByRole('alert').filter({ hasText: 'bomb.png' })
   await alert.getByRole('button', { name: 'Close this message' }).click()
   await alert.waitFor({ state: 'detached' })

@@ -3,31 +3,27 @@ import { secondsText } from '../words/index.ts'
 import { shell } from '../words/shell.ts'
 import type { Site } from './site.ts'
 
-const SECOND = 1000
+const LOOK_MS = 250
 
 /** That the server cannot be reached, and when it is called again. */
 export function Banner({ site }: { site: Site }) {
-  const lost = site.connection.value === 'lost'
   const retryAt = site.retryAt.value
+  if (site.connection.value !== 'lost') return null
   return (
-    <div role="alert">
-      {lost && (
-        <p class="banner">
-          {shell('lost')}{' '}
-          {/* Counting down aloud would drown everything else. */}
-          <span class="small" aria-hidden="true">
-            <Countdown key={retryAt} to={retryAt} />
-          </span>
-        </p>
-      )}
-    </div>
+    <p class="banner" role="alert">
+      {shell('lost')}{' '}
+      {/* Counting down aloud would drown everything else. */}
+      <span class="small" aria-hidden="true">
+        <Countdown key={retryAt} to={retryAt} />
+      </span>
+    </p>
   )
 }
 
 function Countdown({ to }: { to: number | null }) {
   const [left, setLeft] = useState(() => leftTo(to))
   useEffect(() => {
-    const timer = setInterval(() => setLeft(leftTo(to)), SECOND / 4)
+    const timer = setInterval(() => setLeft(leftTo(to)), LOOK_MS)
     return () => clearInterval(timer)
   }, [to])
   return <>{left > 0 ? shell('tryingIn', { wait: secondsText(left) }) : shell('trying')}</>
