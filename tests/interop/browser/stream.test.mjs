@@ -101,6 +101,19 @@ test('a film of a folder is chosen and plays while the folder comes', async (t) 
   for (const person of [sharer, visitor]) person.hasNoComplaints()
 })
 
+test('a film without a name is known by its first bytes, and plays while it comes', async (t) => {
+  const server = await serve(t)
+  const maker = await arrive(t, server)
+  const { root, blocks } = blocksOf(await makeFilm(maker, { seconds: 30, bytesPerSecond: 500_000 }))
+  const holder = new Sparing(blocks, 8)
+  await joinPage(t, server, root, 'all', holder.answer)
+  const visitor = await arrive(t, server)
+  await visitor.goTo(`/p/${root}`)
+  await visitor.tab.locator('video[src^="/stream/"]').evaluate(startsPlaying)
+  assert(holder.given <= 8)
+  visitor.hasNoComplaints()
+})
+
 test('where no service worker may run a film plays once all of it is here, and its reader is told why', async (t) => {
   const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': 2 * MIB } })
   const sharer = await arrive(t, server)

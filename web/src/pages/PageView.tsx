@@ -1,6 +1,6 @@
 import '../style/page.css'
 import { useEffect, useMemo } from 'preact/hooks'
-import { DirectoryView, FileView, indexOf, playedKind } from '../render/index.ts'
+import { DirectoryView, FileView, indexOf, playedKind, useUnnamedPlays } from '../render/index.ts'
 import { openTap } from '../tap/index.ts'
 import { stayAwakeFor } from '../ui/awake.ts'
 import type { Hearth } from '../ui/hearth.ts'
@@ -48,8 +48,11 @@ export function PageView({ place, hearth }: PageViewProps) {
     return () => stop.abort()
   }, [session, played?.mime, place.file])
 
+  const unnamed = filename === null && 'content' in state && state.content?.kind === 'file' ? state.content.streamed : undefined
+  const unnamedPlays = useUnnamedPlays(unnamed)
+
   if (state.kind === 'refused') return <Refused cid={place.cid} reason={state.reason} />
-  const content = state.kind === 'held' ? state.content : early(state, place.file, filename)
+  const content = state.kind === 'held' ? state.content : early(state, place.file, filename, unnamedPlays)
   return (
     <div class="page">
       <FirePanel page={page} fire={fire} mine={mineOf(state)} title={filename ?? title} />
@@ -79,14 +82,19 @@ export function PageView({ place, hearth }: PageViewProps) {
 }
 
 /** What of a page is shown before all of it is here: what plays while it comes, and what leads to such. */
-function early(state: PageState, file: string | null, filename: string | null): PageContent | null {
+function early(
+  state: PageState,
+  file: string | null,
+  filename: string | null,
+  unnamedPlays: boolean,
+): PageContent | null {
   if (state.kind !== 'loading' && state.kind !== 'waiting') return null
   const { content } = state
   switch (content?.kind) {
     case undefined:
       return null
     case 'file':
-      return playedKind(filename) === null ? null : content
+      return unnamedPlays || playedKind(filename) !== null ? content : null
     case 'directory': {
       const { files } = content
       const plays = ({ path }: { path: string }) => playedKind(path) !== null
