@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 const ARROWS: &[(&str, &[&str])] = &[
     ("vocab", &[]),
     ("content", &[]),
+    ("private", &[]),
     ("channels", &["vocab"]),
     ("hub", &["vocab"]),
     ("rings", &["vocab"]),
@@ -15,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("edge", &["vocab"]),
     ("bitswap", &["vocab", "content"]),
     ("bus", &["vocab"]),
-    ("store", &["content"]),
+    ("store", &["content", "private"]),
     ("p2p", &["vocab", "content", "bitswap", "store"]),
     ("visit", &["vocab", "content", "bitswap", "p2p"]),
     ("sim", &["vocab", "content", "bitswap"]),
@@ -29,10 +30,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("lab", &["vocab"]),
-    ("cli", &["node", "lab", "content", "store", "p2p", "visit", "sim"]),
+    ("cli", &["node", "lab", "content", "private", "store", "p2p", "visit", "sim"]),
 ];
 
-const PURE: &[&str] = &["vocab", "content", "channels", "hub", "rings", "pages", "bitswap"];
+const PURE: &[&str] =
+    &["vocab", "content", "private", "channels", "hub", "rings", "pages", "bitswap"];
 
 /// What waits, throws dice, reads clocks or opens files.
 const IMPURE: &[&str] =
