@@ -7,9 +7,11 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use content::{Block, FileBuilder, Root};
 use serde_json::json;
-use store::{ImportOptions, StoreError, import};
+use store::{ImportOptions, StoreError, import, private_cid_of};
 
 use crate::content_options::ContentOptions;
+use crate::key_hiding::hidden_key;
+use crate::link::Link;
 use crate::progress::{ProgressLine, Step};
 
 /// How much of the standard input is read at once.
@@ -23,6 +25,10 @@ pub struct Arguments {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     content: ContentOptions,
+    /// What they are called as private pages under the key in this link: the same CID as in the
+    /// link says that it leads to just that.
+    #[arg(long, value_name = "LINK", conflicts_with_all = ["profile", "chunk", "links"])]
+    private: Option<Link>,
     /// Tell as JSON, one object a line.
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
@@ -74,6 +80,16 @@ fn tell(path: &Path, named: &Named, arguments: &Arguments) -> io::Result<()> {
 fn root_of(path: &Path, arguments: &Arguments) -> anyhow::Result<Named> {
     let options = arguments.content.import_options();
     let mut line = ProgressLine::start(arguments.quiet);
+    if let Some(link) = &arguments.private {
+        let key = link.key.clone().map_or_else(hidden_key, |key| Ok(Some(key)))?;
+        let key = key.context("this link has no key: it ends with #key=…")?;
+        let mut step = Step::default();
+        let root = private_cid_of(path, &key, options.skips_hidden, &mut |bytes| {
+            step.bytes += bytes;
+            line.show(&step);
+        })?;
+        return Ok(Named { root, bytes: arguments.content.bytes_at(path) });
+    }
     if path.as_os_str() == "-" {
         return of_input(&mut io::stdin().lock(), &options, &mut line).context("standard input");
     }

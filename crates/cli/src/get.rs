@@ -10,15 +10,17 @@ use std::time::Duration;
 use anyhow::Context as _;
 use content::{Block, Cid, FileReader};
 use p2p::{Fetched, Host, HostStats};
+use private::{Index, Key, Kind, Output as Opened};
 use serde_json::json;
 use store::{
-    Assembly, DiskLimits, DiskStore, ExportError, ExportLimits, ReadBlocks, Stores, WriteBlocks,
-    export, resolve,
+    Assembly, DiskLimits, DiskStore, ExportError, ExportLimits, PrivateReader, ReadBlocks, Stores,
+    WriteBlocks, export, export_private, resolve,
 };
 use visit::Have;
 
 use crate::fetching::{Ending, Patience, check_peers, dial, parse_timeout, wait};
 use crate::host_options::HostOptions;
+use crate::key_hiding::hidden_key;
 use crate::link::Link;
 use crate::progress::{ProgressLine, Step};
 use crate::serving::{emit, peers_of};
@@ -71,13 +73,14 @@ enum Output {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let output = output(arguments)?;
     check_peers(&arguments.host, &arguments.link)?;
+    let key = arguments.link.key.clone().map_or_else(hidden_key, |key| Ok(Some(key)))?;
     let blocks = Blocks::open(arguments, &output)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    match runtime.block_on(get(arguments, &blocks, &output))? {
+    match runtime.block_on(get(arguments, &blocks, &output, key.as_ref()))? {
         (Ending::Complete(fetched), stats) => {
             let written = match &output {
                 Output::Stdout => None,
-                Output::Path(path) => Some(write_out(arguments, &blocks, path)?),
+                Output::Path(path) => Some(write_out(arguments, &blocks, path, key.as_ref())?),
             };
             blocks.close(&arguments.link.cid)?;
             tell(arguments, &fetched, &stats, written)?;
@@ -182,6 +185,7 @@ async fn get(
     arguments: &Arguments,
     blocks: &Blocks,
     output: &Output,
+    key: Option<&Key>,
 ) -> anyhow::Result<(Ending, HostStats)> {
     let mut signals = Signals::listen()?;
     let link = &arguments.link;
@@ -201,12 +205,12 @@ async fn get(
     };
     let announcer = Announcer::of(visits);
     let ending = async {
-        let (root, before) = match find(&host, link, blocks, &mut signals, &patience).await? {
+        let (root, before) = match find(&host, link, key, blocks, &mut signals, &patience).await? {
             Found::Root { root, before } => (root, before),
             Found::Not(ending) => return Ok(ending),
         };
         match output {
-            Output::Stdout => stream = Some(Stream::new(root.clone(), arguments.bytes_max)),
+            Output::Stdout => stream = Some(Stream::new(root.clone(), key, arguments)),
             Output::Path(_) => {}
         }
         if let Some(assembly) = &blocks.assembly {
@@ -227,7 +231,7 @@ async fn get(
     let stats = host.stats().await;
     host.stop().await;
     let (ending, stats) = (ending?, stats?);
-    if let (Ending::Complete(_), Some(stream)) = (&ending, &mut stream) {
+    if let (Ending::Complete(_), Some(stream)) = (&ending, stream) {
         stream.end(&*blocks.store)?;
     }
     Ok((ending, stats))
@@ -246,13 +250,16 @@ enum Found {
 async fn find(
     host: &Host,
     link: &Link,
+    key: Option<&Key>,
     blocks: &Blocks,
     signals: &mut Signals,
     patience: &Patience,
 ) -> anyhow::Result<Found> {
     let mut before = None;
+    // The names of a private page are inside it.
+    let path = if key.is_some() { "" } else { &*link.path };
     loop {
-        let missing = match resolve(&*blocks.store, &link.cid, &link.path) {
+        let missing = match resolve(&*blocks.store, &link.cid, path) {
             Ok(root) => return Ok(Found::Root { root, before }),
             Err(ExportError::Missing { cid }) => cid,
             Err(error) => return Err(error.into()),
@@ -289,8 +296,12 @@ fn write_out(
     arguments: &Arguments,
     blocks: &Blocks,
     path: &Path,
+    key: Option<&Key>,
 ) -> anyhow::Result<(PathBuf, u64)> {
     let replaces = arguments.force && path.symlink_metadata().is_ok();
+    if let Some(key) = key {
+        return write_private(arguments, blocks, path, key, replaces);
+    }
     if let Some(assembly) = blocks.assembly.as_ref().filter(|assembly| assembly.is_file()) {
         let exported = assembly.place(path, replaces)?;
         return Ok((path.to_owned(), exported.bytes));
@@ -309,6 +320,30 @@ fn write_out(
     let beside = path.with_file_name(format!(".watchfire-{}-{root}", std::process::id()));
     let exported = export(&*blocks.store, &root, &beside, &limits, &mut show)?;
     fs::rename(&beside, path).with_context(|| path.display().to_string())?;
+    Ok((path.to_owned(), exported.bytes))
+}
+
+/// Opens a private page: only what is authenticated gets to the disk, beside its place until it is
+/// whole.
+fn write_private(
+    arguments: &Arguments,
+    blocks: &Blocks,
+    path: &Path,
+    key: &Key,
+    replaces: bool,
+) -> anyhow::Result<(PathBuf, u64)> {
+    let Link { cid, path: inside, .. } = &arguments.link;
+    let limits = ExportLimits { bytes_max: arguments.bytes_max, ..ExportLimits::default() };
+    let mut line = ProgressLine::start(arguments.quiet || arguments.json);
+    let mut show = |bytes| {
+        line.show(&Step { bytes, note: "opened".to_owned(), ..Step::default() });
+    };
+    let beside = path.with_file_name(format!(".watchfire-{}-{cid}", std::process::id()));
+    let to = if replaces { &beside } else { path };
+    let exported = export_private(&*blocks.keep(), cid, key, inside, to, &limits, &mut show)?;
+    if replaces {
+        fs::rename(to, path).with_context(|| path.display().to_string())?;
+    }
     Ok((path.to_owned(), exported.bytes))
 }
 
@@ -347,31 +382,93 @@ fn tell(
 }
 
 /// A file that is written in its order, as soon as its next bytes are here.
-struct Stream {
-    reader: FileReader,
+enum Stream {
+    Plain(FileReader),
+    Private(Box<PrivateStream>),
+}
+
+/// A file of a private page.
+struct PrivateStream {
+    reader: PrivateReader,
+    /// Its path in the page; empty for a page that is one file.
+    inside: String,
+    /// Which entry it is, once the index is here.
+    entry: Option<usize>,
 }
 
 impl Stream {
-    fn new(root: Cid, bytes_max: u64) -> Self {
-        Stream { reader: FileReader::new(root, bytes_max) }
+    fn new(root: Cid, key: Option<&Key>, arguments: &Arguments) -> Self {
+        let bytes_max = arguments.bytes_max;
+        let Some(key) = key else { return Stream::Plain(FileReader::new(root, bytes_max)) };
+        Stream::Private(Box::new(PrivateStream {
+            reader: PrivateReader::new(root, key, bytes_max),
+            inside: arguments.link.path.clone(),
+            entry: None,
+        }))
+    }
+
+    /// The block with its next bytes; `None` at its end.
+    fn next(&self) -> Option<&Cid> {
+        match self {
+            Stream::Plain(reader) => reader.next(),
+            Stream::Private(stream) => stream.reader.next(),
+        }
+    }
+
+    fn take(&mut self, block: &Block, out: &mut impl Write) -> anyhow::Result<()> {
+        match self {
+            Stream::Plain(reader) => out.write_all(&reader.take(block)?).context("standard output"),
+            Stream::Private(stream) => stream.take(block, out),
+        }
     }
 
     /// Writes what can be written by now.
     fn write_on(&mut self, blocks: &dyn ReadBlocks, out: &mut impl Write) -> anyhow::Result<()> {
-        let reader = &mut self.reader;
-        while let Some(cid) = reader.next() {
+        while let Some(cid) = self.next() {
             let found =
                 Block::implied_by(cid).map_or_else(|| blocks.get(cid), |it| Ok(Some(it)))?;
             let Some(block) = found else { break };
-            out.write_all(&reader.take(&block)?).context("standard output")?;
+            self.take(&block, out)?;
         }
         out.flush().context("standard output")
     }
 
     /// Whether all was written.
-    fn end(&mut self, blocks: &dyn ReadBlocks) -> anyhow::Result<()> {
+    fn end(mut self, blocks: &dyn ReadBlocks) -> anyhow::Result<()> {
         self.write_on(blocks, &mut io::stdout().lock())?;
-        anyhow::ensure!(self.reader.next().is_none(), "a part of the file is missing");
+        anyhow::ensure!(self.next().is_none(), "a part of the file is missing");
+        match self {
+            Stream::Plain(_) => Ok(()),
+            Stream::Private(stream) => Ok(stream.reader.finish()?),
+        }
+    }
+}
+
+impl PrivateStream {
+    fn take(&mut self, block: &Block, out: &mut impl Write) -> anyhow::Result<()> {
+        let mut outputs = Vec::new();
+        self.reader.take(block, &mut outputs)?;
+        for output in outputs {
+            match output {
+                Opened::Index(index) => self.entry = Some(self.find(&index)?),
+                Opened::Bytes { entry, bytes } if Some(entry) == self.entry => {
+                    out.write_all(&bytes).context("standard output")?;
+                }
+                Opened::Bytes { .. } => {}
+            }
+        }
         Ok(())
+    }
+
+    fn find(&self, index: &Index) -> anyhow::Result<usize> {
+        let inside = &self.inside;
+        let is_it = |entry: &private::Entry| entry.path == *inside && entry.kind == Kind::File;
+        index.entries.iter().position(is_it).with_context(|| {
+            if inside.is_empty() {
+                "this is a directory, and only a file can go to the standard output".to_owned()
+            } else {
+                format!("there is no file {inside:?} in this private page")
+            }
+        })
     }
 }

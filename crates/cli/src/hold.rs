@@ -123,7 +123,8 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
 
 fn tell(host: &Host, link: &Link, store: &DiskStore, arguments: &Arguments) -> anyhow::Result<()> {
     let ours = link_to(host, &link.cid, link.name.clone()).to_string();
-    let page = link.server.as_ref().map(|site| page_link(site, &link.cid, link.name.as_deref()));
+    let page =
+        link.server.as_ref().map(|site| page_link(site, &link.cid, link.name.as_deref(), None));
     if arguments.json {
         let cid = link.cid.to_string();
         emit(&json!({ "event": "held", "cid": cid, "link": ours, "page": page }))?;

@@ -3,6 +3,7 @@
 use content::Cid;
 use p2p::{AddressPart, Multiaddr};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use private::{Key, KeyError};
 use visit::Site;
 
 /// Longest link that is read, in bytes.
@@ -27,6 +28,8 @@ pub struct Link {
     pub peers: Vec<Multiaddr>,
     /// The server on which browsers have it open, when the link leads there.
     pub server: Option<Site>,
+    /// What opens it, when it is a private page.
+    pub key: Option<Key>,
 }
 
 /// Why a text is no link.
@@ -60,6 +63,9 @@ pub enum LinkError {
         /// What should be one.
         text: String,
     },
+    /// The key of a private page is not whole.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// More peers than a link may have.
     #[error("more than {max} peers in one link")]
     TooManyPeers {
@@ -108,7 +114,12 @@ impl std::str::FromStr for Link {
             name: None,
             peers: Vec::new(),
             server,
+            key: None,
         };
+        // Nowhere else: what stands before the fragment is sent to servers.
+        if let Some((_, key)) = pairs(fragment).find(|(key, _)| *key == "key") {
+            link.key = Some(key.parse()?);
+        }
         for (key, value) in [query, fragment].into_iter().flat_map(pairs) {
             match key {
                 "peer" => link.add_peer(&value)?,
@@ -158,13 +169,23 @@ impl std::fmt::Display for Link {
             write!(f, "/{}", escaped(&self.path).replace('?', "%3F"))?;
         }
         let peers = self.peers.iter().map(|peer| ("peer", peer.to_string()));
-        let name = self.name.iter().map(|name| ("filename", name.clone()));
+        let name = self.name.iter().filter(|_| self.key.is_none());
+        let name = name.map(|name| ("filename", name.clone()));
         for (number, (key, value)) in name.chain(peers).enumerate() {
             let mark = if number == 0 { '?' } else { '&' };
             write!(f, "{mark}{key}={}", escaped(&value))?;
         }
-        Ok(())
+        match &self.key {
+            Some(key) => f.write_str(&private_fragment(key, self.name.as_deref())),
+            None => Ok(()),
+        }
     }
+}
+
+/// What a link to a private page ends with. What it is called is as private as what it is.
+pub fn private_fragment(key: &Key, name: Option<&str>) -> String {
+    let name = name.map(|name| format!("&filename={}", escaped(name)));
+    format!("#key={}{}", key.to_link(), name.unwrap_or_default())
 }
 
 /// An address that says who is there, so that nobody else can take their place.
@@ -248,10 +269,30 @@ mod tests {
             name: Some("50% & more + 日記?.txt".into()),
             peers: vec![PEER.parse().unwrap()],
             server: None,
+            key: None,
         };
         assert_eq!(parse(&link.to_string()), link);
+        let private = Link { key: Some(Key::from_bytes([5; 32])), ..link.clone() };
+        assert_eq!(parse(&private.to_string()), private);
+        let (sent, fragment) =
+            private.to_string().split_once('#').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        assert!(!sent.contains("more") && fragment.starts_with("key="), "{private}");
         let plain = Link { path: String::new(), name: None, ..link };
         assert_eq!(plain.to_string(), format!("watchfire:{CID}?peer={PEER}"));
+    }
+
+    #[test]
+    fn a_key_is_read_from_the_fragment_alone_and_never_shown() {
+        let text = Key::from_bytes([5; 32]).to_link();
+        let link =
+            parse(&format!("http://localhost:4000/p/{CID}#key={text}&filename=a&file=b%2Fc"));
+        assert_eq!(link.key, Some(Key::from_bytes([5; 32])));
+        assert_eq!((&*link.path, link.name.as_deref()), ("b/c", Some("a")));
+        assert!(!format!("{link:?}").contains(&text));
+        assert_eq!(parse(&format!("http://localhost/p/{CID}?key={text}")).key, None);
+        let error = format!("{CID}#key={}", &text[1..]).parse::<Link>().unwrap_err();
+        assert_eq!(error, LinkError::Key(KeyError));
+        assert!(!error.to_string().contains(&text[1..]));
     }
 
     #[test]

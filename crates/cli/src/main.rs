@@ -7,6 +7,7 @@ mod fetching;
 mod get;
 mod hold;
 mod host_options;
+mod key_hiding;
 mod lab;
 mod link;
 mod load;
@@ -54,6 +55,10 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    if let Err(error) = key_hiding::hide_keys() {
+        eprintln!("watchfire: the key of the link cannot be hidden from others here: {error}");
+        return ExitCode::FAILURE;
+    }
     let Arguments { verb } = Arguments::parse();
     let result = match verb {
         Verb::Serve(arguments) => serve::run(arguments).map(|()| ExitCode::SUCCESS),

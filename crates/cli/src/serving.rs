@@ -43,7 +43,7 @@ pub fn reachable(addresses: Vec<Multiaddr>) -> Vec<Multiaddr> {
 /// The link to content that `host` serves.
 pub fn link_to(host: &Host, cid: &Cid, name: Option<String>) -> Link {
     let peers = reachable(host.addresses());
-    Link { cid: cid.clone(), path: String::new(), name, peers, server: None }
+    Link { cid: cid.clone(), path: String::new(), name, peers, server: None, key: None }
 }
 
 /// Tells content routing of the roots, beside all else; who cannot be told is no reason to stop.

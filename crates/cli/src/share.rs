@@ -8,14 +8,16 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use content::Cid;
 use p2p::Host;
+use private::Key;
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 use serde_json::json;
-use store::{Memory, ReadBlocks, SharedFiles, Stores};
+use store::{Memory, PrivateFiles, ReadBlocks, SharedFiles, Stores, Withdrawn};
 use visit::{Have, Site, Visit};
 
 use crate::content_options::ContentOptions;
 use crate::host_options::HostOptions;
+use crate::link::Link;
 use crate::progress::{ProgressLine, Step};
 use crate::serving::{LISTEN, emit, link_to, provide, serve};
 use crate::signals::Signals;
@@ -38,6 +40,10 @@ pub struct Arguments {
     /// there.
     #[arg(long, value_name = "URL")]
     to: Option<Site>,
+    /// Seal it, so that only who has the whole link can read it: not the server, nor those who keep
+    /// it burning.
+    #[arg(long, conflicts_with_all = ["profile", "chunk", "links"])]
+    private: bool,
     /// Draw each link as a QR code too.
     #[arg(long, conflicts_with = "json")]
     qr: bool,
@@ -48,43 +54,103 @@ pub struct Arguments {
 
 /// Share until a signal comes.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let shared = Arc::new(SharedFiles::new(MEMORY_BYTES));
+    let shared = Shared::new(arguments.private);
     let mut roots = Vec::new();
     for path in &arguments.paths {
-        roots.push(share(&shared, path, arguments)?);
+        roots.push(shared.share(path, arguments)?);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve_all(arguments, &shared, &roots))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn share(shared: &SharedFiles, path: &Path, arguments: &Arguments) -> anyhow::Result<Cid> {
-    let mut line = ProgressLine::start(arguments.json);
-    let total_bytes = line.is_seen().then(|| arguments.content.bytes_at(path));
-    let mut step = Step { total_bytes, ..Step::default() };
-    let options = arguments.content.import_options();
-    let root = shared.share_and_tell(path, &options, &mut |imported| {
-        step.bytes += imported.place.map_or(0, |place| place.bytes);
-        line.show(&step);
-    });
-    Ok(root?.cid)
+/// What one path is shared as.
+struct SharedRoot {
+    cid: Cid,
+    /// What opens it, if it is private.
+    key: Option<Key>,
+}
+
+/// Where the blocks come from: files as they are, or sealed on the way.
+enum Shared {
+    Plain(Arc<SharedFiles>),
+    Private(Arc<PrivateFiles>),
+}
+
+impl Shared {
+    fn new(is_private: bool) -> Self {
+        if is_private {
+            Shared::Private(Arc::new(PrivateFiles::new(MEMORY_BYTES)))
+        } else {
+            Shared::Plain(Arc::new(SharedFiles::new(MEMORY_BYTES)))
+        }
+    }
+
+    fn share(&self, path: &Path, arguments: &Arguments) -> anyhow::Result<SharedRoot> {
+        let mut line = ProgressLine::start(arguments.json);
+        let total_bytes = line.is_seen().then(|| arguments.content.bytes_at(path));
+        let mut step = Step { total_bytes, ..Step::default() };
+        let options = arguments.content.import_options();
+        match self {
+            Shared::Plain(files) => {
+                let root = files.share_and_tell(path, &options, &mut |imported| {
+                    step.bytes += imported.place.map_or(0, |place| place.bytes);
+                    line.show(&step);
+                });
+                Ok(SharedRoot { cid: root?.cid, key: None })
+            }
+            Shared::Private(pages) => {
+                let mut bytes = [0; 32];
+                getrandom::fill(&mut bytes).context("the system has no dice for a key")?;
+                // Of this page alone: a key that seals twice gives both away.
+                let key = Key::from_bytes(bytes);
+                let root = pages.share(path, &key, options.skips_hidden, &mut |bytes| {
+                    step.bytes += bytes;
+                    line.show(&step);
+                });
+                Ok(SharedRoot { cid: root?.cid, key: Some(key) })
+            }
+        }
+    }
+
+    fn blocks(&self) -> Arc<dyn ReadBlocks> {
+        match self {
+            Shared::Plain(files) => files.clone(),
+            Shared::Private(pages) => pages.clone(),
+        }
+    }
+
+    fn take_withdrawn(&self) -> Vec<Withdrawn> {
+        match self {
+            Shared::Plain(files) => files.take_withdrawn(),
+            Shared::Private(pages) => pages.take_withdrawn(),
+        }
+    }
+
+    /// Files, or of private pages the pages, that are shared.
+    fn count(&self) -> usize {
+        match self {
+            Shared::Plain(files) => files.files(),
+            Shared::Private(pages) => pages.pages(),
+        }
+    }
 }
 
 async fn serve_all(
     arguments: &Arguments,
-    shared: &Arc<SharedFiles>,
-    roots: &[Cid],
+    shared: &Shared,
+    roots: &[SharedRoot],
 ) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let settings = arguments.host.settings(LISTEN, &[])?;
-    let stores = Stores::new(vec![Arc::clone(shared) as Arc<dyn ReadBlocks>]);
+    let stores = Stores::new(vec![shared.blocks()]);
     // Nothing is fetched, so nothing is kept.
     let host = Arc::new(Host::start(settings, stores, Arc::new(Memory::new(0))).await?);
     // Dropped at the end alone: pages burn as long as they are visited.
     let mut visits: Vec<Visit> = Vec::new();
     if let Some(site) = &arguments.to {
         for root in roots {
-            visits.push(visit(&host, site, root, Have::All)?);
+            visits.push(visit(&host, site, &root.cid, Have::All)?);
         }
         joined(&visits, site).await?;
     }
@@ -95,9 +161,9 @@ async fn serve_all(
         println!("It burns until you press Ctrl-C.");
     }
     if arguments.host.uses_dht() {
-        provide(&host, roots.to_vec());
+        provide(&host, roots.iter().map(|root| root.cid.clone()).collect());
     }
-    let has_files = shared.files() > 0;
+    let has_files = shared.count() > 0;
     serve(&host, &mut signals, arguments.json, || {
         for withdrawn in shared.take_withdrawn() {
             let path = withdrawn.path.display();
@@ -106,29 +172,31 @@ async fn serve_all(
                 emit(&json!({ "event": "withdrawn", "path": path.to_string() }))?;
             }
         }
-        anyhow::ensure!(!has_files || shared.files() > 0, "nothing is left to share");
+        anyhow::ensure!(!has_files || shared.count() > 0, "nothing is left to share");
         Ok(())
     })
     .await
 }
 
-fn tell(host: &Host, path: &Path, root: &Cid, arguments: &Arguments) -> anyhow::Result<()> {
+fn tell(host: &Host, path: &Path, root: &SharedRoot, arguments: &Arguments) -> anyhow::Result<()> {
+    let SharedRoot { cid, key } = root;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let page = arguments.to.as_ref().map(|site| page_link(site, root, name.as_deref()));
-    let link = link_to(host, root, name).to_string();
+    let page =
+        arguments.to.as_ref().map(|site| page_link(site, cid, name.as_deref(), key.as_ref()));
+    let link = Link { key: key.clone(), ..link_to(host, cid, name) }.to_string();
     if arguments.json {
         let addresses: Vec<_> = host.addresses().iter().map(ToString::to_string).collect();
         emit(&json!({
             "event": "shared",
             "path": path.display().to_string(),
-            "cid": root.to_string(),
+            "cid": cid.to_string(),
             "link": link,
             "page": page,
             "addresses": addresses,
         }))?;
         return Ok(());
     }
-    println!("{root}  {}\n{link}", path.display());
+    println!("{cid}  {}\n{link}", path.display());
     page.iter().for_each(|page| println!("{page}"));
     if arguments.qr {
         // Whoever has a camera has a browser.

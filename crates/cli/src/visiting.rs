@@ -6,9 +6,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use content::Cid;
 use p2p::Host;
+use private::Key;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use visit::{Have, News, Plan, Site, Standing, Visit, page_of};
+
+use crate::link::private_fragment;
 
 /// How long a server has to let us in before a verb gives up on its start.
 const JOIN_MAX: Duration = Duration::from_secs(20);
@@ -28,8 +31,11 @@ pub fn visit(host: &Host, site: &Site, root: &Cid, have: Have) -> anyhow::Result
 }
 
 /// The link by which browsers open a root's page.
-pub fn page_link(site: &Site, root: &Cid, name: Option<&str>) -> String {
-    site.link(&page_of(root), name)
+pub fn page_link(site: &Site, root: &Cid, name: Option<&str>, key: Option<&Key>) -> String {
+    match key {
+        Some(key) => site.link(&page_of(root), None) + &private_fragment(key, name),
+        None => site.link(&page_of(root), name),
+    }
 }
 
 /// Waits until all visits are where they should be, or one is not let in.

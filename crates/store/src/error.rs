@@ -117,6 +117,14 @@ pub enum StoreError {
         /// What is wrong with it.
         error: DirectoryBuildError,
     },
+    /// Something cannot be a private page.
+    #[error("{}: {error}", path.display())]
+    Private {
+        /// What was to be shared.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: private::PrivateError,
+    },
     /// What is to be kept in memory of shared files has a bound.
     #[error("sharing {} would take more than {max} bytes of memory", path.display())]
     TooMuchToShare {

@@ -108,6 +108,15 @@ pub enum ExportError {
         /// The directory.
         cid: Cid,
     },
+    /// A private page that cannot be opened.
+    #[error(transparent)]
+    Private(#[from] private::PrivateError),
+    /// A private page has nothing of this name in it.
+    #[error("there is no {name:?} in this private page")]
+    NotInside {
+        /// What was looked for.
+        name: String,
+    },
     /// The files have more bytes than may be written.
     #[error("more than {max} bytes would be written")]
     TooManyBytes {
@@ -291,18 +300,18 @@ pub(crate) fn name_of(path: &Path) -> String {
 }
 
 /// What is not in its place yet; it goes when this is dropped.
-struct Unfinished {
-    path: PathBuf,
+pub(crate) struct Unfinished {
+    pub path: PathBuf,
 }
 
 impl Unfinished {
-    fn beside(path: &Path) -> Self {
+    pub fn beside(path: &Path) -> Self {
         let mut name = std::ffi::OsString::from(format!(".watchfire-{}-", std::process::id()));
         name.push(path.file_name().unwrap_or_default());
         Unfinished { path: path.with_file_name(name) }
     }
 
-    fn place(self, path: &Path) -> Result<(), ExportError> {
+    pub fn place(self, path: &Path) -> Result<(), ExportError> {
         rename_new(&self.path, path)?;
         std::mem::forget(self);
         Ok(())

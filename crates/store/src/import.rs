@@ -155,7 +155,7 @@ impl Import<'_> {
             return Err(StoreError::TooDeep { path: path.to_owned(), max });
         }
         let mut builder = DirectoryBuilder::new(self.options.profile);
-        for (name, path) in self.names(path)? {
+        for (name, path) in names(path, self.options.skips_hidden)? {
             let metadata = fs::symlink_metadata(&path).doing("look at", &path)?;
             let root = self.anything(&path, &metadata, depth + 1)?;
             builder
@@ -163,23 +163,6 @@ impl Import<'_> {
                 .map_err(|error| StoreError::Directory { path: path.clone(), error })?;
         }
         builder.finish(&mut |block| (self.take)(Imported { block: &block, place: None }))
-    }
-
-    /// What lies in a directory, in the order of the names: blocks come in the same order always.
-    fn names(&self, directory: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(directory).doing("list", directory)? {
-            let entry = entry.doing("list", directory)?;
-            let path = entry.path();
-            let name = entry.file_name();
-            let name = name.into_string();
-            let name = name.map_err(|_| StoreError::NameNotUtf8 { path: path.clone() })?;
-            if !(self.options.skips_hidden && name.starts_with('.')) {
-                names.push((name, path));
-            }
-        }
-        names.sort();
-        Ok(names)
     }
 
     fn symlink(&mut self, path: &Path) -> Result<Root, StoreError> {
@@ -190,6 +173,26 @@ impl Import<'_> {
         (self.take)(Imported { block: &block, place: None })?;
         Ok(root)
     }
+}
+
+/// What lies in a directory, in the order of the names: blocks come in the same order always.
+pub(crate) fn names(
+    directory: &Path,
+    skips_hidden: bool,
+) -> Result<Vec<(String, PathBuf)>, StoreError> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory).doing("list", directory)? {
+        let entry = entry.doing("list", directory)?;
+        let path = entry.path();
+        let name = entry.file_name();
+        let name = name.into_string();
+        let name = name.map_err(|_| StoreError::NameNotUtf8 { path: path.clone() })?;
+        if !(skips_hidden && name.starts_with('.')) {
+            names.push((name, path));
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// Bytes of the file in a block that a [`FileBuilder`] made; `None` when they are behind links.

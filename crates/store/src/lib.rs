@@ -4,6 +4,7 @@
 //!   room is needed, the least recently used first.
 //! - [`SharedFiles`]: files and directories whose blocks are read from where they lie, without a
 //!   copy. A file that changes is noticed, and shared no longer.
+//! - [`PrivateFiles`]: the same as pages that only a key opens; [`export_private`] is the way back.
 //! - [`import`]: files and directories as blocks, for whoever wants them; [`export`] is the way
 //!   back.
 //! - [`Assembly`]: a file that is put together where it will lie, while its blocks come.
@@ -20,6 +21,7 @@ mod disk;
 mod error;
 mod export;
 mod import;
+mod sealed;
 mod shared;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,6 +32,7 @@ pub use disk::{DiskLimits, DiskStore, DiskTotals};
 pub use error::{Change, StoreError};
 pub use export::{ExportError, ExportLimits, Exported, export, resolve};
 pub use import::{DIRECTORIES_DEEP_MAX, ImportOptions, Imported, Place, cid_of, import};
+pub use sealed::{PrivateFiles, PrivateReader, export_private, private_cid_of};
 pub use shared::{SharedFiles, Withdrawn};
 
 /// The SHA-256 of a block: all that a store goes by. Blocks with an identity hash are never kept,

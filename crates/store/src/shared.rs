@@ -15,10 +15,10 @@ use crate::import::Stamp;
 use crate::{Change, ImportOptions, Imported, Key, ReadBlocks, StoreError, import, key_of, locked};
 
 /// Bytes of memory that the place of one leaf takes, about.
-const PLACE_COST_BYTES: usize = 96;
+pub(crate) const PLACE_COST_BYTES: usize = 96;
 
 /// Most changes that are remembered until somebody asks; the oldest is forgotten first.
-const WITHDRAWN_MAX: usize = 1024;
+pub(crate) const WITHDRAWN_MAX: usize = 1024;
 
 /// Files and directories that are shared from where they lie: nothing is copied.
 ///
@@ -249,7 +249,7 @@ fn read(cid: &Cid, file: &SharedFile, leaf: Leaf) -> Result<Result<Block, Change
 }
 
 /// Whether a file that cannot be opened is lost: other errors pass, such as too many open files.
-fn is_for_good(error: ErrorKind) -> bool {
+pub(crate) fn is_for_good(error: ErrorKind) -> bool {
     use ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
     matches!(error, NotFound | PermissionDenied | NotADirectory | IsADirectory)
 }
