@@ -1,7 +1,7 @@
 //! `watchfire get`: what a link names, fetched, checked and written out.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -83,6 +83,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                 Output::Path(path) => Some(write_out(arguments, &blocks, path, key.as_ref())?),
             };
             blocks.close(&arguments.link.cid)?;
+            if let (Output::Path(path), None) = (&output, &key) {
+                note_sealed(path, &arguments.link.cid);
+            }
             tell(arguments, &fetched, &stats, written)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -321,6 +324,18 @@ fn write_out(
     let exported = export(&*blocks.store, &root, &beside, &limits, &mut show)?;
     fs::rename(&beside, path).with_context(|| path.display().to_string())?;
     Ok((path.to_owned(), exported.bytes))
+}
+
+/// Says so when what was written is a private page that nobody can read like this.
+fn note_sealed(path: &Path, cid: &Cid) {
+    let mut start = [0; private::MAGIC.len()];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    if read.is_ok() && private::is_sealed(&start) {
+        eprintln!(
+            "watchfire: {cid} is a private page, and the link has no key: {} is its ciphertext",
+            path.display()
+        );
+    }
 }
 
 /// Opens a private page: only what is authenticated gets to the disk, beside its place until it is

@@ -26,6 +26,10 @@ export class Verb {
     t.after(() => this.#child.exitCode === null && this.#child.kill('SIGKILL'))
   }
 
+  get pid() {
+    return this.#child.pid
+  }
+
   /** The next event of a kind. */
   async event(kind, ms = END_MS) {
     const ended = this.#exited.then((code) => Promise.reject(new Error(`it ended with ${code} before ${kind}: ${this.stderr}`)))

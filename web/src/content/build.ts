@@ -2,6 +2,7 @@ import { compareBytes, type Bytes } from './bytes.ts'
 import { cidOf, DAG_PB, RAW, type Cid } from './cid.ts'
 import type { PbLink } from './dag-pb.ts'
 import { ContentError } from './error.ts'
+import type { Leaf } from './store.ts'
 import { dagBytesOf, encodeDirectory, encodeFile, isEntryName, type FileChild } from './unixfs.ts'
 
 /** How content becomes blocks. */
@@ -15,10 +16,16 @@ export interface Profile {
 /** kubo's profile of that name: the same bytes get the same CID here and there. */
 export const unixfsV1_2025: Profile = { chunkBytes: 1 << 20, linksMax: 1024, directoryBytesMax: 256 * 1024 }
 
+/** What a file is built of: a `Blob`, or something that makes its leaves when they are read. */
+export interface Leaves {
+  readonly size: number
+  slice(from: number, to: number): Leaf
+}
+
 /** A block just built: bytes, or for a leaf the slice of the file it is. */
 export interface BuiltBlock {
   readonly cid: Cid
-  readonly block: Bytes | Blob
+  readonly block: Bytes | Leaf
   readonly size: number
   /** Where the file of a leaf stands in the directory that is built; absent of what is no leaf, or of one file. */
   readonly path?: string
@@ -43,7 +50,7 @@ const LEAVES_AT_ONCE = 4
 
 /** Chunks one file and yields its blocks, leaves first; returns its root. */
 export async function* buildFile(
-  file: Blob,
+  file: Leaves,
   options: BuildOptions = {},
   path?: string,
 ): AsyncGenerator<BuiltBlock, BuiltRoot> {
@@ -70,7 +77,7 @@ export async function* buildFile(
   return root
 }
 
-async function* leaves(file: Blob, chunkBytes: number, signal: AbortSignal | undefined): AsyncGenerator<BuiltBlock> {
+async function* leaves(file: Leaves, chunkBytes: number, signal: AbortSignal | undefined): AsyncGenerator<BuiltBlock> {
   const count = Math.max(1, Math.ceil(file.size / chunkBytes))
   const started: Promise<BuiltBlock>[] = []
   const start = (i: number) => {
@@ -89,7 +96,7 @@ async function* leaves(file: Blob, chunkBytes: number, signal: AbortSignal | und
   }
 }
 
-async function hashLeaf(block: Blob): Promise<BuiltBlock> {
+async function hashLeaf(block: Leaf): Promise<BuiltBlock> {
   const bytes = new Uint8Array(await block.arrayBuffer())
   return { cid: await cidOf(RAW, bytes), block, size: bytes.length }
 }

@@ -1,8 +1,8 @@
 /** Content as blocks named by their hashes: CIDs, UnixFS, chunking, and reading it back. */
 export type { Bytes } from './bytes.ts'
-export { concat, isSameBytes } from './bytes.ts'
+export { compareBytes, concat, isSameBytes } from './bytes.ts'
 export { buildDirectory, buildFile, unixfsV1_2025 } from './build.ts'
-export type { BuildOptions, BuiltBlock, BuiltRoot, NamedBlob, Profile } from './build.ts'
+export type { BuildOptions, BuiltBlock, BuiltRoot, Leaves, NamedBlob, Profile } from './build.ts'
 export {
   CID_BYTES_MAX, cidOf, cidOfBlock, DAG_PB, decodeCid, decodePrefix, encodeCid, encodePrefix, IDENTITY,
   inlineBytes, makeCid, parseCid, RAW, SHA2_256,
@@ -15,7 +15,8 @@ export { findFile } from './find.ts'
 export type { Found } from './find.ts'
 export { blocksInOrder } from './order.ts'
 export { BlockStore, readSlice, sizeOf } from './store.ts'
-export type { Blocks, StoreNews } from './store.ts'
+export type { Blocks, Leaf, StoreNews } from './store.ts'
+export { isEntryName } from './unixfs.ts'
 export { listFiles, readFile } from './read.ts'
 export { decodeFsNode } from './unixfs.ts'
 export type { FsNode } from './unixfs.ts'

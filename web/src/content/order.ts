@@ -1,5 +1,6 @@
 import type { Bytes } from './bytes.ts'
 import { RAW, type Cid, type CidKey } from './cid.ts'
+import type { Leaf } from './store.ts'
 import { decodeFsNode } from './unixfs.ts'
 import { childrenOf, DEPTH_MAX } from './walk.ts'
 
@@ -7,7 +8,7 @@ import { childrenOf, DEPTH_MAX } from './walk.ts'
  * All blocks of a page that are known from those that are here, each once, as its reader would meet them: an inner one
  * before what it leads to. Only for pages whose inner blocks a `DagWalk` has found to be well made.
  */
-export function blocksInOrder(inner: { get(cid: Cid): Bytes | Blob | null }, root: Cid): Cid[] {
+export function blocksInOrder(inner: { get(cid: Cid): Bytes | Leaf | null }, root: Cid): Cid[] {
   const met = new Set<CidKey>()
   const order: Cid[] = []
   const visit = (cid: Cid, depth: number): void => {

@@ -100,6 +100,8 @@ function fileNodeOf(store: Blocks, nodes: (cid: Cid) => FsNode | null, cid: Cid)
     const block = store.get(cid)
     const size = store.size(cid)
     if (block === null || size === null) throw new ContentError({ kind: 'missing', cid: cid.text })
+    // What is made when it is read cannot be put together without waiting.
+    if (!(block instanceof Uint8Array || block instanceof Blob)) throw new ContentError({ kind: 'missing', cid: cid.text })
     return { size, own: block, children: [] }
   }
   const node = nodes(cid)

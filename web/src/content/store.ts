@@ -3,6 +3,12 @@ import { inlineBytes, SHA2_256, type Cid, type CidKey } from './cid.ts'
 import { ContentError } from './error.ts'
 import { sha256 } from './sha256.ts'
 
+/** A leaf that is read when it is asked for: a slice of a file, or something made from one. */
+export interface Leaf {
+  readonly size: number
+  arrayBuffer(): Promise<ArrayBuffer>
+}
+
 /** What a store has to say while it is used, as a sentence for people. */
 export type StoreNews =
   /** These blocks were here and cannot be read any more. */
@@ -17,9 +23,9 @@ export interface Blocks {
   /** The block's length in bytes; `null` when it is not here. */
   size(cid: Cid): number | null
   /** The block as it is kept, without waiting. Blocks of other codecs than raw are always bytes. */
-  get(cid: Cid): Bytes | Blob | null
+  get(cid: Cid): Bytes | Leaf | null
   /** Keeps a verified block; throws a `ContentError` when there is no room for it. */
-  put(cid: Cid, block: Bytes | Blob): void
+  put(cid: Cid, block: Bytes | Leaf): void
   /** Rejects with a `ContentError` when the block is not here, or what it was read from has changed or gone since. */
   read(cid: Cid): Promise<Bytes>
   /** What is here from an earlier visit is known when this settles; `null` when there is nothing to wait for. */
@@ -39,7 +45,7 @@ export interface Blocks {
  */
 export class BlockStore implements Blocks {
   readonly restored = null
-  readonly #blocks = new Map<CidKey, Bytes | Blob>()
+  readonly #blocks = new Map<CidKey, Bytes | Leaf>()
   readonly #sources = new Map<string, Cid[]>()
   readonly #sourceOf = new Map<CidKey, string>()
   readonly #listeners: ((news: StoreNews) => void)[] = []
@@ -67,12 +73,12 @@ export class BlockStore implements Blocks {
     return block === null ? null : sizeOf(block)
   }
 
-  get(cid: Cid): Bytes | Blob | null {
+  get(cid: Cid): Bytes | Leaf | null {
     return this.#blocks.get(cid.key) ?? inlineBytes(cid)
   }
 
   /** `source` names the file that the block is a slice of: if one slice of it has changed, none is served any more. */
-  put(cid: Cid, block: Bytes | Blob, source?: string): void {
+  put(cid: Cid, block: Bytes | Leaf, source?: string): void {
     if (this.has(cid)) return
     const bytes = this.#bytes + sizeOf(block)
     if (bytes > this.#bytesMax) {
@@ -138,7 +144,7 @@ export class BlockStore implements Blocks {
  * A block out of a file; `null` when the file has changed or gone. Browsers notice a change by the time of it, and not
  * every change: so what was read is hashed before it goes anywhere.
  */
-export async function readSlice(cid: Cid, slice: Blob): Promise<Bytes | null> {
+export async function readSlice(cid: Cid, slice: Leaf): Promise<Bytes | null> {
   try {
     const bytes = new Uint8Array(await slice.arrayBuffer())
     if (cid.hash === SHA2_256 && !isSameBytes(await sha256(bytes), cid.digest)) return null
@@ -148,6 +154,6 @@ export async function readSlice(cid: Cid, slice: Blob): Promise<Bytes | null> {
   }
 }
 
-export function sizeOf(block: Bytes | Blob): number {
+export function sizeOf(block: Bytes | Leaf): number {
   return block instanceof Uint8Array ? block.length : block.size
 }

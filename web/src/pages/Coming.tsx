@@ -9,7 +9,7 @@ import { page } from '../words/page.ts'
 const LOOK_MS = 10_000
 
 interface ComingProps {
-  state: Exclude<PageState, { kind: 'held' } | { kind: 'refused' }>
+  state: Exclude<PageState, { kind: 'held' } | { kind: 'locked' } | { kind: 'refused' }>
   filename: string | null
   /** Tabs that have all of it: the fires on the hills. */
   holders: number

@@ -6,6 +6,7 @@ import { home } from '../words/home.ts'
 import type { Draft, Writing } from './draft.ts'
 import { bundle, draftBytes, isEmpty, pictureMarkup, withFiles } from './draft.ts'
 import type { Dropped } from './dropped.ts'
+import { Toggle } from './Toggle.tsx'
 import { DROPPED_FILES_MAX, filesOf, filesOfDrop } from './dropped.ts'
 
 const WRITINGS: readonly Writing[] = ['markdown', 'text', 'html']
@@ -20,6 +21,7 @@ interface ComposerProps {
 export function Composer({ site, onLit }: ComposerProps) {
   const [draft, setDraft] = useState<Draft>({ writing: 'markdown', text: '', files: [] })
   const [problem, setProblem] = useState<string | null>(null)
+  const [isPrivate, setPrivate] = useState(false)
   const [hashed, setHashed] = useState<number | null>(null)
   const box = useRef<HTMLTextAreaElement>(null)
   const work = useRef<AbortController | null>(null)
@@ -65,7 +67,8 @@ export function Composer({ site, onLit }: ComposerProps) {
     setProblem(null)
     setHashed(0)
     try {
-      const session = await site.kindle(files, { signal: controller.signal, onProgress: setHashed })
+      const wish = { signal: controller.signal, onProgress: setHashed }
+      const session = await site.kindle(files, isPrivate ? { ...wish, sealed: { name: filename } } : wish)
       onLit(session, filename)
     } catch (reason) {
       setHashed(null)
@@ -149,10 +152,14 @@ export function Composer({ site, onLit }: ComposerProps) {
           {problem}
         </p>
       )}
+      {isPrivate && <p class="means small">{home('sealedMeans')}</p>}
       <div class="bar">
         <p class={tooLarge ? 'room bad' : 'room'} role="status">
           {roomText(bytes, most, empty)}
         </p>
+        {!lighting && (
+          <Toggle words={home('sealed')} isOn={isPrivate} onChange={setPrivate} />
+        )}
         {lighting && (
           <>
             <progress aria-label={home('hashing')} max={Math.max(1, bytes)} value={hashed} />

@@ -3,6 +3,7 @@ import { deferred } from '../ui/deferred.tsx'
 import { Embers } from '../ui/Embers.tsx'
 import { Flame } from '../ui/Flame.tsx'
 import type { KeptPage } from '../ui/hearth.ts'
+import { isWhole } from '../ui/hearth.ts'
 import type { Mine } from '../ui/sentences.ts'
 import { heldSentence, watchingSentence } from '../ui/sentences.ts'
 import type { Fire } from '../ui/tab.ts'
@@ -22,18 +23,19 @@ interface FirePanelProps {
   fire: Fire
   mine: Mine
   title: string
+  /** Where this tab is: whoever gets it sees the same. */
+  link: string
 }
 
 /** How the fire stands: who is there, what keeps it, and the link that brings more people. */
-export function FirePanel({ page, fire, mine, title }: FirePanelProps) {
+export function FirePanel({ page, fire, mine, title, link }: FirePanelProps) {
   const { session, ours } = page
   // What its maker wants first is the link, and the code.
   const [coded, setCoded] = useState(() => ours && matchMedia(ROOMY).matches)
   const [isOpen, setOpen] = useState(false)
   const opener = useRef<HTMLButtonElement>(null)
-  const link = location.href
   const counts = session.counts.value
-  const held = session.state.value.kind === 'held'
+  const held = isWhole(session.state.value)
   const close = () => {
     setOpen(false)
     opener.current?.focus()

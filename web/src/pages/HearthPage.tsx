@@ -35,7 +35,7 @@ function LinkForm({ hearth }: { hearth: Hearth }) {
   const hold = () => {
     const meant = pageMeant(link, location.origin)
     if (meant === null) setProblem(kept('noLink'))
-    else if (!hearth.hold(meant.cid, meant.filename)) setProblem(kept('full', { count: PAGES_MAX }))
+    else if (!hearth.hold(meant.cid, meant.filename, meant.key)) setProblem(kept('full', { count: PAGES_MAX }))
     else setLink('')
     field.current?.focus()
   }

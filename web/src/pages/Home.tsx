@@ -25,7 +25,7 @@ export function Home({ site, hearth }: { site: Site; hearth: Hearth }) {
         site={site}
         onLit={(session, filename) => {
           hearth.keep(session, filename)
-          navigate(pageAddress(session.cid, filename))
+          navigate(pageAddress(session.cid, filename, session.key.value))
         }}
       />
       {hearth.kept.value.some(isKept) && <KeptPages hearth={hearth} />}

@@ -34,10 +34,10 @@ function KeptRow({ page, onLetGo }: { page: KeptPage; onLetGo: () => void }) {
   const counts = session.counts.value
   const { sentBytes } = session.traffic.value
   const isLast = isLastHolder(page)
-  const name = filename ?? `${session.cid.slice(0, 14)}…`
+  const name = filename ?? session.name.value ?? `${session.cid.slice(0, 14)}…`
   return (
     <li>
-      <a href={pageAddress(session.cid, filename)} dir="auto" translate={false}>
+      <a href={pageAddress(session.cid, filename, session.key.value)} dir="auto" translate={false}>
         {name}
       </a>
       <span class="standing">{standingOf(session.state.value)}</span>
@@ -58,6 +58,8 @@ function standingOf(state: PageState): string {
       return sizeText(state.content.kind === 'file'
         ? state.content.size
         : state.content.files.reduce((sum, { size }) => sum + size, 0))
+    case 'locked':
+      return kept('locked')
     case 'loading':
       return kept('coming', { percent: percentText(state.total === null ? 0 : percentOf(state.bytes, state.total)) })
     case 'joining':

@@ -4,15 +4,19 @@ import { DirectoryView, FileView, indexOf, playedKind, useUnnamedPlays } from '.
 import { openTap } from '../tap/index.ts'
 import { stayAwakeFor } from '../ui/awake.ts'
 import type { Hearth } from '../ui/hearth.ts'
+import { restate } from '../ui/restate.ts'
 import type { Route } from '../ui/route.ts'
+import { pageAddress } from '../ui/route.ts'
 import type { Mine } from '../ui/sentences.ts'
 import type { PageContent, PageState } from '../ui/site.ts'
 import { percentOf } from '../words/index.ts'
+import { page as words } from '../words/page.ts'
 import type { Fire } from '../ui/tab.ts'
 import { wearFace } from '../ui/tab.ts'
 import { tabTitle } from '../ui/title.ts'
 import { Coming } from './Coming.tsx'
 import { FirePanel } from './FirePanel.tsx'
+import { Locked } from './Locked.tsx'
 import { Refused } from './Refused.tsx'
 
 interface PageViewProps {
@@ -22,13 +26,14 @@ interface PageViewProps {
 
 /** One page: how its fire stands, and below it what it says. */
 export function PageView({ place, hearth }: PageViewProps) {
-  const page = useMemo(() => hearth.open(place.cid, place.filename), [hearth, place.cid])
+  const page = useMemo(() => hearth.open(place.cid, place.filename, place.key), [hearth, place.cid, place.key])
   useEffect(() => () => hearth.lookAway(place.cid), [hearth, place.cid])
   useEffect(() => stayAwakeFor(hearth), [hearth])
   const { session } = page
   const state = session.state.value
   const counts = session.counts.value
-  const filename = place.filename ?? page.filename
+  const key = session.key.value
+  const filename = place.filename ?? page.filename ?? session.name.value
   const fire = fireOf(state)
   const title = tabTitle({
     fire,
@@ -37,6 +42,10 @@ export function PageView({ place, hearth }: PageViewProps) {
     watching: counts?.watching ?? null,
   })
   useEffect(() => wearFace(title, fire), [title, fire])
+  useEffect(() => {
+    // Opened here before by a longer link: that is the one to pass on.
+    if (key !== null && place.key === null) restate(pageAddress(place.cid, filename, key))
+  }, [key, place.key])
 
   const played = playedKind(place.file ?? filename)
   useEffect(() => {
@@ -53,24 +62,33 @@ export function PageView({ place, hearth }: PageViewProps) {
 
   if (state.kind === 'refused') return <Refused cid={place.cid} reason={state.reason} />
   const content = state.kind === 'held' ? state.content : early(state, place.file, filename, unnamedPlays)
+  const coming = state.kind === 'locked' ? state.coming : state.kind === 'held' ? null : state
   return (
     <div class="page">
-      <FirePanel page={page} fire={fire} mine={mineOf(state)} title={filename ?? title} />
+      <FirePanel page={page} fire={fire} mine={mineOf(state)} title={filename ?? title} link={location.href} />
       {session.trouble.value !== null && (
         <p class="notice" role="status">
           {session.trouble.value}
         </p>
       )}
-      {state.kind !== 'held' && content === null && (
-        <Coming state={state} filename={filename} holders={counts?.holders ?? 0} lastLit={session.lastLit.value} />
+      {key !== null && <p class="small sealed">{words('sealed')}</p>}
+      {state.kind === 'locked' && <Locked cid={place.cid} filename={filename} reason={state.reason} />}
+      {coming !== null && content === null && (
+        <Coming
+          state={coming}
+          filename={filename}
+          holders={counts?.holders ?? 0}
+          lastLit={session.lastLit.value}
+          isBrief={state.kind === 'locked'}
+        />
       )}
       {content?.kind === 'file' && <FileView name={filename} file={content} />}
       {content?.kind === 'directory' && (
         <DirectoryView files={content.files} open={place.file} name={filename ?? 'page'} />
       )}
-      {state.kind !== 'held' && content !== null && (
+      {coming !== null && content !== null && (
         <Coming
-          state={state}
+          state={coming}
           filename={filename}
           holders={counts?.holders ?? 0}
           lastLit={session.lastLit.value}
@@ -111,6 +129,8 @@ function fireOf(state: PageState): Fire {
       return 'kindling'
     case 'held':
       return 'lit'
+    case 'locked':
+      return state.coming === null ? 'lit' : fireOf(state.coming)
     case 'waiting':
     case 'refused':
       return 'dark'
@@ -121,6 +141,8 @@ function mineOf(state: PageState): Mine {
   switch (state.kind) {
     case 'held':
       return 'all'
+    case 'locked':
+      return state.coming === null ? 'all' : mineOf(state.coming)
     case 'loading':
     case 'waiting':
       return state.bytes > 0 ? 'some' : 'none'

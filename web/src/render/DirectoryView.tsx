@@ -1,5 +1,5 @@
 import type { DirectoryFile } from '../ui/site.ts'
-import { fileFragment } from '../ui/route.ts'
+import { fileHere } from '../ui/location.ts'
 import { sizeText } from '../words/index.ts'
 import { files as words } from '../words/files.ts'
 import { indexOf } from './directory.ts'
@@ -41,7 +41,7 @@ export function DirectoryView({ files, open, name }: DirectoryViewProps) {
           <ul>
             {rest.slice(0, LISTED_MAX).map((file) => (
               <li key={file.path}>
-                <a href={fileFragment(file.path)} dir="auto" translate={false}>{file.path}</a>
+                <a href={fileHere(file.path)} dir="auto" translate={false}>{file.path}</a>
                 <span>{sizeText(file.size)}</span>
                 <SaveLink file={{ ...file, name: file.path.replace(/^.*\//, '') }} />
               </li>

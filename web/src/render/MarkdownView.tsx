@@ -1,5 +1,6 @@
 import { useEffect } from 'preact/hooks'
 import type { DirectoryFile } from '../ui/site.ts'
+import { isFileFragment } from '../ui/route.ts'
 import { useAwaited } from './awaited.ts'
 import { Built } from './Built.tsx'
 import { isTangled } from './text.ts'
@@ -35,7 +36,7 @@ async function build(blob: Blob, from: string, files: readonly DirectoryFile[]) 
 async function followInside(event: MouseEvent): Promise<void> {
   const link = event.target instanceof Element ? event.target.closest('a') : null
   const fragment = link?.getAttribute('href')
-  if (!fragment?.startsWith('#') || fragment.startsWith('#file=')) return
+  if (!fragment?.startsWith('#') || isFileFragment(fragment)) return
   event.preventDefault()
   const within = link?.closest('.prose')
   const { headingMeant } = await import('./markdown.ts')

@@ -1,6 +1,6 @@
 import { Marked } from 'marked'
 import type { DirectoryFile } from '../ui/site.ts'
-import { fileFragment } from '../ui/route.ts'
+import { fileHere } from '../ui/location.ts'
 import { fileMeant } from './directory.ts'
 import { pictureType, SNIFFED_BYTES } from './kind.ts'
 import { sanitise } from './sanitise.ts'
@@ -36,7 +36,7 @@ export async function buildMarkdown(
     },
     file: (reference) => {
       const file = fileMeant(files, reference, from)
-      return file === null ? null : fileFragment(file.path)
+      return file === null ? null : fileHere(file.path)
     },
   })
   await colourFences(nodes)

@@ -245,5 +245,7 @@ function lookOf(state: Exclude<PageState, { kind: 'held' }>): Look {
       return nobodyHasIt()
     case 'refused':
       return { kind: 'missing', sentence: words('refusedPicture', { reason: state.reason }) }
+    case 'locked':
+      return { kind: 'missing', sentence: words('privatePicture') }
   }
 }

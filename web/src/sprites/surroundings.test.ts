@@ -12,7 +12,7 @@ function pretended() {
   const opened: [string, number | undefined][] = []
   const closed: string[] = []
   const session = (cid: string): PageSession => ({
-    cid, state: signal({ kind: 'joining' }), counts: signal(null), trouble: signal(null), lastLit: signal(null), swarm: signal(null),
+    cid, state: signal({ kind: 'joining' }), counts: signal(null), trouble: signal(null), lastLit: signal(null), swarm: signal(null), key: signal(null), name: signal(null), unlock: () => undefined,
     traffic: signal({ receivedBytes: 0, sentBytes: 0 }), close: () => void closed.push(cid),
   })
   const site = {

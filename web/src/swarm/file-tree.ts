@@ -1,12 +1,12 @@
 import {
-  ContentError, decodeFsNode, DEPTH_MAX, malformed, RAW, type Bytes, type Cid, type CidKey, type FsNode,
+  ContentError, decodeFsNode, DEPTH_MAX, malformed, RAW, type Bytes, type Cid, type Leaf, type CidKey, type FsNode,
 } from '../content/index.ts'
 
 /** What reading needs of the blocks that are here. */
 export interface HeldBlocks {
   has(cid: Cid): boolean
   size(cid: Cid): number | null
-  get(cid: Cid): Bytes | Blob | null
+  get(cid: Cid): Bytes | Leaf | null
   read(cid: Cid): Promise<Bytes>
 }
 

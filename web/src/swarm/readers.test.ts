@@ -64,7 +64,7 @@ async function page(files: Record<string, number>): Promise<PretendPage> {
   for (;;) {
     const { done, value } = await building.next()
     if (done) return new PretendPage(value.cid, blocks)
-    const bytes = value.block instanceof Blob ? new Uint8Array(await value.block.arrayBuffer()) : value.block
+    const bytes = value.block instanceof Uint8Array ? value.block : new Uint8Array(await value.block.arrayBuffer())
     blocks.set(value.cid.key, { cid: value.cid, bytes })
   }
 }

@@ -9,13 +9,15 @@ const LOADING: PageState = { kind: 'loading', bytes: 1, total: 2, peers: 1, dire
 
 function world(state: PageState, counts: Counts | null = null) {
   const closed: string[] = []
+  const unlocked: string[] = []
   const page = (cid: string): PageSession => ({
     cid, state: signal(state), counts: signal(counts), trouble: signal(null), lastLit: signal(null), swarm: signal(null),
-    traffic: signal({ receivedBytes: 0, sentBytes: 0 }), close: () => closed.push(cid),
+    traffic: signal({ receivedBytes: 0, sentBytes: 0 }), key: signal(null), name: signal(null),
+    unlock: (key) => unlocked.push(key), close: () => closed.push(cid),
   })
   const opened: string[] = []
   const site = { open: (cid: string) => (opened.push(cid), page(cid)) } as unknown as Site
-  return { hearth: new Hearth(site), page, opened, closed }
+  return { hearth: new Hearth(site), page, opened, closed, unlocked }
 }
 
 describe('a page in a tab', () => {
@@ -23,6 +25,21 @@ describe('a page in a tab', () => {
     const { hearth, opened } = world(HELD)
     expect(hearth.open('a', 'x.md')).toBe(hearth.open('a', null))
     expect(opened).toEqual(['a'])
+  })
+
+  it('is opened anew by a link with a key, without being fetched anew', () => {
+    const { hearth, opened, unlocked } = world({ kind: 'locked', reason: null, coming: null })
+    hearth.open('a', null)
+    hearth.open('a', null, 'the key')
+    expect(opened).toEqual(['a'])
+    expect(unlocked).toEqual(['the key'])
+  })
+
+  it('goes on burning although nobody here can read it', () => {
+    const { hearth, closed } = world({ kind: 'locked', reason: null, coming: null })
+    hearth.open('a', null)
+    hearth.lookAway('a')
+    expect(closed).toEqual([])
   })
 
   it('goes on burning when its reader looks away', () => {

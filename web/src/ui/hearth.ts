@@ -1,5 +1,5 @@
 import { signal, type Signal } from '@preact/signals'
-import type { PageSession, Site } from './site.ts'
+import type { PageSession, PageState, Site } from './site.ts'
 
 /** Pages that a tab keeps at once; each costs its visitors' questions, and the server a place. */
 export const PAGES_MAX = 32
@@ -33,19 +33,22 @@ export class Hearth {
   }
 
   /** The page of that CID: the one kept, or a new search for it. */
-  open(cid: string, filename: string | null): KeptPage {
+  open(cid: string, filename: string | null, key: string | null = null): KeptPage {
     const known = this.kept.peek().find(({ session }) => session.cid === cid)
-    if (known !== undefined) return known
-    const page = { session: this.#site.open(cid), filename, ours: false, wish: signal(null) }
+    if (known !== undefined) {
+      if (key !== null) known.session.unlock(key)
+      return known
+    }
+    const page = { session: this.#site.open(cid, undefined, key), filename, ours: false, wish: signal(null) }
     this.kept.value = [...this.kept.peek(), page]
     return page
   }
 
   /** Keeps a page burning that its reader does not look at; `false` when the tab has as many as it may. */
-  hold(cid: string, filename: string | null): boolean {
+  hold(cid: string, filename: string | null, key: string | null = null): boolean {
     const isKnown = this.kept.peek().some(({ session }) => session.cid === cid)
     if (!isKnown && this.kept.peek().length >= PAGES_MAX) return false
-    this.open(cid, filename).wish.value = true
+    this.open(cid, filename, key).wish.value = true
     return true
   }
 
@@ -64,13 +67,18 @@ export class Hearth {
 
 /** Whether it goes on burning when its reader looks elsewhere. */
 export function isKept({ session, wish }: KeptPage): boolean {
-  return wish.value ?? session.state.value.kind === 'held'
+  return wish.value ?? isWhole(session.state.value)
+}
+
+/** Whether all of it is here, readable or not. */
+export function isWhole(state: PageState): boolean {
+  return state.kind === 'held' || (state.kind === 'locked' && state.coming === null)
 }
 
 /** Whether this tab has the only full copy. */
 export function isLastHolder({ session }: KeptPage): boolean {
   const counts = session.counts.value
-  return session.state.value.kind === 'held' && (counts === null || counts.holders <= 1)
+  return isWhole(session.state.value) && (counts === null || counts.holders <= 1)
 }
 
 /** Whether closing this tab would end a page that was made here, or that its reader chose to keep. */

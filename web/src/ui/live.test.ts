@@ -116,7 +116,7 @@ describe('the site', () => {
       kind: 'refused',
       reason: 'This link is not one of ours: what follows /p/ is not a CID. ' +
         'Perhaps a part of it was lost on the way.',
-    }))
+    }), 10_000)
   })
 
   it('has rooms, whose refusals are heard', async () => {

@@ -4,7 +4,8 @@ import type { Connection as Channels, Reply } from '../channel/index.ts'
 import type { ContentError } from '../content/index.ts'
 import type { Limits as AllLimits } from '../limits/index.ts'
 import { defaultLimits } from '../limits/index.ts'
-import type { Entry, PageSession as Swarm, PageState as SwarmState } from '../swarm/index.ts'
+import type { ReadablePage } from '../private/index.ts'
+import type { Entry, PageSession as Swarm, PageState as SwarmState, Publication, PublishOptions } from '../swarm/index.ts'
 import type { Counts } from './sentences.ts'
 import type {
   Connection, Limits, PageContent, PageSession, PageState, RoomMessage, RoomSession, Site, Streamed, Traffic,
@@ -12,6 +13,7 @@ import type {
 
 // Fetched when a page is opened or about to be lit: who only looks at the front door needs none of it.
 const loadSwarm = () => import('../swarm/index.ts')
+const loadPrivate = () => import('../private/index.ts')
 
 /** The site as the server and the swarm give it. */
 export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLimits>): Site {
@@ -40,27 +42,36 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
     retryAt,
     visitors,
     limits,
-    prepare: () => void loadSwarm().catch(() => undefined),
-    async kindle(files, { signal: stop, onProgress }) {
-      const [{ openPage, publish }, connected, known] = await Promise.all([loadSwarm(), coming, limitsTold])
-      const publication = await publish(files, {
+    prepare: () => void Promise.all([loadSwarm(), loadPrivate()]).catch(() => undefined),
+    async kindle(files, { signal: stop, onProgress, sealed }) {
+      const [swarm, connected, known] = await Promise.all([loadSwarm(), coming, limitsTold])
+      const { openPage, publish } = swarm
+      const { publishPrivate, ReadablePage } = await loadPrivate()
+      const wish: PublishOptions = {
         pageBytesMax: known.pageBytesMax,
         signal: stop,
         onProgress: ({ bytesDone }) => onProgress(bytesDone),
-      })
-      const swarm = openPage(publication.root, { connection: connected, limits: known, publication })
-      return pageSession(publication.root, Promise.resolve(swarm))
+      }
+      const open = (publication: Publication) =>
+        openPage(publication.root, { connection: connected, limits: known, publication })
+      if (sealed === undefined) {
+        const publication = await publish(files, wish)
+        return pageSession(publication.root, Promise.resolve(new ReadablePage(open(publication), null, 'public')))
+      }
+      const publication = await publishPrivate(files, { ...wish, name: sealed.name })
+      const { root, key, content } = publication
+      return pageSession(root, Promise.resolve(new ReadablePage(open(publication), key, content)), key)
     },
-    open(cid, bytesMax = Infinity) {
-      const opening = Promise.all([loadSwarm(), coming, limitsTold])
-      return pageSession(cid, opening.then(([{ openPage }, connected, known]) => {
+    open(cid, bytesMax = Infinity, key = null) {
+      const opening = Promise.all([loadSwarm(), loadPrivate(), coming, limitsTold])
+      return pageSession(cid, opening.then(([{ openPage }, { ReadablePage }, connected, known]) => {
         try {
           const pageBytesMax = Math.min(bytesMax, known.pageBytesMax)
-          return openPage(cid, { connection: connected, limits: { ...known, pageBytesMax } })
+          return new ReadablePage(openPage(cid, { connection: connected, limits: { ...known, pageBytesMax } }), key)
         } catch (reason) {
           throw new Error(`This link is not one of ours: ${linkProblem(reason)}`, { cause: reason })
         }
-      }))
+      }), key)
     },
     channels: coming,
     enterRoom: (room) => enterRoom(coming, room),
@@ -79,25 +90,35 @@ function visitorsTold(payload: unknown): number | null {
   return typeof payload.visitors === 'number' ? payload.visitors : null
 }
 
-function pageSession(cid: string, coming: Promise<Swarm>): PageSession {
+function pageSession(cid: string, coming: Promise<ReadablePage>, given: string | null = null): PageSession {
   const state = signal<PageState>({ kind: 'joining' })
   const counts = signal<Counts | null>(null)
   const trouble = signal<string | null>(null)
+  const key = signal<string | null>(null)
+  const name = signal<string | null>(null)
+  let tried = given
   const traffic = signal<Traffic>({ receivedBytes: 0, sentBytes: 0 })
   const lastLit = signal<number | null>(null)
   const behind = signal<Swarm | null>(null)
   const content = new ContentTold()
+  let opened: ReadablePage | null = null
   let stop: (() => void) | null = null
   let closed = false
-  const follow = (swarm: Swarm) => {
+  const follow = (swarm: ReadablePage) => {
     if (closed) {
       swarm.close()
       return
     }
     behind.value = swarm
+    opened = swarm
+    if (tried !== given && tried !== null) swarm.unlock(tried)
     const unsubscribe = swarm.subscribe((now) => {
       // What is held stays held, and stays the same object, so that it is not drawn anew.
-      if (state.peek().kind !== 'held') state.value = pageState(now, swarm, content)
+      if (state.peek().kind !== 'held') state.value = lockOf(swarm, pageState(now, swarm, content), state.peek())
+      if (swarm.seal.kind === 'open') {
+        key.value = tried
+        name.value = swarm.seal.content.index.name || null
+      }
       trouble.value = troubleOf(now)
       traffic.value = trafficOf(now, traffic.peek())
       lastLit.value = dateOf(now.lastLit, lastLit.peek())
@@ -115,6 +136,8 @@ function pageSession(cid: string, coming: Promise<Swarm>): PageSession {
     cid,
     state,
     counts,
+    key,
+    name,
     trouble,
     traffic,
     lastLit,
@@ -123,11 +146,25 @@ function pageSession(cid: string, coming: Promise<Swarm>): PageSession {
       // It fails when there is no such file; whoever opens it hears that too.
       coming.then((swarm) => swarm.open(path, { signal })).catch(() => undefined)
     },
+    unlock(text) {
+      if (text === tried || key.peek() !== null) return
+      tried = text
+      opened?.unlock(text)
+    },
     close() {
       closed = true
       stop?.()
     },
   }
+}
+
+/** How a page stands, or, of a private one that is closed, that it is; the same as before stays the same object. */
+function lockOf({ seal }: ReadablePage, state: PageState, before: PageState): PageState {
+  if (seal.kind !== 'closed' || state.kind === 'refused') return state
+  const reason = seal.problem?.message ?? null
+  const coming = state.kind === 'loading' || state.kind === 'waiting' ? state : null
+  const same = before.kind === 'locked' && before.reason === reason && before.coming === coming
+  return same ? before : { kind: 'locked', reason, coming }
 }
 
 /** The state of the swarm in the words of a page. */

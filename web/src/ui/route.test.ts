@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { chatAddress, fileFragment, pageAddress, parseRoute } from './route.ts'
+import { keyMeant } from './key-meant.ts'
+import { chatAddress, fileFragment, isFileFragment, pageAddress, parseRoute } from './route.ts'
 
 const CID = 'bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy'
 
@@ -10,14 +11,14 @@ describe('a location', () => {
   })
 
   it('is a page under /p, with or without a slash at its end', () => {
-    const page = { kind: 'page', cid: CID, filename: null, file: null }
+    const page = { kind: 'page', cid: CID, filename: null, file: null, key: null }
     expect(parseRoute(`/p/${CID}`, '')).toEqual(page)
     expect(parseRoute(`/p/${CID}/`, '')).toEqual(page)
   })
 
   it('carries the name of the file in its fragment', () => {
     const route = parseRoute(`/p/${CID}`, '#filename=my%20notes.md')
-    expect(route).toEqual({ kind: 'page', cid: CID, filename: 'my notes.md', file: null })
+    expect(route).toEqual({ kind: 'page', cid: CID, filename: 'my notes.md', file: null, key: null })
   })
 
   it('may open one file of a directory', () => {
@@ -26,7 +27,7 @@ describe('a location', () => {
   })
 
   it('hands on what is not a CID, for the page to refuse in words', () => {
-    expect(parseRoute('/p/%zz', '')).toEqual({ kind: 'page', cid: '%zz', filename: null, file: null })
+    expect(parseRoute('/p/%zz', '')).toEqual({ kind: 'page', cid: '%zz', filename: null, file: null, key: null })
   })
 
   it('is unknown elsewhere', () => {
@@ -77,12 +78,39 @@ describe('an address', () => {
   it('survives the round trip', () => {
     const address = new URL(pageAddress(CID, 'a & b#1.md'), 'http://localhost')
     const route = parseRoute(address.pathname, address.hash)
-    expect(route).toEqual({ kind: 'page', cid: CID, filename: 'a & b#1.md', file: null })
+    expect(route).toEqual({ kind: 'page', cid: CID, filename: 'a & b#1.md', file: null, key: null })
     const chat = new URL(chatAddress('tea & cake'), 'http://localhost')
     expect(parseRoute(chat.pathname, chat.hash)).toEqual({ kind: 'chat', room: 'tea & cake' })
   })
 
   it('has no fragment when the file has no name', () => {
     expect(pageAddress(CID, null)).toBe(`/p/${CID}`)
+  })
+})
+
+describe('the key of a private page', () => {
+  const key = 'AQgPFh0kKzI5QEdOVVxjanF4f4aNlJuiqbC3vsXM09o'
+
+  it('stays behind the #, with what is told there', () => {
+    const address = new URL(pageAddress(CID, 'a & b.md', key), 'http://host')
+    expect(address.pathname + address.search).toBe(`/p/${CID}`)
+    expect(parseRoute(address.pathname, address.hash)).toEqual({ kind: 'page', cid: CID, filename: 'a & b.md', file: null, key })
+    const fragment = fileFragment('trip/day 1.md', key)
+    expect(isFileFragment(fragment)).toBe(true)
+    expect(parseRoute(`/p/${CID}`, fragment)).toMatchObject({ file: 'trip/day 1.md', key })
+  })
+
+  it('is found in whatever a person pastes', () => {
+    for (const text of [key, ` ${key}\n`, `https://host/p/${CID}#key=${key}&filename=x`, `watchfire:${CID}?peer=/ip4/1#filename=x&key=${key}`, `#key=${key}`]) {
+      expect(keyMeant(text)).toBe(key)
+    }
+    expect(keyMeant(`https://host/p/${CID}`)).toBe(null)
+    expect(keyMeant('hello')).toBe(null)
+  })
+
+  it('is no part of the address of a page without one', () => {
+    expect(pageAddress(CID, null)).toBe(`/p/${CID}`)
+    expect(fileFragment('a.md')).toBe('#file=a.md')
+    expect(isFileFragment('#heading')).toBe(false)
   })
 })

@@ -2,17 +2,20 @@
 export type Route =
   | { kind: 'home' }
   | { kind: 'hearth' }
-  | { kind: 'page'; cid: string; filename: string | null; file: string | null }
+  /** `key` opens it when it is private. */
+  | { kind: 'page'; cid: string; filename: string | null; file: string | null; key: string | null }
   | { kind: 'chat'; room: string }
   | { kind: 'sprites'; plane: string }
   | { kind: 'unknown'; path: string }
 
 const ROOM_LENGTH_MAX = 64
 const FILENAME_LENGTH_MAX = 255
+/** Longer than any key: what was pasted by mistake is not carried along. */
+const KEY_LENGTH_MAX = 64
 
 /**
- * Reads a location. Names of files stay behind the `#`, which browsers do not send: the server
- * learns a CID and nothing else. Whether the CID is one, and whether the directory has the file,
+ * Reads a location. Names of files and keys stay behind the `#`, which browsers do not send: the
+ * server learns a CID and nothing else. Whether the CID is one, and whether the directory has the file,
  * is for the page to say.
  */
 export function parseRoute(pathname: string, hash: string): Route {
@@ -28,7 +31,8 @@ export function parseRoute(pathname: string, hash: string): Route {
   const cid = /^\/p\/([^/]+)$/.exec(path)?.[1]
   if (cid !== undefined) {
     const filename = filenameOf(fragment.get('filename'))
-    return { kind: 'page', cid: decoded(cid), filename, file: fragment.get('file') || null }
+    const key = fragment.get('key')?.slice(0, KEY_LENGTH_MAX) || null
+    return { kind: 'page', cid: decoded(cid), filename, file: fragment.get('file') || null, key }
   }
   return { kind: 'unknown', path }
 }
@@ -37,9 +41,8 @@ export function parseRoute(pathname: string, hash: string): Route {
 export const HEARTH_ADDRESS = '/#burning'
 
 /** The address of a page, without the origin. */
-export function pageAddress(cid: string, filename: string | null): string {
-  const address = `/p/${encodeURIComponent(cid)}`
-  return filename === null ? address : `${address}#filename=${encodeURIComponent(filename)}`
+export function pageAddress(cid: string, filename: string | null, key: string | null = null): string {
+  return `/p/${encodeURIComponent(cid)}${fragmentOf({ key, filename })}`
 }
 
 /** The page that a person means by a link of this server, or by a CID alone; `null` when it is neither. */
@@ -53,8 +56,18 @@ export function pageMeant(link: string, origin: string): Extract<Route, { kind: 
 }
 
 /** The fragment that opens one file of a page that is a directory. */
-export function fileFragment(path: string): string {
-  return `#file=${encodeURIComponent(path)}`
+export function fileFragment(file: string, key: string | null = null): string {
+  return fragmentOf({ key, file })
+}
+
+/** Whether it is what `fileFragment` gives. */
+export function isFileFragment(fragment: string): boolean {
+  return /^#(key=[\w-]*&)?file=/.test(fragment)
+}
+
+function fragmentOf(parts: Record<string, string | null>): string {
+  const said = Object.entries(parts).flatMap(([name, value]) => (value === null ? [] : [`${name}=${encodeURIComponent(value)}`]))
+  return said.length === 0 ? '' : `#${said.join('&')}`
 }
 
 /** The address of a chat room, without the origin. */

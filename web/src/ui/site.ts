@@ -21,8 +21,8 @@ export interface Site {
   prepare(): void
   /** Makes a page of these files and holds it in this tab. */
   kindle(files: readonly PageFile[], wish: KindleWish): Promise<PageSession>
-  /** Looks for a page among those who have it open; one of more than `bytesMax` bytes is refused. */
-  open(cid: string, bytesMax?: number): PageSession
+  /** Looks for a page among those who have it open; one of more than `bytesMax` bytes is refused. `key` opens it when it is private. */
+  open(cid: string, bytesMax?: number, key?: string | null): PageSession
   enterRoom(room: string): RoomSession
   /** The tab's socket, for a part of the application that joins topics of its own. */
   readonly channels: Promise<Channels>
@@ -49,12 +49,18 @@ export interface KindleWish {
   signal: AbortSignal
   /** Called now and then with the bytes hashed so far. */
   onProgress: (bytes: number) => void
+  /** Whether only who has the key may read it; then this is what it is called inside. */
+  sealed?: { name: string | null }
 }
 
 /** One page, open in this tab. */
 export interface PageSession {
   readonly cid: string
   readonly state: ReadonlySignal<PageState>
+  /** What opens it, when it is private and open; never shown but in a link. */
+  readonly key: ReadonlySignal<string | null>
+  /** What a private page is called inside. */
+  readonly name: ReadonlySignal<string | null>
   /** Who has it open, `null` until the server has told. */
   readonly counts: ReadonlySignal<Counts | null>
   /** The latest thing that went wrong without ending the page, in a sentence. */
@@ -67,6 +73,8 @@ export interface PageSession {
   readonly swarm: ReadonlySignal<Swarm | null>
   /** Fetches the beginning of that file before the rest of the page, as somebody is about to look at it. */
   expect?(path: string, signal: AbortSignal): void
+  /** Tries a key on a private page that is closed. */
+  unlock(key: string): void
   close(): void
 }
 
@@ -94,6 +102,8 @@ export type PageState =
     }
   /** All of it is here and verified. */
   | { kind: 'held'; content: PageContent }
+  /** It is held for others, and cannot be read: without a key, or for this reason. `coming`: while not all is here. */
+  | { kind: 'locked'; reason: string | null; coming: Extract<PageState, { kind: 'loading' | 'waiting' }> | null }
 
 export type PageContent =
   | ({ kind: 'file' } & Omit<DirectoryFile, 'path'>)

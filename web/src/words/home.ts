@@ -23,6 +23,8 @@ export const home = part('home', {
   putInText: 'Put in the text',
   remove: 'Remove {name}',
   more: { other: 'and {count} more' },
+  sealed: 'Private',
+  sealedMeans: 'Only who has the whole link can read it: not this server, nor those who keep it burning.',
   hashing: 'Hashing',
   stop: 'Stop',
   lighting: 'Lighting… {percent}',

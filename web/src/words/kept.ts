@@ -18,6 +18,7 @@ export const kept = part('kept', {
   searching: 'looking for it',
   waiting: 'waiting for it',
   refused: 'cannot be shown',
+  locked: 'private, without its key',
   last: 'only here',
   all: 'Look after them',
 })

@@ -40,6 +40,7 @@ export const plane = part('plane', {
   crowded: 'There are too many pictures here to show its own.',
   missing: 'Nobody here has its picture at the moment.',
   refusedPicture: 'Its picture cannot be fetched: {reason}',
+  privatePicture: 'What came as its picture is not shown: it is private.',
   folder: 'What came as its picture is not shown: it is a folder.',
   heavy: 'What came as its picture is not shown: it has more than {size}.',
   noRaster: 'What came as its picture is not shown: it is no PNG, JPEG or WebP.',
