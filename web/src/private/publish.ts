@@ -5,7 +5,7 @@ import { newKey, readKey } from './key.ts'
 import { PlainContent } from './plain.ts'
 import type { Readable } from './readable.ts'
 import { Records } from './records.ts'
-import { onlyAs, SealedLeaves } from './sealed-leaves.ts'
+import { SealedLeaves } from './sealed-leaves.ts'
 
 export interface PrivatePublication extends Publication {
   /** What opens it, as it stands in the fragment of the link; nobody else has it. */
@@ -39,6 +39,7 @@ export async function publishPrivate(
   const key = readKey(text)
   if (key === null) throw new Error('a new key is a key')
   const records = await Records.sealing(key, content.layout)
+  const source = name ?? first.path
   const store = new BlockStore(dagBytesMax(pageBytesMax))
   const building = buildFile(new SealedLeaves(content, records), signal ? { signal } : {})
   let bytesDone = 0
@@ -53,7 +54,8 @@ export async function publishPrivate(
       store.put(cid, block)
       continue
     }
-    store.put(cid, onlyAs(cid, block))
+    // One leaf that has changed ends them all: nobody can read a page of which a part is missing.
+    store.put(cid, block, source)
     bytesDone += size
     onProgress?.({ bytesDone, bytesTotal })
   }

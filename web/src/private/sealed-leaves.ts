@@ -1,8 +1,12 @@
-import { cidOf, concat, RAW, type Bytes, type Cid, type Leaf, type Leaves } from '../content/index.ts'
+import { concat, type Bytes, type Leaf, type Leaves } from '../content/index.ts'
 import type { PlainContent } from './plain.ts'
 import type { Records } from './records.ts'
 
-/** The ciphertext of a page as leaves, each sealed when it is read, and read from its files for that. */
+/**
+ * The ciphertext of a page as leaves, each sealed when it is read, and read from its files for that. If a file is another
+ * by then, the ciphertext is made with a nonce that was used before, and the two together would give both contents away:
+ * so a leaf goes nowhere before it was hashed, which the store does that these are put in.
+ */
 export class SealedLeaves implements Leaves {
   readonly size: number
   readonly #content: PlainContent
@@ -28,21 +32,5 @@ export class SealedLeaves implements Leaves {
     const { from, to } = layout.contentOf(record)
     const sealed = await this.#records.seal(record, await this.#content.read(from, to))
     return record === 0 ? concat([header, sealed]) : sealed
-  }
-}
-
-/**
- * A leaf that is read again whenever somebody asks for it. If its file is another by then, its new ciphertext would be
- * made with a nonce that was used before, and the two together would give both contents away: so it goes nowhere.
- */
-export function onlyAs(cid: Cid, leaf: Leaf): Leaf {
-  return {
-    size: leaf.size,
-    async arrayBuffer() {
-      const bytes = await leaf.arrayBuffer()
-      const found = await cidOf(RAW, new Uint8Array(bytes))
-      if (found.key !== cid.key) throw new Error('a shared file has changed')
-      return bytes
-    },
   }
 }
