@@ -2,7 +2,8 @@ import { describe, expect, it, vi } from 'vitest'
 import type { Topic, TopicEvents } from '../channel/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { Entry, PageState as SwarmState } from '../swarm/index.ts'
-import { liveSite, pageState, troubleOf } from './live.ts'
+import { pageState, troubleOf } from './followed.ts'
+import { liveSite } from './live.ts'
 
 const swarm = (entries: Entry[] | null) => ({
   entries: () => entries,
