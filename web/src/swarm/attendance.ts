@@ -2,7 +2,9 @@ import type { PeerId } from '../bitswap/index.ts'
 import type { Connection, Reply, Topic } from '../channel/index.ts'
 import type { Bytes, Cid } from '../content/index.ts'
 import type { Clock, Counts, Have, Millis, Presence } from './api.ts'
-import { readCounts, readIntroduction, readIntroductions, readLastLit, readReason, readWelcome, type Introduction, type StunServer } from './told.ts'
+import {
+  readCounts, readIntroduction, readIntroductions, readLastLit, readReason, readWelcome, type Introduction, type StunServer,
+} from './told.ts'
 
 const EVENTS = ['relay', 'signal', 'peer_joined', 'peer_left', 'counts', 'lit', 'dark']
 /** Longest wait until other peers are asked for when somebody lights the page: it has a life of its own. */

@@ -1,6 +1,8 @@
-import { encodeMessage, MILLI, type Block, type Exchange, type Input, type Misbehaviour, type Output, type PeerId } from '../bitswap/index.ts'
+import {
+  encodeMessage, MILLI, type Block, type Exchange, type Input, type Misbehaviour, type Output, type PeerId,
+} from '../bitswap/index.ts'
 import type { Blocks, Cid } from '../content/index.ts'
-import type { Clock } from './api.ts'
+import type { Clock, Millis } from './api.ts'
 import type { Member, Roster } from './roster.ts'
 
 /**
@@ -8,6 +10,13 @@ import type { Member, Roster } from './roster.ts'
  * ever has on its way, so that a want need not wait for a block to leave.
  */
 const OUTBOX_BYTES_MAX = 4 << 20
+
+/**
+ * A timer that rings so late tells that this tab was held up: what others said meanwhile waits behind it, and they are not
+ * to be held for silent. It rings again after as long, and after no more than the second.
+ */
+const LATE: Millis = 150
+const LATE_MAX: Millis = 5000
 
 export interface CarrierDeps {
   readonly exchange: Exchange
@@ -100,10 +109,23 @@ export class Carrier {
     if (wake === null || wake >= this.#tickAt) return
     this.#stopTick?.()
     this.#tickAt = wake
-    this.#stopTick = clock.after(Math.max(0, wake / MILLI - clock.now()), () => {
-      this.#tickAt = Infinity
-      this.tell({ kind: 'tick' })
-    })
+    const due = Math.max(wake / MILLI, clock.now())
+    this.#stopTick = clock.after(due - clock.now(), () => this.#ring(due))
+  }
+
+  #ring(due: Millis): void {
+    const { clock } = this.#deps
+    const late = clock.now() - due
+    if (late > LATE) {
+      this.#stopTick = clock.after(Math.min(late, LATE_MAX), () => this.#tick())
+      return
+    }
+    this.#tick()
+  }
+
+  #tick(): void {
+    this.#tickAt = Infinity
+    this.tell({ kind: 'tick' })
   }
 
   #carryOut(output: Output): void {

@@ -1,8 +1,12 @@
-import { defaultExchangeLimits, Exchange, SECOND, type Block, type ExchangeLimits, type Input, type Misbehaviour, type PeerId } from '../bitswap/index.ts'
+import {
+  defaultExchangeLimits, Exchange, SECOND, type Block, type ExchangeLimits, type Input, type Misbehaviour, type PeerId,
+} from '../bitswap/index.ts'
 import { BlockStore, blocksInOrder, ContentError, dagBytesMax, type Cid, type StoreNews } from '../content/index.ts'
 import { browserBlocks, type MakeBlocks } from '../storage/index.ts'
 import { problemSentence, swarm } from '../words/swarm.ts'
-import type { BlockMap, Clock, Entry, PageDeps, PageFile, PageProblem, PageSession, PageState, PeerView, Phase } from './api.ts'
+import type {
+  BlockMap, Clock, Entry, PageDeps, PageFile, PageProblem, PageSession, PageState, PeerView, Phase,
+} from './api.ts'
 import { Attendance } from './attendance.ts'
 import { mapBlocks } from './block-map.ts'
 import { Carrier } from './carrier.ts'

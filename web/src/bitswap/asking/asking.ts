@@ -1,35 +1,26 @@
 import type { Cid } from '../../content/index.ts'
 import { Dice } from '../dice.ts'
-import { toldMax, type ExchangeLimits } from '../limits.ts'
+import type { ExchangeLimits } from '../limits.ts'
 import type { WantEntry } from '../message.ts'
 import type { Misbehaviour, Want } from '../output.ts'
 import { PeerMap, type PeerId } from '../peer.ts'
 import { earliest, since, type Nanos } from '../time.ts'
 import type { Totals } from '../totals.ts'
-import { Bits, ones } from './bits.ts'
+import { ones } from './bits.ts'
 import { History } from './history.ts'
 import { fill, handleTick, hurry } from './ours.ts'
 import { Pace } from './pace.ts'
 import { Searches } from './searches.ts'
+import { Speech } from './speech.ts'
 import { View, type Ask } from './view.ts'
-import { URGENT_MAX, Wants } from './wants.ts'
+import { Wants } from './wants.ts'
 
-/** Most wants in one message; others follow in the next. */
-const ENTRIES_PER_MESSAGE = 512
-/** What a want usually takes in a message. */
-const ENTRY_BYTES = 64
 /** Blocks that all peers together are asked for at least. */
 const BLOCKS_ASKED_MIN = 8
 /** Blocks that peers are asked for who never sent anything of use, a block each. */
 export const NEWCOMERS_ASKED_MAX = 8
-/**
- * While so few blocks are wanted, peers are asked to say that they lack them. Of many, it is news enough who has them.
- */
-const WANTS_WITH_DONT_HAVE = 16
 /** Blocks that were wanted and are remembered. */
 const WANTED_BEFORE_MAX = 16 * 1024
-/** The highest priority there is; those that are named as urgent are above all others. */
-const PRIORITY_MAX = 2 ** 31 - 1
 
 /** What a block that came turned out to be. */
 export type Arrival = 'wanted' | 'duplicate' | 'unasked'
@@ -61,7 +52,7 @@ export class Asking {
   /** How fast all peers together deliver. */
   readonly #pace: Pace
   readonly #history = new History(WANTED_BEFORE_MAX)
-  #nextPriority = PRIORITY_MAX - URGENT_MAX
+  readonly #speech: Speech
   /** Not later than the first peer is held to be silent or asked again. */
   #silenceAt: Nanos | null = null
 
@@ -70,6 +61,7 @@ export class Asking {
     this.totals = totals
     this.dice = new Dice(seed)
     this.#pace = new Pace(limits, BLOCKS_ASKED_MIN)
+    this.#speech = new Speech(limits, this.wants)
   }
 
   connected(now: Nanos, peer: PeerId, isProvider: boolean): void {
@@ -261,48 +253,7 @@ export class Asking {
   /** What is to be told to a peer next; whether there is more. */
   speak(peer: PeerId, roomBytes: number): { wants: WantEntry[]; isMore: boolean } {
     const view = this.views.get(peer)
-    if (view === undefined) return { wants: [], isMore: false }
-    const entriesMax = Math.min(ENTRIES_PER_MESSAGE, Math.max(1, Math.floor(roomBytes / ENTRY_BYTES)))
-    const isBulk = this.wants.size > WANTS_WITH_DONT_HAVE
-    view.isUrgent = false
-    const wants: WantEntry[] = view.cancels.splice(0, entriesMax).map(cancelOf)
-    const later: number[] = []
-    for (const at of view.newAsks) {
-      const ask = view.asked.get(at)
-      if (ask === undefined) continue
-      if (wants.length >= entriesMax || view.heldBack.has(at)) {
-        later.push(at)
-        continue
-      }
-      ask.isSpoken = true
-      view.told.remove(at)
-      const { cid } = this.wants.get(at)
-      wants.push({ cid, priority: this.#priorityOf(at), cancel: false, type: 'block', sendDontHave: true })
-    }
-    view.newAsks = later
-    let isMore = view.cancels.length > 0 || later.length > 0
-
-    const { live } = this.wants
-    const { told, has, asked } = view
-    const untold: number[] = []
-    const room = entriesMax - wants.length + 1
-    for (const at of ones(live.words, (half) => live.half(half) & ~(told.half(half) | has.half(half)))) {
-      if (asked.has(at)) continue
-      if (untold.push(at) >= room) break
-    }
-    const max = toldMax(this.limits, asked.size)
-    for (const at of untold) {
-      if (told.size >= max) break
-      if (wants.length >= entriesMax || view.heldBack.has(at)) {
-        isMore = true
-        continue
-      }
-      told.insert(at)
-      const { cid } = this.wants.get(at)
-      wants.push({ cid, priority: this.#nextPriorityOf(), cancel: false, type: 'have', sendDontHave: !isBulk })
-    }
-    if (view.cancels.length === 0) view.heldBack = new Bits()
-    return { wants, isMore }
+    return view === undefined ? { wants: [], isMore: false } : this.#speech.speak(view, roomBytes)
   }
 
   /** A peer is asked for a block. */
@@ -426,20 +377,4 @@ export class Asking {
     if (ask.counts) this.askedBytes -= ask.bytes
     else this.newcomersAsked--
   }
-
-  #priorityOf(at: number): number {
-    const place = this.wants.urgentPlace(at)
-    return place === null ? this.#nextPriorityOf() : PRIORITY_MAX - place
-  }
-
-  /** First asked is most urgent. */
-  #nextPriorityOf(): number {
-    const priority = this.#nextPriority
-    this.#nextPriority = priority > 1 ? priority - 1 : PRIORITY_MAX - URGENT_MAX
-    return priority
-  }
-}
-
-function cancelOf(cid: Cid): WantEntry {
-  return { cid, priority: 0, cancel: true, type: 'block', sendDontHave: false }
 }

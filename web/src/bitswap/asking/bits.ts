@@ -61,7 +61,9 @@ export function* ones(words: number, half: (at: number) => number): Generator<nu
 }
 
 /** The same, beginning with a word and with a bit in each: in another order for each throw of dice. */
-export function* onesFrom(words: number, half: (at: number) => number, start: number, turn: number): Generator<number, void> {
+export function* onesFrom(
+  words: number, half: (at: number) => number, start: number, turn: number,
+): Generator<number, void> {
   for (let nth = 0; nth < words; nth++) {
     const word = (start + nth) % words
     const low = half(word * 2)
