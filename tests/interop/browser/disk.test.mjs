@@ -77,7 +77,7 @@ test('a block that was damaged on disk meanwhile is fetched again, and never sho
   assert(again > MIB && again < 2 * MIB, `${again} bytes came again`)
 })
 
-test('a page that is put out is removed from the disk at once, and one of another tab is not', async (t) => {
+test('a page that is let go of is removed from the disk at once, and one of another tab is not', async (t) => {
   const server = await serve(t)
   const [holder, one] = [await arrive(t, server), await arrive(t, server)]
   const link = await holder.light(film)
@@ -88,7 +88,7 @@ test('a page that is put out is removed from the disk at once, and one of anothe
   }
   await until(async () => (await bytesOnDisk(one)) > 48 * MIB, 'each tab has its own', PATIENCE_MS)
   await one.tab.getByRole('link', { name: 'Watchfire' }).click()
-  await one.tab.getByRole('button', { name: /^Put out/ }).click()
+  await one.tab.getByRole('button', { name: /^Let go of/ }).click()
   await until(async () => (await bytesOnDisk(two)) < 25 * MIB, 'one is removed', PATIENCE_MS)
   assert.equal(sha256(await readFile(await two.saves('film.bin'))), sha256(FILM))
 })
