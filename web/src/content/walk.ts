@@ -81,6 +81,11 @@ export class DagWalk {
     return known === undefined ? inlineBytes(cid) !== null : isWhole(known)
   }
 
+  /** Known blocks that have not arrived. */
+  missing(): Cid[] {
+    return [...this.#known.values()].filter(({ arrived }) => !arrived).map(({ wanted }) => wanted.cid)
+  }
+
   /** Blocks that have arrived and may lead to others: what a listing of files depends on. */
   get nodesDone(): number {
     return this.#nodesDone

@@ -247,7 +247,7 @@ describe('what a tab keeps', () => {
   })
 
   it('stays and is served when there is no room for more', async () => {
-    const published = await publish([file(9 << 20)])
+    const published = await publish([file(24 << 20)])
     const holder = open(published.root, published)
     const full = new BlockStore(1 << 30)
     const put = full.put.bind(full)
@@ -262,7 +262,12 @@ describe('what a tab keeps', () => {
     ])
     const here = session.state.progress.blocksDone
     expect([session.state.phase, here]).toEqual(['loading', 5])
+    // Nobody sends in vain what would be thrown away.
+    const whole = open(published.root).session
+    await clock.until(() => isComplete(whole))
+    expect(session.state.receivedBytes).toBeLessThan(16 << 20)
     holder.session.close()
+    whole.close()
     const other = open(published.root).session
     await clock.until(() => other.state.progress.blocksDone === here)
     expect(session.state.problems).toHaveLength(1)

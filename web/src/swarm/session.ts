@@ -258,6 +258,7 @@ export class Session implements PageSession {
   #fillUp(error: ContentError): void {
     if (this.#isFull) return
     this.#isFull = true
+    this.#carrier.tell({ kind: 'unwant', cids: this.#gathering.walk.missing() })
     this.#note({ fatal: false, sentence: swarm('full', { reason: problemSentence(error.problem) }) })
   }
 
