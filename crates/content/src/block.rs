@@ -26,8 +26,9 @@ pub enum BlockError {
 
 /// Bytes and their true name.
 ///
-/// There is no way to make one without hashing: whoever is handed a block need not ask whether it
-/// was verified. Clones share the bytes.
+/// There is no way to make one without hashing, once: whoever is handed a block need not ask
+/// whether it was verified. Clones share the bytes. A store that read the bytes of a block again
+/// recognises them by a [`Seal`](crate::Seal).
 ///
 /// ```
 /// use content::{Block, BlockError, Cid};
@@ -98,6 +99,11 @@ impl Block {
     pub(crate) fn read_as(&self, cid: &Cid) -> Self {
         assert_eq!(self.cid.hash(), cid.hash(), "another block");
         Block { cid: cid.clone(), bytes: self.bytes.clone() }
+    }
+
+    /// Bytes that were verified before.
+    pub(crate) const fn known(cid: Cid, bytes: Bytes) -> Self {
+        Block { cid, bytes }
     }
 
     /// Its name.

@@ -34,6 +34,7 @@ mod file_builder;
 mod file_reader;
 mod multibase;
 mod profile;
+mod seal;
 mod store;
 mod walk;
 
@@ -51,5 +52,6 @@ pub use file_reader::{AssembleError, FILE_DEPTH_MAX, FileReader, Read, ReadError
 pub use profile::{
     CHUNK_BYTES_MAX, DIRECTORY_BYTES_MAX, DirectoryWeight, FILE_LINKS_MAX, Profile, ProfileError,
 };
+pub use seal::{Seal, Sealer};
 pub use store::{BlockStore, MemoryStore, STORED_BLOCK_OVERHEAD_BYTES, StoreFull};
 pub use walk::{Visit, Walk, WalkError};

@@ -10,13 +10,15 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use content::dag_pb::Node;
 use content::unixfs::{Kind, UnixFs};
-use content::{BLOCK_BYTES_MAX, Block, Cid, Codec, FILE_DEPTH_MAX, FileReader, ReadError};
+use content::{
+    BLOCK_BYTES_MAX, Block, Cid, Codec, FILE_DEPTH_MAX, FileReader, ReadError, Seal, Sealer,
+};
 
 use crate::error::Doing;
 use crate::export::{name_of, rename_new};
 use crate::shared::in_node;
 use crate::{DiskStore, ExportError, Exported, Key, ReadBlocks, StoreError, WriteBlocks};
-use crate::{key_of, locked};
+use crate::{key_of, locked, sealer};
 
 /// A file that is fetched into its place: what is a leaf of it goes straight to its offset, and is
 /// read, and served, from there. Nodes, and everything that is no leaf of one plain file, go into
@@ -57,6 +59,7 @@ pub struct Assembly {
     aside: Arc<DiskStore>,
     path: PathBuf,
     file_bytes_max: u64,
+    sealer: Sealer,
     state: Mutex<State>,
 }
 
@@ -89,6 +92,8 @@ struct Leaf {
     bytes: u32,
     /// Bytes of the block: more, when it is a node around them.
     block_bytes: u32,
+    /// Of the block.
+    seal: Seal,
 }
 
 /// What a block is to a file.
@@ -158,7 +163,7 @@ impl Assembly {
     /// it goes to `aside`, which nobody else uses.
     pub fn new(aside: Arc<DiskStore>, path: &Path, file_bytes_max: u64) -> Self {
         let state = Mutex::new(State::default());
-        Assembly { aside, path: path.to_owned(), file_bytes_max, state }
+        Assembly { aside, path: path.to_owned(), file_bytes_max, sealer: sealer(), state }
     }
 
     /// What is put from now on is put together if it is a part of the file that is `root`. Goes on
@@ -295,12 +300,14 @@ impl Assembly {
         let Some(bytes) = bytes.filter(|bytes| *bytes as usize <= BLOCK_BYTES_MAX) else {
             return Ok(());
         };
-        let leaf = Leaf { offset: part.offset, bytes, block_bytes: bytes };
-        if let Some(block) = read(cid, &file, leaf, cid.codec() == Codec::DAG_PB, &self.path)? {
+        let is_node = cid.codec() == Codec::DAG_PB;
+        let found = read(&file, part.offset, bytes, is_node, &self.path)?;
+        // What another process wrote is hashed.
+        if let Some(block) = found.and_then(|found| Block::verify(cid.clone(), found).ok()) {
+            let (block_bytes, seal) = (length(block.bytes()), self.sealer.seal(&block));
             let mut state = locked(&self.state);
             state.expected.remove(&key);
-            let block_bytes = length(block.bytes());
-            state.leaves.insert(key, Leaf { block_bytes, ..leaf });
+            state.leaves.insert(key, Leaf { offset: part.offset, bytes, block_bytes, seal });
         }
         Ok(())
     }
@@ -317,9 +324,10 @@ impl Assembly {
         let Some(file) = locked(&self.state).file.clone() else { return Ok(false) };
         file.write_all_at(&data, part.offset).doing("write", &self.path)?;
         let (bytes, block_bytes) = (length(&data), length(block.bytes()));
+        let seal = self.sealer.seal(block);
         let mut state = locked(&self.state);
         state.expected.remove(&key);
-        state.leaves.insert(key, Leaf { offset: part.offset, bytes, block_bytes });
+        state.leaves.insert(key, Leaf { offset: part.offset, bytes, block_bytes, seal });
         Ok(true)
     }
 }
@@ -333,21 +341,20 @@ fn io_missing(path: &Path) -> StoreError {
     StoreError::Io { doing: "complete", path: path.to_owned(), error }
 }
 
-/// The block whose bytes lie at a place, bare or to be put in a node; `None` when they are others.
+/// The bytes of a block that lies at a place, bare or to be put in a node; `None` behind the end.
 fn read(
-    cid: &Cid,
     file: &File,
-    leaf: Leaf,
+    offset: u64,
+    bytes: u32,
     is_node: bool,
     path: &Path,
-) -> Result<Option<Block>, StoreError> {
-    let mut bytes = vec![0; leaf.bytes as usize];
-    match file.read_exact_at(&mut bytes, leaf.offset) {
+) -> Result<Option<Bytes>, StoreError> {
+    let mut found = vec![0; bytes as usize];
+    match file.read_exact_at(&mut found, offset) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         read => read.doing("read", path)?,
     }
-    let bytes = if is_node { in_node(bytes) } else { bytes };
-    Ok(Block::verify(cid.clone(), bytes.into()).ok())
+    Ok(Some(if is_node { in_node(found) } else { found }.into()))
 }
 
 impl ReadBlocks for Assembly {
@@ -360,8 +367,10 @@ impl ReadBlocks for Assembly {
         let Some((leaf, file)) = place else { return self.aside.get(cid) };
         // Stores go by the hash alone, so the CID that is asked for does not say which it is.
         let is_node = leaf.block_bytes != leaf.bytes;
-        if let Some(block) = read(cid, &file, leaf, is_node, &self.path)? {
-            return Ok(Some(block));
+        let found = read(&file, leaf.offset, leaf.bytes, is_node, &self.path)?;
+        let block = found.and_then(|found| self.sealer.open(cid, found, leaf.seal));
+        if block.is_some() {
+            return Ok(block);
         }
         let part = Part { offset: leaf.offset, bytes: Some(leaf.bytes.into()), depth: 1 };
         let mut state = locked(&self.state);

@@ -24,6 +24,7 @@ mod import;
 mod sealed;
 mod shared;
 
+use std::hash::{BuildHasher, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use assembly::Assembly;
@@ -38,6 +39,11 @@ pub use shared::{SharedFiles, Withdrawn};
 /// The SHA-256 of a block: all that a store goes by. Blocks with an identity hash are never kept,
 /// since their names carry them.
 type Key = [u8; 32];
+
+/// Of a store's own, so that nobody can aim at its seals.
+fn sealer() -> content::Sealer {
+    content::Sealer::new(std::hash::RandomState::new().build_hasher().finish())
+}
 
 fn key_of(cid: &content::Cid) -> Option<Key> {
     match cid.hash() {

@@ -8,14 +8,15 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use content::dag_pb::Node;
 use content::unixfs::{Kind, UnixFs};
-use content::{Block, BlockStore, Cid, MemoryStore, Root};
+use content::{Block, BlockStore, Cid, MemoryStore, Root, Seal, Sealer};
 
 use crate::error::Doing;
 use crate::import::Stamp;
-use crate::{Change, ImportOptions, Imported, Key, ReadBlocks, StoreError, import, key_of, locked};
+use crate::{Change, ImportOptions, Imported, Key, ReadBlocks, StoreError};
+use crate::{import, key_of, locked, sealer};
 
 /// Bytes of memory that the place of one leaf takes, about.
-pub(crate) const PLACE_COST_BYTES: usize = 96;
+pub(crate) const PLACE_COST_BYTES: usize = 104;
 
 /// Most changes that are remembered until somebody asks; the oldest is forgotten first.
 pub(crate) const WITHDRAWN_MAX: usize = 1024;
@@ -28,7 +29,8 @@ pub(crate) const WITHDRAWN_MAX: usize = 1024;
 /// A file must stay as it is. One that is gone, has another length or time, or other bytes at the
 /// place of a leaf is noticed when it is read: the call fails with the file's name
 /// ([`StoreError::Changed`]), the file is shared no longer, and [`SharedFiles::take_withdrawn`]
-/// tells of it. Wrong bytes never come out, since every block is hashed when it is read.
+/// tells of it. Wrong bytes never come out, since the checksum of every block is compared when it
+/// is read.
 ///
 /// ```
 /// use store::{ImportOptions, ReadBlocks, SharedFiles};
@@ -48,6 +50,7 @@ pub(crate) const WITHDRAWN_MAX: usize = 1024;
 #[derive(Debug)]
 pub struct SharedFiles {
     memory_bytes_max: usize,
+    sealer: Sealer,
     state: Mutex<State>,
 }
 
@@ -86,6 +89,8 @@ struct Leaf {
     bytes: u32,
     /// Bytes of the block: more, when it is a node around them.
     block_bytes: u32,
+    /// Of the block, as it was when it was shared.
+    seal: Seal,
 }
 
 /// What [`SharedFiles::share`] gathers before any of it is shared.
@@ -100,7 +105,7 @@ struct Gathered {
 
 impl SharedFiles {
     /// Nothing is shared yet. Nodes and places take up to `memory_bytes_max` bytes of memory.
-    pub const fn new(memory_bytes_max: usize) -> Self {
+    pub fn new(memory_bytes_max: usize) -> Self {
         let state = State {
             files: BTreeMap::new(),
             next_file: 0,
@@ -108,7 +113,7 @@ impl SharedFiles {
             nodes: MemoryStore::new(memory_bytes_max),
             withdrawn: VecDeque::new(),
         };
-        SharedFiles { memory_bytes_max, state: Mutex::new(state) }
+        SharedFiles { memory_bytes_max, sealer: sealer(), state: Mutex::new(state) }
     }
 
     /// Shares the file or directory at `path`, which is read once to name its blocks.
@@ -132,7 +137,7 @@ impl SharedFiles {
         let mut gathered = Gathered::default();
         let root = import(&path, options, &mut |imported| {
             tell(&imported);
-            gathered.take(imported);
+            gathered.take(imported, &self.sealer);
             if gathered.cost > room {
                 return Err(StoreError::TooMuchToShare { path: path.clone(), max });
             }
@@ -171,7 +176,7 @@ impl SharedFiles {
 }
 
 impl Gathered {
-    fn take(&mut self, imported: Imported<'_>) {
+    fn take(&mut self, imported: Imported<'_>, sealer: &Sealer) {
         let Imported { block, place } = imported;
         let (Some(place), Some(key)) = (place, key_of(block.cid())) else {
             self.cost += block.bytes().len() + content::STORED_BLOCK_OVERHEAD_BYTES;
@@ -187,6 +192,7 @@ impl Gathered {
             offset: place.offset,
             bytes: short(place.bytes),
             block_bytes: short(block.bytes().len() as u64),
+            seal: sealer.seal(block),
         };
         self.cost += PLACE_COST_BYTES;
         self.leaves.push((key, self.files.len() - 1, leaf));
@@ -229,7 +235,12 @@ impl State {
 }
 
 /// The block at a place, or how it was found to be another.
-fn read(cid: &Cid, file: &SharedFile, leaf: Leaf) -> Result<Result<Block, Change>, StoreError> {
+fn read(
+    cid: &Cid,
+    file: &SharedFile,
+    leaf: Leaf,
+    sealer: &Sealer,
+) -> Result<Result<Block, Change>, StoreError> {
     let path = &*file.path;
     let opened = match File::open(path) {
         Err(error) if is_for_good(error.kind()) => return Ok(Err(Change::Gone)),
@@ -245,7 +256,7 @@ fn read(cid: &Cid, file: &SharedFile, leaf: Leaf) -> Result<Result<Block, Change
     }
     let is_node = leaf.block_bytes != leaf.bytes;
     let bytes = if is_node { in_node(bytes) } else { bytes };
-    Ok(Block::verify(cid.clone(), bytes.into()).map_err(|_| Change::OtherBytes))
+    Ok(sealer.open(cid, bytes.into(), leaf.seal).ok_or(Change::OtherBytes))
 }
 
 /// Whether a file that cannot be opened is lost: other errors pass, such as too many open files.
@@ -278,7 +289,7 @@ impl ReadBlocks for SharedFiles {
                 state.first_place(key)
             };
             let Some((id, file, leaf)) = place else { return refused.map_or(Ok(None), Err) };
-            match read(cid, &file, leaf)? {
+            match read(cid, &file, leaf, &self.sealer)? {
                 Ok(block) => return Ok(Some(block)),
                 // The same leaf may lie in another file too.
                 Err(change) => refused = Some(self.withdraw(id, &file, change)),

@@ -1,5 +1,7 @@
 use std::collections::{BTreeMap, HashMap};
 
+use content::Seal;
+
 use crate::Key;
 
 /// Disks give room in pages, so this is what a block takes.
@@ -40,6 +42,8 @@ pub(super) struct Index {
 struct Entry {
     len: u32,
     turn: u64,
+    /// `None` until its file was read, when it was here before the store was opened.
+    seal: Option<Seal>,
 }
 
 impl Entry {
@@ -64,6 +68,17 @@ impl Index {
 
     pub fn len_of(&self, key: &Key) -> Option<u64> {
         self.entries.get(key).map(|entry| entry.len.into())
+    }
+
+    pub fn seal_of(&self, key: &Key) -> Option<Seal> {
+        self.entries.get(key).and_then(|entry| entry.seal)
+    }
+
+    /// The block's file holds what it should.
+    pub fn sealed(&mut self, key: &Key, seal: Seal) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.seal = Some(seal);
+        }
     }
 
     pub fn blocks(&self) -> usize {
@@ -132,7 +147,7 @@ impl Index {
         }
         let len = u32::try_from(len).expect("a block is short");
         self.turn += 1;
-        let entry = Entry { len, turn: self.turn };
+        let entry = Entry { len, turn: self.turn, seal: None };
         self.entries.insert(key, entry);
         self.held += entry.cost();
         if !self.pinned.contains_key(&key) {

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use content::dag_pb::Node;
-use content::{Block, Cid, Codec};
+use content::{Block, Cid, Codec, Sealer};
 
 use crate::error::Doing;
-use crate::{Key, ReadBlocks, StoreError, WriteBlocks, key_of, locked};
+use crate::{Key, ReadBlocks, StoreError, WriteBlocks, key_of, locked, sealer};
 use folder::{Folder, verified};
 use index::Index;
 
@@ -51,8 +51,8 @@ pub struct DiskTotals {
 ///   of it is written. What was half-written is removed when the store is opened again.
 /// - **A power cut** can take what was written since the last [`DiskStore::sync`]: blocks are not
 ///   forced onto the disk one by one, which would cost more than all else. It cannot make a wrong
-///   block pass for a right one: every block is hashed when it is read, and one that is damaged is
-///   removed, and reported once. The list of pins is forced onto the disk each time.
+///   block pass for a right one: every block is hashed when it is read first, later its checksum
+///   is compared, and one that is damaged is removed, and reported once. The list of pins is forced onto the disk each time.
 /// - **Full**: the blocks that were not used for longest go first, but none that is pinned (see
 ///   [`DiskStore::pin`]). If that is not enough, or the disk is full, the new block is refused and
 ///   all that is here stays. How old a block is, is known since the store was opened; before, by
@@ -80,6 +80,7 @@ pub struct DiskTotals {
 pub struct DiskStore {
     limits: DiskLimits,
     folder: Folder,
+    sealer: Sealer,
     /// Taken before `state` when both are.
     pins: Mutex<BTreeSet<Cid>>,
     state: Mutex<State>,
@@ -105,7 +106,8 @@ impl DiskStore {
         }
         let pins = folder.read_pins()?.into_iter().collect();
         let state = Mutex::new(State { index, forgotten: 0, damaged: 0 });
-        let store = DiskStore { limits, folder, pins: Mutex::new(BTreeSet::new()), state };
+        let pinned = Mutex::new(BTreeSet::new());
+        let store = DiskStore { limits, folder, sealer: sealer(), pins: pinned, state };
         store.keep_below(&pins)?;
         *locked(&store.pins) = pins;
         {
@@ -280,12 +282,26 @@ impl ReadBlocks for DiskStore {
             return Ok(Some(block));
         }
         let Some(key) = key_of(cid) else { return Ok(None) };
-        let Some(len) = locked(&self.state).index.touch(&key) else { return Ok(None) };
+        let (len, seal) = {
+            let mut state = locked(&self.state);
+            let Some(len) = state.index.touch(&key) else { return Ok(None) };
+            (len, state.index.seal_of(&key))
+        };
         let path = self.folder.path_of(&key);
         match self.folder.read(&path, len) {
-            Ok(bytes) => match verified(cid, bytes) {
-                Some(block) => Ok(Some(block)),
-                None => Err(self.withdraw(cid, &key)),
+            Ok(bytes) => match seal {
+                Some(seal) => match self.sealer.open(cid, bytes.into(), seal) {
+                    Some(block) => Ok(Some(block)),
+                    None => Err(self.withdraw(cid, &key)),
+                },
+                None => match verified(cid, bytes) {
+                    Some(block) => {
+                        let seal = self.sealer.seal(&block);
+                        locked(&self.state).index.sealed(&key, seal);
+                        Ok(Some(block))
+                    }
+                    None => Err(self.withdraw(cid, &key)),
+                },
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if locked(&self.state).index.len_of(&key).is_none() {
@@ -329,10 +345,14 @@ impl WriteBlocks for DiskStore {
                 return Err(error);
             }
         }
+        let seal = self.sealer.seal(block);
         let written = self.folder.write(block.bytes());
         let mut state = locked(&self.state);
         match written.and_then(|file| file.place(&self.folder.path_of(&key))) {
-            Ok(()) => state.index.commit(key, len),
+            Ok(()) => {
+                state.index.commit(key, len);
+                state.index.sealed(&key, seal);
+            }
             Err(error) => {
                 state.index.release(len);
                 return Err(error);
