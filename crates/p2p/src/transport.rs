@@ -1,12 +1,15 @@
 //! How bytes reach a peer: TCP with TLS or Noise and yamux, or QUIC; inside a private network TCP
 //! alone, under its key.
 
+mod mux;
+mod tls;
+
 use std::io;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, Either};
 use futures::io::{BufReader, BufWriter};
-use futures::{AsyncRead, AsyncWrite, FutureExt};
+use futures::{AsyncRead, AsyncWrite, FutureExt, TryFutureExt};
 use libp2p::core::muxing::StreamMuxerBox;
 use libp2p::core::transport::timeout::TransportTimeout;
 use libp2p::core::transport::{Boxed, OptionalTransport};
@@ -15,19 +18,17 @@ use libp2p::core::upgrade::{
 };
 use libp2p::identity::Keypair;
 use libp2p::pnet::{PnetConfig, PreSharedKey};
-use libp2p::{PeerId, Transport, dns, noise, quic, tcp, tls, yamux};
+use libp2p::{PeerId, Transport, dns, noise, quic, tcp};
 
 use crate::StartError;
-
-/// Streams with one peer: more than we and they together ever have open.
-const STREAMS_MAX: usize = 512;
+use tls::Tls;
 
 /// Bytes that are read from a socket at once. TLS by itself asks for 4 KiB.
-const READ_BYTES: usize = 32 * 1024;
+const READ_BYTES: usize = 64 * 1024;
 
-/// Bytes that are gathered before they are encrypted. yamux writes each frame's header by itself:
-/// it would travel in a packet of its own.
-const GATHERED_BYTES: usize = 32 * 1024;
+/// Bytes that are gathered before they are encrypted, and then written at once: yamux writes each
+/// frame's header by itself, which would travel in a packet of its own.
+const GATHERED_BYTES: usize = mux::FRAME_BYTES_MAX + mux::HEADER_BYTES;
 
 /// The transport of a host.
 pub(crate) fn build(
@@ -37,12 +38,9 @@ pub(crate) fn build(
 ) -> Result<Boxed<(PeerId, StreamMuxerBox)>, StartError> {
     let failed = |error: &dyn std::fmt::Display| StartError::Transport(error.to_string());
     let security = Security {
-        tls: tls::Config::new(keypair).map_err(|e| failed(&e))?,
+        tls: Tls::new(keypair).map_err(|e| failed(&e))?,
         noise: noise::Config::new(keypair).map_err(|e| failed(&e))?,
     };
-    let mut yamux = yamux::Config::default();
-    yamux.set_max_num_streams(STREAMS_MAX);
-
     let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true));
     let tcp = tcp.and_then(move |socket, _| async move {
         match swarm_key {
@@ -54,7 +52,7 @@ pub(crate) fn build(
         }
     });
     let tcp = tcp.map(|socket, _| BufReader::with_capacity(READ_BYTES, socket));
-    let tcp = tcp.upgrade(Version::V1Lazy).authenticate(security).multiplex(yamux);
+    let tcp = tcp.upgrade(Version::V1Lazy).authenticate(security).multiplex(mux::Yamux);
     let tcp = tcp.map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
 
     // Nothing keeps strangers out of QUIC.
@@ -72,7 +70,7 @@ pub(crate) fn build(
 /// TLS before Noise: what the processor has instructions for costs a fifth.
 #[derive(Clone)]
 struct Security {
-    tls: tls::Config,
+    tls: Tls,
     noise: noise::Config,
 }
 
@@ -100,7 +98,7 @@ where
 
     fn upgrade_inbound(self, socket: C, info: Self::Info) -> Self::Future {
         match info {
-            TLS => self.tls.upgrade_inbound(socket, info).map(encrypted_by_tls).boxed(),
+            TLS => self.tls.accept(socket).map_ok(encrypted_by_tls).boxed(),
             _ => self.noise.upgrade_inbound(socket, info).map(encrypted_by_noise).boxed(),
         }
     }
@@ -116,17 +114,16 @@ where
 
     fn upgrade_outbound(self, socket: C, info: Self::Info) -> Self::Future {
         match info {
-            TLS => self.tls.upgrade_outbound(socket, info).map(encrypted_by_tls).boxed(),
+            TLS => self.tls.connect(socket).map_ok(encrypted_by_tls).boxed(),
             _ => self.noise.upgrade_outbound(socket, info).map(encrypted_by_noise).boxed(),
         }
     }
 }
 
 fn encrypted_by_tls<C: AsyncRead + AsyncWrite + Unpin>(
-    done: Result<(PeerId, tls::TlsStream<C>), tls::UpgradeError>,
-) -> io::Result<(PeerId, Secured<C>)> {
-    let (peer, stream) = done.map_err(io::Error::other)?;
-    Ok((peer, BufWriter::with_capacity(GATHERED_BYTES, Either::Left(stream))))
+    (peer, stream): (PeerId, tls::TlsStream<C>),
+) -> (PeerId, Secured<C>) {
+    (peer, BufWriter::with_capacity(GATHERED_BYTES, Either::Left(stream)))
 }
 
 fn encrypted_by_noise<C: AsyncRead + AsyncWrite + Unpin>(

@@ -6,9 +6,6 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures::{AsyncRead, AsyncWrite};
 
-/// Bytes that are written at once: with the header that yamux puts in front, a record of TLS.
-const WRITTEN_BYTES_MAX: usize = 16 * 1024 - 12;
-
 /// Bytes that are told when they are written, though more waits to be.
 const TOLD_BYTES: usize = 64 * 1024;
 
@@ -42,8 +39,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Outbound<S> {
     pub(super) fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.notice_reset(cx)?;
         while let Some(message) = self.queue.front() {
-            let end = message.len().min(self.written + WRITTEN_BYTES_MAX);
-            let rest = &message[self.written..end];
+            let rest = &message[self.written..];
             let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, rest)? else {
                 return Poll::Pending;
             };

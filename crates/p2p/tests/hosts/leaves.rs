@@ -3,7 +3,7 @@
 use bitswap::Protocol;
 use p2p::HostSettings;
 
-use crate::{Node, settings};
+use crate::{Node, settings, until};
 
 async fn plain() -> Node {
     Node::with(HostSettings { leaves: false, ..settings() }).await
@@ -61,6 +61,8 @@ async fn leaves_come_from_all_who_have_them() {
     assert_eq!(other.add(30_000_000, 3), root);
     leecher.connect(&one).await;
     leecher.connect(&other).await;
+    // Else all of it may have come from the one before the other can be asked.
+    until(async || leecher.stats().await.peers == 2).await;
     let fetched = leecher.fetch(&root).await.progress;
     assert_eq!(leecher.blocks(), one.blocks());
     assert_eq!(fetched.peers, 2);

@@ -51,9 +51,12 @@ async fn a_root_is_found_through_hosts_that_do_not_have_it() {
     let root = provider.add(2_000_000, 2);
     // Known to Kademlia once each has heard what the other speaks.
     until(async || known.stats().await.peers == 2).await;
-    within(provider.host.provide(root.clone())).await.unwrap();
-    let found = within(seeker.host.find_providers(root.clone())).await.unwrap();
-    assert_eq!(found, [provider.host.peer_id()]);
+    until(async || {
+        within(provider.host.provide(root.clone())).await.is_ok()
+            && within(seeker.host.find_providers(root.clone())).await
+                == Ok(vec![provider.host.peer_id()])
+    })
+    .await;
     seeker.fetch(&root).await;
     assert_eq!(seeker.blocks(), provider.blocks());
     assert_eq!(known.blocks(), 0);
