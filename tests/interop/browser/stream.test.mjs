@@ -171,7 +171,7 @@ test('a folder is saved file by file, or as one zip file', async (t) => {
   const link = await sharer.light({ files: await onDisk(t, contents) })
   await pickInside(visitor)
   await visitor.goTo(`${link}#filename=trip`)
-  await visitor.sees(`${Object.keys(contents).length} files`)
+  await visitor.sees(`${Object.keys(contents).length} files`, 60_000)
   await visitor.tab.getByRole('button', { name: 'Save all in a folder' }).click()
   await visitor.tab.getByText('Saved', { exact: true }).waitFor({ timeout: 60_000 })
   const expected = Object.entries(contents).map(([name, content]) => {
@@ -185,6 +185,7 @@ test('a folder is saved file by file, or as one zip file', async (t) => {
     delete globalThis.showDirectoryPicker
   })
   await other.goTo(`${link}#filename=trip`)
+  await other.sees(`${Object.keys(contents).length} files`, 60_000)
   const zip = await savesAs(other, 'Save all as zip', 'trip.zip')
   for (const [name, content] of Object.entries(contents)) {
     const safe = name === 'con.txt' ? '_con.txt' : name
