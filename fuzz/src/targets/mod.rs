@@ -7,6 +7,7 @@ mod content;
 mod edge;
 mod leaves;
 mod node;
+mod private;
 mod stun;
 
 use crate::Target;
@@ -39,5 +40,7 @@ pub static TARGETS: &[Target] = &[
     Target::new("websocket_frames", edge::websocket_frames),
     Target::new("request_head", edge::request_head),
     Target::with_memory("settings", node::settings, 16 * 1024 * 1024),
+    Target::new("private_index", private::private_index),
+    Target::with_memory("private_page", private::private_page, 1024 * 1024),
     Target::new("stun_request", stun::stun_request),
 ];
