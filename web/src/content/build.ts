@@ -2,6 +2,7 @@ import { compareBytes, type Bytes } from './bytes.ts'
 import { cidOf, DAG_PB, RAW, type Cid } from './cid.ts'
 import type { PbLink } from './dag-pb.ts'
 import { ContentError } from './error.ts'
+import { buildShards, spread } from './shard.ts'
 import type { Leaf } from './store.ts'
 import { dagBytesOf, encodeDirectory, encodeFile, isEntryName, type FileChild } from './unixfs.ts'
 
@@ -9,7 +10,7 @@ import { dagBytesOf, encodeDirectory, encodeFile, isEntryName, type FileChild } 
 export interface Profile {
   readonly chunkBytes: number
   readonly linksMax: number
-  /** A directory whose block would be larger is refused; kubo shards it. */
+  /** A directory whose block would be larger is spread over many, as kubo does it. */
   readonly directoryBytesMax: number
 }
 
@@ -133,7 +134,8 @@ async function* buildTree(tree: Tree, path: string, options: BuildOptions): Asyn
   const block = encodeDirectory(links)
   const { directoryBytesMax } = options.profile ?? unixfsV1_2025
   if (block.length > directoryBytesMax) {
-    throw new ContentError({ kind: 'unsupported', what: `a directory of ${links.length} entries in one place` })
+    options.signal?.throwIfAborted()
+    return { ...(yield* buildShards(spread(links))), size }
   }
   const cid = await cidOf(DAG_PB, block)
   yield { cid, block, size: block.length }

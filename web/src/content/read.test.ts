@@ -2,11 +2,12 @@ import { describe, expect, it } from 'vitest'
 import { buildDirectory, buildFile, unixfsV1_2025, type BuiltBlock, type BuiltRoot } from './build.ts'
 import type { Bytes } from './bytes.ts'
 import { cidOf, DAG_PB, IDENTITY, makeCid, parseCid, RAW, SHA2_256, type Cid } from './cid.ts'
-import { decodePbNode, encodePbNode } from './dag-pb.ts'
+import { decodePbNode, encodePbNode, type PbLink } from './dag-pb.ts'
 import { ContentError } from './error.ts'
 import { pattern } from './pattern.ts'
 import { MessageWriter } from './protobuf.ts'
 import { listFiles, readFile } from './read.ts'
+import { buildShards, spread } from './shard.ts'
 import { BlockStore, type StoreNews } from './store.ts'
 import { decodeFsNode, encodeDirectory, encodeFile } from './unixfs.ts'
 import { fromHex, readVectors } from './vectors.ts'
@@ -291,15 +292,36 @@ describe('a node', () => {
     for (const block of wrong) expect(() => decodeFsNode(dagPb, block)).toThrow(ContentError)
   })
 
+  const shardOf = (links: readonly PbLink[], map: Bytes, { hash = 0x22, fanout = 256 } = {}) =>
+    encodePbNode({ links, data: fs(5).bytes(2, map).uint(5, hash).uint(6, fanout).finish() })
+
   it('of a sharded directory tells entries from further shards', async () => {
+    const store = new BlockStore(100_000)
+    const leaf = await put(store, RAW, pattern(3))
+    const names = Array.from({ length: 300 }, (_, i) => `name ${i}`)
+    const building = buildShards(spread(names.map((name) => ({ cid: leaf, name, dagBytes: 3 }))))
+    let step = await building.next()
+    for (; !step.done; step = await building.next()) store.put(step.value.cid, step.value.block)
+    expect(listFiles(store, step.value.cid)?.map(({ path }) => path).sort()).toEqual(names.sort())
+    expect(walkAll(new DagWalk(step.value.cid, limits), store)).toHaveLength(store.blocks)
+  })
+
+  it('of a sharded directory must say where its entries are, and they must be there', async () => {
     const store = new BlockStore(10_000)
     const leaf = await put(store, RAW, pattern(3))
-    const shard = fs(5).uint(5, 0x22).uint(6, 256).finish()
-    const inner = await put(store, DAG_PB, encodePbNode({ links: [{ cid: leaf, name: '0Abase', dagBytes: 3 }], data: shard }))
-    const links = [{ cid: inner, name: 'FF', dagBytes: 9 }, { cid: leaf, name: '00one', dagBytes: 3 }]
-    const cid = await put(store, DAG_PB, encodePbNode({ links, data: shard }))
-    expect(listFiles(store, cid)?.map(({ path }) => path)).toEqual(['base', 'one'])
-    expect(walkAll(new DagWalk(cid, limits), store)).toHaveLength(3)
+    const one = { cid: leaf, name: '00one', dagBytes: 3 }
+    const first = Uint8Array.of(1)
+    const wrong = [
+      shardOf([one], new Uint8Array()), shardOf([one], Uint8Array.of(2)), shardOf([one], Uint8Array.of(0, 1)),
+      shardOf([one], first, { hash: 0x12 }), shardOf([one], first, { fanout: 4 }), shardOf([one], first, { fanout: 300 }),
+      shardOf([{ ...one, name: '0' }], first), shardOf([{ ...one, name: 'zzone' }], first),
+      shardOf([{ ...one, name: '0aone' }], Uint8Array.of(4, 0)), shardOf([one, one], first),
+    ]
+    for (const block of wrong) expect(() => decodeFsNode(dagPb, block)).toThrow(ContentError)
+    const misplaced = await put(store, DAG_PB, shardOf([one], first))
+    expect(() => listFiles(store, misplaced)).toThrow(/where its name does not lead/)
+    const noShard = await put(store, DAG_PB, shardOf([{ ...one, name: '00' }], first))
+    expect(() => listFiles(store, noShard)).toThrow(ContentError)
   })
 
   it('made of random bytes never does more than refuse', () => {

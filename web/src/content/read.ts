@@ -1,6 +1,7 @@
 import type { Bytes } from './bytes.ts'
 import { RAW, type Cid, type CidKey } from './cid.ts'
 import { ContentError, malformed } from './error.ts'
+import { ROOT_TRAIL, trailBelow, type Trail } from './shard.ts'
 import type { Blocks } from './store.ts'
 import { decodeFsNode, isEntryName, type FsNode } from './unixfs.ts'
 import { DEPTH_MAX } from './walk.ts'
@@ -27,14 +28,17 @@ export function listFiles(store: Blocks, root: Cid): FileEntry[] | null {
   const files: FileEntry[] = []
   const nodes = decodedOnce(store)
   let visits = 0
-  const visit = (cid: Cid, path: string, told: number | null, depth: number): void => {
+  const visit = (cid: Cid, path: string, told: number | null, depth: number, trail: Trail): void => {
     if (depth >= DEPTH_MAX) throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
     if (++visits > ENTRIES_MAX) throw new ContentError({ kind: 'too-many', what: 'entries', max: ENTRIES_MAX })
     if (cid.codec === RAW) {
+      if (trail.bits > 0) throw malformed('a shard that is none')
       files.push({ path, cid, size: store.size(cid) ?? told })
       return
     }
     const node = nodes(cid)
+    // Below a shard there are only shards.
+    if (node !== null && trail.bits > 0 && node.kind !== 'shard') throw malformed('a shard that is none')
     // What it is cannot be told yet; most often it is a file.
     if (node === null) {
       files.push({ path, cid, size: null })
@@ -50,17 +54,18 @@ export function listFiles(store: Blocks, root: Cid): FileEntry[] | null {
       case 'symlink':
         return
       case 'directory':
-        for (const link of node.links) visit(link.cid, join(path, link.name), link.dagBytes, depth + 1)
+        for (const link of node.links) visit(link.cid, join(path, link.name), link.dagBytes, depth + 1, ROOT_TRAIL)
         return
       case 'shard':
         for (const link of node.links) {
-          const below = link.isShard ? path : join(path, link.name)
-          if (!link.isShard || store.has(link.cid)) visit(link.cid, below, link.dagBytes, depth + 1)
+          const below = trailBelow(trail, node.fanout, link)
+          if (!link.isShard) visit(link.cid, join(path, link.name), link.dagBytes, depth + 1, ROOT_TRAIL)
+          else if (store.has(link.cid)) visit(link.cid, path, link.dagBytes, depth + 1, below)
         }
         return
     }
   }
-  visit(root, '', null, 0)
+  visit(root, '', null, 0, ROOT_TRAIL)
   if (new Set(files.map(({ path }) => path)).size < files.length) throw malformed('two entries of one name')
   return files
 }

@@ -3,8 +3,9 @@ import { DAG_PB, RAW, type Cid } from './cid.ts'
 import { decodePbNode, encodePbNode, type PbLink } from './dag-pb.ts'
 import { ContentError, malformed } from './error.ts'
 import { bytesOf, decodeFields, decodePacked, MessageWriter, uintOf, type Field } from './protobuf.ts'
+import { fanoutOf, SHARD_TYPE, shardLinks, type ShardLink } from './shard.ts'
 
-const TYPE = { raw: 0, directory: 1, file: 2, metadata: 3, symlink: 4, shard: 5 } as const
+const TYPE = { raw: 0, directory: 1, file: 2, metadata: 3, symlink: 4, shard: SHARD_TYPE } as const
 
 /** What a block means as a part of a file system. */
 export type FsNode =
@@ -14,7 +15,7 @@ export type FsNode =
   | { kind: 'file'; size: number; bytes: Bytes; children: readonly FileChild[] }
   | { kind: 'directory'; links: readonly PbLink[] }
   /** A part of a directory too large for one block. */
-  | { kind: 'shard'; links: readonly ShardLink[] }
+  | { kind: 'shard'; links: readonly ShardLink[]; fanout: number }
   | { kind: 'symlink'; target: string }
 
 export interface FileChild {
@@ -22,11 +23,6 @@ export interface FileChild {
   /** Bytes of the file below it. */
   readonly size: number
   readonly dagBytes: number | null
-}
-
-export interface ShardLink extends PbLink {
-  /** Whether it leads to a further shard instead of to an entry. */
-  readonly isShard: boolean
 }
 
 export function encodeFile(children: readonly FileChild[]): Bytes {
@@ -58,7 +54,7 @@ export function decodeFsNode(cid: Cid, block: Bytes): FsNode {
     case TYPE.directory:
       return { kind: 'directory', links }
     case TYPE.shard:
-      return { kind: 'shard', links: shardLinks(fs, links) }
+      return { kind: 'shard', links: shardLinks({ ...fs, bitmap: fs.data }, links), fanout: fanoutOf(fs) }
     case TYPE.symlink:
       return { kind: 'symlink', target: new TextDecoder().decode(fs.data) }
     default:
@@ -71,24 +67,27 @@ interface Fs {
   readonly data: Bytes
   readonly filesize: number | null
   readonly blocksizes: readonly number[]
-  readonly fanout: number
+  readonly hashType: number | null
+  readonly fanout: number | null
 }
 
 function decodeFs(bytes: Bytes): Fs {
   let type: number | null = null
   let data: Bytes = new Uint8Array()
   let filesize: number | null = null
-  let fanout = 0
+  let hashType: number | null = null
+  let fanout: number | null = null
   const blocksizes: number[] = []
   for (const field of decodeFields(bytes)) {
     if (field.number === 1) type = uintOf(field)
     else if (field.number === 2) data = bytesOf(field)
     else if (field.number === 3) filesize = uintOf(field)
     else if (field.number === 4) pushBlocksizes(field, blocksizes)
+    else if (field.number === 5) hashType = uintOf(field)
     else if (field.number === 6) fanout = uintOf(field)
   }
   if (type === null) throw malformed('a UnixFS node without a type')
-  return { type, data, filesize, blocksizes, fanout }
+  return { type, data, filesize, blocksizes, hashType, fanout }
 }
 
 function pushBlocksizes(field: Field, into: number[]): void {
@@ -108,16 +107,6 @@ function fileNode(fs: Fs, links: readonly PbLink[]): FsNode {
     throw malformed('a file whose sizes do not add up')
   }
   return { kind: 'file', size, bytes: fs.data, children }
-}
-
-/** Names in a shard begin with their slot as upper-case hex; a name of nothing else is a further shard. */
-function shardLinks(fs: Fs, links: readonly PbLink[]): ShardLink[] {
-  if (fs.fanout < 8 || fs.fanout > 1024) throw malformed('a sharded directory with a strange width')
-  const digits = (fs.fanout - 1).toString(16).length
-  return links.map((link) => {
-    if (link.name.length < digits) throw malformed('a shard entry without its slot')
-    return { ...link, name: link.name.slice(digits), isShard: link.name.length === digits }
-  })
 }
 
 /** Whether a directory entry may be called so; a path is these joined by slashes. */
