@@ -66,6 +66,7 @@ pub(crate) enum BodyLength {
 /// ```
 pub struct RequestHead<'a> {
     method: &'a str,
+    authority: Option<&'a str>,
     path: &'a str,
     query: &'a str,
     is_http_1_1: bool,
@@ -90,17 +91,23 @@ impl<'a> RequestHead<'a> {
         let (Some(method), Some(target)) = (request.method, request.path) else {
             return Err(HeadError::Malformed);
         };
-        let (path, query) = split_target(target);
+        let (authority, path, query) = split_target(target);
         let is_http_1_1 = request.version == Some(1);
         let headers = request.headers;
         let websocket_key = OnceCell::new();
-        let head = RequestHead { method, path, query, is_http_1_1, headers, websocket_key };
+        let head =
+            RequestHead { method, authority, path, query, is_http_1_1, headers, websocket_key };
         Ok(Some((head, len)))
     }
 
     /// Such as `GET`.
     pub fn method(&self) -> &'a str {
         self.method
+    }
+
+    /// The host and port that the target names when it is a whole URL; `None` for a path alone.
+    pub fn authority(&self) -> Option<&'a str> {
+        self.authority
     }
 
     /// The target's path, still percent-encoded.
@@ -259,16 +266,17 @@ pub(crate) fn accept_key(key: &str) -> [u8; 28] {
     text
 }
 
-/// The path and query of a request's target, which may be a whole URL (RFC 9112, 3.2.2).
-fn split_target(target: &str) -> (&str, &str) {
-    let target = match target.split_once("://") {
+/// The authority, path and query of a request's target, which may be a whole URL (RFC 9112, 3.2.2).
+fn split_target(target: &str) -> (Option<&str>, &str, &str) {
+    let (authority, target) = match target.split_once("://") {
         Some((scheme, rest)) if !scheme.contains('/') => {
-            rest.find(['/', '?']).map_or("/", |at| &rest[at..])
+            let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+            (Some(authority), target)
         }
-        _ => target,
+        _ => (None, target),
     };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    (if path.is_empty() { "/" } else { path }, query)
+    (authority, if path.is_empty() { "/" } else { path }, query)
 }
 
 fn decimal(digits: &[u8]) -> Result<u64, HeadError> {
@@ -358,11 +366,11 @@ mod tests {
 
     #[test]
     fn a_target_may_be_a_whole_url() {
-        assert_eq!(split_target("http://host:80/a?b=c"), ("/a", "b=c"));
-        assert_eq!(split_target("http://host?b"), ("/", "b"));
-        assert_eq!(split_target("http://host"), ("/", ""));
-        assert_eq!(split_target("/a?to=http://host/"), ("/a", "to=http://host/"));
-        assert_eq!(split_target("*"), ("*", ""));
+        assert_eq!(split_target("http://host:80/a?b=c"), (Some("host:80"), "/a", "b=c"));
+        assert_eq!(split_target("http://host?b"), (Some("host"), "/", "b"));
+        assert_eq!(split_target("http://host"), (Some("host"), "/", ""));
+        assert_eq!(split_target("/a?to=http://host/"), (None, "/a", "to=http://host/"));
+        assert_eq!(split_target("*"), (None, "*", ""));
     }
 
     #[test]

@@ -56,6 +56,7 @@ mod seed;
 mod server;
 mod settings;
 mod shard;
+mod sites;
 mod stun_desk;
 mod token;
 mod wire;
@@ -75,6 +76,8 @@ pub use processes::{RunError, Started};
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
     AdminSettings, DhtRole, Layers, Limits, LogFormat, LogSettings, P2pSettings, PageSettings,
-    ServerSettings, Settings, SettingsError, SocketSettings, StunSettings, TlsSettings,
+    ServerSettings, Settings, SettingsError, SitesSettings, SocketSettings, StunSettings,
+    TlsSettings,
 };
+pub use sites::SitesError;
 pub use worlds::WorldsError;

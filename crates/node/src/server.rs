@@ -27,6 +27,7 @@ use crate::presence::PresenceBoard;
 use crate::seed::Seed;
 use crate::settings::{Settings, TOKEN_BYTES_MIN};
 use crate::shard::{Mail, Shard};
+use crate::sites::{SiteHosts, SitesError};
 use crate::stun_desk;
 use crate::token::TokenKey;
 use crate::world::World;
@@ -92,6 +93,9 @@ pub enum StartError {
         /// What it is.
         announce: String,
     },
+    /// Sites cannot be where the settings want them.
+    #[error(transparent)]
+    Sites(#[from] SitesError),
     /// STUN cannot be answered where it is asked for.
     #[error("stun.listen: {0}")]
     Stun(#[from] stun::StartError),
@@ -208,6 +212,7 @@ impl Server {
             return Err(StartError::ShortToken);
         }
         let denied = Arc::new(Denied::open(&settings.pages.deny_file)?);
+        let sites = if has_pages { SiteHosts::new(&settings.sites)? } else { SiteHosts::none() };
         let is_shared = inherited.is_some();
         let seed = getrandom::u64()?;
         let common = Seed::from(&secret);
@@ -273,6 +278,7 @@ impl Server {
         let exposition = Arc::new(Exposition::new(&metrics, sources));
         let world = Arc::new(World {
             origins: origins(&settings.socket.check_origin)?,
+            sites,
             cluster,
             endpoint: endpoint.clone(),
             presence,

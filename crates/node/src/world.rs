@@ -15,6 +15,7 @@ use crate::page_board::PageBoard;
 use crate::planes::Planes;
 use crate::presence::PresenceBoard;
 use crate::settings::Settings;
+use crate::sites::SiteHosts;
 use crate::token::TokenKey;
 use crate::worlds::{Standings, VisitKey};
 
@@ -23,6 +24,8 @@ pub(crate) struct World {
     pub settings: Settings,
     pub registry: Registry,
     pub origins: OriginPolicy,
+    /// The hosts that are none of ours, but of pages.
+    pub sites: SiteHosts,
     pub cluster: Arc<Cluster>,
     pub endpoint: Endpoint,
     pub presence: Arc<PresenceBoard>,

@@ -1,8 +1,11 @@
 //! The browser's side, embedded in the binary.
 
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use rust_embed::{EmbeddedFile, RustEmbed};
+
+use super::Site;
 
 #[derive(RustEmbed)]
 #[folder = "../../web/dist"]
@@ -28,11 +31,26 @@ const NOT_BUILT: &str = "The web client is not part of this binary.\n\
      Build it first: make web, then build the binary again.\n";
 
 /// The app itself, for every address that it shows.
-pub(super) async fn index(headers: HeaderMap) -> Response {
-    let Some((file, encoding)) = find("index.html", &headers) else {
+pub(super) async fn index(State(site): State<Site>, headers: HeaderMap) -> Response {
+    shell(&site, &headers)
+}
+
+fn shell(site: &Site, headers: &HeaderMap) -> Response {
+    let Some((file, encoding)) = find("index.html", headers) else {
         return (StatusCode::SERVICE_UNAVAILABLE, NOT_BUILT).into_response();
     };
-    with_policy(respond(file, encoding, "text/html; charset=utf-8", "no-cache"), APP_POLICY)
+    let response = respond(file, encoding, "text/html; charset=utf-8", "no-cache");
+    let mut response = with_policy(response, APP_POLICY);
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let Some(below) = host.and_then(|host| site.world.sites.below(host)) else {
+        return response;
+    };
+    // Sites are shown in frames; each frame is held to one of them by the document around it.
+    let policy = APP_POLICY.replace("frame-src 'self'", &format!("frame-src 'self' *.{below}"));
+    if let Ok(policy) = HeaderValue::try_from(policy) {
+        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    response
 }
 
 /// The document that a page's own scripts run in.
@@ -49,7 +67,7 @@ pub(super) async fn frame(headers: HeaderMap) -> Response {
 }
 
 /// Scripts, styles and pictures of the app; the app itself for anything else, which says so.
-pub(super) async fn asset(uri: Uri, headers: HeaderMap) -> Response {
+pub(super) async fn asset(State(site): State<Site>, uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path().trim_start_matches('/');
     let is_page = path.is_empty() || path.ends_with(".html");
     // No script but this one becomes a service worker of the app's origin.
@@ -62,7 +80,7 @@ pub(super) async fn asset(uri: Uri, headers: HeaderMap) -> Response {
             with_policy(respond(file, encoding, kind.as_ref(), cache), APP_POLICY)
         }
         _ => {
-            let mut response = index(headers).await;
+            let mut response = shell(&site, &headers);
             if response.status() == StatusCode::OK {
                 *response.status_mut() = StatusCode::NOT_FOUND;
             }
@@ -72,7 +90,10 @@ pub(super) async fn asset(uri: Uri, headers: HeaderMap) -> Response {
 }
 
 /// A file in the smallest form that the client can read.
-fn find(path: &str, headers: &HeaderMap) -> Option<(EmbeddedFile, Option<&'static str>)> {
+pub(super) fn find(
+    path: &str,
+    headers: &HeaderMap,
+) -> Option<(EmbeddedFile, Option<&'static str>)> {
     let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
     let accepts = |coding: &str| {
         accepted.is_some_and(|accepted| accepted.split([',', ';']).any(|c| c.trim() == coding))
@@ -87,7 +108,7 @@ fn find(path: &str, headers: &HeaderMap) -> Option<(EmbeddedFile, Option<&'stati
     WebClient::get(path).map(|file| (file, None))
 }
 
-fn respond(
+pub(super) fn respond(
     file: EmbeddedFile,
     encoding: Option<&'static str>,
     kind: &str,

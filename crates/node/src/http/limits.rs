@@ -1,13 +1,18 @@
 use axum::Json;
 use axum::extract::State;
+use http::{HeaderMap, header};
 use serde_json::{Value, json};
 
 use super::Site;
 use crate::settings::Settings;
 
 /// `GET /limits`: every bound, its unit, and what happens at it.
-pub(super) async fn show(State(site): State<Site>) -> Json<Value> {
-    Json(limits(&site.world.settings))
+pub(super) async fn show(State(site): State<Site>, headers: HeaderMap) -> Json<Value> {
+    let mut told = limits(&site.world.settings);
+    // Where the reader's sites are: `<cid>.` and this. Nothing where there are none.
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    told["sites"] = host.and_then(|host| site.world.sites.below(host)).into();
+    Json(told)
 }
 
 fn limits(settings: &Settings) -> Value {

@@ -4,12 +4,14 @@ mod admin;
 mod app_shell;
 mod limits;
 mod longpoll;
+mod site_shell;
 pub(crate) mod sprites;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
+use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use http::header;
@@ -42,7 +44,9 @@ pub(crate) fn router(site: Site, with_pages: bool, own: Router) -> Router {
             .merge(sprites::routes())
             .fallback(app_shell::asset);
     }
-    router.with_state(site).merge(own)
+    let router = router.with_state(site.clone()).merge(own);
+    // Around everything, an application's own routes too.
+    if with_pages { router.layer(from_fn_with_state(site, site_shell::keep_apart)) } else { router }
 }
 
 async fn healthz() -> &'static str {

@@ -8,6 +8,7 @@ mod error;
 mod layers;
 mod p2p;
 mod pages;
+mod sites;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub use layers::Layers;
 pub use p2p::{DhtRole, P2pSettings};
 pub(crate) use pages::TOKEN_BYTES_MIN;
 pub use pages::{AdminSettings, PageSettings};
+pub use sites::SitesSettings;
 
 /// Everything that can be set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,6 +35,8 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// Where browsers learn at which address they are seen.
     pub stun: StunSettings,
+    /// Where folders of web pages are shown, each on an origin of its own.
+    pub sites: SitesSettings,
     /// How peers of libp2p are met, if at all.
     pub p2p: P2pSettings,
     /// What the operator wants of pages.

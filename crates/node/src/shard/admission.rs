@@ -11,6 +11,7 @@ use vocab::{PeerId, SocketId};
 use super::Shard;
 use super::client::{Admission, Allowance, Client, Tenancy, Transport};
 use crate::app::{Connect, Connected};
+use crate::sites::Meant;
 use crate::world::World;
 
 /// What [`Shard::route_request`] found out, for when the handshake is done.
@@ -113,6 +114,10 @@ impl Shard {
         from: SocketAddr,
         head: &RequestHead<'_>,
     ) -> Route<Ticket> {
+        // A site has no sockets; the router says so.
+        if self.world.sites.meant(head.headers("host"), head.authority()) != Meant::App {
+            return Route::Http;
+        }
         if head.path() == self.world.websocket_path {
             self.route_websocket(from, head)
         } else if head.path() == self.world.longpoll_path {
