@@ -8,7 +8,7 @@ const server = 'http://localhost:4000'
 
 export default defineConfig({
   appType: 'spa',
-  plugins: [serviceWorker(), installable(), precompress()],
+  plugins: [serviceWorker('src/tap/worker.ts', 'worker.js'), serviceWorker('src/sites/worker.ts', 'site-worker.js'), installable(), precompress()],
   build: {
     outDir: 'dist',
     assetsDir: 'assets',
@@ -24,6 +24,7 @@ export default defineConfig({
       '/socket': { target: server, ws: true },
       '/limits': server,
       '/frame': server,
+      '/.watchfire': server,
     },
   },
 })

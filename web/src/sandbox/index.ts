@@ -1,1 +1,2 @@
-export { HtmlView } from './HtmlView.tsx'
+export { mayHaveScripts } from './document.ts'
+export { HtmlView, sealSentence } from './HtmlView.tsx'

@@ -69,7 +69,7 @@ function Place({ site, hearth }: { site: Site; hearth: Hearth }) {
     case 'hearth':
       return <HearthPage site={site} hearth={hearth} />
     case 'page':
-      return <PageView key={place.cid} place={place} hearth={hearth} />
+      return <PageView key={place.cid} place={place} hearth={hearth} sitesBelow={site.sitesBelow.value} />
     case 'chat':
       return <ChatPage key={place.room} site={site} room={place.room} />
     case 'sprites':

@@ -19,8 +19,12 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
   const retryAt = signal<number | null>(null)
   const visitors = signal<number | null>(null)
   const limits = signal<Limits | null>(null)
+  const sitesBelow = signal<string | null>(null)
   const limitsTold = limitsComing.catch(() => defaultLimits)
-  void limitsTold.then((told) => (limits.value = told.all))
+  void limitsTold.then((told) => {
+    limits.value = told.all
+    sitesBelow.value = told.sitesBelow
+  })
   const follow = (state: Channels['state'], wait: number | null = null) => {
     connection.value = state === 'offline' ? 'lost' : state
     retryAt.value = wait === null ? null : performance.now() + wait
@@ -40,6 +44,7 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
     retryAt,
     visitors,
     limits,
+    sitesBelow,
     prepare: () => void Promise.all([loadSwarm(), loadPrivate()]).catch(() => undefined),
     async kindle(files, { signal: stop, onProgress, sealed }) {
       const [swarm, connected, known] = await Promise.all([loadSwarm(), coming, limitsTold])

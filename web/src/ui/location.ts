@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 import type { Route } from './route.ts'
-import { fileFragment, isFileFragment, parseRoute } from './route.ts'
+import { fileFragment, isFileFragment, parseRoute, withFile } from './route.ts'
 
 const here = () => parseRoute(location.pathname, location.hash)
 
@@ -25,6 +25,31 @@ export function navigate(address: string): void {
 export function fileHere(path: string): string {
   const place = route.peek()
   return fileFragment(path, place.kind === 'page' ? place.key : null)
+}
+
+/**
+ * A site that this tab shows went to another of its files by itself, with an entry in the tab's history that is the
+ * frame's: the address says where it is.
+ *
+ * @param walk which of the frames it is
+ */
+export function walkTo(file: string, walk: number): void {
+  const place = route.peek()
+  if (place.kind !== 'page') return
+  try {
+    const isTold = place.file === file || (place.file === null && !isAtWalk(walk))
+    history.replaceState({ walk }, '', isTold ? null : withFile(location.hash, file))
+  } catch {
+    // Browsers refuse when it happens too often; the address is then a little behind.
+    return
+  }
+  route.value = here()
+}
+
+/** Whether the tab's history is at an entry of that walk, to which the frame goes by itself. */
+export function isAtWalk(walk: number): boolean {
+  const state: unknown = history.state
+  return typeof state === 'object' && state !== null && 'walk' in state && state.walk === walk
 }
 
 /** Lets links of ours be followed within the tab; for the click handler of what surrounds them. */

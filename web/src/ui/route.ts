@@ -70,6 +70,12 @@ function fragmentOf(parts: Record<string, string | null>): string {
   return said.length === 0 ? '' : `#${said.join('&')}`
 }
 
+/** A fragment with another file in it, and all else as it was. */
+export function withFile(fragment: string, file: string): string {
+  const rest = fragment.replace(/^#/, '').split('&').filter((part) => part !== '' && !part.startsWith('file='))
+  return `#${[...rest, `file=${encodeURIComponent(file)}`].join('&')}`
+}
+
 /** The address of a chat room, without the origin. */
 export function chatAddress(room: string): string {
   return `/chat#room=${encodeURIComponent(room)}`

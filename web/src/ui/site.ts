@@ -17,6 +17,8 @@ export interface Site {
   readonly visitors: ReadonlySignal<number | null>
   /** The server's limits, `null` until it has told. */
   readonly limits: ReadonlySignal<Limits | null>
+  /** The host and port below which pages have origins of their own, `null` where there are none. */
+  readonly sitesBelow: ReadonlySignal<string | null>
   /** Fetches what `kindle` needs, so that lighting does not wait for it. */
   prepare(): void
   /** Makes a page of these files and holds it in this tab. */

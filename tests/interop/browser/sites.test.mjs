@@ -1,0 +1,253 @@
+// A folder with an index.html is a small site, on an origin of its own that reaches nobody.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+
+import { shareFolder } from '../lib/shared_folder.mjs'
+import { until } from '../lib/waiting.mjs'
+import { keepCanary } from './canary.mjs'
+import { DNS_HOSTS, hostileSiteFiles, NAVIGATIONS, REFUSED_ON_SITE, SITE_NAVIGATIONS } from './hostile.mjs'
+import { arrive, PATIENCE_MS, Person, serve } from './people.mjs'
+import { arriveRecorded, assertUnheard, assertUntouched } from './suspect.mjs'
+import { picture } from './things.mjs'
+
+const SITE = 'iframe[title="The site"]'
+const siteOf = (tab) => tab.frameLocator(SITE).frameLocator('iframe').frameLocator('iframe')
+const fileShown = (tab) => new URLSearchParams(new URL(tab.url()).hash.slice(1)).get('file')
+
+const head = (title) => `<!doctype html><meta charset="utf-8"><title>${title}</title><link rel="stylesheet" href="/style.css"><h1>${title}</h1>`
+const SMALL_SITE = {
+  'index.html': `${head('Home')}<img src="pictures/cat.png" alt="cat"><a href="docs/">Docs</a> <a href="docs">Docs without a slash</a>
+    <a href="%C3%BCber/%D0%B4%D0%B0%20%26%20%23.html?a=b#end">Far</a> <a href="gone.html">Gone</a> <a href="pictures/">Pictures</a>
+    <a href="https://elsewhere.example/?q">Out</a> <a href="../../../docs/index.html">Above</a>`,
+  'style.css': '@import url("more.css"); h1 { color: rgb(1, 2, 3) }',
+  'more.css': 'h1 { text-indent: 7px }',
+  'docs/index.html': `${head('Docs')}<a href="..">Home</a> <a href="../index.html">Index</a>`,
+  'pictures/cat.png': picture(32, 20),
+  'pictures/<b>&.txt': 'words',
+  'über/да & #.html': `${head('Far')}<p id="end">The end</p>`,
+}
+
+async function openSite(t, files, { at = '' } = {}) {
+  const server = await serve(t)
+  const { link, cid } = await shareFolder(t, server, files)
+  const visitor = await arrive(t, server)
+  await visitor.goTo(link + at)
+  return { server, visitor, link, cid }
+}
+
+test('a folder with an index.html shows as a site at once, with its styles, pictures and pages', async (t) => {
+  const { visitor } = await openSite(t, SMALL_SITE)
+  const site = siteOf(visitor.tab)
+  const title = site.getByRole('heading', { name: 'Home' })
+  await title.waitFor()
+  await until(() => title.evaluate((it) => getComputedStyle(it).color === 'rgb(1, 2, 3)' && getComputedStyle(it).textIndent === '7px'), 'its styles', PATIENCE_MS)
+  await until(() => site.getByAltText('cat').evaluate((img) => img.naturalWidth === 32), 'its picture', PATIENCE_MS)
+  assert.equal(await visitor.tab.getByRole('button', { name: 'Run its scripts' }).count(), 0, 'there is nothing to run')
+  assert.equal(fileShown(visitor.tab), null)
+
+  await site.getByRole('link', { name: 'Docs', exact: true }).click()
+  await site.getByRole('heading', { name: 'Docs' }).waitFor()
+  await until(() => fileShown(visitor.tab) === 'docs/index.html', 'the address says where it is', PATIENCE_MS)
+  await site.getByRole('link', { name: 'Home' }).click()
+  await site.getByRole('heading', { name: 'Home' }).waitFor()
+  await until(() => fileShown(visitor.tab) === 'index.html', 'the address says where it is', PATIENCE_MS)
+  await site.getByRole('link', { name: 'Docs without a slash' }).click()
+  await site.getByRole('link', { name: 'Index' }).click()
+  await site.getByRole('heading', { name: 'Home' }).waitFor()
+  await site.getByRole('link', { name: 'Above' }).click()
+  await site.getByRole('heading', { name: 'Docs' }).waitFor()
+  visitor.hasNoComplaints()
+})
+
+test('names in every script, queries, fragments, folders without a page and absent files have their answers', async (t) => {
+  const { visitor } = await openSite(t, SMALL_SITE)
+  const site = siteOf(visitor.tab)
+  await site.getByRole('link', { name: 'Far' }).click()
+  await site.getByText('The end').waitFor()
+  await until(() => fileShown(visitor.tab) === 'über/да & #.html', 'the address says where it is', PATIENCE_MS)
+  const inside = await site.locator('body').evaluate(() => ({ search: location.search, hash: location.hash }))
+  assert.deepEqual(inside, { search: '?a=b', hash: '#end' })
+  await visitor.tab.evaluate(() => history.back())
+  await site.getByRole('link', { name: 'Pictures' }).click()
+  await site.getByRole('link', { name: '<b>&.txt' }).click()
+  await site.getByText('words').waitFor()
+  await visitor.tab.evaluate(() => history.back())
+  await site.getByRole('link', { name: 'the folder above' }).click()
+  await site.getByRole('link', { name: 'Gone' }).click()
+  await site.getByText('This page has no file “gone.html”.').waitFor()
+  await site.getByRole('link', { name: 'To the start of the page' }).click()
+  await site.getByRole('link', { name: 'Out', exact: true }).click()
+  await visitor.sees('https://elsewhere.example/?q')
+  await site.getByRole('heading', { name: 'Home' }).waitFor()
+})
+
+test('back and forward go through the pages of a site, and a link leads to the one it names', async (t) => {
+  const { visitor, link } = await openSite(t, SMALL_SITE)
+  const site = siteOf(visitor.tab)
+  await site.getByRole('link', { name: 'Docs', exact: true }).click()
+  await site.getByRole('heading', { name: 'Docs' }).waitFor()
+  await visitor.tab.evaluate(() => history.back())
+  await site.getByRole('heading', { name: 'Home' }).waitFor()
+  await visitor.tab.evaluate(() => history.forward())
+  await site.getByRole('heading', { name: 'Docs' }).waitFor()
+  await until(() => fileShown(visitor.tab) === 'docs/index.html', 'the address says where it is', PATIENCE_MS)
+  // Out of the site by the list, and back into it.
+  await visitor.tab.getByRole('link', { name: 'pictures/cat.png' }).click()
+  await visitor.seesPicture('pictures/cat.png')
+  await visitor.tab.evaluate(() => history.back())
+  await site.getByRole('heading', { name: 'Docs' }).waitFor()
+  await visitor.tab.getByRole('link', { name: 'über/да & #.html' }).click()
+  await site.getByRole('heading', { name: 'Far' }).waitFor()
+  await visitor.tab.evaluate(() => history.back())
+  await site.getByRole('heading', { name: 'Docs' }).waitFor()
+
+  await visitor.goTo('/')
+  await visitor.goTo(`${link}#file=docs%2Findex.html`)
+  await site.getByRole('heading', { name: 'Docs' }).waitFor()
+})
+
+test('the scripts of a site run after one click, and read its files', async (t) => {
+  const files = {
+    'index.html': `${head('Home')}<p id="said">nothing</p><script type="module">
+      import { greet } from './lib/greet.js'
+      const { name } = await (await fetch('data.json')).json()
+      const part = await fetch('data.json', { headers: { range: 'bytes=2-5' } })
+      const gone = await fetch('gone.json')
+      said.textContent = [greet(name), part.status, await part.text(), gone.status].join(' ')
+    </script>`,
+    'style.css': '',
+    'lib/greet.js': 'export const greet = (name) => `hello ${name}`',
+    'data.json': '{"name":"you"}',
+  }
+  const { visitor } = await openSite(t, files)
+  const said = siteOf(visitor.tab).locator('#said')
+  assert.equal(await said.textContent(), 'nothing')
+  await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
+  await said.getByText('hello you 206 name 404').waitFor()
+  await visitor.tab.getByRole('button', { name: 'Stop its scripts' }).click()
+  await said.getByText('nothing').waitFor()
+})
+
+test('where the server has no origin for it, a page of a site is shown sealed, and the list is there', async (t) => {
+  const { visitor, link } = await openSite(t, SMALL_SITE)
+  const byAddress = link.replace('localhost', '127.0.0.1')
+  await visitor.goTo(byAddress)
+  await visitor.sees('this server has no domain for sites')
+  const still = visitor.tab.frameLocator('iframe[title="The page, without its scripts"]').frameLocator('iframe')
+  await still.getByRole('heading', { name: 'Home' }).waitFor()
+  await visitor.tab.getByRole('link', { name: 'docs/index.html' }).click()
+  await still.getByRole('heading', { name: 'Docs' }).waitFor()
+})
+
+test('what a site keeps is gone with the tab, and no other site sees it', async (t) => {
+  const keeper = (title) => ({
+    'style.css': '',
+    'index.html': `${head(title)}<p id="said"></p><script type="module">
+      const seen = [localStorage.length, document.cookie, (await caches.keys()).length, (await indexedDB.databases()).length]
+      localStorage.setItem('a', '1'); document.cookie = 'a=1; max-age=999'; await caches.open('a')
+      await new Promise((done) => { indexedDB.open('a').onsuccess = done })
+      said.textContent = 'saw ' + JSON.stringify(seen)
+    </script>`,
+  })
+  const { server, visitor, link } = await openSite(t, keeper('One'))
+  const other = await shareFolder(t, server, keeper('Other'))
+  const looks = async (at) => {
+    await visitor.goTo(at)
+    await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
+    const said = siteOf(visitor.tab).locator('#said')
+    await said.getByText('saw').waitFor()
+    return said.textContent()
+  }
+  for (const at of [link, other.link, link]) {
+    assert.equal(await looks(at), 'saw [0,"",0,0]')
+    await visitor.goTo('/')
+  }
+})
+
+test('a site that spins forever leaves the app alone', async (t) => {
+  const files = { 'style.css': '', 'index.html': `${head('Spin')}<script>addEventListener('load', () => { for (;;); })</script>` }
+  const { visitor } = await openSite(t, files)
+  await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
+  await siteOf(visitor.tab).locator('body').waitFor({ state: 'attached', timeout: 2000 }).catch(() => {})
+  const worst = await visitor.tab.evaluate(() => new Promise((done) => {
+    let last = performance.now()
+    let worst = 0
+    const end = last + 2000
+    const beat = () => {
+      const now = performance.now()
+      worst = Math.max(worst, now - last)
+      last = now
+      if (now < end) setTimeout(beat, 10)
+      else done(worst)
+    }
+    beat()
+  }))
+  assert(worst < 1000, `the app stood still for ${worst} ms`)
+  await visitor.tab.getByRole('button', { name: 'Stop its scripts' }).click()
+})
+
+for (const scripts of [false, true]) {
+  test(`a hostile site leaks nothing ${scripts ? 'when its scripts are let run' : 'while its scripts do not run'}`, async (t) => {
+    const canary = await keepCanary(t)
+    const server = await serve(t)
+    const { link } = await shareFolder(t, server, hostileSiteFiles(canary))
+    const suspect = await arriveRecorded(t)
+    const visitor = await Person.inContext(server, suspect.context)
+    for (const name of ['index', ...NAVIGATIONS, ...SITE_NAVIGATIONS]) {
+      await visitor.goTo('/')
+      await visitor.goTo(`${link}#file=${name}.html`)
+      const site = siteOf(visitor.tab)
+      if (scripts) await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
+      if (scripts && name === 'index') {
+        const progress = site.locator('#progress')
+        await progress.getByText(/^tried/).waitFor()
+        const tried = JSON.parse((await progress.textContent()).replace('tried ', ''))
+        for (const what of REFUSED_ON_SITE) assert.match(tried[what] ?? 'not tried', /^(?:refused: |error$|null$)/, what)
+      } else {
+        await visitor.tab.frameLocator(SITE).frameLocator('iframe').locator('body').waitFor({ state: 'attached' })
+      }
+      if (!scripts) {
+        await site.locator('body').waitFor({ state: 'attached' })
+        for (const bait of ['#link', '#blank', '#pinging', '#send']) {
+          const found = site.locator(bait)
+          if ((await found.count()) > 0) await found.click()
+        }
+        if (name === 'index') assert.equal(await site.locator('#progress').textContent(), 'trying', 'a script ran')
+      }
+      await assertUntouched(visitor, suspect, name)
+    }
+    // A site that throws its own worker away may still go to its own host, which answers nothing. It should not.
+    const refused = () => server.metric('watchfire_refusals_total', 'reason="site"')
+    if (scripts) await until(async () => (await refused()) > 0, 'it comes to its own host', PATIENCE_MS)
+    assert.equal(await refused(), scripts ? 1 : 0, 'its own host was asked for something')
+    await assertUnheard(t, canary, suspect, DNS_HOSTS)
+  })
+}
+
+test('a hostile site calls nobody', async (t) => {
+  const canary = await keepCanary(t)
+  const server = await serve(t)
+  const { link } = await shareFolder(t, server, hostileSiteFiles(canary))
+  const suspect = await arriveRecorded(t)
+  const visitor = await Person.inContext(server, suspect.context)
+  await visitor.goTo(`${link}#file=calls.html`)
+  // Chromium ends the process of a site that tries, and that of the app is another.
+  const ended = visitor.tab.waitForEvent('crash', { timeout: PATIENCE_MS })
+  const called = siteOf(visitor.tab).getByText('called').waitFor()
+  await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
+  await Promise.any([ended, called])
+  await Promise.allSettled([ended, called])
+  assert.equal(await server.metric('watchfire_channels_websockets'), 2, 'the app is there')
+  await assertUnheard(t, canary, suspect, DNS_HOSTS)
+})
+
+test('nobody but the app shows a site, and nobody opens it alone', async (t) => {
+  const { server, visitor, cid } = await openSite(t, SMALL_SITE)
+  await siteOf(visitor.tab).getByRole('heading', { name: 'Home' }).waitFor()
+  const stranger = await arrive(t, server)
+  await stranger.tab.goto(`http://${cid}.localhost:${server.port}/.watchfire/shell`)
+  await stranger.sees('This is shown inside the page it belongs to.')
+  const alone = await stranger.tab.goto(`http://${cid}.localhost:${server.port}/index.html`)
+  assert.equal(alone.status(), 404)
+})

@@ -1,0 +1,22 @@
+// A folder that a terminal shares with the people of a server.
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+import { Verb } from './terminal.mjs'
+
+/** Writes the files, by path, into a folder and shares it until the test ends; answers the page's link without names. */
+export async function shareFolder(t, server, files) {
+  const folder = mkdtempSync(path.join(tmpdir(), 'folder-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  for (const [name, content] of Object.entries(files)) {
+    const file = path.join(folder, 'site', name)
+    mkdirSync(path.dirname(file), { recursive: true })
+    writeFileSync(file, content)
+  }
+  const address = `http://localhost:${server.port}`
+  const share = new Verb(t, folder, 'share', ['site', '--to', address, '--listen', '/ip4/127.0.0.1/tcp/0'])
+  const { cid } = await share.event('shared')
+  return { link: `${address}/p/${cid}`, cid, share }
+}
