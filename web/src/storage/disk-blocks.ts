@@ -1,6 +1,8 @@
 import {
   ContentError, inlineBytes, RAW, readSlice, sizeOf, type Blocks, type Bytes, type Cid, type CidKey, type StoreNews,
 } from '../content/index.ts'
+import { sizeText } from '../words/index.ts'
+import { storage } from '../words/storage.ts'
 import type { NamedBytes } from './batch.ts'
 import type { Disk } from './disk.ts'
 
@@ -197,7 +199,7 @@ export class DiskBlocks implements Blocks {
       await this.#compareWithRoom(disk)
       return
     }
-    this.#stayInMemory('This browser lends this site no place on its disk, as in a private window perhaps.')
+    this.#stayInMemory(storage('noPlace'))
   }
 
   /** Writes what is unwritten, a batch at a time; one call at a time does so. */
@@ -242,17 +244,14 @@ export class DiskBlocks implements Blocks {
   #failToWrite(error: unknown): void {
     if (this.#isCleared()) return
     const isFull = error instanceof DOMException && error.name === 'QuotaExceededError'
-    const what = isFull ? 'The disk space that this browser lends this site is full.' : 'This browser could not write to its disk.'
-    this.#stayInMemory(what)
+    this.#stayInMemory(storage(isFull ? 'full' : 'unwritable'))
   }
 
   #stayInMemory(why: string): void {
     this.#home = { kind: 'memory' }
     this.#keepInMemory()
     this.#letIn()
-    const room = `${this.#memoryBytesMax >> 20} MiB`
-    const sentence = `${why} What comes from now on is kept in memory, up to ${room}, and a reload fetches it again.`
-    this.#tell({ kind: 'trouble', sentence })
+    this.#tell({ kind: 'trouble', sentence: storage('inMemory', { why, room: sizeText(this.#memoryBytesMax) }) })
   }
 
   /** As blobs, which the browser keeps outside of the page's own memory. */
@@ -269,8 +268,7 @@ export class DiskBlocks implements Blocks {
     const rest = this.#expected - this.#bytes
     const room = await disk.roomBytes().catch(() => null)
     if (room === null || room >= rest || this.#isCleared()) return
-    const [needed, given] = [rest, room].map((each) => `${Math.ceil(each / (1 << 20)).toLocaleString('en')} MiB`)
-    const sentence = `${needed} of this page are to come, and this browser lends this site ${given} of its disk: it may not fit.`
+    const sentence = storage('tooLittle', { needed: sizeText(rest), given: sizeText(room) })
     this.#tell({ kind: 'trouble', sentence })
   }
 
@@ -279,8 +277,7 @@ export class DiskBlocks implements Blocks {
     if (block === undefined) return
     this.#blocks.delete(cid.key)
     this.#bytes -= sizeOf(block)
-    const sentence = 'A part of this page is no longer on the disk where this browser kept it. Reload to fetch it again.'
-    this.#tell({ kind: 'lost', cids: [cid], sentence })
+    this.#tell({ kind: 'lost', cids: [cid], sentence: storage('lost') })
   }
 
   #tell(news: StoreNews): void {
