@@ -39,8 +39,8 @@ mod scenario;
 mod swarm;
 
 pub use dag::{FileShape, Parcel};
-pub use network::{Access, Arrival, Host, Network, NetworkLimits, Path};
+pub use network::{Access, Arrival, Host, Network, NetworkLimits, Path, Processors};
 pub use plan::{Bound, Lie, PeerPlan, Plan};
 pub use report::{Report, html, json, table};
 pub use scenario::{Published, Run, Scenario, ScenarioError};
-pub use swarm::{Outcome, PeerOutcome, Progress, run};
+pub use swarm::{Outcome, PeerOutcome, Progress, Use, run};

@@ -31,6 +31,10 @@ pub(super) struct Flow<M> {
     window: Window,
     /// Nothing arrives before what was sent before it.
     not_before: Instant,
+    /// Bytes that are at the receiver's downlink, or further.
+    reached: u64,
+    /// When the receiver has handled all that has reached it.
+    handled_at: Instant,
     /// The room that its user counts with.
     told_room: u64,
 }
@@ -49,6 +53,8 @@ impl<M> Flow<M> {
             under_way: 0,
             window: Window::new(limits.window_bytes_max),
             not_before: Instant::ZERO,
+            reached: 0,
+            handled_at: Instant::ZERO,
             told_room: limits.pipe_bytes,
         }
     }
@@ -84,9 +90,29 @@ impl<M> Flow<M> {
         waiting.min(free).min(limits.chunk_bytes)
     }
 
-    pub(super) const fn take(&mut self, bytes: u64) {
+    /// So many bytes leave. How many messages end in them.
+    pub(super) fn take(&mut self, bytes: u64) -> u32 {
+        let messages = self.ends_between(self.sent, self.sent + bytes);
         self.sent += bytes;
         self.under_way += bytes;
+        messages
+    }
+
+    /// So many bytes are at the receiver's downlink. How many messages end in them.
+    pub(super) fn reach(&mut self, bytes: u64) -> u32 {
+        self.reached += bytes;
+        self.ends_between(self.reached - bytes, self.reached)
+    }
+
+    fn ends_between(&self, after: u64, up_to: u64) -> u32 {
+        let until = |bytes| self.messages.partition_point(|(end, _)| *end <= bytes);
+        (until(up_to) - until(after)) as u32
+    }
+
+    /// When a chunk is handled that several cores would have handled at this time.
+    pub(super) fn in_order(&mut self, at: Instant) -> Instant {
+        self.handled_at = self.handled_at.max(at);
+        self.handled_at
     }
 
     /// When a chunk that left at `sent_at` is at the receiver's downlink.

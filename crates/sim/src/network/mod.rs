@@ -6,10 +6,13 @@
 //! than its [window](Window); losses and long queues shrink that, and what is behind a lost
 //! packet waits for it. Messages of a connection arrive whole and in order.
 //!
+//! Where the machines' [`Processors`] are told of, they have to handle what is sent and received too.
+//!
 //! Absent on purpose: links in the middle, headers of packets, and the bandwidth of acknowledgements
 //! and of packets sent again.
 
 mod flow;
+mod processors;
 mod window;
 
 use std::cmp::Reverse;
@@ -20,6 +23,8 @@ use vocab::Instant;
 
 use crate::dice::Dice;
 use flow::Flow;
+use processors::Machines;
+pub use processors::Processors;
 use window::SEGMENT_BYTES;
 
 /// A machine on the pretend network.
@@ -57,6 +62,8 @@ pub struct NetworkLimits {
     pub window_bytes_max: u64,
     /// How long a downlink's queue may be before connections are told to slow down.
     pub queue_max: Duration,
+    /// What handling messages costs; `None` if it costs nothing.
+    pub processors: Option<Processors>,
 }
 
 impl Default for NetworkLimits {
@@ -66,6 +73,7 @@ impl Default for NetworkLimits {
             pipe_bytes: 2 << 20,
             window_bytes_max: 16 << 20,
             queue_max: Duration::from_millis(30),
+            processors: None,
         }
     }
 }
@@ -105,6 +113,7 @@ pub enum Arrival<M> {
 pub struct Network<M> {
     limits: NetworkLimits,
     hosts: Vec<Ends>,
+    machines: Option<Machines>,
     /// Each connection has two, one a direction. A closed one leaves its place empty.
     flows: Vec<Option<Flow<M>>>,
     by_ends: BTreeMap<(Host, Host), u32>,
@@ -145,6 +154,7 @@ impl<M> Network<M> {
         Network {
             limits,
             hosts: Vec::new(),
+            machines: limits.processors.map(Machines::new),
             flows: Vec::new(),
             by_ends: BTreeMap::new(),
             steps: BinaryHeap::new(),
@@ -281,7 +291,7 @@ impl<M> Network<M> {
                 flow.is_in_turn = false;
                 continue;
             }
-            flow.take(bytes);
+            let messages = flow.take(bytes);
             flow.is_in_turn = flow.next_chunk(&self.limits) > 0;
             if flow.is_in_turn {
                 ends.turns.push_back(id);
@@ -292,7 +302,10 @@ impl<M> Network<M> {
             }
             ends.is_sending = true;
             ends.sent_bytes += bytes;
-            let sent_at = now + time(bytes, ends.access.up);
+            let mut sent_at = now + time(bytes, ends.access.up);
+            if let Some(machines) = &mut self.machines {
+                sent_at = sent_at.max(machines.send(now, host, bytes, messages));
+            }
             let arrives_at = flow.arrives_at(sent_at, bytes, &mut self.dice);
             let bytes = bytes as u32;
             self.later(sent_at, Step::Sent { host });
@@ -308,7 +321,11 @@ impl<M> Network<M> {
             flow.slow_down(now);
         }
         ends.free_at = ends.free_at.max(now) + time(bytes.into(), ends.access.down);
-        let at = ends.free_at;
+        let mut at = ends.free_at;
+        if let Some(machines) = &mut self.machines {
+            let messages = flow.reach(bytes.into());
+            at = flow.in_order(machines.receive(at, flow.to.0, bytes.into(), messages));
+        }
         self.later(at, Step::Received { flow: id, bytes });
     }
 

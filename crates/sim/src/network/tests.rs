@@ -189,3 +189,34 @@ fn what_is_under_way_ends_with_its_connection() {
     let arrived = run(&mut network);
     assert_eq!(arrived.iter().map(|(message, _)| *message).collect::<Vec<_>>(), [2]);
 }
+
+#[test]
+fn processors_take_their_time_for_bytes_and_for_messages() {
+    let processors = Processors {
+        cores: 2,
+        are_shared: false,
+        message: millis(100),
+        send: 5 * MB,
+        receive: 2 * MB,
+    };
+    let arrived = |processors| {
+        let limits = NetworkLimits { processors: Some(processors), ..NetworkLimits::default() };
+        let mut network = Network::new(limits, 1);
+        let fast = Access { up: 1000 * MB, down: 1000 * MB };
+        let hosts: Vec<Host> = (0..4).map(|_| network.add(fast)).collect();
+        for (from, to) in [(0, 1), (2, 3)] {
+            network.open(hosts[from], hosts[to], path(1));
+            network.send(Instant::ZERO, hosts[from], hosts[to], 10 * MB, from as u32);
+        }
+        run(&mut network)
+    };
+    // Two seconds to send, five to receive what has come so far meanwhile, of which one connection
+    // uses one core at a time.
+    let own = arrived(processors);
+    own.iter().for_each(|(_, at)| assert!((2.5..5.5).contains(at), "{own:?}"));
+    // Two pairs on two cores have 2 × 7.2 seconds of work.
+    let shared = arrived(Processors { are_shared: true, ..processors });
+    assert_near(shared[1].1, 7.2, 0.1);
+    let many = arrived(Processors { message: millis(2000), ..processors });
+    assert!(many[1].1 > own[1].1 + 1.5, "{many:?}");
+}

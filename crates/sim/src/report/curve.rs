@@ -55,6 +55,8 @@ pub(super) fn svg(title: &str, outcome: &Outcome, published: &[Published], end: 
         let path = path(peer, outcome.blocks, points, x, y);
         draw(format_args!("<path class=\"{class}\" opacity=\"{opacity:.2}\" d=\"{path}\"/>"));
     }
+    let path = uses(outcome, x, y);
+    draw(format_args!("<path class=\"use\" d=\"{path}\"/>"));
     let mut mark = |class: &str, time: f64, name: &str, line: usize| {
         if time > end {
             return;
@@ -96,6 +98,20 @@ fn path(
             let (x, y) = (x(came.as_secs_f64()), y(part));
             write!(path, "L{x:.1} {y:.1}").expect("it is a text");
         }
+    }
+    path
+}
+
+/// The part of all uplinks that is in use, over time.
+fn uses(outcome: &Outcome, x: impl Fn(f64) -> f64, y: impl Fn(f64) -> f64) -> String {
+    let mut path = format!("M{:.1} {:.1}", x(0.0), y(0.0));
+    for one in &outcome.uses {
+        let bytes = (one.seeder_bytes + one.other_bytes) as f64;
+        let max = (one.seeder_bytes_max + one.other_bytes_max).max(1) as f64;
+        // What was handed over in the stretch before may leave in this one.
+        let part = (bytes / max).min(1.0);
+        let (x, y) = (x(one.until.as_secs_f64()), y(part));
+        write!(path, "L{x:.1} {y:.1}").expect("it is a text");
     }
     path
 }

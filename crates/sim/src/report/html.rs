@@ -20,6 +20,7 @@ th:first-child, td:first-child { text-align: left; white-space: normal; }
 th { font-weight: 600; color: var(--dim); }
 figure { margin: 1.2rem 0; } figcaption { font-weight: 600; }
 svg { width: 100%; height: auto; font: 11px system-ui, sans-serif; } svg text { fill: var(--dim); }
+.use { fill: none; stroke: var(--dim); stroke-width: 1.2; stroke-dasharray: 1 2; }
 .grid { stroke: var(--faint); } .peer { fill: none; stroke: var(--peer); stroke-width: 1.3; }
 .other { stroke: var(--other); } .bound, .published { stroke-width: 1.5; stroke-dasharray: 5 3; }
 .bound { stroke: var(--bound); } .published { stroke: var(--published); }
@@ -57,7 +58,10 @@ pub fn html(report: &Report) -> String {
     for note in &report.scenario.notes {
         put(format_args!("<p>{}</p>", escape(note)));
     }
-    put(format_args!("<h2>What each peer has, over time</h2>"));
+    put(format_args!(
+        "<h2>What each peer has, over time</h2>\
+         <p class=\"dim\">Dotted: the part of all uplinks that is in use.</p>"
+    ));
     let end = end(report);
     for (run, outcome) in &report.runs {
         let chart = curve::svg(&run.name, outcome, &report.scenario.published, end);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Report, finish};
 use crate::scenario::Scenario;
-use crate::swarm::{Outcome, PeerOutcome};
+use crate::swarm::{Outcome, PeerOutcome, Use};
 
 /// The whole outcome for programs. Times are in seconds from the begin, sizes in bytes.
 pub fn json(report: &Report) -> Value {
@@ -49,9 +49,20 @@ fn one_outcome(scenario: &Scenario, outcome: &Outcome) -> Value {
         "healthy_dropped": outcome.healthy_dropped,
         "liars_dropped": outcome.liars_dropped,
         "broken": outcome.broken,
+        "uplinks": outcome.uses.iter().map(one_use).collect::<Value>(),
         "ended_at": secs(outcome.ended_at),
         "steps": outcome.steps,
         "peers": outcome.peers.iter().map(|peer| one_peer(scenario, peer)).collect::<Value>(),
+    })
+}
+
+fn one_use(one: &Use) -> Value {
+    json!({
+        "until": secs(one.until),
+        "seeder_bytes": one.seeder_bytes,
+        "other_bytes": one.other_bytes,
+        "seeder_bytes_max": one.seeder_bytes_max,
+        "other_bytes_max": one.other_bytes_max,
     })
 }
 

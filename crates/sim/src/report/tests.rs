@@ -42,6 +42,7 @@ fn the_picture_has_a_line_for_every_peer_and_the_bound_and_needs_nothing_else() 
     let page = html(&report());
     assert_eq!(page.matches("class=\"peer\"").count(), 4);
     assert_eq!(page.matches("class=\"bound\"").count(), 1);
+    assert_eq!(page.matches("class=\"use\"").count(), 1);
     assert_eq!(page.matches("class=\"published\"").count(), 1);
     assert!(page.contains("a &lt;small&gt; swarm") && page.contains("prefers-color-scheme: dark"));
     for outside in ["http:", "https:", "src=", "@import", "NaN", "inf"] {

@@ -10,7 +10,7 @@ use super::place::Place;
 use super::values::{Part, Rate, Size, Span};
 use super::{Group, Published, Run, Scenario, ScenarioError};
 use crate::dag::FileShape;
-use crate::network::{Access, NetworkLimits, Path};
+use crate::network::{Access, NetworkLimits, Path, Processors};
 use crate::plan::Lie;
 
 /// Most peers in all.
@@ -33,6 +33,7 @@ struct ScenarioFile {
     file: Spanned<FileFile>,
     #[serde(default)]
     network: NetworkFile,
+    processors: Option<ProcessorsFile>,
     peers: Vec<Spanned<PeersFile>>,
     #[serde(default)]
     runs: Vec<RunFile>,
@@ -60,6 +61,19 @@ struct NetworkFile {
     queue_max: Option<Span>,
     window_max: Option<Size>,
     paths: Vec<Spanned<PathFile>>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProcessorsFile {
+    #[serde(default = "one")]
+    cores: u32,
+    #[serde(default)]
+    shared: bool,
+    #[serde(default)]
+    message: Span,
+    send: Rate,
+    receive: Rate,
 }
 
 #[derive(Deserialize)]
@@ -125,6 +139,7 @@ enum How {
 struct RunFile {
     name: Option<String>,
     behaviour: Way,
+    processors: Option<ProcessorsFile>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -185,9 +200,16 @@ impl ScenarioFile {
         if neighbours == Some(0) {
             return Err(place.whole("neighbours", "must be one at least"));
         }
-        let mut runs: Vec<Run> = self.runs.iter().map(RunFile::check).collect();
+        let mut all = self.processors.iter();
+        let mut each = self.runs.iter().filter_map(|run| run.processors.as_ref());
+        let is_coreless = |one: &ProcessorsFile| one.cores == 0;
+        if all.any(is_coreless) || each.any(is_coreless) {
+            return Err(place.whole("cores", "must be one at least"));
+        }
+        let usual = self.processors;
+        let mut runs: Vec<Run> = self.runs.iter().map(|run| run.check(usual)).collect();
         if runs.is_empty() {
-            runs.push(RunFile { name: None, behaviour: Way::Ours }.check());
+            runs.push(RunFile { name: None, behaviour: Way::Ours, processors: None }.check(usual));
         }
         let published = self.published.into_iter();
         let published = published.map(|one| Published { name: one.name, time: one.time.0 });
@@ -319,13 +341,21 @@ impl PeersFile {
 }
 
 impl RunFile {
-    fn check(&self) -> Run {
+    fn check(&self, usual: Option<ProcessorsFile>) -> Run {
         let (behaviour, name) = match self.behaviour {
             Way::Ours => (Behaviour::Ours, "ours"),
             Way::Kubo12 => (Behaviour::Kubo12, "Bitswap 1.2 as kubo does it"),
             Way::Old11 => (Behaviour::Old11, "Bitswap 1.1, before HAVE"),
         };
-        Run { name: self.name.clone().unwrap_or_else(|| name.to_owned()), behaviour }
+        let processors = self.processors.or(usual).map(|one| Processors {
+            cores: one.cores,
+            are_shared: one.shared,
+            message: one.message.0,
+            send: one.send.0,
+            receive: one.receive.0,
+        });
+        let name = self.name.clone().unwrap_or_else(|| name.to_owned());
+        Run { name, behaviour, processors }
     }
 }
 

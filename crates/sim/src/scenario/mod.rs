@@ -11,7 +11,7 @@ use bitswap::{Behaviour, Limits};
 
 use crate::dag::FileShape;
 use crate::dice::Dice;
-use crate::network::{Access, NetworkLimits, Path};
+use crate::network::{Access, NetworkLimits, Path, Processors};
 use crate::plan::{Lie, PeerPlan, Plan};
 use crate::report::Report;
 use crate::swarm::{self, Progress};
@@ -47,6 +47,8 @@ pub struct Run {
     pub name: String,
     /// How everyone goes about it.
     pub behaviour: Behaviour,
+    /// What handling messages costs them; `None` if it costs nothing.
+    pub processors: Option<Processors>,
 }
 
 /// A time that others published.
@@ -127,7 +129,7 @@ impl Scenario {
             limits: Limits::default(),
             peers,
             paths: self.paths.clone(),
-            network: self.network,
+            network: NetworkLimits { processors: run.processors, ..self.network },
             neighbours: self.neighbours,
             read_delay: Duration::ZERO,
             breaks_per_second: 0.0,

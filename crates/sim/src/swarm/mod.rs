@@ -3,6 +3,7 @@
 mod node;
 mod outcome;
 mod topology;
+mod uses;
 mod wire;
 
 use std::cmp::Reverse;
@@ -19,8 +20,9 @@ use crate::network::{Arrival, Host, Network, Path};
 use crate::plan::{Bound, Lie, PeerPlan, Plan};
 use node::{Node, Peer};
 use topology::Topology;
+use uses::Uses;
 
-pub use outcome::{Outcome, PeerOutcome};
+pub use outcome::{Outcome, PeerOutcome, Use};
 
 /// Round trips until a connection can be used: TCP's, TLS's, and one to agree on protocols.
 const ROUND_TRIPS_TO_CONNECT: u32 = 3;
@@ -73,6 +75,7 @@ struct Swarm<'a> {
     finished: usize,
     /// Blocks of those that are waited for.
     held: u64,
+    uses: Uses,
     broken: Vec<String>,
     healthy_dropped: u32,
     liars_dropped: u32,
@@ -105,6 +108,7 @@ impl<'a> Swarm<'a> {
             nodes.push(Node::new(exchange(plan, &mut dice), dag.len()));
         }
         let awaited = plan.peers.iter().filter(|peer| peer.is_awaited()).count();
+        let bound = Bound::of(plan, dag.bytes()).seconds();
         let mut swarm = Swarm {
             plan,
             dag,
@@ -118,6 +122,7 @@ impl<'a> Swarm<'a> {
             awaited,
             finished: 0,
             held: 0,
+            uses: Uses::new(Duration::from_secs_f64(bound.clamp(0.001, 86_400.0) / 200.0)),
             broken: Vec::new(),
             healthy_dropped: 0,
             liars_dropped: 0,
@@ -148,6 +153,12 @@ impl<'a> Swarm<'a> {
                 self.now = end;
                 break;
             }
+            while let due_at = Instant::ZERO + self.uses.due_at()
+                && due_at <= at
+            {
+                self.now = due_at;
+                self.look_at_uplinks();
+            }
             self.now = at;
             if moved == Some(at) {
                 self.network.step();
@@ -162,7 +173,19 @@ impl<'a> Swarm<'a> {
                 watch(self.progress());
             }
         }
+        self.look_at_uplinks();
         watch(self.progress());
+    }
+
+    fn look_at_uplinks(&mut self) {
+        let (mut sent, mut rates) = ([0; 2], [0; 2]);
+        for (host, (fate, node)) in (0..).zip(self.plan.peers.iter().zip(&self.nodes)) {
+            let whose = usize::from(!fate.is_seeder);
+            sent[whose] += self.network.traffic(Host(host)).0;
+            rates[whose] += if node.is_here { fate.access.up } else { 0 };
+        }
+        let now = self.now.since(Instant::ZERO);
+        self.uses.look(now, sent.into(), rates.into());
     }
 
     fn progress(&self) -> Progress {
@@ -619,6 +642,7 @@ impl<'a> Swarm<'a> {
             healthy_dropped: self.healthy_dropped,
             liars_dropped: self.liars_dropped,
             steps: self.network.steps_taken() + self.alarms_set,
+            uses: self.uses.into_all(),
             broken: self.broken,
         }
     }

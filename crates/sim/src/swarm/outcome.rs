@@ -25,8 +25,38 @@ pub struct Outcome {
     pub healthy_dropped: u32,
     /// Liars that others dropped, counting each who did.
     pub liars_dropped: u32,
+    /// What left over all uplinks, from begin to end.
+    pub uses: Vec<Use>,
     /// Things that happened on the network.
     pub steps: u64,
+}
+
+/// What left over all uplinks in one stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Use {
+    /// When it ended. It began with the end of the last one.
+    pub until: Duration,
+    /// Bytes that seeders sent.
+    pub seeder_bytes: u64,
+    /// Bytes that others sent.
+    pub other_bytes: u64,
+    /// Bytes that the uplinks of seeders who are here could have sent.
+    pub seeder_bytes_max: u64,
+    /// Bytes that those of the others could have.
+    pub other_bytes_max: u64,
+}
+
+impl Use {
+    /// This one, and the next.
+    pub(super) const fn and(self, next: Use) -> Use {
+        Use {
+            until: next.until,
+            seeder_bytes: self.seeder_bytes + next.seeder_bytes,
+            other_bytes: self.other_bytes + next.other_bytes,
+            seeder_bytes_max: self.seeder_bytes_max + next.seeder_bytes_max,
+            other_bytes_max: self.other_bytes_max + next.other_bytes_max,
+        }
+    }
 }
 
 /// What came of one peer.
