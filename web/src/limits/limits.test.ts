@@ -26,6 +26,15 @@ describe('the limits of a server', () => {
     }
   })
 
+  it('say where a page is reported, when that is an address to follow', () => {
+    for (const report of ['https://example.org/report?page={cid}', 'mailto:abuse@example.org']) {
+      expect(parseLimits({ ...told, report }).report).toBe(report)
+    }
+    for (const report of ['javascript:alert(1)', 'data:text/html,x', '', null, 3]) {
+      expect(parseLimits({ ...told, report }).report).toBe(null)
+    }
+  })
+
   it('are ours when the server does not answer', async () => {
     const broken = () => Promise.reject(new TypeError('failed to fetch'))
     expect(await fetchLimits(broken)).toEqual(defaultLimits)

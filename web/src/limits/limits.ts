@@ -15,6 +15,8 @@ export interface Limits {
   peersPerPageMax: number
   blocksInFlightMax: number
   frameBytesMax: number
+  /** Where a page is reported to the operator, with `{cid}` for the page; `null` for nowhere. */
+  report: string | null
   all: ReadonlyMap<string, Limit>
   /** The host and port below which pages have origins of their own, `null` where they have none. */
   sitesBelow: string | null
@@ -28,6 +30,7 @@ export const defaultLimits: Limits = {
   peersPerPageMax: 10_000,
   blocksInFlightMax: 8,
   frameBytesMax: 131_072,
+  report: null,
   all: new Map(),
   sitesBelow: null,
 }
@@ -71,6 +74,7 @@ export function parseLimits(body: unknown): Limits {
     peersPerPageMax: value('peers_per_page_max', defaultLimits.peersPerPageMax),
     blocksInFlightMax: value('blocks_in_flight_max', defaultLimits.blocksInFlightMax),
     frameBytesMax: value('frame_bytes_max', defaultLimits.frameBytesMax),
+    report: reportOf(field(body, 'report')),
     all,
     sitesBelow: sitesBelowOf(field(body, 'sites')),
   }
@@ -79,6 +83,11 @@ export function parseLimits(body: unknown): Limits {
 /** What can stand in a policy and an address. */
 function sitesBelowOf(told: unknown): string | null {
   return typeof told === 'string' && /^[a-z0-9.-]+(?::\d+)?$/.test(told) ? told : null
+}
+
+/** Only what a link may be: the server is ours, but what its operator typed is not. */
+function reportOf(told: unknown): string | null {
+  return typeof told === 'string' && /^(?:https?:\/\/|mailto:)/.test(told) ? told : null
 }
 
 function field(of: unknown, name: string): unknown {

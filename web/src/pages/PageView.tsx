@@ -10,9 +10,9 @@ import { restate } from '../ui/restate.ts'
 import type { Route } from '../ui/route.ts'
 import { pageAddress } from '../ui/route.ts'
 import type { Mine } from '../ui/sentences.ts'
-import type { PageContent, PageState } from '../ui/site.ts'
+import type { PageContent, PageState, Trouble } from '../ui/site.ts'
 import { percentOf } from '../words/index.ts'
-import { page as words } from '../words/page.ts'
+import { page as words, refusalOf } from '../words/page.ts'
 import type { Fire } from '../ui/tab.ts'
 import { wearFace } from '../ui/tab.ts'
 import { tabTitle } from '../ui/title.ts'
@@ -20,16 +20,19 @@ import { Coming } from './Coming.tsx'
 import { FirePanel } from './FirePanel.tsx'
 import { Locked } from './Locked.tsx'
 import { Refused } from './Refused.tsx'
+import { ReportLink } from './ReportLink.tsx'
 
 interface PageViewProps {
   place: Extract<Route, { kind: 'page' }>
   hearth: Hearth
   /** See `Site.sitesBelow`. */
   sitesBelow: string | null
+  /** Where pages are reported, if anywhere. */
+  report: string | null
 }
 
 /** One page: how its fire stands, and below it what it says. */
-export function PageView({ place, hearth, sitesBelow }: PageViewProps) {
+export function PageView({ place, hearth, sitesBelow, report }: PageViewProps) {
   const page = useMemo(() => hearth.open(place.cid, place.filename, place.key), [hearth, place.cid, place.key])
   useEffect(() => () => hearth.lookAway(place.cid), [hearth, place.cid])
   useEffect(() => stayAwakeFor(hearth), [hearth])
@@ -73,7 +76,7 @@ export function PageView({ place, hearth, sitesBelow }: PageViewProps) {
       <FirePanel page={page} fire={fire} mine={mineOf(state)} title={filename ?? title} link={location.href} />
       {session.trouble.value !== null && (
         <p class="notice" role="status">
-          {session.trouble.value}
+          {troubleSentence(session.trouble.value)}
         </p>
       )}
       {key !== null && <p class="small sealed">{words('sealed')}</p>}
@@ -100,8 +103,13 @@ export function PageView({ place, hearth, sitesBelow }: PageViewProps) {
           isBrief
         />
       )}
+      {report !== null && <ReportLink address={report} cid={place.cid} />}
     </div>
   )
+}
+
+function troubleSentence(trouble: Trouble): string {
+  return trouble.kind === 'unfound' ? words('unfound', { reason: refusalOf(trouble.reason) }) : trouble.sentence
 }
 
 /** What of a page is shown before all of it is here: what plays while it comes, and what leads to such. */

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { Ridge } from '../ui/Ridge.tsx'
-import { page } from '../words/page.ts'
+import { page, refusalOf } from '../words/page.ts'
 
 /** A page that can never be shown, and why. */
 export function Refused({ cid, reason }: { cid: string; reason: string }) {
@@ -11,7 +11,7 @@ export function Refused({ cid, reason }: { cid: string; reason: string }) {
       <h1 ref={title} tabIndex={-1}>
         {page('cannot')}
       </h1>
-      <p>{reason}</p>
+      <p>{refusalOf(reason)}</p>
       <p class="cid">
         <code translate={false}>{cid.length > 120 ? `${cid.slice(0, 120)}…` : cid}</code>
       </p>

@@ -6,7 +6,9 @@ import {
   readCounts, readIntroduction, readIntroductions, readLastLit, readReason, readWelcome, type Introduction, type StunServer,
 } from './told.ts'
 
-const EVENTS = ['relay', 'signal', 'peer_joined', 'peer_left', 'counts', 'lit', 'dark']
+const EVENTS = ['relay', 'signal', 'peer_joined', 'peer_left', 'counts', 'lit', 'dark', 'denied']
+/** The operator wants nobody to be introduced on this page: what a join is refused with, and who is there told. */
+const DENIED = 'denied'
 /** Longest wait until other peers are asked for when somebody lights the page: it has a life of its own. */
 const LIT_PAUSE_MAX: Millis = 1000
 
@@ -95,7 +97,7 @@ export class Attendance {
   #handleRefused(response: unknown): void {
     const reason = readReason(response)
     this.presence = { kind: 'refused', reason }
-    if (reason === 'not a CID') this.#topic.leave()
+    if (reason === 'not a CID' || reason === DENIED) this.#topic.leave()
     this.#deps.changed()
   }
 
@@ -137,6 +139,11 @@ export class Attendance {
       case 'dark':
         this.isLit = false
         this.litUntil = this.#deps.clock.now()
+        break
+      case DENIED:
+        this.presence = { kind: 'refused', reason: DENIED }
+        this.#topic.leave()
+        this.#deps.parted()
         break
     }
     this.#deps.changed()

@@ -69,7 +69,15 @@ function Place({ site, hearth }: { site: Site; hearth: Hearth }) {
     case 'hearth':
       return <HearthPage site={site} hearth={hearth} />
     case 'page':
-      return <PageView key={place.cid} place={place} hearth={hearth} sitesBelow={site.sitesBelow.value} />
+      return (
+        <PageView
+          key={place.cid}
+          place={place}
+          hearth={hearth}
+          sitesBelow={site.sitesBelow.value}
+          report={site.report.value}
+        />
+      )
     case 'chat':
       return <ChatPage key={place.room} site={site} room={place.room} />
     case 'sprites':

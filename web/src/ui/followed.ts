@@ -2,7 +2,7 @@ import type { Signal } from '@preact/signals'
 import type { ReadablePage, Seal } from '../private/index.ts'
 import type { Entry, PageSession as Swarm, PageState as SwarmState } from '../swarm/index.ts'
 import type { Counts } from './sentences.ts'
-import type { PageContent, PageState, Streamed, Traffic } from './site.ts'
+import type { PageContent, PageState, Streamed, Traffic, Trouble } from './site.ts'
 
 /** What is told of a page, kept up to date by `follow`. */
 export interface Told {
@@ -70,9 +70,10 @@ export function pageState(now: SwarmState, swarm: Files, content = new ContentTo
 }
 
 /** What goes wrong while the page goes on: what the server refuses, or else the latest problem. */
-export function troubleOf({ presence, problems }: SwarmState): string | null {
-  if (presence.kind === 'refused') return `The server does not let others find this tab: ${presence.reason}.`
-  return problems.findLast(({ fatal }) => !fatal)?.sentence ?? null
+export function troubleOf({ presence, problems }: SwarmState): Trouble | null {
+  if (presence.kind === 'refused') return { kind: 'unfound', reason: presence.reason }
+  const latest = problems.findLast(({ fatal }) => !fatal)
+  return latest === undefined ? null : { kind: 'problem', sentence: latest.sentence }
 }
 
 /** What the files of a page are asked of. */

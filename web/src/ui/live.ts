@@ -7,7 +7,7 @@ import { defaultLimits } from '../limits/index.ts'
 import type { ReadablePage } from '../private/index.ts'
 import type { Publication, PublishOptions } from '../swarm/index.ts'
 import type { Counts } from './sentences.ts'
-import type { Connection, Limits, PageSession, PageState, RoomMessage, RoomSession, Site, Traffic } from './site.ts'
+import type { Connection, Limits, PageSession, PageState, RoomMessage, RoomSession, Site, Traffic, Trouble } from './site.ts'
 
 // Fetched when a page is opened or about to be lit: who only looks at the front door needs none of it.
 const loadSwarm = () => import('../swarm/index.ts')
@@ -21,9 +21,11 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
   const limits = signal<Limits | null>(null)
   const sitesBelow = signal<string | null>(null)
   const limitsTold = limitsComing.catch(() => defaultLimits)
+  const report = signal<string | null>(null)
   void limitsTold.then((told) => {
     limits.value = told.all
     sitesBelow.value = told.sitesBelow
+    report.value = told.report
   })
   const follow = (state: Channels['state'], wait: number | null = null) => {
     connection.value = state === 'offline' ? 'lost' : state
@@ -45,6 +47,7 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
     visitors,
     limits,
     sitesBelow,
+    report,
     prepare: () => void Promise.all([loadSwarm(), loadPrivate()]).catch(() => undefined),
     async kindle(files, { signal: stop, onProgress, sealed }) {
       const [swarm, connected, known] = await Promise.all([loadSwarm(), coming, limitsTold])
@@ -105,7 +108,7 @@ function pageSession(
     counts: signal<Counts | null>(null),
     key: signal(isOpen ? given : null),
     name: signal<string | null>(null),
-    trouble: signal<string | null>(null),
+    trouble: signal<Trouble | null>(null),
     traffic: signal<Traffic>({ receivedBytes: 0, sentBytes: 0 }),
     lastLit: signal<number | null>(null),
     tried: given,

@@ -19,6 +19,8 @@ export interface Site {
   readonly limits: ReadonlySignal<Limits | null>
   /** The host and port below which pages have origins of their own, `null` where there are none. */
   readonly sitesBelow: ReadonlySignal<string | null>
+  /** Where a page is reported to the operator, with `{cid}` for the page; `null` for nowhere. */
+  readonly report: ReadonlySignal<string | null>
   /** Fetches what `kindle` needs, so that lighting does not wait for it. */
   prepare(): void
   /** Makes a page of these files and holds it in this tab. */
@@ -29,6 +31,9 @@ export interface Site {
   /** The tab's socket, for a part of the application that joins topics of its own. */
   readonly channels: Promise<Channels>
 }
+
+/** What goes wrong while a page goes on: the server lets nobody find this tab, or a problem in a sentence. */
+export type Trouble = { kind: 'unfound'; reason: string } | { kind: 'problem'; sentence: string }
 
 export type Connection = 'connecting' | 'open' | 'lost'
 
@@ -66,7 +71,7 @@ export interface PageSession {
   /** Who has it open, `null` until the server has told. */
   readonly counts: ReadonlySignal<Counts | null>
   /** The latest thing that went wrong without ending the page, in a sentence. */
-  readonly trouble: ReadonlySignal<string | null>
+  readonly trouble: ReadonlySignal<Trouble | null>
   /** What went to others and came from them. */
   readonly traffic: ReadonlySignal<Traffic>
   /** When somebody last had all of it, by `Date.now()`; `null` while somebody has, or where that is not known. */

@@ -64,6 +64,12 @@ export const page = part('page', {
   open: 'Open it',
   noKey: 'There is no key in that.',
   cannot: 'This page cannot be shown',
+  denied: 'The operator of this server introduces nobody to one another on this page.',
+  pageFull: 'As many people have this page open as the server allows.',
+  pagesFull: 'As many pages are open as the server allows.',
+  pagesOfAddressFull: 'Your network address has as many pages open as the server allows.',
+  unfound: 'Others do not find this tab: {reason}',
+  report: 'Report this page',
   own: 'Light a page of your own',
   aPage: 'A page',
   tab: '{name} · Watchfire',
@@ -71,3 +77,19 @@ export const page = part('page', {
   tabDark: 'Dark: {name} · Watchfire',
   tabWatching: { other: '({count}) {name} · Watchfire' },
 })
+
+/** What the server refuses a page with, in a sentence; what we do not know, as the server says it. */
+export function refusalOf(reason: string): string {
+  switch (reason) {
+    case 'denied':
+      return page('denied')
+    case 'page full':
+      return page('pageFull')
+    case 'too many pages':
+      return page('pagesFull')
+    case 'too many pages of this address':
+      return page('pagesOfAddressFull')
+    default:
+      return reason
+  }
+}
