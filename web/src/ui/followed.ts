@@ -10,7 +10,7 @@ export interface Told {
   readonly counts: Signal<Counts | null>
   readonly key: Signal<string | null>
   readonly name: Signal<string | null>
-  readonly trouble: Signal<string | null>
+  readonly trouble: Signal<Trouble | null>
   readonly traffic: Signal<Traffic>
   readonly lastLit: Signal<number | null>
   /** The key that was last tried. */
