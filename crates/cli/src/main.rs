@@ -1,5 +1,6 @@
 //! `watchfire`: one binary, many verbs.
 
+mod car;
 mod cid;
 mod content_options;
 mod doctor;
@@ -43,6 +44,8 @@ enum Verb {
     Hold(hold::Arguments),
     /// Tell the CIDs of files and directories, without sharing them.
     Cid(cid::Arguments),
+    /// Put content into an archive (CAR), or take it out of one.
+    Car(car::Arguments),
     /// Put a server under load: many simulated users by a scenario, and what they felt.
     Load(load::Arguments),
     /// Make experiments.
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Verb::Get(arguments) => get::run(&arguments),
         Verb::Hold(arguments) => hold::run(&arguments),
         Verb::Cid(arguments) => cid::run(&arguments),
+        Verb::Car(arguments) => car::run(&arguments),
         Verb::Load(arguments) => load::run(arguments),
         Verb::Lab(arguments) => lab::run(arguments),
         Verb::Doctor(arguments) => Ok(doctor::run(&arguments)),

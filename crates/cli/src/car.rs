@@ -1,0 +1,319 @@
+//! `watchfire car`: content as an archive (CAR), for those who carry it by other means.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail, ensure};
+use content::car::{self, CarItem, CarReader};
+use content::{Block, Cid, Multihash, Walk};
+use serde_json::json;
+use store::{
+    DiskLimits, DiskStore, ExportLimits, ReadBlocks, SharedFiles, WriteBlocks, export, resolve,
+};
+
+use crate::content_options::ContentOptions;
+use crate::link::Link;
+use crate::progress::{ProgressLine, Step};
+use crate::serving::emit;
+use crate::size::{parse_bytes, show_bytes};
+
+/// How much of an archive is read at once.
+const READ_BYTES: usize = 1024 * 1024;
+/// Memory for the names of what is exported: enough for some terabytes.
+const NAMES_BYTES_MAX: usize = 1 << 30;
+/// Most blocks of one archive that are looked through.
+const BLOCKS_MAX: usize = 16_000_000;
+
+/// What `watchfire car` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Write a file, a directory, or what a block store holds into an archive.
+    Export(Export),
+    /// Write out what is in an archive, or put it into a block store.
+    Import(Import),
+}
+
+#[derive(clap::Args)]
+struct Export {
+    /// A file or a directory; with `--store` a CID.
+    #[arg(value_name = "PATH|CID")]
+    what: PathBuf,
+    /// Write the archive here, where nothing may be yet; `-` is the standard output. By default its
+    /// CID with `.car`.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Take it from this block store.
+    #[arg(long, value_name = "FOLDER")]
+    store: Option<PathBuf>,
+    #[command(flatten)]
+    content: ContentOptions,
+    /// Tell as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct Import {
+    /// The archive; `-` is the standard input.
+    #[arg(value_name = "FILE")]
+    archive: PathBuf,
+    /// Write what it holds here, where nothing may be yet. By default its CID. Only if it has one
+    /// root.
+    #[arg(long, short, value_name = "PATH", conflicts_with = "store")]
+    output: Option<PathBuf>,
+    /// Keep its blocks in this block store, as `hold` does, instead of writing anything out.
+    #[arg(long, value_name = "FOLDER")]
+    store: Option<PathBuf>,
+    /// Write no more than this.
+    #[arg(long, value_name = "SIZE", default_value = "1TiB", value_parser = parse_bytes)]
+    bytes_max: u64,
+    /// Tell as JSON, one object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Export or import.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    match &arguments.verb {
+        Verb::Export(arguments) => arguments.run(),
+        Verb::Import(arguments) => arguments.run(),
+    }
+    .map(|()| ExitCode::SUCCESS)
+}
+
+impl Export {
+    fn run(&self) -> anyhow::Result<()> {
+        let is_stdout = self.output.as_ref().is_some_and(|path| path.as_os_str() == "-");
+        ensure!(!(is_stdout && self.json), "the standard output cannot be both archive and JSON");
+        match &self.store {
+            Some(folder) => {
+                let text = self.what.to_str().context("a CID is text")?;
+                let link: Link = text.parse().map_err(|error| anyhow::anyhow!("{error}"))?;
+                let blocks = DiskStore::open(folder, kept())?;
+                let root = resolve(&blocks, &link.cid, &link.path)?;
+                self.write(&blocks, &root, is_stdout)
+            }
+            None => {
+                let shared = SharedFiles::new(NAMES_BYTES_MAX);
+                let root = shared.share(&self.what, &self.content.import_options())?;
+                self.write(&shared, &root.cid, is_stdout)
+            }
+        }
+    }
+
+    fn write(&self, blocks: &dyn ReadBlocks, root: &Cid, is_stdout: bool) -> anyhow::Result<()> {
+        if is_stdout {
+            let mut out = BufWriter::new(io::stdout().lock());
+            write_archive(blocks, root, &mut out, !self.json)?;
+            return out.flush().context("standard output");
+        }
+        let path = self.output.clone().unwrap_or_else(|| PathBuf::from(format!("{root}.car")));
+        let name = path.display().to_string();
+        let file = File::create_new(&path).with_context(|| name.clone())?;
+        let mut out = BufWriter::new(file);
+        let written = write_archive(blocks, root, &mut out, !self.json)
+            .and_then(|written| out.flush().map(|()| written).with_context(|| name.clone()));
+        let Written { blocks, bytes } = written.inspect_err(|_| {
+            // Half an archive is of no use, and its name would be taken.
+            let _ = fs::remove_file(&path);
+        })?;
+        if self.json {
+            let cid = root.to_string();
+            let event = json!({ "event": "exported", "cid": cid, "path": name, "blocks": blocks, "bytes": bytes });
+            return Ok(emit(&event)?);
+        }
+        println!("{root}  {name}, {}", show_bytes(bytes));
+        Ok(())
+    }
+}
+
+/// What went into an archive.
+struct Written {
+    blocks: u64,
+    bytes: u64,
+}
+
+/// All that can be reached from `root`, each block once, parents first: what kubo exports.
+fn write_archive(
+    blocks: &dyn ReadBlocks,
+    root: &Cid,
+    out: &mut impl Write,
+    is_shown: bool,
+) -> anyhow::Result<Written> {
+    let mut line = ProgressLine::start(!is_shown);
+    let head = car::header(std::slice::from_ref(root));
+    out.write_all(&head)?;
+    let mut written = Written { blocks: 0, bytes: head.len() as u64 };
+    let mut walk = Walk::new(root.clone(), BLOCKS_MAX);
+    while let Some(cid) = walk.next() {
+        let block = match Block::implied_by(cid) {
+            Some(block) => block,
+            None => blocks.get(cid)?.with_context(|| format!("{cid} is missing"))?,
+        };
+        if matches!(cid.hash(), Multihash::Identity(_)) {
+            // Its name carries it.
+            walk.take(&block)?;
+            continue;
+        }
+        let head = car::section_head(&block);
+        out.write_all(&head)?;
+        out.write_all(block.bytes())?;
+        written.blocks += 1;
+        written.bytes += (head.len() + block.bytes().len()) as u64;
+        line.show(&Step { bytes: written.bytes, note: "written".to_owned(), ..Step::default() });
+        walk.take(&block)?;
+    }
+    line.clear();
+    Ok(written)
+}
+
+impl Import {
+    fn run(&self) -> anyhow::Result<()> {
+        let is_stdin = self.archive.as_os_str() == "-";
+        let name =
+            if is_stdin { "standard input".into() } else { self.archive.display().to_string() };
+        let mut input: Box<dyn Read> = if is_stdin {
+            Box::new(io::stdin().lock())
+        } else {
+            Box::new(File::open(&self.archive).with_context(|| name.clone())?)
+        };
+        if let Some(folder) = &self.store {
+            let blocks = DiskStore::open(folder, DiskLimits::default())?;
+            let roots = self.take(&mut input, &blocks, |root| Ok(blocks.pin(root).map(drop)?));
+            let roots = roots.with_context(|| name)?;
+            check_all(&blocks, &roots)?;
+            blocks.sync()?;
+            return roots.iter().try_for_each(|root| self.tell(root, None));
+        }
+        let aside = Aside::open(self.output.as_deref())?;
+        let roots = self.take(&mut input, &aside.blocks, |_| Ok(())).with_context(|| name)?;
+        self.write_out(&aside.blocks, &roots)
+    }
+
+    /// Puts all blocks into a store; tells the roots, which come first.
+    fn take(
+        &self,
+        input: &mut dyn Read,
+        blocks: &DiskStore,
+        mut expect: impl FnMut(&Cid) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Vec<Cid>> {
+        let mut line = ProgressLine::start(self.json);
+        let mut reader = CarReader::default();
+        let mut roots = Vec::new();
+        let mut piece = vec![0; READ_BYTES];
+        let mut bytes = 0;
+        loop {
+            let len = match input.read(&mut piece) {
+                Ok(0) => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                len => len?,
+            };
+            bytes += len as u64;
+            reader.push(&piece[..len]);
+            while let Some(item) = reader.next()? {
+                match item {
+                    CarItem::Roots(all) => {
+                        all.iter().try_for_each(&mut expect)?;
+                        roots = all;
+                    }
+                    CarItem::Block(block) => blocks.put(&block)?,
+                }
+            }
+            line.show(&Step { bytes, note: "read".to_owned(), ..Step::default() });
+        }
+        reader.finish()?;
+        line.clear();
+        ensure!(!roots.is_empty(), "the archive does not say what it is about: it has no root");
+        Ok(roots)
+    }
+
+    fn write_out(&self, blocks: &DiskStore, roots: &[Cid]) -> anyhow::Result<()> {
+        if let (Some(output), [_, _, ..]) = (&self.output, roots) {
+            bail!(
+                "{} is one name for {} roots; without it each is called by its CID",
+                output.display(),
+                roots.len()
+            );
+        }
+        let limits = ExportLimits { bytes_max: self.bytes_max, ..ExportLimits::default() };
+        for root in roots {
+            let path = self.output.clone().unwrap_or_else(|| PathBuf::from(root.to_string()));
+            let mut line = ProgressLine::start(self.json);
+            let exported = export(blocks, root, &path, &limits, &mut |bytes| {
+                line.show(&Step { bytes, note: "written".to_owned(), ..Step::default() });
+            })?;
+            line.clear();
+            self.tell(root, Some((&path, exported.bytes)))?;
+        }
+        Ok(())
+    }
+
+    fn tell(&self, root: &Cid, written: Option<(&Path, u64)>) -> anyhow::Result<()> {
+        let (path, bytes) = written.unzip();
+        if self.json {
+            let path = path.map(|path| path.display().to_string());
+            let cid = root.to_string();
+            let event = json!({ "event": "imported", "cid": cid, "path": path, "bytes": bytes });
+            return Ok(emit(&event)?);
+        }
+        match (path, bytes) {
+            (Some(path), Some(bytes)) => {
+                println!("{root}  {}, {}", path.display(), show_bytes(bytes));
+            }
+            _ => println!("{root}"),
+        }
+        Ok(())
+    }
+}
+
+/// A store that was opened to be read: nothing in it is to go.
+fn kept() -> DiskLimits {
+    DiskLimits { bytes_max: u64::MAX, ..DiskLimits::default() }
+}
+
+/// What an archive promises must be there: all below its roots.
+fn check_all(blocks: &DiskStore, roots: &[Cid]) -> anyhow::Result<()> {
+    for root in roots {
+        let mut walk = Walk::new(root.clone(), BLOCKS_MAX);
+        while let Some(cid) = walk.next() {
+            let block = match Block::implied_by(cid) {
+                Some(block) => Some(block),
+                None => blocks.get(cid)?,
+            };
+            let block = block.with_context(|| format!("{cid} is not in the archive"))?;
+            walk.take(&block)?;
+        }
+    }
+    Ok(())
+}
+
+/// A block store beside what is to be written, for as long as that takes.
+struct Aside {
+    blocks: DiskStore,
+    folder: PathBuf,
+}
+
+impl Aside {
+    fn open(output: Option<&Path>) -> anyhow::Result<Self> {
+        let name = format!(".watchfire-car-{}", std::process::id());
+        let folder = output.map_or_else(|| PathBuf::from(&name), |path| path.with_file_name(&name));
+        let blocks = DiskStore::open(&folder, kept())?;
+        Ok(Aside { blocks, folder })
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.folder) {
+            eprintln!("watchfire: {}: {error}", self.folder.display());
+        }
+    }
+}
