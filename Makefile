@@ -43,8 +43,7 @@ web-test: web ## The web client's types, tests and weight
 	cd web && npm run typecheck && npm test && npm run weigh
 
 interop: web tools tests/interop/node_modules/.package-lock.json ## Real clients and real browsers against our server
-	$(CARGO) build $(LOCKED) --release -p watchfire-cli -p chat
-	$(CARGO) build $(LOCKED) --release -p watchfire-p2p --example host
+	$(CARGO) build $(LOCKED) --release -p watchfire-cli -p chat -p watchfire-p2p --bins --example host
 	cd tests/interop && npm test
 
 soak: web tools tests/interop/node_modules/.package-lock.json ## What takes minutes: two gigabytes from one browser to another

@@ -8,12 +8,17 @@ export type LoadSwitchboard = () => Promise<(deps: SwitchboardDeps) => Switchboa
 /** Signals that wait for the code that understands them; the next are dropped, and the caller tries again. */
 const WAITING_MAX = 64
 
+interface Waiting {
+  readonly peer: PeerId
+  readonly use: (switchboard: Switchboard) => void
+}
+
 /** The direct paths of a page, whose code is fetched when the first is needed. */
 export class Doorway {
   readonly #load: LoadSwitchboard
   readonly #deps: SwitchboardDeps
   #switchboard: Switchboard | null = null
-  #waiting: ((switchboard: Switchboard) => void)[] | null = null
+  #waiting: Waiting[] | null = null
   #isClosed = false
 
   constructor(load: LoadSwitchboard, deps: SwitchboardDeps) {
@@ -22,11 +27,11 @@ export class Doorway {
   }
 
   call(peer: PeerId): void {
-    this.#with((switchboard) => switchboard.call(peer))
+    this.#with(peer, (switchboard) => switchboard.call(peer))
   }
 
   hear(peer: PeerId, signal: Uint8Array): void {
-    this.#with((switchboard) => switchboard.hear(peer, signal))
+    this.#with(peer, (switchboard) => switchboard.hear(peer, signal))
   }
 
   /** How the direct way to a peer stands. */
@@ -35,6 +40,8 @@ export class Doorway {
   }
 
   forget(peer: PeerId): void {
+    // Who is sent away for one signal is not to be heard with the next.
+    if (this.#waiting !== null) this.#waiting = this.#waiting.filter((each) => each.peer !== peer)
     this.#switchboard?.forget(peer)
   }
 
@@ -49,7 +56,7 @@ export class Doorway {
     this.#switchboard?.close()
   }
 
-  #with(use: (switchboard: Switchboard) => void): void {
+  #with(peer: PeerId, use: (switchboard: Switchboard) => void): void {
     if (this.#isClosed) return
     if (this.#switchboard !== null) {
       use(this.#switchboard)
@@ -59,7 +66,7 @@ export class Doorway {
       this.#waiting = []
       void this.#fetch()
     }
-    if (this.#waiting.length < WAITING_MAX) this.#waiting.push(use)
+    if (this.#waiting.length < WAITING_MAX) this.#waiting.push({ peer, use })
   }
 
   async #fetch(): Promise<void> {
@@ -72,8 +79,7 @@ export class Doorway {
       this.#waiting = null
       return
     }
-    const waiting = this.#waiting ?? []
+    for (let next = this.#waiting?.shift(); next !== undefined; next = this.#waiting?.shift()) next.use(this.#switchboard)
     this.#waiting = null
-    for (const use of waiting) use(this.#switchboard)
   }
 }

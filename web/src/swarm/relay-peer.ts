@@ -3,6 +3,7 @@ import type { Bytes } from '../content/index.ts'
 import type { PeerId } from '../bitswap/index.ts'
 import type { Clock, Millis } from './api.ts'
 import { PeerLost } from './peer.ts'
+import type { Unread } from './two-way-peer.ts'
 import { encodeRelayFrame, RELAY_OVERHEAD_BYTES } from './segment.ts'
 
 /** Frames to one peer that the server has not answered yet. */
@@ -15,15 +16,11 @@ const BUSY_MAX: Millis = 30_000
 const DELAY_MIN: Millis = 10
 const DELAY_MAX: Millis = 10_000
 
-interface Outgoing {
-  readonly id: number
-  readonly message: Bytes
+interface Outgoing extends Unread {
   /** What is still to be sent, as `[from, to)`; refused parts come back here. */
   readonly ranges: [from: number, to: number][]
   /** Bytes not accepted by the server yet. */
   left: number
-  readonly resolve: () => void
-  readonly reject: (error: PeerLost) => void
 }
 
 export interface RelayPeerOptions {
@@ -62,6 +59,14 @@ export class RelayPeer {
       this.#outgoing.push({ id, message, ranges: [[0, message.length]], left: message.length, resolve, reject })
       this.#pump()
     })
+  }
+
+  /** Messages of which nothing was sent yet; they are not its affair any more. */
+  takeBack(): Unread[] {
+    const isWhole = ({ ranges, message }: Outgoing) => ranges.length === 1 && ranges[0]?.[0] === 0 && ranges[0][1] === message.length
+    const whole = this.#outgoing.filter(isWhole)
+    for (const each of whole) this.#outgoing.splice(this.#outgoing.indexOf(each), 1)
+    return whole
   }
 
   close(): void {

@@ -42,6 +42,22 @@ describe('a peer with two ways', () => {
     expect([peer.path, peer.movedBytes]).toEqual(['direct', 3])
   })
 
+  it('ends by relay what began there, and gets the rest of what waits directly', async () => {
+    const [begun, waiting, next] = [400_000, 500_000, 600_000].map((length) => peer.send(bytes(length)))
+    expect(new Set(relayed.map(({ message }) => message))).toEqual(new Set([0]))
+    peer.goDirect(direct)
+    expect(direct.given.map(({ id, message }) => [id, message.length])).toEqual([[1, 500_000], [2, 600_000]])
+    for (const { resolve } of direct.given) resolve()
+    await Promise.all([waiting, next])
+    for (let frame = relayed.shift(); frame !== undefined; frame = relayed.shift()) {
+      expect(frame.message).toBe(0)
+      frame.answer(ok)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    await begun
+    expect(peer.unsentBytes).toBe(0)
+  })
+
   it('gets by relay what may not have arrived directly, under the same number', async () => {
     peer.goDirect(direct)
     const sending = peer.send(bytes(5))

@@ -59,9 +59,11 @@ export class TwoWayPeer implements Peer {
     })
   }
 
-  /** What is begun by relay ends there; what comes now goes this way. */
+  /** What is begun by relay ends there; what waits, and what comes now, goes this way. */
   goDirect(way: Way): void {
     this.#direct = way
+    if (!way.isUp || this.#isClosed) return
+    for (const { id, message, resolve, reject } of this.#relay.takeBack()) way.send(id, message).then(resolve, reject)
   }
 
   /** The direct way is gone, or not to be used for now. */
