@@ -16,6 +16,7 @@ const BROADCASTS: u32 = 5;
 const CONNECTED_SECONDS_MAX: f64 = 90.0;
 const ARRIVALS_MIN: f64 = 20_000.0;
 const LAST_SECONDS_MAX: f64 = 6.0;
+const DELIVERY_MICROS_MAX: f64 = 6.0;
 const GIGABYTES_MAX: f64 = 10.0;
 /// How long the sockets are watched at rest, and then with nothing but heartbeats.
 const IDLE: Duration = Duration::from_secs(5);
@@ -111,6 +112,13 @@ pub fn tell(run: &Run<'_>) -> Result<Account> {
             median(lasts.clone()),
             LAST_SECONDS_MAX * share.max(0.05),
             "s",
+            2,
+        ),
+        Mark::at_most(
+            "CPU of a delivery in the server (median)",
+            median(server_us.clone()),
+            DELIVERY_MICROS_MAX,
+            "us",
             2,
         ),
         Mark::at_most(
