@@ -55,7 +55,10 @@ describe('what a peer has', () => {
     const { holdings, copies } = world()
     holdings.join(ann, 'none')
     expect(holdings.haveOf(ann)).toBe('none')
-    holdings.everybodyHasAll()
+    // The count of one who was alone, told when somebody had come.
+    holdings.everybodyHasAll(1)
+    expect(holdings.haveOf(ann)).toBe('none')
+    holdings.everybodyHasAll(2)
     expect([holdings.haveOf(ann), holdings.haveOf(bo), copies()[0]]).toEqual(['all', null, 1])
   })
 

@@ -31,8 +31,12 @@ export class Holdings {
     else if (input.kind === 'received') this.#hear(input.peer, input.message, input.blocks)
   }
 
-  /** By the server's count, everybody has all of it: nobody tells a peer so by itself. */
-  everybodyHasAll(): void {
+  /**
+   * By the server's count of so many, we among them, everybody has all of it: nobody tells a peer so by itself. A count that
+   * is older than who came since says nothing.
+   */
+  everybodyHasAll(watching: number): void {
+    if (this.#holdings.size >= watching) return
     for (const holding of this.#holdings.values()) holding.have = 'all'
   }
 

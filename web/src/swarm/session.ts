@@ -120,7 +120,7 @@ export class Session implements PageSession {
       signal: (frame) => this.#company.handleSignal(frame),
       changed: () => {
         const { watching, holders } = this.#attendance.counts
-        if (watching > 0 && holders >= watching) this.#holdings.everybodyHasAll()
+        if (watching > 0 && holders >= watching) this.#holdings.everybodyHasAll(watching)
         this.#report()
       },
     })
