@@ -59,9 +59,28 @@ export function pairOf(person) {
   })
 }
 
-/** The connections break at this end, without a word from the app. */
-export function cutLines(person) {
-  return person.tab.evaluate(() => {
-    for (const line of window.lines) line.close()
-  })
+/**
+ * The connections break at this end, without a word from the app, once so many bytes have come over one of them. The tab
+ * itself looks for that: by the time a test has asked, all may be there. Answers how much came directly, and how much of
+ * the page was there.
+ */
+export function cutLinesAfter(person, bytes) {
+  return person.tab.evaluate(async (bytes) => {
+    const cameDirectly = async () => {
+      const pairs = []
+      for (const line of window.lines) {
+        for (const each of (await line.getStats()).values()) if (each.type === 'candidate-pair') pairs.push(each.bytesReceived)
+      }
+      return Math.max(0, ...pairs)
+    }
+    for (;;) {
+      const directly = await cameDirectly()
+      if (directly >= bytes) {
+        for (const line of window.lines) line.close()
+        const bar = document.querySelector('progress')
+        return { directly, here: bar === null ? 1 : bar.value / bar.max }
+      }
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+  }, bytes)
 }

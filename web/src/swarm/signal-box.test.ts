@@ -55,9 +55,34 @@ describe('signals', () => {
     expect(await first).toBe(false)
   })
 
-  it('are given up after some tries', async () => {
+  it('are said for as long as a peer may be busy, which is when direct paths are sought', async () => {
     const said = box.say(a, Uint8Array.of(1))
-    for (let tries = 0; tries < 5; tries++) {
+    await settled()
+    for (let tries = 0; tries < 100; tries++) {
+      await answer(later)
+      clock.pass(70)
+      await settled()
+    }
+    await answer(ok)
+    expect(await said).toBe(true)
+  })
+
+  it('are given up when nobody waits for them any more', async () => {
+    const said = box.say(a, Uint8Array.of(1))
+    await settled()
+    let tries = 0
+    for (; pushed.length > 0; tries++) {
+      await answer(later)
+      clock.pass(70)
+      await settled()
+    }
+    expect(await said).toBe(false)
+    expect(tries).toBeLessThan(300)
+  })
+
+  it('are given up when the server does not answer', async () => {
+    const said = box.say(a, Uint8Array.of(1))
+    for (let tries = 0; tries < 2; tries++) {
       await settled()
       expect(pushed).toHaveLength(1)
       await answer({ status: 'timeout' })

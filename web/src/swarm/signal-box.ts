@@ -6,8 +6,13 @@ import { encodeSignalFrame } from './segment.ts'
 
 /** Signals that wait for one peer; one more is not said at all. */
 const WAITING_MAX = 32
-/** How often the server is asked to pass one on. */
-const TRIES_MAX = 5
+/**
+ * How long the server is asked to pass one on. A peer whose tab has much to read is busy for seconds, and it is just then
+ * that a direct path is sought: as long as a call waits to come up.
+ */
+const PATIENCE: Millis = 15_000
+/** How often a signal is said of which no answer tells whether it was heard. */
+const TIMEOUTS_MAX = 2
 const DELAY_MIN: Millis = 10
 const DELAY_MAX: Millis = 5000
 
@@ -27,8 +32,9 @@ export class SignalBox {
     const queue = this.#waiting.get(to) ?? { count: 0, last: Promise.resolve(true) }
     if (queue.count >= WAITING_MAX) return Promise.resolve(false)
     queue.count++
+    const until = this.#clock.now() + PATIENCE
     queue.last = queue.last.then(async () => {
-      const isHeard = await this.#say(encodeSignalFrame(to, signal))
+      const isHeard = await this.#say(encodeSignalFrame(to, signal), until)
       if (--queue.count === 0) this.#waiting.delete(to)
       return isHeard
     })
@@ -36,8 +42,9 @@ export class SignalBox {
     return queue.last
   }
 
-  async #say(frame: Bytes): Promise<boolean> {
-    for (let tries = 0; tries < TRIES_MAX; tries++) {
+  async #say(frame: Bytes, until: Millis): Promise<boolean> {
+    let timeouts = 0
+    for (;;) {
       const reply = await this.#push(frame)
       switch (reply.status) {
         case 'ok':
@@ -45,15 +52,15 @@ export class SignalBox {
         case 'offline':
           return false
         case 'timeout':
+          if (++timeouts >= TIMEOUTS_MAX) return false
           break
         case 'error': {
           const delay = retryAfter(reply.response)
-          if (delay === null) return false
+          if (delay === null || this.#clock.now() >= until) return false
           await new Promise<void>((resolve) => this.#clock.after(Math.min(DELAY_MAX, Math.max(DELAY_MIN, delay)), resolve))
         }
       }
     }
-    return false
   }
 }
 

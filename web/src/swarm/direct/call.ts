@@ -61,11 +61,13 @@ export class Call {
   readonly #line: Line
   readonly #giveBack: (line: Line) => void
   readonly #isPolite: boolean
-  readonly #isCaller: boolean
+  #isCaller: boolean
   readonly #clock: Clock
   readonly #events: CallEvents
   #isOver = false
   #isOffering = false
+  /** Our own offer is being taken back, and what is found for it is of no use to anybody. */
+  #isYielding = false
   /** An offer of the other side's was passed over, and so are the candidates that belong to it. */
   #ignoresOffer = false
   #offersHeard = 0
@@ -136,6 +138,17 @@ export class Call {
     this.#hearing = this.#hearing.then(() => this.#hear(signal))
   }
 
+  /**
+   * Both have begun, and it is ours to give way: from now on this is the other side's call. At once, so that candidates
+   * directly behind its offer are known to be of it.
+   */
+  goOverTo(offer: Signal): void {
+    this.call = offer.call
+    this.#isCaller = false
+    this.#yield()
+    this.hear(offer)
+  }
+
   /** Ends it; `tells` the other side so. */
   end(reason: HangUpReason, tells: boolean): void {
     if (this.#isOver) return
@@ -152,7 +165,7 @@ export class Call {
     this.#isOffering = true
     try {
       await this.#line.setLocalDescription()
-      if (!this.#isOver) this.#describe('offer')
+      if (!this.#isOver && !this.#isYielding) this.#describe('offer')
     } catch {
       this.end('failed', true)
     } finally {
@@ -170,7 +183,7 @@ export class Call {
     if (signal.kind !== 'hang_up') this.#isHeard = true
     switch (signal.kind) {
       case 'offer':
-        await this.#hearOffer(signal.call, signal.sdp)
+        await this.#hearOffer(signal.sdp)
         return
       case 'answer':
         await this.#hearAnswer(signal.sdp)
@@ -184,19 +197,24 @@ export class Call {
     }
   }
 
-  async #hearOffer(call: number, sdp: string): Promise<void> {
+  #yield(): void {
+    this.#isYielding = true
+    this.#untold = []
+    this.#candidatesTold = 0
+  }
+
+  async #hearOffer(sdp: string): Promise<void> {
     if (++this.#offersHeard > OFFERS_MAX) {
       this.#events.misbehaved()
       return
     }
     this.#ignoresOffer = this.isOffering && !this.#isPolite
     if (this.#ignoresOffer) return
-    // What was found for an offer that is taken back is of no use to the other side.
-    if (this.isOffering) this.#untold = []
-    this.call = call
+    if (this.isOffering) this.#yield()
     if (!(await this.#describeRemote('offer', sdp))) return
     try {
       await this.#line.setLocalDescription()
+      this.#isYielding = false
       if (!this.#isOver) this.#describe('answer')
     } catch {
       this.end('failed', true)
@@ -204,6 +222,8 @@ export class Call {
   }
 
   async #hearAnswer(sdp: string): Promise<void> {
+    // Said twice, when the server's word that it was passed on got lost.
+    if (sdp === this.#theirSdp) return
     if (this.#line.signalingState !== 'have-local-offer') {
       this.#events.misbehaved()
       return
@@ -239,7 +259,7 @@ export class Call {
 
   #tell(candidate: RTCIceCandidate | null): void {
     // The last of all is empty, and says no more than that.
-    if (candidate === null || candidate.candidate === '' || this.#isOver) return
+    if (candidate === null || candidate.candidate === '' || this.#isOver || this.#isYielding) return
     if (++this.#candidatesTold > CANDIDATES_MAX) return
     const { sdpMid, sdpMLineIndex } = candidate
     this.#untold.push({ candidate: candidate.candidate, sdpMid, sdpMLineIndex })

@@ -11,7 +11,13 @@ let clock: PretendClock
 let net: PretendLines
 let said: { from: PeerId; to: PeerId; signal: Signal }[]
 let boards: Map<PeerId, Board>
+/** What was said and is not yet delivered; `null` while all is delivered by itself. */
+let detained: (() => void)[] | null
+/** What the server cannot pass on, as it says after a while. */
+let isLost: (from: PeerId, signal: Signal) => boolean
 beforeEach(() => {
+  detained = null
+  isLost = () => false
   clock = new PretendClock()
   net = new PretendLines(clock)
   said = []
@@ -41,7 +47,9 @@ function tab(n: number, { stun = null as string | null } = {}): Board {
       const signal = JSON.parse(new TextDecoder().decode(bytes)) as Signal
       said.push({ from: self, to, signal })
       const other = boards.get(to)
-      if (other !== undefined) clock.after(LATENCY, () => other.board.hear(self, bytes))
+      if (isLost(self, signal)) return new Promise((resolve) => clock.after(5 * LATENCY, () => resolve(false)))
+      if (other !== undefined && detained !== null) detained.push(() => other.board.hear(self, bytes))
+      else if (other !== undefined) clock.after(LATENCY, () => other.board.hear(self, bytes))
       return Promise.resolve(other !== undefined)
     },
     up: (peer) => up?.push(peer),
@@ -93,6 +101,58 @@ describe('a call', () => {
     expect(kinds(a).filter((kind) => kind !== 'candidates')).toEqual(['offer', 'answer'])
     expect(kinds(b).filter((kind) => kind !== 'candidates')).toEqual(['offer'])
     expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+  })
+
+  it('has the candidates that come in one go with the offer for which the polite one gives way', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    detained = []
+    b.board.call(a.name)
+    await settle(100)
+    const come = detained
+    detained = null
+    a.board.call(b.name)
+    for (const hear of come) hear()
+    await clock.until(() => areLinked(a, b))
+    await settle(100)
+    expect(net.lines[1]?.candidates).toBe(2)
+    expect(kinds(a)).toEqual(['answer', 'candidates'])
+    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+  })
+
+  it('goes on when only the offer that was taken back is not heard', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    isLost = (from, { kind }) => from === a.name && kind === 'offer'
+    a.board.call(b.name)
+    b.board.call(a.name)
+    await clock.until(() => areLinked(a, b))
+    await settle(1000)
+    expect([a.down, b.down]).toEqual([[], []])
+    expect(net.open).toHaveLength(2)
+  })
+
+  it('is answered but once, though the answer may be said again', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    a.board.call(b.name)
+    await clock.until(() => areLinked(a, b))
+    const answer = said.find(({ signal }) => signal.kind === 'answer')?.signal as Signal
+    a.board.hear(b.name, encodeSignal(answer))
+    await settle(100)
+    expect(a.misbehaved).toEqual([])
+    expect(net.open).toHaveLength(2)
+  })
+
+  it('that failed is tried again before a person has lost patience', async () => {
+    net.isBlocked = true
+    const [a, b] = [tab(1), tab(2)]
+    a.board.call(b.name)
+    await clock.until(() => net.lines.every(({ signalingState }) => signalingState === 'closed'))
+    net.isBlocked = false
+    const failedAt = clock.now()
+    while (!areLinked(a, b)) {
+      a.board.call(b.name)
+      await settle(500)
+    }
+    expect(clock.now() - failedAt).toBeLessThan(10_000)
   })
 
   it('is not begun twice', async () => {
@@ -206,7 +266,7 @@ describe('a peer is sent away', () => {
     a.board.call(b.name)
     await clock.until(() => areLinked(a, b))
     const call = said[0]?.signal.call ?? 0
-    say(a, { kind: 'answer', call, sdp: sdp('a=line:0') })
+    say(a, { kind: 'answer', call, sdp: sdp('a=line:7') })
     await clock.until(() => a.misbehaved.length === 1)
   })
 

@@ -10,7 +10,7 @@ import { decodeSignal, encodeSignal, type HangUpReason, type Signal } from './si
 /** Calls to one peer that may fail before it is called no more. */
 const FAILURES_MAX = 3
 /** Pause after a failed call, doubled each time; and after one that had no line. */
-const FAILURE_PAUSE: Millis = 20_000
+const FAILURE_PAUSE: Millis = 5_000
 const BUSY_PAUSE: Millis = 30_000
 /** Signals of one peer in ten seconds, and calls it may begin in a minute: nobody honest needs as many. */
 const SIGNALS_MAX = 150
@@ -120,7 +120,7 @@ export class Switchboard {
   #hearOffer(peer: PeerId, current: Call | undefined, signal: Signal): void {
     if (current?.isOffering === true) {
       // Both have begun. The polite one goes over to the other's call; the other stays with its own.
-      if (this.#isPoliteTo(peer)) current.hear(signal)
+      if (this.#isPoliteTo(peer)) current.goOverTo(signal)
       return
     }
     // It has given up the call that we still knew.
@@ -168,7 +168,9 @@ export class Switchboard {
 
   #say(peer: PeerId, signal: Signal): void {
     void this.#deps.say(peer, encodeSignal(signal)).then((isHeard) => {
-      if (!isHeard && signal.kind !== 'hang_up') this.#calls.get(peer)?.end('failed', false)
+      const call = this.#calls.get(peer)
+      // An offer that was taken back need not be heard any more.
+      if (!isHeard && signal.kind !== 'hang_up' && call?.call === signal.call) call.end('failed', false)
     })
   }
 
