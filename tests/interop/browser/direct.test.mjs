@@ -17,6 +17,8 @@ const MIB = 1024 * 1024
 const TRANSFER_MS = 90_000
 /** By then there is a direct path, even when the first call came to nothing and the next was due. */
 const LINK_MS = 40_000
+/** Sooner than a line is given up whose other end is silent. */
+const HANG_UP_MS = 10_000
 /** Slow enough that a page of some MiB is not loaded before there is a direct path. */
 const NARROW = { 'limits.relay_bytes_per_second_peer': MIB }
 
@@ -98,7 +100,7 @@ test('a tab that is closed hangs up at once', async (t) => {
   await until(() => areLinked(holder, visitor), 'a direct path', LINK_MS)
   // To another address, so that the tab's browser lives on: only `pagehide` tells.
   await visitor.goTo('about:blank')
-  await until(async () => (await linesOf(holder)).every(({ state }) => state === 'closed'), 'the line is closed', 3_000)
+  await until(async () => (await linesOf(holder)).every(({ state }) => state === 'closed'), 'the line is closed', HANG_UP_MS)
 })
 
 test('a small page makes no connection', async (t) => {

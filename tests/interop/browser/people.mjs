@@ -7,8 +7,8 @@ import { BY_RELAY_ONLY, hearComplaints, launch } from '../lib/chromium.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 import { until } from '../lib/waiting.mjs'
 
-/** How long a person may wait for what crosses browsers. Two cores may have much else to do. */
-export const PATIENCE_MS = 20_000
+/** How long a person may wait for what crosses browsers. Two cores may have very much else to do; nothing waits in vain. */
+export const PATIENCE_MS = 60_000
 
 /** A server that is stopped, and held to having ended well, when the test ends. */
 export async function serve(t, options = {}) {

@@ -316,7 +316,7 @@ async function startsPlaying(player) {
   await player.play()
   if (player.currentTime > 0) return
   await new Promise((resolve, reject) => {
-    const late = setTimeout(() => reject(new Error(`it does not play: ${player.readyState}, ${player.error?.message}`)), 20_000)
+    const late = setTimeout(() => reject(new Error(`it does not play: ${player.readyState}, ${player.error?.message}`)), 60_000)
     player.addEventListener('timeupdate', () => {
       clearTimeout(late)
       if (player.currentTime > 0) resolve()
@@ -331,7 +331,7 @@ async function jumps(player, second) {
   await new Promise((resolve, reject) => {
     const look = () => {
       if (player.currentTime > second && !player.seeking) resolve()
-      else if (performance.now() - began > 20_000) reject(new Error(`it stands at ${player.currentTime}, ${player.readyState}`))
+      else if (performance.now() - began > 60_000) reject(new Error(`it stands at ${player.currentTime}, ${player.readyState}`))
       else setTimeout(look, 5)
     }
     look()

@@ -2,8 +2,8 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** How long anything may take that should be immediate. */
-export const SOON_MS = 5_000
+/** How long anything may take that should be immediate, on a machine that has much else to do. */
+export const SOON_MS = 15_000
 
 /** The promise's own end, or an error that says what was waited for in vain. */
 export async function within(promise, what, ms = SOON_MS) {
