@@ -1,3 +1,5 @@
+import { sealedSentence } from '../words/sealed.ts'
+
 /** Why a private page cannot be made or opened. None of these says anything of a key. */
 export type PrivateProblem =
   /** It does not begin like one. */
@@ -21,40 +23,8 @@ export class PrivateError extends Error {
   readonly problem: PrivateProblem
 
   constructor(problem: PrivateProblem) {
-    super(sentence(problem))
+    super(sealedSentence(problem))
     this.name = 'PrivateError'
     this.problem = problem
   }
-}
-
-function sentence(problem: PrivateProblem): string {
-  switch (problem.kind) {
-    case 'not-private':
-      return 'This page is not private, although its link has a key: somebody changed the link.'
-    case 'version':
-      return 'This private page was made by a later version, which is not understood here.'
-    case 'wrong-key':
-      return 'The key in this link does not open this page.'
-    case 'changed':
-      return `This private page was changed after it was made: part ${problem.record} is not what was sealed.`
-    case 'length':
-      return 'This private page is not whole: a part is missing, or too much is there.'
-    case 'too-large':
-      return 'This is more than a private page can hold.'
-    case 'index':
-      return `The names in this private page ${INDEX[problem.index]}.`
-  }
-}
-
-const INDEX: Record<IndexProblem, string> = {
-  cut: 'end too early',
-  trailing: 'have something behind them',
-  'too-long': 'are too long',
-  'too-many-entries': 'are too many',
-  kind: 'are of an unknown kind',
-  'not-one-file': 'are not those of one file',
-  utf8: 'are no text',
-  path: 'lead to places where no file can be',
-  order: 'are not in their order',
-  size: 'come with impossible sizes',
 }
