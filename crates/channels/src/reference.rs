@@ -124,21 +124,46 @@ impl fmt::Debug for Ref {
 /// assert_eq!(join.shown().text(), "4");
 /// assert!(join.given().is_null());
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JoinRef {
-    shown: Ref,
-    was_given: bool,
+#[derive(Clone, PartialEq, Eq)]
+pub struct JoinRef(Kept);
+
+/// Kept once per channel, by the million: what phoenix.js counts to lies inside.
+#[derive(Clone, PartialEq, Eq)]
+enum Kept {
+    Inside { was_given: bool, len: u8, json: [u8; INSIDE_BYTES] },
+    Outside(Box<Outside>),
 }
 
-const _: () = assert!(size_of::<JoinRef>() <= 32);
+#[derive(Clone, PartialEq, Eq)]
+struct Outside {
+    was_given: bool,
+    shown: Ref,
+}
+
+/// A JSON text of as many bytes needs no memory of its own: a number of eleven digits in quotes.
+const INSIDE_BYTES: usize = 13;
+
+const _: () = assert!(size_of::<JoinRef>() == 16, "kept once per channel");
 
 impl JoinRef {
     /// From the join_ref and the ref of a join.
     pub fn new(join_ref: &Ref, reference: &Ref) -> JoinRef {
         match join_ref.is_null() {
-            true => JoinRef { shown: reference.clone(), was_given: false },
-            false => JoinRef { shown: join_ref.clone(), was_given: true },
+            true => JoinRef::keep(reference, false),
+            false => JoinRef::keep(join_ref, true),
         }
+    }
+
+    fn keep(shown: &Ref, was_given: bool) -> JoinRef {
+        let text = shown.as_json().as_bytes();
+        let mut json = [0; INSIDE_BYTES];
+        JoinRef(match json.get_mut(..text.len()) {
+            Some(inside) => {
+                inside.copy_from_slice(text);
+                Kept::Inside { was_given, len: text.len() as u8, json }
+            }
+            None => Kept::Outside(Box::new(Outside { was_given, shown: shown.clone() })),
+        })
     }
 
     /// From a join.
@@ -147,23 +172,43 @@ impl JoinRef {
     }
 
     /// The join_ref as the client gave it: what the reply to the join itself carries.
-    pub fn given(&self) -> &Ref {
-        if self.was_given { &self.shown } else { &NULL }
+    pub fn given(&self) -> Ref {
+        if self.was_given() { self.shown() } else { Ref::NULL }
     }
 
     /// The join_ref that later replies, pushes and the close carry.
-    pub fn shown(&self) -> &Ref {
-        &self.shown
+    pub fn shown(&self) -> Ref {
+        match &self.0 {
+            Kept::Inside { len, json, .. } => {
+                let text = std::str::from_utf8(&json[..usize::from(*len)]);
+                Ref(CompactString::new(text.expect("it was a text when it was kept")))
+            }
+            Kept::Outside(outside) => outside.shown.clone(),
+        }
+    }
+
+    fn was_given(&self) -> bool {
+        match &self.0 {
+            Kept::Inside { was_given, .. } => *was_given,
+            Kept::Outside(outside) => outside.was_given,
+        }
     }
 
     /// Does a message with this join_ref belong to this join? One without join_ref always does.
     pub fn is_current(&self, join_ref: &Ref) -> bool {
-        join_ref.is_null() || join_ref == self.given()
+        join_ref.is_null() || *join_ref == self.given()
     }
 
     /// The same for a join_ref from a binary frame, which cannot say whether `3` is a number.
     pub fn is_current_text(&self, join_ref: &Ref) -> bool {
         join_ref.is_null() || join_ref.text() == self.given().text()
+    }
+}
+
+impl fmt::Debug for JoinRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shown, was_given) = (self.shown(), self.was_given());
+        f.debug_struct("JoinRef").field("shown", &shown).field("was_given", &was_given).finish()
     }
 }
 
@@ -222,5 +267,26 @@ mod tests {
         let reference = Ref::from_text("9007199254740991").unwrap();
         assert!(!reference.0.is_heap_allocated());
         assert!(!Ref::NULL.0.is_heap_allocated());
+
+        let after_a_year = Ref::from_text("31536000").unwrap();
+        let kept = JoinRef::new(&after_a_year, &Ref::NULL);
+        assert!(matches!(kept.0, Kept::Inside { .. }));
+    }
+
+    #[test]
+    fn a_join_is_known_by_a_ref_of_any_length() {
+        let refs = (0..=REF_BYTES_MAX).map(|len| Ref::from_text(&"r".repeat(len)).unwrap());
+        let others = ["7", "-1.5e300", "[1,2,3,4,5]", r#""\n""#];
+        for shown in refs.chain(others.map(|json| Ref::from_json(json).unwrap())) {
+            let given = JoinRef::new(&shown, &Ref::NULL);
+            assert_eq!((given.shown(), given.given()), (shown.clone(), shown.clone()));
+            assert!(given.is_current(&shown) && given.is_current(&Ref::NULL));
+            assert!(!given.is_current(&Ref::from_text("another").unwrap()));
+
+            let made_up = JoinRef::new(&Ref::NULL, &shown);
+            assert_eq!((made_up.shown(), made_up.given()), (shown.clone(), Ref::NULL));
+            assert!(!made_up.is_current(&shown));
+            assert_ne!(made_up, given);
+        }
     }
 }

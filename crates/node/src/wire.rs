@@ -75,7 +75,7 @@ pub(crate) fn push(
     event: &str,
     payload: Payload<'_>,
 ) -> Option<Encoded> {
-    let push = channels::Push { join_ref: join_ref.shown(), topic, event, payload };
+    let push = channels::Push { join_ref: &join_ref.shown(), topic, event, payload };
     encoded(ENVELOPE_BYTES + len(payload), |out| channels::encode_push(serializer, &push, out))
 }
 

@@ -181,9 +181,10 @@ fn encode_end(
     payload: &str,
     out: &mut Vec<u8>,
 ) -> Kind {
+    let shown = join.shown();
     match serializer {
-        Serializer::V1 => v1::encode(join.shown(), topic, event, payload, out),
-        Serializer::V2 => v2::encode(join.shown(), join.shown(), topic, event, payload, out),
+        Serializer::V1 => v1::encode(&shown, topic, event, payload, out),
+        Serializer::V2 => v2::encode(&shown, &shown, topic, event, payload, out),
     }
     Kind::Text
 }

@@ -132,7 +132,7 @@ impl Shard {
         let refusal = self.refusal_of_bytes(key, reply);
         let reply = refusal.as_ref().unwrap_or(reply);
         let message = self.with_channel(key, to.channel, |serializer, topic, join_ref| {
-            wire::reply(serializer, join_ref.shown(), &to.reference, topic, reply)
+            wire::reply(serializer, &join_ref.shown(), &to.reference, topic, reply)
         });
         self.send(sockets, key, message);
     }
