@@ -48,6 +48,7 @@ mod http;
 mod logging;
 mod metrics;
 mod page_board;
+mod pieces;
 mod planes;
 mod presence;
 mod process;

@@ -8,7 +8,8 @@ use vocab::NodeId;
 
 use crate::cluster::{Cluster, Word};
 
-const SHELVES: usize = 16;
+/// By how many locks they are kept apart.
+pub(crate) const SHELVES: usize = 16;
 
 /// Presences of every topic; a topic's are all behind the same lock.
 ///
@@ -41,14 +42,14 @@ impl PresenceBoard {
         self.shelves.iter().map(|shelf| lock(shelf).own_len()).sum()
     }
 
-    /// One diff for each topic that changed since the last call.
-    pub(crate) fn take_diffs(&self) -> Vec<Diff> {
-        let mut diffs = Vec::new();
-        for shelf in &self.shelves {
-            let mut shelf = lock(shelf);
-            diffs.extend(std::iter::from_fn(|| shelf.poll_diff()));
-        }
-        diffs
+    /// How many topics of a shelf have changes that are not told.
+    pub(crate) fn changed(&self, shelf: usize) -> usize {
+        lock(&self.shelves[shelf]).changed()
+    }
+
+    /// What changed on one topic of a shelf: the one that waits longest.
+    pub(crate) fn take_diff(&self, shelf: usize) -> Option<Diff> {
+        lock(&self.shelves[shelf]).poll_diff()
     }
 
     /// Another process has subscribers on a topic: tell it who of ours is present there.

@@ -253,6 +253,11 @@ impl Presence {
         None
     }
 
+    /// How many topics have changes that no diff has told.
+    pub fn changed(&self) -> usize {
+        self.changed.len()
+    }
+
     /// How many presences a topic has: metas, of all its keys.
     pub fn count(&self, topic: &str) -> usize {
         self.find_topic(topic).map_or(0, |topic| self.topics[topic].entries)

@@ -4,38 +4,53 @@ use std::sync::Arc;
 
 use channels::{PatternError, Patterns};
 
+use super::states::{AnyStates, StateId, States};
 use super::{
     Body, Channel, Connect, Connected, Crash, HandleIn, Payload, Refusal, Refused, Socket,
 };
-
-/// One joined client's state, whatever its channel made it. A `Box` of nothing costs no memory.
-pub(crate) type State = Box<dyn Any + Send>;
 
 pub(crate) type OnConnect =
     Arc<dyn Fn(&Connect<'_>) -> Result<Connected, Refused> + Send + Sync + 'static>;
 
 /// A [`Channel`] with its state's type hidden and its panics caught.
+///
+/// `states` are those of this channel on one shard: what [`AnyChannel::states`] made.
 pub(crate) trait AnyChannel: Send + Sync {
+    /// The states of a shard that nobody has joined.
+    fn states(&self) -> AnyStates;
     fn join(
         &self,
+        states: &mut AnyStates,
         socket: &mut Socket<'_>,
         payload: Payload<'_>,
-    ) -> Result<Result<(State, Body), Refusal>, Crash>;
-    fn joined(&self, state: &mut State, socket: &mut Socket<'_>) -> Result<(), Crash>;
+    ) -> Result<Result<(StateId, Body), Refusal>, Crash>;
+    fn joined(
+        &self,
+        states: &mut AnyStates,
+        state: &StateId,
+        socket: &mut Socket<'_>,
+    ) -> Result<(), Crash>;
     fn handle_in(
         &self,
-        state: &mut State,
+        states: &mut AnyStates,
+        state: &StateId,
         socket: &mut Socket<'_>,
         event: &str,
         payload: Payload<'_>,
     ) -> HandleIn;
     fn handle_info(
         &self,
-        state: &mut State,
+        states: &mut AnyStates,
+        state: &StateId,
         socket: &mut Socket<'_>,
         info: Box<dyn Any + Send>,
     ) -> HandleIn;
-    fn leave(&self, state: State, socket: &mut Socket<'_>) -> Result<(), Crash>;
+    fn leave(
+        &self,
+        states: &mut AnyStates,
+        state: StateId,
+        socket: &mut Socket<'_>,
+    ) -> Result<(), Crash>;
 }
 
 fn caught<T>(call: impl FnOnce() -> T) -> Result<T, Crash> {
@@ -48,46 +63,65 @@ fn caught<T>(call: impl FnOnce() -> T) -> Result<T, Crash> {
     })
 }
 
-fn own<C: Channel>(state: &mut State) -> &mut C::State {
-    state.downcast_mut().expect("a state stays with the channel that made it")
+fn own<C: Channel>(states: &mut AnyStates) -> &mut States<C::State> {
+    states.downcast_mut().expect("states stay with the channel that made them")
 }
 
 impl<C: Channel> AnyChannel for C {
-    fn join(
-        &self,
-        socket: &mut Socket<'_>,
-        payload: Payload<'_>,
-    ) -> Result<Result<(State, Body), Refusal>, Crash> {
-        let joined = caught(|| Channel::join(self, socket, payload))?;
-        Ok(joined.map(|joined| (Box::new(joined.state) as State, joined.response)))
+    fn states(&self) -> AnyStates {
+        Box::new(States::<C::State>::default())
     }
 
-    fn joined(&self, state: &mut State, socket: &mut Socket<'_>) -> Result<(), Crash> {
-        caught(|| Channel::joined(self, own::<C>(state), socket))
+    fn join(
+        &self,
+        states: &mut AnyStates,
+        socket: &mut Socket<'_>,
+        payload: Payload<'_>,
+    ) -> Result<Result<(StateId, Body), Refusal>, Crash> {
+        let joined = caught(|| Channel::join(self, socket, payload))?;
+        Ok(joined.map(|joined| (own::<C>(states).insert(joined.state), joined.response)))
+    }
+
+    fn joined(
+        &self,
+        states: &mut AnyStates,
+        state: &StateId,
+        socket: &mut Socket<'_>,
+    ) -> Result<(), Crash> {
+        caught(|| Channel::joined(self, own::<C>(states).get_mut(state), socket))
     }
 
     fn handle_in(
         &self,
-        state: &mut State,
+        states: &mut AnyStates,
+        state: &StateId,
         socket: &mut Socket<'_>,
         event: &str,
         payload: Payload<'_>,
     ) -> HandleIn {
-        caught(|| Channel::handle_in(self, own::<C>(state), socket, event, payload))?
+        let state = own::<C>(states).get_mut(state);
+        caught(|| Channel::handle_in(self, state, socket, event, payload))?
     }
 
     fn handle_info(
         &self,
-        state: &mut State,
+        states: &mut AnyStates,
+        state: &StateId,
         socket: &mut Socket<'_>,
         info: Box<dyn Any + Send>,
     ) -> HandleIn {
-        caught(|| Channel::handle_info(self, own::<C>(state), socket, info))?
+        let state = own::<C>(states).get_mut(state);
+        caught(|| Channel::handle_info(self, state, socket, info))?
     }
 
-    fn leave(&self, state: State, socket: &mut Socket<'_>) -> Result<(), Crash> {
-        let state = state.downcast().expect("a state stays with the channel that made it");
-        caught(|| Channel::leave(self, *state, socket))
+    fn leave(
+        &self,
+        states: &mut AnyStates,
+        state: StateId,
+        socket: &mut Socket<'_>,
+    ) -> Result<(), Crash> {
+        let state = own::<C>(states).remove(state);
+        caught(|| Channel::leave(self, state, socket))
     }
 }
 
@@ -125,6 +159,11 @@ impl Registry {
 
     pub fn channel(&self, number: u16) -> &Arc<dyn AnyChannel> {
         &self.channels[usize::from(number)]
+    }
+
+    /// For a shard that nobody has joined: the states of each channel, by its number.
+    pub fn states(&self) -> Vec<AnyStates> {
+        self.channels.iter().map(|channel| channel.states()).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use hub::{PresenceOwner, SubscriptionId, Subscriptions};
 use vocab::{Instant, SocketId};
 
 use super::longpoll::Session;
-use crate::app::{Body, State};
+use crate::app::{Body, StateId};
 use crate::settings::Limits;
 
 /// A client of this shard: one per open websocket and per long-poll session.
@@ -68,6 +68,8 @@ impl Allowance {
 pub(super) struct Slot {
     /// How many tenants the slot has had before this one.
     pub serial: u32,
+    /// Which of the application's channels answers for it, if it is a channel's.
+    pub number: u16,
     pub tenant: Tenancy,
 }
 
@@ -98,15 +100,13 @@ pub(super) struct Joining {
 /// One client joined to one topic.
 pub(super) struct JoinedChannel {
     pub join_ref: JoinRef,
-    /// Which of the application's channels answers for it.
-    pub number: u16,
     pub presence: PresenceOwner,
     /// Absent while a callback has it, and before the join is through.
-    pub state: Option<State>,
+    pub state: Option<StateId>,
 }
 
 const _: () = assert!(size_of::<Client>() <= 48, "a client's record grew");
-const _: () = assert!(size_of::<Slot>() <= 72, "a channel's record grew");
+const _: () = assert!(size_of::<Slot>() <= 32, "a channel's record grew");
 
 #[cfg(test)]
 mod tests {

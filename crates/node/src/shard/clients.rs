@@ -1,7 +1,7 @@
 use std::ops::{Index, IndexMut};
 
 use super::client::Client;
-use super::pieces::Pieces;
+use crate::pieces::Pieces;
 
 /// The end of the list of vacant places.
 const NONE: u32 = u32::MAX;

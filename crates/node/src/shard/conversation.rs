@@ -14,8 +14,8 @@ use super::client::{JoinedChannel, Slot, Tenancy, Transport};
 use super::joining::Unheard;
 use super::mail::Mail;
 use crate::app::{
-    AnyChannel, Body, ChannelAddress, Crash, HandleIn, Outcome, Payload, Refusal, Reply, Socket,
-    State,
+    AnyChannel, AnyStates, Body, ChannelAddress, Crash, HandleIn, Outcome, Payload, Refusal, Reply,
+    Socket, StateId,
 };
 use crate::broadcast::Broadcast;
 use crate::wire;
@@ -117,8 +117,8 @@ impl Shard {
             }
             Action::Deliver => {
                 let id = found.expect("only a joined topic gets messages");
-                self.call(sockets, id, &message.reference, |channel, state, socket| {
-                    channel.handle_in(state, socket, &message.event, message.payload)
+                self.call(sockets, id, &message.reference, |channel, states, state, socket| {
+                    channel.handle_in(states, state, socket, &message.event, message.payload)
                 });
             }
             Action::Stale => self.world.metrics.refused("stale_join_ref"),
@@ -189,9 +189,10 @@ impl Shard {
         old: Option<JoinRef>,
     ) {
         let key = self.hub.client_of(id);
-        let result = self.with_socket(sockets, id, &message.reference, |channel, socket| {
-            channel.join(socket, message.payload)
-        });
+        let result =
+            self.with_socket(sockets, id, &message.reference, |channel, states, socket| {
+                channel.join(states, socket, message.payload)
+            });
         let metrics = &self.world.metrics;
         let reply = match result {
             Ok(Ok((state, response))) => {
@@ -218,8 +219,8 @@ impl Shard {
             self.close_rejoined(sockets, key, &message.topic, &old);
         }
         if is_in {
-            self.call(sockets, id, &message.reference, |channel, state, socket| {
-                channel.joined(state, socket).map(|()| Outcome::NoReply)
+            self.call(sockets, id, &message.reference, |channel, states, state, socket| {
+                channel.joined(states, state, socket).map(|()| Outcome::NoReply)
             });
         }
     }
@@ -233,9 +234,9 @@ impl Shard {
     ) -> (SubscriptionId, Option<u64>) {
         let client = &mut self.clients[key as usize];
         let id = self.hub.subscribe(key, &mut client.subscriptions, topic);
-        let channel =
-            JoinedChannel { join_ref, number, presence: PresenceOwner::default(), state: None };
-        self.slot_mut(id).tenant = Tenancy::Channel(channel);
+        let channel = JoinedChannel { join_ref, presence: PresenceOwner::default(), state: None };
+        let slot = self.slot_mut(id);
+        (slot.number, slot.tenant) = (number, Tenancy::Channel(channel));
         self.world.metrics.channels.inc();
         // The first subscriber of a shard subscribes the process.
         let cluster = &self.world.cluster;
@@ -253,8 +254,8 @@ impl Shard {
         if let Tenancy::Channel(JoinedChannel { state, .. }) = &mut self.slot_mut(id).tenant
             && let Some(state) = state.take()
         {
-            let result = self.with_socket(sockets, id, &Ref::NULL, |channel, socket| {
-                channel.leave(state, socket)
+            let result = self.with_socket(sockets, id, &Ref::NULL, |channel, states, socket| {
+                channel.leave(states, state, socket)
             });
             if let Err(Crash(reason)) = result {
                 self.world.metrics.crashes.inc();
@@ -286,13 +287,13 @@ impl Shard {
         sockets: &mut Sockets,
         id: SubscriptionId,
         reference: &Ref,
-        callback: impl FnOnce(&dyn AnyChannel, &mut State, &mut Socket<'_>) -> HandleIn,
+        callback: impl FnOnce(&dyn AnyChannel, &mut AnyStates, &StateId, &mut Socket<'_>) -> HandleIn,
     ) {
         let key = self.hub.client_of(id);
         let address = self.address(id);
-        let Some(mut state) = self.channel_mut(id).state.take() else { return };
-        let result = self.with_socket(sockets, id, reference, |channel, socket| {
-            callback(channel, &mut state, socket)
+        let Some(state) = self.channel_mut(id).state.take() else { return };
+        let result = self.with_socket(sockets, id, reference, |channel, states, socket| {
+            callback(channel, states, &state, socket)
         });
         self.channel_mut(id).state = Some(state);
 
@@ -341,14 +342,16 @@ impl Shard {
         sockets: &mut Sockets,
         id: SubscriptionId,
         reference: &Ref,
-        callback: impl FnOnce(&dyn AnyChannel, &mut Socket<'_>) -> R,
+        callback: impl FnOnce(&dyn AnyChannel, &mut AnyStates, &mut Socket<'_>) -> R,
     ) -> R {
         let address = self.address(id);
-        let Shard { world, hub, clients, slots, effects, .. } = self;
+        let Shard { world, hub, clients, slots, states, effects, .. } = self;
         let client = &clients[hub.client_of(id) as usize];
         let assigns = client.admission.as_ref().and_then(|admission| admission.assigns.as_ref());
         let counted = client.admission.as_ref().and_then(|admission| admission.counted);
-        let JoinedChannel { number, presence, .. } = joined(&mut slots[id]);
+        let slot = &mut slots[id];
+        let number = slot.number;
+        let JoinedChannel { presence, .. } = joined(slot);
         let mut socket = Socket {
             topic: hub.topic_of(id),
             now: sockets.now(),
@@ -361,7 +364,8 @@ impl Shard {
             endpoint: &world.endpoint,
             effects,
         };
-        let result = callback(world.registry.channel(*number).as_ref(), &mut socket);
+        let states = &mut states[usize::from(number)];
+        let result = callback(world.registry.channel(number).as_ref(), states, &mut socket);
         if !self.effects.is_empty() {
             let topic = self.hub.topic_of(id).to_owned();
             self.apply_effects(sockets, &topic, address);
@@ -387,7 +391,7 @@ impl Shard {
         let admission = self.clients[key as usize].admission.as_mut();
         if let Some(id) = admission.and_then(|admission| admission.id.take()) {
             let slot = self.slot_mut(id);
-            *slot = Slot { serial: slot.serial.wrapping_add(1), tenant: Tenancy::Vacant };
+            (slot.serial, slot.tenant) = (slot.serial.wrapping_add(1), Tenancy::Vacant);
             self.hub.unsubscribe(&mut self.clients[key as usize].subscriptions, id);
         }
         let first = |shard: &Self| {
@@ -435,8 +439,8 @@ impl Shard {
 
     fn inform(&mut self, sockets: &mut Sockets, to: ChannelAddress, info: Box<dyn Any + Send>) {
         if self.client_at(to).is_some() {
-            self.call(sockets, to.subscription, &Ref::NULL, |channel, state, socket| {
-                channel.handle_info(state, socket, info)
+            self.call(sockets, to.subscription, &Ref::NULL, |channel, states, state, socket| {
+                channel.handle_info(states, state, socket, info)
             });
         }
     }

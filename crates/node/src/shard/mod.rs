@@ -3,7 +3,8 @@
 //! [`Shard`] is the [`edge::Tenant`]: it carries what sockets say to the pure cores, and what
 //! those decide back to sockets. Its parts: `admission` lets clients in, `conversation` handles
 //! what they say, `joining` the joins that wait for other processes, `delivery` sends to them,
-//! `longpoll` keeps their sessions, `sprites` the polls of those who play over plain HTTP.
+//! `rounds` tell them who came and left, `longpoll` keeps their sessions, `sprites` the polls of
+//! those who play over plain HTTP.
 
 mod admission;
 mod client;
@@ -13,7 +14,7 @@ mod delivery;
 mod joining;
 mod longpoll;
 mod mail;
-mod pieces;
+mod rounds;
 mod slots;
 mod sprites;
 
@@ -23,18 +24,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use edge::{CloseCause, Parcel, Sockets, Tenant};
-use hub::{Diff, Hub, HubLimits};
+use hub::{Hub, HubLimits};
 use vocab::{Instant, NodeId, ShardId, SocketId};
 
-use crate::app::{ChannelAddress, Effect};
+use crate::app::{AnyStates, ChannelAddress, Effect};
 use crate::broadcast::Broadcast;
 use crate::builtin::SITE_TOPIC;
 use crate::cluster::Fill;
-use crate::presence::PresenceBoard;
 use crate::world::World;
 
 use clients::Clients;
 use joining::Backlog;
+use rounds::Rounds;
 use slots::Slots;
 
 pub(crate) use admission::{Admitted, Asking, Ticket};
@@ -55,12 +56,14 @@ pub(crate) struct Shard {
     clients: Clients,
     /// Beside the hub's subscriptions, by their index.
     slots: Slots,
+    /// What the joined clients of each channel keep, by its number.
+    states: Vec<AnyStates>,
     /// What the callback at work wants done; empty between callbacks.
     effects: Vec<Effect>,
     site: SiteCount,
     topics_told: usize,
-    /// Presence diffs that a full mailbox did not take.
-    late_diffs: Vec<(ShardId, Arc<Broadcast>)>,
+    /// Of the first shard: how far it is in telling who came and who left.
+    rounds: Rounds,
     /// The slot of `clients` that the sweep of sessions looked at last.
     swept: usize,
     /// Joins that wait for what other processes know, with the numbers they wait for.
@@ -83,6 +86,7 @@ impl Shard {
     pub fn new(id: ShardId, world: Arc<World>, seed: u64) -> Self {
         Shard {
             id,
+            states: world.registry.states(),
             world,
             hub: Hub::new(seed, HubLimits::default()),
             clients: Clients::default(),
@@ -90,7 +94,7 @@ impl Shard {
             effects: Vec::new(),
             site: SiteCount::default(),
             topics_told: 0,
-            late_diffs: Vec::new(),
+            rounds: Rounds::new(),
             swept: 0,
             joining: VecDeque::new(),
             unheard: HashMap::new(),
@@ -101,30 +105,6 @@ impl Shard {
     /// The first shard also does what is to be done once for the whole server.
     fn is_first(&self) -> bool {
         self.id == ShardId(0)
-    }
-
-    /// One diff for each topic whose presences changed. While a shard's mailbox is full, changes
-    /// wait and merge on the board: a diff that got lost would leave clients wrong for good.
-    fn tell_presence(&mut self) {
-        let endpoint = &self.world.endpoint;
-        self.late_diffs
-            .retain(|(shard, diff)| endpoint.mail(*shard, Mail::Broadcast(diff.clone())).is_err());
-        if !self.late_diffs.is_empty() {
-            return;
-        }
-        for Diff { topic, payload, own } in self.world.presence.take_diffs() {
-            PresenceBoard::publish(&self.world.cluster, &topic, &own);
-            let Some(payload) = payload else { continue };
-            let body = crate::app::Body::Json(payload.into());
-            let diff = Arc::new(Broadcast::new(&topic, "presence_diff", body, None));
-            for shard in self.world.endpoint.shards().filter(|shard| *shard != self.id) {
-                if self.world.endpoint.mail(shard, Mail::Broadcast(diff.clone())).is_err() {
-                    self.late_diffs.push((shard, diff.clone()));
-                }
-            }
-            self.world.metrics.broadcasts.inc();
-            self.queue(diff);
-        }
     }
 
     /// The number of visitors, when it changed or somebody read it, and at most once a second. Who
@@ -211,7 +191,8 @@ impl Tenant for Shard {
         if self.is_first() {
             let (clients, connections) = (self.world.metrics.clients(), sockets.connections());
             self.world.cluster.count(Fill { clients, connections });
-            self.tell_presence();
+            self.begin_round(now);
+            self.tell_presence(now);
             self.tell_site(now);
             self.world.pages.tick(now);
             self.world.planes.as_ref().inspect(|planes| planes.tick(now));
@@ -219,7 +200,13 @@ impl Tenant for Shard {
     }
 
     fn work(&mut self, sockets: &mut Sockets) -> bool {
-        self.deliver_slice(sockets, SLICE)
+        let more = self.deliver_slice(sockets, SLICE);
+        if more || !self.rounds.goes_on() {
+            return more;
+        }
+        // What was told has left: now the next few.
+        self.tell_presence(sockets.now());
+        self.hub.waiting() > 0
     }
 
     fn hand_over(&mut self, to: Option<NodeId>, parcel: Parcel) -> Result<(), Parcel> {

@@ -3,7 +3,7 @@ use std::ops::{Index, IndexMut};
 use hub::SubscriptionId;
 
 use super::client::Slot;
-use super::pieces::Pieces;
+use crate::pieces::Pieces;
 
 /// A slot for each subscription of the hub, by its index.
 #[derive(Default)]

@@ -8,7 +8,7 @@ const PIECE_LEN: usize = 256;
 /// A vector that doubles would have, on average, a third more room than it needs, and would leave
 /// its old places behind as holes in the heap: much at some 50 bytes for each client and each topic
 /// of it.
-pub(super) struct Pieces<T> {
+pub(crate) struct Pieces<T> {
     pieces: Vec<Vec<T>>,
 }
 
