@@ -19,6 +19,8 @@ pub enum Figure {
     LeftBytes,
     SetupMicros,
     DeliveryMicros,
+    /// The same, when the last message was long ago.
+    RareDeliveryMicros,
     HeartbeatMicros,
     /// From the push to the last socket's receipt, on the clock.
     LastSocketMillis,

@@ -17,6 +17,9 @@ pub struct Plan {
     /// Broadcasts to all sockets in a round.
     #[arg(long, default_value_t = 20, value_parser = at_least_one)]
     pub broadcasts: usize,
+    /// Broadcasts a second apart in a round.
+    #[arg(long, default_value_t = 4, value_parser = at_least_one)]
+    pub rare_broadcasts: usize,
     /// Times that all sockets close and come back in a round.
     #[arg(long, default_value_t = 5)]
     pub reconnects: usize,

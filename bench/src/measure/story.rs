@@ -21,6 +21,8 @@ const QUIET_TIMEOUT: Duration = Duration::from_secs(5);
 /// Linux acknowledges the first 16 segments of a connection at once, and the sender pays: about 2 us
 /// a delivery, which a socket that lives longer never sees again.
 const SETTLING_BROADCASTS: usize = 16;
+/// Longer than a retransmission timeout: after that, Linux acknowledges at once again.
+const RARE_PAUSE: Duration = Duration::from_secs(1);
 /// Files that may stay open after the last socket has gone, above those of the idle server.
 const SPARE_FILES: u64 = 16;
 const GONE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -103,13 +105,21 @@ impl<'a> Story<'a> {
         let (mut delivery, mut last_millis) = (Duration::ZERO, Vec::new());
         for broadcast in 1..=self.plan.broadcasts {
             self.show(&format!("broadcast {broadcast} of {}", self.plan.broadcasts));
-            let before = self.running.watched().cpu()?;
-            let done = self.driver.carry_out(&Order::Broadcast)?;
-            delivery += self.running.watched().cpu()? - before;
-            last_millis.push(done.last.as_secs_f64() * 1e3);
+            let (cpu, last) = self.broadcast()?;
+            delivery += cpu;
+            last_millis.push(last.as_secs_f64() * 1e3);
         }
         self.put_micros(Figure::DeliveryMicros, delivery, self.plan.broadcasts * self.plan.sockets);
         self.figures.extend(median(last_millis).map(|ms| (Figure::LastSocketMillis, ms)));
+
+        let mut rare = Duration::ZERO;
+        for broadcast in 1..=self.plan.rare_broadcasts {
+            self.show(&format!("rare broadcast {broadcast} of {}", self.plan.rare_broadcasts));
+            thread::sleep(RARE_PAUSE);
+            rare += self.broadcast()?.0;
+        }
+        let deliveries = self.plan.rare_broadcasts * self.plan.sockets;
+        self.put_micros(Figure::RareDeliveryMicros, rare, deliveries);
         self.put_memory(
             Figure::SocketBytesAfterBroadcasts,
             Some(Figure::SocketOwnBytesAfterBroadcasts),
@@ -162,6 +172,13 @@ impl<'a> Story<'a> {
     fn order_to_open(&self, transport: Transport) -> Order {
         let (server, sockets) = (self.running.address(), self.plan.sockets);
         Order::Open { server, transport, sockets }
+    }
+
+    /// The server's CPU time for one message to all, and when the last had it.
+    fn broadcast(&mut self) -> Result<(Duration, Duration)> {
+        let before = self.running.watched().cpu()?;
+        let done = self.driver.carry_out(&Order::Broadcast)?;
+        Ok((self.running.watched().cpu()? - before, done.last))
     }
 
     /// The server's CPU time for an order, until it is quiet again.

@@ -89,12 +89,13 @@ struct Column {
     decimals: usize,
 }
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 12] = [
     column("B idle", Figure::SocketBytes, 0),
     column("B after broadcasts", Figure::SocketBytesAfterBroadcasts, 0),
     column("B after reconnects", Figure::SocketBytesAfterReconnects, 0),
     column("setup us", Figure::SetupMicros, 1),
     column("delivery us", Figure::DeliveryMicros, 2),
+    column("rare delivery us", Figure::RareDeliveryMicros, 2),
     column("heartbeat us", Figure::HeartbeatMicros, 1),
     column("last socket ms", Figure::LastSocketMillis, 0),
     column("poll B", Figure::PollBytes, 0),

@@ -50,8 +50,9 @@ fn put(text: &mut String, report: &Report) -> std::fmt::Result {
         text,
         "\nB is resident memory of the server process above what it had before anybody came, a \
          socket; us is CPU time of all its threads, and contains the kernel's loopback work for \
-         the receiver. A delivery is one of {} broadcasts of {} bytes to one socket. After \
-         reconnects: all sockets left and came back {} times. A poll is a long-poll session with \
+         the receiver. A delivery is one of {} broadcasts of {} bytes to one socket; a rare \
+         one comes after a second of silence, when Linux acknowledges at once, which on loopback the \
+         sender pays. After reconnects: all sockets left and came back {} times. A poll is a long-poll session with \
          its parked GET; a cycle answers it and parks it again, {} times. Three topics and a presence: \
          each socket is also in a topic of its own and in one of many rooms of a hundred, where it \
          is tracked and told who comes and goes; the server is `examples/chat`, which is the same \

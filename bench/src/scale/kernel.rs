@@ -117,6 +117,19 @@ pub fn tcp_sockets() -> Result<u64> {
     word.and_then(|word| word.parse().ok()).context("/proc/net/sockstat has another format")
 }
 
+/// TCP segments that this network namespace has received, acknowledgements among them.
+pub fn tcp_segments() -> Result<u64> {
+    segments_in(&fs::read_to_string("/proc/self/net/snmp")?)
+        .context("/proc/net/snmp has another format")
+}
+
+/// The file has a line of names and below it one of numbers.
+fn segments_in(snmp: &str) -> Option<u64> {
+    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+    let mut names = lines.next()?.split(' ');
+    lines.next()?.split(' ').nth(names.position(|name| name == "InSegs")?)?.parse().ok()
+}
+
 /// The processes below one, itself first.
 pub fn family(of: u32) -> Vec<u32> {
     let mut family = vec![of];
@@ -144,6 +157,14 @@ mod tests {
                     dentry 5000 5000 192 21 1 : tunables 0\n";
         assert_eq!(sockets_in(text), 100 * (832 + 192));
         assert_eq!(sockets_in(""), 0);
+    }
+
+    #[test]
+    fn segments_are_counted_by_their_name() {
+        let text = "Ip: InReceives\nIp: 9\nTcp: MaxConn InSegs OutSegs\nTcp: -1 12 13\n";
+        assert_eq!(segments_in(text), Some(12));
+        assert_eq!(segments_in("Tcp: MaxConn\nTcp: -1\n"), None);
+        assert!(tcp_segments().is_ok());
     }
 
     #[test]

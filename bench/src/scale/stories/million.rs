@@ -30,6 +30,8 @@ struct Broadcast {
     last: Duration,
     reached: Histogram,
     cpu: Cpu,
+    /// TCP segments meanwhile, acknowledgements among them.
+    segments: u64,
 }
 
 pub fn tell(run: &Run<'_>) -> Result<Account> {
@@ -147,6 +149,10 @@ pub fn tell(run: &Run<'_>) -> Result<Account> {
             format!("{:.2} us, {}", median(values.clone()), range(values, 2)),
         );
     }
+    account.figure("TCP segments of a delivery, its acknowledgement among them", {
+        let segments = broadcasts.iter().map(|told| told.segments as f64 / count);
+        number(median(segments.collect()), 2)
+    });
     let per_join = |part: Duration| format!("{:.1} us", part.as_secs_f64() * 1e6 / count);
     account.figure("CPU to accept, upgrade and join, the server", per_join(opened.cpu.server));
     account.figure("CPU to connect and join, the clients", per_join(opened.cpu.clients));
@@ -210,6 +216,7 @@ fn broadcast(
     idle: Option<Cpu>,
     say: &Progress,
 ) -> Result<Broadcast> {
+    let segments_before = kernel::tcp_segments()?;
     let before = run.cpu(&opened.server_ids, &opened.client_ids)?;
     let (sockets, heard) = (opened.status.present, opened.crowd.status()?.heard);
     let from = Instant::now();
@@ -223,9 +230,10 @@ fn broadcast(
         |status| status.heard >= heard + sockets,
     )?;
     let cpu = run.cpu(&opened.server_ids, &opened.client_ids)?.since(before);
+    let segments = kernel::tcp_segments()?.saturating_sub(segments_before);
     let cpu = idle.map_or(cpu, |idle| cpu.without(idle, IDLE, from.elapsed()));
     let reached = opened.crowd.report()?.0.remove("delivery").context("nobody heard it")?;
-    Ok(Broadcast { last: Duration::from_nanos(reached.max()), reached, cpu })
+    Ok(Broadcast { last: Duration::from_nanos(reached.max()), reached, cpu, segments })
 }
 
 fn method(run: &Run<'_>, processes: usize) -> Vec<String> {
@@ -240,7 +248,10 @@ fn method(run: &Run<'_>, processes: usize) -> Vec<String> {
          was written, and every receiver tells how long ago that was. The first is not counted: all pages it touches are new."
             .into(),
         "CPU is the sum of `schedstat` over the processes, less what the silent sockets take in \
-         the same time; on loopback the sender's time contains the receiver's TCP."
+         the same time; on loopback the sender's time contains the receiver's TCP. Messages are \
+         further apart than a retransmission timeout, so that each is acknowledged at once: that \
+         segment is on the sender's bill, too. What the bare broadcaster pays for such a delivery is \
+         the \"rare delivery\" of the marks (`docs/bench/marks.md`)."
             .into(),
         "Memory of programs is proportional set size; the kernel's is the growth, since \
          before the server started, of the slabs it cannot give back and of the inodes and names of \
