@@ -18,7 +18,7 @@ use crate::error::Doing;
 use crate::export::{name_of, rename_new};
 use crate::shared::in_node;
 use crate::{DiskStore, ExportError, Exported, Key, ReadBlocks, StoreError, WriteBlocks};
-use crate::{key_of, locked, sealer};
+use crate::{key_of, locked, pieces, sealer};
 
 /// A file that is fetched into its place: what is a leaf of it goes straight to its offset, and is
 /// read, and served, from there. Nodes, and everything that is no leaf of one plain file, go into
@@ -242,7 +242,7 @@ impl Assembly {
             let block = found.ok_or_else(|| ExportError::Missing { cid: cid.clone() })?;
             let offset = part.offset + reader.read_bytes();
             let bytes = reader.take(&block).map_err(wrong)?;
-            file.write_all_at(&bytes, offset).doing("write", &self.path)?;
+            pieces::write_at(file, &bytes, offset).doing("write", &self.path)?;
         }
         let found = reader.read_bytes();
         if found == declared { Ok(()) } else { Err(wrong(ReadError::Size { declared, found })) }
@@ -322,7 +322,7 @@ impl Assembly {
             _ => {}
         }
         let Some(file) = locked(&self.state).file.clone() else { return Ok(false) };
-        file.write_all_at(&data, part.offset).doing("write", &self.path)?;
+        pieces::write_at(&file, &data, part.offset).doing("write", &self.path)?;
         let (bytes, block_bytes) = (length(&data), length(block.bytes()));
         let seal = self.sealer.seal(block);
         let mut state = locked(&self.state);

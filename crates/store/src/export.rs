@@ -1,5 +1,5 @@
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use content::{
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::error::Doing;
-use crate::{DIRECTORIES_DEEP_MAX, ReadBlocks, StoreError};
+use crate::{DIRECTORIES_DEEP_MAX, ReadBlocks, StoreError, pieces};
 
 /// What an export may write. A few blocks can stand for more than any disk holds: the same one may
 /// be linked a billion times.
@@ -244,7 +244,7 @@ impl Export<'_> {
                 ReadError::TooLarge { .. } => ExportError::TooManyBytes { max },
                 error => ExportError::File { name: name_of(path), error },
             })?;
-            file.write_all(&bytes).doing("write", path)?;
+            pieces::write(&mut file, &bytes).doing("write", path)?;
             (self.tell)(self.exported.bytes + reader.read_bytes());
         }
         self.exported.bytes += reader.read_bytes();

@@ -21,6 +21,7 @@ mod disk;
 mod error;
 mod export;
 mod import;
+mod pieces;
 mod sealed;
 mod shared;
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use content::{BLOCK_BYTES_MAX, Cid, Codec, Multihash};
 
 use crate::error::Doing;
-use crate::{Key, StoreError, key_of};
+use crate::{Key, StoreError, key_of, pieces};
 
 /// What the file `store` says in every folder that is one of ours.
 const FORMAT: &str = "watchfire block store 1\n";
@@ -121,7 +121,7 @@ impl Folder {
         let temporary = Temporary { path: self.root.join("temp").join(number.to_string()) };
         let path = &temporary.path;
         let mut file = File::create_new(path).doing("create", path)?;
-        file.write_all(bytes).doing("write", path)?;
+        pieces::write(&mut file, bytes).doing("write", path)?;
         Ok(temporary)
     }
 

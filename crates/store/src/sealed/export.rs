@@ -1,5 +1,4 @@
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +7,7 @@ use private::{Entry, Index, Key, Kind, Output, PrivateError, Unsealing};
 
 use crate::error::Doing;
 use crate::export::{Unfinished, name_of};
-use crate::{ExportError, ExportLimits, Exported, ReadBlocks};
+use crate::{ExportError, ExportLimits, Exported, ReadBlocks, pieces};
 
 /// Reads a private page from its blocks, in the order of its ciphertext: as they come, or when all
 /// are here. Of what is not authenticated nothing comes out.
@@ -171,7 +170,7 @@ impl Writing {
             Some((open, file)) if *open == entry => file,
             other => &mut other.insert((entry, File::create_new(path).doing("create", path)?)).1,
         };
-        file.write_all(bytes).doing("write", path)?;
+        pieces::write(file, bytes).doing("write", path)?;
         Ok(bytes.len() as u64)
     }
 }
