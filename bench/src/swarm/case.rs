@@ -45,10 +45,27 @@ pub struct Place {
     pub file_bytes: u64,
     /// Everything that a case writes; empty in between.
     pub folder: PathBuf,
+    /// What cases of one leecher wrote, until their story has ended. A file system that many files
+    /// were just removed from makes the next ones pay for it, and of those kubo makes thousands.
+    pub aside: PathBuf,
     /// Where the logs of those go that failed.
     pub failed: PathBuf,
     /// One that has not ended by then has failed.
     pub patience: Duration,
+}
+
+impl Place {
+    fn put_aside(&self) -> Result<()> {
+        let name = || format!("cannot move {} aside", self.folder.display());
+        fs::create_dir_all(&self.aside).with_context(name)?;
+        let number = fs::read_dir(&self.aside).with_context(name)?.count();
+        fs::rename(&self.folder, self.aside.join(number.to_string())).with_context(name)
+    }
+
+    /// Removes what was put aside.
+    pub fn tidy(&self) -> Result<()> {
+        clear(&self.aside)
+    }
 }
 
 /// What it took.
@@ -89,6 +106,9 @@ impl Case {
         let outcome = self.run_in(place, progress);
         if outcome.is_err() {
             self.keep_logs(place)?;
+        }
+        if self.leechers == 1 {
+            place.put_aside()?;
         }
         clear(&place.folder)?;
         outcome

@@ -111,7 +111,8 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     let machine = Machine::look()?;
     eprintln!("{}", machine.sentence());
     let place = settings.place()?;
-    let _sweeper = Sweeper::watch(&[&place.file, &place.folder, &place.kubo.repositories])?;
+    let _sweeper =
+        Sweeper::watch(&[&place.file, &place.folder, &place.aside, &place.kubo.repositories])?;
     write_file(&place.file, place.file_bytes)?;
     let stories = match &settings.stories[..] {
         [] => Story::ALL.to_vec(),
@@ -125,6 +126,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         let mut rounds = Rounds::new(cases, settings.rounds);
         let others = OtherPrograms::start()?;
         rounds.all(&place, Duration::from_secs_f64(time))?;
+        place.tidy()?;
         if !rounds.failures.is_empty() {
             ended = ExitCode::FAILURE;
         }
@@ -229,6 +231,7 @@ impl Settings {
             file: out.join("file"),
             file_bytes,
             folder: out.join("run"),
+            aside: out.join("aside"),
             failed: out.join("failed"),
             patience: Duration::from_secs_f64(self.time_limit as f64 * CASE_SHARE),
         })
