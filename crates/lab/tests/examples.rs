@@ -23,6 +23,12 @@ fn a_broadcast_and_sprites() {
 }
 
 #[test]
+fn ten_thousand_arrivals_a_second() {
+    let scenario = example("come-and-go.toml");
+    assert_eq!((scenario.users(), scenario.phases[0].rate), (200_000, 10_000.0));
+}
+
+#[test]
 fn the_lobby_of_two_million_in_the_format_of_tsung() {
     let lobby = example("phoenix-lobby.tsung.xml");
     assert_eq!((lobby.users(), lobby.users_max, lobby.sources.len()), (100_000, 100_000, 4));
