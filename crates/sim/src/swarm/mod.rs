@@ -34,6 +34,10 @@ const SEARCH: Duration = Duration::from_millis(300);
 const PROVIDERS_MAX: usize = 10;
 /// Wakes at one time after which an exchange is held to run in circles.
 const WAKES_MAX: u32 = 10_000;
+/// Peers of a node that is looked at whenever it was woken.
+const CHECKED_ALWAYS: usize = 12;
+/// How often others are looked at.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Steps between two looks at how far it is.
 const STEPS_PER_LOOK: u64 = 1 << 14;
 /// Broken promises that are told one by one.
@@ -87,13 +91,22 @@ enum Alarm {
     Leave(Peer),
     Wake(Peer),
     /// The handshakes of a connection are done.
-    Connect(Peer, Peer),
+    Connect(Peer, Peer, Why),
     /// A peer notices that another, which had arrived so often, is gone.
     Notice(Peer, Peer, u32),
     /// Some connection breaks.
     Break,
     Read(Peer, Peer, u32),
     Found(Peer, Cid, u32),
+}
+
+/// Why two peers connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Why {
+    /// They are next to each other. Who comes in between before the handshakes are done takes the place.
+    Neighbours,
+    /// One was named to the other as a provider, or they were connected before.
+    Called,
 }
 
 impl<'a> Swarm<'a> {
@@ -246,7 +259,7 @@ impl<'a> Swarm<'a> {
             Alarm::Arrive(peer) => self.arrive(peer),
             Alarm::Leave(peer) => self.leave(peer),
             Alarm::Wake(peer) => self.wake(peer),
-            Alarm::Connect(a, b) => self.connect(a, b),
+            Alarm::Connect(a, b, why) => self.connect(a, b, why),
             Alarm::Notice(peer, other, arrivals) => {
                 let is_same = self.nodes[other.0 as usize].arrivals == arrivals;
                 if is_same && self.node(peer).peers.remove(&other) {
@@ -325,27 +338,30 @@ impl<'a> Swarm<'a> {
     fn dial_neighbours(&mut self, peer: Peer) {
         if self.node(peer).is_here {
             for other in self.topology.neighbours(peer) {
-                self.dial(peer, other, Duration::ZERO);
+                self.dial(peer, other, Duration::ZERO, Why::Neighbours);
             }
         }
     }
 
-    fn dial(&mut self, peer: Peer, other: Peer, wait: Duration) {
+    fn dial(&mut self, peer: Peer, other: Peer, wait: Duration, why: Why) {
         if self.node(peer).peers.contains(&other)
             || self.network.is_open(Host(peer.0), Host(other.0))
         {
             return;
         }
         let handshakes = 2 * self.path(peer, other).delay * ROUND_TRIPS_TO_CONNECT;
-        self.alarm(self.now + wait + handshakes, Alarm::Connect(peer, other));
+        self.alarm(self.now + wait + handshakes, Alarm::Connect(peer, other, why));
     }
 
-    fn connect(&mut self, a: Peer, b: Peer) {
+    fn connect(&mut self, a: Peer, b: Peer, why: Why) {
         let may = |swarm: &mut Self, a: Peer, b: Peer| {
             let node = swarm.node(a);
             node.is_here && !node.peers.contains(&b) && !node.banned.contains(&b)
         };
         if !may(self, a, b) || !may(self, b, a) {
+            return;
+        }
+        if why == Why::Neighbours && !self.topology.are_neighbours(a, b) {
             return;
         }
         let now = self.now;
@@ -398,7 +414,7 @@ impl<'a> Swarm<'a> {
         }
         let other = peers[self.dice.below(peers.len() as u64) as usize];
         self.disconnect(peer, other);
-        self.dial(peer, other, REDIAL);
+        self.dial(peer, other, REDIAL, Why::Called);
     }
 
     fn wake(&mut self, peer: Peer) {
@@ -586,7 +602,7 @@ impl<'a> Swarm<'a> {
         providers.retain(|other| !banned.contains(other));
         providers.truncate(PROVIDERS_MAX);
         for other in &providers {
-            self.dial(peer, *other, Duration::ZERO);
+            self.dial(peer, *other, Duration::ZERO, Why::Called);
         }
         let now = self.now;
         self.node(peer).exchange.providers(now, session, &providers);
@@ -595,8 +611,13 @@ impl<'a> Swarm<'a> {
 
     /// What an exchange remembers must stay within its limits.
     fn check(&mut self, peer: Peer) {
-        let limits = &self.plan.limits;
-        let node = &self.nodes[peer.0 as usize];
+        let (now, limits) = (self.now, &self.plan.limits);
+        let node = &mut self.nodes[peer.0 as usize];
+        // Whom many are connected to is woken for each of them.
+        if node.peers.len() > CHECKED_ALWAYS && now.since(node.checked_at) < CHECK_INTERVAL {
+            return;
+        }
+        node.checked_at = now;
         let known: BTreeSet<Peer> = node.exchange.peers().collect();
         let mut wrong = Vec::new();
         if known != node.peers {

@@ -36,6 +36,8 @@ pub(super) struct Node {
     pub wake_at: Option<Instant>,
     /// The time it was woken last, and how often at that time.
     pub woken: (Instant, u32),
+    /// When it was looked at last what it remembers.
+    pub checked_at: Instant,
     /// Bytes of blocks that its store is about to give.
     pub reading: BTreeMap<(Peer, u32), u32>,
     pub reading_bytes: u64,
@@ -61,6 +63,7 @@ impl Node {
             finished_at: None,
             wake_at: None,
             woken: (Instant::ZERO, 0),
+            checked_at: Instant::ZERO,
             reading: BTreeMap::new(),
             reading_bytes: 0,
             came: Vec::new(),

@@ -52,6 +52,13 @@ impl Topology {
         neighbours
     }
 
+    pub(super) fn are_neighbours(&self, a: Peer, b: Peer) -> bool {
+        match self.rings.is_empty() {
+            true => self.here.contains(&a) && self.here.contains(&b),
+            false => self.neighbours(a).contains(&b),
+        }
+    }
+
     pub(super) const fn here(&self) -> &BTreeSet<Peer> {
         &self.here
     }
@@ -80,6 +87,19 @@ mod tests {
             assert!(neighbours.iter().all(|other| topology.neighbours(*other).contains(&peer)));
         }
         assert!(all > 200 * 7, "{all}");
+    }
+
+    #[test]
+    fn who_comes_in_between_takes_a_neighbours_place() {
+        let mut topology = Topology::new(Some(2), 1);
+        (0..2).for_each(|peer| topology.join(Peer(peer)));
+        assert!(topology.are_neighbours(Peer(0), Peer(1)));
+        (2..50).for_each(|peer| topology.join(Peer(peer)));
+        let next =
+            |peer| (0..50).filter(|other| topology.are_neighbours(peer, Peer(*other))).count();
+        assert!((0..50).all(|peer| next(Peer(peer)) == 2));
+        let everyone = Topology::new(None, 1);
+        assert!(!everyone.are_neighbours(Peer(0), Peer(1)), "nobody is here");
     }
 
     #[test]
