@@ -7,7 +7,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test check rust-test web-test interop fuzz sim bench scale bench-swarm soak clean tools swarm-tools
+.PHONY: help serve web test check rust-test web-test interop fuzz sim sim-pictures bench scale bench-swarm soak clean tools swarm-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,11 @@ fuzz: ## Fuzz every decoder for FUZZ_SECONDS each (60)
 
 sim: ## Simulate swarms with faults from SIM_SEEDS seeds (1000)
 	SIM_SEEDS=$${SIM_SEEDS:-1000} $(CARGO) test --release $(LOCKED) -p watchfire-sim --test faults -- --nocapture
+
+sim-pictures: ## Simulate the scenarios of docs/simulation.md in full; writes docs/simulation/
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	for name in equal-32 slow-seeder third-leaves tenth-lies netflix-32 one-desk-32 slow-links equal-1000; do \
+	  ./target/release/watchfire lab swarm examples/swarm/$$name.toml --picture docs/simulation/$$name.svg || exit; done
 
 bench: web ## Measure the marks side by side; writes docs/bench/
 	$(CARGO) build --release --workspace

@@ -41,6 +41,6 @@ mod swarm;
 pub use dag::{FileShape, Parcel};
 pub use network::{Access, Arrival, Host, Network, NetworkLimits, Path, Processors};
 pub use plan::{Bound, Lie, PeerPlan, Plan};
-pub use report::{Report, html, json, table};
+pub use report::{Report, html, json, picture, table};
 pub use scenario::{Published, Run, Scenario, ScenarioError};
 pub use swarm::{Outcome, PeerOutcome, Progress, Use, run};

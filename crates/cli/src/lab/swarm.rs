@@ -32,6 +32,9 @@ pub struct Arguments {
     /// Write a report with pictures here: one page that needs nothing else.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Write the pictures alone here, to be shown beside a text.
+    #[arg(long, value_name = "FILE.svg")]
+    picture: Option<PathBuf>,
 }
 
 /// Simulate a swarm, and say whether all went well.
@@ -53,6 +56,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if let Some(file) = &arguments.report {
         let page = sim::html(&report);
         std::fs::write(file, page).with_context(|| file.display().to_string())?;
+    }
+    if let Some(file) = &arguments.picture {
+        let picture = sim::picture(&report);
+        std::fs::write(file, picture).with_context(|| file.display().to_string())?;
     }
     let is_healthy =
         |(_, outcome): &(Run, sim::Outcome)| outcome.unfinished() == 0 && outcome.broken.is_empty();

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::Report;
 use super::html::escape;
 use crate::scenario::Published;
 use crate::swarm::{Outcome, PeerOutcome};
@@ -15,16 +16,61 @@ const BOTTOM: f64 = 28.0;
 /// Points that all lines of a chart share between them; more would show nothing more.
 const POINTS: usize = 60_000;
 const POINTS_PER_LINE: std::ops::RangeInclusive<usize> = 24..=200;
+/// What a picture beside a text shows of it.
+const SKETCHED_LINES: usize = 64;
+const SKETCHED_POINTS: usize = 48;
+/// Above each chart of such a picture, for its title.
+const SKETCH_HEAD: f64 = 24.0;
 
 /// One run's chart, from 0 to `end` seconds.
 pub(super) fn svg(title: &str, outcome: &Outcome, published: &[Published], end: f64) -> String {
+    let lines: Vec<&PeerOutcome> = lines(outcome).collect();
+    let points =
+        (POINTS / lines.len().max(1)).clamp(*POINTS_PER_LINE.start(), *POINTS_PER_LINE.end());
+    let title = escape(title);
+    let body = body(&lines, points, outcome, published, end);
+    format!(
+        "<figure><figcaption>{title}</figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+         aria-label=\"{title}: part of the file that each peer has, over time\">{body}</svg></figure>"
+    )
+}
+
+/// The charts of all runs, one below the other, as the inside of an SVG; and its size.
+pub(super) fn sketches(report: &Report, end: f64) -> (String, f64, f64) {
+    let mut all = String::new();
+    let mut top = 0.0;
+    for (run, outcome) in &report.runs {
+        let lines: Vec<&PeerOutcome> = lines(outcome).collect();
+        let every = lines.len().div_ceil(SKETCHED_LINES).max(1);
+        let some: Vec<&PeerOutcome> = lines.iter().copied().step_by(every).collect();
+        let body = body(&some, SKETCHED_POINTS, outcome, &report.scenario.published, end);
+        let title = escape(&run.name);
+        write!(
+            all,
+            "<g transform=\"translate(0 {top})\"><text class=\"title\" x=\"{LEFT}\" y=\"16\">{title}</text>\
+             <g transform=\"translate(0 {SKETCH_HEAD})\">{body}</g></g>"
+        )
+        .expect("it is a text");
+        top += SKETCH_HEAD + HEIGHT;
+    }
+    (all, WIDTH, top)
+}
+
+fn lines(outcome: &Outcome) -> impl Iterator<Item = &PeerOutcome> {
+    outcome.peers.iter().filter(|peer| !peer.is_seeder && !peer.came.is_empty())
+}
+
+/// A chart without what is around it.
+fn body(
+    lines: &[&PeerOutcome],
+    points: usize,
+    outcome: &Outcome,
+    published: &[Published],
+    end: f64,
+) -> String {
     let x = |time: f64| LEFT + time / end * (WIDTH - LEFT - RIGHT);
     let y = |part: f64| HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM);
-    let title = escape(title);
-    let mut svg = format!(
-        "<figure><figcaption>{title}</figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
-         aria-label=\"{title}: part of the file that each peer has, over time\">"
-    );
+    let mut svg = String::new();
     let mut draw = |text: std::fmt::Arguments<'_>| svg.write_fmt(text).expect("it is a text");
     for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let (at, percent) = (y(part), part * 100.0);
@@ -45,11 +91,8 @@ pub(super) fn svg(title: &str, outcome: &Outcome, published: &[Published], end: 
             HEIGHT - 8.0
         ));
     }
-    let lines = outcome.peers.iter().filter(|peer| !peer.is_seeder && !peer.came.is_empty());
-    let points = POINTS / lines.clone().count().max(1);
-    let points = points.clamp(*POINTS_PER_LINE.start(), *POINTS_PER_LINE.end());
     // So that a thousand lines are not one blot.
-    let opacity = (8.0 / lines.clone().count().max(1) as f64).sqrt().clamp(0.08, 0.8);
+    let opacity = (8.0 / lines.len().max(1) as f64).sqrt().clamp(0.08, 0.8);
     for peer in lines {
         let class = if peer.is_awaited { "peer" } else { "peer other" };
         let path = path(peer, outcome.blocks, points, x, y);
@@ -78,7 +121,6 @@ pub(super) fn svg(title: &str, outcome: &Outcome, published: &[Published], end: 
         let name = format!("published: {}", one.name);
         mark("published", one.time.as_secs_f64(), &name, line + 2);
     }
-    svg.push_str("</svg></figure>");
     svg
 }
 

@@ -5,11 +5,20 @@ use std::fmt::Write as _;
 use super::table::{COLUMNS, bound_line, headline, remarks, row, seconds};
 use super::{Report, curve};
 
-const STYLE: &str = "
+/// Colours by their meaning, and how the charts use them.
+const CHARTS: &str = "
 :root { color-scheme: light dark; --ink: #1d1f21; --paper: #fbfaf8; --faint: #8884; --dim: #6b6f76;
   --peer: #c2410c; --other: #6b6f76; --bound: #15803d; --published: #2563eb; --bad: #b91c1c; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e8e6e3; --paper: #16181b; --dim: #9aa0a8;
   --peer: #fb923c; --other: #9aa0a8; --bound: #4ade80; --published: #60a5fa; --bad: #f87171; } }
+svg { width: 100%; height: auto; font: 11px system-ui, sans-serif; } svg text { fill: var(--dim); }
+.use { fill: none; stroke: var(--dim); stroke-width: 1.2; stroke-dasharray: 1 2; }
+.grid { stroke: var(--faint); } .peer { fill: none; stroke: var(--peer); stroke-width: 1.3; }
+.other { stroke: var(--other); } .bound, .published { stroke-width: 1.5; stroke-dasharray: 5 3; }
+.bound { stroke: var(--bound); } .published { stroke: var(--published); }
+";
+
+const PAGE: &str = "
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
@@ -19,12 +28,19 @@ th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(
 th:first-child, td:first-child { text-align: left; white-space: normal; }
 th { font-weight: 600; color: var(--dim); }
 figure { margin: 1.2rem 0; } figcaption { font-weight: 600; }
-svg { width: 100%; height: auto; font: 11px system-ui, sans-serif; } svg text { fill: var(--dim); }
-.use { fill: none; stroke: var(--dim); stroke-width: 1.2; stroke-dasharray: 1 2; }
-.grid { stroke: var(--faint); } .peer { fill: none; stroke: var(--peer); stroke-width: 1.3; }
-.other { stroke: var(--other); } .bound, .published { stroke-width: 1.5; stroke-dasharray: 5 3; }
-.bound { stroke: var(--bound); } .published { stroke: var(--published); }
 ";
+
+/// The charts alone, as an SVG that needs nothing else: of many peers it shows some.
+pub fn picture(report: &Report) -> String {
+    let (charts, width, height) = curve::sketches(report, end(report));
+    let name = escape(&report.scenario.name);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
+         aria-label=\"{name}: part of the file that each peer has, over time\"><style>{CHARTS}\
+         svg {{ background: var(--paper); }} svg .title {{ font-weight: 600; fill: var(--ink); }}\
+         </style>{charts}</svg>\n"
+    )
+}
 
 /// The whole outcome as one page that needs nothing else.
 pub fn html(report: &Report) -> String {
@@ -32,7 +48,7 @@ pub fn html(report: &Report) -> String {
     let mut page = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\">\
-         <title>Swarm: {name}</title><style>{STYLE}</style><h1>{name}</h1><p class=\"dim\">{}</p>",
+         <title>Swarm: {name}</title><style>{CHARTS}{PAGE}</style><h1>{name}</h1><p class=\"dim\">{}</p>",
         escape(&headline(report))
     );
     let mut put = |text: std::fmt::Arguments<'_>| page.write_fmt(text).expect("it is a text");

@@ -8,7 +8,7 @@ mod table;
 use crate::scenario::{Run, Scenario};
 use crate::swarm::Outcome;
 
-pub use html::html;
+pub use html::{html, picture};
 pub use json::json;
 pub use table::table;
 

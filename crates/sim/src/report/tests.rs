@@ -51,6 +51,18 @@ fn the_picture_has_a_line_for_every_peer_and_the_bound_and_needs_nothing_else() 
 }
 
 #[test]
+fn the_pictures_alone_are_one_document_with_all_that_the_page_draws() {
+    let picture = picture(&report());
+    assert_eq!(picture.matches("<svg ").count(), 1);
+    for (class, count) in [("peer", 4), ("bound", 1), ("use", 1), ("published", 1), ("title", 1)] {
+        assert_eq!(picture.matches(&format!("class=\"{class}\"")).count(), count, "{class}");
+    }
+    for outside in ["https:", "src=", "href", "@import", "NaN", "inf"] {
+        assert!(!picture.contains(outside), "{outside}");
+    }
+}
+
+#[test]
 fn the_table_tells_the_bound_and_every_run() {
     let table = table(&report());
     for part in ["3.0 MiB in 13 blocks, from 1 to 4 peers; seed 4", "No faster than 2.52 s", "ours"]
