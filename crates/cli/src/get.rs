@@ -19,6 +19,7 @@ use store::{
 use visit::Have;
 
 use crate::fetching::{Ending, Patience, check_peers, dial, parse_timeout, wait};
+use crate::get_part::fetch_part;
 use crate::host_options::HostOptions;
 use crate::key_hiding::hidden_key;
 use crate::link::Link;
@@ -216,15 +217,19 @@ async fn get(
             Output::Stdout => stream = Some(Stream::new(root.clone(), key, arguments)),
             Output::Path(_) => {}
         }
+        let part = key.filter(|_| !link.path.is_empty());
+        if let Some(key) = part {
+            let reader = PrivateReader::new(root, key, &link.path, arguments.bytes_max);
+            let write = || write_on(&mut stream, blocks);
+            return fetch_part(&host, reader, &blocks.store, &mut signals, &patience, write).await;
+        }
         if let Some(assembly) = &blocks.assembly {
             assembly.begin(&root)?;
         }
         let fetch = host.fetch(root.clone()).await?;
-        let ending =
-            wait(fetch, &root, &announcer, &mut signals, &patience, || match &mut stream {
-                Some(stream) => stream.write_on(&*blocks.store, &mut io::stdout().lock()),
-                None => Ok(()),
-            });
+        let ending = wait(fetch, &root, &announcer, &mut signals, &patience, || {
+            write_on(&mut stream, blocks)
+        });
         Ok(match ending.await? {
             Ending::Complete(fetched) => Ending::Complete(together(before, fetched)),
             ending => ending,
@@ -238,6 +243,14 @@ async fn get(
         stream.end(&*blocks.store)?;
     }
     Ok((ending, stats))
+}
+
+/// Writes what can be written by now, where it goes out as it comes.
+fn write_on(stream: &mut Option<Stream>, blocks: &Blocks) -> anyhow::Result<()> {
+    match stream {
+        Some(stream) => stream.write_on(&*blocks.store, &mut io::stdout().lock()),
+        None => Ok(()),
+    }
 }
 
 /// What a link leads to.
@@ -355,7 +368,10 @@ fn write_private(
     };
     let beside = path.with_file_name(format!(".watchfire-{}-{cid}", std::process::id()));
     let to = if replaces { &beside } else { path };
-    let exported = export_private(&*blocks.keep(), cid, key, inside, to, &limits, &mut show)?;
+    // Of a part alone nothing was put together in its place.
+    let from: Arc<dyn WriteBlocks> =
+        if inside.is_empty() { blocks.keep() } else { blocks.store.clone() };
+    let exported = export_private(&*from, cid, key, inside, to, &limits, &mut show)?;
     if replaces {
         fs::rename(to, path).with_context(|| path.display().to_string())?;
     }
@@ -416,7 +432,7 @@ impl Stream {
         let bytes_max = arguments.bytes_max;
         let Some(key) = key else { return Stream::Plain(FileReader::new(root, bytes_max)) };
         Stream::Private(Box::new(PrivateStream {
-            reader: PrivateReader::new(root, key, bytes_max),
+            reader: PrivateReader::new(root, key, &arguments.link.path, bytes_max),
             inside: arguments.link.path.clone(),
             entry: None,
         }))

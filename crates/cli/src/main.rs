@@ -6,6 +6,7 @@ mod content_options;
 mod doctor;
 mod fetching;
 mod get;
+mod get_part;
 mod hold;
 mod host_options;
 mod key_hiding;

@@ -331,3 +331,166 @@ fn a_file_that_changes_while_it_is_shared_is_told_of() {
     // It was all there was.
     assert_eq!(share.child.wait().expect("it ends").code(), Some(1));
 }
+
+/// The key in a link, and the link without it.
+fn parted(link: &str) -> (String, String) {
+    let (keyless, fragment) = link.split_once('#').expect("a fragment");
+    let key = fragment.split('&').find_map(|part| part.strip_prefix("key=")).expect("a key");
+    (key.to_owned(), keyless.to_owned())
+}
+
+/// A folder with a file of several blocks, a small one, one that is hidden, and a link.
+fn trip(folder: &Path) -> Vec<u8> {
+    let large = generated(3_000_000);
+    fs::create_dir_all(folder.join("trip/sub")).expect("a folder can be made");
+    fs::write(folder.join("trip/day 1.md"), "sunny\n").expect("a file can be written");
+    fs::write(folder.join("trip/sub/.hidden"), "h\n").expect("a file can be written");
+    fs::write(folder.join("trip/large"), &large).expect("a file can be written");
+    fs::write(folder.join("trip/zebra.md"), "stripes\n").expect("a file can be written");
+    std::os::unix::fs::symlink("day 1.md", folder.join("trip/today")).expect("a link can be made");
+    large
+}
+
+#[test]
+fn a_private_page_opens_with_its_key_and_with_no_other() {
+    let scratch = Scratch::new("private");
+    let large = trip(&scratch.there());
+    let mut share = Serving::start(&scratch.there(), "share", &["--private", "trip"]);
+    let event = share.event("shared");
+    let link = event["link"].as_str().expect("a link");
+    let cid = event["cid"].as_str().expect("a CID");
+    let (key, keyless) = parted(link);
+
+    let output = scratch.get(&["--json", link]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(last_event(&output)["path"], "trip", "{}", last_event(&output));
+    let read = |name: &str| fs::read(scratch.here().join(name)).expect("it is there");
+    assert_eq!(
+        (read("trip/day 1.md"), read("trip/sub/.hidden")),
+        (b"sunny\n".into(), b"h\n".into())
+    );
+    assert!(read("trip/large") == large);
+    let leads = fs::read_link(scratch.here().join("trip/today")).expect("a link");
+    assert_eq!(leads, Path::new("day 1.md"));
+    assert_eq!(scratch.names_here(), ["trip"], "and no ciphertext is left");
+
+    // The key may stand in the environment instead.
+    let mut command = Command::new(WATCHFIRE);
+    command.args(["get", "-q", &keyless, "-o", "again"]).env("WATCHFIRE_LINK_KEY", &key);
+    let output = command.current_dir(scratch.here()).output().expect("the program runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(read("again/large") == large);
+
+    for wrong in ["A".repeat(43), key[..42].to_owned(), format!("{key}A"), "%00".into()] {
+        let output = scratch.get(&["-q", &format!("{keyless}#key={wrong}"), "-o", "wrong"]);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{wrong}: {output:?}");
+        let told = text(&output.stderr);
+        assert!(told.contains("key") && !told.contains("panicked"), "{wrong}: {told}");
+        assert!(!told.contains(&key), "a key is not told: {told}");
+        assert!(!scratch.here().join("wrong").exists());
+    }
+
+    let output = scratch.get(&[&keyless, "-o", "sealed"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("is its ciphertext"), "{}", text(&output.stderr));
+    let sealed = read("sealed");
+    assert!(sealed.starts_with(b"watchfire seal 1") && sealed.len() > large.len());
+    for secret in [&b"sunny"[..], b"day 1.md", b".hidden", b"trip"] {
+        assert!(!sealed.windows(secret.len()).any(|part| part == secret));
+    }
+
+    // What the CID of the link leads to can be checked by whoever has the content and the key.
+    let mut command = Command::new(WATCHFIRE);
+    command.args(["cid", "-q", "--private", link, "trip"]).current_dir(scratch.there());
+    let named = command.output().expect("the program runs");
+    assert_eq!(text(&named.stdout).trim(), cid, "{}", text(&named.stderr));
+    assert_eq!(share.interrupt(), Some(0));
+}
+
+#[test]
+fn of_a_private_page_one_file_is_written_alone() {
+    let scratch = Scratch::new("private-one");
+    let large = trip(&scratch.there());
+    let mut share = Serving::start(&scratch.there(), "share", &["--private", "trip"]);
+    let (key, keyless) = parted(&share.link());
+    let inside =
+        |path: &str| format!("{}#key={key}", keyless.replacen('?', &format!("/{path}?"), 1));
+
+    let output = scratch.get(&["-q", &inside("day%201.md"), "-o", "-"]);
+    assert_eq!(text(&output.stdout), "sunny\n", "{}", text(&output.stderr));
+    // Its names are in the first block, and it lies in the last one of four.
+    let output = scratch.get(&["--json", &inside("zebra.md")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let got = last_event(&output);
+    assert_eq!((&got["path"], &got["bytes"]), (&"zebra.md".into(), &8.into()), "{got}");
+    assert!(got["fetched_bytes"].as_u64() < Some(2_200_000), "the blocks between came, too: {got}");
+    let output = scratch.get(&["-q", &inside("zebra.md"), "-o", "-"]);
+    assert_eq!(text(&output.stdout), "stripes\n", "{}", text(&output.stderr));
+    let output = scratch.get(&["-q", &inside("large")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(fs::read(scratch.here().join("large")).expect("it is there") == large);
+    assert!(scratch.names_here().iter().all(|name| !name.contains("watchfire")), "no ciphertext");
+    let output = scratch.get(&["-q", &inside("sub"), "-o", "below"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(scratch.here().join("below/.hidden").exists());
+    let output = scratch.get(&[&inside("day%202.md")]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("day 2.md"), "{}", text(&output.stderr));
+    let output = scratch.get(&[&inside("..%2Fescaped"), "-o", "escaped"]);
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{output:?}");
+    assert!(!scratch.here().join("escaped").exists() && !scratch.0.join("escaped").exists());
+}
+
+#[test]
+fn who_holds_a_private_page_without_its_key_passes_it_on() {
+    let scratch = Scratch::new("private-hold");
+    let large = trip(&scratch.there());
+    let mut share = Serving::start(&scratch.there(), "share", &["--private", "trip"]);
+    let link = share.link();
+    let (key, keyless) = parted(&link);
+    let store = scratch.0.join("store");
+    let store = store.to_str().expect("UTF-8");
+    // Given with its key or without, what is told is a link without.
+    for given in [&keyless, &link] {
+        let mut hold = Serving::start(&scratch.here(), "hold", &[given, "--store", store]);
+        let held = hold.event("held");
+        let told = held["link"].as_str().expect("a link");
+        assert!(!told.contains(&key) && !told.contains("key="), "{told}");
+        assert_eq!(hold.interrupt(), Some(0));
+    }
+    assert_eq!(share.interrupt(), Some(0));
+
+    let mut hold = Serving::start(&scratch.here(), "hold", &[&keyless, "--store", store]);
+    let told = hold.event("held")["link"].as_str().expect("a link").to_owned();
+    let output = scratch.get(&["-q", &format!("{told}#key={key}"), "-o", "trip"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(fs::read(scratch.here().join("trip/large")).expect("it is there") == large);
+}
+
+#[test]
+fn a_get_of_a_private_page_that_was_killed_goes_on_and_leaves_no_ciphertext() {
+    let scratch = Scratch::new("private-resume");
+    let bytes = generated(24 << 20);
+    fs::write(scratch.there().join("large"), &bytes).expect("a file can be written");
+    let mut share = Serving::start(&scratch.there(), "share", &["--private", "large"]);
+    let link = share.link();
+
+    let mut command = Command::new(WATCHFIRE);
+    command.args(["get", &link]).current_dir(scratch.here()).stderr(Stdio::null());
+    let mut get = command.spawn().expect("the program runs");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while bytes_in_parts(&scratch.here()) < 5 << 20 {
+        assert!(Instant::now() < deadline, "no blocks came");
+        std::thread::yield_now();
+    }
+    get.kill().expect("it runs");
+    get.wait().expect("it ends");
+    assert!(!scratch.here().join("large").exists(), "it appears whole or not at all");
+
+    let output = scratch.get(&["--json", &link]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let got = last_event(&output);
+    assert!(got["present_bytes"].as_u64() >= Some(4 << 20), "{got}");
+    assert!(fs::read(scratch.here().join("large")).expect("it is there") == bytes);
+    assert_eq!(scratch.names_here(), ["large"], "and no ciphertext is left");
+}

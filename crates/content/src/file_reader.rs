@@ -134,7 +134,7 @@ impl FileReader {
         self.file_bytes
     }
 
-    /// Bytes of the file that came out so far.
+    /// Bytes of the file that came out so far, or were passed over.
     pub const fn read_bytes(&self) -> u64 {
         self.read_bytes
     }
@@ -143,6 +143,30 @@ impl FileReader {
     /// as soon as the node above them was read.
     pub fn wanted(&self) -> impl Iterator<Item = &Cid> {
         self.parts.iter().rev().map(|part| &part.cid)
+    }
+
+    /// The same, as far as this offset of the file.
+    pub fn wanted_until(&self, offset: u64) -> impl Iterator<Item = &Cid> {
+        let mut at = self.read_bytes;
+        let parts = self.parts.iter().rev().take_while(move |part| {
+            let begins = at;
+            at = at.saturating_add(part.declared.unwrap_or(0));
+            begins < offset
+        });
+        parts.map(|part| &part.cid)
+    }
+
+    /// Passes over the parts that end at this offset of the file or before it: they need not be
+    /// there. The next bytes may begin before it all the same, as a part is read whole. To be
+    /// called again when a node was taken, for of the parts below it nothing was known.
+    pub fn skip_to(&mut self, offset: u64) {
+        while let Some(Part { declared: Some(bytes), .. }) = self.parts.last()
+            && let Some(end) = self.read_bytes.checked_add(*bytes)
+            && end <= offset
+        {
+            self.read_bytes = end;
+            self.parts.pop();
+        }
     }
 
     /// The block to give to [`FileReader::take`]; `None` when the file is complete.

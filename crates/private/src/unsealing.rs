@@ -1,4 +1,4 @@
-use crate::{HEADER_BYTES, Index, Key, PrivateError, Records};
+use crate::{HEADER_BYTES, Index, Key, Layout, PrivateError, Records};
 
 /// What comes out of a page, in this order: the index, then the bytes of the entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +82,39 @@ impl Unsealing {
             }
         }
         Ok(())
+    }
+
+    /// How the page lies, once its header was read.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.records.as_ref().map(Records::layout)
+    }
+
+    /// The record that is opened next.
+    pub const fn record(&self) -> u64 {
+        self.record
+    }
+
+    /// Passes over the records before this one, for whoever wants a part of the page: the next
+    /// bytes given are those of this record's ciphertext. Nothing happens before the index is
+    /// here, nor when the record was opened already.
+    pub fn skip_to(&mut self, record: u64) {
+        let (Some(records), Some(ahead)) = (&self.records, &mut self.ahead) else { return };
+        if record <= self.record || record >= records.layout().records() {
+            return;
+        }
+        let layout = records.layout();
+        let mut passed = layout.content_of(record).0 - layout.content_of(self.record).0;
+        while let Some((_, left)) = ahead.last_mut() {
+            let bytes = passed.min(*left);
+            *left -= bytes;
+            passed -= bytes;
+            if *left > 0 {
+                break;
+            }
+            ahead.pop();
+        }
+        self.coming.clear();
+        self.record = record;
     }
 
     /// Nothing more comes; an error when something should.

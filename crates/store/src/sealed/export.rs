@@ -15,38 +15,133 @@ use crate::{ExportError, ExportLimits, Exported, ReadBlocks, pieces};
 pub struct PrivateReader {
     reader: FileReader,
     key: Key,
+    /// What is wanted of it; empty for all.
+    inside: String,
+    /// Most bytes that are wanted.
+    bytes_max: u64,
     /// Once the root is here, which tells how long the whole is.
     unsealing: Option<Unsealing>,
+    /// Of a part alone, and once the index tells where it is: which records it lies in, and from
+    /// where to where their ciphertext goes.
+    part: Option<Part>,
+}
+
+/// Where a part of a page lies.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    last_record: u64,
+    from: u64,
+    to: u64,
 }
 
 impl PrivateReader {
-    /// Of the page whose ciphertext is `root`, unless it has more than so many bytes.
-    pub fn new(root: Cid, key: &Key, bytes_max: u64) -> Self {
+    /// Of the page whose ciphertext is `root`, unless more than so many bytes are wanted of it: of
+    /// all, or, where `inside` is not empty, of what is there. Then only the blocks are asked for
+    /// that have the names, and that; bytes of its neighbours may come out beside it.
+    pub fn new(root: Cid, key: &Key, inside: &str, bytes_max: u64) -> Self {
         // Padding adds 12 % at most, and records less than one.
-        let reader = FileReader::new(root, bytes_max.saturating_add(bytes_max / 4 + (1 << 20)));
-        PrivateReader { reader, key: key.clone(), unsealing: None }
+        let whole_max = bytes_max.saturating_add(bytes_max / 4 + (1 << 20));
+        let reader = FileReader::new(root, if inside.is_empty() { whole_max } else { u64::MAX });
+        let inside = inside.to_owned();
+        PrivateReader { reader, key: key.clone(), inside, bytes_max, unsealing: None, part: None }
     }
 
     /// The block that must be here to go on; `None` at the end.
     pub fn next(&self) -> Option<&Cid> {
-        self.reader.next()
+        let is_over = self.part.is_some_and(|part| self.reader.read_bytes() >= part.to);
+        if is_over { None } else { self.reader.next() }
     }
 
-    /// Takes that block, and adds what it opens to `outputs`.
+    /// The blocks that are needed next, as far as they are known: all of them are needed.
+    pub fn wanted(&self) -> impl Iterator<Item = &Cid> {
+        // Until the names are here nobody knows what else is.
+        let is_known = self.part.is_some() || self.inside.is_empty();
+        let to = self.part.map_or(u64::MAX, |part| part.to);
+        self.reader.wanted_until(to).take(if is_known { usize::MAX } else { 1 })
+    }
+
+    /// Bytes of ciphertext that are needed behind the names, once that is known.
+    pub fn part_bytes(&self) -> Option<u64> {
+        self.part.map(|part| part.to - part.from)
+    }
+
+    /// Takes the block that [`PrivateReader::next`] names, and adds what it opens to `outputs`.
     pub fn take(&mut self, block: &Block, outputs: &mut Vec<Output>) -> Result<(), ExportError> {
         let broken = |error| ExportError::File { name: block.cid().to_string(), error };
+        let at = self.reader.read_bytes();
         let bytes = self.reader.take(block).map_err(broken)?;
+        if let Some(part) = self.part {
+            self.reader.skip_to(part.from);
+        }
         let Some(sealed_bytes) = self.reader.file_bytes() else { return Ok(()) };
         let key = &self.key;
         let unsealing = self.unsealing.get_or_insert_with(|| Unsealing::new(key, sealed_bytes));
-        Ok(unsealing.take(&bytes, outputs)?)
+        // A part of the file is read whole, though the record may begin within it.
+        let passed = self.part.map_or(0, |part| part.from.saturating_sub(at));
+        let passed = usize::try_from(passed).unwrap_or(usize::MAX).min(bytes.len());
+        let before = outputs.len();
+        unsealing.take(&bytes[passed..], outputs)?;
+        if self.part.is_none() && !self.inside.is_empty() {
+            let index = outputs[before..].iter().find_map(|output| match output {
+                Output::Index(index) => Some(index),
+                Output::Bytes { .. } => None,
+            });
+            if let Some(index) = index {
+                let part = part_of(index, &self.inside, unsealing, self.bytes_max)?;
+                self.reader.skip_to(part.from);
+                self.part = Some(part);
+            }
+        }
+        Ok(())
     }
 
     /// Nothing more comes; an error when something should.
     pub fn finish(self) -> Result<(), ExportError> {
         let unsealing = self.unsealing.ok_or(PrivateError::NotPrivate)?;
-        Ok(unsealing.finish()?)
+        match self.part {
+            Some(part) if unsealing.record() > part.last_record => Ok(()),
+            _ => Ok(unsealing.finish()?),
+        }
     }
+}
+
+/// Where what is at `inside` lies; the reading goes on there.
+fn part_of(
+    index: &Index,
+    inside: &str,
+    unsealing: &mut Unsealing,
+    bytes_max: u64,
+) -> Result<Part, ExportError> {
+    let sum: u64 = index.entries.iter().map(|entry| entry.bytes).sum();
+    let mut at = index.content_bytes()? - sum;
+    let mut within: Option<(u64, u64)> = None;
+    for entry in &index.entries {
+        if is_below(&entry.path, inside) {
+            // Entries are in the order of their paths, so that those below one lie together.
+            within = Some((within.map_or(at, |(from, _)| from), at + entry.bytes));
+        }
+        at += entry.bytes;
+    }
+    let Some((from, to)) = within else {
+        return Err(ExportError::NotInside { name: inside.to_owned() });
+    };
+    if to - from > bytes_max {
+        return Err(ExportError::TooManyBytes { max: bytes_max });
+    }
+    let layout = *unsealing.layout().expect("the index was in a record");
+    // What has no bytes needs no more than what is here.
+    let last_record = if from == to { 0 } else { layout.record_at(to - 1) };
+    let first_record = if from == to { 0 } else { layout.record_at(from) };
+    let opened = unsealing.record();
+    unsealing.skip_to(first_record);
+    let from = if first_record > opened { layout.sealed_of(first_record).0 } else { 0 };
+    let to = if last_record < opened { 0 } else { layout.sealed_of(last_record).1 };
+    Ok(Part { last_record, from: from.min(to), to })
+}
+
+/// Whether a path is that, or below it.
+fn is_below(path: &str, inside: &str) -> bool {
+    path.strip_prefix(inside).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Writes what is inside a private page to `path`, where nothing may be yet: all of it, or what is
@@ -67,7 +162,7 @@ pub fn export_private(
         return Err(ExportError::Exists { path: path.to_owned() });
     }
     let unfinished = Unfinished::beside(path);
-    let mut reader = PrivateReader::new(root.clone(), key, limits.bytes_max);
+    let mut reader = PrivateReader::new(root.clone(), key, inside, limits.bytes_max);
     let mut writing = None;
     let mut exported = Exported::default();
     let mut outputs = Vec::new();

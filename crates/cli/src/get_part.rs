@@ -1,0 +1,86 @@
+//! `watchfire get` of a part of a private page: of its ciphertext only the blocks that hold the
+//! names, and that part.
+
+use std::time::Instant;
+
+use content::{Block, Cid};
+use p2p::{Fetched, Host, Progress};
+use store::{DiskStore, PrivateReader, ReadBlocks as _};
+
+use crate::fetching::{Ending, Patience, wait};
+use crate::progress::{ProgressLine, Step};
+use crate::serving::peers_of;
+use crate::signals::Signals;
+use crate::visiting::Announcer;
+
+/// Blocks that are asked for at once.
+const WINDOW: usize = 16;
+
+/// Fetches what `reader` needs into `blocks`, which is where the host keeps what comes. `step` is
+/// called now and again, to use what is here already. A key that does not open the page, and a name
+/// that is not in it, are told as soon as the first blocks are here.
+pub async fn fetch_part(
+    host: &Host,
+    mut reader: PrivateReader,
+    blocks: &DiskStore,
+    signals: &mut Signals,
+    patience: &Patience,
+    mut step: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<Ending> {
+    let started = Instant::now();
+    let mut line = ProgressLine::start(patience.is_quiet || patience.is_json);
+    // Each block is a fetch of its own, and the line tells of them all.
+    let quiet = Patience { timeout: patience.timeout, is_json: false, is_quiet: true };
+    let mut progress = Progress::default();
+    let mut read_bytes = 0;
+    let mut opened = Vec::new();
+    loop {
+        while let Some(cid) = reader.next() {
+            let Some(block) = look(blocks, cid)? else { break };
+            read_bytes += block.bytes().len() as u64;
+            reader.take(&block, &mut opened)?;
+            opened.clear();
+        }
+        step()?;
+        if reader.next().is_none() {
+            break;
+        }
+        let mut missing = Vec::new();
+        for cid in reader.wanted() {
+            if missing.len() < WINDOW && !missing.contains(cid) && look(blocks, cid)?.is_none() {
+                missing.push(cid.clone());
+            }
+        }
+        let mut fetches = Vec::with_capacity(missing.len());
+        for cid in missing {
+            fetches.push((host.fetch_block(cid.clone()).await?, cid));
+        }
+        for (fetch, cid) in fetches {
+            let nobody = Announcer::of(Vec::new());
+            match wait(fetch, &cid, &nobody, signals, &quiet, || Ok(())).await? {
+                Ending::Complete(Fetched { progress: one, .. }) => {
+                    progress.fetched_bytes += one.fetched_bytes;
+                    progress.fetched_blocks += one.fetched_blocks;
+                    progress.peers = progress.peers.max(one.peers);
+                }
+                ending => return Ok(ending),
+            }
+            line.show(&Step {
+                bytes: progress.fetched_bytes,
+                total_bytes: reader.part_bytes(),
+                bytes_per_second: None,
+                note: peers_of(progress.peers),
+            });
+        }
+    }
+    reader.finish()?;
+    progress.present_bytes = read_bytes.saturating_sub(progress.fetched_bytes);
+    Ok(Ending::Complete(Fetched { progress, took: started.elapsed() }))
+}
+
+fn look(blocks: &DiskStore, cid: &Cid) -> anyhow::Result<Option<Block>> {
+    Ok(match Block::implied_by(cid) {
+        Some(block) => Some(block),
+        None => blocks.get(cid)?,
+    })
+}
