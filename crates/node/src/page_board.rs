@@ -14,6 +14,7 @@ use pages::{
     RelayRefusal,
 };
 use rings::{Change, Rings};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vocab::{Instant, NodeId, PeerId};
 
@@ -42,8 +43,15 @@ pub(crate) struct PageBoard {
     state: Mutex<State>,
 }
 
+/// Where a peer of a page is found.
+#[derive(Clone, Copy)]
+struct Seat {
+    address: ChannelAddress,
+    kind: PeerKind,
+}
+
 struct State {
-    pages: Pages<ChannelAddress>,
+    pages: Pages<Seat>,
     rings: HashMap<Box<str>, Rings>,
     quotas: Quotas,
     last_lit: LastLit,
@@ -68,9 +76,27 @@ impl State {
     }
 }
 
+/// What a peer says it is. Nobody checks it: whoever lies is met as what it says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum PeerKind {
+    /// A tab of a browser.
+    #[default]
+    Tab,
+    /// A terminal, or a server that meets other worlds: it has nobody in front of it, and no WebRTC.
+    Node,
+}
+
+/// What one peer is told of another.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    pub peer: PeerId,
+    pub have: Have,
+    pub kind: PeerKind,
+}
+
 /// What a peer is told when it joined.
 pub(crate) struct Welcome {
-    pub peers: Vec<(PeerId, Have)>,
+    pub peers: Vec<Known>,
     pub counts: Counts,
     /// How long ago it was lit, when it is not, and that is remembered.
     pub last_lit: Option<Duration>,
@@ -123,7 +149,7 @@ impl PageBoard {
     }
 
     pub fn join(&self, now: Instant, page: &str, newcomer: Newcomer) -> Result<Welcome, NotJoined> {
-        let Newcomer { peer, address, from, have, is_visit } = newcomer;
+        let Newcomer { peer, address, from, have, kind, is_visit } = newcomer;
         let mut state = lock(&self.state);
         // Looked up under the lock, so that nobody comes in while the denied are shown out.
         if self.denied.holds_page(page) {
@@ -132,13 +158,14 @@ impl PageBoard {
         if let Some(from) = from {
             state.quotas.enter(now, from).map_err(NotJoined::OverQuota)?;
         }
-        let joined = state.pages.join(now, page, peer, address, have);
+        let seat = Seat { address, kind };
+        let joined = state.pages.join(now, page, peer, seat, have);
         let counts = joined.map_err(|error| {
             from.inspect(|from| state.quotas.leave(now, *from));
             NotJoined::Full(error)
         })?;
         self.standings.as_ref().inspect(|standings| standings.came(page, peer, have, is_visit));
-        self.say(page, peer, address, have);
+        self.say(page, peer, seat, have);
         let rings = state.rings(page, self.seed);
         let changes = rings.join(peer);
         let neighbours = rings.neighbours(peer);
@@ -157,8 +184,8 @@ impl PageBoard {
             standings.has(page, peer, before, have);
         }
         state.pages.progress(now, page, peer, have);
-        if let Some((address, have)) = state.pages.peer(page, peer) {
-            self.say(page, peer, address, have);
+        if let Some((seat, have)) = state.pages.peer(page, peer) {
+            self.say(page, peer, seat, have);
         }
         self.publish(&mut state);
     }
@@ -191,19 +218,26 @@ impl PageBoard {
     }
 
     /// Tell the other processes of a peer of ours.
-    fn say(&self, page: &str, peer: PeerId, address: ChannelAddress, have: Have) {
-        let said = || word::peer(page, peer, address, have);
+    fn say(&self, page: &str, peer: PeerId, seat: Seat, have: Have) {
+        let said = || word::peer(page, peer, seat.address, have, seat.kind);
         self.cluster.publish_state(&topic_of(page), said);
     }
 
     /// A peer of another process is on a page, or has more of it.
-    pub fn hear_of(&self, page: &str, peer: PeerId, address: ChannelAddress, have: Have) {
+    pub fn hear_of(
+        &self,
+        page: &str,
+        peer: PeerId,
+        address: ChannelAddress,
+        have: Have,
+        kind: PeerKind,
+    ) {
         let mut state = lock(&self.state);
         if self.denied.holds_page(page) {
             return;
         }
         let now = state.now;
-        state.pages.insert(now, page, peer, address, have);
+        state.pages.insert(now, page, peer, Seat { address, kind }, have);
         let changes = state.rings(page, self.seed).join(peer);
         self.introduce(&state, page, &changes, None);
         self.publish(&mut state);
@@ -221,7 +255,7 @@ impl PageBoard {
     pub fn node_down(&self, node: NodeId) {
         let mut state = lock(&self.state);
         let now = state.now;
-        for (page, peer) in state.pages.forget(now, |address| address.node == node) {
+        for (page, peer) in state.pages.forget(now, |seat| seat.address.node == node) {
             self.unlink(&mut state, &page, peer);
         }
         self.publish(&mut state);
@@ -230,9 +264,9 @@ impl PageBoard {
     /// Another process has peers on this page, too: tell it of ours.
     pub fn introduce_to(&self, node: NodeId, page: &str) {
         let state = lock(&self.state);
-        for (peer, address, have) in state.pages.peers(page) {
+        for (peer, Seat { address, kind }, have) in state.pages.peers(page) {
             if address.node == self.cluster.me() {
-                self.cluster.tell_state(node, &word::peer(page, peer, address, have));
+                self.cluster.tell_state(node, &word::peer(page, peer, address, have, kind));
             }
         }
     }
@@ -241,14 +275,14 @@ impl PageBoard {
     pub fn forget(&self, page: &str) {
         let mut state = lock(&self.state);
         let (now, me) = (state.now, self.cluster.me());
-        for peer in state.pages.forget_on(now, page, |address| address.node != me) {
+        for peer in state.pages.forget_on(now, page, |seat| seat.address.node != me) {
             self.unlink(&mut state, page, peer);
         }
         self.publish(&mut state);
     }
 
     /// Others that a peer may ask: its neighbours, and a few that hold everything.
-    pub fn peers(&self, page: &str, peer: PeerId) -> Vec<(PeerId, Have)> {
+    pub fn peers(&self, page: &str, peer: PeerId) -> Vec<Known> {
         let mut state = lock(&self.state);
         let neighbours = state.rings.get(page).map_or_else(Vec::new, |r| r.neighbours(peer));
         known_peers(&mut state, page, peer, &neighbours)
@@ -269,7 +303,7 @@ impl PageBoard {
         }
         let passed = state.pages.relay(now, page, from, to, bytes).map_err(NotRelayed::Refused)?;
         at.inspect(|at| state.quotas.spend(now, *at, bytes));
-        Ok(passed)
+        Ok(passed.address)
     }
 
     /// May `from` send `to` one signal? Then where to.
@@ -280,7 +314,7 @@ impl PageBoard {
         from: PeerId,
         to: PeerId,
     ) -> Result<ChannelAddress, RelayRefusal> {
-        lock(&self.state).pages.signal(now, page, from, to)
+        Ok(lock(&self.state).pages.signal(now, page, from, to)?.address)
     }
 
     /// Show everyone out of the pages that are denied by now, after telling them so.
@@ -290,8 +324,8 @@ impl PageBoard {
         let open = state.pages.names().filter(|page| self.denied.holds_page(page));
         for page in open.cloned().collect::<Vec<_>>() {
             self.endpoint.broadcast_here(&topic_of(&page), "denied", Body::EMPTY);
-            for (peer, address, have) in state.pages.peers(&page).collect::<Vec<_>>() {
-                if address.node == self.cluster.me()
+            for (peer, seat, have) in state.pages.peers(&page).collect::<Vec<_>>() {
+                if seat.address.node == self.cluster.me()
                     && let Some(standings) = &self.standings
                 {
                     standings.went(&page, peer, have);
@@ -336,13 +370,14 @@ impl PageBoard {
                 Change::Unlinked(a, b) => (a, b, false),
             };
             for (to, about) in [(a, b), (b, a)] {
-                let Some((address, _)) = state.pages.peer(page, to) else { continue };
+                let Some((Seat { address, .. }, _)) = state.pages.peer(page, to) else { continue };
                 if Some(to) == newcomer || address.node != self.cluster.me() {
                     continue;
                 }
                 match state.pages.peer(page, about) {
-                    Some((_, have)) if linked => {
-                        self.tell(address, "peer_joined", peer_json(about, have));
+                    Some((Seat { kind, .. }, have)) if linked => {
+                        let known = Known { peer: about, have, kind };
+                        self.tell(address, "peer_joined", peer_json(known));
                     }
                     // Two that still are there may go on; only the gone are told of.
                     None if !linked => {
@@ -384,6 +419,7 @@ pub(crate) struct Newcomer {
     /// Where from, when limits per address hold for it.
     pub from: Option<IpAddr>,
     pub have: Have,
+    pub kind: PeerKind,
     /// Whether it is a visit of our own.
     pub is_visit: bool,
 }
@@ -396,31 +432,34 @@ fn topic_of(page: &str) -> String {
 /// What the topics of pages begin with.
 pub(crate) const TOPIC_PREFIX: &str = "page:";
 
-fn known_peers(
-    state: &mut State,
-    page: &str,
-    peer: PeerId,
-    neighbours: &[PeerId],
-) -> Vec<(PeerId, Have)> {
+fn known_peers(state: &mut State, page: &str, peer: PeerId, neighbours: &[PeerId]) -> Vec<Known> {
     let seed = state.next_seed();
-    let mut peers = state.pages.some_holders(page, peer, HOLDERS_TOLD, seed);
+    let holders = state.pages.some_holders(page, peer, HOLDERS_TOLD, seed);
+    let mut peers: Vec<PeerId> = holders.into_iter().map(|(peer, _)| peer).collect();
     for &neighbour in neighbours {
-        if let Some((_, have)) = state.pages.peer(page, neighbour)
-            && peers.iter().all(|(known, _)| *known != neighbour)
-        {
-            peers.push((neighbour, have));
+        if !peers.contains(&neighbour) {
+            peers.push(neighbour);
         }
     }
-    peers
+    let known = peers.into_iter().filter_map(|peer| {
+        let (Seat { kind, .. }, have) = state.pages.peer(page, peer)?;
+        Some(Known { peer, have, kind })
+    });
+    known.collect()
 }
 
-pub(crate) fn peer_json(peer: PeerId, have: Have) -> Value {
+pub(crate) fn peer_json(Known { peer, have, kind }: Known) -> Value {
     let have = match have {
         Have::Nothing => "none",
         Have::Some => "some",
         Have::All => "all",
     };
-    json!({ "peer": peer.to_string(), "have": have })
+    let mut told = json!({ "peer": peer.to_string(), "have": have });
+    // Most are tabs, of which nothing is said.
+    if kind == PeerKind::Node {
+        told["kind"] = "node".into();
+    }
+    told
 }
 
 pub(crate) fn counts_json(counts: Counts) -> Value {

@@ -106,6 +106,27 @@ fn what_is_no_page_is_refused_with_a_reason() {
 }
 
 #[test]
+fn a_node_is_named_as_one_and_every_other_kind_is_passed_over() {
+    let server = watchfire();
+    let mut node = Client::connect(&server);
+    let joined = node.join(PAGE, json!({ "have": "all", "kind": "node" }));
+    let named = json!({ "peer": joined["response"]["peer"], "have": "all", "kind": "node" });
+    let kinds = [json!("tab"), json!(["node"]), json!("x".repeat(1000)), json!(null), json!(7)];
+    let mut others: Vec<Client> = kinds.iter().map(|_| Client::connect(&server)).collect();
+    for (client, kind) in others.iter_mut().zip(kinds) {
+        let joined = client.join(PAGE, json!({ "have": "none", "kind": kind }));
+        assert_eq!(joined["status"], "ok", "{joined}");
+        let peer = joined["response"]["peer"].clone();
+        assert_eq!(node.hear_event("peer_joined"), json!({ "peer": peer, "have": "none" }));
+        let peers = joined["response"]["peers"].as_array().expect("a list");
+        assert!(peers.contains(&named), "{peers:?}");
+        assert_eq!(peers.iter().filter(|peer| peer.get("kind").is_some()).count(), 1);
+    }
+    let told = others[0].push(PAGE, "more_peers", json!({}));
+    assert!(told["response"]["peers"].as_array().expect("a list").contains(&named));
+}
+
+#[test]
 fn more_peers_are_told_to_who_asks() {
     let server = watchfire();
     let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(&server)).collect();

@@ -117,7 +117,7 @@ impl Talk {
             more_peers_at: now + MORE_PEERS_EVERY,
             outputs: VecDeque::new(),
         };
-        let mut payload = json!({ "have": have });
+        let mut payload = json!({ "have": have, "kind": "node" });
         if let (Value::Object(payload), Value::Object(extra)) = (&mut payload, extra) {
             payload.extend(extra);
         }
@@ -393,7 +393,8 @@ mod tests {
             let now = Instant::ZERO;
             let talk = Talk::begin(now, PAGE, Have::None, json!({}));
             let mut story = Story { talk, now };
-            let join = format!(r#"["1","1","page:{PAGE}","phx_join",{{"have":"none"}}]"#);
+            let join =
+                format!(r#"["1","1","page:{PAGE}","phx_join",{{"have":"none","kind":"node"}}]"#);
             assert_eq!(story.outputs(), [Output::Text(join)]);
             story
         }

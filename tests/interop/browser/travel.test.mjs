@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, test } from 'node:test'
 
+import { shareFolder } from '../lib/shared_folder.mjs'
 import { until } from '../lib/waiting.mjs'
 import { arrive, PATIENCE_MS, serve } from './people.mjs'
 import { arriveDirect, areLinked } from './lines.mjs'
@@ -67,6 +68,32 @@ test('the panel tells direct peers from those by relay, with what moved, and why
   assert.equal(shown, 'Of 25 blocks, 25 here, 0 elsewhere, 0 nowhere.')
   await sees(holder, 'Every block is in 3 tabs.')
   for (const person of [holder, near, far]) person.hasNoComplaints()
+})
+
+test('a terminal is told from a tab: it is a node, and nobody waits for it to answer a call', async (t) => {
+  const server = await serve(t)
+  const { link } = await shareFolder(t, server, { 'one.bin': generated(3 * MIB), 'two.txt': 'words' })
+  const [reader, other] = [await arriveDirect(t, server), await arriveDirect(t, server)]
+  await reader.goTo(link)
+  await reader.holdsIt(TRANSFER_MS)
+  await looksCloser(reader)
+  await sees(reader, 'By the server: it is a terminal or another server, which has no WebRTC.')
+  assert.match((await rowsOf(reader)).join(), /node/)
+  await other.goTo(link)
+  await other.holdsIt(TRANSFER_MS)
+  await looksCloser(other)
+  await until(async () => (await rowsOf(other)).length === 2, 'it meets both', PATIENCE_MS)
+  const nodes = (await rowsOf(other)).filter((row) => /\bnode\b/.test(row))
+  assert.equal(nodes.length, 1, (await rowsOf(other)).join())
+  for (const person of [reader, other]) person.hasNoComplaints()
+  if (process.env.SHOTS === undefined) return
+  for (const [shape, viewport] of Object.entries({ wide: { width: 1280, height: 900 }, narrow: { width: 390, height: 780 } })) {
+    for (const colorScheme of ['light', 'dark']) {
+      await other.tab.setViewportSize(viewport)
+      await other.tab.emulateMedia({ colorScheme })
+      await panelOf(other).screenshot({ path: path.join(process.env.SHOTS, `travel-${shape}-${colorScheme}.png`) })
+    }
+  }
 })
 
 test('when the last full copy leaves, everyone sees what is missing', async (t) => {

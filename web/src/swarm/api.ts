@@ -66,6 +66,9 @@ export type Phase = 'searching' | 'loading' | 'complete' | 'dark' | 'failed'
 
 export type Have = 'all' | 'some' | 'none'
 
+/** What a peer says it is: a tab of a browser, or a terminal or server, which has no WebRTC. */
+export type PeerKind = 'tab' | 'node'
+
 /** How this tab stands on the page's topic. */
 export type Presence =
   | { kind: 'joining' }
@@ -95,7 +98,9 @@ export interface Progress {
 export type Obstacle =
   /** This browser has no WebRTC. */
   | 'absent'
-  /** Nothing was heard of the peer: it may have no WebRTC either, as those at a terminal. */
+  /** The peer is a node, which has no WebRTC. */
+  | 'node'
+  /** Nothing was heard of the peer: it may have no WebRTC either. */
   | 'unanswered'
   /** Both told where they are, and neither got through to the other. */
   | 'unreachable'
@@ -121,6 +126,7 @@ export type Reach =
 
 export interface PeerView {
   readonly id: string
+  readonly kind: PeerKind
   readonly have: Have
   /** What carries messages to it now. */
   readonly path: 'relay' | 'direct'

@@ -65,11 +65,11 @@ export class Company {
     if (this.#doorway !== null) globalThis.addEventListener?.('pagehide', this.#hangUp)
   }
 
-  introduce({ peer, have }: Introduction): Member | null {
+  introduce({ peer, have, kind }: Introduction): Member | null {
     if (this.#deps.isOver()) return null
     const before = this.roster.get(peer)
-    const member = before ?? this.roster.admit(peer, have)
-    if (before !== null) before.have = have
+    const member = before ?? this.roster.admit(peer, have, kind)
+    if (before !== null) Object.assign(before, { have, kind })
     if (member === null) return null
     this.#deps.introduced(member, before === null)
     return member
@@ -93,7 +93,9 @@ export class Company {
   }
 
   /** Calls a peer with whom much is exchanged. */
-  consider({ peer }: Member): void {
+  consider({ peer, kind }: Member): void {
+    // A call that nobody can answer takes a line for as long as it may take to come up.
+    if (kind === 'node') return
     const isFirst = (this.roster.self ?? '') > peer.id
     const enough = isFirst ? CALLED_AFTER_BYTES : CALLED_AT_LAST_BYTES
     if (peer.path === 'relay' && peer.movedBytes >= enough) this.#doorway?.call(peer.id)
@@ -101,8 +103,11 @@ export class Company {
 
   /** How the direct way to a peer stands. */
   reach(peer: PeerId): Reach {
-    if (this.#doorway !== null) return this.#doorway.reach(peer)
-    return { kind: 'none', why: 'absent', failures: 0, again: null }
+    const reach = this.#doorway?.reach(peer)
+    if (this.roster.get(peer)?.kind === 'node' && reach?.kind !== 'up') {
+      return { kind: 'none', why: 'node', failures: 0, again: null }
+    }
+    return reach ?? { kind: 'none', why: 'absent', failures: 0, again: null }
   }
 
   close(): void {
@@ -174,7 +179,7 @@ export class Company {
 
   /** Who says something first may know us from the server before we know them. */
   #meet(peer: PeerId): Member | null {
-    return this.roster.get(peer) ?? this.introduce({ peer, have: 'none' })
+    return this.roster.get(peer) ?? this.introduce({ peer, have: 'none', kind: 'tab' })
   }
 
   #dismiss(member: Member): void {

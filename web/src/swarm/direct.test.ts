@@ -83,6 +83,22 @@ describe('what much is exchanged with', () => {
     expect(seeker.state.problems).toEqual([])
   })
 
+  it('is not called when it says that it is a node, and whatever else it says is passed over', async () => {
+    const published = await film(2_000_000)
+    const holder = open(published.root, published).session
+    await clock.until(() => holder.state.presence.kind === 'joined')
+    for (const kind of ['node', '<b>', 'direct']) {
+      const topic = server.connect().join(`page:${published.root}`, [], { params: () => ({ have: 'all', kind }) })
+      await clock.until(() => topic.isJoined())
+    }
+    await clock.until(() => holder.state.peers.length === 3)
+    const none = { kind: 'none', why: 'node', failures: 0, again: null }
+    const untried = { kind: 'untried' }
+    expect(holder.state.peers.map(({ kind, reach }) => ({ kind, reach }))).toEqual([
+      { kind: 'node', reach: none }, { kind: 'tab', reach: untried }, { kind: 'tab', reach: untried },
+    ])
+  })
+
   it('goes by relay where no line comes up', async () => {
     net.isBlocked = true
     const published = await film()

@@ -8,6 +8,7 @@ interface Guest {
   readonly topic: string
   readonly events: TopicEvents
   have: Have
+  readonly kind: string | undefined
   joined: boolean
 }
 
@@ -40,12 +41,13 @@ export class PretendServer {
   enter(connection: PretendConnection, topic: string, events: TopicEvents): Guest {
     const id = (++this.#ids).toString(16).padStart(16, '0')
     const have = events.params?.()['have'] as Have
-    const guest: Guest = { id, connection, topic, events, have, joined: true }
+    const kind = events.params?.()['kind'] as string | undefined
+    const guest: Guest = { id, connection, topic, events, have, kind, joined: true }
     const others = this.#on(topic)
     this.guests.push(guest)
-    const peers = others.slice(-this.introductions).map(({ id: peer, have: theirs }) => ({ peer, have: theirs }))
+    const peers = others.slice(-this.introductions).map(introduction)
     this.#later(guest, () => events.joined?.({ peer: id, peers, counts: this.#counts(topic) }))
-    for (const other of others.slice(-this.introductions)) this.#say(other, 'peer_joined', { peer: id, have })
+    for (const other of others.slice(-this.introductions)) this.#say(other, 'peer_joined', introduction(guest))
     this.#recount(topic, others.filter((other) => other.have === 'all').length)
     return guest
   }
@@ -67,7 +69,7 @@ export class PretendServer {
       return { status: 'ok', response: {} }
     }
     const peers = this.#on(guest.topic).filter((other) => other !== guest)
-    return { status: 'ok', response: { peers: peers.map(({ id: peer, have }) => ({ peer, have })) } }
+    return { status: 'ok', response: { peers: peers.map(introduction) } }
   }
 
   #relay(from: Guest, data: Uint8Array): Reply {
@@ -129,6 +131,10 @@ export class PretendServer {
   #later(guest: Guest, happen: () => void): void {
     this.clock.after(LATENCY, () => guest.joined && happen())
   }
+}
+
+function introduction({ id: peer, have, kind }: Guest) {
+  return { peer, have, ...(kind === undefined ? {} : { kind }) }
 }
 
 export class PretendConnection implements Connection {

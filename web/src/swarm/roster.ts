@@ -1,5 +1,5 @@
 import type { PeerId } from '../bitswap/index.ts'
-import type { Have, Millis } from './api.ts'
+import type { Have, Millis, PeerKind } from './api.ts'
 import { Assembler, type AssemblyBudget } from './assembler.ts'
 import { Inbox } from './inbox.ts'
 import { RecentNumbers } from './recent-numbers.ts'
@@ -17,6 +17,8 @@ export interface Member {
   readonly peer: TwoWayPeer
   /** How much of the page it holds, by the server's word. */
   have: Have
+  /** What it says it is; of whom the server has not told yet, a tab. */
+  kind: PeerKind
   /** What came by relay, and what came directly: a message comes whole on one of the ways. */
   readonly relayed: Assembler
   readonly direct: Assembler
@@ -43,13 +45,14 @@ export class Roster {
   }
 
   /** The member of that name, new or old; `null` when it is banned, is us, or there is no room. */
-  admit(id: PeerId, have: Have = 'none'): Member | null {
+  admit(id: PeerId, have: Have = 'none', kind: PeerKind = 'tab'): Member | null {
     const before = this.#members.get(id)
     if (before !== undefined) return before
     if (id === this.self || this.#banned.has(id) || this.#members.size >= MEMBERS_MAX) return null
     const member: Member = {
       peer: new TwoWayPeer(id, this.#options),
       have,
+      kind,
       relayed: new Assembler(this.#budget),
       direct: new Assembler(this.#budget),
       readRelayed: new RecentNumbers(READ_REMEMBERED),

@@ -197,6 +197,7 @@ export class Session implements PageSession {
     if (member === null || totals === null) return null
     return {
       id,
+      kind: member.kind,
       have: this.#holdings.haveOf(id) ?? member.have,
       path: member.peer.path,
       reach: this.#company.reach(id),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { readLastLit } from './told.ts'
+import { readIntroduction, readLastLit } from './told.ts'
 
 describe('when a dark page was last lit', () => {
   it('is told in seconds, and not by every server', () => {
@@ -7,6 +7,16 @@ describe('when a dark page was last lit', () => {
     expect(readLastLit({ last_lit: 0 })).toBe(0)
     for (const told of [{}, { last_lit: null }, { last_lit: -1 }, { last_lit: 'yesterday' }, { last_lit: Infinity }, null, 7]) {
       expect(readLastLit(told)).toBe(null)
+    }
+  })
+})
+
+describe('what a peer is', () => {
+  it('is told of nodes; whatever else is said, it is a tab', () => {
+    const peer = '00000000000000ab'
+    expect(readIntroduction({ peer, have: 'all', kind: 'node' })).toEqual({ peer, have: 'all', kind: 'node' })
+    for (const kind of [undefined, 'tab', 'Node', 'constructor', '<b>', 7, null, ['node'], { toString: 'node' }]) {
+      expect(readIntroduction({ peer, have: 'some', kind })).toEqual({ peer, have: 'some', kind: 'tab' })
     }
   })
 })

@@ -1,20 +1,26 @@
 import type { PeerId } from '../bitswap/index.ts'
-import type { Counts, Have } from './api.ts'
+import type { Counts, Have, PeerKind } from './api.ts'
 
 /** What the server says on a page's topic, read from bytes that could be anything. */
 
 export interface Introduction {
   readonly peer: PeerId
   readonly have: Have
+  readonly kind: PeerKind
 }
 
 /** Peers read from one list; the server names a few. */
 const INTRODUCTIONS_MAX = 64
 
 export function readIntroduction(told: unknown): Introduction | null {
-  const { peer, have } = fields(told)
+  const { peer, have, kind } = fields(told)
   if (typeof peer !== 'string' || !/^[0-9a-f]{16}$/.test(peer)) return null
-  return { peer: peer as PeerId, have: have === 'all' || have === 'some' ? have : 'none' }
+  return {
+    peer: peer as PeerId,
+    have: have === 'all' || have === 'some' ? have : 'none',
+    // Tabs say nothing of what they are.
+    kind: kind === 'node' ? 'node' : 'tab',
+  }
 }
 
 export function readIntroductions(told: unknown): Introduction[] {
@@ -78,6 +84,7 @@ function isCount(value: unknown): value is number {
 interface Told {
   peer?: unknown
   have?: unknown
+  kind?: unknown
   peers?: unknown
   counts?: unknown
   watching?: unknown

@@ -6,7 +6,7 @@ import { sizeText, speedText } from '../words/index.ts'
 import { panel } from '../words/panel.ts'
 import { Paces, type Pair } from './pace.ts'
 import { Strip } from './Strip.tsx'
-import { hasText, missingSentence, rarestSentence, ratioSentence, reachSentence } from './tell.ts'
+import { hasText, missingSentence, rarestSentence, ratioSentence, reachSentence, wayOf } from './tell.ts'
 
 /** How often the panel looks. Nothing on it is read aloud by itself: who wants to know goes there. */
 const LOOK_MS = 1000
@@ -147,7 +147,8 @@ function Peers({ peers, total, paces }: { peers: readonly PeerView[]; total: num
 }
 
 function PeerRow({ peer, total, pace }: { peer: PeerView; total: number | null; pace: { down: number; up: number } }) {
-  const { id, path, reach, receivedBytes, sentBytes } = peer
+  const { id, reach, receivedBytes, sentBytes } = peer
+  const way = wayOf(peer)
   return (
     <tr>
       <th scope="row">
@@ -163,7 +164,7 @@ function PeerRow({ peer, total, pace }: { peer: PeerView; total: number | null; 
         {pace.up > 0 && <small>{speedText(pace.up)}</small>}
       </td>
       <td class="how">
-        <b class={path}>{panel(path)}</b> <small>{reachSentence(reach)}</small>
+        <b class={way}>{panel(way)}</b> <small>{reachSentence(reach)}</small>
       </td>
     </tr>
   )

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { BlockMap, Rarest } from '../swarm/index.ts'
 import { missingRanges, runsOf, tallyOf } from './strip.ts'
-import { hasText, missingSentence, pictureText, rarestSentence, ratioSentence, reachSentence } from './tell.ts'
+import { hasText, missingSentence, pictureText, rarestSentence, ratioSentence, reachSentence, wayOf } from './tell.ts'
 
 const map = (here: number[], elsewhere: number[], rarest: Rarest | null = null): BlockMap =>
   ({ here: Uint8Array.from(here), elsewhere: Uint8Array.from(elsewhere), rarest })
@@ -76,6 +76,16 @@ describe('a peer', () => {
     expect(hasText({ have: 'some', blocks: 4 }, 9)).toBe('4 of 9')
     expect(hasText({ have: 'some', blocks: null }, 9)).toBe('a part')
     expect(hasText({ have: 'none', blocks: 0 }, null)).toBe('nothing yet')
+  })
+
+  it('is met directly, by relay, or is a node', () => {
+    expect(wayOf({ path: 'direct', kind: 'tab' })).toBe('direct')
+    expect(wayOf({ path: 'relay', kind: 'tab' })).toBe('relay')
+    expect(wayOf({ path: 'relay', kind: 'node' })).toBe('node')
+    expect(wayOf({ path: 'direct', kind: 'node' })).toBe('direct')
+    expect(reachSentence({ kind: 'none', why: 'node', failures: 0, again: null })).toBe(
+      'By the server: it is a terminal or another server, which has no WebRTC.',
+    )
   })
 
   it('that cannot be reached directly is told of with the reason', () => {

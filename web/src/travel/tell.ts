@@ -55,6 +55,11 @@ export function hasText({ have, blocks }: Pick<PeerView, 'have' | 'blocks'>, tot
   return panel(have === 'some' ? 'hasSome' : 'hasNone')
 }
 
+/** How a peer is met, in one word. */
+export function wayOf({ path, kind }: Pick<PeerView, 'path' | 'kind'>): PeerView['path'] | 'node' {
+  return path === 'relay' && kind === 'node' ? 'node' : path
+}
+
 /** Why what passes between us and a peer goes the way it goes. */
 export function reachSentence(reach: Reach): string {
   switch (reach.kind) {
@@ -68,7 +73,7 @@ export function reachSentence(reach: Reach): string {
       return panel('mending')
     case 'none': {
       const why = obstacleSentence(reach.why)
-      if (reach.why === 'absent') return why
+      if (reach.why === 'absent' || reach.why === 'node') return why
       if (reach.again === null) return `${why} ${panel('notAgain')}`
       return reach.again > 0 ? `${why} ${panel('again', { wait: secondsText(reach.again) })}` : why
     }
@@ -79,6 +84,8 @@ function obstacleSentence(why: Extract<Reach, { kind: 'none' }>['why']): string 
   switch (why) {
     case 'hidden-here':
       return panel('hiddenHere')
+    case 'node':
+      return panel('ofNode')
     case 'hidden-there':
       return panel('hiddenThere')
     case 'absent':

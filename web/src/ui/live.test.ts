@@ -28,7 +28,7 @@ function state(part: Partial<SwarmState>): SwarmState {
 }
 
 const progress = { blocksDone: 1, blocksTotal: 2, bytesDone: 10, bytesTotal: 20 }
-const peer = (have: 'all' | 'some' | 'none', path: 'relay' | 'direct' = 'relay') => ({ id: have, have, path, reach: { kind: 'untried' } as const, blocks: null, receivedBytes: 0, sentBytes: 0 })
+const peer = (have: 'all' | 'some' | 'none', path: 'relay' | 'direct' = 'relay') => ({ id: have, kind: 'tab', have, path, reach: { kind: 'untried' } as const, blocks: null, receivedBytes: 0, sentBytes: 0 }) as const
 
 describe('a page', () => {
   it('is looked for, then fetched from those who have some of it', () => {

@@ -11,8 +11,8 @@ use vocab::PeerId;
 use crate::app::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Relayed, Reply, Socket};
 use crate::metrics::Metrics;
 use crate::page_board::{
-    Newcomer, NotJoined, NotRelayed, PageBoard, TOPIC_PREFIX, counts_json, peer_json,
-    retry_after_ms,
+    Known, Newcomer, NotJoined, NotRelayed, PageBoard, PeerKind, TOPIC_PREFIX, counts_json,
+    peer_json, retry_after_ms,
 };
 use crate::stun_desk::Announced;
 use crate::worlds::VisitKey;
@@ -49,6 +49,9 @@ struct Announcement {
 #[derive(Deserialize)]
 struct Arrival {
     have: Copy,
+    /// What it is; of a kind that is not known nothing is told, as of a tab.
+    #[serde(default)]
+    kind: Value,
     /// Said by our own visits.
     visit: Option<String>,
 }
@@ -76,7 +79,7 @@ impl Channel for PageChannel {
         check_cid(page).map_err(|message| {
             Refusal::with(json!({ "reason": "not a CID", "message": message }))
         })?;
-        let Ok(Arrival { have, visit }) = payload.json() else {
+        let Ok(Arrival { have, kind, visit }) = payload.json() else {
             return Err(Refusal::with(json!({
                 "reason": "bad join",
                 "message": "the join needs {\"have\": \"all\" | \"some\" | \"none\"}",
@@ -85,7 +88,8 @@ impl Channel for PageChannel {
         let peer = PeerId(getrandom::u64().map_err(|_| Refusal::because("no randomness"))?);
         let is_visit = visit.is_some_and(|said| self.visit_key.is(&said));
         let (address, from, have) = (socket.address(), socket.counted, have.into());
-        let newcomer = Newcomer { peer, address, from, have, is_visit };
+        let kind = if kind == "node" { PeerKind::Node } else { PeerKind::Tab };
+        let newcomer = Newcomer { peer, address, from, have, kind, is_visit };
         let welcome =
             self.board.join(socket.now(), page, newcomer).map_err(|error| self.refuse(error))?;
         let mut response = json!({
@@ -253,8 +257,8 @@ pub(crate) fn check_cid(page: &str) -> Result<(), String> {
     }
 }
 
-fn peers_json(peers: &[(PeerId, Have)]) -> Vec<Value> {
-    peers.iter().map(|&(peer, have)| peer_json(peer, have)).collect()
+fn peers_json(peers: &[Known]) -> Vec<Value> {
+    peers.iter().copied().map(peer_json).collect()
 }
 
 /// The same frame would pass after a while.

@@ -115,9 +115,9 @@ impl Hearing {
                 }
             }
             Word::Presences { topic, changes } => self.presences(from, topic, &changes),
-            Word::Peer { page, peer, at, have } => {
+            Word::Peer { page, peer, at, have, kind } => {
                 if self.hears(page_board::TOPIC_PREFIX, page) {
-                    world.pages.hear_of(page, PeerId(peer), at.into(), have.into());
+                    world.pages.hear_of(page, PeerId(peer), at.into(), have.into(), kind);
                 }
             }
             Word::PeerGone { page, peer } => world.pages.hear_gone(page, PeerId(peer)),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use vocab::{NodeId, PeerId, ShardId};
 
 use crate::app::{Body, ChannelAddress, Relayed, Reply, ReplyTo};
+use crate::page_board::PeerKind;
 use crate::worlds::Light;
 
 /// One message between two processes. They are of one build, so that its form may change with any.
@@ -34,7 +35,7 @@ pub(crate) enum Word<'a> {
     /// What the presences on a topic did.
     Presences { topic: &'a str, changes: Cow<'a, [OwnChange]> },
     /// A peer is on a page, or has more of it.
-    Peer { page: &'a str, peer: u64, at: Address, have: Copy },
+    Peer { page: &'a str, peer: u64, at: Address, have: Copy, kind: PeerKind },
     /// A peer is on a page no more.
     PeerGone { page: &'a str, peer: u64 },
     /// A page that this process knew to be lit is so no more.
@@ -201,8 +202,14 @@ pub(crate) fn reply(to: &ReplyTo, reply: &Reply) -> Bytes {
     Word::Reply { to: to.into(), status: &reply.status, body: (&reply.response).into() }.to_bytes()
 }
 
-pub(crate) fn peer<'a>(page: &'a str, peer: PeerId, at: ChannelAddress, have: Have) -> Word<'a> {
-    Word::Peer { page, peer: peer.0, at: at.into(), have: have.into() }
+pub(crate) fn peer(
+    page: &str,
+    peer: PeerId,
+    at: ChannelAddress,
+    have: Have,
+    kind: PeerKind,
+) -> Word<'_> {
+    Word::Peer { page, peer: peer.0, at: at.into(), have: have.into(), kind }
 }
 
 #[cfg(test)]
