@@ -6,7 +6,7 @@ export default defineConfig({
     // A test that needs a document says so in its first line: `// @vitest-environment happy-dom`.
     environment: 'node',
     // Nothing here waits for time to pass, but a loaded machine may be slow.
-    testTimeout: 30_000,
+    testTimeout: 120_000,
     include: ['src/**/*.test.{ts,tsx}', 'build/**/*.test.ts'],
   },
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { buildFile, type Bytes } from '../content/index.ts'
+import { buildFile, isSameBytes, type Bytes } from '../content/index.ts'
 import { pattern } from '../content/pattern.ts'
 import { fromHex, readVectors } from '../content/vectors.ts'
 import { deriveInBrowser, deriveInScript } from './cipher.ts'
@@ -117,7 +117,9 @@ describe('the vectors that Rust reads too', () => {
     const read = await readAll(sealed, KEY)
     expect(read.index).toEqual(indexOf(page))
     const files = filesOf(page).filter((_, i) => page.entries[i]?.kind === 'file')
-    expect(read.files.map(hex).join()).toBe(files.map(hex).join())
+    expect(read.files).toHaveLength(files.length)
+    // As text, megabytes take a busy machine longer than the test may.
+    for (const [i, file] of files.entries()) expect(isSameBytes(read.files[i] ?? new Uint8Array(), file)).toBe(true)
   })
 
   test('without WebCrypto the same comes out', async () => {
