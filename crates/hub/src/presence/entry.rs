@@ -74,11 +74,6 @@ impl Version {
         self.topic
     }
 
-    /// Whether this is a version, not what a vacant slot holds.
-    pub fn is_taken(&self) -> bool {
-        self.topic != NONE
-    }
-
     /// The key as a JSON text.
     pub fn key(&self) -> &str {
         &self.text[..usize::from(self.key_len)]
@@ -152,9 +147,17 @@ pub(crate) struct Entry {
     /// The ring of the entries with the same topic and key.
     pub next_of_key: u32,
     pub previous_of_key: u32,
-    /// The same owner's next entry, if an owner of this node has it; in a vacant slot, the next
-    /// vacant one.
+    /// The same owner's next entry, if an owner of this node has it; of one that has left, the next
+    /// of its topic that has; in a vacant slot, the next vacant one.
     pub next_of_owner: u32,
+}
+
+impl Entry {
+    /// Whether it is here only until its leave is told; true of a vacant slot, too. It stays in its
+    /// slot because a list of all who left, when a crowd does, would come on top of all they took.
+    pub fn has_left(&self) -> bool {
+        self.next_of_key == NONE
+    }
 }
 
 const _: () = assert!(size_of::<Entry>() == 48, "kept once per presence");

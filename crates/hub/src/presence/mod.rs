@@ -234,10 +234,13 @@ impl Presence {
         while let Some(topic) = self.changed.pop_front() {
             self.note_told(topic, Told::Clients);
             let changes = self.topics[topic].changes.take();
-            let changes = *changes.expect("a changed topic has changes");
-            self.leaves_waiting -= changes.leaves.len();
-            let own = if self.is_replicated { self.own_changes(&changes) } else { Vec::new() };
-            let payload = self.encode_diff(changes);
+            let Changes { joins, first_left } = *changes.expect("a changed topic has changes");
+            let leaves = self.take_left(first_left);
+            let own = match self.is_replicated {
+                true => self.own_changes(&joins, &leaves),
+                false => Vec::new(),
+            };
+            let payload = self.encode_diff(&joins, leaves);
             let topic = if self.topics[topic].entries == 0 {
                 self.forget_topic(topic)
             } else {
@@ -270,7 +273,7 @@ impl Presence {
 
     /// How many presences there are on all topics, those of other nodes included.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() - self.leaves_waiting
     }
 
     /// How many presences of this node there are on all topics.
@@ -348,22 +351,29 @@ impl Presence {
         let newer = newer.replacing(version);
         let older = std::mem::replace(version, newer);
         self.note_crowded(slot);
-        self.note_leave(older);
+        if older.told > Told::Nobody {
+            let left = self.entries.insert(Entry { version: older, ..Entry::default() });
+            self.note_left(left);
+        }
         self.note_join(slot);
     }
 
     /// Take out an entry that its owner's list has lost already, and tell it.
     fn remove(&mut self, slot: u32) {
-        let version = self.take_out(slot);
-        self.note_leave(version);
+        self.unlink(slot);
+        if self.entries[slot].version.told > Told::Nobody {
+            self.note_left(slot);
+        } else {
+            self.entries.remove(slot);
+        }
     }
 
-    fn take_out(&mut self, slot: u32) -> Version {
+    /// Take an entry from its topic and key.
+    fn unlink(&mut self, slot: u32) {
         self.unlink_from_key(slot);
-        let Entry { version, .. } = self.entries.remove(slot);
+        let version = &self.entries[slot].version;
         self.topics[version.topic()].entries -= 1;
         self.own_entries -= usize::from(self.is_own(version.reference()));
-        version
     }
 
     fn note_join(&mut self, slot: u32) {
@@ -378,11 +388,28 @@ impl Presence {
         self.changes(topic).joins = joins;
     }
 
-    fn note_leave(&mut self, version: Version) {
-        if version.told > Told::Nobody {
-            self.leaves_waiting += 1;
-            self.changes(version.topic()).leaves.push(version);
+    /// Keep an unlinked entry until its leave is told.
+    fn note_left(&mut self, slot: u32) {
+        self.leaves_waiting += 1;
+        let topic = self.entries[slot].version.topic();
+        let next = std::mem::replace(&mut self.changes(topic).first_left, slot);
+        let entry = &mut self.entries[slot];
+        (entry.position, entry.next_of_key, entry.previous_of_key) = (NONE, NONE, NONE);
+        entry.next_of_owner = next;
+    }
+
+    /// Take out a topic's entries that have left, in the order in which they did.
+    fn take_left(&mut self, first: u32) -> Vec<Version> {
+        let mut left = Vec::new();
+        let mut slot = first;
+        while slot != NONE {
+            let Entry { version, next_of_owner, .. } = self.entries.remove(slot);
+            left.push(version);
+            slot = next_of_owner;
         }
+        self.leaves_waiting -= left.len();
+        left.reverse();
+        left
     }
 
     /// Note that a topic's presences are told now: to other nodes its own alone, to clients all.
@@ -391,7 +418,9 @@ impl Presence {
         let Presence { topics, entries, .. } = self;
         let Some(changes) = &topics[topic].changes else { return };
         for &(slot, reference) in &changes.joins {
-            let Some(entry) = entries.get_mut(slot) else { continue };
+            let Some(entry) = entries.get_mut(slot).filter(|entry| !entry.has_left()) else {
+                continue;
+            };
             let version = &mut entry.version;
             if version.reference() == reference && (to == Told::Clients || reference.node() == me) {
                 version.told = version.told.max(to);
@@ -401,8 +430,9 @@ impl Presence {
 
     /// The version that joined, unless it is outdated: gone or replaced.
     fn joined(&self, (slot, reference): (u32, Reference)) -> Option<&Version> {
-        let version = &self.entries.get(slot)?.version;
-        (version.is_taken() && version.reference() == reference).then_some(version)
+        let entry = self.entries.get(slot)?;
+        let version = &entry.version;
+        (!entry.has_left() && version.reference() == reference).then_some(version)
     }
 
     fn changes(&mut self, topic: u32) -> &mut Changes {
@@ -414,8 +444,7 @@ impl Presence {
     }
 
     /// One diff; `None` when its joins have left again and no client knew of them.
-    fn encode_diff(&self, changes: Changes) -> Option<String> {
-        let Changes { joins, mut leaves } = changes;
+    fn encode_diff(&self, joins: &[(u32, Reference)], mut leaves: Vec<Version>) -> Option<String> {
         let mut joins: Vec<&Version> = joins.iter().filter_map(|&join| self.joined(join)).collect();
         sort(&mut joins);
         // Told to have left, and back with the same reference: so may be what a node told before

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use vocab::NodeId;
 
-use super::entry::{Told, Version};
+use super::entry::{Entry, Told, Version};
 use super::reference::Reference;
-use super::topic::{Changes, PresenceTopic};
+use super::topic::PresenceTopic;
 use super::{Presence, TrackError};
 use crate::slab::NONE;
 
@@ -127,9 +127,9 @@ impl Presence {
         if node == self.node() {
             return;
         }
-        let versions = (0..).zip(self.entries.iter().map(|entry| &entry.version));
-        let is_gone = |version: &Version| version.is_taken() && version.reference().node() == node;
-        let gone = versions.filter(|(_, version)| is_gone(version)).map(|(slot, _)| slot);
+        let present = (0..).zip(self.entries.iter()).filter(|(_, entry)| !entry.has_left());
+        let is_gone = |entry: &Entry| entry.version.reference().node() == node;
+        let gone = present.filter(|(_, entry)| is_gone(entry)).map(|(slot, _)| slot);
         let gone: Vec<u32> = gone.collect();
         gone.into_iter().for_each(|slot| self.remove(slot));
     }
@@ -142,25 +142,40 @@ impl Presence {
         let Some(topic) = self.find_topic(topic) else { return };
         let is_foreign = |&slot: &u32| !self.is_own(self.reference(slot));
         let foreign: Vec<u32> = self.of_topic(topic).filter(is_foreign).collect();
-        foreign.into_iter().for_each(|slot| drop(self.take_out(slot)));
-        let me = self.node();
+        for slot in foreign {
+            self.unlink(slot);
+            self.entries.remove(slot);
+        }
         let PresenceTopic { entries, changes, .. } = &mut self.topics[topic];
         match changes {
             Some(changes) => {
-                self.leaves_waiting -= changes.leaves.len();
-                changes.leaves.retain(|version| version.reference().node() == me);
-                self.leaves_waiting += changes.leaves.len();
+                let left = std::mem::replace(&mut changes.first_left, NONE);
+                self.forget_foreign_left(left);
             }
             None if *entries == 0 => drop(self.forget_topic(topic)),
             None => {}
         }
     }
 
+    /// Of a topic's entries that have left, keep this node's own.
+    fn forget_foreign_left(&mut self, first: u32) {
+        for version in self.take_left(first) {
+            if self.is_own(version.reference()) {
+                let slot = self.entries.insert(Entry { version, ..Entry::default() });
+                self.note_left(slot);
+            }
+        }
+    }
+
     /// What this node's own entries did, for those who know what the last diff told. An update is
     /// one join, whose older version is not told to have left.
-    pub(super) fn own_changes(&self, changes: &Changes) -> Vec<OwnChange> {
+    pub(super) fn own_changes(
+        &self,
+        joins: &[(u32, Reference)],
+        leaves: &[Version],
+    ) -> Vec<OwnChange> {
         let is_own = |version: &&Version| self.is_own(version.reference());
-        let joins = changes.joins.iter().filter_map(|&join| self.joined(join)).filter(is_own);
+        let joins = joins.iter().filter_map(|&join| self.joined(join)).filter(is_own);
         let mut own: Vec<OwnChange> =
             joins.map(|version| OwnChange::Joined(version.into())).collect();
         let mut replaced: Vec<Reference> = own
@@ -172,7 +187,7 @@ impl Presence {
             .collect();
         replaced.sort_unstable();
         let is_replaced = |version: &&Version| replaced.binary_search(&version.reference()).is_ok();
-        let leaves = changes.leaves.iter().filter(is_own).filter(|left| !is_replaced(left));
+        let leaves = leaves.iter().filter(is_own).filter(|left| !is_replaced(left));
         own.extend(leaves.map(|version| OwnChange::Left {
             key: version.plain_key(),
             reference: version.reference(),

@@ -1,6 +1,5 @@
-use super::entry::Version;
 use super::reference::Reference;
-use crate::slab::Record;
+use crate::slab::{NONE, Record};
 
 /// A topic where someone is present, or where a leave is still to be told.
 #[derive(Debug, Default)]
@@ -23,11 +22,18 @@ impl Record for PresenceTopic {
 }
 
 /// What changed on a topic since its last diff.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Changes {
     /// Entries with the version they got, and may have lost since. What some client does not know
     /// is among them.
     pub joins: Vec<(u32, Reference)>,
-    /// Versions that somebody knows and that are no more.
-    pub leaves: Vec<Version>,
+    /// The list of entries that have left and that somebody knows, the newest first: see
+    /// [`Entry::has_left`](super::entry::Entry::has_left).
+    pub first_left: u32,
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Changes { joins: Vec::new(), first_left: NONE }
+    }
 }
