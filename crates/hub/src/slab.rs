@@ -12,12 +12,15 @@ pub(crate) trait Record: Default {
 /// Records in slots; a vacated slot goes to the next record.
 ///
 /// A vacant slot holds the default record, so what the old one owned is given back at once. The
-/// slots themselves are given back when the last record leaves. They lie in pieces that stay where
-/// they are: a vector that doubles leaves its old places behind as holes in the heap, and a list of
-/// the vacant slots would be longest just when everyone has left.
+/// slots themselves are kept. They lie in pieces that stay where they are: a vector that doubles
+/// leaves its old places behind as holes in the heap, and a list of the vacant slots would be
+/// longest just when everyone has left. Pieces that were given back then would be holes as well:
+/// what comes next and is small settles in them, and the pieces need new room when all return.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     pieces: Vec<Vec<T>>,
+    /// Slots that have a record or are vacant.
+    slots: u32,
     first_vacant: u32,
     vacant: u32,
 }
@@ -39,22 +42,17 @@ impl<T> Slab<T> {
     }
 
     pub fn len(&self) -> usize {
-        self.slots() - self.vacant as usize
+        (self.slots - self.vacant) as usize
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.pieces.iter().flatten()
     }
-
-    fn slots(&self) -> usize {
-        let last = self.pieces.last().map_or(0, Vec::len);
-        self.pieces.len().saturating_sub(1) * Self::PIECE_LEN + last
-    }
 }
 
 impl<T: Record> Slab<T> {
     pub fn new() -> Self {
-        Slab { pieces: Vec::new(), first_vacant: NONE, vacant: 0 }
+        Slab { pieces: Vec::new(), slots: 0, first_vacant: NONE, vacant: 0 }
     }
 
     pub fn insert(&mut self, record: T) -> u32 {
@@ -65,16 +63,14 @@ impl<T: Record> Slab<T> {
             self[slot] = record;
             return slot;
         }
-        let slot = u32::try_from(self.slots()).unwrap_or(NONE);
+        let slot = self.slots;
         assert_ne!(slot, NONE, "four billion records do not fit into memory");
-        match self.pieces.last_mut() {
-            Some(piece) if piece.len() < Self::PIECE_LEN => piece.push(record),
-            _ => {
-                let mut piece = Vec::with_capacity(Self::PIECE_LEN);
-                piece.push(record);
-                self.pieces.push(piece);
-            }
+        let piece = slot as usize / Self::PIECE_LEN;
+        if piece == self.pieces.len() {
+            self.pieces.push(Vec::with_capacity(Self::PIECE_LEN));
         }
+        self.pieces[piece].push(record);
+        self.slots += 1;
         slot
     }
 
@@ -85,7 +81,9 @@ impl<T: Record> Slab<T> {
         self.first_vacant = slot;
         self.vacant += 1;
         if self.len() == 0 {
-            *self = Slab::new();
+            // In order again, as they lie in memory.
+            self.pieces.iter_mut().for_each(Vec::clear);
+            (self.slots, self.vacant, self.first_vacant) = (0, 0, NONE);
         }
         record
     }
@@ -157,11 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn the_slots_are_given_back_when_the_last_record_leaves() {
+    fn slots_are_in_order_again_once_the_last_record_has_left_and_need_no_more_room() {
         let mut slab = Slab::new();
-        let a = slab.insert(named("a"));
-        slab.remove(a);
-        assert_eq!((slab.len(), slab.pieces.capacity()), (0, 0));
-        assert_eq!(slab.insert(named("b")), 0);
+        let number = 2 * Slab::<Named>::PIECE_LEN as u32 + 1;
+        for _ in 0..3 {
+            assert!((0..number).all(|slot| slab.insert(named("a")) == slot));
+            assert!((0..number).all(|slot| slab.remove(slot) == named("a")));
+            assert_eq!((slab.len(), slab.iter().count(), slab.pieces.len()), (0, 0, 3));
+            assert!(slab.get(0).is_none());
+        }
     }
 }
