@@ -57,7 +57,8 @@ for (const processes of [1, 3]) {
 
     const pair = await pairOf(visitor)
     t.diagnostic(`${pair.bytesReceived} bytes came directly, ${before} by relay; ${pair.local} to ${pair.remote}`)
-    assert(pair.bytesReceived > 44 * MIB - rested, `only ${pair.bytesReceived} bytes came directly`)
+    // Some came by a pair of addresses that was in use before this one.
+    assert(pair.bytesReceived > 36 * MIB - rested, `only ${pair.bytesReceived} bytes came directly`)
     assert((await linesOf(holder)).length === 1 && (await linesOf(visitor)).length === 1, 'one line each')
     for (const person of [holder, visitor]) person.hasNoComplaints()
   })
