@@ -7,10 +7,10 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test check rust-test web-test interop fuzz sim sim-pictures bench scale bench-swarm soak clean tools swarm-tools
+.PHONY: help serve web test check rust-test web-test interop fuzz sim sim-pictures bench scale bench-swarm bench-browser soak clean tools swarm-tools
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: web ## Build everything and serve on http://localhost:4000
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
@@ -98,6 +98,10 @@ bench-swarm: web swarm-tools ## A file from one to many, beside kubo and HTTP; w
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo ./target/release/watchfire-bench swarm $(ARGS)
+
+bench-browser: web tools tests/interop/node_modules/.package-lock.json ## A page from one browser to ten; writes docs/browser/
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	node bench/browser/main.mjs $(ARGS)
 
 clean: ## Remove what was built
 	$(CARGO) clean

@@ -1,10 +1,7 @@
 // People whose browsers may reach each other directly, and what their connections say of themselves.
 
-import { BY_RELAY_ONLY, launch } from '../lib/chromium.mjs'
+import { BY_RELAY_ONLY, DIRECT_ON_LOOPBACK, launch } from '../lib/chromium.mjs'
 import { Person } from './people.mjs'
-
-/** Loopback is a network here, as no browser takes it to be. */
-const LOOPBACK = ['--allow-loopback-in-peer-connection', '--disable-features=WebRtcHideLocalIpsWithMdns']
 
 /**
  * Somebody comes with a browser of their own that may make direct connections; with `isOff`, one that has WebRTC but is
@@ -12,7 +9,7 @@ const LOOPBACK = ['--allow-loopback-in-peer-connection', '--disable-features=Web
  * tabs make is remembered.
  */
 export async function arriveDirect(t, server, { isOff = false, beside = null } = {}) {
-  const browser = beside?.tab.context().browser() ?? (await launch(isOff ? BY_RELAY_ONLY : LOOPBACK))
+  const browser = beside?.tab.context().browser() ?? (await launch(isOff ? BY_RELAY_ONLY : DIRECT_ON_LOOPBACK))
   if (beside === null) t.after(() => browser.close())
   const context = await browser.newContext()
   await context.addInitScript(() => {

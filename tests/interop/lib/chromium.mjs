@@ -29,6 +29,9 @@ const FLAGS = [
 /** A browser that has WebRTC and is not let out by it, as behind the strictest of firewalls. */
 export const BY_RELAY_ONLY = ['--webrtc-ip-handling-policy=disable_non_proxied_udp', '--force-webrtc-ip-handling-policy=disable_non_proxied_udp']
 
+/** A browser to which loopback is a network, as it is to none by itself: there it may make direct connections. */
+export const DIRECT_ON_LOOPBACK = ['--allow-loopback-in-peer-connection', '--disable-features=WebRtcHideLocalIpsWithMdns']
+
 /** Starts a browser with an empty profile; `flags` come on top of the usual ones. */
 export function launch(flags = []) {
   return chromium.launch({ executablePath: EXECUTABLE, headless: true, args: [...FLAGS, ...flags] })
