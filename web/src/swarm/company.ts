@@ -22,6 +22,9 @@ const CALLED_AT_LAST_BYTES = 512 << 10
 /** Between two words to the exchange that parts of a message arrive directly. */
 const PROGRESS_INTERVAL: Millis = 100
 
+/** Messages that may be between two of a peer's that are read one after the other. */
+const OVERTAKEN_MAX = 2 ** 16
+
 export interface CompanyDeps {
   readonly clock: Clock
   readonly random: () => number
@@ -59,6 +62,7 @@ export class Company {
     this.roster = new Roster(new AssemblyBudget(assemblyBytesMax(deps.pageBytesMax)), {
       push: (frame) => deps.push('relay', frame),
       clock: deps.clock,
+      random: deps.random,
       frameBytesMax: deps.frameBytesMax,
     })
     this.#doorway = deps.load === null ? null : this.#makeDoorway(deps.load)
@@ -135,7 +139,7 @@ export class Company {
         // It went directly first, and its sender does not know that it arrived.
         if (member.readDirect.has(segment.message)) return
         member.readRelayed.add(segment.message)
-        this.#read(member, assembled.message)
+        this.#read(member, segment.message, assembled.message)
         return
     }
   }
@@ -168,7 +172,7 @@ export class Company {
           member.peer.tellRead(id)
           return
         }
-        this.#read(member, assembled.message, () => {
+        this.#read(member, id, assembled.message, () => {
           member.readDirect.add(id)
           member.peer.tellRead(id)
         })
@@ -188,13 +192,19 @@ export class Company {
     this.#deps.tell({ kind: 'disconnected', peer: member.peer.id })
   }
 
-  #read(member: Member, bytes: Bytes, whenRead = () => {}): void {
+  #read(member: Member, id: number, bytes: Bytes, whenRead = () => {}): void {
     member.peer.movedBytes += bytes.length
     this.consider(member)
     member.inbox.read(bytes, this.#deps.room, (received) => {
       if (!this.roster.isMember(member) || this.#deps.isOver()) return
       whenRead()
       const peer = member.peer.id
+      if (hasBegunAnew(member.lastRead, id)) {
+        // It lost us for a while, and with us what we had asked it for.
+        this.#deps.tell({ kind: 'disconnected', peer })
+        this.#deps.introduced(member, true)
+      }
+      member.lastRead = id
       if (received === null) this.#deps.malformed(peer)
       else this.#deps.tell({ kind: 'received', peer, ...received })
     })
@@ -230,6 +240,13 @@ export class Company {
   #sendAway(peer: PeerId): void {
     if (this.ban(peer) !== null) this.#deps.sentAway()
   }
+}
+
+/** Whether a message is not one of those around the last one, which overtake one another at times. */
+function hasBegunAnew(last: number | null, id: number): boolean {
+  if (last === null) return false
+  const ahead = (id - last + 2 ** 32) % 2 ** 32
+  return ahead >= OVERTAKEN_MAX && ahead <= 2 ** 32 - OVERTAKEN_MAX
 }
 
 function stunUrl(stun: StunServer | null): string | null {

@@ -1,22 +1,27 @@
 import { BitswapError, receiveMessage, type Received } from '../bitswap/index.ts'
 import type { Bytes } from '../content/index.ts'
 
-/** Messages of one peer that wait to be hashed; one more is dropped, and what it answered is asked again. */
-const INBOX_MAX = 16
+/**
+ * Messages of one peer that wait to be read: with blocks, and short ones, which come in plenty while blocks are hashed.
+ * One more is dropped, and what it answered is asked again.
+ */
+const WAITING_MAX = { long: 16, short: 256 }
+const SHORT_BYTES_MAX = 16 << 10
 
 /** Reads a peer's messages one after the other, though hashing takes its time. */
 export class Inbox {
-  #waiting = 0
+  readonly #waiting = { long: 0, short: 0 }
   #reading: Promise<void> = Promise.resolve()
 
   /** `room` settles when there is room for what is in it; `deliver` is given `null` for what cannot be read as a message. */
   read(bytes: Bytes, room: () => Promise<void> | null, deliver: (received: Received | null) => void): void {
-    if (this.#waiting >= INBOX_MAX) return
-    this.#waiting++
+    const kind = bytes.length <= SHORT_BYTES_MAX ? 'short' : 'long'
+    if (this.#waiting[kind] >= WAITING_MAX[kind]) return
+    this.#waiting[kind]++
     this.#reading = this.#reading.then(async () => {
       await room()
       const received = await receive(bytes)
-      this.#waiting--
+      this.#waiting[kind]--
       deliver(received)
     })
   }

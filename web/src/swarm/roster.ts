@@ -26,8 +26,15 @@ export interface Member {
   readonly readRelayed: RecentNumbers
   readonly readDirect: RecentNumbers
   readonly inbox: Inbox
+  /** The number of its message that was read last. */
+  lastRead: number | null
   /** When the exchange last heard that a part came directly. */
   progressToldAt: Millis
+}
+
+export interface RosterOptions extends RelayPeerOptions {
+  /** Numbers in [0, 1). */
+  readonly random: () => number
 }
 
 /** Who is here with us on a page, and who is not to come back. */
@@ -35,11 +42,11 @@ export class Roster {
   /** Our own name, which no other peer has. */
   self: PeerId | null = null
   readonly #budget: AssemblyBudget
-  readonly #options: RelayPeerOptions
+  readonly #options: RosterOptions
   readonly #members = new Map<PeerId, Member>()
   readonly #banned = new Set<PeerId>()
 
-  constructor(budget: AssemblyBudget, options: RelayPeerOptions) {
+  constructor(budget: AssemblyBudget, options: RosterOptions) {
     this.#budget = budget
     this.#options = options
   }
@@ -50,7 +57,7 @@ export class Roster {
     if (before !== undefined) return before
     if (id === this.self || this.#banned.has(id) || this.#members.size >= MEMBERS_MAX) return null
     const member: Member = {
-      peer: new TwoWayPeer(id, this.#options),
+      peer: new TwoWayPeer(id, this.#options, Math.floor(this.#options.random() * 2 ** 32)),
       have,
       kind,
       relayed: new Assembler(this.#budget),
@@ -58,6 +65,7 @@ export class Roster {
       readRelayed: new RecentNumbers(READ_REMEMBERED),
       readDirect: new RecentNumbers(READ_REMEMBERED),
       inbox: new Inbox(),
+      lastRead: null,
       progressToldAt: -Infinity,
     }
     this.#members.set(id, member)

@@ -31,15 +31,20 @@ export class TwoWayPeer implements Peer {
   readonly id: PeerId
   readonly #relay: RelayPeer
   #direct: Way | null = null
-  #nextMessage = 0
+  #nextMessage: number
   #isClosed = false
   /** Bytes of messages, both ways, over either way. */
   movedBytes = 0
   /** Bytes of messages that have not left, nor are given up. */
   unsentBytes = 0
 
-  constructor(id: PeerId, options: RelayPeerOptions) {
+  /**
+   * Messages are numbered from `firstMessage` on. Who knew us before, and was forgotten, remembers what it has read: it
+   * must not take new messages for those.
+   */
+  constructor(id: PeerId, options: RelayPeerOptions, firstMessage = 0) {
     this.id = id
+    this.#nextMessage = firstMessage
     this.#relay = new RelayPeer(id, options)
   }
 
