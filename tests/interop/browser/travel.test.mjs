@@ -99,7 +99,7 @@ test('a terminal is told from a tab: it is a node, and nobody waits for it to an
 test('when the last full copy leaves, everyone sees what is missing', async (t) => {
   const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': MIB } })
   const [holder, a, b] = [await arrive(t, server), await arrive(t, server), await arrive(t, server)]
-  const long = await film(20 * MIB)
+  const long = await film(32 * MIB)
   const link = await holder.light(long)
   await Promise.all([a.goTo(link), b.goTo(link)])
   for (const person of [a, b]) {
@@ -114,8 +114,8 @@ test('when the last full copy leaves, everyone sees what is missing', async (t) 
     await sees(person, /^\d+ blocks are with nobody who is here: number/)
     const shown = await panelOf(person).getByRole('img').first().getAttribute('aria-label')
     const [total, here, elsewhere, nowhere] = shown.match(/\d+/g).map(Number)
-    assert.equal(total, 21)
-    assert.equal(here + elsewhere + nowhere, 21)
+    assert.equal(total, 33)
+    assert.equal(here + elsewhere + nowhere, 33)
     assert(nowhere > 0 && here > 0, shown)
   }
   const again = await arrive(t, server)

@@ -4,6 +4,7 @@ import {
 import type { Blocks, Cid } from '../content/index.ts'
 import type { Clock, Millis } from './api.ts'
 import type { Member, Roster } from './roster.ts'
+import { SecondCopies } from './second-copies.ts'
 
 /**
  * Bytes of messages to one peer that have not left: the exchange gives it no more before some have. More than a slow line
@@ -26,6 +27,8 @@ export interface CarrierDeps {
   readonly isClosed: () => boolean
   /** Whether the page hears nothing any more: it has failed, or is closed. */
   readonly isOver: () => boolean
+  /** Whether what was given to one peer is for that one to pass on, see `SecondCopies`. */
+  readonly isSource: () => boolean
   /** A verified block that was wanted. */
   readonly got: (block: Block) => void
   readonly dropped: (peer: PeerId, reason: Misbehaviour) => void
@@ -42,6 +45,7 @@ export interface CarrierDeps {
 /** Carries between a page's exchange and its peers: tells it what happens, in order, and does what it wants done. */
 export class Carrier {
   readonly #deps: CarrierDeps
+  readonly #secondCopies: SecondCopies
   #inputs: Input[] = []
   #isHandling = true
   #stopTick: (() => void) | null = null
@@ -49,6 +53,11 @@ export class Carrier {
 
   constructor(deps: CarrierDeps) {
     this.#deps = deps
+    this.#secondCopies = new SecondCopies({
+      clock: deps.clock,
+      isSource: deps.isSource,
+      letGo: (cid, length) => this.tell({ kind: 'have', cid, length }),
+    })
   }
 
   /** From now on there is somebody to speak to. */
@@ -62,7 +71,10 @@ export class Carrier {
   }
 
   tellAll(inputs: readonly Input[]): void {
-    for (const input of inputs) this.#inputs.push(input)
+    for (const input of inputs) {
+      this.#secondCopies.hear(input)
+      this.#inputs.push(input)
+    }
     this.#handleInputs()
   }
 
@@ -77,6 +89,7 @@ export class Carrier {
 
   stop(): void {
     this.#stopTick?.()
+    this.#secondCopies.stop()
   }
 
   /** Handles inputs in order; what carrying out an output brings up comes before the next output. */
@@ -135,10 +148,10 @@ export class Carrier {
         this.#send(output)
         return
       case 'look':
-        this.#inputs.push({ kind: 'found', cid: output.cid, length: this.#deps.store.size(output.cid) })
+        this.#look(output.cid)
         return
       case 'read':
-        void this.#read(output.peer, output.cid)
+        this.#read(output.peer, output.cid)
         return
       case 'got':
         this.#deps.got(output.block)
@@ -152,7 +165,21 @@ export class Carrier {
     }
   }
 
-  async #read(peer: PeerId, cid: Cid): Promise<void> {
+  #look(cid: Cid): void {
+    const length = this.#secondCopies.isHeldBack(cid) ? null : this.#deps.store.size(cid)
+    this.#inputs.push({ kind: 'found', cid, length })
+  }
+
+  #read(peer: PeerId, cid: Cid): void {
+    if (this.#secondCopies.isHeldBackFrom(peer, cid)) {
+      this.#inputs.push({ kind: 'read', peer, cid, block: null })
+      return
+    }
+    this.#secondCopies.goes(peer, cid, this.#deps.store.size(cid) ?? 0)
+    void this.#readFor(peer, cid)
+  }
+
+  async #readFor(peer: PeerId, cid: Cid): Promise<void> {
     let block: Block | null = null
     try {
       block = { cid, data: await this.#deps.store.read(cid) }
@@ -171,6 +198,7 @@ export class Carrier {
       () => {
         if (!roster.isMember(member)) return
         this.#deps.moved(member, blocks)
+        for (const { cid } of blocks) this.#secondCopies.left(peer, cid)
         this.tell({ kind: 'writable', peer, roomBytes: roomOf(member) })
       },
       () => {

@@ -33,6 +33,7 @@ export class Session implements PageSession {
   readonly #carrier: Carrier
   readonly #attendance: Attendance
   readonly #reports: Reports
+  readonly #isOurs: boolean
   #peersDropped = 0
   #failure: Error | null = null
   #isFull = false
@@ -44,11 +45,12 @@ export class Session implements PageSession {
     const isOver = () => this.#isOver
     this.root = root.text
     this.#root = root
+    this.#isOurs = deps.publication !== undefined
     this.#clock = clock
     this.#exchange = new Exchange(BigInt(Math.floor(random() * Number.MAX_SAFE_INTEGER)), exchangeLimits(blocksInFlightMax))
     const makeBlocks = deps.blocks ?? usualBlocks
     const store = deps.publication?.store ?? makeBlocks(root, pageBytesMax, (ms, callback) => clock.after(ms, callback))
-    this.#gathering = new Gathering(root, pageBytesMax, store, { isOurs: deps.publication !== undefined })
+    this.#gathering = new Gathering(root, pageBytesMax, store, { isOurs: this.#isOurs })
     this.#holdings = new Holdings((cid) => this.#gathering.walk.isKnown(cid))
     this.#files = new PromisedFiles(this.#gathering, (error) => this.#fail(error))
     this.#readers = new Readers({
@@ -88,6 +90,7 @@ export class Session implements PageSession {
       roster: this.#company.roster,
       store,
       isClosed: () => this.#isClosed,
+      isSource: () => this.#isSource,
       got: (block) => this.#keep(block),
       dropped: (peer, reason) => this.#drop(peer, reason),
       findProviders: () => this.#attendance.askForPeers(),
@@ -191,6 +194,17 @@ export class Session implements PageSession {
     return this.#isClosed || this.#failure !== null
   }
 
+  /**
+   * Whether it is for this tab to let others pass on what it gave: it has all of the page alone, or shares it and most
+   * others come for it. Who comes when most have it already gets it from all of them, this tab among them.
+   */
+  get #isSource(): boolean {
+    const { have, walk } = this.#gathering
+    if (have !== 'all' || (walk.progress.bytesTotal ?? 0) < SHARED_IN_BYTES_MIN) return false
+    const { holders, watching } = this.#attendance.counts
+    return holders <= 1 || (this.#isOurs && holders * 2 <= watching)
+  }
+
   #peerView(id: PeerId, blocksTotal: number | null): PeerView | null {
     const member = this.#company.roster.get(id)
     const totals = this.#exchange.peer(id)
@@ -278,6 +292,9 @@ export class Session implements PageSession {
     this.#note({ fatal: false, sentence: swarm(reason) })
   }
 }
+
+/** Of a smaller page every viewer gets all at once from whoever has it. */
+const SHARED_IN_BYTES_MIN = 8 << 20
 
 /** A block of a file, of which the server says how many one peer is asked for at a time. */
 const BLOCK_BYTES = 1 << 20
