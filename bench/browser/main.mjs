@@ -22,7 +22,7 @@ const USAGE = `make bench-browser ARGS="…"
   --apart SECONDS  between two viewers' arrivals (0: all at once)
   --uplink MB      by relay alone, so many million bytes a second of each; else directly, as fast as it goes
   --timeout S      a round takes no longer (600)
-  --quick          3 viewers, 8 MB, one round: whether all of it works
+  --quick          3 viewers, 12 MB, one round: whether all of it works
 `
 
 const options = read()
@@ -43,7 +43,7 @@ function read() {
     process.stdout.write(USAGE)
     return null
   }
-  const usual = values.quick ? { viewers: '3', megabytes: '8', rounds: '1' } : { viewers: String(USUAL.viewers), megabytes: String(USUAL.bytes / 1e6), rounds: '3' }
+  const usual = values.quick ? { viewers: '3', megabytes: '12', rounds: '1' } : { viewers: String(USUAL.viewers), megabytes: String(USUAL.bytes / 1e6), rounds: '3' }
   const told = { apart: '0', timeout: '600', ...usual, ...values }
   for (const [name, least, whole] of [['viewers', 1, true], ['megabytes', 0.001, false], ['rounds', 1, true], ['apart', 0, false], ['timeout', 1, false], ['uplink', 0.01, false]]) {
     if (told[name] === undefined) continue
