@@ -31,7 +31,7 @@ pub struct Plan {
     #[serde(skip)]
     pub servers: Vec<Server>,
     /// Begin no further round that would end later than this, in seconds.
-    #[arg(long, default_value_t = 660)]
+    #[arg(long, default_value_t = 900)]
     pub time_limit: u64,
     /// The Watchfire program; the one built beside this by default.
     #[arg(long)]
