@@ -8,6 +8,8 @@ use vocab::Instant;
 
 use crate::segment::{OVERHEAD_BYTES, Segment};
 
+/// Messages up to here go before longer ones, so that a want does not wait behind a block.
+const SHORT_BYTES_MAX: usize = 16 << 10;
 /// Parts that the server has not answered yet.
 const WINDOW: usize = 4;
 /// Parts in a row without an answer before the peer counts as lost.
@@ -49,6 +51,7 @@ pub(crate) struct Lost;
 /// What is to be sent to one peer. Whoever fills it minds its bound.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
+    /// In the order in which they came.
     messages: Vec<Sending>,
     next_message: u32,
     part_bytes_max: usize,
@@ -96,9 +99,10 @@ impl Outgoing {
             return None;
         }
         self.wait_until = None;
-        // What has least left goes first, so that a want does not wait behind a block.
         let unsent = self.messages.iter_mut().filter(|sending| !sending.ranges.is_empty());
-        let sending = unsent.min_by_key(|sending| sending.left)?;
+        // The first of them among equals: among long ones none overtakes another, or one that is
+        // some bytes longer than all that follow would never arrive.
+        let sending = unsent.min_by_key(|sending| sending.bytes.len() > SHORT_BYTES_MAX)?;
         let (from, end) = sending.ranges.pop_front()?;
         let to = end.min(from + self.part_bytes_max);
         if to < end {
@@ -213,11 +217,25 @@ mod tests {
 
     #[test]
     fn a_short_message_does_not_wait_behind_a_long_one() {
-        let mut outgoing = outgoing(&[100]);
+        let mut outgoing = outgoing(&[SHORT_BYTES_MAX + 1]);
         let sent = parts(&mut outgoing, at(0));
         outgoing.push(vec![1; 3].into());
         outgoing.accepted(sent[0].0);
         assert_eq!(parts(&mut outgoing, at(0))[0].1.total, 3);
+    }
+
+    #[test]
+    fn a_long_message_does_not_wait_for_those_behind_it() {
+        let mut outgoing = Outgoing::new(SHORT_BYTES_MAX);
+        for more in [3, 2, 1] {
+            outgoing.push(vec![7; 2 * SHORT_BYTES_MAX + more].into());
+        }
+        let mut order = Vec::new();
+        while let Some((part, segment)) = outgoing.next(at(0)) {
+            order.push(segment.message);
+            outgoing.accepted(part);
+        }
+        assert_eq!(order, [0, 0, 0, 1, 1, 1, 2, 2, 2]);
     }
 
     #[test]

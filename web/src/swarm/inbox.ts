@@ -1,12 +1,12 @@
 import { BitswapError, receiveMessage, type Received } from '../bitswap/index.ts'
 import type { Bytes } from '../content/index.ts'
+import { isShort } from './segment.ts'
 
 /**
  * Messages of one peer that wait to be read: with blocks, and short ones, which come in plenty while blocks are hashed.
  * One more is dropped, and what it answered is asked again.
  */
 const WAITING_MAX = { long: 16, short: 256 }
-const SHORT_BYTES_MAX = 16 << 10
 
 /** Reads a peer's messages one after the other, though hashing takes its time. */
 export class Inbox {
@@ -15,7 +15,7 @@ export class Inbox {
 
   /** `room` settles when there is room for what is in it; `deliver` is given `null` for what cannot be read as a message. */
   read(bytes: Bytes, room: () => Promise<void> | null, deliver: (received: Received | null) => void): void {
-    const kind = bytes.length <= SHORT_BYTES_MAX ? 'short' : 'long'
+    const kind = isShort(bytes) ? 'short' : 'long'
     if (this.#waiting[kind] >= WAITING_MAX[kind]) return
     this.#waiting[kind]++
     this.#reading = this.#reading.then(async () => {

@@ -65,11 +65,22 @@ describe('a message to a peer', () => {
     expect(frames).toEqual([])
   })
 
-  it('is overtaken by a shorter one', async () => {
-    void send(new Uint8Array(100))
+  it('is overtaken by a short one when it is long', async () => {
+    void send(new Uint8Array(20_000))
     void send(new Uint8Array(5))
     await answer(ok)
     expect(sent().at(-1)).toEqual([1, 0])
+  })
+
+  it('is not overtaken by a long one that is some bytes shorter', async () => {
+    const lengths = [20_003, 20_002, 20_001]
+    for (const length of lengths) void send(new Uint8Array(length))
+    const order: number[] = []
+    while (frames.length > 0) {
+      order.push(frames[0]?.message ?? -1)
+      await answer(ok)
+    }
+    expect(order).toEqual(lengths.flatMap((_, i) => Array.from({ length: 2001 }, () => i)))
   })
 
   it('waits as long as told when the peer is busy, and sends the refused part again', async () => {

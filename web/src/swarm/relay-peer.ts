@@ -4,7 +4,7 @@ import type { PeerId } from '../bitswap/index.ts'
 import type { Clock, Millis } from './api.ts'
 import { PeerLost } from './peer.ts'
 import type { Unread } from './two-way-peer.ts'
-import { encodeRelayFrame, RELAY_OVERHEAD_BYTES } from './segment.ts'
+import { encodeRelayFrame, nextToGo, RELAY_OVERHEAD_BYTES } from './segment.ts'
 
 /** Frames to one peer that the server has not answered yet. */
 const WINDOW = 4
@@ -37,6 +37,7 @@ export class RelayPeer {
   readonly #push: (frame: Bytes) => Promise<Reply>
   readonly #clock: Clock
   #partBytesMax: number
+  /** In the order in which they came. */
   readonly #outgoing: Outgoing[] = []
   #unanswered = 0
   #timeouts = 0
@@ -75,7 +76,7 @@ export class RelayPeer {
 
   #pump(): void {
     while (this.#unanswered < WINDOW && this.#stopWaiting === null && this.#lost === null) {
-      const next = this.#shortest()
+      const next = nextToGo(this.#outgoing.filter(({ ranges }) => ranges.length > 0))
       const range = next?.ranges[0]
       if (next === null || range === undefined) return
       const [from, to] = range
@@ -84,15 +85,6 @@ export class RelayPeer {
       else range[0] = end
       void this.#sendPart(next, from, end)
     }
-  }
-
-  /** What has least left goes first, so that a want does not wait behind a block. */
-  #shortest(): Outgoing | null {
-    let shortest: Outgoing | null = null
-    for (const each of this.#outgoing) {
-      if (each.ranges.length > 0 && (shortest === null || each.left < shortest.left)) shortest = each
-    }
-    return shortest
   }
 
   async #sendPart(outgoing: Outgoing, from: number, to: number): Promise<void> {

@@ -8,6 +8,21 @@ export const SEGMENT_HEADER_BYTES = 12
 /** What a relay frame carries besides a part of a message. */
 export const RELAY_OVERHEAD_BYTES = PEER_BYTES + SEGMENT_HEADER_BYTES
 
+/** Messages up to here go before longer ones, so that a want does not wait behind a block. */
+const SHORT_BYTES_MAX = 16 << 10
+
+export function isShort(message: Bytes): boolean {
+  return message.length <= SHORT_BYTES_MAX
+}
+
+/**
+ * What goes next of messages in the order in which they came: the first short one; among long ones none overtakes another,
+ * or one that is some bytes longer than all that follow would never arrive.
+ */
+export function nextToGo<T extends { readonly message: Bytes }>(messages: readonly T[]): T | null {
+  return messages.find(({ message }) => isShort(message)) ?? messages[0] ?? null
+}
+
 /** A part of a message, with its place in it. */
 export interface Segment {
   readonly message: number

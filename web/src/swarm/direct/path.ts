@@ -1,7 +1,7 @@
 import type { Bytes } from '../../content/index.ts'
 import type { Clock, Millis } from '../api.ts'
 import type { Unread, Way } from '../two-way-peer.ts'
-import type { Segment } from '../segment.ts'
+import { isShort, nextToGo, type Segment } from '../segment.ts'
 import { decodeFrame, encodeReadFrame, encodeSegmentFrame, PART_BYTES_MAX } from './frame.ts'
 import type { DataChannel } from './line.ts'
 
@@ -12,7 +12,6 @@ const BUFFERED_BYTES_LOW = 256 << 10
 const UNREAD_MAX = 8
 const UNREAD_BYTES_MAX = 4 << 20
 const UNREAD_SHORT_MAX = 12
-const SHORT_BYTES_MAX = 16 << 10
 /** How long a path may take all we send and give no sign that it arrives. */
 const SILENCE_MAX: Millis = 4000
 
@@ -135,25 +134,13 @@ export class DirectPath implements Way {
     }
   }
 
-  /** What has least left goes first, so that a want does not wait behind a block. */
   #next(): Outgoing | null {
-    let begun = 0
-    let begunBytes = 0
-    for (const { given, message } of this.#outgoing.values()) {
-      if (given === 0) continue
-      begun++
-      begunBytes += message.length
-    }
-    let next: Outgoing | null = null
-    for (const each of this.#outgoing.values()) {
-      const left = each.message.length - each.given
-      const hasRoom = each.message.length <= SHORT_BYTES_MAX
-        ? begun < UNREAD_SHORT_MAX
-        : begun < UNREAD_MAX && begunBytes < UNREAD_BYTES_MAX
-      if (left === 0 || (each.given === 0 && !hasRoom)) continue
-      if (next === null || left < next.message.length - next.given) next = each
-    }
-    return next
+    const outgoing = [...this.#outgoing.values()]
+    const begun = outgoing.filter(({ given }) => given > 0)
+    const begunBytes = begun.reduce((sum, { message }) => sum + message.length, 0)
+    const hasRoom = (message: Bytes) =>
+      isShort(message) ? begun.length < UNREAD_SHORT_MAX : begun.length < UNREAD_MAX && begunBytes < UNREAD_BYTES_MAX
+    return nextToGo(outgoing.filter(({ message, given }) => given < message.length && (given > 0 || hasRoom(message))))
   }
 
   #give(frame: Bytes): boolean {
