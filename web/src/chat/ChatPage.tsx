@@ -3,7 +3,7 @@ import { signal } from '@preact/signals'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { navigate } from '../ui/location.ts'
 import { chatAddress } from '../ui/route.ts'
-import type { RoomMessage, RoomSession, Site } from '../ui/site.ts'
+import type { RoomMessage, RoomSession, Said, Site } from '../ui/site.ts'
 import { wearFace } from '../ui/tab.ts'
 import { language } from '../words/index.ts'
 import { chat as words } from '../words/chat.ts'
@@ -61,7 +61,12 @@ function RoomBar({ session, room }: { session: RoomSession; room: string }) {
 function standing(state: RoomSession['state']['value']): string {
   if (state === 'joining') return words('joining')
   if (state === 'joined') return words('joined')
-  return words('refused', { reason: state.refused })
+  return words('refused', { reason: state.refused ?? words('noReason') })
+}
+
+function unsaidSentence(said: Exclude<Said, 'ok'> | 'unsent'): string {
+  if (typeof said === 'object') return words('unsaid', { reason: said.refused ?? words('noReason') })
+  return words(said)
 }
 
 function Messages({ messages }: { messages: readonly RoomMessage[] }) {
@@ -105,12 +110,9 @@ function SayForm({ session }: { session: RoomSession }) {
   const say = async () => {
     if (!ready) return
     setProblem(null)
-    try {
-      await session.say(user.value, body)
-      setBody('')
-    } catch (reason) {
-      setProblem(reason instanceof Error ? reason.message : words('unsent'))
-    }
+    const said = await session.say(user.value, body).catch(() => 'unsent' as const)
+    if (said === 'ok') setBody('')
+    else setProblem(unsaidSentence(said))
   }
   return (
     <form

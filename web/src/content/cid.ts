@@ -53,36 +53,36 @@ export async function cidOf(codec: number, bytes: Bytes): Promise<Cid> {
 /** The CID that a received block has in truth. Refuses hashes other than sha2-256. */
 export async function cidOfBlock(prefix: CidPrefix, bytes: Bytes): Promise<Cid> {
   if (prefix.hash !== SHA2_256 || prefix.digestLength !== 32) {
-    throw new ContentError({ kind: 'unsupported', what: `hash 0x${prefix.hash.toString(16)}` })
+    throw new ContentError({ kind: 'unsupported', what: 'hash', code: `0x${prefix.hash.toString(16)}` })
   }
   return makeCid(prefix.version, prefix.codec, SHA2_256, await sha256(bytes))
 }
 
 /** Reads a CID as people write it: base58 for version 0, base32 or base58 for version 1. */
 export function parseCid(text: string): Cid {
-  if (text.length > 2 * CID_BYTES_MAX) throw malformed('a CID that is too long')
+  if (text.length > 2 * CID_BYTES_MAX) throw malformed('cidLong')
   if (text.length === 46 && text.startsWith('Qm')) return decodeCid(decodeBase58(text))
-  if (!/^[bz]/.test(text)) throw malformed('not a CID')
+  if (!/^[bz]/.test(text)) throw malformed('noCid')
   const cid = decodeCid(text.startsWith('b') ? decodeBase32(text.slice(1)) : decodeBase58(text.slice(1)))
-  if (cid.version !== 1) throw malformed('a CID of version 0 in a base of version 1')
+  if (cid.version !== 1) throw malformed('cidBase')
   return cid
 }
 
 /** Reads a CID that fills `bytes` exactly, of one of the hashes that we can check: sha2-256 and identity. */
 export function decodeCid(bytes: Uint8Array): Cid {
-  if (bytes.length > CID_BYTES_MAX) throw malformed('a CID that is too long')
+  if (bytes.length > CID_BYTES_MAX) throw malformed('cidLong')
   if (bytes.length === 34 && bytes[0] === SHA2_256 && bytes[1] === 32) {
     return makeCid(0, DAG_PB, SHA2_256, bytes.slice(2))
   }
   const version = decodeVarint(bytes, 0)
-  if (version.value !== 1) throw malformed('a CID of unknown version')
+  if (version.value !== 1) throw malformed('cidVersion')
   const codec = decodeVarint(bytes, version.next)
   const hash = decodeVarint(bytes, codec.next)
   const length = decodeVarint(bytes, hash.next)
-  if (length.value > DIGEST_BYTES_MAX) throw malformed('a CID with too long a digest')
-  if (length.next + length.value !== bytes.length) throw malformed('a CID of the wrong length')
+  if (length.value > DIGEST_BYTES_MAX) throw malformed('cidDigest')
+  if (length.next + length.value !== bytes.length) throw malformed('cidLength')
   const isRead = hash.value === IDENTITY || (hash.value === SHA2_256 && length.value === 32)
-  if (!isRead) throw new ContentError({ kind: 'unsupported', what: `hash 0x${hash.value.toString(16)}` })
+  if (!isRead) throw new ContentError({ kind: 'unsupported', what: 'hash', code: `0x${hash.value.toString(16)}` })
   return makeCid(1, codec.value, hash.value, bytes.slice(length.next))
 }
 
@@ -101,8 +101,8 @@ export function decodePrefix(bytes: Uint8Array): CidPrefix {
   const codec = decodeVarint(bytes, version.next)
   const hash = decodeVarint(bytes, codec.next)
   const length = decodeVarint(bytes, hash.next)
-  if (length.next !== bytes.length) throw malformed('a CID prefix of the wrong length')
-  if (version.value !== 0 && version.value !== 1) throw malformed('a CID prefix of unknown version')
+  if (length.next !== bytes.length) throw malformed('prefixLength')
+  if (version.value !== 0 && version.value !== 1) throw malformed('prefixVersion')
   return { version: version.value, codec: codec.value, hash: hash.value, digestLength: length.value }
 }
 

@@ -36,10 +36,10 @@ export function decodePbNode(bytes: Bytes): PbNode {
     if (field.number === 2) {
       links.push(decodeLink(bytesOf(field)))
     } else if (field.number === 1) {
-      if (data !== null) throw malformed('a node with data twice')
+      if (data !== null) throw malformed('dataTwice')
       data = bytesOf(field)
     } else {
-      throw malformed('a node with an unknown field')
+      throw malformed('nodeField')
     }
   }
   return { links, data }
@@ -53,9 +53,9 @@ function decodeLink(bytes: Bytes): PbLink {
     if (field.number === 1) cid = decodeCid(bytesOf(field))
     else if (field.number === 2) name = decodeName(bytesOf(field))
     else if (field.number === 3) dagBytes = uintOf(field)
-    else throw malformed('a link with an unknown field')
+    else throw malformed('linkField')
   }
-  if (cid === null) throw malformed('a link to nothing')
+  if (cid === null) throw malformed('linkNowhere')
   return { cid, name, dagBytes }
 }
 
@@ -66,6 +66,6 @@ function decodeName(bytes: Bytes): string {
   try {
     return strictUtf8.decode(bytes)
   } catch {
-    throw malformed('a name that is not UTF-8')
+    throw malformed('nameUtf8')
   }
 }

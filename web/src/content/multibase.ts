@@ -29,7 +29,7 @@ export function decodeBase32(text: string): Bytes {
   let at = 0
   for (const letter of text) {
     const value = BASE32.indexOf(letter)
-    if (value < 0) throw malformed('not base32')
+    if (value < 0) throw malformed('base32')
     held = ((held << 5) | value) & 0xfff
     bits += 5
     if (bits >= 8) {
@@ -37,7 +37,7 @@ export function decodeBase32(text: string): Bytes {
       bytes[at++] = (held >> bits) & 255
     }
   }
-  if (bits >= 5 || (held & ((1 << bits) - 1)) !== 0) throw malformed('base32 with bits left over')
+  if (bits >= 5 || (held & ((1 << bits) - 1)) !== 0) throw malformed('base32Rest')
   return bytes
 }
 
@@ -64,7 +64,7 @@ export function decodeBase58(text: string): Bytes {
   const digits: number[] = []
   for (const letter of text) {
     let carry = BASE58.indexOf(letter)
-    if (carry < 0) throw malformed('not base58')
+    if (carry < 0) throw malformed('base58')
     for (let i = 0; i < digits.length; i++) {
       carry += (digits[i] ?? 0) * 58
       digits[i] = carry & 255

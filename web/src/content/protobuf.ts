@@ -32,23 +32,23 @@ export function* decodeFields(bytes: Bytes): Generator<Field, void> {
     let int32 = 0
     for (let i = 0; i < 10; i++) {
       const byte = bytes[at++]
-      if (byte === undefined) throw malformed('a protobuf field is cut short')
+      if (byte === undefined) throw malformed('fieldCut')
       value += (byte & 0x7f) * 2 ** (7 * i)
       if (i < 5) int32 |= (byte & 0x7f) << (7 * i)
       if (byte < 0x80) return { value, int32 }
     }
-    throw malformed('a protobuf number without end')
+    throw malformed('numberEndless')
   }
   const advance = (length: number): number => {
     const from = at
-    if (length > bytes.length - at) throw malformed('a protobuf field is cut short')
+    if (length > bytes.length - at) throw malformed('fieldCut')
     at += length
     return from
   }
   while (at < bytes.length) {
     const key = varint().value
     const number = Math.floor(key / 8)
-    if (number === 0 || number > 0x1fff_ffff) throw malformed('a protobuf field without a number')
+    if (number === 0 || number > 0x1fff_ffff) throw malformed('fieldNumber')
     const wire = key % 8
     if (wire === VARINT) {
       yield { number, wire, ...varint(), bytes: NO_BYTES }
@@ -60,26 +60,26 @@ export function* decodeFields(bytes: Bytes): Generator<Field, void> {
       advance(wire === FIXED64 ? 8 : 4)
       yield { number, wire, value: 0, int32: 0, bytes: NO_BYTES }
     } else {
-      throw malformed('a protobuf field of an unknown type')
+      throw malformed('fieldTypeUnknown')
     }
   }
 }
 
 /** The bytes of a field that must be length-delimited. */
 export function bytesOf(field: Field): Bytes {
-  if (field.wire !== LENGTH_DELIMITED) throw malformed('a protobuf field of the wrong type')
+  if (field.wire !== LENGTH_DELIMITED) throw malformed('fieldTypeWrong')
   return field.bytes
 }
 
 /** The value of a field that must be a whole number from 0 below 2^53. */
 export function uintOf(field: Field): number {
-  if (field.wire !== VARINT) throw malformed('a protobuf field of the wrong type')
-  if (!Number.isSafeInteger(field.value)) throw malformed('a protobuf number out of range')
+  if (field.wire !== VARINT) throw malformed('fieldTypeWrong')
+  if (!Number.isSafeInteger(field.value)) throw malformed('numberRange')
   return field.value
 }
 
 export function int32Of(field: Field): number {
-  if (field.wire !== VARINT) throw malformed('a protobuf field of the wrong type')
+  if (field.wire !== VARINT) throw malformed('fieldTypeWrong')
   return field.int32
 }
 
@@ -91,15 +91,15 @@ export function* decodePacked(bytes: Bytes): Generator<number, void> {
     value += (byte & 0x7f) * 2 ** shift
     shift += 7
     if (byte >= 0x80) {
-      if (shift >= 70) throw malformed('a protobuf number without end')
+      if (shift >= 70) throw malformed('numberEndless')
       continue
     }
-    if (!Number.isSafeInteger(value)) throw malformed('a protobuf number out of range')
+    if (!Number.isSafeInteger(value)) throw malformed('numberRange')
     yield value
     value = 0
     shift = 0
   }
-  if (shift > 0) throw malformed('a protobuf number without end')
+  if (shift > 0) throw malformed('numberEndless')
 }
 
 /** Writes a message. Long fields are not copied before `finish`. */

@@ -32,13 +32,13 @@ export function listFiles(store: Blocks, root: Cid): FileEntry[] | null {
     if (depth >= DEPTH_MAX) throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
     if (++visits > ENTRIES_MAX) throw new ContentError({ kind: 'too-many', what: 'entries', max: ENTRIES_MAX })
     if (cid.codec === RAW) {
-      if (trail.bits > 0) throw malformed('a shard that is none')
+      if (trail.bits > 0) throw malformed('noShard')
       files.push({ path, cid, size: store.size(cid) ?? told })
       return
     }
     const node = nodes(cid)
     // Below a shard there are only shards.
-    if (node !== null && trail.bits > 0 && node.kind !== 'shard') throw malformed('a shard that is none')
+    if (node !== null && trail.bits > 0 && node.kind !== 'shard') throw malformed('noShard')
     // What it is cannot be told yet; most often it is a file.
     if (node === null) {
       files.push({ path, cid, size: null })
@@ -66,12 +66,12 @@ export function listFiles(store: Blocks, root: Cid): FileEntry[] | null {
     }
   }
   visit(root, '', null, 0, ROOT_TRAIL)
-  if (new Set(files.map(({ path }) => path)).size < files.length) throw malformed('two entries of one name')
+  if (new Set(files.map(({ path }) => path)).size < files.length) throw malformed('entryTwice')
   return files
 }
 
 function join(path: string, name: string): string {
-  if (!isEntryName(name)) throw malformed('an entry with an impossible name')
+  if (!isEntryName(name)) throw malformed('entryName')
   return path === '' ? name : `${path}/${name}`
 }
 
@@ -86,7 +86,7 @@ export function readFile(store: Blocks, file: Cid, type = ''): Blob {
     const node = read.get(cid.key) ?? fileNodeOf(store, nodes, cid)
     read.set(cid.key, node)
     const { size, own, children } = node
-    if (told !== null && told !== size) throw malformed('a block of another size than told')
+    if (told !== null && told !== size) throw malformed('blockSize')
     if (own !== null) parts.push(own)
     for (const child of children) append(child.cid, child.size, depth + 1)
   }
@@ -125,7 +125,7 @@ function fileNodeOf(store: Blocks, nodes: (cid: Cid) => FsNode | null, cid: Cid)
     case 'directory':
     case 'shard':
     case 'symlink':
-      throw malformed('a part of a file that is no file')
+      throw malformed('noFile')
   }
 }
 
@@ -137,7 +137,7 @@ function decodedOnce(store: Blocks): (cid: Cid) => FsNode | null {
     if (before !== undefined) return before
     const block = store.get(cid)
     if (block === null) return null
-    if (!(block instanceof Uint8Array)) throw malformed('an inner block kept as a file')
+    if (!(block instanceof Uint8Array)) throw malformed('innerKept')
     const node = decodeFsNode(cid, block)
     decoded.set(cid.key, node)
     return node

@@ -41,19 +41,19 @@ export const ROOT_TRAIL: Trail = { path: 0n, bits: 0, fanout: null }
 /** Reads the links of a shard. What is well formed would be written the same. */
 export function shardLinks(head: ShardHead, links: readonly PbLink[]): ShardLink[] {
   const fanout = fanoutOf(head)
-  if (head.hashType !== HASH_TYPE) throw malformed('a directory spread by another hash')
+  if (head.hashType !== HASH_TYPE) throw malformed('shardHash')
   let before = -1
   const found = links.map((link) => {
     const digits = slotDigits(fanout)
     const slot = Number.parseInt(link.name.slice(0, digits), 16)
     if (slotName(slot, fanout) !== link.name.slice(0, digits) || slot <= before || slot >= fanout) {
-      throw malformed('a shard entry without its slot')
+      throw malformed('shardSlot')
     }
     before = slot
     return { ...link, slot, name: link.name.slice(digits), isShard: link.name.length === digits }
   })
   if (!isSameBytes(bitmapOf(found.map(({ slot }) => slot)), head.bitmap)) {
-    throw malformed('a shard whose map does not fit its entries')
+    throw malformed('shardMap')
   }
   return found
 }
@@ -61,18 +61,18 @@ export function shardLinks(head: ShardHead, links: readonly PbLink[]): ShardLink
 /** Where what is in a slot lies; refuses a name whose hash leads elsewhere, since it could be listed and never found. */
 export function trailBelow(trail: Trail, fanout: number, { slot, name, isShard }: ShardLink): Trail {
   const bits = trail.bits + Math.log2(fanout)
-  if (trail.fanout !== null && trail.fanout !== fanout) throw malformed('a directory of shards of several widths')
-  if (bits > HASH_BITS) throw malformed('a shard deeper than hashes lead')
+  if (trail.fanout !== null && trail.fanout !== fanout) throw malformed('shardWidths')
+  if (bits > HASH_BITS) throw malformed('shardDepth')
   const path = trail.path | (BigInt(slot) << BigInt(HASH_BITS - bits))
   if (!isShard && (hashOf(name) ^ path) >> BigInt(HASH_BITS - bits) !== 0n) {
-    throw malformed('an entry in a shard where its name does not lead')
+    throw malformed('shardAstray')
   }
   return { path, bits, fanout }
 }
 
 export function fanoutOf({ fanout }: Pick<ShardHead, 'fanout'>): number {
   const isWidth = fanout !== null && fanout >= FANOUT_MIN && fanout <= FANOUT_MAX && Number.isInteger(Math.log2(fanout))
-  if (!isWidth) throw malformed('a sharded directory with a strange width')
+  if (!isWidth) throw malformed('shardWidth')
   return fanout
 }
 

@@ -1,3 +1,4 @@
+import { swarm } from '../words/swarm.ts'
 import { isSameBytes, type Bytes } from './bytes.ts'
 import { inlineBytes, SHA2_256, type Cid, type CidKey } from './cid.ts'
 import { ContentError } from './error.ts'
@@ -134,8 +135,7 @@ export class BlockStore implements Blocks {
       this.#sourceOf.delete(key)
     }
     if (source !== undefined) this.#sources.delete(source)
-    const which = source === undefined ? 'A shared file' : `"${source}"`
-    const sentence = `${which} has changed or gone since it was shared, and is not shared from this tab any more.`
+    const sentence = source === undefined ? swarm('changedNameless') : swarm('changed', { name: source })
     for (const listener of this.#listeners) listener({ kind: 'lost', cids, sentence })
   }
 }

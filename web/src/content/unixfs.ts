@@ -42,10 +42,10 @@ export function encodeDirectory(links: readonly PbLink[]): Bytes {
 export function decodeFsNode(cid: Cid, block: Bytes): FsNode {
   if (cid.codec === RAW) return { kind: 'leaf', bytes: block }
   if (cid.codec !== DAG_PB) {
-    throw new ContentError({ kind: 'unsupported', what: `codec 0x${cid.codec.toString(16)}` })
+    throw new ContentError({ kind: 'unsupported', what: 'codec', code: `0x${cid.codec.toString(16)}` })
   }
   const { links, data } = decodePbNode(block)
-  if (data === null) throw malformed('a node that is no part of a file system')
+  if (data === null) throw malformed('noFileSystem')
   const fs = decodeFs(data)
   switch (fs.type) {
     case TYPE.raw:
@@ -58,7 +58,7 @@ export function decodeFsNode(cid: Cid, block: Bytes): FsNode {
     case TYPE.symlink:
       return { kind: 'symlink', target: new TextDecoder().decode(fs.data) }
     default:
-      throw new ContentError({ kind: 'unsupported', what: `UnixFS type ${fs.type}` })
+      throw new ContentError({ kind: 'unsupported', what: 'type', code: String(fs.type) })
   }
 }
 
@@ -86,7 +86,7 @@ function decodeFs(bytes: Bytes): Fs {
     else if (field.number === 5) hashType = uintOf(field)
     else if (field.number === 6) fanout = uintOf(field)
   }
-  if (type === null) throw malformed('a UnixFS node without a type')
+  if (type === null) throw malformed('typeless')
   return { type, data, filesize, blocksizes, hashType, fanout }
 }
 
@@ -97,14 +97,14 @@ function pushBlocksizes(field: Field, into: number[]): void {
 
 function fileNode(fs: Fs, links: readonly PbLink[]): FsNode {
   if (links.length === 0) {
-    if (fs.filesize !== null && fs.filesize !== fs.data.length) throw malformed('a file whose sizes do not add up')
+    if (fs.filesize !== null && fs.filesize !== fs.data.length) throw malformed('sizeSum')
     return { kind: 'leaf', bytes: fs.data }
   }
-  if (links.length !== fs.blocksizes.length) throw malformed('a file with sizes for other links than its own')
+  if (links.length !== fs.blocksizes.length) throw malformed('sizeLinks')
   const children = links.map(({ cid, dagBytes }, i) => ({ cid, dagBytes, size: fs.blocksizes[i] ?? 0 }))
   const size = children.reduce((sum, child) => sum + child.size, fs.data.length)
   if (!Number.isSafeInteger(size) || (fs.filesize !== null && fs.filesize !== size)) {
-    throw malformed('a file whose sizes do not add up')
+    throw malformed('sizeSum')
   }
   return { kind: 'file', size, bytes: fs.data, children }
 }

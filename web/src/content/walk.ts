@@ -204,11 +204,11 @@ export function childrenOf(node: FsNode): (WantedBlock & { dagBytes: number | nu
           : { cid, dagBytes, size: null, rank: size > LEAF_BYTES_MAX ? 'inner' : 'leaf' },
       )
     case 'directory':
-      for (const { name } of node.links) if (!isEntryName(name)) throw malformed('an entry with an impossible name')
+      for (const { name } of node.links) if (!isEntryName(name)) throw malformed('entryName')
       return node.links.map(childOfDirectory)
     case 'shard':
       for (const { name, isShard } of node.links) {
-        if (!isShard && !isEntryName(name)) throw malformed('an entry with an impossible name')
+        if (!isShard && !isEntryName(name)) throw malformed('entryName')
       }
       return node.links.map(childOfDirectory)
   }

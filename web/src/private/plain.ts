@@ -1,5 +1,6 @@
 import { ContentError, type Bytes } from '../content/index.ts'
 import type { PageFile } from '../swarm/index.ts'
+import { swarm } from '../words/swarm.ts'
 import { Layout } from './layout.ts'
 import { encodeIndex, sorted, type Index } from './names.ts'
 import type { Readable } from './readable.ts'
@@ -44,7 +45,7 @@ export class PlainContent implements Readable {
     }
     const expected = slices.reduce((sum, { size }) => sum + size, 0)
     const read = await new Blob(slices).arrayBuffer()
-    if (read.byteLength !== expected) throw new Error('a file has changed')
+    if (read.byteLength !== expected) throw new Error(swarm('changedMeanwhile'))
     const content = new Uint8Array(to - from)
     content.set(new Uint8Array(read))
     return content

@@ -1,5 +1,6 @@
 import { ContentError } from '../content/index.ts'
 import type { BlockMap, Entry, PageFile, PageSession, PageState } from '../swarm/index.ts'
+import { swarm } from '../words/swarm.ts'
 import { PrivateError } from './error.ts'
 import { readKey } from './key.ts'
 import { padded, TAG_BYTES, HEADER_BYTES } from './layout.ts'
@@ -110,7 +111,7 @@ export class ReadablePage implements PageSession {
 
   close(): void {
     this.#stop()
-    this.#closing.abort(new DOMException('The page was closed.', 'AbortError'))
+    this.#closing.abort(new DOMException(swarm('closed'), 'AbortError'))
     this.#held.close()
     this.#wake()
   }

@@ -1,5 +1,6 @@
 import type { Bytes } from '../content/index.ts'
 import type { Tap } from '../tap/index.ts'
+import { files } from '../words/files.ts'
 import { safeName, safePaths } from './names.ts'
 
 /** Something to save as it comes. */
@@ -71,7 +72,7 @@ export async function saveByWorker(tap: Tap, cid: string, saved: Saved, { signal
     frame.remove()
   }
   await new Promise<void>((resolve, reject) => {
-    const late = setTimeout(() => reject(new Error('The browser did not begin to save it.')), BEGUN_WITHIN)
+    const late = setTimeout(() => reject(new Error(files('notBegun'))), BEGUN_WITHIN)
     const given = tap.give('save', {
       cid,
       name: safeName(saved.name),

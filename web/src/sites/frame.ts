@@ -3,6 +3,7 @@ import type { DirectoryFile } from '../ui/site.ts'
 import { sites as words } from '../words/sites.ts'
 import { readTold, type Show, type Told } from './message.ts'
 import { Teller } from './teller.ts'
+import { escaped } from './words.ts'
 
 const SHELL = '/.watchfire/shell'
 /** How long a site's origin may take to be there. */
@@ -18,7 +19,7 @@ export type FrameEvent = { kind: 'ready' } | Exclude<Told, { kind: 'ready' | 're
 export function frameDocument(origin: string): string {
   return `<!doctype html><meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; frame-src ${origin}">
 <style>html, body, iframe { width: 100%; height: 100%; margin: 0; border: 0; display: block }</style>
-<iframe title="A site" src="${origin}${SHELL}" credentialless allow="" referrerpolicy="no-referrer" sandbox="allow-scripts allow-same-origin allow-forms"></iframe>`
+<iframe title="${escaped(words('frame'))}" src="${origin}${SHELL}" credentialless allow="" referrerpolicy="no-referrer" sandbox="allow-scripts allow-same-origin allow-forms"></iframe>`
 }
 
 /** The app's end of a site that is shown: answers what its worker asks, and says where it is. */

@@ -41,6 +41,7 @@ export function folderWords(path: string, names: readonly string[]): string {
   return document(path === '' ? words('files') : path, `<ul>${up}${items.join('')}</ul>${rest}`)
 }
 
-function escaped(text: string): string {
+/** Text as it stands in a document or an attribute. */
+export function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`)
 }

@@ -1,3 +1,4 @@
+import { refusalText } from '../words/refusals.ts'
 import type { Read, ReadAnswer } from './message.ts'
 import { policyOf, SEALED_HEADERS } from './policy.ts'
 import { rangeOf } from './range.ts'
@@ -23,9 +24,9 @@ worker.addEventListener('fetch', (event) => {
 async function answer(request: Request): Promise<Response> {
   const url = new URL(request.url)
   if (url.origin !== worker.location.origin) return Response.error()
-  if (request.method !== 'GET' && request.method !== 'HEAD') return plain(405, 'A site takes nothing in.')
+  if (request.method !== 'GET' && request.method !== 'HEAD') return plain(405, refusalText('get'))
   const shell = await findShell()
-  if (shell === null) return plain(503, 'The page is not open any more.')
+  if (shell === null) return plain(503, refusalText('closed'))
   const answer = await ask(shell, { kind: 'read', address: url.pathname })
   switch (answer.kind) {
     case 'failed':
@@ -43,7 +44,7 @@ async function findShell(): Promise<Client | null> {
 function ask(shell: Client, read: Read): Promise<ReadAnswer> {
   const { port1, port2 } = new MessageChannel()
   return new Promise((resolve) => {
-    const timer = setTimeout(() => settle({ kind: 'failed', reason: 'It took too long to come.' }), ANSWER_MS)
+    const timer = setTimeout(() => settle({ kind: 'failed', reason: refusalText('late') }), ANSWER_MS)
     const settle = (answer: ReadAnswer) => {
       clearTimeout(timer)
       port1.close()

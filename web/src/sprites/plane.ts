@@ -1,6 +1,7 @@
 import type { ReadonlySignal } from '@preact/signals'
 import { signal } from '@preact/signals'
 import type { Connection, Topic } from '../channel/index.ts'
+import { plane as words } from '../words/plane.ts'
 import type { Crossing, Neighbours } from './throw.ts'
 import { isWrapped, NOBODY, readArrival, readNeighbours, readPlace } from './throw.ts'
 
@@ -59,7 +60,7 @@ export function enterPlane(
       },
     })
   }
-  connecting.then(join, () => (standing.value = { refused: 'no connection' }))
+  connecting.then(join, () => (standing.value = { refused: words('noConnection') }))
 
   return {
     standing,
@@ -78,5 +79,5 @@ export function enterPlane(
 
 function reasonOf(response: unknown): string {
   const told = typeof response === 'object' && response !== null ? response : {}
-  return 'reason' in told && typeof told.reason === 'string' ? told.reason : 'no reason given'
+  return 'reason' in told && typeof told.reason === 'string' ? told.reason : words('noReason')
 }

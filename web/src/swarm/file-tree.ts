@@ -42,7 +42,7 @@ export class FileTree {
     for (let depth = 0; depth < DEPTH_MAX; depth++) {
       if (!this.#blocks.has(cid)) return { cid, from, to: from + size, isHere: false }
       const node = this.#nodeOf(cid)
-      if (node.size !== size) throw malformed('a block of another size than told')
+      if (node.size !== size) throw malformed('blockSize')
       if (position < from + node.ownBytes) return { cid, from, to: from + node.ownBytes, isHere: true }
       const child = childAt(node.children, from + node.ownBytes, position)
       cid = child.cid
@@ -85,7 +85,7 @@ export class FileTree {
       case 'directory':
       case 'shard':
       case 'symlink':
-        throw malformed('a part of a file that is no file')
+        throw malformed('noFile')
     }
   }
 
@@ -93,7 +93,7 @@ export class FileTree {
     const known = this.#nodes.get(cid.key)
     if (known !== undefined) return known
     const block = this.#blocks.get(cid)
-    if (!(block instanceof Uint8Array)) throw malformed('an inner block kept as a file')
+    if (!(block instanceof Uint8Array)) throw malformed('innerKept')
     const node = decodeFsNode(cid, block)
     // Leaves would keep their bytes here.
     if (node.kind !== 'leaf') this.#nodes.set(cid.key, node)
@@ -112,5 +112,5 @@ function childAt(children: readonly { cid: Cid; size: number }[], start: number,
     if (position < from + size) return { cid, from, size }
     from += size
   }
-  throw malformed('a file whose sizes do not add up')
+  throw malformed('sizeSum')
 }

@@ -1,4 +1,5 @@
 import { ContentError, findFile, malformed, type Bytes, type Cid, type CidKey } from '../content/index.ts'
+import { swarm } from '../words/swarm.ts'
 import type { PageFile, ReadOptions } from './api.ts'
 import { FileTree, type HeldBlocks } from './file-tree.ts'
 
@@ -193,7 +194,7 @@ export class Readers {
       const part = tree.at(place.at)
       if (part.isHere) {
         const bytes = (await tree.bytesOf(part)).subarray(place.at - part.from, place.to - part.from)
-        if (bytes.length === 0) throw malformed('a block of another size than told')
+        if (bytes.length === 0) throw malformed('blockSize')
         return bytes
       }
       // Given up with its place: `pull` does not wait longer than that.
@@ -206,7 +207,7 @@ export class Readers {
     const refusal =
       this.#end?.reason ??
       (signal?.aborted ? signal.reason : null) ??
-      (this.#places.size >= READERS_MAX ? new Error('Too many files of this page are read at once.') : null)
+      (this.#places.size >= READERS_MAX ? new Error(swarm('readers')) : null)
     if (refusal !== null) {
       fail(refusal)
       return null

@@ -183,7 +183,7 @@ export class Session implements PageSession {
     this.#carrier.stop()
     this.#attendance.leave()
     this.#company.close()
-    const closed = new DOMException('The page was closed.', 'AbortError')
+    const closed = new DOMException(swarm('closed'), 'AbortError')
     this.#files.end(closed)
     this.#readers.end(closed)
     this.#reports.close()

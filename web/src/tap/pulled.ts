@@ -34,7 +34,7 @@ export function pulledStream(line: MessagePort, { from, to }: Range, ended: () =
     if (word?.kind !== 'bytes') return
     // A piece too many, or too long: what is not owed is not kept.
     if (asked === 0 || word.bytes.byteLength > coming || word.bytes.byteLength === 0) {
-      fail('The tab gave other bytes than it was asked for.')
+      fail('other bytes than were asked for')
       return
     }
     asked--

@@ -1,9 +1,10 @@
+import type { Refusal } from '../words/refusals.ts'
 import type { Way } from './words.ts'
 
 /** What a request asks of the worker. */
 export type Asked =
   | { readonly kind: 'file'; readonly way: Way; readonly ticket: string; readonly range: string | null }
-  | { readonly kind: 'refused'; readonly status: number; readonly sentence: string }
+  | { readonly kind: 'refused'; readonly status: number; readonly why: Refusal }
 
 /** What of a request decides. */
 export interface RequestHead {
@@ -28,18 +29,18 @@ export function fileAddress(way: Way, cid: string, ticket: string, name: string)
 export function readRequest(request: RequestHead, origin: string): Asked | null {
   const url = new URL(request.url)
   if (url.origin !== origin || !/^\/(?:stream|save)(?:\/|$)/.test(url.pathname)) return null
-  if (request.method !== 'GET') return refused(405, 'Only GET is answered here.')
+  if (request.method !== 'GET') return refused(405, 'get')
   const [, way, ticket] = ADDRESS.exec(url.pathname) ?? []
-  if ((way !== 'stream' && way !== 'save') || ticket === undefined) return refused(404, 'There is nothing here.')
+  if ((way !== 'stream' && way !== 'save') || ticket === undefined) return refused(404, 'nothing')
   if (way === 'stream' && request.destination !== 'video' && request.destination !== 'audio') {
-    return refused(403, 'This goes into a player of the page it belongs to, and nowhere else.')
+    return refused(403, 'played')
   }
   if (way === 'save' && (request.mode !== 'navigate' || request.destination !== 'iframe')) {
-    return refused(403, 'This is saved by the page it belongs to, and not shown.')
+    return refused(403, 'saved')
   }
   return { kind: 'file', way, ticket, range: request.headers.get('range') }
 }
 
-function refused(status: number, sentence: string): Asked {
-  return { kind: 'refused', status, sentence }
+function refused(status: number, why: Refusal): Asked {
+  return { kind: 'refused', status, why }
 }

@@ -1,5 +1,6 @@
 import { attachment } from '../save/attachment.ts'
 import { isPlayed } from '../render/played.ts'
+import { refusalText, type Refusal } from '../words/refusals.ts'
 import type { Way } from './words.ts'
 
 /** A part of a file: its first byte, and the one after its last. */
@@ -37,7 +38,7 @@ export function headFor(way: Way, file: { size: number; mime: string; name: stri
     }
     return { status: 200, headers, body: { from: 0, to: file.size } }
   }
-  if (!isPlayed(file.mime)) return refusal(415, 'Only sounds and films are streamed.')
+  if (!isPlayed(file.mime)) return refusal(415, 'media')
   const headers = { ...SEALED, 'content-type': file.mime, 'accept-ranges': 'bytes' }
   const part = readRange(range, file.size)
   if (part === 'unsatisfiable') {
@@ -59,8 +60,8 @@ export function headFor(way: Way, file: { size: number; mime: string; name: stri
 }
 
 /** An answer that only says why there is none. */
-export function refusal(status: number, sentence: string): Head {
-  return { status, headers: { ...SEALED, 'content-type': 'text/plain; charset=utf-8' }, body: sentence }
+export function refusal(status: number, why: Refusal): Head {
+  return { status, headers: { ...SEALED, 'content-type': 'text/plain; charset=utf-8' }, body: refusalText(why) }
 }
 
 /** Reads a `Range` header of one part; `null` when the whole is meant, as for headers that nobody can read (RFC 9110). */

@@ -90,7 +90,7 @@ export class Tap {
   #withdraw(ticket: string): void {
     const streams = this.#tickets.get(ticket)?.streams ?? []
     this.#tickets.delete(ticket)
-    for (const stream of streams) stream.abort(new DOMException('It is not given out any more.', 'AbortError'))
+    for (const stream of streams) stream.abort(new DOMException('given out no longer', 'AbortError'))
   }
 
   #answer(port: MessagePort, way: Way, ticket: string): void {
@@ -105,7 +105,7 @@ export class Tap {
     const stop = new AbortController()
     for (const oldest of streams) {
       if (streams.size < STREAMS_PER_TICKET_MAX) break
-      oldest.abort(new DOMException('Too many parts of it are read at once.', 'AbortError'))
+      oldest.abort(new DOMException('too many parts read at once', 'AbortError'))
     }
     streams.add(stop)
     this.#stayAwake(1)
@@ -118,7 +118,7 @@ export class Tap {
       if (reason !== null) say({ kind: 'failed', reason: reason.message })
       port.onmessage = null
       given.ended?.(reason)
-      stop.abort(reason ?? new DOMException('It has been read.', 'AbortError'))
+      stop.abort(reason ?? new DOMException('it has been read', 'AbortError'))
     }
     stop.signal.addEventListener('abort', () => end(stop.signal.reason), { once: true })
     let reader: ReadableStreamDefaultReader<Bytes> | null = null
@@ -129,7 +129,7 @@ export class Tap {
       try {
         const { done, value } = await reader.read()
         if (isOver) return
-        if (done) throw new Error('The file is shorter than it was said to be.')
+        if (done) throw new Error('a file shorter than it was said to be')
         this.#sayAwake()
         owed -= value.length
         // A copy: what is handed over is gone here, and it may be the page's own block.

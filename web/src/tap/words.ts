@@ -52,7 +52,7 @@ export function readWord(told: unknown): Word | null {
   if (!isRecord(told)) return null
   const { kind, size, mime, name, bytes, reason } = told
   if (kind === 'unknown') return { kind }
-  if (kind === 'failed') return { kind, reason: typeof reason === 'string' ? reason : 'It failed.' }
+  if (kind === 'failed') return { kind, reason: typeof reason === 'string' ? reason : 'unknown' }
   if (kind === 'bytes') return bytes instanceof ArrayBuffer ? { kind, bytes } : null
   if (kind !== 'offered' || !isPlace(size) || typeof mime !== 'string' || typeof name !== 'string') return null
   return { kind, size, mime, name }

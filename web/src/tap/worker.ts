@@ -33,8 +33,8 @@ scope.addEventListener('message', (event) => {
 })
 
 async function answer(event: FetchEvent, asked: Asked): Promise<Response> {
-  if (asked.kind === 'refused') return bare(refusal(asked.status, asked.sentence))
-  if (streams >= STREAMS_MAX) return bare(refusal(503, 'Too many files are read at once.'))
+  if (asked.kind === 'refused') return bare(refusal(asked.status, asked.why))
+  if (streams >= STREAMS_MAX) return bare(refusal(503, 'tooMany'))
   streams++
   let isCounted = true
   const release = () => {
@@ -45,7 +45,7 @@ async function answer(event: FetchEvent, asked: Asked): Promise<Response> {
     const found = await whoHas(await tabsFor(event, asked.way), { tap: 'open', way: asked.way, ticket: asked.ticket })
     if (found === null) {
       release()
-      return bare(refusal(404, 'The tab that gave this out is gone, or does so no longer.'))
+      return bare(refusal(404, 'tabGone'))
     }
     const { tab, port, offer } = found
     const head = headFor(asked.way, offer, asked.range)
@@ -63,12 +63,12 @@ async function answer(event: FetchEvent, asked: Asked): Promise<Response> {
       isOver()
     })
     const looking = setInterval(() => {
-      void scope.clients.get(tab.id).then((there) => there ?? fail('The tab that gave this out is gone.'))
+      void scope.clients.get(tab.id).then((there) => there ?? fail('its tab is gone'))
     }, LOOK_INTERVAL)
     return new Response(stream, { status: head.status, headers: head.headers })
   } catch {
     release()
-    return bare(refusal(500, 'It failed.'))
+    return bare(refusal(500, 'failed'))
   }
 }
 

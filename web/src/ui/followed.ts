@@ -1,6 +1,7 @@
 import type { Signal } from '@preact/signals'
 import type { ReadablePage, Seal } from '../private/index.ts'
 import type { Entry, PageSession as Swarm, PageState as SwarmState } from '../swarm/index.ts'
+import { swarm as words } from '../words/swarm.ts'
 import type { Counts } from './sentences.ts'
 import type { PageContent, PageState, Streamed, Traffic, Trouble } from './site.ts'
 
@@ -52,7 +53,7 @@ export function pageState(now: SwarmState, swarm: Files, content = new ContentTo
   const total = progress.bytesTotal
   switch (phase) {
     case 'failed':
-      return { kind: 'refused', reason: problems.findLast(({ fatal }) => fatal)?.sentence ?? 'It failed.' }
+      return { kind: 'refused', reason: problems.findLast(({ fatal }) => fatal)?.sentence ?? words('failed') }
     case 'complete':
       return { kind: 'held', content: content.all(swarm) }
     case 'searching':

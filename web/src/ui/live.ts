@@ -1,7 +1,6 @@
 import { signal } from '@preact/signals'
 import { readMessage, withMessage, writeMessage } from '../chat/room.ts'
-import type { Connection as Channels, Reply } from '../channel/index.ts'
-import type { ContentError } from '../content/index.ts'
+import type { Connection as Channels } from '../channel/index.ts'
 import type { Limits as AllLimits } from '../limits/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { ReadablePage } from '../private/index.ts'
@@ -71,24 +70,13 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
     open(cid, bytesMax = Infinity, key = null) {
       const opening = Promise.all([loadSwarm(), loadPrivate(), coming, limitsTold])
       return pageSession(cid, opening.then(([{ openPage }, { ReadablePage }, connected, known]) => {
-        try {
-          const pageBytesMax = Math.min(bytesMax, known.pageBytesMax)
-          return new ReadablePage(openPage(cid, { connection: connected, limits: { ...known, pageBytesMax } }), key)
-        } catch (reason) {
-          throw new Error(`This link is not one of ours: ${linkProblem(reason)}`, { cause: reason })
-        }
+        const pageBytesMax = Math.min(bytesMax, known.pageBytesMax)
+        return new ReadablePage(openPage(cid, { connection: connected, limits: { ...known, pageBytesMax } }), key)
       }), key)
     },
     channels: coming,
     enterRoom: (room) => enterRoom(coming, room),
   }
-}
-
-/** What is wrong with a link that names no page; the swarm throws only for that. */
-function linkProblem(reason: unknown): string {
-  const problem = reason instanceof Error && 'problem' in reason ? (reason as ContentError).problem : null
-  if (problem?.kind === 'unsupported') return `it names content of a kind we cannot read, ${problem.what}.`
-  return 'what follows /p/ is not a CID. Perhaps a part of it was lost on the way.'
 }
 
 function visitorsTold(payload: unknown): number | null {
@@ -156,11 +144,11 @@ function pageSession(
 
 function enterRoom(coming: Promise<Channels>, room: string): RoomSession {
   const messages = signal<readonly RoomMessage[]>([])
-  const state = signal<'joining' | 'joined' | { refused: string }>('joining')
+  const state = signal<'joining' | 'joined' | { refused: string | null }>('joining')
   const joining = coming.then((channels) => channels.join(`rooms:${room}`, ['new_msg'], {
     joined: () => (state.value = 'joined'),
     lost: () => (state.value = 'joining'),
-    refused: (response) => (state.value = { refused: reasonOf(response) ?? 'no reason given' }),
+    refused: (response) => (state.value = { refused: reasonOf(response) }),
     message: (_, payload) => {
       const message = readMessage(payload, new Date())
       if (message !== null) messages.value = withMessage(messages.peek(), message)
@@ -171,24 +159,10 @@ function enterRoom(coming: Promise<Channels>, room: string): RoomSession {
     state,
     async say(user, body) {
       const topic = await joining
-      const problem = problemOf(await topic.push('new_msg', writeMessage(user, body, new Date())))
-      if (problem !== null) throw new Error(problem)
+      const reply = await topic.push('new_msg', writeMessage(user, body, new Date()))
+      return reply.status === 'error' ? { refused: reasonOf(reply.response) } : reply.status
     },
     leave: () => void joining.then((topic) => topic.leave(), () => undefined),
-  }
-}
-
-/** What went wrong with a push, in one sentence; `null` when nothing did. */
-function problemOf(reply: Reply): string | null {
-  switch (reply.status) {
-    case 'ok':
-      return null
-    case 'error':
-      return `The server refused it: ${reasonOf(reply.response) ?? 'it gave no reason'}.`
-    case 'timeout':
-      return 'The server did not answer in time.'
-    case 'offline':
-      return 'There is no connection to the server at the moment.'
   }
 }
 

@@ -138,10 +138,14 @@ export interface Streamed {
 export interface RoomSession {
   /** Messages since this tab came, oldest first; the oldest are dropped, see `ROOM_MESSAGES_MAX`. */
   readonly messages: ReadonlySignal<readonly RoomMessage[]>
-  readonly state: ReadonlySignal<'joining' | 'joined' | { refused: string }>
-  say(user: string, body: string): Promise<void>
+  readonly state: ReadonlySignal<'joining' | 'joined' | { refused: string | null }>
+  /** Rejects when there is no room to say it in. */
+  say(user: string, body: string): Promise<Said>
   leave(): void
 }
+
+/** What became of something said: whether it was taken, or why not, in the words of the server. */
+export type Said = 'ok' | 'timeout' | 'offline' | { refused: string | null }
 
 export interface RoomMessage {
   user: string

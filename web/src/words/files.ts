@@ -20,6 +20,8 @@ export const files = part('files', {
   heavyWhy: 'This browser must hold all of it in memory to save it, because this address is not secure (HTTPS). It may run out.',
   saveFolder: 'Save all in a folder',
   saveZip: 'Save all as zip',
+  notBegun: 'The browser did not begin to save it.',
+  otherSize: '{name} has another size than it was said to have.',
   notSavedBecause: 'It could not be saved: {reason}',
   here: '{percent} of it is here',
   plays: 'It plays while the rest comes.',

@@ -11,8 +11,12 @@ export interface Part<P extends Messages> {
   around<K extends keyof P & string>(name: K, ...needs: Needs<P[K], ComponentChild>): ComponentChild[]
 }
 
+/** The parts of the catalogue that have been fetched, in English. */
+export const parts = new Map<string, Messages>()
+
 /** A part of the catalogue, in English; its name is how other languages find it. */
 export function part<const P extends Messages>(name: string, messages: P): Part<P> {
+  parts.set(name, messages)
   const woven = <T>(key: string, needs: Readonly<Record<string, T>> = {}) => {
     const { tag, translate } = language.value
     return weave(translate(name, key, messages[key] ?? key), tag, needs)

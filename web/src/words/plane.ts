@@ -9,6 +9,8 @@ export const plane = part('plane', {
   putPicture: 'Put a picture of yours here',
   joining: 'Joining…',
   refused: 'Refused: {reason}',
+  noConnection: 'no connection',
+  noReason: 'no reason given',
   how: 'Throw a sprite over an edge, or focus it and press an arrow key. Drop or paste a picture to make it a sprite.',
   closeMessage: 'Close this message',
   letGo: 'Let go: it becomes a sprite',

@@ -1,4 +1,5 @@
 import { concat, type Bytes } from '../../content/index.ts'
+import { files } from '../../words/files.ts'
 import { crc32 } from './crc32.ts'
 import { descriptor, directoryEnd, directoryEntry, memberHeader, zipSize, type Written } from './headers.ts'
 
@@ -69,7 +70,7 @@ async function* piecesOf(
       // Does nothing to what has ended.
       await reader.cancel().catch(() => undefined)
     }
-    if (bytes !== size) throw new Error(`${member.path} has another size than it was said to have.`)
+    if (bytes !== size) throw new Error(files('otherSize', { name: member.path }))
     const behind = descriptor({ size, crc })
     yield behind
     written.push({ name, size, at, crc, offset })

@@ -1,0 +1,190 @@
+// Languages: that nothing people read is outside the catalogue, that a page can be read from either side, and that a
+// language is added by one file.
+
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+import { arrive, serve } from './people.mjs'
+import { file, generated, picture } from './things.mjs'
+
+const NOBODY_HAS = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m'
+const WEB = fileURLToPath(new URL('../../../web', import.meta.url))
+const run = promisify(execFile)
+
+/** In the page: words that a person sees or hears and that are in plain letters, though all of ours are in disguise. */
+function plainWords() {
+  const found = []
+  const isTheirs = (element) => element.closest('[translate=no], .prose, .words, .source, script, style, noscript, iframe') !== null
+  const look = (words, where) => {
+    // What the test put there, and what the browser's own library says.
+    const ours = words.replace(/\.md\b|\b(?:[123]\.\w+|index\.md|lobby|\d+ seconds? ago|Watchfire)\b/g, '')
+    if (/[a-z]{2}/i.test(ours)) found.push(`${where}: ${words.trim().slice(0, 80)}`)
+  }
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+  while (walker.nextNode()) {
+    const { parentElement, textContent } = walker.currentNode
+    if (!isTheirs(parentElement)) look(textContent, parentElement.tagName)
+  }
+  for (const element of document.querySelectorAll('[aria-label], [title], [placeholder]')) {
+    if (isTheirs(element)) continue
+    for (const name of ['aria-label', 'title', 'placeholder']) look(element.getAttribute(name) ?? '', `${element.tagName} ${name}`)
+  }
+  return found
+}
+
+test('no sentence is missing from the catalogue', async (t) => {
+  const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': 524_288 } })
+  const [person, holder] = [await arrive(t, server, { locale: 'en-XA' }), await arrive(t, server)]
+  const plain = []
+  const look = async (where) => plain.push(...(await person.tab.evaluate(plainWords)).map((words) => `${where}, ${words}`))
+  const main = person.tab.getByRole('main')
+  await person.goTo('/')
+  await person.tab.locator('.room', { hasText: '4' }).waitFor()
+  assert.equal(await person.tab.evaluate(() => document.documentElement.lang), 'en-XA')
+  await main.locator('textarea').fill('# ⟦1⟧')
+  await person.tab.locator('input[type=file]').setInputFiles([file('1.png', picture(9, 9), 'image/png'), file('2.bin', generated(9))])
+  await main.locator('.chips li').nth(1).waitFor()
+  await look('home')
+  await main.locator('button.light').click()
+  await main.locator('input.link').waitFor()
+  await main.locator('button[aria-expanded]').click()
+  await main.locator('.travel .strip').waitFor()
+  await look('a page')
+  await person.tab.locator('.brand').click()
+  await main.locator('.kept li').waitFor()
+  await look('home, with a page kept')
+  await main.locator('.kept h2 a').click()
+  await main.locator('.hearth li').waitFor()
+  await main.locator('.hearth input').fill('nonsense')
+  await main.locator('.hearth form button').click()
+  await main.locator('.hearth .bad').waitFor()
+  await look('the pages kept')
+
+  const link = await holder.light({ files: [file('3.bin', generated(6_000_000))] })
+  await person.goTo(link)
+  await main.locator('button[aria-expanded]').click()
+  await main.locator('.travel tbody tr').waitFor()
+  await main.locator('.coming progress').waitFor()
+  await look('a page that comes')
+  await holder.leave()
+  await main.locator('.coming progress.resting').waitFor()
+  await look('a page whose last holder left')
+  await person.goTo(NOBODY_HAS)
+  await main.locator('.coming h1').waitFor()
+  await look('a dark page')
+  await person.goTo('/nowhere')
+  await main.locator('.plain').waitFor()
+  await look('nowhere')
+  await person.goTo('/chat')
+  await main.locator('.chat .say').waitFor()
+  await look('chat')
+  assert.deepEqual(plain, [])
+})
+
+test('who reads from right to left reads it from right to left', async (t) => {
+  const server = await serve(t)
+  const person = await arrive(t, server, { locale: 'ar-XB', viewport: { width: 390, height: 780 } })
+  const main = person.tab.getByRole('main')
+  const fits = async (where) => {
+    const told = await person.tab.evaluate(() => {
+      const { dir, scrollWidth, clientWidth } = document.documentElement
+      return { dir, wider: scrollWidth - clientWidth }
+    })
+    assert.deepEqual(told, { dir: 'rtl', wider: 0 }, where)
+  }
+  await person.goTo('/')
+  await main.locator('.home h1').waitFor()
+  await fits('home')
+  const brand = await person.tab.locator('.brand').boundingBox()
+  assert(brand.x > 195, 'the beginning is at the right')
+  await main.locator('textarea').fill('שלום')
+  await main.locator('button.light').click()
+  await main.locator('input.link').waitFor()
+  await main.locator('button[aria-expanded]').click()
+  await main.locator('.travel .strip').waitFor()
+  await fits('a page')
+  assert.equal(await main.locator('input.link').evaluate((field) => getComputedStyle(field).direction), 'ltr', 'a link is read as links are')
+})
+
+/** The web app as it would be with one more file of words; answers the folder it is built in. */
+async function builtWith(t, tag, change) {
+  const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-words-'))
+  t.after(() => rm(folder, { recursive: true, force: true }))
+  for (const name of await readdir(WEB)) {
+    if (name !== 'node_modules' && name !== 'dist') await cp(path.join(WEB, name), path.join(folder, name), { recursive: true })
+  }
+  await symlink(path.join(WEB, 'node_modules'), path.join(folder, 'node_modules'))
+  // What a translator is given, and gives back.
+  const { stdout } = await run('npm', ['run', '--silent', 'words'], { cwd: folder, maxBuffer: 1 << 24 })
+  const languages = path.join(folder, 'src/words/languages')
+  await mkdir(languages, { recursive: true })
+  await writeFile(path.join(languages, `${tag}.json`), JSON.stringify(change(JSON.parse(stdout))))
+  await run('npm', ['run', 'build'], { cwd: folder, maxBuffer: 1 << 24 })
+  return path.join(folder, 'dist')
+}
+
+/** Another alphabet for every Latin letter but those of the places that are filled in. */
+function inHebrew(english) {
+  const letters = 'אבגדהוזחטיכלמנסעפצקרשתךםןף'
+  const text = (words) => words.split(/(\{\w+\})/).map((piece, i) => (i % 2 === 1 ? piece : piece.replace(/[a-z]/gi, (letter) => letters[letter.toLowerCase().charCodeAt(0) - 97]))).join('')
+  const forms = new Intl.PluralRules('he').resolvedOptions().pluralCategories
+  const message = (words) => (typeof words === 'string' ? text(words) : Object.fromEntries(forms.map((form) => [form, text(words.other)])))
+  const part = (messages) => Object.fromEntries(Object.entries(messages).map(([name, words]) => [name, message(words)]))
+  const { direction: _, ...parts } = english
+  return { direction: 'rtl', ...Object.fromEntries(Object.entries(parts).map(([name, messages]) => [name, part(messages)])) }
+}
+
+const KINDS = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml', '.json': 'application/json' }
+
+/** Has a person's browser find that build where it finds the app otherwise. */
+async function serveBuild(person, dist) {
+  await person.tab.route((url) => url.pathname === '/' || /^\/(?:p|assets)\//.test(url.pathname) || url.pathname === '/worker.js', async (route) => {
+    const { pathname } = new URL(route.request().url())
+    const name = /^\/(?:assets\/|worker\.js)/.test(pathname) ? pathname.slice(1) : 'index.html'
+    const body = await readFile(path.join(dist, name)).catch(() => null)
+    if (body === null) return route.abort()
+    await route.fulfill({ body, contentType: KINDS[path.extname(name)] ?? 'application/octet-stream' })
+  })
+}
+
+test('a language is added by one file of words, and costs the first load of others next to nothing', async (t) => {
+  const server = await serve(t)
+  const [person, english] = [await arrive(t, server, { locale: 'he-IL' }), await arrive(t, server, { locale: 'en-GB' })]
+  // After the people, so that they are gone before it is.
+  const dist = await builtWith(t, 'he', inHebrew)
+  for (const each of [person, english]) await serveBuild(each, dist)
+  const fetched = []
+  for (const each of [person, english]) each.tab.on('request', (request) => fetched.push([each, new URL(request.url()).pathname]))
+  const plain = []
+  const look = async (where) => plain.push(...(await person.tab.evaluate(plainWords)).map((words) => `${where}, ${words}`))
+  const main = person.tab.getByRole('main')
+
+  await person.goTo('/')
+  await main.locator('.room', { hasText: '4' }).waitFor()
+  const told = await person.tab.evaluate(() => ({ lang: document.documentElement.lang, dir: document.documentElement.dir }))
+  assert.deepEqual(told, { lang: 'he', dir: 'rtl' })
+  await look('home')
+  await main.locator('textarea').fill('שלום')
+  await main.locator('button.light').click()
+  await main.locator('input.link').waitFor()
+  await main.locator('button[aria-expanded]').click()
+  await main.locator('.travel .strip').waitFor()
+  await look('a page and its panel')
+  assert.deepEqual(plain, [])
+
+  await english.goTo('/')
+  await english.sees('Light it')
+  assert.equal(await english.tab.evaluate(() => document.documentElement.lang), 'en')
+  const catalogues = (who) => fetched.filter(([each, name]) => each === who && /\/he-/.test(name)).length
+  assert.equal(catalogues(person), 1, 'its words are fetched once')
+  assert.equal(catalogues(english), 0, 'who reads English fetches no other words')
+  const worker = await readFile(path.join(dist, 'worker.js'), 'utf8')
+  const nothingThere = inHebrew({ refusals: { nothing: 'There is nothing here.' } }).refusals.nothing
+  assert(worker.includes(nothingThere), 'the service worker has what it says in every language')
+})
