@@ -146,6 +146,22 @@ describe('what much is exchanged with', () => {
     expect(seeker.state.problems).toEqual([])
   })
 
+  it('goes on with a peer that lost us for a while, and numbers its messages anew', async () => {
+    const published = await film()
+    const holder = open(published.root, published).session
+    const seeker = open(published.root).session
+    await clock.until(() => isDirect(holder) && isDirect(seeker) && seeker.state.receivedBytes > 8_000_000)
+    const [elder, younger] = server.guests
+    elder?.events.message?.('peer_left', { peer: younger?.id })
+    expect(holder.state.peers).toEqual([])
+    const lostAt = clock.now()
+    await clock.until(() => isComplete(seeker))
+    // Taken for old ones, its messages are passed over until those who wait for them give up: a minute and a half.
+    expect(clock.now() - lostAt).toBeLessThan(40_000)
+    expect(await isRight(seeker, FILM_BYTES)).toBe(true)
+    expect([...seeker.state.problems, ...holder.state.problems]).toEqual([])
+  })
+
   it('has no line any more when the page is closed', async () => {
     const published = await film()
     const holder = open(published.root, published).session
