@@ -70,9 +70,9 @@ function headline(state: ComingProps['state'], filename: string | null): string 
   }
 }
 
-function arrived({ bytes, total, peers, direct }: Extract<PageState, { kind: 'loading' }>): string {
+function arrived({ bytes, total, peers, direct, nodes }: Extract<PageState, { kind: 'loading' }>): string {
   const size = sizeText(bytes)
-  const people = peersSentence(peers, direct)
+  const people = peersSentence(peers, direct, nodes)
   if (total === null) return peers > 0 ? page('arrivedSome', { size, people }) : size
   const told = { percent: percentText(percentOf(bytes, total)), size, total: sizeText(total) }
   return peers > 0 ? page('arrivedFrom', { ...told, people }) : page('arrived', told)

@@ -156,9 +156,13 @@ export interface BlockMap {
 export interface Rarest {
   readonly copies: number
   readonly blocks: number
-  /** The tabs that have these copies: how many, and whether this is one of them. */
+  /** Who has these copies: how many, and whether this tab is among them. */
   readonly holders: number
   readonly isOurs: boolean
+  /** How many of the holders are nodes and no tabs. */
+  readonly nodes: number
+  /** How many of the copies of each block are in nodes; `null` when it differs from block to block. */
+  readonly inNodes: number | null
 }
 
 /** What went wrong, in one sentence for people. `fatal` means the page cannot be shown. */

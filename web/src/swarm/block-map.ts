@@ -1,20 +1,22 @@
+import type { PeerId } from '../bitswap/index.ts'
 import type { Cid } from '../content/index.ts'
 import type { BlockMap, Rarest } from './api.ts'
-import type { Holdings } from './holdings.ts'
+import type { Copies, Holdings } from './holdings.ts'
 
 /** Where the blocks of a page are, these being all that are known of it, in the order of the page. */
-export function mapBlocks(blocks: readonly Cid[], isHere: (cid: Cid) => boolean, holdings: Holdings): BlockMap {
+export function mapBlocks(blocks: readonly Cid[], isHere: (cid: Cid) => boolean, holdings: Holdings, isNode: (peer: PeerId) => boolean): BlockMap {
   const here = Uint8Array.from(blocks, (cid) => (isHere(cid) ? 1 : 0))
-  const { copies, holders } = holdings.copiesOf(blocks.map(({ key }) => key))
-  return { here, elsewhere: copies, rarest: rarestOf(here, copies, holders) }
+  const known = holdings.copiesOf(blocks.map(({ key }) => key), isNode)
+  return { here, elsewhere: known.copies, rarest: rarestOf(here, known) }
 }
 
 /** Of the blocks that somebody has, this tab among them, those that the fewest have. */
-function rarestOf(here: Uint8Array, elsewhere: Uint8Array, holders: Uint32Array): Rarest | null {
+function rarestOf(here: Uint8Array, { copies: elsewhere, inNodes, holders, nodes }: Copies): Rarest | null {
   let copies = Infinity
   let blocks = 0
   let marks = 0
   let isOurs = false
+  let nodeCopies: number | null = null
   for (const [i, ours] of here.entries()) {
     const all = ours + (elsewhere[i] ?? 0)
     if (all === 0 || all > copies) continue
@@ -23,12 +25,15 @@ function rarestOf(here: Uint8Array, elsewhere: Uint8Array, holders: Uint32Array)
       blocks = 0
       marks = 0
       isOurs = false
+      nodeCopies = inNodes[i] ?? 0
     }
+    if (nodeCopies !== inNodes[i]) nodeCopies = null
     blocks++
     marks |= holders[i] ?? 0
     isOurs ||= ours === 1
   }
-  return blocks === 0 ? null : { copies, blocks, holders: onesOf(marks) + (isOurs ? 1 : 0), isOurs }
+  if (blocks === 0) return null
+  return { copies, blocks, holders: onesOf(marks) + (isOurs ? 1 : 0), isOurs, nodes: onesOf(marks & nodes), inNodes: nodeCopies }
 }
 
 function onesOf(bits: number): number {

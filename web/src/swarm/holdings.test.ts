@@ -5,6 +5,7 @@ import { mapBlocks } from './block-map.ts'
 import { Holdings } from './holdings.ts'
 
 const [ann, bo] = ['a'.repeat(16) as PeerId, 'b'.repeat(16) as PeerId]
+const nobody = () => false
 let cids: Cid[]
 beforeAll(async () => {
   cids = await Promise.all(Array.from({ length: 20 }, (_, i) => cidOf(0x55, Uint8Array.of(i))))
@@ -24,7 +25,7 @@ function world() {
     const blocks = sends.map((cid) => ({ cid, data: new Uint8Array(1) }))
     holdings.follow({ kind: 'received', peer, message, blocks, passedOver: 0, passedOverBlocks: 0 } satisfies Input)
   }
-  const copies = () => [...holdings.copiesOf(cids.map(({ key }) => key)).copies]
+  const copies = () => [...holdings.copiesOf(cids.map(({ key }) => key), () => false).copies]
   return { holdings, says, copies }
 }
 
@@ -81,10 +82,10 @@ describe('the map of blocks', () => {
     says(bo, { has: some(1, 2) })
     const page = some(0, 1, 2, 3, 4)
     const ours = new Set(some(1, 2))
-    const map = mapBlocks(page, (cid) => ours.has(cid), holdings)
+    const map = mapBlocks(page, (cid) => ours.has(cid), holdings, nobody)
     expect([[...map.here], [...map.elsewhere]]).toEqual([[0, 1, 1, 0, 0], [1, 2, 2, 1, 0]])
     // Nobody has the last one, which is another story.
-    expect(map.rarest).toEqual({ copies: 1, blocks: 2, holders: 1, isOurs: false })
+    expect(map.rarest).toEqual({ copies: 1, blocks: 2, holders: 1, isOurs: false, nodes: 0, inNodes: 0 })
   })
 
   it('counts this tab among those who hold the last copies', () => {
@@ -92,8 +93,20 @@ describe('the map of blocks', () => {
     for (const peer of [ann, bo]) holdings.join(peer, 'some')
     says(ann, { has: some(0) })
     says(bo, { has: some(1) })
-    const map = mapBlocks(some(0, 1, 2), (cid) => cid === cids[2], holdings)
-    expect(map.rarest).toEqual({ copies: 1, blocks: 3, holders: 3, isOurs: true })
-    expect(mapBlocks(some(5), () => false, holdings).rarest).toBe(null)
+    const map = mapBlocks(some(0, 1, 2), (cid) => cid === cids[2], holdings, nobody)
+    expect(map.rarest).toEqual({ copies: 1, blocks: 3, holders: 3, isOurs: true, nodes: 0, inNodes: 0 })
+    expect(mapBlocks(some(5), () => false, holdings, nobody).rarest).toBe(null)
+  })
+
+  it('tells nodes from tabs', () => {
+    const { holdings, says } = world()
+    for (const peer of [ann, bo]) holdings.join(peer, 'some')
+    says(ann, { has: some(0, 1) })
+    says(bo, { has: some(1, 2) })
+    const rarestOf = (...numbers: number[]) => mapBlocks(some(...numbers), () => false, holdings, (peer) => peer === bo).rarest
+    expect(rarestOf(2)).toEqual({ copies: 1, blocks: 1, holders: 1, isOurs: false, nodes: 1, inNodes: 1 })
+    expect(rarestOf(1)).toEqual({ copies: 2, blocks: 1, holders: 2, isOurs: false, nodes: 1, inNodes: 1 })
+    // The one is in a tab, the other in a node.
+    expect(rarestOf(0, 1, 2)).toEqual({ copies: 1, blocks: 2, holders: 2, isOurs: false, nodes: 1, inNodes: null })
   })
 })

@@ -9,6 +9,17 @@ interface Holding {
   count: number
 }
 
+/** For each block, in the order of the question, the peers that have it. */
+export interface Copies {
+  readonly copies: Uint8Array
+  /** How many of these are in nodes. */
+  readonly inNodes: Uint8Array
+  /** One bit for each of the first 32 peers. */
+  readonly holders: Uint32Array
+  /** The bits of those that are nodes. */
+  readonly nodes: number
+}
+
 /**
  * What the others have, as far as can be told from what passes between us: what they say they have and lack, what they
  * sent, what they were sent. It is for showing to people, and decides nothing.
@@ -58,23 +69,28 @@ export class Holdings {
     return holding.count === 0 && holding.have === 'some' ? null : Math.min(holding.count, total ?? Infinity)
   }
 
-  /** For each block, in this order, the peers that have it: how many, and one bit for each of the first 32. */
-  copiesOf(keys: readonly CidKey[]): { copies: Uint8Array; holders: Uint32Array } {
+  /** Who has these blocks. */
+  copiesOf(keys: readonly CidKey[], isNode: (peer: PeerId) => boolean): Copies {
     const copies = new Uint8Array(keys.length)
+    const inNodes = new Uint8Array(keys.length)
     const holders = new Uint32Array(keys.length)
     const numbers = Int32Array.from(keys, (key) => this.#numbers.get(key) ?? -1)
     let peer = 0
-    for (const { have, bits } of this.#holdings.values()) {
+    let nodes = 0
+    for (const [id, { have, bits }] of this.#holdings) {
       const mark = peer < 32 ? 1 << peer : 0
       peer++
+      const more = isNode(id) ? 1 : 0
+      if (more === 1) nodes |= mark
       for (let i = 0; i < keys.length; i++) {
         const n = numbers[i] ?? -1
         if (have !== 'all' && (n < 0 || ((bits[n >> 3] ?? 0) & (1 << (n & 7))) === 0)) continue
         copies[i] = Math.min(255, (copies[i] ?? 0) + 1)
+        inNodes[i] = Math.min(255, (inNodes[i] ?? 0) + more)
         holders[i] = (holders[i] ?? 0) | mark
       }
     }
-    return { copies, holders }
+    return { copies, inNodes, holders, nodes }
   }
 
   /** A peer is here, or the server has told anew how much it has. */

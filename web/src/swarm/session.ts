@@ -162,7 +162,7 @@ export class Session implements PageSession {
   blockMap(): BlockMap | null {
     const { store, walk } = this.#gathering
     if (walk.progress.blocksDone === 0 || this.#isOver) return null
-    return mapBlocks(blocksInOrder(store, this.#root), (cid) => store.has(cid), this.#holdings)
+    return mapBlocks(blocksInOrder(store, this.#root), (cid) => store.has(cid), this.#holdings, (peer) => this.#company.roster.get(peer)?.kind === 'node')
   }
 
   entries(): readonly Entry[] | null {

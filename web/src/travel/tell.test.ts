@@ -6,8 +6,8 @@ import { hasText, missingSentence, pictureText, rarestSentence, ratioSentence, r
 const map = (here: number[], elsewhere: number[], rarest: Rarest | null = null): BlockMap =>
   ({ here: Uint8Array.from(here), elsewhere: Uint8Array.from(elsewhere), rarest })
 
-const rare = (copies: number, blocks: number, holders: number, isOurs = false) =>
-  rarestSentence(map(Array<number>(20).fill(1), Array<number>(20).fill(0), { copies, blocks, holders, isOurs }))
+const rare = (copies: number, blocks: number, holders: number, isOurs = false, nodes = 0, inNodes: number | null = nodes) =>
+  rarestSentence(map(Array<number>(20).fill(1), Array<number>(20).fill(0), { copies, blocks, holders, isOurs, nodes, inNodes }))
 
 describe('the rarest block', () => {
   it('is told in words', () => {
@@ -19,6 +19,15 @@ describe('the rarest block', () => {
     expect(rare(2, 7, 4)).toBe('The rarest 7 blocks are in 2 tabs each.')
     expect(rare(4, 20, 4)).toBe('Every block is in 4 tabs.')
     expect(rarestSentence(map([0], [0]))).toBe(null)
+  })
+
+  it('may be in a node, which is no tab', () => {
+    expect(rare(1, 12, 1, false, 1)).toBe('The last copy of 12 blocks is in one node.')
+    expect(rare(1, 12, 3, true, 2)).toBe('There is only one copy each of 12 blocks, in 1 tab and 2 nodes.')
+    expect(rare(2, 20, 2, true, 1)).toBe('Every block is in 1 tab and 1 node.')
+    expect(rare(2, 20, 2, false, 2)).toBe('Every block is in 2 nodes.')
+    // Some are in two tabs, others in a tab and a node.
+    expect(rare(2, 7, 3, true, 1, null)).toBe('The rarest 7 blocks are in 2 tabs or nodes each.')
   })
 })
 

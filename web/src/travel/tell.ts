@@ -1,4 +1,5 @@
 import type { BlockMap, PageState, PeerView, Reach } from '../swarm/index.ts'
+import { holdersText } from '../words/holders.ts'
 import { numberText, secondsText, sizeText } from '../words/index.ts'
 import { panel } from '../words/panel.ts'
 import { missingRanges, tallyOf, type Tally } from './strip.ts'
@@ -18,10 +19,13 @@ export function pictureText({ total, here, elsewhere, nowhere }: Tally): string 
 /** How near the page is to losing something; `null` when nothing is known. */
 export function rarestSentence({ rarest, here }: BlockMap): string | null {
   if (rarest === null) return null
-  const { copies, blocks: count, holders, isOurs } = rarest
-  if (copies > 1) return count === here.length ? panel('everywhere', { copies }) : panel('rarest', { count, copies })
-  if (holders > 1) return panel('lastCopies', { count, tabs: holders })
-  if (!isOurs) return panel('lastCopyOne', { count })
+  const { copies, blocks: count, holders, isOurs, nodes, inNodes } = rarest
+  if (copies > 1) {
+    const where = holdersText(copies, inNodes)
+    return count === here.length ? panel('everywhere', { where }) : panel('rarest', { count, where })
+  }
+  if (holders > 1) return panel('lastCopies', { count, where: holdersText(holders, nodes) })
+  if (!isOurs) return panel(nodes > 0 ? 'lastCopyNode' : 'lastCopyOne', { count })
   return count === here.length ? panel('lastCopyAll') : panel('lastCopyHere', { count })
 }
 

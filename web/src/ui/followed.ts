@@ -62,7 +62,8 @@ export function pageState(now: SwarmState, swarm: Files, content = new ContentTo
     case 'loading': {
       const asked = peers.filter(({ have }) => have !== 'none')
       const direct = asked.filter(({ path }) => path === 'direct').length
-      return { kind: 'loading', bytes, total, peers: asked.length, direct, content: content.soFar(swarm) ?? undefined }
+      const nodes = asked.filter(({ kind }) => kind === 'node').length
+      return { kind: 'loading', bytes, total, peers: asked.length, direct, nodes, content: content.soFar(swarm) ?? undefined }
     }
     case 'dark':
       if (presence.kind === 'refused') return { kind: 'refused', reason: presence.reason }
@@ -76,6 +77,9 @@ export function troubleOf({ presence, problems }: SwarmState): Trouble | null {
   const latest = problems.findLast(({ fatal }) => !fatal)
   return latest === undefined ? null : { kind: 'problem', sentence: latest.sentence }
 }
+
+/** So many on a page know one another. Of more, a tab meets only some. */
+const MET_ALL_MAX = 10
 
 /** What the files of a page are asked of. */
 type Files = Pick<Swarm, 'entries' | 'file'> & Partial<Pick<Swarm, 'root' | 'open' | 'state'>>
@@ -121,10 +125,24 @@ function streamedOf(swarm: Files, path: string): { streamed: Streamed } | undefi
 }
 
 /** Counts are told often and change seldom; the same ones stay the same object. */
-function countsOf({ counts }: SwarmState, before: Counts | null): Counts {
-  const same = before !== null && before.watching === counts.watching &&
-    before.holders === counts.holders && before.partial === counts.partial
-  return same ? before : { ...counts }
+function countsOf({ counts, peers }: SwarmState, before: Counts | null): Counts {
+  const nodes = peers.filter(({ kind }) => kind === 'node')
+  const now: Counts = {
+    ...counts,
+    nodes: {
+      watching: nodes.length,
+      holders: nodes.filter(({ have }) => have === 'all').length,
+      partial: nodes.filter(({ have }) => have === 'some').length,
+      mayBeMore: counts.watching > MET_ALL_MAX && counts.watching > peers.length + 1,
+    },
+  }
+  return before !== null && isSame(before, now) ? before : now
+}
+
+function isSame(a: Counts, b: Counts): boolean {
+  const [x, y] = [a.nodes, b.nodes]
+  return a.watching === b.watching && a.holders === b.holders && a.partial === b.partial &&
+    x?.watching === y?.watching && x?.holders === y?.holders && x?.partial === y?.partial && x?.mayBeMore === y?.mayBeMore
 }
 
 /** The date of something so long ago; the one from before when it is that, but for the time it took to tell. */

@@ -5,7 +5,7 @@ import type { Counts } from './sentences.ts'
 import type { PageSession, PageState, Site } from './site.ts'
 
 const HELD: PageState = { kind: 'held', content: { kind: 'directory', files: [] } }
-const LOADING: PageState = { kind: 'loading', bytes: 1, total: 2, peers: 1, direct: 0 }
+const LOADING: PageState = { kind: 'loading', bytes: 1, total: 2, peers: 1, direct: 0, nodes: 0 }
 
 function world(state: PageState, counts: Counts | null = null) {
   const closed: string[] = []

@@ -35,7 +35,7 @@ describe('a page', () => {
     expect(pageState(state({}), nothing)).toEqual({ kind: 'joining' })
     const peers = [peer('all'), peer('some', 'direct'), peer('none', 'direct')]
     expect(pageState(state({ phase: 'loading', progress, peers }), nothing)).toEqual({
-      kind: 'loading', bytes: 10, total: 20, peers: 2, direct: 1,
+      kind: 'loading', bytes: 10, total: 20, peers: 2, direct: 1, nodes: 0,
     })
   })
 

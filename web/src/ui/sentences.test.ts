@@ -25,6 +25,19 @@ describe('what keeps a page alive', () => {
     expect(heldSentence(counts(6, 1, 2), 'some')).toBe('Held by 1 tab; 2 have only part.')
   })
 
+  it('may be nodes, which are no tabs', () => {
+    const nodes = (holders: number, partial = 0, mayBeMore = false) => ({ watching: holders + partial, holders, partial, mayBeMore })
+    expect(heldSentence({ ...counts(3, 3, 0), nodes: nodes(1) }, 'all')).toBe('Held by 2 tabs and 1 node, your tab among them.')
+    expect(heldSentence({ ...counts(2, 1, 0), nodes: nodes(1) }, 'some')).toBe('Held by 1 node.')
+    expect(heldSentence({ ...counts(5, 3, 2), nodes: nodes(2) }, 'some')).toBe('Held by 1 tab and 2 nodes; 2 have only part.')
+    expect(heldSentence({ ...counts(3, 0, 3), nodes: nodes(0, 1) }, 'some')).toBe('Nobody has all of it. A part is with 1 tab and 1 node.')
+    expect(heldSentence({ ...counts(40, 30, 0), nodes: nodes(0, 0, true) }, 'some')).toBe('Held by 30 tabs or nodes.')
+    // The server may be behind with its count.
+    expect(heldSentence({ ...counts(3, 1, 0), nodes: nodes(2) }, 'some')).toBe('Held by 1 node.')
+    expect(watchingSentence({ ...counts(3, 3, 0), nodes: nodes(1) })).toBe('2 people are watching, and 1 node')
+    expect(watchingSentence({ ...counts(3, 3, 0), nodes: nodes(2) })).toBe('Only you are here, and 2 nodes')
+  })
+
   it('is nobody', () => {
     expect(heldSentence(counts(1, 0, 0), 'none')).toBe('Nobody has this page right now.')
     expect(heldSentence(counts(1, 0, 1), 'some')).toBe('Nobody has this page right now.')
@@ -45,6 +58,8 @@ describe('a count of people', () => {
     expect(peersSentence(1)).toBe('from 1 person')
     expect(peersSentence(4)).toBe('from 4 people')
     expect(peersSentence(4, 1)).toBe('from 4 people, 1 of them directly')
+    expect(peersSentence(1, 0, 1)).toBe('from 1 node')
+    expect(peersSentence(4, 1, 2)).toBe('from 2 people, 1 of them directly, and from 2 nodes')
     expect(peersSentence(1, 1)).toBe('directly from 1 person')
   })
 })

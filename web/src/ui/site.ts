@@ -97,13 +97,14 @@ export type PageState =
   | { kind: 'refused'; reason: string }
   /** Nobody here has all of it; what came so far is kept. */
   | { kind: 'waiting'; bytes: number; total: number | null; content?: PageContent | undefined }
-  /** It comes from `peers` people, `direct` of whom are reached past the server. */
+  /** It comes from so many peers, `direct` of whom are reached past the server, and `nodes` of whom are no people. */
   | {
       kind: 'loading'
       bytes: number
       total: number | null
       peers: number
       direct: number
+      nodes: number
       /** Its files, once the names and sizes of all are known, though they are not all here. */
       content?: PageContent | undefined
     }

@@ -17,6 +17,10 @@ export const panel = part('panel', {
     '=1': 'The last copy of 1 block is in one tab.',
     other: 'The last copy of {count} blocks is in one tab.',
   },
+  lastCopyNode: {
+    '=1': 'The last copy of 1 block is in one node.',
+    other: 'The last copy of {count} blocks is in one node.',
+  },
   lastCopyHere: {
     '=1': 'The last copy of 1 block is in this tab.',
     other: 'The last copy of {count} blocks is in this tab.',
@@ -24,13 +28,13 @@ export const panel = part('panel', {
   lastCopyAll: 'The only copy of this page is in this tab.',
   lastCopies: {
     '=1': 'There is only one copy of 1 block.',
-    other: 'There is only one copy each of {count} blocks, in {tabs} tabs.',
+    other: 'There is only one copy each of {count} blocks, in {where}.',
   },
   rarest: {
-    '=1': 'The rarest block is in {copies} tabs.',
-    other: 'The rarest {count} blocks are in {copies} tabs each.',
+    '=1': 'The rarest block is in {where}.',
+    other: 'The rarest {count} blocks are in {where} each.',
   },
-  everywhere: 'Every block is in {copies} tabs.',
+  everywhere: 'Every block is in {where}.',
   missing: {
     '=1': '1 block is with nobody who is here: {where}.',
     other: '{count} blocks are with nobody who is here: {where}.',
