@@ -180,6 +180,15 @@ impl Told<'_> {
                     .to_owned(),
             );
         }
+        if uses(|case| case.contender == Contender::Disk) {
+            method.push(
+                "dd copies the file from the page cache to where the leechers put theirs, in pieces of \
+                 64 KiB, while nginx stands by: no network, no checking. On a virtual machine that gives \
+                 free memory back to its host, most of that is the host's fetching it again, and every \
+                 contender pays it."
+                    .to_owned(),
+            );
+        }
         method.push(
             "CPU time is that of all threads of all processes, ended ones too, from `/proc`, and of \
              the kernel's threads for network work; writing to the disk itself is nobody's. What the \

@@ -12,12 +12,12 @@ use serde::Serialize;
 
 use super::contender::{Contender, Program};
 use super::field::Field;
-use super::http::{Curls, Nginx};
+use super::http::{Nginx, copiers, curls};
 use super::kubo::{Kubo, KuboSeeder, Pins};
-use super::peers::{Leechers, Seeder, Taken};
+use super::peers::{Leechers, Seeder, Taken, copy_of};
 use super::topology::dials;
 use super::uplinks::Uplinks;
-use super::watchfire::{Gets, Share, copy_of};
+use super::watchfire::{Gets, Share};
 use crate::process::Watched;
 use crate::progress::Progress;
 use crate::scale::kernel::softirq_daemons;
@@ -201,7 +201,7 @@ impl Case {
             Program::Kubo => {
                 Box::new(KuboSeeder::start(&place.kubo, node, file, blocks, &place.folder)?)
             }
-            Program::Http => Box::new(Nginx::start(node, file, &place.folder)?),
+            Program::Http | Program::Disk => Box::new(Nginx::start(node, file, &place.folder)?),
         })
     }
 
@@ -218,7 +218,8 @@ impl Case {
                 Box::new(Gets::prepare(&place.watchfire, nodes, dials, seeder, folder))
             }
             Program::Kubo => Box::new(Pins::prepare(&place.kubo, nodes, &dials, seeder, folder)?),
-            Program::Http => Box::new(Curls::prepare(nodes, seeder, folder)),
+            Program::Http => Box::new(curls(nodes, seeder, folder)),
+            Program::Disk => Box::new(copiers(nodes, &place.file, folder)),
         })
     }
 

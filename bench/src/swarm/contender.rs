@@ -25,6 +25,8 @@ pub enum Contender {
     WatchfireFromKubo,
     /// nginx gives, curl takes.
     Http,
+    /// dd copies the file to where leechers put theirs: what the disk alone takes.
+    Disk,
 }
 
 /// A program of either side.
@@ -33,6 +35,8 @@ pub enum Program {
     Watchfire,
     Kubo,
     Http,
+    /// No network: it reads the file itself.
+    Disk,
 }
 
 /// Whom a leecher knows beside the seeder.
@@ -58,7 +62,7 @@ impl Contender {
         match self {
             WatchfireMesh | WatchfireFew | WatchfireStar | KuboFromWatchfire => Program::Watchfire,
             KuboMesh | KuboStar | KuboStarLarge | WatchfireFromKubo => Program::Kubo,
-            Http => Program::Http,
+            Http | Disk => Program::Http,
         }
     }
 
@@ -66,6 +70,7 @@ impl Contender {
         match self {
             Contender::KuboFromWatchfire => Program::Kubo,
             Contender::WatchfireFromKubo => Program::Watchfire,
+            Contender::Disk => Program::Disk,
             _ => self.seeder(),
         }
     }
@@ -83,7 +88,9 @@ impl Contender {
         use Contender::*;
         match self {
             KuboMesh | KuboStar | KuboFromWatchfire | WatchfireFromKubo => Blocks::Small,
-            WatchfireMesh | WatchfireFew | WatchfireStar | KuboStarLarge | Http => Blocks::Large,
+            WatchfireMesh | WatchfireFew | WatchfireStar | KuboStarLarge | Http | Disk => {
+                Blocks::Large
+            }
         }
     }
 
@@ -109,6 +116,7 @@ impl Contender {
             Contender::KuboFromWatchfire => "kubo from Watchfire",
             Contender::WatchfireFromKubo => "Watchfire from kubo",
             Contender::Http => "HTTP",
+            Contender::Disk => "the disk alone",
         }
     }
 
@@ -118,7 +126,7 @@ impl Contender {
             Contender::WatchfireFew | Contender::WatchfireStar => Tint::Plum,
             Contender::KuboMesh | Contender::KuboFromWatchfire => Tint::Water,
             Contender::KuboStar | Contender::KuboStarLarge => Tint::Grass,
-            Contender::Http => Tint::Stone,
+            Contender::Http | Contender::Disk => Tint::Stone,
         }
     }
 }
@@ -135,6 +143,7 @@ impl fmt::Display for Contender {
             Contender::KuboFromWatchfire => "kubo 0.42 from Watchfire",
             Contender::WatchfireFromKubo => "Watchfire from kubo 0.42",
             Contender::Http => "nginx and curl",
+            Contender::Disk => "dd, which only copies the file",
         })
     }
 }

@@ -1,5 +1,6 @@
 //! The way it is usually done: one web server, and everyone downloads from it.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -9,8 +10,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
 use super::field::Node;
-use super::peers::{Fetchers, Leechers, Logged, Seeder, Taken};
-use super::watchfire::copy_of;
+use super::peers::{Commands, Logged, Seeder};
 use crate::process::Watched;
 
 const PORT: u16 = 8080;
@@ -88,48 +88,24 @@ impl Seeder for Nginx {
     }
 }
 
-/// curl, once each.
-pub struct Curls<'a> {
-    nodes: &'a [Node],
-    url: String,
-    folder: PathBuf,
-    fetchers: Fetchers,
+/// curl, once for each leecher.
+pub fn curls<'a>(nodes: &'a [Node], seeder: &dyn Seeder, folder: &Path) -> Commands<'a> {
+    let url = seeder.address().to_owned();
+    Commands::prepare("curl", nodes, folder, move |node, copy| {
+        let mut command = node.command("curl")?;
+        command.args(["--fail", "--silent", "--show-error", "--noproxy", "*", "--output"]);
+        command.arg(copy).arg(&url);
+        Ok(command)
+    })
 }
 
-impl<'a> Curls<'a> {
-    pub fn prepare(nodes: &'a [Node], seeder: &dyn Seeder, folder: &Path) -> Self {
-        let (url, folder) = (seeder.address().to_owned(), folder.to_owned());
-        Curls { nodes, url, folder, fetchers: Fetchers::default() }
-    }
-}
-
-impl Leechers for Curls<'_> {
-    fn go(&mut self) -> Result<()> {
-        for (index, node) in self.nodes.iter().enumerate() {
-            let copy = copy_of(&self.folder, index);
-            fs::create_dir_all(copy.parent().expect("it has one"))?;
-            let mut command = node.command("curl")?;
-            command.args(["--fail", "--silent", "--show-error", "--noproxy", "*", "--output"]);
-            command.arg(&copy).arg(&self.url);
-            let stem = self.folder.join(format!("curl-{index}"));
-            self.fetchers.add(Logged::spawn(&mut command, &stem)?);
-        }
-        Ok(())
-    }
-
-    fn look(&mut self, after: Duration) -> Result<()> {
-        self.fetchers.look(after)
-    }
-
-    fn finishes(&self) -> &[Duration] {
-        self.fetchers.finishes()
-    }
-
-    fn cpu(&self) -> Result<Duration> {
-        self.fetchers.cpu()
-    }
-
-    fn end(self: Box<Self>) -> Result<Taken> {
-        Ok(Taken { peak_bytes: self.fetchers.peak_bytes(), duplicate_bytes: 0 })
-    }
+/// dd, once for each leecher, in the pieces in which Watchfire writes.
+pub fn copiers<'a>(nodes: &'a [Node], file: &Path, folder: &Path) -> Commands<'a> {
+    let from = OsString::from_iter([OsStr::new("if="), file.as_os_str()]);
+    Commands::prepare("dd", nodes, folder, move |node, copy| {
+        let mut command = node.command("dd")?;
+        command.arg(&from).arg(OsString::from_iter([OsStr::new("of="), copy.as_os_str()]));
+        command.args(["bs=64k", "status=none"]);
+        Ok(command)
+    })
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::field::Node;
 use crate::log::last_words;
 use crate::process::Watched;
 use crate::tether::Tethered;
@@ -188,6 +189,63 @@ impl Fetchers {
     pub fn outputs(&self) -> Result<Vec<String>> {
         self.fetchers.iter().map(|fetcher| fetcher.process.output()).collect()
     }
+}
+
+/// Leechers of a program that puts the file where it is told, and says nothing of duplicates.
+pub struct Commands<'a> {
+    name: &'static str,
+    nodes: &'a [Node],
+    folder: PathBuf,
+    /// What is run at a node to have a copy there.
+    command: Box<CommandOf<'a>>,
+    fetchers: Fetchers,
+}
+
+type CommandOf<'a> = dyn Fn(&Node, &Path) -> Result<Command> + 'a;
+
+impl<'a> Commands<'a> {
+    pub fn prepare(
+        name: &'static str,
+        nodes: &'a [Node],
+        folder: &Path,
+        command: impl Fn(&Node, &Path) -> Result<Command> + 'a,
+    ) -> Self {
+        let (folder, command) = (folder.to_owned(), Box::new(command));
+        Commands { name, nodes, folder, command, fetchers: Fetchers::default() }
+    }
+}
+
+impl Leechers for Commands<'_> {
+    fn go(&mut self) -> Result<()> {
+        for (index, node) in self.nodes.iter().enumerate() {
+            let copy = copy_of(&self.folder, index);
+            fs::create_dir_all(copy.parent().expect("it has one"))?;
+            let stem = self.folder.join(format!("{}-{index}", self.name));
+            self.fetchers.add(Logged::spawn(&mut (self.command)(node, &copy)?, &stem)?);
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, after: Duration) -> Result<()> {
+        self.fetchers.look(after)
+    }
+
+    fn finishes(&self) -> &[Duration] {
+        self.fetchers.finishes()
+    }
+
+    fn cpu(&self) -> Result<Duration> {
+        self.fetchers.cpu()
+    }
+
+    fn end(self: Box<Self>) -> Result<Taken> {
+        Ok(Taken { peak_bytes: self.fetchers.peak_bytes(), duplicate_bytes: 0 })
+    }
+}
+
+/// Where a leecher puts its copy.
+pub fn copy_of(folder: &Path, leecher: usize) -> PathBuf {
+    folder.join(format!("{leecher}")).join("copy")
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ impl Story {
         match self {
             Story::Pair => &[KuboStar, WatchfireFromKubo, KuboFromWatchfire, WatchfireStar, Http],
             Story::Crowd => {
-                &[WatchfireMesh, KuboStar, WatchfireStar, KuboMesh, Http, KuboStarLarge]
+                &[WatchfireMesh, KuboStar, WatchfireStar, KuboMesh, Http, KuboStarLarge, Disk]
             }
             Story::Uplinks => &[WatchfireMesh, KuboMesh, WatchfireFew, Http],
         }
@@ -43,7 +43,9 @@ impl Story {
 
     /// The contenders that have a line in the picture.
     pub fn drawn(self) -> impl Iterator<Item = Contender> {
-        let is_drawn = |contender: &Contender| *contender != Contender::KuboStarLarge;
+        let is_drawn = |contender: &Contender| {
+            !matches!(contender, Contender::KuboStarLarge | Contender::Disk)
+        };
         self.contenders().iter().copied().filter(is_drawn)
     }
 

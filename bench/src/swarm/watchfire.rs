@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::contender::Blocks;
 use super::field::Node;
-use super::peers::{Fetchers, Leechers, Logged, Seeder, Taken};
+use super::peers::{Fetchers, Leechers, Logged, Seeder, Taken, copy_of};
 use crate::process::Watched;
 
 const START_PATIENCE: Duration = Duration::from_secs(60);
@@ -111,11 +111,6 @@ impl<'a> Gets<'a> {
         let (folder, fetchers) = (folder.to_owned(), Fetchers::default());
         Gets { program, nodes, dials, cid, seeder, folder, fetchers }
     }
-}
-
-/// Where a leecher puts its copy.
-pub fn copy_of(folder: &Path, leecher: usize) -> PathBuf {
-    folder.join(format!("{leecher}")).join("copy")
 }
 
 impl Leechers for Gets<'_> {

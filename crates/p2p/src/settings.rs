@@ -3,6 +3,10 @@ use std::time::Duration;
 
 use libp2p::Multiaddr;
 
+/// What all peers together are asked for at a time: what 1 Gbit/s brings in 96 ms. They may all answer
+/// at once, and what has begun to arrive is in memory.
+const ASKED_BYTES_MAX: usize = 12 << 20;
+
 /// Whom a host is to the Kademlia network of content routing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dht {
@@ -65,7 +69,7 @@ impl Default for HostSettings {
             dht_protocol: "/ipfs/kad/1.0.0".to_owned(),
             announce: Vec::new(),
             limits: HostLimits::default(),
-            exchange: bitswap::Limits::default(),
+            exchange: bitswap::Limits { asked_bytes_max: ASKED_BYTES_MAX, ..Default::default() },
             leaves: true,
             threads: 1,
             agent: concat!("watchfire/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -116,7 +120,7 @@ impl Default for HostLimits {
             arriving_bytes_max: 64 * 1024 * 1024,
             streams: StreamLimits::default(),
             fetches_max: 64,
-            unwritten_bytes_max: 16 * 1024 * 1024,
+            unwritten_bytes_max: 4 * 1024 * 1024,
             fetch: FetchLimits::default(),
         }
     }
