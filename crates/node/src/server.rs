@@ -31,7 +31,7 @@ use crate::sites::{SiteHosts, SitesError};
 use crate::stun_desk;
 use crate::token::TokenKey;
 use crate::world::World;
-use crate::worlds::{STANDINGS_TOPIC, Standings, VisitKey, Worlds, WorldsError};
+use crate::worlds::{Encounters, STANDINGS_TOPIC, Standings, VisitKey, Worlds, WorldsError};
 
 /// A drain is never slower than this for each client.
 const DRAIN_PACE: Duration = Duration::from_millis(50);
@@ -223,6 +223,8 @@ impl Server {
         let is_home = cluster.me() == NodeId(0);
         let meets_worlds = has_pages && settings.p2p.is_on();
         let standings = meets_worlds.then(|| Arc::new(Standings::new(cluster.clone(), is_home)));
+        // Of several processes, one meets other worlds, and the others tell it of their pages.
+        let encounters = (meets_worlds && is_home).then(Encounters::default);
         let visit_key = VisitKey::new()?;
         let pages =
             PageBoard::new(rules, common, endpoint.clone(), cluster.clone(), standings.clone());
@@ -274,6 +276,7 @@ impl Server {
             cluster: cluster.clone(),
             edge: edge_counters.clone(),
             stun: stun_counters.clone(),
+            encounters: encounters.clone(),
         };
         let exposition = Arc::new(Exposition::new(&metrics, sources));
         let world = Arc::new(World {
@@ -319,12 +322,10 @@ impl Server {
                 stun = Some(responder);
             }
         }
-        // Of several processes, one meets other worlds, and the others tell it of their pages.
-        let standings = world.standings.clone().filter(|_| is_home);
-        let worlds = standings.map(|standings| {
+        let worlds = world.standings.clone().zip(encounters).map(|(standings, encounters)| {
             // What the others know is told as soon as they hear of this.
             let _ = world.cluster.subscribe(STANDINGS_TOPIC);
-            Worlds::start(&world, standings, edge.adopter())
+            Worlds::start(&world, standings, edge.adopter(), encounters)
         });
         let worlds = worlds.transpose()?;
         let board = world.pages.clone();

@@ -61,6 +61,12 @@ describe(`between browsers and kubo, ${processesOfAll} process(es)`, { skip: why
     assert.ok((await kubo.cat(cid)).equals(FILM))
     assert.equal(Number((await kubo.bitswap()).DupBlksReceived), 0)
     holder.hasNoComplaints()
+
+    const sent = () => server.metric('watchfire_p2p_sent_block_bytes_total')
+    await until(async () => (await sent()) >= FILM.length, 'the operator is told what went out', PROMPT_MS)
+    assert.equal(await server.metric('watchfire_p2p_connections'), 1)
+    const { p2p } = await (await fetch(server.http('/limits'))).json()
+    assert.equal(p2p.connections_max.value, 256)
   })
 
   it('kubo fetches a page of many files, and waits for one that is not lit yet', async (t) => {

@@ -4,7 +4,7 @@ use http::{HeaderMap, header};
 use serde_json::{Value, json};
 
 use super::Site;
-use crate::settings::Settings;
+use crate::settings::{P2pSettings, Settings};
 
 /// `GET /limits`: every bound, its unit, and what happens at it.
 pub(super) async fn show(State(site): State<Site>, headers: HeaderMap) -> Json<Value> {
@@ -74,14 +74,32 @@ fn limits(settings: &Settings) -> Value {
         ("arrivals_queued_max", limits.arrivals_queued_max.into(), "sprites",
             "A throw comes back to its thrower until the neighbour has polled."),
     ];
-    let limits: serde_json::Map<String, Value> = table
-        .into_iter()
-        .map(|(name, value, unit, when_reached)| {
-            (name.into(), json!({ "value": value, "unit": unit, "when_reached": when_reached }))
-        })
-        .collect();
     let report = Some(&settings.pages.report).filter(|report| !report.is_empty());
-    json!({ "limits": limits, "report": report })
+    json!({ "limits": told(&table), "p2p": p2p(&settings.p2p), "report": report })
+}
+
+/// What meeting peers of libp2p may cost; `null` where none are met.
+fn p2p(settings: &P2pSettings) -> Option<Value> {
+    #[rustfmt::skip] // A table reads as one.
+    let table: [(&str, u64, &str, &str); 4] = [
+        ("cache_bytes_max", settings.cache_bytes_max, "bytes",
+            "The block that was asked for the longest ago is forgotten, and fetched again for who asks for it."),
+        ("pages_max", settings.pages_max.into(), "pages",
+            "The page waits until another is crossed by nothing any more."),
+        ("wants_per_peer_max", settings.wants_per_peer_max.into(), "blocks",
+            "The want is answered with DONT_HAVE, where the peer asked for that, or passed over."),
+        ("connections_max", settings.connections_max.into(), "connections",
+            "The connection is refused. Near the limit those on which no block moved for long are closed."),
+    ];
+    settings.is_on().then(|| told(&table))
+}
+
+fn told(table: &[(&str, u64, &str, &str)]) -> Value {
+    let bounds = table.iter().map(|(name, value, unit, when_reached)| {
+        let bound = json!({ "value": value, "unit": unit, "when_reached": when_reached });
+        ((*name).to_owned(), bound)
+    });
+    Value::Object(bounds.collect())
 }
 
 #[cfg(test)]
@@ -96,6 +114,20 @@ mod tests {
             if value.is_integer() {
                 assert!(told["limits"][name]["value"].is_u64(), "{name} is not told");
                 assert!(told["limits"][name]["when_reached"].is_string(), "{name}");
+            }
+        }
+        assert!(told["p2p"].is_null(), "nobody is met");
+    }
+
+    #[test]
+    fn every_limit_of_meeting_peers_is_told_where_they_are_met() {
+        let mut settings = Settings::default();
+        settings.p2p.listen = vec!["/ip4/127.0.0.1/tcp/0".parse().unwrap()];
+        let told = limits(&settings);
+        for (name, value) in toml::Table::try_from(settings.p2p).unwrap() {
+            if value.is_integer() {
+                assert!(told["p2p"][&name]["value"].is_u64(), "{name} is not told");
+                assert!(told["p2p"][&name]["when_reached"].is_string(), "{name}");
             }
         }
     }

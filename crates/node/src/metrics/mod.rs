@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use bus::BusTotals;
 use edge::{EdgeCounters, EdgeTotals};
+use p2p::HostStats;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
@@ -22,6 +23,7 @@ use crate::cluster::{Cluster, Question};
 use crate::page_board::PageBoard;
 use crate::planes::Planes;
 use crate::presence::PresenceBoard;
+use crate::worlds::Encounters;
 
 /// Why something was refused or dropped, from a closed set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -95,6 +97,8 @@ pub(crate) struct Sources {
     pub edge: Arc<OnceLock<Arc<EdgeCounters>>>,
     /// Empty where STUN is not answered.
     pub stun: Arc<OnceLock<Arc<StunCounters>>>,
+    /// `None` where no other worlds are met.
+    pub encounters: Option<Encounters>,
 }
 
 impl fmt::Debug for Sources {
@@ -186,6 +190,9 @@ impl Collector for Sources {
         if let Some(stun) = self.stun.get() {
             writer.stun(&stun.totals())?;
         }
+        if let Some(encounters) = &self.encounters {
+            writer.p2p(&encounters.last_told())?;
+        }
         match self.edge.get() {
             Some(edge) => writer.edge(&edge.totals()),
             None => Ok(()),
@@ -237,6 +244,35 @@ impl Writer<'_> {
             ("unsent", "STUN answers that the system did not take", totals.unsent),
         ] {
             self.counter(&format!("stun_{name}"), help, value)?;
+        }
+        Ok(())
+    }
+
+    fn p2p(&mut self, stats: &HostStats) -> fmt::Result {
+        for (name, help, value) in [
+            ("connections", "Open connections with peers of libp2p", stats.connections),
+            ("peers", "Who blocks can be exchanged with, pages of ours among them", stats.peers),
+            ("fetches", "Fetches from peers of libp2p that are running", stats.fetches),
+        ] {
+            self.gauge(&format!("p2p_{name}"), help, value as u64)?;
+        }
+        for (name, help, value) in [
+            ("received_bytes", "Bytes of Bitswap messages that came", stats.received_bytes),
+            ("sent_bytes", "Bytes of Bitswap messages that were sent", stats.sent_bytes),
+            ("received_blocks", "Blocks that came and were wanted", stats.received_blocks),
+            ("sent_blocks", "Blocks that were sent", stats.sent_blocks),
+            ("received_block_bytes", "Bytes of wanted blocks", stats.received_block_bytes),
+            ("sent_block_bytes", "Bytes of blocks that were sent", stats.sent_block_bytes),
+            (
+                "duplicate_block_bytes",
+                "Bytes of blocks that came and were not wanted any more",
+                stats.duplicate_block_bytes,
+            ),
+            ("malformed_messages", "Messages that could not be read", stats.malformed_messages),
+            ("dropped_peers", "Peers dropped for what they sent or did not", stats.dropped_peers),
+            ("trimmed_peers", "Peers that made room for others", stats.trimmed_peers),
+        ] {
+            self.counter(&format!("p2p_{name}"), help, value)?;
         }
         Ok(())
     }

@@ -9,12 +9,14 @@
 
 mod crossings;
 mod door;
+mod encounters;
 mod lane;
 mod standings;
 mod traffic;
 mod transit;
 
 pub(crate) use door::VisitKey;
+pub(crate) use encounters::Encounters;
 pub(crate) use standings::{Light, STANDINGS_TOPIC, Standings};
 pub(crate) use traffic::Worlds;
 pub use traffic::WorldsError;

@@ -18,6 +18,7 @@ use tokio::time::interval;
 
 use super::crossings::{Crossings, Opened, Way};
 use super::door::BackDoor;
+use super::encounters::Encounters;
 use super::lane::{Lane, Roads};
 use super::standings::Standings;
 use super::transit::Transit;
@@ -52,11 +53,12 @@ pub(crate) struct Worlds {
 }
 
 impl Worlds {
-    /// Ready when the host listens. `adopter` lets visits in.
+    /// Ready when the host listens. `adopter` lets visits in; `encounters` is told how it goes.
     pub fn start(
         world: &World,
         standings: Arc<Standings>,
         adopter: Adopter,
+        encounters: Encounters,
     ) -> Result<Self, WorldsError> {
         let settings = host_settings(&world.settings.p2p)?;
         let p2p = world.settings.p2p.clone();
@@ -89,6 +91,7 @@ impl Worlds {
                 let roads = Roads { host, crossings, transit, standings, door, key };
                 let traffic = Traffic {
                     roads: Arc::new(roads),
+                    encounters,
                     is_providing: p2p.dht != DhtRole::Off,
                     lanes: JoinSet::new(),
                     dark: BTreeSet::new(),
@@ -124,7 +127,8 @@ fn host_settings(settings: &P2pSettings) -> Result<HostSettings, WorldsError> {
     let swarm_key = path(&settings.swarm_key);
     let limits = HostLimits { connections_max: settings.connections_max, ..HostLimits::default() };
     let wants_per_peer_max = settings.wants_per_peer_max as usize;
-    let exchange = bitswap::Limits { wants_per_peer_max, ..bitswap::Limits::default() };
+    let HostSettings { exchange, .. } = HostSettings::default();
+    let exchange = bitswap::Limits { wants_per_peer_max, ..exchange };
     Ok(HostSettings {
         listen: settings.listen.clone(),
         bootstrap: settings.bootstrap.clone(),
@@ -148,6 +152,7 @@ enum Provided {
 
 struct Traffic {
     roads: Arc<Roads>,
+    encounters: Encounters,
     is_providing: bool,
     lanes: JoinSet<()>,
     /// Pages that are sought and have no lane. As many as there are pages.
@@ -178,6 +183,9 @@ impl Traffic {
                 _ = sweep.tick() => {
                     roads.transit.sweep();
                     self.seek();
+                    if let Ok(stats) = roads.host.stats().await {
+                        self.encounters.tell(stats);
+                    }
                 }
             }
         }
