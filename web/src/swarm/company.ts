@@ -1,4 +1,4 @@
-import type { Input, PeerId } from '../bitswap/index.ts'
+import { encodeMessage, type Input, type PeerId } from '../bitswap/index.ts'
 import type { Reply } from '../channel/index.ts'
 import type { Bytes } from '../content/index.ts'
 import type { Clock, Millis, Reach } from './api.ts'
@@ -210,6 +210,16 @@ export class Company {
     })
   }
 
+  /**
+   * Says nothing to a peer whose direct way broke, only to hear of the server whether it is still there: of those who leave
+   * it tells their neighbours alone, and we may wait for blocks of this one.
+   */
+  #ask(member: Member): void {
+    member.peer.send(encodeMessage({ full: false, wants: [], presences: [], pendingBytes: 0 }, [])).catch(() => {
+      if (this.roster.isMember(member)) this.part(member.peer.id)
+    })
+  }
+
   readonly #hangUp = () => this.#doorway?.hangUp()
 
   #makeDoorway(load: LoadSwitchboard): Doorway {
@@ -230,6 +240,7 @@ export class Company {
         // What came in part will come whole by relay.
         member?.direct.clear()
         member?.peer.goByRelay()
+        if (member) this.#ask(member)
         this.#deps.changed()
       },
       segment: (peer, segment) => this.#handleSegment(peer, segment),
