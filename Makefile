@@ -7,7 +7,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test check rust-test web-test interop fuzz sim sim-pictures bench scale bench-swarm bench-browser soak clean tools swarm-tools
+.PHONY: help serve web test check rust-test web-test interop fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn soak clean tools swarm-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,6 +102,10 @@ bench-swarm: web swarm-tools ## A file from one to many, beside kubo and HTTP; w
 bench-browser: web tools tests/interop/node_modules/.package-lock.json ## A page from one browser to ten; writes docs/browser/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	node bench/browser/main.mjs $(ARGS)
+
+bench-churn: web tests/interop/node_modules/.package-lock.json ## A page and 200 simulated peers that come and go; writes docs/browser/churn.md
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	node bench/churn/main.mjs $(ARGS)
 
 clean: ## Remove what was built
 	$(CARGO) clean

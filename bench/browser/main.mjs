@@ -9,6 +9,7 @@ import { Crowd, makeFile } from './crowd.mjs'
 import { boundOf, figuresOf, median } from './figures.mjs'
 import { aboutThisMachine } from './machine.mjs'
 import { pictureOf } from './picture.mjs'
+import { progress, say } from './progress.mjs'
 import { COPIES_MAX, marksOf, pageOf } from './report.mjs'
 
 const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url))
@@ -103,19 +104,4 @@ async function run(options) {
     await crowd?.part()
     await rm(file)
   }
-}
-
-/** A line that is written over at a terminal, and new in a log. */
-function progress(name) {
-  let last = ''
-  return (words) => {
-    if (words === last) return
-    last = words
-    if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${name}: ${words}`)
-    else process.stderr.write(`${name}: ${words}\n`)
-  }
-}
-
-function say(words) {
-  process.stderr.write(`${process.stderr.isTTY ? '\r\x1b[K' : ''}${words}\n`)
 }

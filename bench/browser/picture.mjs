@@ -1,22 +1,15 @@
 // The picture of a round: how the page comes to each viewer, and what its publisher sends meanwhile.
 
-const WIDTH = 760
-const LEFT = 64
-const RIGHT = 736
+import { grid, LEFT, line, n, RIGHT, sheet, text, times } from './draw.mjs'
+
 const PANEL_HEIGHT = 190
 
-/** Colours for paper and for night; the viewer's setting decides. */
 const STYLE = `
-  svg { font: 13px system-ui, sans-serif; fill: #24292f }
-  .title { font-weight: 600 } .note, .tick { fill: #6b7280; font-size: 12px }
-  .back { fill: #fffdf9 } .grid { stroke: #e4e0d8 } .axis { stroke: #94a3b8 }
   .viewer { fill: none; stroke: #1971c2; stroke-width: 1.5; stroke-opacity: .65; stroke-linejoin: round }
   .sent { fill: none; stroke: #d9480f; stroke-width: 2.5; stroke-linejoin: round }
   .bound { stroke: #2f9e44; stroke-width: 2; stroke-dasharray: 6 4 } .boundtext { fill: #2f9e44; font-size: 12px }
   .mark { stroke: #7c8797; stroke-width: 1.5; stroke-dasharray: 2 4 }
   @media (prefers-color-scheme: dark) {
-    svg { fill: #e6e1d8 } .back { fill: #171412 } .note, .tick { fill: #a09a90 }
-    .grid { stroke: #2c2823 } .axis { stroke: #5b6472 }
     .viewer { stroke: #74c0fc } .sent { stroke: #ff8a3d }
     .bound { stroke: #69db7c } .boundtext { fill: #69db7c } .mark { stroke: #a09a90 }
   }
@@ -40,7 +33,7 @@ export function pictureOf({ round, bound, fileBytes, copiesMax, about }) {
   body.push(`<line class="bound" x1="${n(edge)}" x2="${n(edge)}" y1="${top - 6}" y2="${top + PANEL_HEIGHT}"/>`)
   const isLate = bound.seconds > seconds / 2
   body.push(text('boundtext', edge + (isLate ? -6 : 6), top + PANEL_HEIGHT - 8, `the bound: ${bound.seconds.toFixed(1)} s`, isLate ? 'end' : 'start'))
-  body.push(...times(top + PANEL_HEIGHT, seconds, x))
+  body.push(...times(top + PANEL_HEIGHT, seconds, x, 'they opened the link'))
 
   const below = top + PANEL_HEIGHT + 76
   const points = round.publisher.samples.filter((sample) => sample.at >= round.began)
@@ -53,38 +46,9 @@ export function pictureOf({ round, bound, fileBytes, copiesMax, about }) {
   body.push(`<line class="mark" x1="${LEFT}" x2="${RIGHT}" y1="${n(copiesY(copiesMax))}" y2="${n(copiesY(copiesMax))}"/>`)
   body.push(text('note', RIGHT, copiesY(copiesMax) - 6, `at most ${copiesMax}`, 'end'))
   body.push(line('sent', points.map(([time, copies]) => [x(Math.min(time, seconds)), copiesY(copies)])))
-  body.push(...times(below + PANEL_HEIGHT, seconds, x))
+  body.push(...times(below + PANEL_HEIGHT, seconds, x, 'they opened the link'))
 
   const height = below + PANEL_HEIGHT + 70
   body.push(text('note', 24, height - 18, about))
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" aria-label="How a page comes to ${round.visitors.length} viewers, and how many copies its publisher sends">
-<style>${STYLE}</style>
-<rect class="back" width="${WIDTH}" height="${height}" rx="10"/>
-${body.join('\n')}
-</svg>
-`
-}
-
-function times(y, seconds, x) {
-  const step = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600].find((each) => seconds / each <= 10) ?? 1200
-  const marks = [`<line class="axis" x1="${LEFT}" x2="${RIGHT}" y1="${n(y)}" y2="${n(y)}"/>`]
-  for (let time = 0; time <= seconds; time += step) marks.push(text('tick', x(time), y + 16, String(time), 'middle'))
-  marks.push(text('note', (LEFT + RIGHT) / 2, y + 34, 'seconds since they opened the link', 'middle'))
-  return marks
-}
-
-function grid(y, label) {
-  return `<line class="grid" x1="${LEFT}" x2="${RIGHT}" y1="${n(y)}" y2="${n(y)}"/>${text('tick', LEFT - 8, y + 4, label, 'end')}`
-}
-
-function line(kind, points) {
-  return `<polyline class="${kind}" points="${points.map(([x, y]) => `${n(x)},${n(y)}`).join(' ')}"/>`
-}
-
-function text(kind, x, y, words, anchor = 'start') {
-  return `<text class="${kind}" x="${n(x)}" y="${n(y)}" text-anchor="${anchor}">${words}</text>`
-}
-
-function n(value) {
-  return value.toFixed(1)
+  return sheet(height, `How a page comes to ${round.visitors.length} viewers, and how many copies its publisher sends`, STYLE, body)
 }

@@ -62,6 +62,8 @@ export function pageOf({ options, machine, bound, pair, rounds, command, seconds
       ? `The bound is that of the processors: one viewer alone takes ${s(pair.cpuSeconds)} of CPU for all of it, both ends and the server together (${s(pair.lastDone)} on the clock), so ${viewers} take no less than ${viewers} x ${pair.cpuSeconds.toFixed(1)} / ${machine.cores} cores. Nobody's uplink is a limit on one machine; with real ones, what the publisher sends is what counts.`
       : `The bound is that of the uplinks: no sooner than all of them together carry ${viewers} copies, nor than one copy leaves the publisher.`,
     '',
+    'Two hundred simulated peers that come, leave, return and are cut off are in [churn.md](churn.md).',
+    '',
     '## Each viewer',
     '',
     'Seconds from opening the link to the last byte, the soonest first.',

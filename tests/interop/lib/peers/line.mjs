@@ -1,0 +1,171 @@
+// What the web client uses of an `RTCPeerConnection` (`web/src/swarm/direct/line.ts`), by libdatachannel: real ICE, DTLS
+// and SCTP, without a browser around them.
+
+import { PeerConnection } from 'node-datachannel'
+
+/** A connection to one peer, over loopback and no other interface. */
+export class NodeLine extends EventTarget {
+  #configuration
+  #native
+  #channel = null
+  #isClosed = false
+
+  constructor({ iceServers = [] } = {}) {
+    super()
+    this.#configuration = { iceServers: iceServers.flatMap(({ urls }) => urls), bindAddress: '127.0.0.1', disableAutoNegotiation: true }
+    this.#native = this.#begin()
+  }
+
+  get signalingState() {
+    return this.#isClosed ? 'closed' : this.#native.signalingState()
+  }
+
+  get connectionState() {
+    return this.#isClosed ? 'closed' : this.#native.state()
+  }
+
+  get localDescription() {
+    return this.#isClosed ? null : this.#native.localDescription()
+  }
+
+  /** Bytes of all messages of its channel. */
+  get sentBytes() {
+    return this.#channel?.sentBytes ?? 0
+  }
+
+  get receivedBytes() {
+    return this.#channel?.receivedBytes ?? 0
+  }
+
+  createDataChannel(label, options) {
+    this.#channel = new NodeChannel((native) => native.createDataChannel(label, options))
+    this.#channel.begin(this.#native)
+    return this.#channel
+  }
+
+  async setLocalDescription() {
+    this.#mustBeOpen()
+    this.#native.setLocalDescription()
+  }
+
+  async setRemoteDescription({ type, sdp }) {
+    this.#mustBeOpen()
+    if (type === 'offer' && this.#native.signalingState() === 'have-local-offer') this.#rollBack()
+    this.#native.setRemoteDescription(type === 'offer' ? withoutCandidates(sdp) : sdp, type)
+  }
+
+  async addIceCandidate({ candidate, sdpMid }) {
+    this.#mustBeOpen()
+    // As in a browser; the library would end the process.
+    const remote = this.#native.remoteDescription()
+    if (remote === null) throw new DOMException('no remote description', 'InvalidStateError')
+    if (remote.type !== 'offer') this.#native.addRemoteCandidate(candidate, sdpMid ?? '0')
+  }
+
+  /** The library looks for no other way once one has failed: the call ends, and another is begun. */
+  restartIce() {
+    this.close()
+  }
+
+  close() {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.#native.close()
+  }
+
+  #begin() {
+    const native = new PeerConnection('', this.#configuration)
+    // A connection that was closed, or replaced, may still have had something to tell.
+    const tell = (event) => native === this.#native && !this.#isClosed && this.dispatchEvent(event)
+    native.onStateChange(() => tell(new Event('connectionstatechange')))
+    native.onLocalCandidate((line, sdpMid) => {
+      // Told as a line of a description; browsers tell what is in it.
+      const candidate = line.replace(/^a=/, '')
+      tell(Object.assign(new Event('icecandidate'), { candidate: { candidate, sdpMid, sdpMLineIndex: null } }))
+    })
+    return native
+  }
+
+  /**
+   * Takes an offer back. The library's own way leaves ICE with the part of who offers: the other side, which has that part
+   * too, then lets DTLS begin before it knows whom to expect, and fails.
+   */
+  #rollBack() {
+    const before = this.#native
+    this.#native = this.#begin()
+    this.#channel?.begin(this.#native)
+    before.close()
+  }
+
+  #mustBeOpen() {
+    if (this.#isClosed) throw new DOMException('closed', 'InvalidStateError')
+  }
+}
+
+class NodeChannel extends EventTarget {
+  binaryType = 'arraybuffer'
+  #make
+  #native = null
+  #readyState = 'connecting'
+  #lowBytes = 0
+  sentBytes = 0
+  receivedBytes = 0
+
+  constructor(make) {
+    super()
+    this.#make = make
+  }
+
+  /** From now on it belongs to this connection. */
+  begin(connection) {
+    const native = this.#make(connection)
+    this.#native = native
+    native.setBufferedAmountLowThreshold(this.#lowBytes)
+    native.onOpen(() => this.#become(native, 'open'))
+    native.onClosed(() => this.#become(native, 'close'))
+    native.onBufferedAmountLow(() => this.dispatchEvent(new Event('bufferedamountlow')))
+    native.onMessage((message) => {
+      this.receivedBytes += message.byteLength
+      this.dispatchEvent(new MessageEvent('message', { data: ownBuffer(message) }))
+    })
+  }
+
+  get readyState() {
+    return this.#readyState
+  }
+
+  get bufferedAmount() {
+    return this.#readyState === 'open' ? this.#native.bufferedAmount() : 0
+  }
+
+  set bufferedAmountLowThreshold(bytes) {
+    this.#lowBytes = bytes
+    this.#native.setBufferedAmountLowThreshold(bytes)
+  }
+
+  send(data) {
+    if (this.#readyState !== 'open') throw new DOMException('not open', 'InvalidStateError')
+    this.#native.sendMessageBinary(data)
+    this.sentBytes += data.byteLength
+  }
+
+  #become(native, event) {
+    if (native !== this.#native) return
+    this.#readyState = event === 'open' ? 'open' : 'closed'
+    this.dispatchEvent(new Event(event))
+  }
+}
+
+/**
+ * Who answers waits to be found: were it to look for who offers, that one's DTLS could begin in the middle of reading the
+ * answer, before the library knows whose certificate to expect, and fail.
+ */
+function withoutCandidates(sdp) {
+  return sdp.split('\r\n').filter((line) => !/^a=(candidate:|end-of-candidates)/.test(line)).join('\r\n')
+}
+
+function ownBuffer(message) {
+  if (message instanceof ArrayBuffer) return message
+  const isWhole = message.byteOffset === 0 && message.byteLength === message.buffer.byteLength
+  return isWhole ? message.buffer : message.buffer.slice(message.byteOffset, message.byteOffset + message.byteLength)
+}
