@@ -142,6 +142,55 @@ test('of a private folder one file comes without the rest, and the others say wh
   for (const person of [maker, visitor]) person.hasNoComplaints()
 })
 
+test('the file that a link names is shown when it is here, and the rest of the page comes behind it', async (t) => {
+  const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': MIB } })
+  const [maker, visitor] = [await arrive(t, server), await arrive(t, server)]
+  const files = [await onDisk('a-large.bin', generated(24 * MIB)), await onDisk('z-words.txt', `Only these. ${'word '.repeat(400_000)}`)]
+  const places = [await lightsPrivately(maker, { files }), await (await maker.withAnotherTab()).light({ files })]
+  for (const link of places) {
+    // The words lie behind 24 MiB that come at 1 MiB a second.
+    const address = new URL(link)
+    const key = keyOf(link)
+    address.hash = key === null ? 'file=z-words.txt' : `key=${key}&file=z-words.txt`
+    await visitor.goTo(address.href)
+    await visitor.sees('Only these.')
+    const here = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
+    t.diagnostic(`${key === null ? 'public' : 'private'}: it is shown with ${(100 * here).toFixed()} % here`)
+    assert(here < 0.6, `${here} of the page was here`)
+    // Who watches keeps all of it burning.
+    await visitor.isTold('Held by 2 tabs', TRANSFER_MS)
+    await visitor.goTo('/')
+  }
+  for (const person of [maker, visitor]) person.hasNoComplaints()
+})
+
+test('a key of another page is told of when the first block is here, and the rest comes to be kept all the same', async (t) => {
+  const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': MIB } })
+  const [maker, visitor, reader] = [await arrive(t, server), await arrive(t, server), await arrive(t, server)]
+  const other = await lightsPrivately(maker, { text: 'Another page' })
+  const large = path.join(folder, 'sealed.bin')
+  const content = generated(24 * MIB)
+  await writeFile(large, content)
+  const link = await lightsPrivately(maker, { files: [large] })
+  await visitor.goTo(withFragment(link, `#key=${keyOf(other)}`))
+  const began = performance.now()
+  await visitor.sees('The key in this link does not open this page.')
+  const ms = Math.round(performance.now() - began)
+  const here = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
+  t.diagnostic(`it is told after ${ms} ms, with ${(100 * here).toFixed()} % here`)
+  // A few blocks may have been on their way before the one that tells.
+  assert(here < 0.5, `${here} of the page was here`)
+  await visitor.isTold('Held by 2 tabs', TRANSFER_MS)
+  await visitor.sees('The key in this link does not open this page.')
+  await maker.vanish()
+
+  // Whoever cannot read it keeps it for those who can.
+  await reader.goTo(link)
+  await reader.holdsIt(TRANSFER_MS)
+  assert.deepEqual(await readFile(await reader.saves('sealed.bin')), content)
+  for (const person of [visitor, reader]) person.hasNoComplaints()
+})
+
 test('a private folder shows as a site on an origin of its own, and its key stays out of it', async (t) => {
   const server = await serve(t)
   const { link, key } = await sharePrivately(t, server, {

@@ -56,11 +56,12 @@ export function PageView({ place, hearth, sitesBelow, report }: PageViewProps) {
 
   const played = playedKind(place.file ?? filename)
   useEffect(() => {
-    if (played === null || session.state.peek().kind === 'held') return
+    const isWanted = played !== null || place.file !== null
+    if (!isWanted || session.state.peek().kind === 'held') return
     const stop = new AbortController()
     // The worker starts, and the first blocks come, while the player is still to be drawn.
-    void openTap()
-    session.expect?.(place.file ?? '', stop.signal)
+    if (played !== null) void openTap()
+    session.expect?.(place.file ?? '', played === null, stop.signal)
     return () => stop.abort()
   }, [session, played?.mime, place.file])
 
@@ -133,7 +134,8 @@ function early(
       // A site waits for each of its files by itself.
       if (origin !== null && opened !== undefined && isPage({ path: opened })) return content
       const plays = ({ path }: { path: string }) => playedKind(path) !== null
-      if (file !== null) return plays({ path: file }) ? content : null
+      // It comes before all others, and is shown when it is here.
+      if (file !== null) return files.some(({ path }) => path === file) ? content : null
       return indexOf(files) === null && files.some(plays) ? content : null
     }
   }

@@ -71,6 +71,19 @@ export function pageState(now: SwarmState, swarm: Files, content = new ContentTo
   }
 }
 
+/** Has a file come before the rest of its page: how it begins, and the whole of it when that is wanted. */
+export async function fetchFirst(page: Pick<Swarm, 'open'>, path: string, whole: boolean, signal: AbortSignal): Promise<void> {
+  const file = await page.open(path, { signal })
+  if (!whole) return
+  try {
+    const reader = file.read(0, file.size, { signal }).getReader()
+    // What is read is kept where all of the page is; here it was only asked for.
+    while (!(await reader.read()).done);
+  } finally {
+    file.close()
+  }
+}
+
 /** What goes wrong while the page goes on: what the server refuses, or else the latest problem. */
 export function troubleOf({ presence, problems }: SwarmState): Trouble | null {
   if (presence.kind === 'refused') return { kind: 'unfound', reason: presence.reason }

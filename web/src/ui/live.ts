@@ -126,9 +126,9 @@ function pageSession(
     cid,
     ...told,
     swarm: behind,
-    expect(path, signal) {
+    expect(path, whole, signal) {
       // It fails when there is no such file; whoever opens it hears that too.
-      coming.then((page) => page.open(path, { signal })).catch(() => undefined)
+      Promise.all([coming, import('./followed.ts')]).then(([page, { fetchFirst }]) => fetchFirst(page, path, whole, signal)).catch(() => undefined)
     },
     unlock(text) {
       if (text === told.tried || told.key.peek() !== null) return

@@ -78,8 +78,8 @@ export interface PageSession {
   readonly lastLit: ReadonlySignal<number | null>
   /** What is behind it, for whoever looks closer; `null` until there is something. */
   readonly swarm: ReadonlySignal<Swarm | null>
-  /** Fetches the beginning of that file before the rest of the page, as somebody is about to look at it. */
-  expect?(path: string, signal: AbortSignal): void
+  /** Fetches that file, or how it begins, before the rest of the page, as somebody is about to look at it. */
+  expect?(path: string, whole: boolean, signal: AbortSignal): void
   /** Tries a key on a private page that is closed. */
   unlock(key: string): void
   close(): void
