@@ -51,7 +51,13 @@ export class NodeLine extends EventTarget {
   async setRemoteDescription({ type, sdp }) {
     this.#mustBeOpen()
     if (type === 'offer' && this.#native.signalingState() === 'have-local-offer') this.#rollBack()
-    this.#native.setRemoteDescription(type === 'offer' ? withoutCandidates(sdp) : sdp, type)
+    try {
+      this.#native.setRemoteDescription(type === 'offer' ? withoutCandidates(sdp) : sdp, type)
+    } catch (error) {
+      // A browser's connection is not over before it is closed; this one is when it has failed, and tells so later.
+      if (['failed', 'closed'].includes(this.#native.state())) this.#isOver()
+      throw error
+    }
   }
 
   async addIceCandidate({ candidate, sdpMid }) {
@@ -95,6 +101,11 @@ export class NodeLine extends EventTarget {
     this.#native = this.#begin()
     this.#channel?.begin(this.#native)
     before.close()
+  }
+
+  #isOver() {
+    this.close()
+    this.dispatchEvent(new Event('connectionstatechange'))
   }
 
   #mustBeOpen() {
