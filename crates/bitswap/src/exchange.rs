@@ -91,7 +91,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         }
         self.totals.messages_in += 1;
         self.totals.passed_over += message.passed_over as u64;
-        self.asking.heard(now, peer, !message.blocks.is_empty());
+        self.asking.heard(now, peer, message.payloads().next().is_some());
         let mut strange = message.passed_over_blocks as u64;
         self.totals.unasked_blocks += strange;
         for word in message.leaves {

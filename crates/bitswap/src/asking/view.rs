@@ -224,6 +224,8 @@ impl View {
         for at in &unanswered {
             self.told.remove(*at);
         }
+        // It is asked anew, and both answers may come.
+        self.questions_taken_back += unanswered.len() as u64;
         !unanswered.is_empty()
     }
 

@@ -1,7 +1,13 @@
 //! Exchanges that speak of leaves.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
 use bitswap::leaves::{LEAVES_MAX, Ranges, Word};
-use bitswap::{Behaviour, Message, Misbehaviour, Protocol, Want};
+use bitswap::{
+    Behaviour, Exchange, Limits, Message, Misbehaviour, Output, Presence, Protocol, Want, WantKind,
+};
+use vocab::Instant;
 
 use crate::net::{Links, Net, Toy, cid, toys};
 
@@ -293,4 +299,75 @@ fn of_a_million_lists_a_peer_may_follow_a_thousand() {
         }
     }
     assert_eq!(looked, 1024);
+}
+
+/// Want-blocks that are taken from a peer that has been silent for two seconds, while another sends a block every
+/// quarter of a second.
+fn taken_from_the_silent(protocol: Protocol) -> u64 {
+    let dag = Dag::new(60, 256 << 10);
+    let leaf = |cid: &_| dag.leaves.iter().position(|leaf| leaf.cid == *cid);
+    let mut exchange: Exchange<usize, Toy> = Exchange::new(Limits::default(), Behaviour::Ours, 3);
+    let mut now = Instant::ZERO;
+    let session = exchange.start(now);
+    let all: Vec<_> = dag.leaves.iter().map(|leaf| (leaf.cid.clone(), false)).collect();
+    exchange.opened(now, session, &dag.node.cid, all);
+    exchange.want(now, session, dag.leaves.iter().map(|leaf| Want::new(leaf.cid.clone())));
+    for peer in [1, 2] {
+        exchange.connected(now, peer, protocol);
+        exchange.writable(now, peer, 1 << 20);
+        exchange.received(
+            now,
+            peer,
+            match protocol {
+                Protocol::Leaves => {
+                    Message { leaves: vec![here(0..60, true)], ..Message::default() }
+                }
+                _ => {
+                    let have = |leaf: &Toy| Presence { cid: leaf.cid.clone(), is_here: true };
+                    let presences = dag.leaves.iter().map(have).collect();
+                    Message { presences, ..Message::default() }
+                }
+            },
+        );
+    }
+    let mut asked: BTreeMap<usize, VecDeque<usize>> = BTreeMap::new();
+    for step in 0..9 {
+        for peer in [1, 2] {
+            // Both send one, lest they be strangers; then only the first goes on.
+            let block = asked.get_mut(&peer).filter(|_| step < 2 || peer == 1);
+            if let Some(nth) = block.and_then(VecDeque::pop_front) {
+                let block = dag.leaves[nth].clone();
+                let message = match protocol {
+                    Protocol::Leaves => {
+                        let leaves = vec![Word::Leaf { list: 0, leaf: nth as u32, block }];
+                        Message { leaves, ..Message::default() }
+                    }
+                    _ => Message { blocks: vec![block], ..Message::default() },
+                };
+                exchange.received(now, peer, message);
+            }
+        }
+        exchange.handle_tick(now);
+        while let Some(output) = exchange.poll_output() {
+            let Output::Send { peer, message } = output else { continue };
+            let asks = asked.entry(peer).or_default();
+            for word in message.leaves {
+                if let Word::Ask { leaves, .. } = word {
+                    asks.extend(leaves.iter().map(|leaf| leaf as usize));
+                }
+            }
+            let blocks = message.wants.iter().filter(|it| it.kind == WantKind::Block);
+            asks.extend(blocks.filter(|it| !it.cancel).filter_map(|it| leaf(&it.cid)));
+        }
+        now += Duration::from_millis(250);
+    }
+    let [busy, silent] = [1, 2].map(|peer| exchange.peer(peer).expect("it is here"));
+    assert!(busy.blocks_in >= 7 && silent.blocks_in == 1, "{busy:?}, {silent:?}");
+    exchange.totals().silences
+}
+
+#[test]
+fn who_waits_for_its_turn_on_our_link_is_not_silent_whatever_others_send() {
+    assert_eq!(taken_from_the_silent(Protocol::V1_2), 0);
+    assert_eq!(taken_from_the_silent(Protocol::Leaves), 0);
 }

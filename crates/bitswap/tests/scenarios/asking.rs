@@ -155,6 +155,31 @@ fn who_floods_is_dropped() {
 }
 
 #[test]
+fn who_was_asked_twice_may_answer_twice() {
+    let mut world = World::new(KIB);
+    world.connect(1, Manner::Mute, []);
+    world.want(0..30);
+    // Providers are looked for, and who answered nothing is asked once more.
+    world.run(1500 * MILLI);
+    assert_eq!(world.searches, 1);
+    world.connect(2, Manner::Honest, 0..30);
+    world.run(5 * SECOND);
+    assert_eq!(world.from(2), 30);
+    // What was slow on its way comes after all.
+    for block in (0..30).chain(0..30) {
+        let blocks = vec![Toy::new(block, KIB)];
+        world.says(1, Message { blocks, ..Message::default() });
+    }
+    assert_eq!(world.dropped, []);
+    assert_eq!(world.record.exchange.totals().duplicate_blocks, 60);
+    check(
+        "asked-twice",
+        "Who was asked a second time what it has may answer with short blocks twice: that is no flood.",
+        &world.record,
+    );
+}
+
+#[test]
 fn the_last_blocks_are_asked_for_twice_where_that_is_sooner() {
     let mut world = World::new(256 * KIB);
     world.connect_at(1, Manner::Honest, 0..16, 100, 10 * MILLI);

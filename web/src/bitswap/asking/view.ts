@@ -158,6 +158,8 @@ export class View {
     const { told, lacks } = this
     const unanswered = [...ones(told.words, (at) => told.half(at) & ~lacks.half(at))]
     for (const at of unanswered) told.remove(at)
+    // It is asked anew, and both answers may come.
+    this.questionsTakenBack += unanswered.length
     return unanswered.length > 0
   }
 
