@@ -36,6 +36,9 @@ const ENTRY_BYTES: usize = 64;
 /// Blocks that all peers together are asked for at least.
 const BLOCKS_ASKED_MIN: usize = 8;
 
+/// Blocks that each peer may send before one that sends nothing is held to be stalled.
+const BLOCKS_BEFORE_STALLED: usize = 16;
+
 /// Blocks that one peer is asked for at least.
 const BLOCKS_ASKED_OF_ONE: usize = 2;
 
@@ -360,6 +363,8 @@ impl<P: Copy + Ord> Asking<P> {
     /// Peers that claimed to have what they were asked for, and have been silent for too long.
     pub(crate) fn stalled(&mut self, now: Instant) -> Vec<P> {
         let after = self.limits.stalled_after;
+        // Where our own link needs longer for a few blocks of each, nobody is to blame before.
+        let turns = self.pace.takes(BLOCKS_BEFORE_STALLED * self.views.len());
         let live = self.wants.live();
         let mut stalled = Vec::new();
         for (peer, view) in &mut self.views {
@@ -368,7 +373,11 @@ impl<P: Copy + Ord> Asking<P> {
             if !(0..has_words).any(|at| live.word(at) & view.has.word(at) != 0) {
                 view.owes_since = None;
             } else if since + after <= now {
-                stalled.push(*peer);
+                if now.since(view.heard_at) < turns {
+                    view.owes_since = Some(now);
+                } else {
+                    stalled.push(*peer);
+                }
             }
         }
         stalled

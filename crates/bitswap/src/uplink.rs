@@ -10,6 +10,8 @@ use vocab::Instant;
 #[derive(Debug)]
 pub(crate) struct Uplink {
     held: usize,
+    /// Of all messages so far.
+    sent_bytes: u64,
     window: usize,
     /// The best rate found, in bytes a second, and the least window that it was found with.
     best: (u64, usize),
@@ -28,6 +30,12 @@ pub(crate) struct Uplink {
 /// Least length of a round, for the hiccups of a busy machine.
 const ROUND_MIN: Duration = Duration::from_millis(20);
 
+/// Messages that are sent one after the other at first.
+const MESSAGES_AT_FIRST: usize = 16;
+
+/// Messages that are under way later, at least, where the link is fast.
+const MESSAGES_MAX: usize = 8;
+
 /// Bytes of a message of several blocks while the link's rate is not known.
 const BATCH_BYTES_AT_FIRST: usize = 128 << 10;
 
@@ -44,6 +52,7 @@ impl Uplink {
     pub(crate) const fn new() -> Self {
         Uplink {
             held: 0,
+            sent_bytes: 0,
             window: 0,
             best: (0, 0),
             rate: 0,
@@ -56,8 +65,16 @@ impl Uplink {
         }
     }
 
+    /// One peer after the other at first, when each block is awaited by many; later more of them: some take
+    /// what we send slowly, for what others send them, and the link is not to wait for them. No more than leaves
+    /// within a moment, or it would be promised too early.
     fn least(&self) -> usize {
-        self.message * 2
+        let two = self.message * 2;
+        if self.sent_bytes <= (self.message * MESSAGES_AT_FIRST) as u64 {
+            return two;
+        }
+        let moment = usize::try_from(self.best.0).unwrap_or(usize::MAX) / 10 * 7;
+        moment.clamp(two, self.message * MESSAGES_MAX)
     }
 
     /// Bytes that may be sent now, `reading` of which are spoken for.
@@ -83,6 +100,7 @@ impl Uplink {
             self.left_at = now;
         }
         self.held += bytes;
+        self.sent_bytes += bytes as u64;
         self.message = bytes.max(self.message / 8 * 7);
     }
 

@@ -151,17 +151,27 @@ fn short(plan: &Plan, outcome: &Outcome) -> Option<String> {
         .then(|| format!("{twice} bytes came twice, beside {useful} of use"))
 }
 
+/// Seeds that found a fault once, beyond those that `cargo test` runs anyway.
+///
+/// With 194, idle peers waited for one that never sent anything, since they had been allowed as many second questions
+/// as there are. With 278, one whose downlink took a minute for a block held five for stalled that waited for their
+/// turn on it.
+const FOUND: [u64; 2] = [194, 278];
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
 #[test]
 fn whatever_goes_wrong_who_stays_has_everything_in_the_end() {
-    let seeds = match number("SIM_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("SIM_SEEDS").unwrap_or(SEEDS),
+    let seeds: Vec<u64> = match number("SIM_SEED") {
+        Some(seed) => vec![seed],
+        None => {
+            let seeds = number("SIM_SEEDS").unwrap_or(SEEDS);
+            (0..seeds).chain(FOUND.into_iter().filter(|found| *found >= seeds)).collect()
+        }
     };
-    let count = seeds.end - seeds.start;
+    let count = seeds.len() as u64;
     let (mut failed, mut fell_short) = (Vec::new(), Vec::new());
     for seed in seeds {
         let plan = plan(seed);

@@ -2,6 +2,10 @@ import { MILLI, multiplyDivide, rateOf, SECOND, since, type Nanos } from './time
 
 /** Least length of a round, for the hiccups of a busy machine. */
 const ROUND_MIN: Nanos = 20 * MILLI
+/** Messages that are sent one after the other at first. */
+const MESSAGES_AT_FIRST = 16
+/** Messages that are under way later, at least, where the link is fast. */
+const MESSAGES_MAX = 8
 /** Bytes of a message of several blocks while the link's rate is not known. */
 const BATCH_BYTES_AT_FIRST = 128 << 10
 /** Least bytes at which a message of several blocks ends. */
@@ -20,6 +24,8 @@ const STUCK_AFTER: Nanos = 2 * SECOND
  */
 export class Uplink {
   #held = 0
+  /** Of all messages so far. */
+  #sentBytes = 0
   #window = 0
   /** The best rate found, in bytes a second, and the least window that it was found with. */
   #best = { rate: 0, window: 0 }
@@ -56,6 +62,7 @@ export class Uplink {
       this.#leftAt = now
     }
     this.#held += bytes
+    this.#sentBytes += bytes
     this.#message = Math.max(bytes, Math.floor(this.#message / 8) * 7)
   }
 
@@ -103,8 +110,16 @@ export class Uplink {
     this.#best.window = Math.max(this.#best.window, this.#window)
   }
 
+  /**
+   * One peer after the other at first, when each block is awaited by many; later more of them: some take what we send
+   * slowly, for what others send them, and the link is not to wait for them. No more than leaves within a moment, or it
+   * would be promised too early.
+   */
   get #least(): number {
-    return this.#message * 2
+    const two = this.#message * 2
+    if (this.#sentBytes <= this.#message * MESSAGES_AT_FIRST) return two
+    const moment = Math.floor(this.#best.rate / 10) * 7
+    return Math.max(two, Math.min(moment, this.#message * MESSAGES_MAX))
   }
 
   get #windowNow(): number {

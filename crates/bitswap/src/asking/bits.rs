@@ -49,6 +49,11 @@ impl Bits {
         self.words.len()
     }
 
+    /// Whether all numbers of another set are in this one.
+    pub(crate) fn has_all(&self, of: &Bits) -> bool {
+        (0..of.words()).all(|at| of.word(at) & !self.word(at) == 0)
+    }
+
     /// Its numbers, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         ones(self.words(), |at| self.word(at))
@@ -88,6 +93,8 @@ mod tests {
         assert!(bits.remove(3) && !bits.remove(3) && !bits.remove(9999));
         assert_eq!(bits.iter().collect::<Vec<_>>(), [64, 200]);
         assert_eq!(bits.len(), 2);
+        let more = Bits::from_iter([200, 64, 5]);
+        assert!(more.has_all(&bits) && !bits.has_all(&more) && bits.has_all(&Bits::default()));
         assert!(bits.has(200) && !bits.has(3) && !bits.has(100_000));
     }
 }

@@ -51,15 +51,17 @@ pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, totals: 
         hungry.append(&mut asking.newcomers);
     }
     let block = asking.limits.block_bytes_guess;
-    let mut peers: Vec<(Duration, u64, P)> = Vec::new();
+    let mut peers: Vec<(bool, Duration, u64, P)> = Vec::new();
     for peer in hungry {
         let throw = asking.dice.throw();
-        let takes = asking.views.get(&peer).map(|view| view.takes(block));
-        peers.extend(takes.map(|takes| (takes, throw, peer)));
+        // By how long answers take of late, too: others ask a busy one as well.
+        let takes = |view: &View| view.takes(block) + view.pace.usual.unwrap_or_default();
+        let view = asking.views.get(&peer);
+        peers.extend(view.map(|view| (view.is_idler(), takes(view), throw, peer)));
     }
     peers.sort_unstable();
     while !peers.is_empty() {
-        peers.retain(|(_, _, peer)| ask_for_one(asking, now, *peer, totals));
+        peers.retain(|(.., peer)| ask_for_one(asking, now, *peer, totals));
     }
     let is_tail = asking.wants.open_len() == 0 && asking.wants.len() > 0;
     if !is_tail {
@@ -101,6 +103,10 @@ fn ask_for_one<P: Copy + Ord>(
     if is_too_slow_for(asking, view, at) {
         return false;
     }
+    if is_left_to_others(asking, view, at) {
+        asking.is_hungry(peer);
+        return false;
+    }
     if known.is_none()
         && let Some(view) = asking.views.get_mut(&peer)
         && view.hope == Hope::One
@@ -109,6 +115,32 @@ fn ask_for_one<P: Copy + Ord>(
     }
     asking.ask(now, at, peer);
     true
+}
+
+/// Whether a block is rather to be had from another: who has everything is spared for what nobody else has, while
+/// others give us as much, and enough to wait for. Not what somebody waits for.
+fn is_left_to_others<P: Copy + Ord>(asking: &Asking<P>, view: &View, at: u32) -> bool {
+    let live = asking.wants.live();
+    let holders = asking.wants.get(at).holders as usize;
+    let enough = asking.pace.window.min(asking.limits.asked_bytes_max) / 2;
+    if holders < 2
+        || asking.asked_bytes < enough
+        || !view.has.has_all(live)
+        || asking.wants.urgent_place(at).is_some()
+    {
+        return false;
+    }
+    let (mut full, mut full_rate, mut others_rate) = (0, 0_u64, 0_u64);
+    for other in asking.views.values() {
+        let rate = if other.silent_until.is_none() { other.pace.rate } else { 0 };
+        if other.has.has_all(live) {
+            full += 1;
+            full_rate = full_rate.saturating_add(rate);
+        } else {
+            others_rate = others_rate.saturating_add(rate);
+        }
+    }
+    holders > full && others_rate >= full_rate
 }
 
 /// Shortest time for which a peer must have made us wait before it is asked for something else instead.
@@ -258,6 +290,9 @@ fn take_over<P: Copy + Ord>(
     let live = asking.wants.live();
     let here: Vec<u32> =
         ones(live.words(), |at| live.word(at) & view.has.word(at)).take(COMPARED_MAX).collect();
+    if view.is_idler() {
+        return false;
+    }
     let mut best: Option<(Duration, u32, P, bool)> = None;
     for at in here {
         let wanted = asking.wants.get(at);
@@ -279,7 +314,8 @@ fn take_over<P: Copy + Ord>(
         // A cancel that gets there before the block's turn makes no duplicate. One that was overtaken
         // by many others is being kept for later.
         let is_overtaken = since > ask.ahead + 8 * ask.bytes;
-        let is_safe = before > base * 2 + Duration::from_millis(50) || is_overtaken;
+        let is_unlikely = is_overtaken || theirs.is_idler();
+        let is_safe = before > base * 2 + Duration::from_millis(50) || is_unlikely;
         if best.as_ref().is_none_or(|best| (is_safe, wait) > (best.3, best.0)) {
             best = Some((wait, at, other, is_safe));
         }

@@ -250,6 +250,12 @@ impl View {
         self.useful == 0 && self.protocol.has_presences()
     }
 
+    /// Whether it was asked, and was silent, and never sent anything: others are asked first, and may take over what
+    /// it was asked for.
+    pub(crate) fn is_idler(&self) -> bool {
+        self.is_newcomer() && self.silences > 0
+    }
+
     /// When it will be held to be silent, if nothing of it comes. Of one that never answered it is not known
     /// how long its answers take.
     pub(crate) fn silent_at(&self, limits: &Limits) -> Option<Instant> {
@@ -339,6 +345,14 @@ impl Pace {
     pub(crate) fn answered(&mut self, took: Duration) {
         self.base = Some(self.base.map_or(took, |base| base.min(took)));
         self.usual = Some(self.usual.map_or(took, |usual| (usual * 7 + took) / 8));
+    }
+
+    /// How long so many blocks take; no time while the rate is not known.
+    pub(crate) fn takes(&self, blocks: usize) -> Duration {
+        match self.rate {
+            0 => Duration::ZERO,
+            rate => nanos((blocks * self.block) as u64, rate),
+        }
     }
 
     /// It stands for many, this one among them.

@@ -15,6 +15,8 @@ import { Speech } from './speech.ts'
 import { View, type Ask } from './view.ts'
 import { Wants } from './wants.ts'
 
+/** Blocks that each peer may send before one that sends nothing is held to be stalled. */
+const BLOCKS_BEFORE_STALLED = 16
 /** Blocks that all peers together are asked for at least. */
 const BLOCKS_ASKED_MIN = 8
 /** Blocks that peers are asked for who never sent anything of use, a block each. */
@@ -219,13 +221,17 @@ export class Asking {
 
   /** Peers that claimed to have what they were asked for, and have been silent for too long. */
   stalled(now: Nanos): PeerId[] {
+    // Where our own link needs longer for a few blocks of each, nobody is to blame before.
+    const turns = this.#pace.takes(BLOCKS_BEFORE_STALLED * this.views.size)
     const { live } = this.wants
     const stalled: PeerId[] = []
     for (const [peer, view] of this.views) {
       if (view.owesSince === null) continue
       const has = ones(Math.min(live.words, view.has.words), (at) => live.half(at) & view.has.half(at))
       if (has.next().done === true) view.owesSince = null
-      else if (view.owesSince + this.limits.stalledAfter <= now) stalled.push(peer)
+      else if (view.owesSince + this.limits.stalledAfter > now) continue
+      else if (since(now, view.heardAt) < turns) view.owesSince = now
+      else stalled.push(peer)
     }
     return stalled
   }
@@ -304,6 +310,11 @@ export class Asking {
    */
   get isFull(): boolean {
     return this.askedBytes >= Math.min(this.#pace.window, this.limits.askedBytesMax)
+  }
+
+  /** While so many bytes are asked for, there is enough to wait for. */
+  get enoughBytes(): number {
+    return Math.floor(Math.min(this.#pace.window, this.limits.askedBytesMax) / 2)
   }
 
   bytesOf(at: number): number {

@@ -47,6 +47,11 @@ export class Bits {
     return this.#halves[at] ?? 0
   }
 
+  /** Whether all numbers of another set are in this one. */
+  hasAll(other: Bits): boolean {
+    return other.#halves.every((half, at) => (half & ~this.half(at)) === 0)
+  }
+
   /** Its numbers, in order. */
   numbers(): Generator<number, void> {
     return ones(this.words, (at) => this.half(at))

@@ -43,13 +43,16 @@ export function fill(asking: Asking, now: Nanos): void {
     hungry.push(...asking.newcomers)
     asking.newcomers.clear()
   }
-  let peers: { readonly takes: Nanos; readonly throw: bigint; readonly peer: PeerId }[] = []
+  let peers: { readonly isIdler: boolean; readonly takes: Nanos; readonly throw: bigint; readonly peer: PeerId }[] = []
   for (const peer of sorted(new Set(hungry))) {
     const thrown = asking.dice.throw()
     const view = asking.views.get(peer)
-    if (view !== undefined) peers.push({ takes: view.takes(asking.limits.blockBytesGuess), throw: thrown, peer })
+    if (view === undefined) continue
+    // By how long answers take of late, too: others ask a busy one as well.
+    const takes = view.takes(asking.limits.blockBytesGuess) + (view.pace.usual ?? 0)
+    peers.push({ isIdler: view.isIdler, takes, throw: thrown, peer })
   }
-  peers.sort((a, b) => a.takes - b.takes || (a.throw < b.throw ? -1 : 1))
+  peers.sort((a, b) => Number(a.isIdler) - Number(b.isIdler) || a.takes - b.takes || (a.throw < b.throw ? -1 : 1))
   while (peers.length > 0) peers = peers.filter(({ peer }) => askForOne(asking, now, peer))
   const isTail = asking.wants.openSize === 0 && asking.wants.size > 0
   if (!isTail) asking.tailAt = null
@@ -72,9 +75,37 @@ function askForOne(asking: Asking, now: Nanos, peer: PeerId): boolean {
   const chosen = known ?? (mayHope ? choose(asking.wants, thrown, (at) => ~view.lacks.half(at)) : null)
   if (chosen === null) return view.asked.size === 0 && takeOver(asking, now, peer)
   if (isTooSlowFor(asking, view, chosen)) return false
+  if (isLeftToOthers(asking, view, chosen)) {
+    asking.isHungry(peer)
+    return false
+  }
   if (known === null && view.hope === 'one') view.hope = 'none'
   asking.ask(now, chosen, peer)
   return true
+}
+
+/**
+ * Whether a block is rather to be had from another: who has everything is spared for what nobody else has, while others
+ * give us as much, and enough to wait for. Not what somebody waits for.
+ */
+function isLeftToOthers(asking: Asking, view: View, at: number): boolean {
+  const { live } = asking.wants
+  const { holders } = asking.wants.get(at)
+  if (holders < 2 || asking.askedBytes < asking.enoughBytes) return false
+  if (!view.has.hasAll(live) || asking.wants.urgentPlace(at) !== null) return false
+  let full = 0
+  let fullRate = 0
+  let othersRate = 0
+  for (const other of asking.views.values()) {
+    const rate = other.silentUntil === null ? other.pace.rate : 0
+    if (other.has.hasAll(live)) {
+      full++
+      fullRate += rate
+    } else {
+      othersRate += rate
+    }
+  }
+  return holders > full && othersRate >= fullRate
 }
 
 /**
@@ -190,6 +221,7 @@ function takeOver(asking: Asking, now: Nanos, peer: PeerId): boolean {
   if (view === undefined) return false
   if (view.lookedAroundAt !== null && since(now, view.lookedAroundAt) < LOOK_INTERVAL) return false
   view.lookedAroundAt = now
+  if (view.isIdler) return false
   const { live } = asking.wants
   let best: { wait: Nanos; at: number; other: PeerId; isSafe: boolean } | null = null
   let compared = 0
@@ -207,7 +239,8 @@ function takeOver(asking: Asking, now: Nanos, peer: PeerId): boolean {
     // A cancel that gets there before the block's turn makes no duplicate. One that was overtaken by many others is being
     // kept for later.
     const isOvertaken = delivered > ask.ahead + 8 * ask.bytes
-    const isSafe = before > base * 2 + 50 * MILLI || isOvertaken
+    const isUnlikely = isOvertaken || server.view.isIdler
+    const isSafe = before > base * 2 + 50 * MILLI || isUnlikely
     const isBetter = best === null || (isSafe === best.isSafe ? wait > best.wait : isSafe)
     if (isBetter) best = { wait, at, other: server.peer, isSafe }
   }

@@ -175,6 +175,14 @@ export class View {
     return this.asked.size < 2 || (remembered < this.#limits.asksPerPeerMax && this.askedBytes < this.pace.window)
   }
 
+  /**
+   * Whether it was asked, and was silent, and never sent anything: others are asked first, and may take over what it was
+   * asked for.
+   */
+  get isIdler(): boolean {
+    return this.isNewcomer && this.silences > 0
+  }
+
   /** Whether it never sent a block of use: what it says of itself is only a claim. */
   get isNewcomer(): boolean {
     return this.useful === 0
