@@ -50,6 +50,18 @@ test('a page is reported where the operator wants it, and by nobody elsewhere', 
   assert.equal(await plain.tab.getByText('Report this page').count(), 0)
 })
 
+test('who has as many pages open as an address may is told so, and by whom', async (t) => {
+  const settings = { 'limits.pages_per_address_max': 1, 'limits.loopback_limited': true }
+  const server = await serve(t, { settings })
+  const person = await arrive(t, server)
+  await person.light({ text: 'The first.' })
+  const other = await person.withAnotherTab()
+  await other.light({ text: 'One too many.' })
+  await other.isTold('Nobody can be met here')
+  await other.sees('Others do not find this tab: Your network address has as many pages open as the server allows.')
+  person.hasNoComplaints()
+})
+
 test('who finds nobody is told when the page was last lit, where that is kept', async (t) => {
   const server = await serve(t, { settings: { 'pages.last_lit_kept': '1h' } })
   const [holder, late] = [await arrive(t, server), await arrive(t, server)]

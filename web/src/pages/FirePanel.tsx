@@ -45,7 +45,7 @@ export function FirePanel({ page, fire, mine, title, link }: FirePanelProps) {
       <Flame fire={fire} size={44} />
       <div class="who" role="status">
         <h2>
-          {counts === null ? words('finding') : watchingSentence(counts)}
+          {counts === null ? words(session.trouble.value?.kind === 'unfound' ? 'unmet' : 'finding') : watchingSentence(counts)}
           {counts !== null && <Embers counts={counts} mine={mine} />}
         </h2>
         {counts !== null && <p>{heldSentence(counts, mine)}</p>}

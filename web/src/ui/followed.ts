@@ -138,10 +138,15 @@ function streamedOf(swarm: Files, path: string): { streamed: Streamed } | undefi
 }
 
 /** Counts are told often and change seldom; the same ones stay the same object. */
-function countsOf({ counts, peers }: SwarmState, before: Counts | null): Counts {
+export function countsOf({ counts, peers, phase }: Pick<SwarmState, 'counts' | 'peers' | 'phase'>, before: Counts | null): Counts {
   const nodes = peers.filter(({ kind }) => kind === 'node')
+  // The server tells its counts once a second: until then this tab would take the copy of another for its own.
+  const known = peers.filter(({ have }) => have === 'all').length + (phase === 'complete' ? 1 : 0)
+  const holders = Math.max(counts.holders, Math.min(known, counts.watching))
   const now: Counts = {
-    ...counts,
+    watching: counts.watching,
+    holders,
+    partial: Math.min(counts.partial, Math.max(0, counts.watching - holders)),
     nodes: {
       watching: nodes.length,
       holders: nodes.filter(({ have }) => have === 'all').length,

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from 'vitest'
 import type { Topic, TopicEvents } from '../channel/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { Entry, PageState as SwarmState } from '../swarm/index.ts'
-import { pageState, troubleOf } from './followed.ts'
+import { countsOf, pageState, troubleOf } from './followed.ts'
 import { liveSite } from './live.ts'
 
 const swarm = (entries: Entry[] | null) => ({
@@ -37,6 +37,21 @@ describe('a page', () => {
     expect(pageState(state({ phase: 'loading', progress, peers }), nothing)).toEqual({
       kind: 'loading', bytes: 10, total: 20, peers: 2, direct: 1, nodes: 0,
     })
+  })
+
+  it('has the copies that this tab knows of, though the server has not counted them yet', () => {
+    const counts = { watching: 2, holders: 1, partial: 1 }
+    const told = (now: Parameters<typeof state>[0]) => {
+      const { watching, holders, partial } = countsOf(state({ counts, ...now }), null)
+      return [watching, holders, partial]
+    }
+    expect(told({ phase: 'complete', peers: [peer('all')] })).toEqual([2, 2, 0])
+    expect(told({ phase: 'loading', peers: [peer('all')] })).toEqual([2, 1, 1])
+    expect(told({ phase: 'complete', peers: [peer('none')] })).toEqual([2, 1, 1])
+    // Somebody came whom the count does not know yet.
+    expect(told({ phase: 'complete', peers: [peer('all'), peer('all')] })).toEqual([2, 2, 0])
+    const same = countsOf(state({ counts }), null)
+    expect(countsOf(state({ counts: { ...counts } }), same)).toBe(same)
   })
 
   it('waits while nobody has it, and keeps what came', () => {

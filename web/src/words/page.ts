@@ -4,6 +4,7 @@ import { part } from './part.ts'
 export const page = part('page', {
   who: 'Who keeps this page',
   finding: 'Finding the others…',
+  unmet: 'Nobody can be met here',
   watching: { '=0': 'Only you are here', '=1': 'Only you are here', other: '{count} people are watching' },
   watchingNodes: {
     '=0': 'Only you are here, and {nodes}',
