@@ -350,10 +350,12 @@ pub(super) fn handle_tick<P: Copy + Ord>(
         }
         if view.silent_at(&asking.limits).is_some_and(|at| at <= now) {
             // Where our own link is what is slow, all take turns on it: who has not had many of them
-            // is not silent.
+            // is not silent. While nobody takes turns, it is.
             let others = asking.pieces - view.heard_pieces;
-            if others > 0 && others < PIECES_PER_TURN * asked_peers && view.excused < EXCUSED_MAX {
+            let is_fewer = others < PIECES_PER_TURN * asked_peers;
+            if asking.pieces > view.excused_pieces && is_fewer && view.excused < EXCUSED_MAX {
                 view.excused += 1;
+                view.excused_pieces = asking.pieces;
                 view.heard_at = now;
                 continue;
             }

@@ -70,6 +70,8 @@ pub(crate) struct View {
     pub heard_pieces: u64,
     /// How often its silence was put down to our own link since.
     pub excused: u32,
+    /// [`Asking::pieces`](super::Asking) when that was done last, or anything of it came.
+    pub excused_pieces: u64,
     /// When it last looked for what it could take over from others.
     pub looked_around_at: Option<Instant>,
     /// Since when it has been silent while it owes us blocks.
@@ -136,6 +138,7 @@ impl View {
             was_asked_again: false,
             heard_pieces: 0,
             excused: 0,
+            excused_pieces: 0,
             looked_around_at: None,
             owes_since: None,
             late: History::new(LATE_MAX),
@@ -158,6 +161,7 @@ impl View {
         }
         self.heard_pieces = pieces;
         self.excused = 0;
+        self.excused_pieces = pieces;
         self.heard_at = now;
         self.silent_until = None;
         self.owes_since = (!self.asked.is_empty()).then_some(now);

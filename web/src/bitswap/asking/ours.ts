@@ -268,10 +268,12 @@ export function handleTick(asking: Asking, now: Nanos): void {
     }
     const silentAt = view.silentAt()
     if (silentAt === null || silentAt > now) continue
-    // Where our own link is what is slow, all take turns on it: who has not had many of them is not silent.
+    // Where our own link is what is slow, all take turns on it: who has not had many of them is not silent. While nobody
+    // takes turns, it is.
     const others = asking.pieces - view.heardPieces
-    if (others > 0 && others < PIECES_PER_TURN * askedPeers && view.excused < EXCUSED_MAX) {
+    if (asking.pieces > view.excusedPieces && others < PIECES_PER_TURN * askedPeers && view.excused < EXCUSED_MAX) {
       view.excused++
+      view.excusedPieces = asking.pieces
       view.heardAt = now
       continue
     }

@@ -67,6 +67,8 @@ export class View {
   heardPieces = 0
   /** How often its silence was put down to our own link since. */
   excused = 0
+  /** `Asking.pieces` when that was done last, or anything of it came. */
+  excusedPieces = 0
   /** When it last looked for what it could take over from others. */
   lookedAroundAt: Nanos | null = null
   /** Since when it has been silent while it owes us blocks. */
@@ -103,6 +105,7 @@ export class View {
     }
     this.heardPieces = pieces
     this.excused = 0
+    this.excusedPieces = pieces
     this.heardAt = now
     this.silentUntil = null
     this.owesSince = this.asked.size > 0 ? now : null
