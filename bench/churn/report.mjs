@@ -2,11 +2,12 @@
 
 const LINES_MAX = 12
 
-export function marksOf({ linesMost, relayedWhileDirect, wrong }) {
+export function marksOf({ linesMost, relayedWhileDirect, wrong, sentAway }) {
   return [
     { mark: 'connections of any peer at once', value: linesMost, atMost: LINES_MAX },
     { mark: 'bytes of content relayed between two who had a direct way', value: relayedWhileDirect, atMost: 0 },
     { mark: 'peers who stayed and have not every byte as it was published', value: wrong, atMost: 0 },
+    { mark: 'peers that another took for one of ill will, and heard no more', value: sentAway, atMost: 0 },
   ]
 }
 
@@ -42,7 +43,6 @@ export function pageOf({ options, machine, figures, command, herds, seconds, dat
     row('all that the server relayed, by its own count', mb(figures.relayedByServer)),
     row('content that moved, for each byte that a peer came to have', figures.movedPerNeeded.toFixed(2)),
     row('direct ways that were made; connections at once, at most', `${figures.ways.toFixed(0)}; ${figures.waysMost.toFixed(0)}`),
-    row('peers that another took for one of ill will, and heard no more', figures.sentAway),
     row('memory of the server, at most', mb(figures.residentServerMost)),
     row(`memory of a process of ${herd} peers, each with its copy of the page, at most`, mb(figures.residentPeerMost)),
     row('CPU-seconds of all peers', s(figures.cpuPeers)),
