@@ -28,11 +28,17 @@ const digest = (bytes) => createHash('sha256').update(bytes).digest('hex')
 let folder
 let files = 0
 
-/** A file of these bytes, or of so many bytes like no other. */
+/** A file of these bytes, or of so many bytes, which differs from the others even if it is one byte. */
 function file(bytes) {
   const name = path.join(folder, `file-${files++}`)
-  writeFileSync(name, typeof bytes === 'number' ? randomBytes(bytes) : bytes)
+  writeFileSync(name, typeof bytes === 'number' ? unlikeOthers(bytes) : bytes)
   return name
+}
+
+function unlikeOthers(length) {
+  const bytes = randomBytes(length)
+  bytes[0] = files
+  return bytes
 }
 
 const sameBytes = (one, other) => assert.equal(digest(readFileSync(one)), digest(readFileSync(other)))
