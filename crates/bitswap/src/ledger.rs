@@ -1,5 +1,6 @@
 //! Whom to serve next.
 
+mod abandoned;
 mod account;
 mod sent;
 
@@ -10,6 +11,7 @@ use content::Cid;
 
 use crate::asking::other_names;
 use crate::{Behaviour, Limits, Payload, Presence, Totals, WantEntry, WantKind};
+use abandoned::Abandoned;
 use account::{Account, State};
 use sent::SentCounts;
 
@@ -32,7 +34,9 @@ pub(crate) struct Ledger<P, B> {
     turn: Option<P>,
     /// Peers to whom something is to be told.
     pub touched: BTreeSet<P>,
+    /// For those who are here.
     reading_bytes: usize,
+    abandoned: Abandoned<P>,
     sent: SentCounts,
 }
 
@@ -63,6 +67,7 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             turn: None,
             touched: BTreeSet::new(),
             reading_bytes: 0,
+            abandoned: Abandoned::new(),
             sent: SentCounts::default(),
         }
     }
@@ -77,6 +82,7 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             self.no_longer_wanted_by(cid, peer);
         }
         self.reading_bytes -= account.batch.bytes;
+        self.abandoned.add(peer, account.batch.reading);
         self.ready.remove(&peer);
         self.touched.remove(&peer);
     }
@@ -239,19 +245,23 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         bytes_max: usize,
         room: impl Fn(P) -> usize,
     ) -> Option<(P, Vec<Cid>)> {
-        let bytes_max =
-            bytes_max.min(self.limits.reading_bytes_max.saturating_sub(self.reading_bytes));
+        let held = self.reading_bytes + self.abandoned.bytes;
+        let left = self.limits.reading_bytes_max.saturating_sub(held);
+        let bytes_max = bytes_max.min(left);
         if bytes_max == 0 {
             return None;
         }
         let peer = self.next_peer(&room)?;
-        self.turn = Some(peer);
         let account = self.accounts.get_mut(&peer)?;
         let bytes_max = bytes_max.min(room(peer)).min(self.limits.message_bytes_max);
         let is_fresh_first = self.behaviour == Behaviour::Ours;
-        let sent = &self.sent;
-        let cids =
-            account.next_batch(bytes_max, |cid| if is_fresh_first { sent.of(cid) } else { 0 });
+        let sent = |cid: &Cid| if is_fresh_first { self.sent.of(cid) } else { 0 };
+        // Only a block that is alone may be longer than what is left.
+        if held > 0 && account.next_len(sent) > left {
+            return None;
+        }
+        let cids = account.next_batch(bytes_max, sent);
+        self.turn = Some(peer);
         for cid in &cids {
             self.sent.add(cid);
         }
@@ -294,8 +304,13 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
 
     /// A block was read, or could not be.
     pub(crate) fn read(&mut self, peer: P, cid: &Cid, block: Option<B>) {
-        let Some(account) = self.accounts.get_mut(&peer) else { return };
-        let Some(released) = account.read(cid, block, &self.limits) else { return };
+        let read = self.accounts.get_mut(&peer).and_then(|account| {
+            account.read(cid, block, &self.limits).map(|released| (account, released))
+        });
+        let Some((account, released)) = read else {
+            // Where it is read for who was here before, too, either answer will do.
+            return self.abandoned.read(peer, cid);
+        };
         self.reading_bytes -= released;
         if account.batch.is_complete() || account.is_urgent {
             self.touched.insert(peer);

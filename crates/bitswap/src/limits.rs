@@ -9,8 +9,8 @@ pub struct Limits {
     /// Wants that one peer is told of at a time; the others wait until some of these are answered.
     /// Below what peers remember.
     pub asks_per_peer_max: usize,
-    /// Bytes of blocks being read, or read and not yet sent, for all peers together. The next peer in turn
-    /// waits. One block is always allowed.
+    /// Bytes of blocks being read, or read and not yet sent, for all peers together, and for those who have left
+    /// meanwhile. The next peer in turn waits. One block is always allowed.
     pub reading_bytes_max: usize,
     /// Bytes of a message with blocks after which it is sent; a longer block travels alone.
     pub message_bytes_max: usize,

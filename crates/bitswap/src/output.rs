@@ -30,7 +30,7 @@ pub enum Output<P, B = Block> {
         node: Cid,
     },
     /// A block of the local store is to be sent to a peer. To be answered with
-    /// [`Exchange::read`](crate::Exchange::read). At most
+    /// [`Exchange::read`](crate::Exchange::read), even if the peer has left meanwhile. At most
     /// [`Limits::reading_bytes_max`](crate::Limits::reading_bytes_max) are unanswered or unsent.
     Read {
         /// For whom.

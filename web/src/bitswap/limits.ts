@@ -9,7 +9,10 @@ export interface ExchangeLimits {
   readonly wantsPerPeerMax: number
   /** Wants that one peer is told of at a time; the others wait until some of these are answered. */
   readonly asksPerPeerMax: number
-  /** Bytes of blocks being read, or read and not yet sent, for all peers together. One block is always allowed. */
+  /**
+   * Bytes of blocks being read, or read and not yet sent, for all peers together, and for those who have left meanwhile. One
+   * block is always allowed.
+   */
   readonly readingBytesMax: number
   /** Bytes of a message with blocks after which it is sent; a longer block travels alone. */
   readonly messageBytesMax: number

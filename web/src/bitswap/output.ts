@@ -60,7 +60,7 @@ export type Output =
   | { readonly kind: 'send'; readonly peer: PeerId; readonly message: Message; readonly blocks: readonly Block[] }
   /** Whether this block is in the store is asked, because a peer wants it. */
   | { readonly kind: 'look'; readonly cid: Cid }
-  /** A block of the store is to be sent to a peer. */
+  /** A block of the store is to be sent to a peer. To be answered with `read`, even if the peer has left meanwhile. */
   | { readonly kind: 'read'; readonly peer: PeerId; readonly cid: Cid }
   /** A wanted block arrived. It is served to others once `have` tells that it is stored. */
   | { readonly kind: 'got'; readonly block: Block; readonly from: PeerId }

@@ -50,7 +50,7 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Batch<B> {
     /// What is not here yet.
-    reading: BTreeMap<Cid, usize>,
+    pub reading: BTreeMap<Cid, usize>,
     /// What is, the name it was wanted by, and the bytes it was taken to have.
     blocks: Vec<(Cid, B, usize)>,
     /// Bytes of both, as far as it is known.
@@ -199,6 +199,15 @@ impl<B: Payload> Account<B> {
     fn is_short(&self, cid: &Cid) -> bool {
         let state = self.wants.get(cid).map(|wanted| wanted.state);
         !matches!(state, Some(State::Queued { len, .. }) if len > SHORT_BYTES)
+    }
+
+    /// Bytes of the block with which the next batch begins.
+    pub(super) fn next_len(&self, sent: impl Fn(&Cid) -> u32) -> usize {
+        let next = self.choose(sent).and_then(|(key, _)| self.queue.get(&key));
+        match next.and_then(|cid| self.wants.get(cid)).map(|wanted| wanted.state) {
+            Some(State::Queued { len, .. }) => len,
+            _ => 0,
+        }
     }
 
     /// Begins a batch of at most so many bytes, or of one block: those first that were sent to

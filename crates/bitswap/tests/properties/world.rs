@@ -371,6 +371,9 @@ impl World {
             assert!(peer.wants <= limits.wants_per_peer_max, "{} wants", peer.wants);
             assert!(peer.asked_blocks <= limits.asks_per_peer_max, "{} asks", peer.asked_blocks);
         }
+        let reading: usize = self.reads.iter().map(|(_, cid)| len(number(cid))).sum();
+        let is_one = self.reads.len() == 1;
+        assert!(reading <= limits.reading_bytes_max || is_one, "it reads {reading} bytes at once");
         for session in &self.sessions {
             let wanted = self.wanted.values().filter(|sessions| sessions.contains(session));
             assert_eq!(self.exchange.missing(*session), wanted.count());

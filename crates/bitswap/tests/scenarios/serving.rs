@@ -158,6 +158,32 @@ fn a_block_that_cannot_be_read_is_said_to_be_lacking() {
 }
 
 #[test]
+fn who_comes_and_goes_has_no_more_read_than_who_stays() {
+    let limits = Limits { reading_bytes_max: 600 * KIB, ..Limits::default() };
+    let mut world = World::limited(256 * KIB, limits, json!({ "reading_bytes_max": 600 * KIB }));
+    world.hold(0..4);
+    // It is gone before the store has answered, again and again.
+    for _ in 0..5 {
+        world.connect(1, Manner::Mute, []);
+        world.asks(1, WantKind::Block, 0..4);
+        world.run(0);
+        world.leave(1);
+    }
+    assert_eq!(world.reads, 2);
+    world.connect(1, Manner::Mute, []);
+    world.asks(1, WantKind::Block, 0..4);
+    world.run(SECOND);
+    let mut blocks = world.blocks_to(1);
+    blocks.sort_unstable();
+    assert_eq!((blocks, world.reads_most), (vec![0, 1, 2, 3], 2));
+    check(
+        "who-comes-back",
+        "What is being read for who has left counts until the store answers.",
+        &world.record,
+    );
+}
+
+#[test]
 fn a_full_pipe_gets_no_more() {
     let mut world = World::new(1024 * KIB);
     world.hold(0..12);

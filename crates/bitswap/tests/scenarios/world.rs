@@ -59,6 +59,9 @@ pub struct World {
     pub store: BTreeMap<u8, usize>,
     /// Blocks that cannot be read though they are there.
     pub unreadable: BTreeSet<u8>,
+    /// Blocks that the store is reading, and the most that it ever read at a time.
+    pub reads: usize,
+    pub reads_most: usize,
     pub got: Vec<(u64, u8, u64)>,
     pub sent: Vec<(u64, Message<Toy>)>,
     pub dropped: Vec<(u64, Misbehaviour)>,
@@ -83,6 +86,8 @@ impl World {
             peers: BTreeMap::new(),
             store: BTreeMap::new(),
             unreadable: BTreeSet::new(),
+            reads: 0,
+            reads_most: 0,
             got: Vec::new(),
             sent: Vec::new(),
             dropped: Vec::new(),
@@ -164,6 +169,7 @@ impl World {
     }
 
     pub fn tell(&mut self, input: Input) {
+        self.reads -= usize::from(matches!(input, Input::Read(..)));
         let outputs = self.record.tell(Instant::from_nanos(self.now), input);
         for output in outputs {
             self.carry_out(output);
@@ -224,6 +230,8 @@ impl World {
                 let is_readable = !self.unreadable.contains(&block);
                 let len = self.store.get(&block).copied().filter(|_| is_readable);
                 let read = len.map(|len| Toy::new(block, len));
+                self.reads += 1;
+                self.reads_most = self.reads_most.max(self.reads);
                 self.at(self.now + MILLI, Event::Input(Input::Read(peer, block, read)));
             }
             Output::Got { block, from, .. } => {

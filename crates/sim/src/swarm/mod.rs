@@ -96,7 +96,8 @@ enum Alarm {
     Notice(Peer, Peer, u32),
     /// Some connection breaks.
     Break,
-    Read(Peer, Peer, u32),
+    /// The store of a peer, which had arrived so often, has read a block for another.
+    Read(Peer, Peer, u32, u32),
     Found(Peer, Cid, u32),
 }
 
@@ -269,10 +270,14 @@ impl<'a> Swarm<'a> {
                 self.dial_neighbours(peer);
             }
             Alarm::Break => self.break_some(),
-            Alarm::Read(peer, to, block) => {
+            Alarm::Read(peer, to, block, arrivals) => {
+                if !self.node(peer).is_here || self.node(peer).arrivals != arrivals {
+                    return;
+                }
+                let len = self.dag.block_len(block);
                 let node = self.node(peer);
-                let Some(bytes) = node.reading.remove(&(to, block)) else { return };
-                node.reading_bytes -= u64::from(bytes);
+                node.reads -= 1;
+                node.reading_bytes -= u64::from(len);
                 self.give(peer, to, block);
                 self.settle(peer);
             }
@@ -324,7 +329,7 @@ impl<'a> Swarm<'a> {
         node.session = None;
         let totals = node.exchange.totals();
         node.before.push(totals);
-        node.reading.clear();
+        node.reads = 0;
         node.reading_bytes = 0;
         let (arrivals, peers) = (node.arrivals, std::mem::take(&mut node.peers));
         for other in peers {
@@ -525,12 +530,10 @@ impl<'a> Swarm<'a> {
         let len = self.dag.block_len(block);
         let max = self.plan.limits.reading_bytes_max as u64;
         let node = self.node(peer);
-        if let Some(bytes) = node.reading.insert((to, block), len) {
-            node.reading_bytes -= u64::from(bytes);
-        }
+        node.reads += 1;
         node.reading_bytes += u64::from(len);
         let reading = node.reading_bytes;
-        if reading > max && node.reading.len() > 1 {
+        if reading > max && node.reads > 1 {
             let what = format_args!("it reads {reading} bytes at once, of at most {max}");
             self.break_promise(peer, what);
         }
@@ -539,12 +542,13 @@ impl<'a> Swarm<'a> {
         }
         if self.plan.read_delay.is_zero() {
             let node = self.node(peer);
-            node.reading.remove(&(to, block));
+            node.reads -= 1;
             node.reading_bytes -= u64::from(len);
             self.give(peer, to, block);
         } else {
             let wait = self.plan.read_delay.mul_f64(self.dice.unit());
-            self.alarm(now + wait, Alarm::Read(peer, to, block));
+            let arrivals = self.node(peer).arrivals;
+            self.alarm(now + wait, Alarm::Read(peer, to, block, arrivals));
         }
     }
 

@@ -1,6 +1,6 @@
 //! One peer of a simulated swarm: the exchange under test, and around it what a host would have.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use bitswap::{Exchange, SessionId, Totals, Want};
 use vocab::Instant;
@@ -38,8 +38,8 @@ pub(super) struct Node {
     pub woken: (Instant, u32),
     /// When it was looked at last what it remembers.
     pub checked_at: Instant,
-    /// Bytes of blocks that its store is about to give.
-    pub reading: BTreeMap<(Peer, u32), u32>,
+    /// Blocks that its store is about to give, to whomever, and their bytes.
+    pub reads: usize,
     pub reading_bytes: u64,
     /// When each block came.
     pub came: Vec<Instant>,
@@ -64,7 +64,7 @@ impl Node {
             wake_at: None,
             woken: (Instant::ZERO, 0),
             checked_at: Instant::ZERO,
-            reading: BTreeMap::new(),
+            reads: 0,
             reading_bytes: 0,
             came: Vec::new(),
             before: Vec::new(),

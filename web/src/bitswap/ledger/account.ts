@@ -154,6 +154,13 @@ export class Account {
     return this.#queue.first(FRESH_COMPARED_MAX).some(({ cid }) => this.#isShort(cid) || !wasSent(cid))
   }
 
+  /** Bytes of the block with which the next batch begins. */
+  nextLength(sent: (cid: Cid) => number): number {
+    const place = this.#choose(sent)
+    const state = place === null ? undefined : this.wants.get(place.cid.key)?.state
+    return state?.kind === 'queued' ? state.length : 0
+  }
+
   /**
    * Begins a batch of at most so many bytes, or of one block: those first that were sent to others the least often.
    */

@@ -5,6 +5,7 @@ import { presenceBytes, type BlockPresence, type WantEntry } from '../message.ts
 import type { Block } from '../output.ts'
 import { PeerMap, sorted, type PeerId } from '../peer.ts'
 import type { Totals } from '../totals.ts'
+import { Abandoned } from './abandoned.ts'
 import { Account } from './account.ts'
 import { SentCounts } from './sent.ts'
 
@@ -40,7 +41,9 @@ export class Ledger {
   #turn: PeerId | null = null
   /** Peers to whom something is to be told. */
   readonly touched = new Set<PeerId>()
+  /** For those who are here. */
   readingBytes = 0
+  readonly #abandoned = new Abandoned()
   readonly #sent = new SentCounts()
 
   constructor(limits: ExchangeLimits, totals: Totals) {
@@ -58,6 +61,7 @@ export class Ledger {
     this.#accounts.delete(peer)
     for (const key of account.wants.keys()) this.#noLongerWantedBy(key, peer)
     this.readingBytes -= account.batch.bytes
+    this.#abandoned.add(peer, account.batch.reading)
     this.#ready.delete(peer)
     this.touched.delete(peer)
   }
@@ -176,13 +180,18 @@ export class Ledger {
 
   /** Begins to read for the peer whose turn it is, if there is any with room. */
   readNext(bytesMax: number, room: (peer: PeerId) => number): { peer: PeerId; cids: Cid[] } | null {
-    const free = Math.min(bytesMax, Math.max(0, this.#limits.readingBytesMax - this.readingBytes))
+    const held = this.readingBytes + this.#abandoned.bytes
+    const left = Math.max(0, this.#limits.readingBytesMax - held)
+    const free = Math.min(bytesMax, left)
     const peer = free === 0 ? null : this.#nextPeer(room)
     const account = peer === null ? undefined : this.#accounts.get(peer)
     if (peer === null || account === undefined) return null
-    this.#turn = peer
     const most = Math.min(free, room(peer), this.#limits.messageBytesMax)
-    const cids = account.nextBatch(most, (cid) => this.#sent.of(cid))
+    const sent = (cid: Cid) => this.#sent.of(cid)
+    // Only a block that is alone may be longer than what is left.
+    if (held > 0 && account.nextLength(sent) > left) return null
+    const cids = account.nextBatch(most, sent)
+    this.#turn = peer
     for (const cid of cids) this.#sent.add(cid)
     this.readingBytes += account.batch.bytes
     this.#ready.delete(peer)
@@ -218,7 +227,11 @@ export class Ledger {
   read(peer: PeerId, cid: Cid, block: Block | null): void {
     const account = this.#accounts.get(peer)
     const released = account?.read(cid, block) ?? null
-    if (account === undefined || released === null) return
+    if (account === undefined || released === null) {
+      // Where it is read for who was here before, too, either answer will do.
+      this.#abandoned.read(peer, cid)
+      return
+    }
     this.readingBytes -= released
     if (account.batch.isComplete || account.isUrgent) this.touched.add(peer)
     this.#isReadyOrNot(peer)
