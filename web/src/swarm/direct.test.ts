@@ -12,6 +12,8 @@ import { PretendServer, type PretendConnection } from './pretend-server.ts'
 import { encodeSignalFrame } from './segment.ts'
 
 const FILM_BYTES = 24_000_000
+/** What a tab gives to the way to one peer before some of it has left, and the words around it. */
+const BEGUN_BYTES_MAX = (4 << 20) + 100_000
 
 let clock: PretendClock
 let server: PretendServer
@@ -50,11 +52,9 @@ describe('what much is exchanged with', () => {
     expect(seeker.state.peers).toMatchObject([{ path: 'direct', reach: { kind: 'up' } }])
     expect(isComplete(seeker)).toBe(false)
     // What had begun by relay ends there.
-    const begun = seeker.state.receivedBytes
-    await clock.until(() => seeker.state.receivedBytes > begun + 3_000_000)
     const relayed = server.relayedBytes
     await clock.until(() => isComplete(seeker))
-    expect(server.relayedBytes).toBe(relayed)
+    expect(server.relayedBytes - relayed).toBeLessThan(BEGUN_BYTES_MAX)
     expect(net.carriedBytes).toBeGreaterThan(FILM_BYTES / 2)
     expect(await isRight(seeker, FILM_BYTES)).toBe(true)
     expect(seeker.state.receivedBytes).toBe(seeker.state.progress.bytesDone)

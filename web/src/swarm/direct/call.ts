@@ -13,7 +13,7 @@ const CANDIDATES_TOLD_MAX = 16
 const CANDIDATES_MAX = 64
 /** Candidates that the browser may refuse before we take it for ill will: a few cross a restart. */
 const REFUSED_CANDIDATES_MAX = 8
-/** Offers of one call: the first, and restarts. */
+/** Offers of one call: the first, and restarts. Who makes them begins another call rather than make more. */
 const OFFERS_MAX = 6
 
 /** What a call has seen so far, by which it can be told why nothing came of it. */
@@ -70,6 +70,7 @@ export class Call {
   #isYielding = false
   /** An offer of the other side's was passed over, and so are the candidates that belong to it. */
   #ignoresOffer = false
+  #offersMade = 0
   #offersHeard = 0
   #candidatesHeard = 0
   #isHeard = false
@@ -162,6 +163,10 @@ export class Call {
   }
 
   async #offer(): Promise<void> {
+    if (++this.#offersMade > OFFERS_MAX) {
+      this.end('failed', true)
+      return
+    }
     this.#isOffering = true
     try {
       await this.#line.setLocalDescription()
@@ -224,9 +229,18 @@ export class Call {
   async #hearAnswer(sdp: string): Promise<void> {
     // Said twice, when the server's word that it was passed on got lost.
     if (sdp === this.#theirSdp) return
-    if (this.#line.signalingState !== 'have-local-offer') {
-      this.#events.misbehaved()
-      return
+    switch (this.#line.signalingState) {
+      case 'have-local-offer':
+        break
+      case 'closed':
+        this.end('failed', true)
+        return
+      case 'stable':
+      case 'have-remote-offer':
+      case 'have-local-pranswer':
+      case 'have-remote-pranswer':
+        this.#events.misbehaved()
+        return
     }
     await this.#describeRemote('answer', sdp)
   }
@@ -237,8 +251,11 @@ export class Call {
       this.#theirSdp = sdp
       await this.#line.setRemoteDescription({ type, sdp })
       return !this.#isOver
-    } catch {
-      if (!this.#isOver) this.#events.misbehaved()
+    } catch (error) {
+      if (this.#isOver) return false
+      // The line may have failed or closed without having told us yet: no fault of who described its own end of it.
+      if (isOfState(error) || this.#line.signalingState === 'closed') this.end('failed', true)
+      else this.#events.misbehaved()
       return false
     }
   }
@@ -252,7 +269,7 @@ export class Call {
     try {
       await this.#line.addIceCandidate(candidate)
     } catch {
-      if (this.#isOver || this.#ignoresOffer) return
+      if (this.#isOver || this.#ignoresOffer || this.#line.signalingState === 'closed') return
       if (++this.#refusedCandidates > REFUSED_CANDIDATES_MAX) this.#events.misbehaved()
     }
   }
@@ -299,7 +316,8 @@ export class Call {
 
   /** The caller looks for another way over the same line, new addresses among them. */
   #mend(): void {
-    if (!this.#isCaller || this.#isOver) return
+    // An offer that waits for its answer looks for one already; of two, the second answer would be to none.
+    if (!this.#isCaller || this.#isOver || this.isOffering) return
     this.#candidatesTold = 0
     this.#line.restartIce()
     void this.#offer()
@@ -309,6 +327,11 @@ export class Call {
   #await(): void {
     this.#stopWaiting ??= this.#clock.after(CONNECT_MAX, () => this.end('failed', true))
   }
+}
+
+/** Whether the browser refused for the state it is in, not for what it was given. */
+function isOfState(error: unknown): boolean {
+  return error instanceof DOMException && error.name === 'InvalidStateError'
 }
 
 /** A description may carry addresses itself. */

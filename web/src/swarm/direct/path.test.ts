@@ -155,6 +155,20 @@ describe('a direct path', () => {
     expect(happened).toEqual(['up'])
   })
 
+  it('has it for read when it is given again, after a break, what the other side had already', async () => {
+    send(1, 3 * MIB)
+    for (let i = 0; i < 3; i++) channel.drain()
+    path.setLinked(false)
+    path.takeBack()
+    path.setLinked(true)
+    channel.bufferedAmount = 2 * MIB
+    const isThrough = send(1, 3 * MIB)
+    channel.say(encodeReadFrame(1).buffer)
+    expect(await isThrough()).toBe(true)
+    expect(path.takeBack()).toEqual([])
+    expect(happened).toEqual(['up', 'down', 'up'])
+  })
+
   it('is silent when nothing comes of what it was given for four seconds', () => {
     send(1, 10)
     channel.bufferedAmount = 0

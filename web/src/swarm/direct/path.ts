@@ -1,6 +1,7 @@
 import type { Bytes } from '../../content/index.ts'
 import type { Clock, Millis } from '../api.ts'
 import type { Unread, Way } from '../two-way-peer.ts'
+import { RecentNumbers } from '../recent-numbers.ts'
 import { isShort, nextToGo, type Segment } from '../segment.ts'
 import { decodeFrame, encodeReadFrame, encodeSegmentFrame, PART_BYTES_MAX } from './frame.ts'
 import type { DataChannel } from './line.ts'
@@ -12,6 +13,8 @@ const BUFFERED_BYTES_LOW = 256 << 10
 const UNREAD_MAX = 8
 const UNREAD_BYTES_MAX = 4 << 20
 const UNREAD_SHORT_MAX = 12
+/** Messages remembered as given whole and taken back: more than may be unread at once, over a few breaks. */
+const TAKEN_BACK_REMEMBERED = 64
 /** How long a path may take all we send and give no sign that it arrives. */
 const SILENCE_MAX: Millis = 4000
 
@@ -43,6 +46,8 @@ export class DirectPath implements Way {
   readonly #events: PathEvents
   /** In the order of their numbers. */
   readonly #outgoing = new Map<number, Outgoing>()
+  /** What the other side may have, though it was taken back when the line broke; it may be given anew when that holds again. */
+  readonly #takenBack = new RecentNumbers(TAKEN_BACK_REMEMBERED)
   #isLinked = false
   #isOver = false
   #isUp = false
@@ -100,6 +105,7 @@ export class DirectPath implements Way {
   /** Everything that the other side has not read, as far as we know: it is for another way to carry now. */
   takeBack(): Unread[] {
     const unread = [...this.#outgoing.values()]
+    for (const { id, message, given } of unread) if (given === message.length) this.#takenBack.add(id)
     this.#outgoing.clear()
     this.#stopWatching?.()
     this.#stopWatching = null
@@ -162,19 +168,18 @@ export class DirectPath implements Way {
     const frame = decodeFrame(data)
     if (frame === null) this.#events.malformed()
     else if (frame.kind === 'segment') this.#events.segment(frame.segment)
-    else if (this.#outgoing.get(frame.message)?.given !== undefined) {
-      this.#handleRead(frame.message)
-    }
+    else if (this.#outgoing.has(frame.message)) this.#handleRead(frame.message)
   }
 
   #handleRead(id: number): void {
-    const { message, given } = this.#outgoing.get(id) ?? { message: { length: 0 }, given: 0 }
-    // Nobody has read what was not sent.
-    if (given < message.length) {
+    const { message, given, resolve } = this.#outgoing.get(id) ?? { message: { length: 0 }, given: 0, resolve: () => {} }
+    // Nobody has read what was not sent, on this line before it broke or now.
+    if (given < message.length && !this.#takenBack.has(id)) {
       this.#events.malformed()
       return
     }
     this.#outgoing.delete(id)
+    resolve()
     this.#pump()
   }
 

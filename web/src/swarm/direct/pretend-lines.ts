@@ -59,6 +59,8 @@ export class PretendLine extends EventTarget implements Line {
   localDescription: { sdp: string } | null = null
   other: PretendLine | null = null
   candidates = 0
+  /** Each description is another one, as in browsers. */
+  #version = 0
   readonly #net: PretendLines
   readonly #number: number
 
@@ -77,7 +79,8 @@ export class PretendLine extends EventTarget implements Line {
   async setLocalDescription(): Promise<void> {
     await Promise.resolve()
     if (this.signalingState === 'closed') throw new DOMException('closed', 'InvalidStateError')
-    this.localDescription = { sdp: `v=0\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\na=line:${this.#number}\r\n` }
+    const origin = `o=- ${this.#number} ${++this.#version} IN IP4 127.0.0.1`
+    this.localDescription = { sdp: `v=0\r\n${origin}\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\na=line:${this.#number}\r\n` }
     this.signalingState = this.signalingState === 'have-remote-offer' ? 'stable' : 'have-local-offer'
     for (const port of [1, 2]) this.#net.clock.after(port, () => this.#find(port))
     this.#meet()

@@ -141,6 +141,82 @@ describe('a call', () => {
     expect(net.open).toHaveLength(2)
   })
 
+  it('is answered but once, though the offer may be said again', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    a.board.call(b.name)
+    await clock.until(() => areLinked(a, b))
+    const offer = encodeSignal(said[0]?.signal as Signal)
+    b.board.hear(a.name, offer)
+    b.board.hear(a.name, offer)
+    await settle(1000)
+    expect(kinds(b)).toEqual(['answer', 'candidates'])
+    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+    expect(net.open).toHaveLength(2)
+  })
+
+  it('goes on when the offer for which nobody gave way is said again', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    a.board.call(b.name)
+    b.board.call(a.name)
+    await clock.until(() => areLinked(a, b))
+    const offer = said.find(({ from }) => from === a.name)?.signal as Signal
+    b.board.hear(a.name, encodeSignal(offer))
+    await settle(20_000)
+    expect(net.open).toHaveLength(2)
+    expect([...a.down, ...b.down, ...a.misbehaved, ...b.misbehaved]).toEqual([])
+  })
+
+  it.each<[string, Signal['kind']]>([
+    ['the one who is called', 'offer'],
+    ['the one who calls', 'answer'],
+  ])('fails without anybody\'s ill will when the line of %s fails before that tells so', async (_who, kind) => {
+    const [a, b] = [tab(1), tab(2)]
+    detained = []
+    a.board.call(b.name)
+    for (let i = 0; i < 100 && said.at(-1)?.signal.kind !== kind; i++) {
+      for (const hear of detained.splice(0)) hear()
+      await settle(1)
+    }
+    for (const hear of detained.splice(0)) hear()
+    net.lines.at(kind === 'offer' ? 1 : 0)?.close()
+    detained = null
+    await settle(1000)
+    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+    expect(said.filter(({ signal }) => signal.kind === 'hang_up').map(({ signal }) => signal)).toMatchObject([{ reason: 'failed' }])
+    expect([a.up, b.up]).toEqual([[], []])
+  })
+
+  it('whose line breaks again and again is begun anew in the end, and nobody is accused', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    a.board.call(b.name)
+    await clock.until(() => areLinked(a, b))
+    for (let breaks = 0; breaks < 6; breaks++) {
+      for (const line of net.open) line.become('failed')
+      await settle(1000)
+      for (const line of net.lines) if (line.connectionState === 'failed') line.become('connected')
+      await settle(1000)
+    }
+    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+    expect(kinds(a).filter((kind) => kind === 'offer')).toHaveLength(6)
+    expect(kinds(a).at(-1)).toBe('hang_up')
+    expect(net.open).toEqual([])
+    await settle(20_000)
+    a.board.call(b.name)
+    await clock.until(() => net.open.length === 2)
+  })
+
+  it('is begun no more often, though each comes up and fails, than the other side allows', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    for (let second = 0; second < 70; second++) {
+      a.board.call(b.name)
+      await settle(1000)
+      const call = said.findLast(({ from, signal }) => from === a.name && signal.kind === 'offer')?.signal.call ?? 0
+      if (net.open.length > 0) a.board.hear(b.name, encodeSignal({ kind: 'hang_up', call, reason: 'failed' }))
+    }
+    expect(a.up.length).toBeGreaterThan(4)
+    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+  })
+
   it('that failed is tried again before a person has lost patience', async () => {
     net.isBlocked = true
     const [a, b] = [tab(1), tab(2)]

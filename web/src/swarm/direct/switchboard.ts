@@ -17,6 +17,10 @@ const SIGNALS_MAX = 150
 const SIGNALS_PERIOD: Millis = 10_000
 const CALLS_MAX = 8
 const CALLS_PERIOD: Millis = 60_000
+/** Between the beginnings of two calls to one peer, which is less often than it allows. */
+const CALL_PAUSE: Millis = 10_000
+/** How often one offer may be said: again when no answer tells whether it was heard, as `SignalBox` does. */
+const OFFER_SAID_MAX = 4
 
 export interface SwitchboardDeps {
   readonly clock: Clock
@@ -44,6 +48,14 @@ interface Conduct {
   signalsSince: Millis
   calls: number
   callsSince: Millis
+  /** The offer of its that was heard last, and how often. */
+  lastOffer: OfferHeard | null
+}
+
+interface OfferHeard {
+  readonly call: number
+  readonly sdp: string
+  timesSaid: number
 }
 
 /** The direct paths of one page: calls its peers, and is called. */
@@ -66,6 +78,7 @@ export class Switchboard {
     if (this.#isClosed || this.#calls.has(peer) || conduct.failures >= FAILURES_MAX || conduct.callableAt > now) return
     const number = Math.floor(this.#deps.random() * 2 ** 32)
     const call = this.#begin(peer, number, true)
+    conduct.callableAt = now + CALL_PAUSE
     if (call === null) {
       conduct.callableAt = now + BUSY_PAUSE
       conduct.obstacle = 'busy'
@@ -76,10 +89,13 @@ export class Switchboard {
   hear(peer: PeerId, bytes: Uint8Array): void {
     if (this.#isClosed) return
     const signal = decodeSignal(bytes)
-    if (signal === null || this.#isTooMuch(peer, signal)) {
+    const isAgain = signal?.kind === 'offer' && this.#isSaidAgain(peer, signal)
+    if (signal === null || this.#isTooMuch(peer, signal, isAgain)) {
       this.#deps.misbehaved(peer)
       return
     }
+    // Answered twice, it would have an answer to nothing; and the call may be over by now.
+    if (isAgain) return
     const call = this.#calls.get(peer)
     if (call !== undefined && call.call === signal.call) {
       call.hear(signal)
@@ -178,8 +194,8 @@ export class Switchboard {
     const conduct = this.#conducts.get(peer)
     if (conduct === undefined) return
     const now = this.#deps.clock.now()
-    if (reason === 'failed') conduct.callableAt = now + FAILURE_PAUSE * 2 ** conduct.failures++
-    else conduct.callableAt = now + BUSY_PAUSE
+    const pause = reason === 'failed' ? FAILURE_PAUSE * 2 ** conduct.failures++ : BUSY_PAUSE
+    conduct.callableAt = Math.max(conduct.callableAt, now + pause)
     conduct.obstacle = obstacleOf(reason, evidence)
   }
 
@@ -188,7 +204,19 @@ export class Switchboard {
     return (this.#deps.self() ?? '') < peer
   }
 
-  #isTooMuch(peer: PeerId, signal: Signal): boolean {
+  /** Whether it is the offer that was heard last from this peer; what one says comes in order. */
+  #isSaidAgain(peer: PeerId, { call, sdp }: Signal & { kind: 'offer' | 'answer' }): boolean {
+    const conduct = this.#conductOf(peer)
+    const { lastOffer } = conduct
+    if (lastOffer?.call === call && lastOffer.sdp === sdp) {
+      lastOffer.timesSaid++
+      return true
+    }
+    conduct.lastOffer = { call, sdp, timesSaid: 1 }
+    return false
+  }
+
+  #isTooMuch(peer: PeerId, signal: Signal, isAgain: boolean): boolean {
     const conduct = this.#conductOf(peer)
     const now = this.#deps.clock.now()
     if (now - conduct.signalsSince >= SIGNALS_PERIOD) {
@@ -199,9 +227,10 @@ export class Switchboard {
       conduct.calls = 0
       conduct.callsSince = now
     }
-    const isNew = signal.kind === 'offer' && this.#calls.get(peer)?.call !== signal.call
+    const isNew = signal.kind === 'offer' && !isAgain && this.#calls.get(peer)?.call !== signal.call
     if (isNew) conduct.calls++
-    return ++conduct.signals > SIGNALS_MAX || conduct.calls > CALLS_MAX
+    const timesSaid = conduct.lastOffer?.timesSaid ?? 0
+    return ++conduct.signals > SIGNALS_MAX || conduct.calls > CALLS_MAX || timesSaid > OFFER_SAID_MAX
   }
 
   /** Kept while the peer is there, of whom there are few. */
@@ -209,7 +238,9 @@ export class Switchboard {
     const known = this.#conducts.get(peer)
     if (known !== undefined) return known
     const now = this.#deps.clock.now()
-    const conduct: Conduct = { failures: 0, callableAt: 0, obstacle: null, signals: 0, signalsSince: now, calls: 0, callsSince: now }
+    const conduct: Conduct = {
+      failures: 0, callableAt: 0, obstacle: null, signals: 0, signalsSince: now, calls: 0, callsSince: now, lastOffer: null,
+    }
     this.#conducts.set(peer, conduct)
     return conduct
   }
