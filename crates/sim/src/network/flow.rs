@@ -18,6 +18,8 @@ pub(super) struct Flow<M> {
     pub(super) path: Path,
     /// Whether it waits for its uplink.
     pub(super) is_in_turn: bool,
+    /// Whether a chunk of it is on the uplink, or with a processor before.
+    pub(super) is_being_sent: bool,
     /// Bytes that are with the receiver.
     pub(super) arrived: u64,
     /// Messages that are not with the receiver yet, and the bytes after which they are.
@@ -46,6 +48,7 @@ impl<M> Flow<M> {
             to,
             path,
             is_in_turn: false,
+            is_being_sent: false,
             arrived: 0,
             messages: VecDeque::new(),
             queued: 0,

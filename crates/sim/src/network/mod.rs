@@ -127,7 +127,10 @@ pub struct Network<M> {
 #[derive(Debug)]
 struct Ends {
     access: Access,
-    is_sending: bool,
+    /// Chunks that processors or the uplink are busy with.
+    sending: u32,
+    /// When the uplink has passed on all that it was given.
+    sent_at: Instant,
     /// Connections that may send, the next one first.
     turns: VecDeque<u32>,
     /// When the downlink has passed on all that has come so far.
@@ -139,7 +142,7 @@ struct Ends {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     /// The uplink has sent its chunk.
-    Sent { host: u32 },
+    Sent { host: u32, flow: u32 },
     /// A chunk is at the downlink of its receiver.
     AtDownlink { flow: u32, bytes: u32 },
     /// A chunk is with its receiver.
@@ -169,7 +172,8 @@ impl<M> Network<M> {
         let host = Host(u32::try_from(self.hosts.len()).expect("fewer hosts than addresses"));
         self.hosts.push(Ends {
             access,
-            is_sending: false,
+            sending: 0,
+            sent_at: Instant::ZERO,
             turns: VecDeque::new(),
             free_at: Instant::ZERO,
             sent_bytes: 0,
@@ -226,8 +230,11 @@ impl<M> Network<M> {
     pub fn step(&mut self) -> Option<Instant> {
         let Reverse((now, _, step)) = self.steps.pop()?;
         match step {
-            Step::Sent { host } => {
-                self.hosts[host as usize].is_sending = false;
+            Step::Sent { host, flow } => {
+                self.hosts[host as usize].sending -= 1;
+                if let Some(flow) = &mut self.flows[flow as usize] {
+                    flow.is_being_sent = false;
+                }
                 self.send_next(now, host);
             }
             Step::AtDownlink { flow, bytes } => self.at_downlink(now, flow, bytes),
@@ -278,13 +285,17 @@ impl<M> Network<M> {
         self.send_next(now, host);
     }
 
-    /// Gives the uplink to the next in turn.
+    /// Gives the uplink, and the processors that it takes, to those who are next in turn.
     fn send_next(&mut self, now: Instant, host: u32) {
+        let at_once = self.machines.as_ref().map_or(1, Machines::sends_at_once);
         let ends = &mut self.hosts[host as usize];
-        if ends.is_sending {
-            return;
-        }
-        while let Some(id) = ends.turns.pop_front() {
+        while ends.sending < at_once {
+            // What a connection sends is encrypted in order, by one processor.
+            let is_free = |id: &u32| {
+                !self.flows[*id as usize].as_ref().is_some_and(|flow| flow.is_being_sent)
+            };
+            let Some(next) = ends.turns.iter().position(is_free) else { return };
+            let Some(id) = ends.turns.remove(next) else { return };
             let Some(flow) = &mut self.flows[id as usize] else { continue };
             let bytes = flow.next_chunk(&self.limits);
             if bytes == 0 {
@@ -300,17 +311,24 @@ impl<M> Network<M> {
                 let (from, to) = (flow.from, flow.to);
                 self.arrivals.push_back(Arrival::Room { from, to, bytes });
             }
-            ends.is_sending = true;
+            flow.is_being_sent = true;
+            ends.sending += 1;
             ends.sent_bytes += bytes;
-            let mut sent_at = now + time(bytes, ends.access.up);
+            ends.sent_at = ends.sent_at.max(now) + time(bytes, ends.access.up);
+            let mut sent_at = ends.sent_at;
             if let Some(machines) = &mut self.machines {
                 sent_at = sent_at.max(machines.send(now, host, bytes, messages));
             }
             let arrives_at = flow.arrives_at(sent_at, bytes, &mut self.dice);
             let bytes = bytes as u32;
-            self.later(sent_at, Step::Sent { host });
-            self.later(arrives_at, Step::AtDownlink { flow: id, bytes });
-            return;
+            let steps = [
+                (sent_at, Step::Sent { host, flow: id }),
+                (arrives_at, Step::AtDownlink { flow: id, bytes }),
+            ];
+            for (at, step) in steps {
+                self.steps.push(Reverse((at, self.steps_taken, step)));
+                self.steps_taken += 1;
+            }
         }
     }
 

@@ -34,6 +34,11 @@ impl Machines {
         Machines { processors, free_at: Vec::new() }
     }
 
+    /// How many connections a host may send on at a time. Where many share a machine, each has one at a time.
+    pub(super) fn sends_at_once(&self) -> u32 {
+        if self.processors.are_shared { 1 } else { self.processors.cores.max(1) }
+    }
+
     /// When work that a host has from `now` on is done, on the core that is free first.
     fn work(&mut self, now: Instant, host: u32, takes: Duration) -> Instant {
         let machine = if self.processors.are_shared { 0 } else { host as usize };

@@ -220,3 +220,27 @@ fn processors_take_their_time_for_bytes_and_for_messages() {
     let many = arrived(Processors { message: millis(2000), ..processors });
     assert!(many[1].1 > own[1].1 + 1.5, "{many:?}");
 }
+
+#[test]
+fn a_host_sends_with_all_its_processors_and_with_one_on_each_connection() {
+    let last = |cores, are_shared, connections: u64, up| {
+        let (message, send, receive) = (Duration::ZERO, 5 * MB, 1000 * MB);
+        let processors = Processors { cores, are_shared, message, send, receive };
+        let limits = NetworkLimits { processors: Some(processors), ..NetworkLimits::default() };
+        let mut network = Network::new(limits, 1);
+        let from = network.add(Access { up, down: MB });
+        for number in 0..connections {
+            let to = network.add(Access { up: MB, down: 1000 * MB });
+            network.open(from, to, path(1));
+            network.send(Instant::ZERO, from, to, 20 * MB / connections, number as u32);
+        }
+        run(&mut network).last().expect("a message").1
+    };
+    let fast = 1000 * MB;
+    assert_near(last(1, false, 4, fast), 4.0, 0.1);
+    assert_near(last(4, false, 4, fast), 1.0, 0.1);
+    assert_near(last(4, false, 1, fast), 4.0, 0.1);
+    assert_near(last(4, false, 4, 10 * MB), 2.0, 0.1);
+    // Of a machine that many share, it has one.
+    assert_near(last(4, true, 4, fast), 4.0, 0.1);
+}
