@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pages::{
-    Counts, Have, JoinError, LastLit, Output, OverQuota, PageLimits, Pages, QuotaLimits, Quotas,
-    RelayRefusal,
+    Counts, Have, JoinError, LastLit, NodeCounts, Output, OverQuota, PageLimits, Pages,
+    QuotaLimits, Quotas, RelayRefusal,
 };
 use rings::{Change, Rings};
 use serde::{Deserialize, Serialize};
@@ -138,7 +138,7 @@ impl PageBoard {
     ) -> Self {
         let PageRules { limits, quotas, last_lit_kept, denied } = rules;
         let state = State {
-            pages: Pages::new(limits),
+            pages: Pages::new(limits).counting_nodes(|seat| seat.kind == PeerKind::Node),
             rings: HashMap::new(),
             quotas: Quotas::new(quotas),
             last_lit: LastLit::new(last_lit_kept),
@@ -463,11 +463,14 @@ pub(crate) fn peer_json(Known { peer, have, kind }: Known) -> Value {
 }
 
 pub(crate) fn counts_json(counts: Counts) -> Value {
-    json!({
-        "watching": counts.watching,
-        "holders": counts.holders,
-        "partial": counts.partial,
-    })
+    let Counts { watching, holders, partial, nodes } = counts;
+    let mut told = json!({ "watching": watching, "holders": holders, "partial": partial });
+    // Most pages have none, and of them nothing is said.
+    if nodes.watching > 0 {
+        let NodeCounts { watching, holders, partial } = nodes;
+        told["nodes"] = json!({ "watching": watching, "holders": holders, "partial": partial });
+    }
+    told
 }
 
 /// A wait, as told to a client.

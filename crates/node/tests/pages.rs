@@ -127,6 +127,22 @@ fn a_node_is_named_as_one_and_every_other_kind_is_passed_over() {
 }
 
 #[test]
+fn nodes_are_counted_apart_from_tabs_and_where_there_are_none_nothing_is_said() {
+    let server = watchfire();
+    let mut tab = Client::connect(&server);
+    let alone = join(&mut tab, "some");
+    assert_eq!(alone["counts"], json!({ "watching": 1, "holders": 0, "partial": 1 }));
+    let mut node = Client::connect(&server);
+    let joined = node.join(PAGE, json!({ "have": "all", "kind": "node" }));
+    let nodes = json!({ "watching": 1, "holders": 1, "partial": 0 });
+    let both = json!({ "watching": 2, "holders": 1, "partial": 1, "nodes": nodes });
+    assert_eq!(joined["response"]["counts"], both);
+    while tab.hear_event("counts") != both {}
+    drop(node);
+    while tab.hear_event("counts") != json!({ "watching": 1, "holders": 0, "partial": 1 }) {}
+}
+
+#[test]
 fn more_peers_are_told_to_who_asks() {
     let server = watchfire();
     let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(&server)).collect();

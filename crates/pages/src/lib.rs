@@ -12,7 +12,7 @@
 //! let mut pages = Pages::new(PageLimits::default());
 //! pages.join(now, "bafy", alice, "alice's socket", Have::All).unwrap();
 //! let counts = pages.join(now, "bafy", bob, "bob's socket", Have::Nothing).unwrap();
-//! assert_eq!(counts, Counts { watching: 2, holders: 1, partial: 0 });
+//! assert_eq!(counts, Counts { watching: 2, holders: 1, ..Counts::default() });
 //!
 //! assert_eq!(pages.some_holders("bafy", bob, 4, 0), [(alice, Have::All)]);
 //! assert_eq!(pages.relay(now, "bafy", bob, alice, 100), Ok("alice's socket"));
@@ -36,6 +36,6 @@ pub use error::{JoinError, RelayRefusal};
 pub use have::Have;
 pub use last_lit::LastLit;
 pub use limits::PageLimits;
-pub use output::{Counts, Output};
+pub use output::{Counts, NodeCounts, Output};
 pub use pages::Pages;
 pub use quotas::{OverQuota, QuotaLimits, Quotas};

@@ -9,6 +9,19 @@ pub struct Counts {
     pub holders: usize,
     /// Peers that hold some of it.
     pub partial: usize,
+    /// How many of all these are nodes, see [`Pages::counting_nodes`](crate::Pages::counting_nodes).
+    pub nodes: NodeCounts,
+}
+
+/// How many of a page's peers are nodes, which nobody sits in front of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeCounts {
+    /// Nodes that have the page open.
+    pub watching: usize,
+    /// Nodes that hold all of it.
+    pub holders: usize,
+    /// Nodes that hold some of it.
+    pub partial: usize,
 }
 
 impl Counts {

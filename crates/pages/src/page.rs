@@ -6,7 +6,7 @@ use vocab::PeerId;
 use crate::budget::Budget;
 use crate::have::Have;
 use crate::news::News;
-use crate::output::Counts;
+use crate::output::{Counts, NodeCounts};
 
 /// Rows of peers with more room than this for each peer give it back.
 const ROOM_PER_PEER_MAX: usize = 4;
@@ -24,6 +24,8 @@ pub(crate) struct Page<A> {
     places: BTreeMap<PeerId, u32>,
     holders: usize,
     partial: usize,
+    nodes: NodeCounts,
+    is_node: fn(&A) -> bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +38,7 @@ pub(crate) struct Peer<A> {
 }
 
 impl<A: Copy> Page<A> {
-    pub fn new(name: Arc<str>) -> Self {
+    pub fn new(name: Arc<str>, is_node: fn(&A) -> bool) -> Self {
         Page {
             name,
             budget: Budget::default(),
@@ -45,11 +47,14 @@ impl<A: Copy> Page<A> {
             places: BTreeMap::new(),
             holders: 0,
             partial: 0,
+            nodes: NodeCounts::default(),
+            is_node,
         }
     }
 
     pub fn counts(&self) -> Counts {
-        Counts { watching: self.row.len(), holders: self.holders, partial: self.partial }
+        let Page { holders, partial, nodes, .. } = *self;
+        Counts { watching: self.row.len(), holders, partial, nodes }
     }
 
     pub fn has(&self, peer: PeerId) -> bool {
@@ -72,12 +77,17 @@ impl<A: Copy> Page<A> {
 
     /// Add a peer, or give one that is there another address.
     pub fn join(&mut self, peer: PeerId, address: A, have: Have) {
-        if let Some(known) = self.peer_mut(peer) {
-            known.address = address;
+        if let Some(&place) = self.places.get(&peer) {
+            // At another address it may be something else.
+            let place = place as usize;
+            self.nodes.remove(self.have_at(place), self.node_at(place));
+            self.row[place].address = address;
+            self.nodes.add(self.have_at(place), self.node_at(place));
         } else {
             self.places.insert(peer, self.row.len() as u32);
             let none = Budget::default();
             self.row.push(Peer { id: peer, address, budget: none, signals: none });
+            self.nodes.add(Have::Nothing, self.node_at(self.row.len() - 1));
         }
         self.progress(peer, have);
     }
@@ -86,6 +96,9 @@ impl<A: Copy> Page<A> {
     pub fn progress(&mut self, peer: PeerId, have: Have) {
         let Some(&place) = self.places.get(&peer) else { return };
         let mut place = place as usize;
+        let node = self.node_at(place);
+        self.nodes.remove(self.have_at(place), node);
+        self.nodes.add(have, node);
         // Up or down one part at a time, past the peer at the boundary that is crossed.
         while self.have_at(place) < have {
             place = if place < self.holders + self.partial {
@@ -112,6 +125,7 @@ impl<A: Copy> Page<A> {
     pub fn leave(&mut self, peer: PeerId) {
         self.progress(peer, Have::Nothing);
         let Some(&place) = self.places.get(&peer) else { return };
+        self.nodes.remove(Have::Nothing, self.node_at(place as usize));
         self.swap(place as usize, self.row.len() - 1);
         self.row.pop();
         self.places.remove(&peer);
@@ -142,6 +156,11 @@ impl<A: Copy> Page<A> {
         }
     }
 
+    /// One if who stands there is a node, else nought.
+    fn node_at(&self, place: usize) -> usize {
+        usize::from((self.is_node)(&self.row[place].address))
+    }
+
     /// Exchange two peers' places; returns where the first one went.
     fn swap(&mut self, from: usize, to: usize) -> usize {
         if from != to {
@@ -150,6 +169,20 @@ impl<A: Copy> Page<A> {
             self.places.insert(self.row[to].id, to as u32);
         }
         to
+    }
+}
+
+impl NodeCounts {
+    fn add(&mut self, have: Have, n: usize) {
+        self.watching += n;
+        self.holders += if have == Have::All { n } else { 0 };
+        self.partial += if have == Have::Some { n } else { 0 };
+    }
+
+    fn remove(&mut self, have: Have, n: usize) {
+        self.watching -= n;
+        self.holders -= if have == Have::All { n } else { 0 };
+        self.partial -= if have == Have::Some { n } else { 0 };
     }
 }
 

@@ -27,6 +27,7 @@ pub struct Pages<A> {
     /// The pages that have something to tell later, by when.
     wakes: BTreeSet<(Instant, Arc<str>)>,
     outputs: VecDeque<Output>,
+    is_node: fn(&A) -> bool,
 }
 
 impl<A: Copy> Pages<A> {
@@ -38,7 +39,15 @@ impl<A: Copy> Pages<A> {
             lit: 0,
             wakes: BTreeSet::new(),
             outputs: VecDeque::new(),
+            is_node: |_| false,
         }
+    }
+
+    /// The same, of which [`Counts::nodes`] tells those apart whose address says that they are
+    /// nodes. Until then nobody is.
+    pub fn counting_nodes(mut self, is_node: fn(&A) -> bool) -> Self {
+        self.is_node = is_node;
+        self
     }
 
     /// A peer opens a page; the first to do so opens it for all. Returns the counts with the peer
@@ -274,7 +283,7 @@ impl<A: Copy> Pages<A> {
     fn open(&mut self, name: &str) -> &Page<A> {
         if !self.pages.contains_key(name) {
             let name: Arc<str> = name.into();
-            self.pages.insert(name.clone(), Page::new(name));
+            self.pages.insert(name.clone(), Page::new(name, self.is_node));
         }
         &self.pages[name]
     }

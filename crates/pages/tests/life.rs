@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pages::{Counts, Have, JoinError, Output, PageLimits, Pages};
+use pages::{Counts, Have, JoinError, NodeCounts, Output, PageLimits, Pages};
 use vocab::{Instant, PeerId};
 
 const PAGE: &str = "bafypage";
@@ -15,7 +15,7 @@ fn at(millis: u64) -> Instant {
 }
 
 fn counts(watching: usize, holders: usize, partial: usize) -> Counts {
-    Counts { watching, holders, partial }
+    Counts { watching, holders, partial, ..Counts::default() }
 }
 
 fn pages() -> Pages<PeerId> {
@@ -46,6 +46,35 @@ fn who_joins_reads_its_counts_in_the_reply() {
     assert_eq!(join(&mut pages, at(0), ALICE, Have::All), counts(1, 1, 0));
     assert_eq!(join(&mut pages, at(0), BOB, Have::Some), counts(2, 1, 1));
     assert_eq!(join(&mut pages, at(0), CAROL, Have::Nothing), counts(3, 1, 1));
+}
+
+#[test]
+fn nodes_are_counted_apart_whatever_they_have_and_become() {
+    let mut pages = Pages::new(PageLimits::default()).counting_nodes(|peer| *peer >= BOB);
+    let nodes = |watching, holders, partial| NodeCounts { watching, holders, partial };
+    assert_eq!(join(&mut pages, at(0), ALICE, Have::All).nodes, nodes(0, 0, 0));
+    assert_eq!(join(&mut pages, at(0), BOB, Have::Some).nodes, nodes(1, 0, 1));
+    assert_eq!(join(&mut pages, at(0), CAROL, Have::Nothing).nodes, nodes(2, 0, 1));
+    pages.progress(at(0), PAGE, CAROL, Have::All);
+    pages.progress(at(0), PAGE, ALICE, Have::Nothing);
+    assert_eq!(pages.counts(PAGE).unwrap(), Counts { nodes: nodes(2, 1, 1), ..counts(3, 1, 1) });
+    // At another address it is a tab.
+    pages.join(at(0), PAGE, BOB, ALICE, Have::All).unwrap();
+    assert_eq!(pages.counts(PAGE).unwrap().nodes, nodes(1, 1, 0));
+    pages.leave(at(0), PAGE, CAROL);
+    assert_eq!(pages.counts(PAGE).unwrap(), counts(2, 1, 0));
+}
+
+#[test]
+fn a_change_of_nodes_alone_is_told() {
+    let mut pages = Pages::new(PageLimits::default()).counting_nodes(|address| *address == CAROL);
+    join(&mut pages, at(0), ALICE, Have::All);
+    join(&mut pages, at(0), BOB, Have::Nothing);
+    told(&mut pages);
+    pages.handle_tick(at(5_000));
+    told(&mut pages);
+    pages.join(at(10_000), PAGE, BOB, CAROL, Have::Nothing).unwrap();
+    assert_eq!(told(&mut pages), ["2 1 0"]);
 }
 
 #[test]

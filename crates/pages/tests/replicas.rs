@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pages::{Counts, Have, JoinError, Output, PageLimits, Pages, RelayRefusal};
+use pages::{Counts, Have, JoinError, NodeCounts, Output, PageLimits, Pages, RelayRefusal};
 use rings::Rings;
 use vocab::{Instant, NodeId, PeerId};
 
@@ -20,7 +20,7 @@ fn at(millis: u64) -> Instant {
 }
 
 fn counts(watching: usize, holders: usize, partial: usize) -> Counts {
-    Counts { watching, holders, partial }
+    Counts { watching, holders, partial, ..Counts::default() }
 }
 
 fn is_there(address: NodeId) -> bool {
@@ -213,7 +213,8 @@ impl Replica {
     fn new(me: u16) -> Self {
         Replica {
             me: NodeId(me),
-            pages: Pages::new(PageLimits::default()),
+            // In the last of the processes that stay, all peers are nodes.
+            pages: Pages::new(PageLimits::default()).counting_nodes(|at| at.0 == LIVING - 1),
             rings: BTreeMap::new(),
             counts: BTreeMap::new(),
             lit: BTreeSet::new(),
@@ -270,9 +271,21 @@ impl Replica {
                 .map(|(peer, ..)| rings.map_or_else(Vec::new, |rings| rings.neighbours(*peer)))
                 .collect();
             assert_eq!(rings.map_or(0, Rings::len), peers.len(), "{name}: rings and page agree");
+            let nodes = self.pages.counts(name).map(|counts| counts.nodes);
+            assert_eq!(nodes.unwrap_or_default(), nodes_among(&peers), "{name}: nodes are counted");
             (self.pages.counts(name), peers, neighbours)
         };
         (NAMES.map(page), self.pages.len(), self.pages.lit())
+    }
+}
+
+fn nodes_among(peers: &[(PeerId, NodeId, Have)]) -> NodeCounts {
+    let nodes = peers.iter().filter(|(_, at, _)| at.0 == LIVING - 1);
+    let with = |wanted| nodes.clone().filter(|(.., have)| *have == wanted).count();
+    NodeCounts {
+        watching: nodes.clone().count(),
+        holders: with(Have::All),
+        partial: with(Have::Some),
     }
 }
 

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { Agent, request as httpRequest } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { after, before, describe, it } from 'node:test'
+import { isDeepStrictEqual } from 'node:util'
 
 import { connect, freshTopic, ways } from '../lib/client.mjs'
 import { newest } from '../lib/generations.mjs'
@@ -77,6 +78,28 @@ describe('a server of several processes', () => {
     for (const wire of wires) {
       await wire.hear(([, , , event, body]) => event === 'visitors' && body.visitors === CROWD, `${CROWD} visitors`)
     }
+  })
+
+  it('counts the nodes of a page apart from its tabs, at every process', async (t) => {
+    const wires = await crowd(t, server)
+    const topic = 'page:bafkreieq5jui4j25lacwomsqgjeswwl3y5zcdrresptwgmfylxo2depppq'
+    const nodes = wires.filter((_, i) => i % 3 === 0)
+    const holders = nodes.slice(0, 2)
+    const counts = { watching: CROWD, holders: holders.length, partial: 0, nodes: { watching: nodes.length, holders: holders.length, partial: 0 } }
+    await Promise.all(wires.map((wire) => {
+      const kind = nodes.includes(wire) ? { kind: 'node' } : {}
+      return wire.join(topic, { have: holders.includes(wire) ? 'all' : 'none', ...kind })
+    }))
+    const rest = wires.filter((wire) => !nodes.includes(wire))
+    // Who joined last has read them in its reply: of a change everyone hears.
+    await Promise.all(rest.map((wire) => wire.ask(['join', 'have', topic, 'have', { have: 'some' }])))
+    counts.partial = rest.length
+    const isTold = ([, , of, event, body]) => of === topic && event === 'counts' && isDeepStrictEqual(body, counts)
+    for (const wire of wires) await wire.hear(isTold, 'all counts')
+    for (const wire of nodes) wire.destroy()
+    delete counts.nodes
+    Object.assign(counts, { watching: rest.length, holders: 0 })
+    for (const wire of rest) await wire.hear(isTold, 'the counts without nodes')
   })
 
   it('adds its processes up at /metrics', async (t) => {

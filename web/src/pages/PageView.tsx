@@ -46,7 +46,7 @@ export function PageView({ place, hearth, sitesBelow, report }: PageViewProps) {
     fire,
     name: place.file ?? filename,
     percent: percentOfState(state),
-    watching: counts?.watching ?? null,
+    watching: counts && counts.watching - (counts.nodes?.watching ?? 0),
   })
   useEffect(() => wearFace(title, fire), [title, fire])
   useEffect(() => {

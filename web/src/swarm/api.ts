@@ -77,12 +77,14 @@ export type Presence =
   | { kind: 'refused'; reason: string }
 
 export interface Counts {
-  /** Tabs that have the page open, this one included. */
+  /** Tabs and nodes that have the page open, this one included. */
   watching: number
   /** Of them, those with a full copy. */
   holders: number
   /** Of them, those with a part. */
   partial: number
+  /** How many of all these are nodes, which are nobody's tab. */
+  nodes: { watching: number; holders: number; partial: number }
 }
 
 export interface Progress {

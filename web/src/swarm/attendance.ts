@@ -35,7 +35,7 @@ export interface AttendanceDeps {
 /** How this tab stands on a page's topic: what it says there, and what the server says. */
 export class Attendance {
   presence: Presence = { kind: 'joining' }
-  counts: Counts = { watching: 0, holders: 0, partial: 0 }
+  counts: Counts = { watching: 0, holders: 0, partial: 0, nodes: { watching: 0, holders: 0, partial: 0 } }
   /** Whether somebody has a full copy; `null` until the server has told. */
   isLit: boolean | null = null
   stun: StunServer | null = null

@@ -110,9 +110,13 @@ export class PretendServer {
   }
 
   #counts(topic: string) {
+    const of = (guests: Guest[]) => {
+      const [holders, partial] = ['all', 'some'].map((wanted) => guests.filter(({ have }) => have === wanted).length)
+      return { watching: guests.length, holders, partial }
+    }
     const on = this.#on(topic)
-    const partial = on.filter(({ have }) => have === 'some').length
-    return { watching: on.length, holders: this.#holders(topic), partial }
+    const nodes = on.filter(({ kind }) => kind === 'node')
+    return { ...of(on), ...(nodes.length > 0 ? { nodes: of(nodes) } : {}) }
   }
 
   #recount(topic: string, holdersBefore: number): void {

@@ -30,6 +30,12 @@ export function readIntroductions(told: unknown): Introduction[] {
 }
 
 export function readCounts(told: unknown): Counts | null {
+  const counts = readThree(told)
+  // Of a page without nodes nothing is said of them.
+  return counts && { ...counts, nodes: readThree(fields(told).nodes) ?? { watching: 0, holders: 0, partial: 0 } }
+}
+
+function readThree(told: unknown): Counts['nodes'] | null {
   const { watching, holders, partial } = fields(told)
   return isCount(watching) && isCount(holders) && isCount(partial) ? { watching, holders, partial } : null
 }
@@ -90,6 +96,7 @@ interface Told {
   watching?: unknown
   holders?: unknown
   partial?: unknown
+  nodes?: unknown
   reason?: unknown
   last_lit?: unknown
   stun?: unknown

@@ -2,7 +2,7 @@ import type { Signal } from '@preact/signals'
 import type { ReadablePage, Seal } from '../private/index.ts'
 import type { Entry, PageSession as Swarm, PageState as SwarmState } from '../swarm/index.ts'
 import { swarm as words } from '../words/swarm.ts'
-import type { Counts } from './sentences.ts'
+import type { Counts, Share } from './sentences.ts'
 import type { PageContent, PageState, Streamed, Traffic, Trouble } from './site.ts'
 
 /** What is told of a page, kept up to date by `follow`. */
@@ -91,9 +91,6 @@ export function troubleOf({ presence, problems }: SwarmState): Trouble | null {
   return latest === undefined ? null : { kind: 'problem', sentence: latest.sentence }
 }
 
-/** So many on a page know one another. Of more, a tab meets only some. */
-const MET_ALL_MAX = 10
-
 /** What the files of a page are asked of. */
 type Files = Pick<Swarm, 'entries' | 'file'> & Partial<Pick<Swarm, 'root' | 'open' | 'state'>>
 
@@ -139,28 +136,20 @@ function streamedOf(swarm: Files, path: string): { streamed: Streamed } | undefi
 
 /** Counts are told often and change seldom; the same ones stay the same object. */
 export function countsOf({ counts, peers, phase }: Pick<SwarmState, 'counts' | 'peers' | 'phase'>, before: Counts | null): Counts {
-  const nodes = peers.filter(({ kind }) => kind === 'node')
-  // The server tells its counts once a second: until then this tab would take the copy of another for its own.
-  const known = peers.filter(({ have }) => have === 'all').length + (phase === 'complete' ? 1 : 0)
-  const holders = Math.max(counts.holders, Math.min(known, counts.watching))
-  const now: Counts = {
-    watching: counts.watching,
-    holders,
-    partial: Math.min(counts.partial, Math.max(0, counts.watching - holders)),
-    nodes: {
-      watching: nodes.length,
-      holders: nodes.filter(({ have }) => have === 'all').length,
-      partial: nodes.filter(({ have }) => have === 'some').length,
-      mayBeMore: counts.watching > MET_ALL_MAX && counts.watching > peers.length + 1,
-    },
-  }
-  return before !== null && isSame(before, now) ? before : now
+  const holders = peers.filter(({ have }) => have === 'all')
+  const nodes = atLeast(counts.nodes, holders.filter(({ kind }) => kind === 'node').length)
+  const now = { ...atLeast(counts, holders.length + (phase === 'complete' ? 1 : 0)), nodes }
+  return before !== null && isSame(before, now) && isSame(before.nodes ?? nodes, nodes) ? before : now
 }
 
-function isSame(a: Counts, b: Counts): boolean {
-  const [x, y] = [a.nodes, b.nodes]
-  return a.watching === b.watching && a.holders === b.holders && a.partial === b.partial &&
-    x?.watching === y?.watching && x?.holders === y?.holders && x?.partial === y?.partial && x?.mayBeMore === y?.mayBeMore
+/** The server tells its counts once a second: until then this tab would take the copy of another for its own. */
+function atLeast({ watching, holders, partial }: Share, known: number): Share {
+  const most = Math.max(holders, Math.min(known, watching))
+  return { watching, holders: most, partial: Math.min(partial, Math.max(0, watching - most)) }
+}
+
+function isSame(a: Share, b: Share): boolean {
+  return a.watching === b.watching && a.holders === b.holders && a.partial === b.partial
 }
 
 /** The date of something so long ago; the one from before when it is that, but for the time it took to tell. */

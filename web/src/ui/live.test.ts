@@ -4,18 +4,20 @@ import { defaultLimits } from '../limits/index.ts'
 import type { Entry, PageState as SwarmState } from '../swarm/index.ts'
 import { countsOf, pageState, troubleOf } from './followed.ts'
 import { liveSite } from './live.ts'
+import { heldSentence, watchingSentence } from './sentences.ts'
 
 const swarm = (entries: Entry[] | null) => ({
   entries: () => entries,
   file: (path: string) => Promise.resolve(new Blob([path])),
 })
 const nothing = swarm(null)
+const none = { watching: 0, holders: 0, partial: 0 }
 
 function state(part: Partial<SwarmState>): SwarmState {
   return {
     phase: 'searching',
     presence: { kind: 'joined' },
-    counts: { watching: 1, holders: 0, partial: 0 },
+    counts: { watching: 1, holders: 0, partial: 0, nodes: none },
     progress: { blocksDone: 0, blocksTotal: null, bytesDone: 0, bytesTotal: null },
     peers: [],
     receivedBytes: 0,
@@ -40,7 +42,7 @@ describe('a page', () => {
   })
 
   it('has the copies that this tab knows of, though the server has not counted them yet', () => {
-    const counts = { watching: 2, holders: 1, partial: 1 }
+    const counts = { watching: 2, holders: 1, partial: 1, nodes: none }
     const told = (now: Parameters<typeof state>[0]) => {
       const { watching, holders, partial } = countsOf(state({ counts, ...now }), null)
       return [watching, holders, partial]
@@ -52,6 +54,20 @@ describe('a page', () => {
     expect(told({ phase: 'complete', peers: [peer('all'), peer('all')] })).toEqual([2, 2, 0])
     const same = countsOf(state({ counts }), null)
     expect(countsOf(state({ counts: { ...counts } }), same)).toBe(same)
+  })
+
+  it('has as many nodes as the server counts, whether this tab has met them or not', () => {
+    const counts = { watching: 40, holders: 30, partial: 5, nodes: { watching: 20, holders: 12, partial: 3 } }
+    const now = countsOf(state({ counts, peers: [peer('all'), { ...peer('some'), kind: 'node' }] }), null)
+    expect(now).toEqual(counts)
+    expect(watchingSentence(now)).toBe('20 people are watching, and 20 nodes')
+    expect(heldSentence(now, 'some')).toBe('Held by 18 tabs and 12 nodes; 5 have only part.')
+    // One of them has all of it by now, which the server has not told yet.
+    const behind = { watching: 2, holders: 0, partial: 1, nodes: { watching: 1, holders: 0, partial: 1 } }
+    const known = countsOf(state({ counts: behind, peers: [{ ...peer('all'), kind: 'node' }] }), null)
+    expect(known).toEqual({ watching: 2, holders: 1, partial: 1, nodes: { watching: 1, holders: 1, partial: 0 } })
+    const fewer = { ...counts, nodes: { ...counts.nodes, watching: 19 } }
+    expect(countsOf(state({ counts: fewer }), now)).not.toBe(now)
   })
 
   it('waits while nobody has it, and keeps what came', () => {

@@ -26,12 +26,11 @@ describe('what keeps a page alive', () => {
   })
 
   it('may be nodes, which are no tabs', () => {
-    const nodes = (holders: number, partial = 0, mayBeMore = false) => ({ watching: holders + partial, holders, partial, mayBeMore })
+    const nodes = (holders: number, partial = 0) => ({ watching: holders + partial, holders, partial })
     expect(heldSentence({ ...counts(3, 3, 0), nodes: nodes(1) }, 'all')).toBe('Held by 2 tabs and 1 node, your tab among them.')
     expect(heldSentence({ ...counts(2, 1, 0), nodes: nodes(1) }, 'some')).toBe('Held by 1 node.')
     expect(heldSentence({ ...counts(5, 3, 2), nodes: nodes(2) }, 'some')).toBe('Held by 1 tab and 2 nodes; 2 have only part.')
     expect(heldSentence({ ...counts(3, 0, 3), nodes: nodes(0, 1) }, 'some')).toBe('Nobody has all of it. A part is with 1 tab and 1 node.')
-    expect(heldSentence({ ...counts(40, 30, 0), nodes: nodes(0, 0, true) }, 'some')).toBe('Held by 30 tabs or nodes.')
     // The server may be behind with its count.
     expect(heldSentence({ ...counts(3, 1, 0), nodes: nodes(2) }, 'some')).toBe('Held by 1 node.')
     expect(watchingSentence({ ...counts(3, 3, 0), nodes: nodes(1) })).toBe('2 people are watching, and 1 node')

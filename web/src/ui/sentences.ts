@@ -1,25 +1,20 @@
 import { holdersText } from '../words/holders.ts'
 import { page } from '../words/page.ts'
 
-/** How many tabs and nodes have the page open, and how much of it they have, as the server counts them. */
-export interface Counts {
+/** How many have the page open, and how much of it they have. */
+export interface Share {
   watching: number
   holders: number
   partial: number
-  /** How many of them are known to be nodes, which are nobody's tab. */
-  nodes?: Nodes
 }
 
-/** Nodes that this tab has met, by how much of the page they have. Absent numbers are nought. */
-export interface Nodes {
-  watching: number
-  holders: number
-  partial: number
-  /** Whether there are more on the page than this tab has met, so that there may be more nodes too. */
-  mayBeMore: boolean
+/** Tabs and nodes, as the server counts them. */
+export interface Counts extends Share {
+  /** How many of them are nodes, which are nobody's tab. */
+  nodes?: Share
 }
 
-const NO_NODES: Nodes = { watching: 0, holders: 0, partial: 0, mayBeMore: false }
+const NO_NODES: Share = { watching: 0, holders: 0, partial: 0 }
 
 /** How much of the page this tab has. */
 export type Mine = 'all' | 'some' | 'none'
@@ -36,13 +31,13 @@ export function heldSentence({ watching, holders, partial, nodes = NO_NODES }: C
   if (holders <= 0) {
     const others = Math.max(0, partial - (mine === 'some' ? 1 : 0))
     if (others === 0) return page('nobody')
-    const who = whoOf(others, nodes.partial, nodes)
+    const who = whoOf(others, nodes.partial)
     return who === null ? page('parts', { count: others }) : page('partsWith', { who })
   }
   if (mine === 'all' && holders === 1) return page(watching <= 1 ? 'onlyYou' : 'onlyYouFull')
   const ours = mine === 'all'
   const parts = partial > 0 ? page('onlyPart', { count: partial }) : null
-  const who = whoOf(holders, nodes.holders, nodes)
+  const who = whoOf(holders, nodes.holders)
   if (who !== null) {
     if (parts === null) return page(ours ? 'heldByOurs' : 'heldBy', { who })
     return page(ours ? 'heldByOursParts' : 'heldByParts', { who, parts })
@@ -52,8 +47,7 @@ export function heldSentence({ watching, holders, partial, nodes = NO_NODES }: C
 }
 
 /** So many, some of them nodes; `null` when they are tabs. */
-function whoOf(count: number, nodes: number, { mayBeMore }: Nodes): string | null {
-  if (mayBeMore) return holdersText(count, null)
+function whoOf(count: number, nodes: number): string | null {
   return nodes > 0 ? holdersText(count, Math.min(count, nodes)) : null
 }
 
