@@ -28,7 +28,7 @@ pub enum BlockError {
 ///
 /// There is no way to make one without hashing, once: whoever is handed a block need not ask
 /// whether it was verified. Clones share the bytes. A store that read the bytes of a block again
-/// recognises them by a [`Seal`](crate::Seal).
+/// recognises them by a [`Checksum`](crate::Checksum).
 ///
 /// ```
 /// use content::{Block, BlockError, Cid};

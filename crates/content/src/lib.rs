@@ -28,17 +28,18 @@ pub mod unixfs;
 pub mod varint;
 
 mod block;
+mod checksum;
 mod cid;
 mod directory;
 mod file_builder;
 mod file_reader;
 mod multibase;
 mod profile;
-mod seal;
 mod store;
 mod walk;
 
 pub use block::{BLOCK_BYTES_MAX, Block, BlockError};
+pub use checksum::{Checksum, Checksums};
 pub use cid::{
     CID_BYTES_MAX, CID_TEXT_CHARS_MAX, Cid, CidError, Codec, HashFunction, IDENTITY_BYTES_MAX,
     Multihash, Prefix, Version,
@@ -52,6 +53,5 @@ pub use file_reader::{AssembleError, FILE_DEPTH_MAX, FileReader, Read, ReadError
 pub use profile::{
     CHUNK_BYTES_MAX, DIRECTORY_BYTES_MAX, DirectoryWeight, FILE_LINKS_MAX, Profile, ProfileError,
 };
-pub use seal::{Seal, Sealer};
 pub use store::{BlockStore, MemoryStore, STORED_BLOCK_OVERHEAD_BYTES, StoreFull};
 pub use walk::{Visit, Walk, WalkError};

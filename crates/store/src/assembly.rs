@@ -11,14 +11,14 @@ use bytes::Bytes;
 use content::dag_pb::Node;
 use content::unixfs::{Kind, UnixFs};
 use content::{
-    BLOCK_BYTES_MAX, Block, Cid, Codec, FILE_DEPTH_MAX, FileReader, ReadError, Seal, Sealer,
+    BLOCK_BYTES_MAX, Block, Checksum, Checksums, Cid, Codec, FILE_DEPTH_MAX, FileReader, ReadError,
 };
 
 use crate::error::Doing;
 use crate::export::{name_of, rename_new};
 use crate::shared::in_node;
 use crate::{DiskStore, ExportError, Exported, Key, ReadBlocks, StoreError, WriteBlocks};
-use crate::{key_of, locked, pieces, sealer};
+use crate::{checksums, key_of, locked, pieces};
 
 /// A file that is fetched into its place: what is a leaf of it goes straight to its offset, and is
 /// read, and served, from there. Nodes, and everything that is no leaf of one plain file, go into
@@ -59,7 +59,7 @@ pub struct Assembly {
     aside: Arc<DiskStore>,
     path: PathBuf,
     file_bytes_max: u64,
-    sealer: Sealer,
+    checksums: Checksums,
     state: Mutex<State>,
 }
 
@@ -93,7 +93,7 @@ struct Leaf {
     /// Bytes of the block: more, when it is a node around them.
     block_bytes: u32,
     /// Of the block.
-    seal: Seal,
+    checksum: Checksum,
 }
 
 /// What a block is to a file.
@@ -163,7 +163,7 @@ impl Assembly {
     /// it goes to `aside`, which nobody else uses.
     pub fn new(aside: Arc<DiskStore>, path: &Path, file_bytes_max: u64) -> Self {
         let state = Mutex::new(State::default());
-        Assembly { aside, path: path.to_owned(), file_bytes_max, sealer: sealer(), state }
+        Assembly { aside, path: path.to_owned(), file_bytes_max, checksums: checksums(), state }
     }
 
     /// What is put from now on is put together if it is a part of the file that is `root`. Goes on
@@ -304,10 +304,10 @@ impl Assembly {
         let found = read(&file, part.offset, bytes, is_node, &self.path)?;
         // What another process wrote is hashed.
         if let Some(block) = found.and_then(|found| Block::verify(cid.clone(), found).ok()) {
-            let (block_bytes, seal) = (length(block.bytes()), self.sealer.seal(&block));
+            let (block_bytes, checksum) = (length(block.bytes()), self.checksums.of(&block));
             let mut state = locked(&self.state);
             state.expected.remove(&key);
-            state.leaves.insert(key, Leaf { offset: part.offset, bytes, block_bytes, seal });
+            state.leaves.insert(key, Leaf { offset: part.offset, bytes, block_bytes, checksum });
         }
         Ok(())
     }
@@ -324,10 +324,10 @@ impl Assembly {
         let Some(file) = locked(&self.state).file.clone() else { return Ok(false) };
         pieces::write_at(&file, &data, part.offset).doing("write", &self.path)?;
         let (bytes, block_bytes) = (length(&data), length(block.bytes()));
-        let seal = self.sealer.seal(block);
+        let checksum = self.checksums.of(block);
         let mut state = locked(&self.state);
         state.expected.remove(&key);
-        state.leaves.insert(key, Leaf { offset: part.offset, bytes, block_bytes, seal });
+        state.leaves.insert(key, Leaf { offset: part.offset, bytes, block_bytes, checksum });
         Ok(true)
     }
 }
@@ -368,7 +368,7 @@ impl ReadBlocks for Assembly {
         // Stores go by the hash alone, so the CID that is asked for does not say which it is.
         let is_node = leaf.block_bytes != leaf.bytes;
         let found = read(&file, leaf.offset, leaf.bytes, is_node, &self.path)?;
-        let block = found.and_then(|found| self.sealer.open(cid, found, leaf.seal));
+        let block = found.and_then(|found| self.checksums.recognise(cid, found, leaf.checksum));
         if block.is_some() {
             return Ok(block);
         }

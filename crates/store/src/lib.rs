@@ -41,9 +41,9 @@ pub use shared::{SharedFiles, Withdrawn};
 /// since their names carry them.
 type Key = [u8; 32];
 
-/// Of a store's own, so that nobody can aim at its seals.
-fn sealer() -> content::Sealer {
-    content::Sealer::new(std::hash::RandomState::new().build_hasher().finish())
+/// Of a store's own, so that nobody can aim at its checksums.
+fn checksums() -> content::Checksums {
+    content::Checksums::new(std::hash::RandomState::new().build_hasher().finish())
 }
 
 fn key_of(cid: &content::Cid) -> Option<Key> {

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use content::dag_pb::Node;
 use content::unixfs::{Kind, UnixFs};
-use content::{Block, BlockStore, Cid, MemoryStore, Root, Seal, Sealer};
+use content::{Block, BlockStore, Checksum, Checksums, Cid, MemoryStore, Root};
 
 use crate::error::Doing;
 use crate::import::Stamp;
 use crate::{Change, ImportOptions, Imported, Key, ReadBlocks, StoreError};
-use crate::{import, key_of, locked, sealer};
+use crate::{checksums, import, key_of, locked};
 
 /// Bytes of memory that the place of one leaf takes, about.
 pub(crate) const PLACE_COST_BYTES: usize = 104;
@@ -50,7 +50,7 @@ pub(crate) const WITHDRAWN_MAX: usize = 1024;
 #[derive(Debug)]
 pub struct SharedFiles {
     memory_bytes_max: usize,
-    sealer: Sealer,
+    checksums: Checksums,
     state: Mutex<State>,
 }
 
@@ -90,7 +90,7 @@ struct Leaf {
     /// Bytes of the block: more, when it is a node around them.
     block_bytes: u32,
     /// Of the block, as it was when it was shared.
-    seal: Seal,
+    checksum: Checksum,
 }
 
 /// What [`SharedFiles::share`] gathers before any of it is shared.
@@ -113,7 +113,7 @@ impl SharedFiles {
             nodes: MemoryStore::new(memory_bytes_max),
             withdrawn: VecDeque::new(),
         };
-        SharedFiles { memory_bytes_max, sealer: sealer(), state: Mutex::new(state) }
+        SharedFiles { memory_bytes_max, checksums: checksums(), state: Mutex::new(state) }
     }
 
     /// Shares the file or directory at `path`, which is read once to name its blocks.
@@ -137,7 +137,7 @@ impl SharedFiles {
         let mut gathered = Gathered::default();
         let root = import(&path, options, &mut |imported| {
             tell(&imported);
-            gathered.take(imported, &self.sealer);
+            gathered.take(imported, &self.checksums);
             if gathered.cost > room {
                 return Err(StoreError::TooMuchToShare { path: path.clone(), max });
             }
@@ -176,7 +176,7 @@ impl SharedFiles {
 }
 
 impl Gathered {
-    fn take(&mut self, imported: Imported<'_>, sealer: &Sealer) {
+    fn take(&mut self, imported: Imported<'_>, checksums: &Checksums) {
         let Imported { block, place } = imported;
         let (Some(place), Some(key)) = (place, key_of(block.cid())) else {
             self.cost += block.bytes().len() + content::STORED_BLOCK_OVERHEAD_BYTES;
@@ -192,7 +192,7 @@ impl Gathered {
             offset: place.offset,
             bytes: short(place.bytes),
             block_bytes: short(block.bytes().len() as u64),
-            seal: sealer.seal(block),
+            checksum: checksums.of(block),
         };
         self.cost += PLACE_COST_BYTES;
         self.leaves.push((key, self.files.len() - 1, leaf));
@@ -239,7 +239,7 @@ fn read(
     cid: &Cid,
     file: &SharedFile,
     leaf: Leaf,
-    sealer: &Sealer,
+    checksums: &Checksums,
 ) -> Result<Result<Block, Change>, StoreError> {
     let path = &*file.path;
     let opened = match File::open(path) {
@@ -256,7 +256,7 @@ fn read(
     }
     let is_node = leaf.block_bytes != leaf.bytes;
     let bytes = if is_node { in_node(bytes) } else { bytes };
-    Ok(sealer.open(cid, bytes.into(), leaf.seal).ok_or(Change::OtherBytes))
+    Ok(checksums.recognise(cid, bytes.into(), leaf.checksum).ok_or(Change::OtherBytes))
 }
 
 /// Whether a file that cannot be opened is lost: other errors pass, such as too many open files.
@@ -289,7 +289,7 @@ impl ReadBlocks for SharedFiles {
                 state.first_place(key)
             };
             let Some((id, file, leaf)) = place else { return refused.map_or(Ok(None), Err) };
-            match read(cid, &file, leaf, &self.sealer)? {
+            match read(cid, &file, leaf, &self.checksums)? {
                 Ok(block) => return Ok(Some(block)),
                 // The same leaf may lie in another file too.
                 Err(change) => refused = Some(self.withdraw(id, &file, change)),

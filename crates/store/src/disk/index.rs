@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, HashMap};
 
-use content::Seal;
+use content::Checksum;
 
 use crate::Key;
 
@@ -43,7 +43,7 @@ struct Entry {
     len: u32,
     turn: u64,
     /// `None` until its file was read, when it was here before the store was opened.
-    seal: Option<Seal>,
+    checksum: Option<Checksum>,
 }
 
 impl Entry {
@@ -70,14 +70,14 @@ impl Index {
         self.entries.get(key).map(|entry| entry.len.into())
     }
 
-    pub fn seal_of(&self, key: &Key) -> Option<Seal> {
-        self.entries.get(key).and_then(|entry| entry.seal)
+    pub fn checksum_of(&self, key: &Key) -> Option<Checksum> {
+        self.entries.get(key).and_then(|entry| entry.checksum)
     }
 
     /// The block's file holds what it should.
-    pub fn sealed(&mut self, key: &Key, seal: Seal) {
+    pub fn set_checksum(&mut self, key: &Key, checksum: Checksum) {
         if let Some(entry) = self.entries.get_mut(key) {
-            entry.seal = Some(seal);
+            entry.checksum = Some(checksum);
         }
     }
 
@@ -147,7 +147,7 @@ impl Index {
         }
         let len = u32::try_from(len).expect("a block is short");
         self.turn += 1;
-        let entry = Entry { len, turn: self.turn, seal: None };
+        let entry = Entry { len, turn: self.turn, checksum: None };
         self.entries.insert(key, entry);
         self.held += entry.cost();
         if !self.pinned.contains_key(&key) {

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use content::dag_pb::Node;
-use content::{Block, Cid, Codec, Sealer};
+use content::{Block, Checksums, Cid, Codec};
 
 use crate::error::Doing;
-use crate::{Key, ReadBlocks, StoreError, WriteBlocks, key_of, locked, sealer};
+use crate::{Key, ReadBlocks, StoreError, WriteBlocks, checksums, key_of, locked};
 use folder::{Folder, verified};
 use index::Index;
 
@@ -80,7 +80,7 @@ pub struct DiskTotals {
 pub struct DiskStore {
     limits: DiskLimits,
     folder: Folder,
-    sealer: Sealer,
+    checksums: Checksums,
     /// Taken before `state` when both are.
     pins: Mutex<BTreeSet<Cid>>,
     state: Mutex<State>,
@@ -107,7 +107,7 @@ impl DiskStore {
         let pins = folder.read_pins()?.into_iter().collect();
         let state = Mutex::new(State { index, forgotten: 0, damaged: 0 });
         let pinned = Mutex::new(BTreeSet::new());
-        let store = DiskStore { limits, folder, sealer: sealer(), pins: pinned, state };
+        let store = DiskStore { limits, folder, checksums: checksums(), pins: pinned, state };
         store.keep_below(&pins)?;
         *locked(&store.pins) = pins;
         {
@@ -282,22 +282,22 @@ impl ReadBlocks for DiskStore {
             return Ok(Some(block));
         }
         let Some(key) = key_of(cid) else { return Ok(None) };
-        let (len, seal) = {
+        let (len, checksum) = {
             let mut state = locked(&self.state);
             let Some(len) = state.index.touch(&key) else { return Ok(None) };
-            (len, state.index.seal_of(&key))
+            (len, state.index.checksum_of(&key))
         };
         let path = self.folder.path_of(&key);
         match self.folder.read(&path, len) {
-            Ok(bytes) => match seal {
-                Some(seal) => match self.sealer.open(cid, bytes.into(), seal) {
+            Ok(bytes) => match checksum {
+                Some(checksum) => match self.checksums.recognise(cid, bytes.into(), checksum) {
                     Some(block) => Ok(Some(block)),
                     None => Err(self.withdraw(cid, &key)),
                 },
                 None => match verified(cid, bytes) {
                     Some(block) => {
-                        let seal = self.sealer.seal(&block);
-                        locked(&self.state).index.sealed(&key, seal);
+                        let checksum = self.checksums.of(&block);
+                        locked(&self.state).index.set_checksum(&key, checksum);
                         Ok(Some(block))
                     }
                     None => Err(self.withdraw(cid, &key)),
@@ -345,13 +345,13 @@ impl WriteBlocks for DiskStore {
                 return Err(error);
             }
         }
-        let seal = self.sealer.seal(block);
+        let checksum = self.checksums.of(block);
         let written = self.folder.write(block.bytes());
         let mut state = locked(&self.state);
         match written.and_then(|file| file.place(&self.folder.path_of(&key))) {
             Ok(()) => {
                 state.index.commit(key, len);
-                state.index.sealed(&key, seal);
+                state.index.set_checksum(&key, checksum);
             }
             Err(error) => {
                 state.index.release(len);
