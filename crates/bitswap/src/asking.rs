@@ -22,6 +22,7 @@ use crate::{
 pub(crate) use bits::Bits;
 use history::History;
 use searches::Searches;
+pub(crate) use view::Heard;
 pub(crate) use view::View;
 use view::{Ask, Hope, Pace};
 use wants::Wants;
@@ -212,12 +213,12 @@ impl<P: Copy + Ord> Asking<P> {
         self.wants.iter().filter(|(_, wanted)| wanted.sessions.contains(&session)).count()
     }
 
-    /// Anything of a peer came, of a block perhaps. Whether it had been silent.
-    pub(crate) fn heard(&mut self, now: Instant, peer: P, is_of_block: bool) -> bool {
-        self.pieces += u64::from(is_of_block);
+    /// Something of a peer came. Whether it had been silent.
+    pub(crate) fn heard(&mut self, now: Instant, peer: P, what: Heard) -> bool {
+        self.pieces += u64::from(what != Heard::Words);
         let Some(view) = self.views.get_mut(&peer) else { return false };
         let was_silent = view.silent_until.is_some();
-        view.heard(now, self.pieces);
+        view.heard(now, what, self.pieces);
         if was_silent {
             self.silence_at =
                 earliest(self.silence_at, view.silence_at(&self.limits, self.behaviour));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use content::{Block, Cid};
 use vocab::Instant;
 
-use crate::asking::{Arrival, Asking};
+use crate::asking::{Arrival, Asking, Heard};
 use crate::leaves::Leaves;
 use crate::ledger::Ledger;
 use crate::pipe::Pipe;
@@ -54,7 +54,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
                 Behaviour::Ours => limits.gossip_pause,
                 Behaviour::Kubo12 | Behaviour::Old11 => Duration::ZERO,
             },
-            ledger: Ledger::new(limits, behaviour),
+            ledger: Ledger::new(limits, behaviour, seed),
             leaves: Leaves::new(),
             pipes: BTreeMap::new(),
             uplink: Uplink::new(),
@@ -91,7 +91,8 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         }
         self.totals.messages_in += 1;
         self.totals.passed_over += message.passed_over as u64;
-        self.asking.heard(now, peer, message.payloads().next().is_some());
+        let has_blocks = message.payloads().next().is_some();
+        self.asking.heard(now, peer, if has_blocks { Heard::Blocks } else { Heard::Words });
         let mut strange = message.passed_over_blocks as u64;
         self.totals.unasked_blocks += strange;
         for word in message.leaves {
@@ -142,7 +143,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     /// Part of a message came: the peer is alive, however slow.
     pub fn arriving(&mut self, now: Instant, peer: P) {
         // The most frequent of all inputs, and hardly ever does anything follow from it.
-        if self.asking.heard(now, peer, true) {
+        if self.asking.heard(now, peer, Heard::Part) {
             self.input(now);
         }
     }
@@ -394,7 +395,10 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         while self.ledger.is_anyone_ready() {
             let room_bytes = self.uplink.room(self.ledger.reading_bytes());
             let bytes_max = room_bytes.min(self.uplink.batch_bytes_max());
-            let Some((peer, cids)) = self.ledger.read_next(bytes_max, room) else { return };
+            let missing = |peer: P| self.leaves.missing_at(peer);
+            let Some((peer, cids)) = self.ledger.read_next(bytes_max, room, missing) else {
+                return;
+            };
             self.outputs.extend(cids.into_iter().map(|cid| Output::Read { peer, cid }));
         }
     }

@@ -111,6 +111,16 @@ impl<P: Copy + Ord + Debug> Leaves<P> {
         self.links.contains_key(&peer)
     }
 
+    /// How many leaves a peer lacks of the lists that it follows here and we follow there; `None` if it follows none.
+    pub(crate) fn missing_at(&self, peer: P) -> Option<usize> {
+        let link = self.links.get(&peer).filter(|link| !link.followed.is_empty())?;
+        let both = link.followed.values().filter_map(|followed| {
+            let following = link.following.get(&followed.list?)?;
+            Some(followed.leaves as usize - following.theirs.len().min(followed.leaves as usize))
+        });
+        Some(both.sum())
+    }
+
     /// Whether something to be told to a peer cannot wait.
     pub(crate) fn is_urgent(&self, peer: P) -> bool {
         self.links.get(&peer).is_some_and(|link| link.is_urgent)

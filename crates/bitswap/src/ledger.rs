@@ -10,6 +10,7 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 use content::Cid;
 
 use crate::asking::other_names;
+use crate::dice::Dice;
 use crate::{Behaviour, Limits, Payload, Presence, Totals, WantEntry, WantKind};
 use abandoned::Abandoned;
 use account::{Account, State};
@@ -29,9 +30,11 @@ pub(crate) struct Ledger<P, B> {
     /// Blocks that the store was asked about, and for whom.
     looking: BTreeMap<Cid, Vec<P>>,
     /// Peers with blocks queued, and none being read for them.
-    ready: BTreeSet<P>,
+    ready: BTreeSet<(u64, P)>,
     /// Whose turn it was.
-    turn: Option<P>,
+    turn: Option<(u64, P)>,
+    /// Decides who comes after whom. Were that the same everywhere, all would serve the same few first.
+    dice: Dice,
     /// Peers to whom something is to be told.
     pub touched: BTreeSet<P>,
     /// For those who are here.
@@ -56,7 +59,7 @@ pub(crate) struct Answers<B> {
 }
 
 impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
-    pub(crate) fn new(limits: Limits, behaviour: Behaviour) -> Self {
+    pub(crate) fn new(limits: Limits, behaviour: Behaviour, seed: u64) -> Self {
         Ledger {
             limits,
             behaviour,
@@ -65,6 +68,7 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             looking: BTreeMap::new(),
             ready: BTreeSet::new(),
             turn: None,
+            dice: Dice::new(!seed),
             touched: BTreeSet::new(),
             reading_bytes: 0,
             abandoned: Abandoned::new(),
@@ -73,7 +77,8 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
     }
 
     pub(crate) fn connected(&mut self, peer: P, has_presences: bool) {
-        self.accounts.insert(peer, Account::new(has_presences));
+        let account = Account::new(has_presences, self.dice.throw());
+        self.accounts.insert(peer, account);
     }
 
     pub(crate) fn disconnected(&mut self, peer: P) {
@@ -82,8 +87,8 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             self.no_longer_wanted_by(cid, peer);
         }
         self.reading_bytes -= account.batch.bytes;
+        self.ready.remove(&(account.seat, peer));
         self.abandoned.add(peer, account.batch.reading);
-        self.ready.remove(&peer);
         self.touched.remove(&peer);
     }
 
@@ -217,11 +222,12 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
     }
 
     fn is_ready_or_not(&mut self, peer: P) {
-        let is_ready = self.accounts.get(&peer).is_some_and(Account::is_ready);
-        if is_ready {
-            self.ready.insert(peer)
+        let Some(account) = self.accounts.get(&peer) else { return };
+        let turn = (account.seat, peer);
+        if account.is_ready() {
+            self.ready.insert(turn)
         } else {
-            self.ready.remove(&peer)
+            self.ready.remove(&turn)
         };
     }
 
@@ -231,19 +237,21 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
 
     /// Peers with blocks queued while others have their turn, and how many bytes.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (P, usize)> {
-        let account = |peer: &P| self.accounts.get(peer).map(|it| (*peer, it.queued_bytes));
-        self.ready.iter().filter_map(account)
+        let account = |peer: P| self.accounts.get(&peer).map(|it| (peer, it.queued_bytes));
+        self.ready.iter().filter_map(move |(_, peer)| account(*peer))
     }
 
     pub(crate) const fn reading_bytes(&self) -> usize {
         self.reading_bytes
     }
 
-    /// Blocks to be read for the peer whose turn it is, of those with room. `room` says how much.
+    /// Blocks to be read for the peer whose turn it is, of those with room. `room` says how much, and `missing` how many
+    /// blocks a peer lacks where that is not told by its wants.
     pub(crate) fn read_next(
         &mut self,
         bytes_max: usize,
         room: impl Fn(P) -> usize,
+        missing: impl Fn(P) -> Option<usize>,
     ) -> Option<(P, Vec<Cid>)> {
         let held = self.reading_bytes + self.abandoned.bytes;
         let left = self.limits.reading_bytes_max.saturating_sub(held);
@@ -251,7 +259,8 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         if bytes_max == 0 {
             return None;
         }
-        let peer = self.next_peer(&room)?;
+        let turn = self.next_turn(&room, missing)?;
+        let peer = turn.1;
         let account = self.accounts.get_mut(&peer)?;
         let bytes_max = bytes_max.min(room(peer)).min(self.limits.message_bytes_max);
         let is_fresh_first = self.behaviour == Behaviour::Ours;
@@ -261,45 +270,76 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             return None;
         }
         let cids = account.next_batch(bytes_max, sent);
-        self.turn = Some(peer);
+        self.turn = Some(turn);
         for cid in &cids {
             self.sent.add(cid);
         }
         self.reading_bytes += account.batch.bytes;
-        self.ready.remove(&peer);
+        self.ready.remove(&turn);
         Some((peer, cids))
     }
 
     /// Whose turn it is: of those with room, first whoever takes a block that nobody was sent yet, since it
-    /// can serve that on. Nobody is passed over for ever.
-    fn next_peer(&mut self, room: impl Fn(P) -> usize) -> Option<P> {
+    /// can serve that on; then, once a round, whoever is far behind. Nobody is passed over for ever.
+    fn next_turn(
+        &mut self,
+        room: impl Fn(P) -> usize,
+        missing: impl Fn(P) -> Option<usize>,
+    ) -> Option<(u64, P)> {
         let after = self.turn.map_or(Unbounded, Excluded);
         let up_to = self.turn.map_or(Unbounded, Included);
         let turns =
             self.ready.range((after, Unbounded)).chain(self.ready.range((Unbounded, up_to)));
-        let mut in_turn = turns.copied().filter(|peer| room(*peer) > 0);
+        let mut in_turn = turns.copied().filter(|(_, peer)| room(*peer) > 0);
         let first = in_turn.next()?;
         if self.behaviour != Behaviour::Ours {
             return Some(first);
         }
         let passed_over_max = 2 * self.ready.len() as u32;
-        let account = |peer: P| self.accounts.get(&peer);
-        let is_next = |peer: &P| {
-            account(*peer).is_some_and(|account| {
+        let is_next = |(_, peer): &(u64, P)| {
+            self.accounts.get(peer).is_some_and(|account| {
                 account.passed_over > passed_over_max
                     || account.has_fresh(|cid| self.sent.of(cid) > 0)
             })
         };
-        let peer = if is_next(&first) { first } else { in_turn.find(is_next).unwrap_or(first) };
-        if peer != first
-            && let Some(account) = self.accounts.get_mut(&first)
+        let next = if is_next(&first) {
+            first
+        } else {
+            let others: Vec<(u64, P)> = in_turn.collect();
+            let fresh = others.iter().copied().find(is_next);
+            fresh.unwrap_or_else(|| self.furthest_behind(first, &others, missing))
+        };
+        if next != first
+            && let Some(account) = self.accounts.get_mut(&first.1)
         {
             account.passed_over += 1;
         }
-        if let Some(account) = self.accounts.get_mut(&peer) {
+        if let Some(account) = self.accounts.get_mut(&next.1) {
             account.passed_over = 0;
+            account.is_favoured = next != first;
         }
-        Some(peer)
+        Some(next)
+    }
+
+    /// Who lacks clearly more than the first, and has had its own turn since it last went before others. So all have
+    /// everything at about the same time, and their links are used to the end.
+    fn furthest_behind(
+        &self,
+        first: (u64, P),
+        others: &[(u64, P)],
+        missing: impl Fn(P) -> Option<usize>,
+    ) -> (u64, P) {
+        let lacks = |peer: P| missing(peer).unwrap_or_else(|| self.wants_of(peer));
+        let lacked = lacks(first.1);
+        let (mut furthest, mut most) = (first, lacked + lacked / 8);
+        for &turn in others {
+            let is_favoured = self.accounts.get(&turn.1).is_none_or(|account| account.is_favoured);
+            let lacked = if is_favoured { 0 } else { lacks(turn.1) };
+            if lacked > most {
+                (furthest, most) = (turn, lacked);
+            }
+        }
+        furthest
     }
 
     /// A block was read, or could not be.

@@ -40,13 +40,13 @@ export class Exchange {
   constructor(seed: bigint, limits: ExchangeLimits = defaultExchangeLimits) {
     this.#pause = limits.gossipPause
     this.#asking = new Asking(limits, seed, this.totals)
-    this.#ledger = new Ledger(limits, this.totals)
+    this.#ledger = new Ledger(limits, this.totals, seed)
   }
 
   /** Takes one input. */
   handle(now: Nanos, input: Input): void {
     // The most frequent of all inputs, and hardly ever does anything follow from it.
-    if (input.kind === 'arriving' && !this.#asking.heard(now, input.peer, true)) return
+    if (input.kind === 'arriving' && !this.#asking.heard(now, input.peer, 'part')) return
     this.#now = now
     this.#isSettled = false
     switch (input.kind) {
@@ -145,7 +145,7 @@ export class Exchange {
     if (!this.#pipes.has(peer)) return
     this.totals.messagesIn++
     this.totals.passedOver += passedOver
-    this.#asking.heard(now, peer, blocks.length > 0)
+    this.#asking.heard(now, peer, blocks.length > 0 ? 'blocks' : 'words')
     let strange = passedOverBlocks
     this.totals.unaskedBlocks += strange
     for (const block of blocks) if (this.#block(now, peer, block)) strange++

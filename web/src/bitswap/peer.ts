@@ -47,7 +47,7 @@ export function sorted(peers: Iterable<PeerId>): PeerId[] {
   return [...peers].sort(compare)
 }
 
-function compare(a: PeerId, b: PeerId): number {
+export function compare(a: PeerId, b: PeerId): number {
   if (a === b) return 0
   return a < b ? -1 : 1
 }

@@ -17,6 +17,9 @@ const COMPARED_MAX: usize = 4096;
 /// How often the tail looks whether somebody idle could help.
 const TAIL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Shortest time without a piece of a block after which a peer is held to serve others.
+const STANDSTILL_MIN: Duration = Duration::from_millis(200);
+
 /// How often an idle peer looks what it could take over.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -299,23 +302,12 @@ fn take_over<P: Copy + Ord>(
         let [other] = wanted.asked_of[..] else { continue };
         let Some(theirs) = asking.views.get(&other) else { continue };
         let Some(ask) = theirs.asked.get(&at) else { continue };
-        let since = (theirs.pace.delivered - ask.delivered) as usize;
-        let ahead = ask.ahead.saturating_sub(since);
-        let base = theirs.pace.base.unwrap_or_default();
-        let before = match theirs.pace.rate {
-            0 => Duration::ZERO,
-            rate => nanos(ahead as u64, rate),
+        let is_tail = asking.wants.open_len() == 0;
+        let found = match is_tail && waits_in_vain(view, theirs, ask, now) {
+            true => Some((now.since(ask.at), true)),
+            false => comes_sooner(view, theirs, ask, now),
         };
-        let own = nanos(ask.bytes as u64, theirs.pace.rate.max(1)).min(now.since(ask.at));
-        let wait = before + own;
-        if wait <= view.takes(ask.bytes) * 2 + base {
-            continue;
-        }
-        // A cancel that gets there before the block's turn makes no duplicate. One that was overtaken
-        // by many others is being kept for later.
-        let is_overtaken = since > ask.ahead + 8 * ask.bytes;
-        let is_unlikely = is_overtaken || theirs.is_idler();
-        let is_safe = before > base * 2 + Duration::from_millis(50) || is_unlikely;
+        let Some((wait, is_safe)) = found else { continue };
         if best.as_ref().is_none_or(|best| (is_safe, wait) > (best.3, best.0)) {
             best = Some((wait, at, other, is_safe));
         }
@@ -333,6 +325,37 @@ fn take_over<P: Copy + Ord>(
     }
     asking.ask(now, at, peer);
     true
+}
+
+/// Whether a block would come much sooner from an idle peer than from whom it was asked of: for how long it is still
+/// waited for there, and whether it can be taken back before it is sent.
+fn comes_sooner(idle: &View, asked: &View, ask: &Ask, now: Instant) -> Option<(Duration, bool)> {
+    let since = (asked.pace.delivered - ask.delivered) as usize;
+    let ahead = ask.ahead.saturating_sub(since);
+    let base = asked.pace.base.unwrap_or_default();
+    let before = match asked.pace.rate {
+        0 => Duration::ZERO,
+        rate => nanos(ahead as u64, rate),
+    };
+    let own = nanos(ask.bytes as u64, asked.pace.rate.max(1)).min(now.since(ask.at));
+    let wait = before + own;
+    if wait <= idle.takes(ask.bytes) * 2 + base {
+        return None;
+    }
+    // A cancel that gets there before the block's turn makes no duplicate. One that was overtaken
+    // by many others is being kept for later.
+    let is_overtaken = since > ask.ahead + 8 * ask.bytes;
+    let is_unlikely = is_overtaken || asked.is_idler();
+    Some((wait, is_unlikely || before > base * 2 + Duration::from_millis(50)))
+}
+
+/// Whether a block has been waited for as long as an idle peer usually takes, at one that serves others: nothing of a
+/// block comes from there, for longer than is usual there. It is unlikely to be sent just now.
+fn waits_in_vain(idle: &View, asked: &View, ask: &Ask, now: Instant) -> bool {
+    let usual = asked.pace.base.unwrap_or_default() * 2 + STANDSTILL_MIN;
+    !asked.is_sending
+        && now.since(asked.sent_at.max(ask.at)) > usual.max(asked.gap)
+        && now.since(ask.at) > idle.pace.usual.unwrap_or_default()
 }
 
 pub(super) fn handle_tick<P: Copy + Ord>(

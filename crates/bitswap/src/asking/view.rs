@@ -35,6 +35,17 @@ pub(crate) struct Ask {
     pub counts: bool,
 }
 
+/// What came of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Part of a message. Only those with blocks are long enough to come in parts.
+    Part,
+    /// A message with blocks, or the rest of it.
+    Blocks,
+    /// A message without.
+    Words,
+}
+
 /// A peer as one who wants blocks sees it.
 #[derive(Debug)]
 pub(crate) struct View {
@@ -68,6 +79,10 @@ pub(crate) struct View {
     pub was_asked_again: bool,
     /// [`Asking::pieces`](super::Asking) when anything of it came last.
     pub heard_pieces: u64,
+    /// Whether part of a message of it came, and the rest did not yet.
+    pub is_sending: bool,
+    /// When anything of a block came last.
+    pub sent_at: Instant,
     /// How often its silence was put down to our own link since.
     pub excused: u32,
     /// [`Asking::pieces`](super::Asking) when that was done last, or anything of it came.
@@ -137,6 +152,8 @@ impl View {
             gap: Duration::ZERO,
             was_asked_again: false,
             heard_pieces: 0,
+            is_sending: false,
+            sent_at: now,
             excused: 0,
             excused_pieces: 0,
             looked_around_at: None,
@@ -154,10 +171,14 @@ impl View {
     }
 
     /// Anything of it came.
-    pub(crate) fn heard(&mut self, now: Instant, pieces: u64) {
+    pub(crate) fn heard(&mut self, now: Instant, what: Heard, pieces: u64) {
         // What came because it was asked again says nothing of how long it takes by itself.
         if !self.asked.is_empty() && !std::mem::take(&mut self.was_asked_again) {
             self.gap = now.since(self.heard_at).max(self.gap / 16 * 15);
+        }
+        self.is_sending = what == Heard::Part;
+        if what != Heard::Words {
+            self.sent_at = now;
         }
         self.heard_pieces = pieces;
         self.excused = 0;

@@ -11,6 +11,8 @@ use crate::{Limits, Payload, Presence, WantEntry, WantKind};
 #[derive(Debug)]
 pub(super) struct Account<B> {
     pub has_presences: bool,
+    /// Where it sits among those who take turns.
+    pub seat: u64,
     pub wants: BTreeMap<Cid, Wanted>,
     /// Blocks to be sent, in the order in which the peer wants them.
     queue: BTreeMap<(Reverse<i32>, u64), Cid>,
@@ -20,6 +22,8 @@ pub(super) struct Account<B> {
     overtaken: u32,
     /// How often others had a turn that was its own.
     pub passed_over: u32,
+    /// Whether its last turn was another's, since it was further behind.
+    pub is_favoured: bool,
     presences: Vec<Presence>,
     /// Whether something is to be told that the peer waits for.
     pub is_urgent: bool,
@@ -91,15 +95,17 @@ const SHORT_BYTES: usize = 64 << 10;
 const URGENT_ABOVE: i32 = i32::MAX - URGENT_MAX as i32;
 
 impl<B: Payload> Account<B> {
-    pub(super) fn new(has_presences: bool) -> Self {
+    pub(super) fn new(has_presences: bool, seat: u64) -> Self {
         Account {
             has_presences,
+            seat,
             wants: BTreeMap::new(),
             queue: BTreeMap::new(),
             next_place: 0,
             queued_bytes: 0,
             overtaken: 0,
             passed_over: 0,
+            is_favoured: false,
             presences: Vec::new(),
             is_urgent: false,
             batch: Batch::new(),

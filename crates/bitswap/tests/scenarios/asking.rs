@@ -196,6 +196,29 @@ fn the_last_blocks_are_asked_for_twice_where_that_is_sooner() {
 }
 
 #[test]
+fn the_last_blocks_are_taken_from_whom_others_keep_busy() {
+    let mut world = World::new(256 * KIB);
+    world.connect_at(1, Manner::Honest, 0..18, 1000, 10 * MILLI);
+    world.connect_at(2, Manner::Honest, 0..18, 1000, 10 * MILLI);
+    world.want(0..16);
+    world.run(60 * SECOND);
+    world.peers.get_mut(&1).expect("it is connected").manner = Manner::Stingy;
+    let from = world.now;
+    world.want(16..18);
+    world.run(120 * SECOND);
+    let took = world.got.last().map_or(0, |(at, ..)| *at) - from;
+    // One each. A silence would be held to be one after more than two seconds.
+    assert_eq!(world.got.len(), 18);
+    assert!(took < 2 * SECOND, "it took {} ms", took / MILLI);
+    assert_eq!(world.record.exchange.totals().duplicate_blocks, 0);
+    check(
+        "kept-busy",
+        "In the end, what is asked of a peer that sends nothing is asked of one that has nothing to do.",
+        &world.record,
+    );
+}
+
+#[test]
 fn what_is_not_wanted_any_more_is_taken_back() {
     let mut world = World::new(256 * KIB);
     world.connect(1, Manner::Honest, 0..12);

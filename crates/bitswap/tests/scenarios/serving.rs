@@ -68,6 +68,31 @@ fn what_nobody_has_goes_first() {
 }
 
 #[test]
+fn who_lacks_more_goes_before_once_a_round() {
+    let mut world = World::new(256 * KIB);
+    world.hold(0..30);
+    for peer in 1..5 {
+        world.connect_at(peer, Manner::Mute, [], 20_000, 10 * MILLI);
+    }
+    // Nothing of it is new any more.
+    world.asks(4, WantKind::Block, 0..30);
+    world.run(60 * SECOND);
+    assert_eq!(world.blocks_to(4).len(), 30);
+    for (peer, lacked) in [(1, 12), (2, 12), (3, 30)] {
+        world.asks(peer, WantKind::Block, 0..lacked);
+    }
+    world.run_until(60 * SECOND, |world| world.blocks_to(3).len() == 12);
+    let others = [1, 2].map(|peer| world.blocks_to(peer).len());
+    assert!(others.iter().all(|sent| (5..10).contains(sent)), "{others:?}");
+    world.run(60 * SECOND);
+    check(
+        "far-behind",
+        "Who lacks much more than the others has two turns for one of theirs.",
+        &world.record,
+    );
+}
+
+#[test]
 fn who_wants_too_much_is_told_so() {
     let limits = Limits { wants_per_peer_max: 8, ..Limits::default() };
     let mut world = World::limited(256 * KIB, limits, json!({ "wants_per_peer_max": 8 }));

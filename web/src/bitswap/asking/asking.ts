@@ -12,7 +12,7 @@ import { fill, handleTick, hurry } from './ours.ts'
 import { Pace } from './pace.ts'
 import { Searches } from './searches.ts'
 import { Speech } from './speech.ts'
-import { View, type Ask } from './view.ts'
+import { View, type Ask, type Heard } from './view.ts'
 import { Wants } from './wants.ts'
 
 /** Blocks that each peer may send before one that sends nothing is held to be stalled. */
@@ -111,13 +111,13 @@ export class Asking {
     this.allAreHungry()
   }
 
-  /** Anything of a peer came, of a block perhaps. Whether it had been silent. */
-  heard(now: Nanos, peer: PeerId, isOfBlock: boolean): boolean {
-    if (isOfBlock) this.pieces++
+  /** Something of a peer came. Whether it had been silent. */
+  heard(now: Nanos, peer: PeerId, what: Heard): boolean {
+    if (what !== 'words') this.pieces++
     const view = this.views.get(peer)
     if (view === undefined) return false
     const wasSilent = view.silentUntil !== null
-    view.heard(now, this.pieces)
+    view.heard(now, what, this.pieces)
     if (wasSilent) {
       this.#silenceAt = earliest(this.#silenceAt, view.silenceAt())
       this.isHungry(peer)

@@ -10,6 +10,8 @@ import type { Wants } from './wants.ts'
 const COMPARED_MAX = 4096
 /** How often the tail looks whether somebody idle could help. */
 const TAIL_INTERVAL: Nanos = 100 * MILLI
+/** Shortest time without a piece of a block after which a peer is held to serve others. */
+const STANDSTILL_MIN: Nanos = 200 * MILLI
 /** How often an idle peer looks what it could take over. */
 const LOOK_INTERVAL: Nanos = 50 * MILLI
 /** Silences in a row after which whoever alone has a block is asked for it once more. */
@@ -229,18 +231,10 @@ function takeOver(asking: Asking, now: Nanos, peer: PeerId): boolean {
     if (compared++ >= COMPARED_MAX) break
     const server = soleServer(asking, at)
     if (server === null) continue
-    const { ask } = server
-    const { pace } = server.view
-    const delivered = pace.delivered - ask.delivered
-    const base = pace.base ?? 0
-    const before = pace.rate === 0 ? 0 : timeOf(Math.max(0, ask.ahead - delivered), pace.rate)
-    const wait = before + Math.min(timeOf(ask.bytes, pace.rate), since(now, ask.at))
-    if (wait <= view.takes(ask.bytes) * 2 + base) continue
-    // A cancel that gets there before the block's turn makes no duplicate. One that was overtaken by many others is being
-    // kept for later.
-    const isOvertaken = delivered > ask.ahead + 8 * ask.bytes
-    const isUnlikely = isOvertaken || server.view.isIdler
-    const isSafe = before > base * 2 + 50 * MILLI || isUnlikely
+    const isVain = asking.wants.openSize === 0 && waitsInVain(view, server.view, server.ask, now)
+    const found = isVain ? { wait: since(now, server.ask.at), isSafe: true } : comesSooner(view, server.view, server.ask, now)
+    if (found === null) continue
+    const { wait, isSafe } = found
     const isBetter = best === null || (isSafe === best.isSafe ? wait > best.wait : isSafe)
     if (isBetter) best = { wait, at, other: server.peer, isSafe }
   }
@@ -255,6 +249,33 @@ function takeOver(asking: Asking, now: Nanos, peer: PeerId): boolean {
   }
   asking.ask(now, best.at, peer)
   return true
+}
+
+/**
+ * Whether a block would come much sooner from an idle peer than from whom it was asked of: for how long it is still waited
+ * for there, and whether it can be taken back before it is sent.
+ */
+function comesSooner(idle: View, asked: View, ask: Ask, now: Nanos): { wait: Nanos; isSafe: boolean } | null {
+  const { pace } = asked
+  const delivered = pace.delivered - ask.delivered
+  const base = pace.base ?? 0
+  const before = pace.rate === 0 ? 0 : timeOf(Math.max(0, ask.ahead - delivered), pace.rate)
+  const wait = before + Math.min(timeOf(ask.bytes, pace.rate), since(now, ask.at))
+  if (wait <= idle.takes(ask.bytes) * 2 + base) return null
+  // A cancel that gets there before the block's turn makes no duplicate. One that was overtaken by many others is being
+  // kept for later.
+  const isOvertaken = delivered > ask.ahead + 8 * ask.bytes
+  return { wait, isSafe: isOvertaken || asked.isIdler || before > base * 2 + 50 * MILLI }
+}
+
+/**
+ * Whether a block has been waited for as long as an idle peer usually takes, at one that serves others: nothing of a block
+ * comes from there, for longer than is usual there. It is unlikely to be sent just now.
+ */
+function waitsInVain(idle: View, asked: View, ask: Ask, now: Nanos): boolean {
+  const usual = (asked.pace.base ?? 0) * 2 + STANDSTILL_MIN
+  const isAtStandstill = !asked.isSending && since(now, Math.max(asked.sentAt, ask.at)) > Math.max(usual, asked.gap)
+  return isAtStandstill && since(now, ask.at) > (idle.pace.usual ?? 0)
 }
 
 export function handleTick(asking: Asking, now: Nanos): void {

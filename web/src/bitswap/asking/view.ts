@@ -14,6 +14,15 @@ import { Pace } from './pace.ts'
  */
 export type Hope = 'none' | 'one' | 'full'
 
+/**
+ * What came of a peer.
+ *
+ * - `part`: part of a message. Only those with blocks are long enough to come in parts.
+ * - `blocks`: a message with blocks, or the rest of it.
+ * - `words`: a message without.
+ */
+export type Heard = 'part' | 'blocks' | 'words'
+
 /** A block that a peer is asked for. */
 export interface Ask {
   readonly at: Nanos
@@ -65,6 +74,10 @@ export class View {
   wasAskedAgain = false
   /** `Asking.pieces` when anything of it came last. */
   heardPieces = 0
+  /** Whether part of a message of it came, and the rest did not yet. */
+  isSending = false
+  /** When anything of a block came last. */
+  sentAt: Nanos
   /** How often its silence was put down to our own link since. */
   excused = 0
   /** `Asking.pieces` when that was done last, or anything of it came. */
@@ -93,16 +106,19 @@ export class View {
     this.hope = isProvider ? 'full' : 'one'
     this.pace = new Pace(limits, BLOCKS_ASKED_OF_ONE)
     this.heardAt = now
+    this.sentAt = now
     this.deliveredAt = now
   }
 
   /** Anything of it came. */
-  heard(now: Nanos, pieces: number): void {
+  heard(now: Nanos, what: Heard, pieces: number): void {
     // What came because it was asked again says nothing of how long it takes by itself.
     if (this.asked.size > 0) {
       if (!this.wasAskedAgain) this.gap = Math.max(since(now, this.heardAt), Math.floor(this.gap / 16) * 15)
       this.wasAskedAgain = false
     }
+    this.isSending = what === 'part'
+    if (what !== 'words') this.sentAt = now
     this.heardPieces = pieces
     this.excused = 0
     this.excusedPieces = pieces

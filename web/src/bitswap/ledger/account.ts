@@ -62,8 +62,12 @@ export class Account {
   readonly wants = new Map<CidKey, Wanted>()
   readonly batch = new Batch()
   queuedBytes = 0
+  /** Where it sits among those who take turns. */
+  readonly seat: bigint
   /** How often others had a turn that was its own. */
   passedOver = 0
+  /** Whether its last turn was another's, since it was further behind. */
+  isFavoured = false
   /** Whether something is to be told that the peer waits for. */
   isUrgent = false
   readonly #limits: ExchangeLimits
@@ -72,8 +76,9 @@ export class Account {
   /** How often the first of the queue was passed over. */
   #overtaken = 0
 
-  constructor(limits: ExchangeLimits) {
+  constructor(limits: ExchangeLimits, seat: bigint) {
     this.#limits = limits
+    this.seat = seat
   }
 
   /** Adds a want, or changes one. Whether it has to be found out if the block is here. */

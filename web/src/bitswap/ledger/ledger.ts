@@ -1,9 +1,10 @@
 import type { Cid, CidKey } from '../../content/index.ts'
 import { otherNames } from '../asking/wants.ts'
+import { Dice } from '../dice.ts'
 import type { ExchangeLimits } from '../limits.ts'
 import { presenceBytes, type BlockPresence, type WantEntry } from '../message.ts'
 import type { Block } from '../output.ts'
-import { PeerMap, sorted, type PeerId } from '../peer.ts'
+import { PeerMap, compare, sorted, type PeerId } from '../peer.ts'
 import type { Totals } from '../totals.ts'
 import { Abandoned } from './abandoned.ts'
 import { Account } from './account.ts'
@@ -13,6 +14,12 @@ import { SentCounts } from './sent.ts'
 const PRESENCES_PER_MESSAGE = 1024
 /** What a presence usually takes in a message. */
 const PRESENCE_BYTES = 48
+
+/** A peer that takes turns. */
+interface Turn {
+  readonly peer: PeerId
+  readonly account: Account
+}
 
 /** What a peer is to be told of its wants. */
 export interface Answers {
@@ -38,7 +45,9 @@ export class Ledger {
   /** Peers with blocks queued, and none being read for them. */
   readonly #ready = new Set<PeerId>()
   /** Whose turn it was. */
-  #turn: PeerId | null = null
+  #turn: Turn | null = null
+  /** Decides who comes after whom. Were that the same everywhere, all would serve the same few first. */
+  readonly #dice: Dice
   /** Peers to whom something is to be told. */
   readonly touched = new Set<PeerId>()
   /** For those who are here. */
@@ -46,13 +55,14 @@ export class Ledger {
   readonly #abandoned = new Abandoned()
   readonly #sent = new SentCounts()
 
-  constructor(limits: ExchangeLimits, totals: Totals) {
+  constructor(limits: ExchangeLimits, totals: Totals, seed: bigint) {
+    this.#dice = new Dice(~seed)
     this.#limits = limits
     this.#totals = totals
   }
 
   connected(peer: PeerId): void {
-    this.#accounts.set(peer, new Account(this.#limits))
+    this.#accounts.set(peer, new Account(this.#limits, this.#dice.throw()))
   }
 
   disconnected(peer: PeerId): void {
@@ -175,7 +185,17 @@ export class Ledger {
 
   /** Peers with blocks queued while others have their turn, and how many bytes. */
   waiting(): { readonly peer: PeerId; readonly pendingBytes: number }[] {
-    return sorted(this.#ready).map((peer) => ({ peer, pendingBytes: this.#accounts.get(peer)?.queuedBytes ?? 0 }))
+    return this.#turns().map(({ peer, account }) => ({ peer, pendingBytes: account.queuedBytes }))
+  }
+
+  /** Those with blocks queued, as they sit. */
+  #turns(): Turn[] {
+    const turns: Turn[] = []
+    for (const peer of this.#ready) {
+      const account = this.#accounts.get(peer)
+      if (account !== undefined) turns.push({ peer, account })
+    }
+    return turns.sort(bySeat)
   }
 
   /** Begins to read for the peer whose turn it is, if there is any with room. */
@@ -183,15 +203,15 @@ export class Ledger {
     const held = this.readingBytes + this.#abandoned.bytes
     const left = Math.max(0, this.#limits.readingBytesMax - held)
     const free = Math.min(bytesMax, left)
-    const peer = free === 0 ? null : this.#nextPeer(room)
-    const account = peer === null ? undefined : this.#accounts.get(peer)
-    if (peer === null || account === undefined) return null
+    const turn = free === 0 ? null : this.#nextTurn(room)
+    if (turn === null) return null
+    const { peer, account } = turn
     const most = Math.min(free, room(peer), this.#limits.messageBytesMax)
     const sent = (cid: Cid) => this.#sent.of(cid)
     // Only a block that is alone may be longer than what is left.
     if (held > 0 && account.nextLength(sent) > left) return null
     const cids = account.nextBatch(most, sent)
-    this.#turn = peer
+    this.#turn = turn
     for (const cid of cids) this.#sent.add(cid)
     this.readingBytes += account.batch.bytes
     this.#ready.delete(peer)
@@ -199,28 +219,24 @@ export class Ledger {
   }
 
   /**
-   * Whose turn it is: of those with room, first whoever takes a block that nobody was sent yet, since it can serve that on.
-   * Nobody is passed over for ever.
+   * Whose turn it is: of those with room, first whoever takes a block that nobody was sent yet, since it can serve that on;
+   * then, once a round, whoever is far behind. Nobody is passed over for ever.
    */
-  #nextPeer(room: (peer: PeerId) => number): PeerId | null {
-    const inOrder = sorted(this.#ready)
-    const turn = this.#turn
-    const after = turn === null ? 0 : inOrder.filter((peer) => peer <= turn).length
-    const inTurn = [...inOrder.slice(after), ...inOrder.slice(0, after)].filter((peer) => room(peer) > 0)
-    const [first] = inTurn
+  #nextTurn(room: (peer: PeerId) => number): Turn | null {
+    const turns = this.#turns()
+    const last = this.#turn
+    const after = last === null ? 0 : turns.filter((turn) => bySeat(turn, last) <= 0).length
+    const inTurn = [...turns.slice(after), ...turns.slice(0, after)].filter(({ peer }) => room(peer) > 0)
+    const [first, ...others] = inTurn
     if (first === undefined) return null
     const passedOverMax = 2 * this.#ready.size
-    const isNext = (peer: PeerId) => {
-      const account = this.#accounts.get(peer)
-      if (account === undefined) return false
-      return account.passedOver > passedOverMax || account.hasFresh((cid) => this.#sent.of(cid) > 0)
-    }
-    const peer = inTurn.find(isNext) ?? first
-    const passed = this.#accounts.get(first)
-    if (peer !== first && passed !== undefined) passed.passedOver++
-    const served = this.#accounts.get(peer)
-    if (served !== undefined) served.passedOver = 0
-    return peer
+    const isNext = ({ account }: Turn) =>
+      account.passedOver > passedOverMax || account.hasFresh((cid) => this.#sent.of(cid) > 0)
+    const next = inTurn.find(isNext) ?? furthestBehind(first, others)
+    if (next !== first) first.account.passedOver++
+    next.account.passedOver = 0
+    next.account.isFavoured = next !== first
+    return next
   }
 
   /** A block was read, or could not be. */
@@ -259,4 +275,26 @@ export class Ledger {
     this.#isReadyOrNot(peer)
     return { presences, blocks: taken.map(({ block }) => block), pendingBytes, isMore }
   }
+}
+
+/**
+ * Who lacks clearly more than the first, and has had its own turn since it last went before others. So all have everything
+ * at about the same time, and their links are used to the end.
+ */
+function furthestBehind(first: Turn, others: readonly Turn[]): Turn {
+  let furthest = first
+  let most = first.account.wants.size + Math.floor(first.account.wants.size / 8)
+  for (const turn of others) {
+    const lacked = turn.account.isFavoured ? 0 : turn.account.wants.size
+    if (lacked > most) {
+      furthest = turn
+      most = lacked
+    }
+  }
+  return furthest
+}
+
+function bySeat(a: Turn, b: Turn): number {
+  if (a.account.seat !== b.account.seat) return a.account.seat < b.account.seat ? -1 : 1
+  return compare(a.peer, b.peer)
 }
