@@ -48,7 +48,7 @@ export const panel = part('panel', {
   down: 'In',
   up: 'Out',
   now: '{speed} now',
-  inAll: '{size} in all',
+  inAll: '· {size} in all',
   ratio: 'It has given {given} and taken {taken}: {ratio} back for each byte.',
   gaveOnly: 'It has given {given} and taken nothing: it had all of it.',
   gaveNothing: 'It has given nothing yet.',
