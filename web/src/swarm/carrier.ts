@@ -34,6 +34,8 @@ export interface CarrierDeps {
   readonly dropped: (peer: PeerId, reason: Misbehaviour) => void
   /** Looks for others; resolves with those of them who are said to have everything. */
   readonly findProviders: () => Promise<readonly PeerId[]>
+  /** A message for this peer waits to go. */
+  readonly sending: (member: Member) => void
   /** A message went to this peer, with these blocks. */
   readonly moved: (member: Member, blocks: readonly Block[]) => void
   /** A peer cannot be reached any more. */
@@ -194,6 +196,7 @@ export class Carrier {
     const member = roster.get(peer)
     if (member === null) return
     const sent = member.peer.send(encodeMessage(message, blocks))
+    this.#deps.sending(member)
     sent.then(
       () => {
         if (!roster.isMember(member)) return

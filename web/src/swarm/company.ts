@@ -237,12 +237,12 @@ export class Company {
       },
       down: (peer) => {
         const member = this.roster.get(peer)
-        // What came in part will come whole by relay.
-        member?.direct.clear()
         member?.peer.goByRelay()
         if (member) this.#ask(member)
         this.#deps.changed()
       },
+      // What came in part may still come whole while a way is only down.
+      over: (peer) => this.roster.get(peer)?.direct.clear(),
       segment: (peer, segment) => this.#handleSegment(peer, segment),
       misbehaved: (peer) => this.#sendAway(peer),
     })

@@ -60,6 +60,37 @@ describe('what much is exchanged with', () => {
     expect(seeker.state.receivedBytes).toBe(seeker.state.progress.bytesDone)
   })
 
+  it('is called when content is to go, not only when it has gone', async () => {
+    const published = await film()
+    const holder = open(published.root, published).session
+    const seeker = open(published.root).session
+    server.judge = (_from, _to, data) => (data.length > 50_000 ? { status: 'error', response: { reason: 'relay budget', retry_after_ms: 1000 } } : null)
+    await clock.until(() => isDirect(holder) && isDirect(seeker))
+    expect(server.relayedBytes).toBeLessThan(200_000)
+    server.judge = () => null
+    await clock.until(() => isComplete(seeker))
+    expect(await isRight(seeker, FILM_BYTES)).toBe(true)
+  })
+
+  it('goes on directly with a peer that was silent for a while', async () => {
+    const published = await film(60_000_000)
+    const holder = open(published.root, published).session
+    const seeker = open(published.root).session
+    await clock.until(() => isDirect(holder) && isDirect(seeker) && seeker.state.receivedBytes > 4_000_000)
+    const lines = net.lines.length
+    server.judge = (_from, _to, data) => (data.length > 1000 ? { status: 'error', response: { reason: 'relay budget', retry_after_ms: 1000 } } : null)
+    net.holdUp()
+    await clock.until(() => !isDirect(holder))
+    net.goOn()
+    await clock.until(() => isDirect(holder) && isDirect(seeker))
+    server.judge = () => null
+    await clock.until(() => isComplete(seeker))
+    expect(net.lines).toHaveLength(lines)
+    expect(await isRight(seeker, 60_000_000)).toBe(true)
+    expect(seeker.state.receivedBytes).toBe(seeker.state.progress.bytesDone)
+    expect([...seeker.state.problems, ...holder.state.problems]).toEqual([])
+  })
+
   it('is not called for a short page', async () => {
     const published = await film(60_000)
     open(published.root, published)

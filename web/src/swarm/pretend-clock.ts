@@ -43,6 +43,12 @@ export class PretendClock implements Clock {
     this.#now = until
   }
 
+  /** Whoever computes for so long hears of nothing: what is due meanwhile rings late. */
+  holdUp(milliseconds: number): void {
+    this.#now += milliseconds
+    this.pass(0)
+  }
+
   /**
    * Lets time pass until `happened`. What takes real time (hashing, reading blobs) gets room to finish before each step,
    * and more of it before a long one, lest a peer seem silent that is only being computed.

@@ -94,10 +94,9 @@ export class Session implements PageSession {
       got: (block) => this.#keep(block),
       dropped: (peer, reason) => this.#drop(peer, reason),
       findProviders: () => this.#attendance.askForPeers(),
-      moved: (member, blocks) => {
-        this.#holdings.give(member.peer.id, blocks.map(({ cid }) => cid))
-        this.#company.consider(member)
-      },
+      // Not only when it has gone: by relay that takes as long as a direct path takes to come up.
+      sending: (member) => this.#company.consider(member),
+      moved: (member, blocks) => this.#holdings.give(member.peer.id, blocks.map(({ cid }) => cid)),
       lost: (peer) => this.#company.part(peer),
       settled: () => this.#report(),
     })

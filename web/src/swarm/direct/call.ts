@@ -97,12 +97,14 @@ export class Call {
     this.path = new DirectPath(channel, clock, {
       up: () => {
         this.#wasUp = true
+        this.#stopAwaiting()
         events.up()
       },
       down: events.down,
       segment: events.segment,
       malformed: events.misbehaved,
-      silent: () => this.end('failed', true),
+      silent: () => this.#await(),
+      broken: () => this.end('failed', true),
     })
     line.addEventListener('connectionstatechange', () => this.#followLine())
     line.addEventListener('icecandidate', (event) => this.#tell((event as RTCPeerConnectionIceEvent).candidate))
@@ -293,8 +295,7 @@ export class Call {
     switch (this.#line.connectionState) {
       case 'connected':
         this.path.setLinked(true)
-        this.#stopWaiting?.()
-        this.#stopWaiting = null
+        if (!this.path.isSilent) this.#stopAwaiting()
         return
       case 'disconnected':
         this.path.setLinked(false)
@@ -326,6 +327,11 @@ export class Call {
   /** A line that does not come up, or not back, is given up. */
   #await(): void {
     this.#stopWaiting ??= this.#clock.after(CONNECT_MAX, () => this.end('failed', true))
+  }
+
+  #stopAwaiting(): void {
+    this.#stopWaiting?.()
+    this.#stopWaiting = null
   }
 }
 

@@ -46,7 +46,7 @@ beforeEach(() => {
   segments = []
   const note = (what: string) => () => happened.push(what)
   path = new DirectPath(channel, clock, {
-    up: note('up'), down: note('down'), malformed: note('malformed'), silent: note('silent'),
+    up: note('up'), down: note('down'), malformed: note('malformed'), silent: note('silent'), broken: note('broken'),
     segment: (segment) => segments.push(segment),
   })
   path.setLinked(true)
@@ -175,7 +175,39 @@ describe('a direct path', () => {
     clock.pass(3000)
     expect(happened).toEqual(['up'])
     clock.pass(4000)
-    expect(happened).toEqual(['up', 'silent'])
+    expect(happened).toEqual(['up', 'down', 'silent'])
+  })
+
+  it('is up again when anything comes of a peer that was only busy', () => {
+    send(1, 10)
+    channel.bufferedAmount = 0
+    clock.pass(7000)
+    path.takeBack()
+    channel.say(encodeReadFrame(1).buffer)
+    expect(happened).toEqual(['up', 'down', 'silent', 'up'])
+    expect(path.isUp).toBe(true)
+    send(2, 10)
+    clock.pass(7000)
+    expect(happened.slice(4)).toEqual(['down', 'silent'])
+  })
+
+  it('does not take the other side for silent when this tab was held up itself', () => {
+    send(1, 10)
+    channel.bufferedAmount = 0
+    clock.pass(3000)
+    clock.holdUp(5000)
+    expect(happened).toEqual(['up'])
+    clock.pass(7000)
+    expect(happened).toEqual(['up', 'down', 'silent'])
+  })
+
+  it('is broken when its channel takes nothing any more', () => {
+    send(1, 10)
+    channel.send = () => {
+      throw new DOMException('full', 'OperationError')
+    }
+    send(2, 10)
+    expect(happened).toEqual(['up', 'broken'])
   })
 
   it('is not silent while it only is slow', () => {

@@ -17,6 +17,8 @@ const UNREAD_SHORT_MAX = 12
 const TAKEN_BACK_REMEMBERED = 64
 /** How long a path may take all we send and give no sign that it arrives. */
 const SILENCE_MAX: Millis = 4000
+/** A timer that rings so late tells that this tab was held up: what the other side said meanwhile waits behind it. */
+const LATE: Millis = 500
 
 export interface PathEvents {
   /** It can be used from now on; again, after a pause. */
@@ -26,8 +28,10 @@ export interface PathEvents {
   readonly segment: (segment: Segment) => void
   /** Something came that no honest peer sends. */
   readonly malformed: () => void
-  /** It takes what we send, and nothing comes of it. */
+  /** It took what we sent, and nothing came of it. It is up again when anything comes. */
   readonly silent: () => void
+  /** It takes nothing any more. */
+  readonly broken: () => void
 }
 
 interface Outgoing {
@@ -50,6 +54,7 @@ export class DirectPath implements Way {
   readonly #takenBack = new RecentNumbers(TAKEN_BACK_REMEMBERED)
   #isLinked = false
   #isOver = false
+  #isSilent = false
   #isUp = false
   #givenBytes = 0
   /** Bytes that had left the browser when it was last looked at. */
@@ -79,6 +84,11 @@ export class DirectPath implements Way {
 
   get isBusy(): boolean {
     return this.#outgoing.size > 0
+  }
+
+  /** Whether it is waited for a sign of the other side, which may only be busy. */
+  get isSilent(): boolean {
+    return this.#isSilent
   }
 
   /** The line under it holds, or does not for now. */
@@ -120,7 +130,7 @@ export class DirectPath implements Way {
   }
 
   #follow(): void {
-    const isUp = this.#isLinked && !this.#isOver && this.#channel.readyState === 'open'
+    const isUp = this.#isLinked && !this.#isOver && !this.#isSilent && this.#channel.readyState === 'open'
     if (isUp === this.#isUp) return
     this.#isUp = isUp
     if (isUp) this.#events.up()
@@ -154,7 +164,7 @@ export class DirectPath implements Way {
       this.#channel.send(frame)
     } catch {
       // It closes, or is full beyond all we gave it: either way it is of no use any more.
-      this.#events.silent()
+      this.#events.broken()
       return false
     }
     this.#givenBytes += frame.length
@@ -165,6 +175,8 @@ export class DirectPath implements Way {
   #hear(data: unknown): void {
     if (this.#isOver) return
     this.#aliveAt = this.movedAt = this.#clock.now()
+    this.#isSilent = false
+    this.#follow()
     const frame = decodeFrame(data)
     if (frame === null) this.#events.malformed()
     else if (frame.kind === 'segment') this.#events.segment(frame.segment)
@@ -185,15 +197,21 @@ export class DirectPath implements Way {
 
   /** Looks now and then whether anything comes of what we send. */
   #watch(): void {
+    const due = this.#clock.now() + SILENCE_MAX / 2
     this.#stopWatching ??= this.#clock.after(SILENCE_MAX / 2, () => {
       this.#stopWatching = null
       if (this.#outgoing.size === 0) return
       const now = this.#clock.now()
       const leftBytes = this.#givenBytes - this.#channel.bufferedAmount
-      if (leftBytes > this.#leftBytes) this.#aliveAt = now
+      if (leftBytes > this.#leftBytes || now - due > LATE) this.#aliveAt = now
       this.#leftBytes = leftBytes
-      if (now - this.#aliveAt >= SILENCE_MAX) this.#events.silent()
-      else this.#watch()
+      if (now - this.#aliveAt < SILENCE_MAX) {
+        this.#watch()
+        return
+      }
+      this.#isSilent = true
+      this.#follow()
+      this.#events.silent()
     })
   }
 }

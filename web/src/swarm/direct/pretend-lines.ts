@@ -13,6 +13,8 @@ export class PretendLines {
   carriedBytes = 0
   /** Nothing arrives any more, and nobody is told. */
   isCut = false
+  /** What arrives later, since the tabs it goes to have too much to do; `null` while it arrives at once. */
+  #late: (() => void)[] | null = null
   /** No line ever comes up. */
   isBlocked = false
   /** How many the browser makes. */
@@ -31,6 +33,24 @@ export class PretendLines {
 
   get open(): PretendLine[] {
     return this.lines.filter(({ connectionState }) => connectionState === 'connected')
+  }
+
+  /** All tabs are too busy to hear anything, until they are not. */
+  holdUp(): void {
+    this.#late = []
+  }
+
+  goOn(): void {
+    const late = this.#late ?? []
+    this.#late = null
+    for (const arrive of late) this.pass(arrive)
+  }
+
+  pass(arrive: () => void): void {
+    this.clock.after(LATENCY, () => {
+      if (this.#late === null) arrive()
+      else this.#late.push(arrive)
+    })
   }
 
   /** The network breaks under all lines. */
@@ -159,7 +179,7 @@ export class PretendChannel extends EventTarget implements DataChannel {
     if (this.readyState !== 'open') throw new DOMException('not open', 'InvalidStateError')
     this.bufferedAmount += data.length
     const { buffer } = data.slice()
-    this.#net.clock.after(LATENCY, () => {
+    this.#net.pass(() => {
       if (this.#net.isCut) return
       const before = this.bufferedAmount
       this.bufferedAmount -= buffer.byteLength

@@ -54,6 +54,7 @@ function tab(n: number, { stun = null as string | null } = {}): Board {
     },
     up: (peer) => up?.push(peer),
     down: (peer) => down?.push(peer),
+    over: () => {},
     segment: () => {},
     misbehaved: (peer) => {
       misbehaved?.push(peer)

@@ -33,6 +33,8 @@ export interface SwitchboardDeps {
   readonly say: (to: PeerId, signal: Uint8Array<ArrayBuffer>) => Promise<boolean>
   readonly up: (peer: PeerId, way: Way) => void
   readonly down: (peer: PeerId) => void
+  /** A call is over: what came over its line in part will not come whole there. */
+  readonly over: (peer: PeerId) => void
   readonly segment: (peer: PeerId, segment: Segment) => void
   readonly misbehaved: (peer: PeerId) => void
 }
@@ -172,6 +174,7 @@ export class Switchboard {
         segment: (segment) => this.#deps.segment(peer, segment),
         over: (reason) => {
           this.#calls.delete(peer)
+          this.#deps.over(peer)
           this.#noteEnd(peer, reason, begun.evidence)
         },
         misbehaved: () => this.#deps.misbehaved(peer),
