@@ -43,7 +43,7 @@ web-test: web ## The web client's types, tests and weight
 	cd web && npm run typecheck && npm test && npm run weigh
 
 interop: web tools tests/interop/node_modules/.package-lock.json ## Real clients and real browsers against our server
-	$(CARGO) build $(LOCKED) --release -p watchfire-cli -p chat -p watchfire-p2p --bins --example host
+	$(CARGO) build $(LOCKED) --release -p watchfire-cli -p chat -p watchfire-p2p --bins --example host --example raw_peer
 	cd tests/interop && npm test
 
 soak: web tools tests/interop/node_modules/.package-lock.json ## What takes minutes: two gigabytes from one browser to another
@@ -51,7 +51,7 @@ soak: web tools tests/interop/node_modules/.package-lock.json ## What takes minu
 	cd tests/interop && LARGE_BYTES=$${LARGE_BYTES:-2000000000} node --test browser/large.test.mjs
 
 test-kubo: ## A real kubo against our libp2p host; builds kubo once, with Go, which takes minutes
-	$(CARGO) build $(LOCKED) --release -p watchfire-p2p --example host
+	$(CARGO) build $(LOCKED) --release -p watchfire-p2p --example host --example raw_peer
 	cd tests/interop && npm run test:kubo
 
 tests/interop/node_modules/.package-lock.json: tests/interop/package.json tests/interop/package-lock.json

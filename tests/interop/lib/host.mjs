@@ -16,6 +16,9 @@ const LOOPBACK = ['--listen', '/ip4/127.0.0.1/tcp/0']
 
 /** A host of ours that runs. */
 export class Host {
+  static program = 'host'
+  /** What it is told where nothing else is said. */
+  static usual = (args) => (args.includes('--listen') ? [] : LOOPBACK)
   #child
   #exited
   #answers = []
@@ -23,9 +26,8 @@ export class Host {
 
   /** `args` are those of the program; without `--listen` among them it listens on loopback. */
   static async start(...args) {
-    const host = new Host()
-    const listen = args.includes('--listen') ? [] : LOOPBACK
-    const child = spawn(binary(path.join('examples', 'host')), [...listen, ...args], { stdio: 'pipe' })
+    const host = new this()
+    const child = spawn(binary(path.join('examples', this.program)), [...this.usual(args), ...args], { stdio: 'pipe' })
     host.#child = child
     child.stderr.setEncoding('utf8').on('data', (text) => (host.stderr += text))
     host.#exited = new Promise((resolve) => child.once('close', resolve))
@@ -34,7 +36,7 @@ export class Host {
       for (const { reject } of host.#answers.splice(0)) reject(new Error(`the host ended with ${code}: ${host.stderr}`))
     })
     const { peer, addresses } = await host.#answer('the host says where it listens')
-    Object.assign(host, { peer, addresses, address: addresses[0] })
+    Object.assign(host, { peer, addresses, address: addresses?.[0] })
     return host
   }
 
@@ -70,5 +72,28 @@ export class Host {
     } finally {
       if (this.#child.exitCode === null) this.#child.kill('SIGKILL')
     }
+  }
+}
+
+/** A peer made by hand that dials whom it is given, and says what it is told: crates/p2p/examples/raw_peer.rs. */
+export class RawPeer extends Host {
+  static program = 'raw_peer'
+  static usual = () => []
+
+  want(kind, ...cids) {
+    return this.tell('want', kind, ...cids)
+  }
+
+  cancel(...cids) {
+    return this.tell('cancel', ...cids)
+  }
+
+  /** All that it hears until something answers for this block: `{ haves, dont_haves, blocks, bytes }`. */
+  hear(cid) {
+    return this.tell('hear', cid)
+  }
+  /** All that it hears until that is so many presences and blocks. */
+  count(answers) {
+    return this.tell('count', answers)
   }
 }

@@ -11,6 +11,26 @@ use content::{Block, Cid, FileBuilder, Profile};
 use p2p::{Host, HostSettings};
 use store::{Memory, Stores, WriteBlocks};
 
+use raw::{Raw, within};
+
+impl Raw {
+    /// A peer that speaks 1.2.
+    async fn connect(host: &Host) -> Raw {
+        Raw::speaking(host, &["/ipfs/bitswap/1.2.0"]).await
+    }
+
+    /// A peer that speaks these versions and nothing else.
+    async fn speaking(host: &Host, protocols: &'static [&'static str]) -> Raw {
+        Raw::dial(host.addresses()[0].clone(), protocols).await
+    }
+
+    /// Whether the host ended the connection.
+    async fn is_cut_off(&mut self) -> bool {
+        while within(self.heard.recv()).await.is_some() {}
+        true
+    }
+}
+
 /// A host on loopback, and what it has.
 async fn host() -> (Host, Arc<Memory>) {
     host_with(HostSettings::default()).await

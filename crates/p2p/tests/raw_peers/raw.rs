@@ -16,7 +16,7 @@ use libp2p::core::upgrade::Version;
 use libp2p::identity::Keypair;
 use libp2p::{Transport, noise, tcp, yamux};
 use multistream_select::{Negotiated, dialer_select_proto, listener_select_proto};
-use p2p::{Host, Multiaddr};
+use p2p::Multiaddr;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -33,7 +33,8 @@ pub type Out = Negotiated<SubstreamBox>;
 pub struct Raw {
     protocols: &'static [&'static str],
     open: mpsc::UnboundedSender<Open>,
-    heard: mpsc::UnboundedReceiver<Message>,
+    /// Ends with the connection.
+    pub heard: mpsc::UnboundedReceiver<Message>,
     /// Messages that were heard and not asked for yet.
     kept: VecDeque<Message>,
     out: Option<Out>,
@@ -41,14 +42,9 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// A peer that speaks 1.2.
-    pub async fn connect(host: &Host) -> Raw {
-        Raw::speaking(host, &["/ipfs/bitswap/1.2.0"]).await
-    }
-
     /// A peer that speaks these versions and nothing else.
-    pub async fn speaking(host: &Host, protocols: &'static [&'static str]) -> Raw {
-        let muxer = dial(host.addresses()[0].clone()).await;
+    pub async fn dial(address: Multiaddr, protocols: &'static [&'static str]) -> Raw {
+        let muxer = dial(address).await;
         let (open, to_open) = mpsc::unbounded_channel();
         let (tell, heard) = mpsc::unbounded_channel();
         let task = tokio::spawn(carry(muxer, protocols, to_open, tell));
@@ -92,6 +88,15 @@ impl Raw {
         self.say(&Message { wants, ..Message::default() }).await;
     }
 
+    /// Hears until so many presences and blocks have come; all that was heard up to there.
+    pub async fn hear_many(&mut self, count: usize) -> Heard {
+        let mut heard = Heard::default();
+        while heard.haves.len() + heard.dont_haves.len() + heard.blocks.len() < count {
+            heard.add(self.hear().await);
+        }
+        heard
+    }
+
     /// The next message that was heard.
     pub async fn hear(&mut self) -> Message {
         match self.kept.pop_front() {
@@ -107,12 +112,6 @@ impl Raw {
             heard.add(self.hear().await);
         }
         heard
-    }
-
-    /// Whether the host ended the connection.
-    pub async fn is_cut_off(&mut self) -> bool {
-        while within(self.heard.recv()).await.is_some() {}
-        true
     }
 }
 
