@@ -355,7 +355,7 @@ fn waits_in_vain(idle: &View, asked: &View, ask: &Ask, now: Instant) -> bool {
     let usual = asked.pace.base.unwrap_or_default() * 2 + STANDSTILL_MIN;
     !asked.is_sending
         && now.since(asked.sent_at.max(ask.at)) > usual.max(asked.gap)
-        && now.since(ask.at) > idle.pace.usual.unwrap_or_default()
+        && idle.pace.usual.is_some_and(|usual| now.since(ask.at) > usual)
 }
 
 pub(super) fn handle_tick<P: Copy + Ord>(

@@ -275,7 +275,7 @@ function comesSooner(idle: View, asked: View, ask: Ask, now: Nanos): { wait: Nan
 function waitsInVain(idle: View, asked: View, ask: Ask, now: Nanos): boolean {
   const usual = (asked.pace.base ?? 0) * 2 + STANDSTILL_MIN
   const isAtStandstill = !asked.isSending && since(now, Math.max(asked.sentAt, ask.at)) > Math.max(usual, asked.gap)
-  return isAtStandstill && since(now, ask.at) > (idle.pace.usual ?? 0)
+  return isAtStandstill && idle.pace.usual !== null && since(now, ask.at) > idle.pace.usual
 }
 
 export function handleTick(asking: Asking, now: Nanos): void {
