@@ -8,6 +8,8 @@ use crate::presence::lock;
 
 /// A change by so much is told to the first at once: it steers newcomers by it.
 const MUCH: u64 = 256;
+/// So is a change by one in so many of the places of a process.
+const MUCH_OF_PLACES: u64 = 16;
 /// How often any other change is told, in ticks.
 const CHANGED_TICKS: u32 = 5;
 /// And what did not change, for what was told may have got lost.
@@ -48,11 +50,12 @@ impl Cluster {
     }
 
     fn is_due(&self, known: &[(NodeId, Fill)]) -> bool {
+        let much = MUCH.min(self.connections_max / MUCH_OF_PLACES);
         let mut census = lock(&self.census);
         census.ticks += 1;
         let is_due = match (known, &census.told[..]) {
             _ if census.ticks >= REPEATED_TICKS => true,
-            ([(_, now)], [(_, told)]) if now.connections.abs_diff(told.connections) >= MUCH => true,
+            ([(_, now)], [(_, told)]) if now.connections.abs_diff(told.connections) > much => true,
             (known, told) => census.ticks >= CHANGED_TICKS && known != told,
         };
         if is_due {
