@@ -303,7 +303,9 @@ fn take_over<P: Copy + Ord>(
         let Some(theirs) = asking.views.get(&other) else { continue };
         let Some(ask) = theirs.asked.get(&at) else { continue };
         let is_tail = asking.wants.open_len() == 0;
-        let found = match is_tail && waits_in_vain(view, theirs, ask, now) {
+        // Who had its chance is not given another, or two that send nothing would pass it to and fro.
+        let has_chance = is_tail && !view.late.has(&wanted.cid);
+        let found = match has_chance && waits_in_vain(view, theirs, ask, now) {
             true => Some((now.since(ask.at), true)),
             false => comes_sooner(view, theirs, ask, now),
         };

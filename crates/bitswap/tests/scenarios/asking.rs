@@ -219,6 +219,30 @@ fn the_last_blocks_are_taken_from_whom_others_keep_busy() {
 }
 
 #[test]
+fn two_that_send_nothing_do_not_pass_the_last_block_to_and_fro() {
+    let mut world = World::new(256 * KIB);
+    world.connect_at(1, Manner::Honest, 0..25, 8000, 10 * MILLI);
+    world.connect_at(2, Manner::Honest, 0..25, 8000, 10 * MILLI);
+    world.connect_at(3, Manner::Honest, 0..25, 1000, 10 * MILLI);
+    world.want(0..24);
+    world.run(60 * SECOND);
+    for quick in [1, 2] {
+        world.peers.get_mut(&quick).expect("it is connected").manner = Manner::Stingy;
+    }
+    let from = world.now;
+    world.want(24..25);
+    world.run(180 * SECOND);
+    assert_eq!(world.got.len(), 25);
+    let took = world.got.last().map_or(0, |(at, ..)| *at) - from;
+    assert!(took < 3 * SECOND, "it took {} ms", took / MILLI);
+    check(
+        "to-and-fro",
+        "The last block is not asked again of whom it was taken back from in vain.",
+        &world.record,
+    );
+}
+
+#[test]
 fn what_is_not_wanted_any_more_is_taken_back() {
     let mut world = World::new(256 * KIB);
     world.connect(1, Manner::Honest, 0..12);

@@ -231,7 +231,9 @@ function takeOver(asking: Asking, now: Nanos, peer: PeerId): boolean {
     if (compared++ >= COMPARED_MAX) break
     const server = soleServer(asking, at)
     if (server === null) continue
-    const isVain = asking.wants.openSize === 0 && waitsInVain(view, server.view, server.ask, now)
+    // Who had its chance is not given another, or two that send nothing would pass it to and fro.
+    const hasChance = asking.wants.openSize === 0 && !view.late.has(asking.wants.get(at).cid)
+    const isVain = hasChance && waitsInVain(view, server.view, server.ask, now)
     const found = isVain ? { wait: since(now, server.ask.at), isSafe: true } : comesSooner(view, server.view, server.ask, now)
     if (found === null) continue
     const { wait, isSafe } = found
