@@ -288,7 +288,19 @@ impl ReadBlocks for DiskStore {
             (len, state.index.checksum_of(&key))
         };
         let path = self.folder.path_of(&key);
-        match self.folder.read(&path, len) {
+        let read = match self.folder.read(&path, len) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // It was forgotten since the look, and perhaps put again since the reading: nothing comes
+                // or goes while the state is held.
+                let state = locked(&self.state);
+                if state.index.len_of(&key).is_none() {
+                    return Ok(None);
+                }
+                self.folder.read(&path, len)
+            }
+            read => read,
+        };
+        match read {
             Ok(bytes) => match checksum {
                 Some(checksum) => match self.checksums.recognise(cid, bytes.into(), checksum) {
                     Some(block) => Ok(Some(block)),
@@ -303,13 +315,7 @@ impl ReadBlocks for DiskStore {
                     None => Err(self.withdraw(cid, &key)),
                 },
             },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if locked(&self.state).index.len_of(&key).is_none() {
-                    // It was forgotten between the look and the reading.
-                    return Ok(None);
-                }
-                Err(self.withdraw(cid, &key))
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.withdraw(cid, &key)),
             Err(error) => Err(error).doing("read", &path),
         }
     }

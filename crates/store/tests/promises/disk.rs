@@ -149,7 +149,9 @@ fn threads_that_write_the_same_blocks_in_a_small_store_leave_it_whole() {
         }
     });
     let totals = store.totals();
-    assert_eq!((totals.blocks, totals.damaged), (blocks_max + threads, 0));
+    assert_eq!(totals.damaged, 0);
+    // Threads that write the same block at once make room for it each.
+    assert!((blocks_max + 1..=blocks_max + threads).contains(&totals.blocks), "{totals:?}");
     assert_eq!(files_below(&scratch.join("blocks")).len() as u64, totals.blocks);
     assert_eq!(files_below(&scratch.join("temp")).len(), 0);
 }
