@@ -101,7 +101,7 @@ test('back and forward go through the pages of a site, and a link leads to the o
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
   await visitor.tab.getByRole('link', { name: 'über/да & #.html' }).click()
   await site.getByRole('heading', { name: 'Far' }).waitFor()
-  await until(() => fileShown(visitor.tab) === 'über/da & #.html', 'the address says where it is', PATIENCE_MS)
+  await until(() => fileShown(visitor.tab) === 'über/да & #.html', 'the address says where it is', PATIENCE_MS)
   await visitor.tab.evaluate(() => history.back())
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
 
