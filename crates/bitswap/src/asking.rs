@@ -158,6 +158,10 @@ impl<P: Copy + Ord> Asking<P> {
         }
     }
 
+    pub(crate) fn wants_nothing(&self) -> bool {
+        self.wants.len() == 0
+    }
+
     pub(crate) fn view(&self, peer: P) -> Option<&View> {
         self.views.get(&peer)
     }

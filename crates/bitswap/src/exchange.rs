@@ -257,7 +257,9 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     /// When to call [`Exchange::handle_tick`]; `None` while nothing is due.
     pub fn next_wake(&self) -> Option<Instant> {
         let quiet = self.quiet.first().map(|(until, _)| *until);
-        [self.asking.next_wake(), quiet, self.uplink.next_wake()].into_iter().flatten().min()
+        let wakes =
+            [self.asking.next_wake(), quiet, self.uplink.next_wake(), self.ledger.held_until];
+        wakes.into_iter().flatten().min()
     }
 
     /// The next thing to do.
@@ -390,15 +392,16 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     }
 
     fn read_ahead(&mut self) {
+        self.ledger.held_until = None;
         let pipes = &self.pipes;
         let room = |peer: P| pipes.get(&peer).map_or(0, |pipe| pipe.room);
         while self.ledger.is_anyone_ready() {
             let room_bytes = self.uplink.room(self.ledger.reading_bytes());
             let bytes_max = room_bytes.min(self.uplink.batch_bytes_max());
             let missing = |peer: P| self.leaves.missing_at(peer);
-            let Some((peer, cids)) = self.ledger.read_next(bytes_max, room, missing) else {
-                return;
-            };
+            let is_source = self.asking.wants_nothing();
+            let next = self.ledger.read_next(self.now, bytes_max, room, missing, is_source);
+            let Some((peer, cids)) = next else { return };
             self.outputs.extend(cids.into_iter().map(|cid| Output::Read { peer, cid }));
         }
     }

@@ -5,16 +5,18 @@ mod account;
 mod sent;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::once;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use content::Cid;
+use vocab::Instant;
 
 use crate::asking::other_names;
 use crate::dice::Dice;
 use crate::{Behaviour, Limits, Payload, Presence, Totals, WantEntry, WantKind};
 use abandoned::Abandoned;
 use account::{Account, State};
-use sent::SentCounts;
+use sent::Sent;
 
 /// The half of a node that gives blocks to those who want them.
 ///
@@ -40,11 +42,16 @@ pub(crate) struct Ledger<P, B> {
     /// For those who are here.
     reading_bytes: usize,
     abandoned: Abandoned<P>,
-    sent: SentCounts,
+    sent: Sent,
+    /// When to look again for whom to read, where all that is wanted is left to others until then.
+    pub held_until: Option<Instant>,
 }
 
 /// Presences in one message; others follow in the next.
 const PRESENCES_PER_MESSAGE: usize = 1024;
+
+/// So many who wait are sure to have something for one another.
+const CROWD_MIN: usize = 4;
 
 /// What a presence usually takes in a message.
 const PRESENCE_BYTES: usize = 48;
@@ -72,7 +79,8 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             touched: BTreeSet::new(),
             reading_bytes: 0,
             abandoned: Abandoned::new(),
-            sent: SentCounts::default(),
+            sent: Sent::new(),
+            held_until: None,
         }
     }
 
@@ -245,13 +253,15 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         self.reading_bytes
     }
 
-    /// Blocks to be read for the peer whose turn it is, of those with room. `room` says how much, and `missing` how many
-    /// blocks a peer lacks where that is not told by its wants.
+    /// Blocks to be read for the peer whose turn it is, of those with room. `room` says how much, `missing` how many
+    /// blocks a peer lacks where that is not told by its wants, and `is_source` whether we want nothing ourselves.
     pub(crate) fn read_next(
         &mut self,
+        now: Instant,
         bytes_max: usize,
         room: impl Fn(P) -> usize,
         missing: impl Fn(P) -> Option<usize>,
+        is_source: bool,
     ) -> Option<(P, Vec<Cid>)> {
         let held = self.reading_bytes + self.abandoned.bytes;
         let left = self.limits.reading_bytes_max.saturating_sub(held);
@@ -259,12 +269,12 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         if bytes_max == 0 {
             return None;
         }
-        let turn = self.next_turn(&room, missing)?;
+        let turn = self.next_turn(now, &room, missing, is_source)?;
         let peer = turn.1;
         let account = self.accounts.get_mut(&peer)?;
         let bytes_max = bytes_max.min(room(peer)).min(self.limits.message_bytes_max);
         let is_fresh_first = self.behaviour == Behaviour::Ours;
-        let sent = |cid: &Cid| if is_fresh_first { self.sent.of(cid) } else { 0 };
+        let sent = |cid: &Cid| if is_fresh_first { self.sent.count(cid) } else { 0 };
         // Only a block that is alone may be longer than what is left.
         if held > 0 && account.next_len(sent) > left {
             return None;
@@ -272,7 +282,7 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         let cids = account.next_batch(bytes_max, sent);
         self.turn = Some(turn);
         for cid in &cids {
-            self.sent.add(cid);
+            self.sent.add(now, cid);
         }
         self.reading_bytes += account.batch.bytes;
         self.ready.remove(&turn);
@@ -280,11 +290,14 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
     }
 
     /// Whose turn it is: of those with room, first whoever takes a block that nobody was sent yet, since it
-    /// can serve that on; then, once a round, whoever is far behind. Nobody is passed over for ever.
+    /// can serve that on; then, once a round, whoever is far behind. Nobody is passed over for ever, but for a while
+    /// all may have to wait for one another's.
     fn next_turn(
         &mut self,
+        now: Instant,
         room: impl Fn(P) -> usize,
         missing: impl Fn(P) -> Option<usize>,
+        is_source: bool,
     ) -> Option<(u64, P)> {
         let after = self.turn.map_or(Unbounded, Excluded);
         let up_to = self.turn.map_or(Unbounded, Included);
@@ -299,15 +312,23 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         let is_next = |(_, peer): &(u64, P)| {
             self.accounts.get(peer).is_some_and(|account| {
                 account.passed_over > passed_over_max
-                    || account.has_fresh(|cid| self.sent.of(cid) > 0)
+                    || account.has_fresh(|cid| self.sent.count(cid) > 0)
             })
         };
-        let next = if is_next(&first) {
-            first
-        } else {
-            let others: Vec<(u64, P)> = in_turn.collect();
-            let fresh = others.iter().copied().find(is_next);
-            fresh.unwrap_or_else(|| self.furthest_behind(first, &others, missing))
+        let mut all: Vec<(u64, P)> = Vec::new();
+        let fresh = Some(first).filter(is_next).or_else(|| {
+            all = once(first).chain(in_turn).collect();
+            all.iter().copied().find(is_next)
+        });
+        let next = match fresh {
+            Some(next) => next,
+            None => {
+                if is_source && self.ready.len() >= CROWD_MIN {
+                    all = self.not_held(now, all);
+                }
+                let (first, others) = all.split_first()?;
+                self.furthest_behind(*first, others, missing)
+            }
         };
         if next != first
             && let Some(account) = self.accounts.get_mut(&first.1)
@@ -319,6 +340,18 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             account.is_favoured = next != first;
         }
         Some(next)
+    }
+
+    /// Those to whom something can be sent that is not left to others.
+    fn not_held(&mut self, now: Instant, mut turns: Vec<(u64, P)>) -> Vec<(u64, P)> {
+        let held_until = |peer: &P| {
+            let cid = self.accounts.get(peer)?.next_patient(|cid| self.sent.count(cid))?;
+            self.sent.held_until(cid).filter(|until| *until > now)
+        };
+        let until = turns.iter().filter_map(|(_, peer)| held_until(peer)).min();
+        turns.retain(|(_, peer)| held_until(peer).is_none());
+        self.held_until = until.filter(|_| turns.is_empty());
+        turns
     }
 
     /// Who lacks clearly more than the first, and has had its own turn since it last went before others. So all have

@@ -107,7 +107,7 @@ export class Exchange {
 
   /** When to tell `tick`; `null` while nothing is due. */
   nextWake(): Nanos | null {
-    return earliest(this.#asking.nextWake(), this.#uplink.nextWake(), ...this.#quiet.values())
+    return earliest(this.#asking.nextWake(), this.#uplink.nextWake(), this.#ledger.heldUntil, ...this.#quiet.values())
   }
 
   has(peer: PeerId): boolean {
@@ -283,10 +283,13 @@ export class Exchange {
   }
 
   #readAhead(): void {
+    this.#ledger.heldUntil = null
+    const room = (peer: PeerId) => this.#pipes.get(peer)?.room ?? 0
     while (this.#ledger.isAnyoneReady) {
-      const room = this.#uplink.room(this.#ledger.readingBytes)
-      const bytesMax = Math.min(room, this.#uplink.batchBytesMax)
-      const next = this.#ledger.readNext(bytesMax, (peer) => this.#pipes.get(peer)?.room ?? 0)
+      const roomBytes = this.#uplink.room(this.#ledger.readingBytes)
+      const bytesMax = Math.min(roomBytes, this.#uplink.batchBytesMax)
+      const isSource = this.#asking.wants.size === 0
+      const next = this.#ledger.readNext(this.#now, bytesMax, room, isSource)
       if (next === null) return
       for (const cid of next.cids) this.#outputs.push({ kind: 'read', peer: next.peer, cid })
     }

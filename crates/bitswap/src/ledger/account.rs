@@ -216,17 +216,31 @@ impl<B: Payload> Account<B> {
         }
     }
 
+    /// The block with which the next batch begins, unless much waits for it.
+    pub(super) fn next_patient(&self, sent: impl Fn(&Cid) -> u32) -> Option<&Cid> {
+        let (key, _) = self.choose(sent)?;
+        let cid = self.queue.get(&key)?;
+        (key.0.0 <= URGENT_ABOVE && !self.is_short(cid)).then_some(cid)
+    }
+
     /// Begins a batch of at most so many bytes, or of one block: those first that were sent to
-    /// others the least often.
+    /// others the least often. What nobody was sent yet goes alone: a turn that it was given for is no other's.
     pub(super) fn next_batch(&mut self, bytes_max: usize, sent: impl Fn(&Cid) -> u32) -> Vec<Cid> {
         let mut cids = Vec::new();
+        let mut has_fresh = false;
         while let Some((key, is_first)) = self.choose(&sent) {
             let Some(cid) = self.queue.get(&key).cloned() else { break };
+            let is_short = self.is_short(&cid);
             let Some(wanted) = self.wants.get_mut(&cid) else { break };
             let State::Queued { len, .. } = wanted.state else { break };
             if !cids.is_empty() && self.batch.bytes + len > bytes_max {
                 break;
             }
+            let is_fresh = sent(&cid) == 0;
+            if has_fresh && !is_fresh && !is_short {
+                break;
+            }
+            has_fresh |= is_fresh && !is_short;
             self.overtaken = if is_first { 0 } else { self.overtaken + 1 };
             wanted.state = State::Reading;
             self.queue.remove(&key);

@@ -93,6 +93,35 @@ fn who_lacks_more_goes_before_once_a_round() {
 }
 
 #[test]
+fn what_others_were_just_sent_is_left_to_them() {
+    let mut world = World::new(256 * KIB);
+    world.hold(0..12);
+    for peer in 1..7 {
+        world.connect_at(peer, Manner::Mute, [], 1000, 10 * MILLI);
+    }
+    world.asks(1, WantKind::Block, 0..12);
+    world.run_until(60 * SECOND, |world| world.blocks_to(1).len() == 12);
+    let new = *world.blocks_to(1).last().unwrap();
+    for peer in 2..6 {
+        world.asks(peer, WantKind::Block, new..new + 1);
+    }
+    let urgent = want(new, i32::MAX, WantKind::Block);
+    world.says(6, Message { wants: vec![urgent], ..Message::default() });
+    world.run(400 * MILLI);
+    let came: Vec<usize> = (2..7).map(|peer| world.blocks_to(peer).len()).collect();
+    assert_eq!(came, [0, 0, 0, 0, 1], "but for what is urgent");
+    // They did not get it of one another.
+    world.run(2 * SECOND);
+    assert!((2..6).all(|peer| world.blocks_to(peer) == [new]));
+    world.run(60 * SECOND);
+    check(
+        "left-to-others",
+        "While it sends what nobody has, and a moment longer, who has everything leaves to others what they were just sent.",
+        &world.record,
+    );
+}
+
+#[test]
 fn who_wants_too_much_is_told_so() {
     let limits = Limits { wants_per_peer_max: 8, ..Limits::default() };
     let mut world = World::limited(256 * KIB, limits, json!({ "wants_per_peer_max": 8 }));

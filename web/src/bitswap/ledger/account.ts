@@ -166,11 +166,20 @@ export class Account {
     return state?.kind === 'queued' ? state.length : 0
   }
 
+  /** The block with which the next batch begins, unless much waits for it. */
+  nextPatient(sent: (cid: Cid) => number): Cid | null {
+    const place = this.#choose(sent)
+    if (place === null || place.priority > URGENT_ABOVE || this.#isShort(place.cid)) return null
+    return place.cid
+  }
+
   /**
-   * Begins a batch of at most so many bytes, or of one block: those first that were sent to others the least often.
+   * Begins a batch of at most so many bytes, or of one block: those first that were sent to others the least often. What
+   * nobody was sent yet goes alone: a turn that it was given for is no other's.
    */
   nextBatch(bytesMax: number, sent: (cid: Cid) => number): Cid[] {
     const cids: Cid[] = []
+    let hasFresh = false
     for (;;) {
       const [first] = this.#queue.first(1)
       const place = this.#choose(sent)
@@ -178,6 +187,10 @@ export class Account {
       if (place === null || wanted?.state.kind !== 'queued') return cids
       const { length } = wanted.state
       if (cids.length > 0 && this.batch.bytes + length > bytesMax) return cids
+      const isLong = !this.#isShort(place.cid)
+      const isFresh = sent(place.cid) === 0
+      if (hasFresh && !isFresh && isLong) return cids
+      hasFresh ||= isFresh && isLong
       this.#overtaken = place.nth === first?.nth ? 0 : this.#overtaken + 1
       wanted.state = { kind: 'reading' }
       this.#queue.remove(place.priority, place.nth)

@@ -5,13 +5,16 @@ import type { ExchangeLimits } from '../limits.ts'
 import { presenceBytes, type BlockPresence, type WantEntry } from '../message.ts'
 import type { Block } from '../output.ts'
 import { PeerMap, compare, sorted, type PeerId } from '../peer.ts'
+import { earliest, type Nanos } from '../time.ts'
 import type { Totals } from '../totals.ts'
 import { Abandoned } from './abandoned.ts'
 import { Account } from './account.ts'
-import { SentCounts } from './sent.ts'
+import { Sent } from './sent.ts'
 
 /** Presences in one message; others follow in the next. */
 const PRESENCES_PER_MESSAGE = 1024
+/** So many who wait are sure to have something for one another. */
+const CROWD_MIN = 4
 /** What a presence usually takes in a message. */
 const PRESENCE_BYTES = 48
 
@@ -53,7 +56,9 @@ export class Ledger {
   /** For those who are here. */
   readingBytes = 0
   readonly #abandoned = new Abandoned()
-  readonly #sent = new SentCounts()
+  readonly #sent = new Sent()
+  /** When to look again for whom to read, where all that is wanted is left to others until then. */
+  heldUntil: Nanos | null = null
 
   constructor(limits: ExchangeLimits, totals: Totals, seed: bigint) {
     this.#dice = new Dice(~seed)
@@ -198,21 +203,29 @@ export class Ledger {
     return turns.sort(bySeat)
   }
 
-  /** Begins to read for the peer whose turn it is, if there is any with room. */
-  readNext(bytesMax: number, room: (peer: PeerId) => number): { peer: PeerId; cids: Cid[] } | null {
+  /**
+   * Begins to read for the peer whose turn it is, if there is any with room. `isSource` says whether we want nothing
+   * ourselves.
+   */
+  readNext(
+    now: Nanos,
+    bytesMax: number,
+    room: (peer: PeerId) => number,
+    isSource: boolean,
+  ): { peer: PeerId; cids: Cid[] } | null {
     const held = this.readingBytes + this.#abandoned.bytes
     const left = Math.max(0, this.#limits.readingBytesMax - held)
     const free = Math.min(bytesMax, left)
-    const turn = free === 0 ? null : this.#nextTurn(room)
+    const turn = free === 0 ? null : this.#nextTurn(now, room, isSource)
     if (turn === null) return null
     const { peer, account } = turn
     const most = Math.min(free, room(peer), this.#limits.messageBytesMax)
-    const sent = (cid: Cid) => this.#sent.of(cid)
+    const sent = (cid: Cid) => this.#sent.count(cid)
     // Only a block that is alone may be longer than what is left.
     if (held > 0 && account.nextLength(sent) > left) return null
     const cids = account.nextBatch(most, sent)
     this.#turn = turn
-    for (const cid of cids) this.#sent.add(cid)
+    for (const cid of cids) this.#sent.add(now, cid)
     this.readingBytes += account.batch.bytes
     this.#ready.delete(peer)
     return { peer, cids }
@@ -220,23 +233,40 @@ export class Ledger {
 
   /**
    * Whose turn it is: of those with room, first whoever takes a block that nobody was sent yet, since it can serve that on;
-   * then, once a round, whoever is far behind. Nobody is passed over for ever.
+   * then, once a round, whoever is far behind. Nobody is passed over for ever, but for a while all may have to wait for one
+   * another's.
    */
-  #nextTurn(room: (peer: PeerId) => number): Turn | null {
+  #nextTurn(now: Nanos, room: (peer: PeerId) => number, isSource: boolean): Turn | null {
     const turns = this.#turns()
     const last = this.#turn
     const after = last === null ? 0 : turns.filter((turn) => bySeat(turn, last) <= 0).length
     const inTurn = [...turns.slice(after), ...turns.slice(0, after)].filter(({ peer }) => room(peer) > 0)
-    const [first, ...others] = inTurn
+    const [first] = inTurn
     if (first === undefined) return null
     const passedOverMax = 2 * this.#ready.size
     const isNext = ({ account }: Turn) =>
-      account.passedOver > passedOverMax || account.hasFresh((cid) => this.#sent.of(cid) > 0)
-    const next = inTurn.find(isNext) ?? furthestBehind(first, others)
+      account.passedOver > passedOverMax || account.hasFresh((cid) => this.#sent.count(cid) > 0)
+    const isHeld = isSource && this.#ready.size >= CROWD_MIN
+    const next = inTurn.find(isNext) ?? furthestBehind(isHeld ? this.#notHeld(now, inTurn) : inTurn)
+    if (next === null) return null
     if (next !== first) first.account.passedOver++
     next.account.passedOver = 0
     next.account.isFavoured = next !== first
     return next
+  }
+
+  /** Those to whom something can be sent that is not left to others. */
+  #notHeld(now: Nanos, turns: readonly Turn[]): Turn[] {
+    let until: Nanos | null = null
+    const free = turns.filter(({ account }) => {
+      const cid = account.nextPatient((cid) => this.#sent.count(cid))
+      const held = cid === null ? null : this.#sent.heldUntil(cid)
+      if (held === null || held <= now) return true
+      until = earliest(until, held)
+      return false
+    })
+    this.heldUntil = free.length === 0 ? until : null
+    return free
   }
 
   /** A block was read, or could not be. */
@@ -281,7 +311,8 @@ export class Ledger {
  * Who lacks clearly more than the first, and has had its own turn since it last went before others. So all have everything
  * at about the same time, and their links are used to the end.
  */
-function furthestBehind(first: Turn, others: readonly Turn[]): Turn {
+function furthestBehind([first, ...others]: readonly Turn[]): Turn | null {
+  if (first === undefined) return null
   let furthest = first
   let most = first.account.wants.size + Math.floor(first.account.wants.size / 8)
   for (const turn of others) {
