@@ -1,8 +1,13 @@
 // A folder with an index.html is a small site, on an origin of its own that reaches nobody.
 
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { test } from 'node:test'
 
+import { certify } from '../lib/certificate.mjs'
+import { BY_RELAY_ONLY, launch } from '../lib/chromium.mjs'
 import { shareFolder } from '../lib/shared_folder.mjs'
 import { until } from '../lib/waiting.mjs'
 import { keepCanary } from './canary.mjs'
@@ -130,6 +135,37 @@ test('the scripts of a site run after one click, and read its files', async (t) 
   await said.getByText('hello you 206 name 404').waitFor()
   await visitor.tab.getByRole('button', { name: 'Stop its scripts' }).click()
   await said.getByText('nothing').waitFor()
+})
+
+test('a domain of their own has the origins of sites, over TLS', async (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'certificate-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const { cert, key } = certify(folder, ['localhost', 'fire.example.com', '*.pages.example.org'])
+  const server = await serve(t, {
+    settings: { 'tls.cert': cert, 'tls.key': key, 'sites.domain': 'pages.example.org', 'sites.app': 'https://fire.example.com' },
+  })
+  const script = '<p id="said">nothing</p><script>said.textContent = location.ancestorOrigins[0]</script>'
+  const files = { ...SMALL_SITE, 'index.html': SMALL_SITE['index.html'] + script }
+  const { cid } = await shareFolder(t, server, files, cert)
+
+  // A resolver and an authority of the test's own: the names lead to the server, and its certificate counts.
+  const names = ['fire.example.com', '*.pages.example.org'].map((name) => `MAP ${name} 127.0.0.1:${server.port}`)
+  const browser = await launch([...BY_RELAY_ONLY, `--host-resolver-rules=${names}`, '--ignore-certificate-errors', '--no-proxy-server'])
+  t.after(() => browser.close())
+  const visitor = await Person.inContext(server, await browser.newContext())
+  await visitor.goTo(`https://fire.example.com/p/${cid}`)
+  const site = siteOf(visitor.tab)
+  const title = site.getByRole('heading', { name: 'Home' })
+  await title.waitFor()
+  await until(() => title.evaluate((it) => getComputedStyle(it).color === 'rgb(1, 2, 3)'), 'its styles', PATIENCE_MS)
+  await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
+  await site.locator('#said').getByText(`https://${cid}.pages.example.org`).waitFor()
+  await site.getByRole('link', { name: 'Docs', exact: true }).click()
+  await site.getByRole('heading', { name: 'Docs' }).waitFor()
+  visitor.hasNoComplaints()
+
+  const answer = await visitor.tab.goto(`https://${cid}.pages.example.org/`)
+  assert.equal(answer.status(), 404, 'there is no site without the app around it')
 })
 
 test('where the server has no origin for it, a page of a site is shown sealed, and the list is there', async (t) => {

@@ -6,8 +6,11 @@ import path from 'node:path'
 
 import { Verb } from './terminal.mjs'
 
-/** Writes the files, by path, into a folder and shares it until the test ends; answers the page's link without names. */
-export async function shareFolder(t, server, files) {
+/**
+ * Writes the files, by path, into a folder and shares it until the test ends; answers the page's link without names. With
+ * a `certificate` that the terminal is to trust, over TLS.
+ */
+export async function shareFolder(t, server, files, certificate) {
   const folder = mkdtempSync(path.join(tmpdir(), 'folder-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   for (const [name, content] of Object.entries(files)) {
@@ -15,8 +18,9 @@ export async function shareFolder(t, server, files) {
     mkdirSync(path.dirname(file), { recursive: true })
     writeFileSync(file, content)
   }
-  const address = `http://localhost:${server.port}`
-  const share = new Verb(t, folder, 'share', ['site', '--to', address, '--listen', '/ip4/127.0.0.1/tcp/0'])
+  const address = `${certificate ? 'https' : 'http'}://localhost:${server.port}`
+  const args = ['site', '--to', address, '--listen', '/ip4/127.0.0.1/tcp/0']
+  const share = new Verb(t, folder, 'share', args, certificate ? { SSL_CERT_FILE: certificate } : {})
   const { cid } = await share.event('shared')
   return { link: `${address}/p/${cid}`, cid, share }
 }

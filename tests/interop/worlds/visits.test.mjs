@@ -1,7 +1,6 @@
 // Terminals and browsers on one page.
 
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -11,6 +10,7 @@ import { arrive, addressOf, cidOf, serve } from '../browser/people.mjs'
 import { blocksOf } from '../browser/bitswap.mjs'
 import { honest, joinPage, lying, silent } from '../browser/raw_peer.mjs'
 import { generated } from '../browser/things.mjs'
+import { certify } from '../lib/certificate.mjs'
 import { launch } from '../lib/chromium.mjs'
 import { Verb } from '../lib/terminal.mjs'
 import { until } from '../lib/waiting.mjs'
@@ -141,11 +141,7 @@ test('who cannot be reached, or does not hold it, is told', async (t) => {
 
 test('the way may be encrypted, with a certificate that the machine trusts', async (t) => {
   const folder = scratch(t)
-  const [cert, key] = ['cert.pem', 'key.pem'].map((name) => path.join(folder, name))
-  execFileSync('openssl', [
-    'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-subj', '/CN=localhost',
-    '-addext', 'subjectAltName=DNS:localhost', '-addext', 'basicConstraints=critical,CA:FALSE', '-keyout', key, '-out', cert,
-  ], { stdio: 'ignore' })
+  const { cert, key } = certify(folder, ['localhost'])
   const server = await serve(t, { settings: { 'tls.cert': cert, 'tls.key': key } })
   const site = `https://localhost:${server.port}`
   const there = put(folder, 'film.bin', FILM)
