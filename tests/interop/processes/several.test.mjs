@@ -162,6 +162,20 @@ describe('a server of several processes', () => {
     }
     for (const one of [...others, { token }]) await sprites(server, plane, 'leave', { token: one.token })
   })
+
+  it('gives a place back however soon its token comes, also where it was not heard of yet', async () => {
+    const planes = [1, 2, 3, 4].map((n) => `soon-${n}-${process.pid}`)
+    const others = []
+    for (const plane of planes) for (let n = 0; n < 6; n++) others.push({ plane, ...(await sprites(server, plane, 'join', {})) })
+    for (let n = 0; n < 100; n++) {
+      const plane = planes[n % planes.length]
+      const { token, peer } = await sprites(server, plane, 'join', {})
+      const again = await sprites(server, plane, 'join', { token })
+      assert.equal(again.peer, peer)
+      await sprites(server, plane, 'leave', { token: again.token })
+    }
+    for (const { plane, token } of others) await sprites(server, plane, 'leave', { token })
+  })
 })
 
 describe('a server of several small processes', () => {

@@ -70,17 +70,20 @@ async fn join(
         Refused(StatusCode::BAD_REQUEST, told)
     })?;
     let before = token.and_then(|token| world.places.open_place(&token));
+    let before = before.map(|place| place.peer);
     let planes = planes(world);
     let no_randomness = |_| Refused(StatusCode::INTERNAL_SERVER_ERROR, json!({}));
     let fresh = planes.new_peer().map_err(no_randomness)?;
     let _attention = planes.attend(&plane).await;
+    if before.is_some_and(|peer| !planes.knows(&plane, peer)) {
+        planes.catch_up(fresh).await;
+    }
     let counted = world.addresses.admit(from.ip()).map_err(|error| {
         world.metrics.refused("sockets_per_address");
         let told = json!({ "reason": "too many from this address", "max": error.max });
         Refused(StatusCode::TOO_MANY_REQUESTS, told)
     })?;
     let newcomer = Newcomer::Poll { counted };
-    let before = before.map(|place| place.peer);
     let welcome = planes.join(planes.now(), &plane, before, fresh, newcomer);
     let welcome = welcome.map_err(|error: JoinError| {
         counted.inspect(|address| world.addresses.release(*address));

@@ -173,6 +173,20 @@ impl Planes {
         attention
     }
 
+    /// Whether a place is kept, as far as is known here.
+    pub fn knows(&self, plane: &str, peer: PeerId) -> bool {
+        lock(&self.state).places.has(plane, peer)
+    }
+
+    /// Hear everything that the other processes have said until now. `fresh` is an id that nobody has yet.
+    pub async fn catch_up(&self, fresh: PeerId) {
+        // That a topic is known to them is told behind what they said before.
+        let topic = format!("catching-up:{fresh}");
+        let awaited = self.cluster.subscribe(&topic);
+        let _attention = Attention { cluster: &self.cluster, topic };
+        self.cluster.ready(awaited).await;
+    }
+
     /// Take the place that `before` has on this plane, if it is still kept, or else a new one, as
     /// `fresh`. What other processes know of the plane is known here.
     pub fn join(
