@@ -94,6 +94,7 @@ test('back and forward go through the pages of a site, and a link leads to the o
   const site = siteOf(visitor.tab)
   await site.getByRole('link', { name: 'Docs', exact: true }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
+  await until(() => fileShown(visitor.tab) === 'docs/index.html', 'the address says where it is', PATIENCE_MS)
   await visitor.tab.evaluate(() => history.back())
   await site.getByRole('heading', { name: 'Home' }).waitFor()
   await visitor.tab.evaluate(() => history.forward())

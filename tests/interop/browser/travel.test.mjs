@@ -161,6 +161,7 @@ test('the panel is opened, read and closed with the keyboard alone', async (t) =
   await panelOf(person).waitFor({ state: 'detached' })
   assert.equal(await focused(), 'How it travels', 'the focus is back where it was')
   await keyboard.press('Enter')
+  await until(async () => (await focused()) === 'How this page travels', 'the focus follows into the panel')
   await tabTo('Close')
   await keyboard.press('Enter')
   await panelOf(person).waitFor({ state: 'detached' })

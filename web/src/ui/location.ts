@@ -37,6 +37,8 @@ export function walkTo(file: string, walk: number): void {
   const place = route.peek()
   if (place.kind !== 'page') return
   try {
+    // What an earlier frame says too late is of an entry that the tab has left.
+    if (place.file !== null && place.file !== file && isAtAnotherWalk(walk)) return
     const isTold = place.file === file || (place.file === null && !isAtWalk(walk))
     history.replaceState({ walk }, '', isTold ? null : withFile(location.hash, file))
   } catch {
@@ -48,8 +50,17 @@ export function walkTo(file: string, walk: number): void {
 
 /** Whether the tab's history is at an entry of that walk, to which the frame goes by itself. */
 export function isAtWalk(walk: number): boolean {
+  return walkHere() === walk
+}
+
+function isAtAnotherWalk(walk: number): boolean {
+  const here = walkHere()
+  return here !== null && here !== walk
+}
+
+function walkHere(): unknown {
   const state: unknown = history.state
-  return typeof state === 'object' && state !== null && 'walk' in state && state.walk === walk
+  return typeof state === 'object' && state !== null && 'walk' in state ? state.walk : null
 }
 
 /** Lets links of ours be followed within the tab; for the click handler of what surrounds them. */
