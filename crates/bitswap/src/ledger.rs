@@ -158,6 +158,9 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
 
     fn cancelled(&mut self, peer: P, cid: &Cid) {
         let Some(account) = self.accounts.get_mut(&peer) else { return };
+        if account.is_queued(cid) {
+            self.sent.taken_back(cid);
+        }
         if account.forget(cid) {
             self.no_longer_wanted_by(cid, peer);
         }

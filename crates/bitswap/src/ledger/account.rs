@@ -142,6 +142,11 @@ impl<B: Payload> Account<B> {
         }
     }
 
+    /// Whether it waits for its turn.
+    pub(super) fn is_queued(&self, cid: &Cid) -> bool {
+        self.wants.get(cid).is_some_and(|wanted| matches!(wanted.state, State::Queued { .. }))
+    }
+
     /// Whether it was wanted. What is being read already may still be sent.
     pub(super) fn forget(&mut self, cid: &Cid) -> bool {
         let Some(wanted) = self.wants.remove(cid) else { return false };

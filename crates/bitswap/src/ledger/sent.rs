@@ -11,6 +11,24 @@ pub(super) struct Sent {
     order: VecDeque<Cid>,
     /// Since when, and until when, blocks were sent that nobody had been sent before.
     fresh: Option<(Instant, Instant)>,
+    fates: Fates,
+}
+
+/// What became of wants for what others had been sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fates {
+    /// Taken back while they waited: who wanted it had it of others.
+    had_elsewhere: u32,
+    /// It had to be sent again.
+    sent_again: u32,
+}
+
+/// What others do with what they were sent, as far as that is seen from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Others {
+    Unknown,
+    ServeOneAnother,
+    KeepIt,
 }
 
 #[derive(Debug)]
@@ -24,9 +42,20 @@ const CIDS_MAX: usize = 16 * 1024;
 /// Longest time that a block is left to those who were sent it.
 const HELD_MAX: Duration = Duration::from_secs(3);
 
+/// Blocks that were sent again before nothing is left to others any more.
+const AGAIN_MIN: u32 = 32;
+
+/// Fates of wants from which is learned whether others serve them. Beyond, those before count half.
+const FATES_MAX: u32 = 256;
+
 impl Sent {
     pub(super) const fn new() -> Self {
-        Sent { blocks: BTreeMap::new(), order: VecDeque::new(), fresh: None }
+        Sent {
+            blocks: BTreeMap::new(),
+            order: VecDeque::new(),
+            fresh: None,
+            fates: Fates { had_elsewhere: 0, sent_again: 0 },
+        }
     }
 
     pub(super) fn count(&self, cid: &Cid) -> u32 {
@@ -37,6 +66,8 @@ impl Sent {
         if let Some(times) = self.blocks.get_mut(cid) {
             times.count = times.count.saturating_add(1);
             times.last = now;
+            self.fates.sent_again += 1;
+            self.fates.age();
             return;
         }
         let is_on = |(_, until): &(Instant, Instant)| now.since(*until) <= HELD_MAX;
@@ -53,9 +84,66 @@ impl Sent {
 
     /// Until when who has everything leaves a block to those who were sent it. While it still sends what nobody has,
     /// others are about to hear that they can have the rest from one another: the longer that takes, the later.
+    /// Where they do, there is no hurry as long as it goes on.
     pub(super) fn held_until(&self, cid: &Cid) -> Option<Instant> {
         let times = self.blocks.get(cid)?;
         let (from, until) = self.fresh?;
-        Some(times.last.min(until) + (until.since(from) / 5).min(HELD_MAX))
+        let fresh = until.since(from);
+        let usual = times.last.min(until) + (fresh / 5).min(HELD_MAX);
+        match self.fates.others() {
+            Others::Unknown => Some(usual),
+            Others::ServeOneAnother => {
+                Some(usual.max((times.last + HELD_MAX).min(until + fresh / 8)))
+            }
+            Others::KeepIt => None,
+        }
+    }
+
+    /// A block that waited to be sent is not wanted any more.
+    pub(super) fn taken_back(&mut self, cid: &Cid) {
+        if self.blocks.contains_key(cid) {
+            self.fates.had_elsewhere += 1;
+            self.fates.age();
+        }
+    }
+}
+
+impl Fates {
+    const fn others(self) -> Others {
+        if self.had_elsewhere > self.sent_again / 8 {
+            Others::ServeOneAnother
+        } else if self.sent_again < AGAIN_MIN {
+            Others::Unknown
+        } else {
+            Others::KeepIt
+        }
+    }
+
+    const fn age(&mut self) {
+        if self.had_elsewhere + self.sent_again > FATES_MAX {
+            self.had_elsewhere /= 2;
+            self.sent_again /= 2;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_do_shows_in_what_became_of_earlier_wants() {
+        let mut fates = Fates::default();
+        assert_eq!(fates.others(), Others::Unknown);
+        fates.sent_again = AGAIN_MIN;
+        assert_eq!(fates.others(), Others::KeepIt);
+        fates.had_elsewhere = AGAIN_MIN / 8 + 1;
+        assert_eq!(fates.others(), Others::ServeOneAnother);
+        // What was long ago counts less.
+        for _ in 0..4 * FATES_MAX {
+            fates.sent_again += 1;
+            fates.age();
+        }
+        assert_eq!(fates.others(), Others::KeepIt);
     }
 }

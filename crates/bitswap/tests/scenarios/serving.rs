@@ -122,6 +122,63 @@ fn what_others_were_just_sent_is_left_to_them() {
 }
 
 #[test]
+fn what_others_serve_is_left_to_them_for_longer() {
+    let mut world = World::new(256 * KIB);
+    world.hold(0..12);
+    for peer in 1..7 {
+        world.connect_at(peer, Manner::Mute, [], 1000, 10 * MILLI);
+    }
+    world.asks(1, WantKind::Block, 0..12);
+    world.run_until(60 * SECOND, |world| world.blocks_to(1).len() == 2);
+    let early = world.blocks_to(1)[0];
+    for peer in 2..7 {
+        world.asks(peer, WantKind::Block, early..early + 1);
+    }
+    world.run(100 * MILLI);
+    // It had it of the first.
+    world.says(2, Message { wants: vec![cancel(early)], ..Message::default() });
+    world.run_until(60 * SECOND, |world| world.blocks_to(1).len() == 12);
+    assert!((2..7).all(|peer| world.blocks_to(peer).is_empty()));
+    world.run(2 * SECOND);
+    assert!((3..7).all(|peer| world.blocks_to(peer) == [early]));
+    world.run(60 * SECOND);
+    check(
+        "left-for-longer",
+        "Where wants for what others were sent are taken back, they are left to others for longer.",
+        &world.record,
+    );
+}
+
+#[test]
+fn where_nobody_serves_anybody_nothing_is_left_to_others() {
+    let mut world = World::new(256 * KIB);
+    world.hold(0..12);
+    for peer in 1..7 {
+        world.connect_at(peer, Manner::Mute, [], 1000, 10 * MILLI);
+    }
+    world.asks(1, WantKind::Block, 0..12);
+    world.run(60 * SECOND);
+    for peer in 2..5 {
+        world.asks(peer, WantKind::Block, 0..12);
+    }
+    world.run(60 * SECOND);
+    world.hold(12..24);
+    world.asks(1, WantKind::Block, 12..24);
+    world.run_until(60 * SECOND, |world| world.blocks_to(1).len() == 24);
+    let new = *world.blocks_to(1).last().unwrap();
+    for peer in 2..7 {
+        world.asks(peer, WantKind::Block, new..new + 1);
+    }
+    world.run(SECOND);
+    assert!((2..7).all(|peer| world.blocks_to(peer).contains(&new)));
+    check(
+        "left-to-nobody",
+        "Who had to send again what it had left to others leaves them nothing any more.",
+        &world.record,
+    );
+}
+
+#[test]
 fn who_wants_too_much_is_told_so() {
     let limits = Limits { wants_per_peer_max: 8, ..Limits::default() };
     let mut world = World::limited(256 * KIB, limits, json!({ "wants_per_peer_max": 8 }));

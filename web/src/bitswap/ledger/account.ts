@@ -105,6 +105,11 @@ export class Account {
     }
   }
 
+  /** Whether it waits for its turn. */
+  isQueued({ key }: Cid): boolean {
+    return this.wants.get(key)?.state.kind === 'queued'
+  }
+
   /** Whether it was wanted. What is being read already may still be sent. */
   forget({ key }: Cid): boolean {
     const wanted = this.wants.get(key)

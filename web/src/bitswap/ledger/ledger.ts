@@ -130,7 +130,9 @@ export class Ledger {
   }
 
   #cancelled(peer: PeerId, cid: Cid): void {
-    if (this.#accounts.get(peer)?.forget(cid) === true) this.#noLongerWantedBy(cid.key, peer)
+    const account = this.#accounts.get(peer)
+    if (account?.isQueued(cid) === true) this.#sent.takenBack(cid)
+    if (account?.forget(cid) === true) this.#noLongerWantedBy(cid.key, peer)
     this.#isReadyOrNot(peer)
   }
 
