@@ -183,12 +183,16 @@ impl Told<'_> {
         if uses(|case| case.contender == Contender::Disk) {
             method.push(
                 "dd copies the file from the page cache to where the leechers put theirs, in pieces of \
-                 64 KiB, while nginx stands by: no network, no checking. On a virtual machine that gives \
-                 free memory back to its host, most of that is the host's fetching it again, and every \
-                 contender pays it."
+                 64 KiB, while nginx stands by: no network, no checking."
                     .to_owned(),
             );
         }
+        method.push(
+            "Before each case as much free memory as it will take is touched: a virtual machine may have given \
+             it back to its host, and whoever writes a file into such memory pays for fetching it again, often \
+             more than for all the rest. Nobody is measured by that here."
+                .to_owned(),
+        );
         method.push(
             "CPU time is that of all threads of all processes, ended ones too, from `/proc`, and of \
              the kernel's threads for network work; writing to the disk itself is nobody's. What the \

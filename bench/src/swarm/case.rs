@@ -17,14 +17,15 @@ use super::kubo::{Kubo, KuboSeeder, Pins};
 use super::peers::{Leechers, Seeder, Taken, copy_of};
 use super::topology::dials;
 use super::uplinks::Uplinks;
+use super::warmth::warm;
 use super::watchfire::{Gets, Share};
 use crate::process::Watched;
 use crate::progress::Progress;
 use crate::scale::kernel::softirq_daemons;
 
 const PAUSE: Duration = Duration::from_millis(10);
-/// A leecher of ours writes every byte twice: blocks, and the file from them.
-const COPIES_EACH: u64 = 2;
+/// Memory that a leecher needs beside what it writes, or more.
+const LEECHER_BYTES: u64 = 128 << 20;
 /// Disk that is to stay free.
 const SPARE_BYTES: u64 = 2 << 30;
 
@@ -131,7 +132,7 @@ impl Case {
     fn check_room(&self, place: &Place) -> Result<()> {
         let disk = statvfs(&place.folder)?;
         let free = disk.f_bavail * disk.f_frsize;
-        let needed = (self.leechers as u64 * COPIES_EACH + 1) * place.file_bytes + SPARE_BYTES;
+        let needed = (self.leechers as u64 + 1) * place.file_bytes + SPARE_BYTES;
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         ensure!(
             needed <= free,
@@ -151,6 +152,8 @@ impl Case {
         let of_kernel =
             || -> Result<Duration> { daemons.iter().map(|id| Ok(Watched::new(*id).cpu()?)).sum() };
 
+        progress.show(&format!("{self}: warming the memory"));
+        warm(self.leechers as u64 * (place.file_bytes + LEECHER_BYTES))?;
         let (seeder_before, kernel_before) = (seeder.watched().cpu_in_all()?, of_kernel()?);
         let wire_before = field.seeder().sent_on_wire()?;
         let started_at = Instant::now();

@@ -17,6 +17,7 @@ mod story;
 mod sweeper;
 mod topology;
 mod uplinks;
+mod warmth;
 mod watchfire;
 
 use std::collections::BTreeMap;
