@@ -42,6 +42,9 @@ const CIDS_MAX: usize = 16 * 1024;
 /// Longest time that a block is left to those who were sent it.
 const HELD_MAX: Duration = Duration::from_secs(3);
 
+/// Longest time between two blocks that nobody was sent, at least, until it is over that there are such.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
 /// Blocks that were sent again before nothing is left to others any more.
 const AGAIN_MIN: u32 = 32;
 
@@ -90,11 +93,10 @@ impl Sent {
         let (from, until) = self.fresh?;
         let fresh = until.since(from);
         let usual = times.last.min(until) + (fresh / 5).min(HELD_MAX);
+        let goes_on = until + (fresh / 8).max(PAUSE_MAX.min(fresh));
         match self.fates.others() {
             Others::Unknown => Some(usual),
-            Others::ServeOneAnother => {
-                Some(usual.max((times.last + HELD_MAX).min(until + fresh / 8)))
-            }
+            Others::ServeOneAnother => Some(usual.max((times.last + HELD_MAX).min(goes_on))),
             Others::KeepIt => None,
         }
     }

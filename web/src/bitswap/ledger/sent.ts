@@ -4,6 +4,8 @@ import { SECOND, since, type Nanos } from '../time.ts'
 const CIDS_MAX = 16 * 1024
 /** Longest time that a block is left to those who were sent it. */
 const HELD_MAX: Nanos = 3 * SECOND
+/** Longest time between two blocks that nobody was sent, at least, until it is over that there are such. */
+const PAUSE_MAX: Nanos = SECOND / 2
 /** Blocks that were sent again before nothing is left to others any more. */
 const AGAIN_MIN = 32
 /** Fates of wants from which is learned whether others serve them. Beyond, those before count half. */
@@ -53,7 +55,8 @@ export class Sent {
     const fresh = since(until, from)
     const usual = Math.min(times.last, until) + Math.min(HELD_MAX, Math.floor(fresh / 5))
     if (this.#hadElsewhere > Math.floor(this.#sentAgain / 8)) {
-      return Math.max(usual, Math.min(times.last + HELD_MAX, until + Math.floor(fresh / 8)))
+      const goesOn = until + Math.max(Math.floor(fresh / 8), Math.min(PAUSE_MAX, fresh))
+      return Math.max(usual, Math.min(times.last + HELD_MAX, goesOn))
     }
     return this.#sentAgain < AGAIN_MIN ? usual : null
   }
