@@ -188,7 +188,7 @@ impl Told<'_> {
             );
         }
         method.push(
-            "Before each case as much free memory as it will take is touched: a virtual machine may have given \
+            "Before each case all free memory is touched: a virtual machine may have given \
              it back to its host, and whoever writes a file into such memory pays for fetching it again, often \
              more than for all the rest. Nobody is measured by that here."
                 .to_owned(),

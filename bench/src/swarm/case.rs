@@ -24,8 +24,6 @@ use crate::progress::Progress;
 use crate::scale::kernel::softirq_daemons;
 
 const PAUSE: Duration = Duration::from_millis(10);
-/// Memory that a leecher needs beside what it writes, or more.
-const LEECHER_BYTES: u64 = 128 << 20;
 /// Disk that is to stay free.
 const SPARE_BYTES: u64 = 2 << 30;
 
@@ -153,7 +151,7 @@ impl Case {
             || -> Result<Duration> { daemons.iter().map(|id| Ok(Watched::new(*id).cpu()?)).sum() };
 
         progress.show(&format!("{self}: warming the memory"));
-        warm(self.leechers as u64 * (place.file_bytes + LEECHER_BYTES))?;
+        warm()?;
         let (seeder_before, kernel_before) = (seeder.watched().cpu_in_all()?, of_kernel()?);
         let wire_before = field.seeder().sent_on_wire()?;
         let started_at = Instant::now();
