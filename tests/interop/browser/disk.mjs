@@ -1,13 +1,22 @@
 // What a browser keeps on its own disk for our origin, as another page of that origin sees it.
 
-/** Every file of the origin's private file system: where it is, and its bytes. */
+/** Every file of the origin's private file system: where it is, and its bytes. What is removed meanwhile is left out. */
 export function filesOnDisk(person) {
   return person.tab.evaluate(async () => {
     const files = []
+    const unlessRemoved = async (see) => {
+      try {
+        await see()
+      } catch (error) {
+        if (error.name !== 'NotFoundError') throw error
+      }
+    }
     const look = async (folder, path) => {
       for await (const [name, handle] of folder.entries()) {
-        if (handle.kind === 'directory') await look(handle, `${path}${name}/`)
-        else files.push({ path: path + name, bytes: (await handle.getFile()).size })
+        await unlessRemoved(async () => {
+          if (handle.kind === 'directory') await look(handle, `${path}${name}/`)
+          else files.push({ path: path + name, bytes: (await handle.getFile()).size })
+        })
       }
     }
     await look(await navigator.storage.getDirectory(), '')
