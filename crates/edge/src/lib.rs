@@ -77,7 +77,7 @@ pub use edge::{Edge, StartError, start};
 pub use head::{HeadError, HeadSlots, RequestHead, UpgradeRefusal};
 pub use listen::{ListenError, Listeners, PartsError};
 pub use mailbox::{Mailbox, MailboxFull};
-pub use parcel::{Adopter, Parcel};
+pub use parcel::{Adopter, Parcel, Taker};
 pub use settings::{EdgeLimits, EdgeSettings, TlsFiles};
 pub use sockets::{OfferError, SendError, Sockets};
 pub use steering::Steering;

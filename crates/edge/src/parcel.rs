@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
+use vocab::NodeId;
 
 /// A connection with all that was read of it and not answered yet.
 #[derive(Debug)]
@@ -18,8 +19,22 @@ pub struct Parcel {
     /// Who is at the other end, when the socket cannot tell it: it is one end of a pair, and at
     /// the other end is a TLS client's task, in the process that accepted the client.
     pub pair_peer: Option<SocketAddr>,
-    /// How often it was moved for its request. The edge bounds it.
+    /// How often it was moved for its request, or offered. The edge bounds it.
     pub hops: u8,
+    /// The processes that had no room for it, a bit for each, as the tenant keeps them: the edge
+    /// carries it along.
+    pub declined: u64,
+}
+
+/// Who may have a connection that is handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Taker {
+    /// The process that owns what it asks for.
+    Owner(NodeId),
+    /// Any that clearly has more room: this one is nearly full.
+    Roomier,
+    /// Any that has room at all: this one is full.
+    Anyone,
 }
 
 /// A parcel on its way to a shard.
@@ -44,7 +59,8 @@ impl Adopter {
     /// Give a connection to a shard, to each in turn. A shard that has too many on their way is
     /// passed over; when all have, or have ended, the parcel comes back.
     ///
-    /// What the edge then finds too much, by `sockets_max`, it answers 503.
+    /// What the edge then finds too much, by `sockets_max`, it offers on when nothing was read of
+    /// it, and else answers 503.
     pub fn adopt(&self, parcel: Parcel) -> Result<(), Parcel> {
         // One that blocks would stop its whole shard. What is no connection ends there by itself.
         let _ = rustix::io::ioctl_fionbio(&parcel.fd, true);
@@ -73,7 +89,7 @@ mod tests {
 
     fn parcel(hops: u8) -> Parcel {
         let fd = std::fs::File::open("/dev/null").unwrap().into();
-        Parcel { fd, bytes: Vec::new(), pair_peer: None, hops }
+        Parcel { fd, bytes: Vec::new(), pair_peer: None, hops, declined: 0 }
     }
 
     fn hops(shard: &mut mpsc::Receiver<Moved>) -> Vec<u8> {

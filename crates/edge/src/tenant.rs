@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use vocab::{Instant, NodeId, ShardId, SocketId};
 
 use crate::head::RequestHead;
-use crate::parcel::Parcel;
+use crate::parcel::{Parcel, Taker};
 use crate::sockets::Sockets;
 
 /// What a shard's sockets talk to. One per shard, called only on the shard's own thread.
@@ -55,11 +55,12 @@ pub trait Tenant: 'static {
     /// Hand a connection over to another process, whose [`crate::Adopter`] takes it in. Nothing of
     /// it is answered yet.
     ///
-    /// `to` is what [`Tenant::route`] said; a parcel that comes back is answered 503. It is `None`
-    /// for a client that just arrived while this shard is nearly full (97 % of its share of
-    /// `sockets_max`): any process with more room may have it, and one that comes back is kept as
-    /// long as there is room here. It is offered once.
-    fn hand_over(&mut self, to: Option<NodeId>, parcel: Parcel) -> Result<(), Parcel> {
+    /// [`Taker::Owner`] is what [`Tenant::route`] said; a parcel that comes back is answered 503.
+    /// A client that just arrived while this shard is nearly full (97 % of its share of
+    /// `sockets_max`) may go to any with more room, and is kept here as long as there is room when
+    /// it comes back. Once this process is full, or another gave it one that is too much, anyone
+    /// with room may have it; it is answered 503 when that comes back, or after some 16 offers.
+    fn hand_over(&mut self, to: Taker, parcel: Parcel) -> Result<(), Parcel> {
         let _ = to;
         Err(parcel)
     }

@@ -190,7 +190,7 @@ describe('a server of several small processes', () => {
     for (let n = 0; n < 2.5 * PLACES; n++) await window(t, server, plane)
     const connections = () => server.metric('watchfire_edge_connections')
     await until(async () => (await connections()) >= 2.5 * PLACES, 'all are counted')
-    const wires = await crowd(t, server, 10)
+    const wires = await crowd(t, server, 16)
     const topic = freshTopic('rooms')
     await Promise.all(wires.map((wire) => wire.join(topic)))
   })

@@ -10,13 +10,17 @@ use mio::{Interest, Registry, Token};
 use rustix::io::Errno;
 
 use super::Shard;
-use crate::parcel::{Moved, Parcel};
+use crate::parcel::{Moved, Parcel, Taker};
 use crate::tenant::Tenant;
 use crate::tls::TlsDoor;
 use crate::wire;
 
 /// Connections accepted at one door in one turn.
 const ACCEPTS_PER_TURN: usize = 64;
+
+/// How often a connection is offered to other processes. Each that is full has told so, but what
+/// was heard of the others can be old when many come at once.
+const OFFERS_MAX: u8 = 16;
 
 /// What a connection over `sockets_max` is told.
 const CROWDED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n\
@@ -160,9 +164,6 @@ impl<T: Tenant> Shard<T> {
     fn let_in(&mut self, connection: OwnedFd, peer: Option<SocketAddr>) {
         self.sockets.count().accepts.add(1);
         let Some(connection) = self.offer_if_crowded(connection) else { return };
-        if self.is_full() {
-            return self.turn_away(connection, self.doors.tls.is_some());
-        }
         let place = self.sockets.place();
         match &self.doors.tls {
             Some(tls) => {
@@ -179,17 +180,34 @@ impl<T: Tenant> Shard<T> {
 
     /// While the shard is nearly full, offer who just came to another process.
     fn offer_if_crowded(&mut self, connection: OwnedFd) -> Option<OwnedFd> {
-        if self.sockets.count_connections() < self.crowded_from {
+        if self.sockets.count_connections() < self.crowded_from && !self.is_full() {
             return Some(connection);
         }
-        let parcel = Parcel { fd: connection, bytes: Vec::new(), pair_peer: None, hops: 1 };
-        match self.tenant.hand_over(None, parcel) {
-            Ok(()) => {
-                self.sockets.count().hand_overs.add(1);
-                None
-            }
-            Err(parcel) => Some(parcel.fd),
+        let bytes = Vec::new();
+        let parcel = Parcel { fd: connection, bytes, pair_peer: None, hops: 0, declined: 0 };
+        if self.is_full() {
+            self.pass_on(parcel);
+            return None;
         }
+        self.offer(Taker::Roomier, parcel).err().map(|parcel| parcel.fd)
+    }
+
+    /// Find another process for who said nothing yet and has no place here, or turn it away.
+    fn pass_on(&mut self, parcel: Parcel) {
+        let offered = match parcel.hops {
+            0..OFFERS_MAX => self.offer(Taker::Anyone, parcel),
+            _ => Err(parcel),
+        };
+        if let Err(parcel) = offered {
+            self.turn_away(parcel.fd, self.doors.tls.is_some());
+        }
+    }
+
+    fn offer(&mut self, to: Taker, parcel: Parcel) -> Result<(), Parcel> {
+        let hops = parcel.hops.saturating_add(1);
+        self.tenant.hand_over(to, Parcel { hops, ..parcel })?;
+        self.sockets.count().hand_overs.add(1);
+        Ok(())
     }
 
     fn is_full(&self) -> bool {
@@ -206,16 +224,22 @@ impl<T: Tenant> Shard<T> {
 
     /// Take in a connection that another shard sent here, and look at its request again.
     pub(super) fn adopt_moved(&mut self, moved: Moved) {
-        let Moved { parcel: Parcel { fd, mut bytes, pair_peer, hops }, is_adopted } = moved;
-        // Behind a TLS door all connections are pairs, but those that another process found itself
-        // too crowded for: they have said nothing yet.
-        let awaiting_tls = self.doors.tls.as_ref().filter(|_| pair_peer.is_none());
+        let Moved { parcel, is_adopted } = moved;
+        // One that goes to nobody in particular.
+        let is_newcomer = parcel.bytes.is_empty() && parcel.pair_peer.is_none();
         if is_adopted {
             self.sockets.count().adoptions.add(1);
             if self.is_full() {
-                return self.turn_away(fd, awaiting_tls.is_some());
+                return match is_newcomer {
+                    true => self.pass_on(parcel),
+                    false => self.turn_away(parcel.fd, false),
+                };
             }
         }
+        let Parcel { fd, mut bytes, pair_peer, hops, .. } = parcel;
+        // Behind a TLS door all connections are pairs, but those that another process found itself
+        // too crowded for: they have said nothing yet.
+        let awaiting_tls = self.doors.tls.as_ref().filter(|_| is_newcomer);
         let place = self.sockets.place();
         if let Some(tls) = awaiting_tls {
             if let Ok(peer) = wire::peer(&fd) {

@@ -10,7 +10,7 @@ use super::Shard;
 use crate::frame::Decoder;
 use crate::head::{BodyLength, HeadError, HeadSlots, RequestHead, accept_key};
 use crate::http::Loan;
-use crate::parcel::{Moved, Parcel};
+use crate::parcel::{Moved, Parcel, Taker};
 use crate::record::State;
 use crate::tenant::{Route, Tenant};
 
@@ -187,6 +187,7 @@ impl<T: Tenant> Shard<T> {
                 bytes: bytes.to_vec(),
                 pair_peer: released.pair_peer,
                 hops: self.hops + 1,
+                declined: 0,
             };
             permit.send(Moved { parcel, is_adopted: false });
         }
@@ -204,8 +205,9 @@ impl<T: Tenant> Shard<T> {
             bytes: bytes.to_vec(),
             pair_peer: released.pair_peer,
             hops: self.hops + 1,
+            declined: 0,
         };
-        let Err(parcel) = self.tenant.hand_over(Some(to), parcel) else {
+        let Err(parcel) = self.tenant.hand_over(Taker::Owner(to), parcel) else {
             self.sockets.count().hand_overs.add(1);
             return;
         };

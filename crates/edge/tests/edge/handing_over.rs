@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 
-use edge::{EdgeLimits, EdgeSettings, Parcel};
+use edge::{EdgeLimits, EdgeSettings, Parcel, Taker};
 use tungstenite::Message;
 use vocab::{NodeId, ShardId};
 
@@ -21,8 +21,8 @@ fn house(node: NodeId, shards: usize, limits: EdgeLimits) -> House {
 fn two_houses() -> (House, House) {
     let first = house(FIRST, 1, EdgeLimits::default());
     let second = house(SECOND, 2, EdgeLimits::default());
-    first.pave_way(Some(SECOND), &second);
-    second.pave_way(Some(FIRST), &first);
+    first.pave_way(Taker::Owner(SECOND), &second);
+    second.pave_way(Taker::Owner(FIRST), &first);
     (first, second)
 }
 
@@ -34,7 +34,7 @@ fn stray() -> (Client, OwnedFd) {
 }
 
 fn parcel(fd: impl Into<OwnedFd>, bytes: impl AsRef<[u8]>) -> Parcel {
-    Parcel { fd: fd.into(), bytes: bytes.as_ref().to_vec(), pair_peer: None, hops: 1 }
+    Parcel { fd: fd.into(), bytes: bytes.as_ref().to_vec(), pair_peer: None, hops: 1, declined: 0 }
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn what_cannot_be_handed_over_is_answered_503() {
 fn a_parcel_for_a_full_house_is_answered_503() {
     let first = house(FIRST, 1, EdgeLimits::default());
     let second = house(SECOND, 1, EdgeLimits { sockets_max: 1, ..EdgeLimits::default() });
-    first.pave_way(Some(SECOND), &second);
+    first.pave_way(Taker::Owner(SECOND), &second);
     let (kept, _) = second.websocket("/echo");
     let mut client = first.connect();
     assert_eq!(client.get("/node-1/whoami"), (503, "too many connections\n".into()));
@@ -192,7 +192,7 @@ fn a_nearly_full_house_offers_newcomers_before_it_reads_a_byte() {
     assert_eq!(kept.get("/"), (200, "hello".into()));
     assert_eq!(first.totals().hand_overs, 0);
 
-    first.pave_way(None, &second);
+    first.pave_way(Taker::Roomier, &second);
     let mut given = first.connect();
     first.eventually("it is handed over", |totals| totals.hand_overs == 1);
     second.eventually("it is taken in", |totals| totals.connections_now == 1);
@@ -210,14 +210,33 @@ fn a_nearly_full_house_offers_newcomers_before_it_reads_a_byte() {
 fn a_full_house_offers_before_it_refuses() {
     let first = house(FIRST, 1, EdgeLimits { sockets_max: 2, ..EdgeLimits::default() });
     let second = house(SECOND, 1, EdgeLimits { sockets_max: 1, ..EdgeLimits::default() });
-    first.pave_way(None, &second);
+    first.pave_way(Taker::Anyone, &second);
     let _two = (first.websocket("/echo"), first.websocket("/echo"));
     let (mut third, mut fourth) = (first.connect(), first.connect());
     assert_eq!(third.get("/").0, 200);
-    // The other house is full as well, and does not offer again what it was given.
-    second.pave_way(None, &first);
     assert_eq!(fourth.read_response(), (503, "too many connections\n".into()));
     assert_eq!((first.totals().hand_overs, second.totals().hand_overs), (2, 0));
+
+    // Who was offered to a full house is offered on, but not for ever.
+    second.pave_way(Taker::Anyone, &first);
+    let mut fifth = first.connect();
+    assert_eq!(fifth.read_response(), (503, "too many connections\n".into()));
+    assert_eq!(first.totals().hand_overs + second.totals().hand_overs, 2 + 16);
+}
+
+#[test]
+fn a_newcomer_that_finds_a_second_full_house_goes_to_a_third() {
+    let full = EdgeLimits { sockets_max: 1, ..EdgeLimits::default() };
+    let houses = [full.clone(), full, EdgeLimits::default()].map(|limits| house(FIRST, 1, limits));
+    let [first, second, third] = &houses;
+    let _kept = (first.websocket("/echo"), second.websocket("/echo"));
+    first.pave_way(Taker::Anyone, second);
+    second.pave_way(Taker::Anyone, third);
+    let mut client = first.connect();
+    let address = client.stream.local_addr().unwrap().to_string();
+    assert_eq!(client.get("/whoami"), (200, address));
+    assert_eq!(third.totals().adoptions, 1);
+    assert_eq!(houses.map(|house| house.totals().accept_refusals), [0; 3]);
 }
 
 #[test]
@@ -225,7 +244,7 @@ fn a_client_behind_tls_is_handed_over_under_its_own_address() {
     let certificate = Certificate::new("handing-over");
     let first = certificate.house();
     let second = certificate.house_at(SECOND, EdgeLimits::default());
-    first.pave_way(Some(SECOND), &second);
+    first.pave_way(Taker::Owner(SECOND), &second);
     let stream = certificate.connect(&first);
     let (mut peer, _) = tungstenite::client("wss://localhost/node-1/echo", stream).unwrap();
     assert!(matches!(receive(&second.events), Event::Opened(..)));
@@ -248,7 +267,7 @@ fn a_nearly_full_house_behind_tls_offers_clients_before_the_handshake() {
     let limits = EdgeLimits { sockets_max: 1, ..EdgeLimits::default() };
     let first = certificate.house_at(FIRST, limits);
     let second = certificate.house_at(SECOND, EdgeLimits::default());
-    first.pave_way(None, &second);
+    first.pave_way(Taker::Anyone, &second);
     let (_only, _) =
         tungstenite::client("wss://localhost/echo", certificate.connect(&first)).unwrap();
     let mut page = Client::over(certificate.connect(&first));

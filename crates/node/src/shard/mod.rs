@@ -23,9 +23,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use edge::{CloseCause, Parcel, Sockets, Tenant};
+use edge::{CloseCause, Parcel, Sockets, Taker, Tenant};
 use hub::{Hub, HubLimits};
-use vocab::{Instant, NodeId, ShardId, SocketId};
+use vocab::{Instant, ShardId, SocketId};
 
 use crate::app::{AnyStates, ChannelAddress, Effect};
 use crate::broadcast::Broadcast;
@@ -209,7 +209,7 @@ impl Tenant for Shard {
         self.hub.waiting() > 0
     }
 
-    fn hand_over(&mut self, to: Option<NodeId>, parcel: Parcel) -> Result<(), Parcel> {
+    fn hand_over(&mut self, to: Taker, parcel: Parcel) -> Result<(), Parcel> {
         self.world.cluster.hand_over(to, parcel)
     }
 

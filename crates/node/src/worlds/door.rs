@@ -42,8 +42,13 @@ impl Door for BackDoor {
         Box::pin(async {
             let (ours, theirs) = StdStream::pair()?;
             let from = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-            let parcel =
-                Parcel { fd: theirs.into(), bytes: Vec::new(), pair_peer: Some(from), hops: 0 };
+            let parcel = Parcel {
+                fd: theirs.into(),
+                bytes: Vec::new(),
+                pair_peer: Some(from),
+                hops: 0,
+                declined: 0,
+            };
             let crowded = |_| io::Error::other("the event loops have too much to take in");
             self.adopter.adopt(parcel).map_err(crowded)?;
             ours.set_nonblocking(true)?;

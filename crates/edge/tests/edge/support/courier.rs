@@ -53,5 +53,5 @@ fn receive(from: &OwnedFd) -> Option<Parcel> {
     let (hops, peer_len) = (label[0], usize::from(label[1]));
     let peer = std::str::from_utf8(&label[2..2 + peer_len]).unwrap();
     let pair_peer = (!peer.is_empty()).then(|| peer.parse().unwrap());
-    Some(Parcel { fd, bytes: label[2 + peer_len..len].to_vec(), pair_peer, hops })
+    Some(Parcel { fd, bytes: label[2 + peer_len..len].to_vec(), pair_peer, hops, declined: 0 })
 }

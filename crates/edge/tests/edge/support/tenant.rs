@@ -8,7 +8,7 @@ use axum::extract::ConnectInfo;
 use axum::routing::{get, post};
 use edge::{
     CloseCause, Edge, EdgeLimits, EdgeSettings, EdgeTotals, Parcel, RequestHead, Route, Sockets,
-    StartError, Tenant, TlsFiles, frame,
+    StartError, Taker, Tenant, TlsFiles, frame,
 };
 use vocab::{Instant, NodeId, ShardId, SocketId};
 
@@ -41,7 +41,7 @@ pub enum Ticket {
 }
 
 /// How connections get to other houses: to one, or to whichever has room.
-type Ways = Arc<Mutex<HashMap<Option<NodeId>, Courier>>>;
+type Ways = Arc<Mutex<HashMap<Taker, Courier>>>;
 
 /// One shard's tenant: it does what the path of a request says.
 pub struct Room {
@@ -151,7 +151,7 @@ impl Tenant for Room {
         !self.backlog.is_empty()
     }
 
-    fn hand_over(&mut self, to: Option<NodeId>, parcel: Parcel) -> Result<(), Parcel> {
+    fn hand_over(&mut self, to: Taker, parcel: Parcel) -> Result<(), Parcel> {
         match self.ways.lock().unwrap().get(&to) {
             Some(courier) => courier.send(parcel),
             None => Err(parcel),
@@ -209,7 +209,7 @@ impl House {
     }
 
     /// From now on, hand connections that are for `to` over to another house.
-    pub fn pave_way(&self, to: Option<NodeId>, other: &House) {
+    pub fn pave_way(&self, to: Taker, other: &House) {
         self.ways.lock().unwrap().insert(to, Courier::to(other.edge.adopter()));
     }
 
