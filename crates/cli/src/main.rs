@@ -13,6 +13,7 @@ mod key_hiding;
 mod lab;
 mod link;
 mod load;
+mod memory;
 mod progress;
 mod serve;
 mod serving;
@@ -64,6 +65,9 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let Arguments { verb } = Arguments::parse();
+    if matches!(verb, Verb::Share(_) | Verb::Get(_) | Verb::Hold(_)) {
+        memory::keep_pieces();
+    }
     let result = match verb {
         Verb::Serve(arguments) => serve::run(arguments).map(|()| ExitCode::SUCCESS),
         Verb::Share(arguments) => share::run(&arguments),

@@ -9,6 +9,7 @@
 
 mod arrivals;
 mod behaviour;
+mod buffers;
 mod handler;
 mod inbound;
 mod offer;

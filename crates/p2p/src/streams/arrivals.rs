@@ -3,6 +3,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
+use super::buffers::{Buffer, Buffers};
+
 /// What any message may take to come, and the slowest that a longer one may come, while others
 /// find no room.
 const MESSAGE_TAKES: Duration = Duration::from_secs(10);
@@ -14,7 +16,10 @@ const BYTES_A_SECOND_MIN: u64 = 64 << 10;
 /// While all of it is taken, whoever is far too slow to fill what it took loses it: else some
 /// peers that begin messages and never end them would silence all others.
 #[derive(Clone, Debug)]
-pub(crate) struct Hall(Arc<Mutex<HallState>>);
+pub(crate) struct Hall {
+    state: Arc<Mutex<HallState>>,
+    buffers: Buffers,
+}
 
 #[derive(Debug)]
 struct HallState {
@@ -77,7 +82,8 @@ pub(super) enum Taken {
 impl Hall {
     pub(crate) fn new(bytes_max: usize) -> Self {
         let (arriving, waiting) = (BTreeMap::new(), Vec::new());
-        Hall(Arc::new(Mutex::new(HallState { free: bytes_max, arriving, next: 0, waiting })))
+        let state = HallState { free: bytes_max, arriving, next: 0, waiting };
+        Hall { state: Arc::new(Mutex::new(state)), buffers: Buffers::default() }
     }
 
     /// As if much time had passed.
@@ -88,7 +94,7 @@ impl Hall {
     }
 
     fn lock(&self) -> MutexGuard<'_, HallState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -134,6 +140,11 @@ impl Arrivals {
         let due_at = now + MESSAGE_TAKES + Duration::from_secs(bytes as u64 / BYTES_A_SECOND_MIN);
         hall.arriving.insert(number, Arriving { due_at, is_given_up: false, waker: None });
         Taken::Place(Place { arrivals: self.clone(), bytes, number })
+    }
+
+    /// Memory for a message that has taken its room.
+    pub(super) fn buffer(&self, bytes: usize) -> Buffer {
+        self.hall.buffers.take(bytes)
     }
 
     /// Notes that part of a message came.

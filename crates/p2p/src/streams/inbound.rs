@@ -8,6 +8,7 @@ use futures::{AsyncRead, Stream};
 use tokio::time::{Sleep, sleep_until};
 
 use super::arrivals::{Arrivals, Place, Taken};
+use super::buffers::Buffer;
 
 /// Bytes that are read at once while no message has begun: many small ones come with one read.
 const AHEAD_BYTES: usize = 4096;
@@ -44,7 +45,7 @@ enum State {
     /// A message of `len` bytes waits for room.
     Room { len: usize },
     /// A message is arriving.
-    Body { body: Vec<u8>, filled: usize, place: Place },
+    Body { body: Buffer, filled: usize, place: Place },
     /// Nothing more comes.
     Ended,
 }
@@ -127,8 +128,7 @@ impl<S: AsyncRead + Unpin> Inbound<S> {
                 }
                 &mut State::Room { len } => {
                     let place = ready!(self.poll_room(len, cx));
-                    // Zeroed by the kernel when it is large, and then only as it is filled.
-                    let mut body = vec![0; len];
+                    let mut body = self.arrivals.buffer(len);
                     let filled = len.min(self.filled - self.read);
                     body[..filled].copy_from_slice(&self.ahead[self.read..self.read + filled]);
                     self.read += filled;
@@ -159,7 +159,7 @@ impl<S: AsyncRead + Unpin> Inbound<S> {
                         unreachable!("it was just looked at");
                     };
                     place.is_filled();
-                    let bytes = Bytes::from(body);
+                    let bytes = body.freeze();
                     let protocol = self.protocol;
                     return Poll::Ready(Ok(Some(Frame { bytes, place, protocol })));
                 }
