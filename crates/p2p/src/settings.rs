@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use libp2p::Multiaddr;
 
-/// What all peers together are asked for at a time: what 1 Gbit/s brings in 75 ms. They may all answer
+/// What all peers together are asked for at a time: what 1 Gbit/s brings in 67 ms. They may all answer
 /// at once, and what has begun to arrive is in memory.
-const ASKED_BYTES_MAX: usize = 9 << 20;
+const ASKED_BYTES_MAX: usize = 8 << 20;
 
 /// Whom a host is to the Kademlia network of content routing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

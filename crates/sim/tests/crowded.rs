@@ -46,3 +46,15 @@ fn where_processors_are_the_limit_the_seeder_sends_at_most_one_and_a_half_copies
     let last = outcome.completed_at().expect("all have it").as_secs_f64();
     assert!((3.7..4.6).contains(&last), "{last:.2} s");
 }
+
+/// Where the seeder's link is a third of all that can be sent, sparing it costs everyone time: 1.14 of the bound.
+#[test]
+fn a_seeder_with_a_fast_link_is_not_spared() {
+    let text = include_str!("../../../examples/swarm/fast-seeder.toml");
+    let scenario = Scenario::parse("fast-seeder.toml", text).expect("a scenario");
+    let report = scenario.simulate(&mut |_, _| {});
+    let (_, outcome) = &report.runs[0];
+    assert_eq!(outcome.unfinished(), 0);
+    let times = outcome.times_the_bound().expect("all have it");
+    assert!(times < 1.13, "{times:.3} of the bound");
+}

@@ -23,6 +23,9 @@ const STANDSTILL_MIN: Duration = Duration::from_millis(200);
 /// How often an idle peer looks what it could take over.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Who has everything is spared where the others together give so many times as much.
+const SPARED_FROM: u64 = 2;
+
 /// Silences in a row after which whoever alone has a block is asked for it once more.
 const SILENCES_BEFORE_AGAIN: u32 = 3;
 
@@ -121,7 +124,8 @@ fn ask_for_one<P: Copy + Ord>(
 }
 
 /// Whether a block is rather to be had from another: who has everything is spared for what nobody else has, while
-/// others give us as much, and enough to wait for. Not what somebody waits for.
+/// others give us far more, and enough to wait for. Where they do not, its link is there to be used. Not what somebody
+/// waits for.
 fn is_left_to_others<P: Copy + Ord>(asking: &Asking<P>, view: &View, at: u32) -> bool {
     let live = asking.wants.live();
     let holders = asking.wants.get(at).holders as usize;
@@ -143,7 +147,7 @@ fn is_left_to_others<P: Copy + Ord>(asking: &Asking<P>, view: &View, at: u32) ->
             others_rate = others_rate.saturating_add(rate);
         }
     }
-    holders > full && others_rate >= full_rate
+    holders > full && others_rate >= full_rate.saturating_mul(SPARED_FROM)
 }
 
 /// Shortest time for which a peer must have made us wait before it is asked for something else instead.

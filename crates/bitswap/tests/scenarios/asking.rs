@@ -219,6 +219,30 @@ fn the_last_blocks_are_taken_from_whom_others_keep_busy() {
 }
 
 #[test]
+fn who_has_everything_is_spared_where_the_others_give_far_more() {
+    let from_the_source = |rate| {
+        let mut world = World::new(64 * KIB);
+        world.connect_at(1, Manner::Honest, 0..96, rate, 10 * MILLI);
+        for peer in 2..10 {
+            let most = (0..96).filter(|block| (u64::from(*block) + peer) % 4 > 0);
+            world.connect_at(peer, Manner::Honest, most, 1000, 10 * MILLI);
+        }
+        world.want(0..96);
+        world.run(60 * SECOND);
+        assert_eq!(world.got.len(), 96);
+        (world.got.iter().filter(|(.., from)| *from == 1).count(), world)
+    };
+    let (spared, _) = from_the_source(1000);
+    let (used, world) = from_the_source(6000);
+    assert!(spared <= 10 && used >= 30, "{spared} blocks, and {used} when it is fast");
+    check(
+        "a-fast-source",
+        "Who has everything is asked for as much as it gives, unless the others together give far more.",
+        &world.record,
+    );
+}
+
+#[test]
 fn two_that_send_nothing_do_not_pass_the_last_block_to_and_fro() {
     let mut world = World::new(256 * KIB);
     world.connect_at(1, Manner::Honest, 0..25, 8000, 10 * MILLI);
