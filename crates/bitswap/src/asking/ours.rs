@@ -23,8 +23,9 @@ const STANDSTILL_MIN: Duration = Duration::from_millis(200);
 /// How often an idle peer looks what it could take over.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Who has everything is spared where the others together give so many times as much.
-const SPARED_FROM: u64 = 2;
+/// Who has everything and gives more than so many times what each of the others gives is spared only where all of them
+/// together give so many times as much as it.
+const FAST: u64 = 2;
 
 /// Silences in a row after which whoever alone has a block is asked for it once more.
 const SILENCES_BEFORE_AGAIN: u32 = 3;
@@ -124,8 +125,8 @@ fn ask_for_one<P: Copy + Ord>(
 }
 
 /// Whether a block is rather to be had from another: who has everything is spared for what nobody else has, while
-/// others give us far more, and enough to wait for. Where they do not, its link is there to be used. Not what somebody
-/// waits for.
+/// others give us as much, and enough to wait for. Where it is fast, they have to give far more: its link is there to be
+/// used. Not what somebody waits for.
 fn is_left_to_others<P: Copy + Ord>(asking: &Asking<P>, view: &View, at: u32) -> bool {
     let live = asking.wants.live();
     let holders = asking.wants.get(at).holders as usize;
@@ -147,7 +148,11 @@ fn is_left_to_others<P: Copy + Ord>(asking: &Asking<P>, view: &View, at: u32) ->
             others_rate = others_rate.saturating_add(rate);
         }
     }
-    holders > full && others_rate >= full_rate.saturating_mul(SPARED_FROM)
+    let others = asking.views.len() - full;
+    let is_fast = full_rate.saturating_mul(others as u64)
+        > others_rate.saturating_mul(full as u64).saturating_mul(FAST);
+    let least = if is_fast { full_rate.saturating_mul(FAST) } else { full_rate };
+    holders > full && others_rate >= least
 }
 
 /// Shortest time for which a peer must have made us wait before it is asked for something else instead.

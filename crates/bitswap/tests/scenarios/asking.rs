@@ -219,7 +219,7 @@ fn the_last_blocks_are_taken_from_whom_others_keep_busy() {
 }
 
 #[test]
-fn who_has_everything_is_spared_where_the_others_give_far_more() {
+fn who_has_everything_is_spared_unless_it_is_fast() {
     let from_the_source = |rate| {
         let mut world = World::new(64 * KIB);
         world.connect_at(1, Manner::Honest, 0..96, rate, 10 * MILLI);
@@ -237,7 +237,7 @@ fn who_has_everything_is_spared_where_the_others_give_far_more() {
     assert!(spared <= 10 && used >= 30, "{spared} blocks, and {used} when it is fast");
     check(
         "a-fast-source",
-        "Who has everything is asked for as much as it gives, unless the others together give far more.",
+        "Who has everything and is much faster than each of the others is asked for as much as it gives.",
         &world.record,
     );
 }

@@ -14,8 +14,11 @@ const TAIL_INTERVAL: Nanos = 100 * MILLI
 const STANDSTILL_MIN: Nanos = 200 * MILLI
 /** How often an idle peer looks what it could take over. */
 const LOOK_INTERVAL: Nanos = 50 * MILLI
-/** Who has everything is spared where the others together give so many times as much. */
-const SPARED_FROM = 2
+/**
+ * Who has everything and gives more than so many times what each of the others gives is spared only where all of them
+ * together give so many times as much as it.
+ */
+const FAST = 2
 /** Silences in a row after which whoever alone has a block is asked for it once more. */
 const SILENCES_BEFORE_AGAIN = 3
 /** Pieces of blocks that each other peer may send before one that sends nothing is held to be silent. */
@@ -90,7 +93,8 @@ function askForOne(asking: Asking, now: Nanos, peer: PeerId): boolean {
 
 /**
  * Whether a block is rather to be had from another: who has everything is spared for what nobody else has, while others
- * give us far more, and enough to wait for. Where they do not, its link is there to be used. Not what somebody waits for.
+ * give us as much, and enough to wait for. Where it is fast, they have to give far more: its link is there to be used. Not
+ * what somebody waits for.
  */
 function isLeftToOthers(asking: Asking, view: View, at: number): boolean {
   const { live } = asking.wants
@@ -109,7 +113,8 @@ function isLeftToOthers(asking: Asking, view: View, at: number): boolean {
       othersRate += rate
     }
   }
-  return holders > full && othersRate >= fullRate * SPARED_FROM
+  const isFast = fullRate * (asking.views.size - full) > othersRate * full * FAST
+  return holders > full && othersRate >= (isFast ? fullRate * FAST : fullRate)
 }
 
 /**
