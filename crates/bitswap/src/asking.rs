@@ -76,8 +76,10 @@ pub(crate) struct Asking<P> {
     newcomers: BTreeSet<P>,
     /// Blocks that newcomers are asked for.
     newcomers_asked: usize,
-    /// Wants that are asked of somebody, and somebody else has said to have since.
-    spread: Vec<u32>,
+    /// Wants that are asked of somebody, and who else has said to have them since.
+    spread: Vec<(u32, P)>,
+    /// Of whom to ask for what another is to give back.
+    returns: BTreeMap<u32, P>,
     /// Pieces of blocks that came, from whomever.
     pieces: u64,
     /// Peers to whom something is to be told.
@@ -119,6 +121,7 @@ impl<P: Copy + Ord> Asking<P> {
             newcomers: BTreeSet::new(),
             newcomers_asked: 0,
             spread: Vec::new(),
+            returns: BTreeMap::new(),
             pieces: 0,
             touched: BTreeSet::new(),
             asked_bytes: 0,
@@ -235,6 +238,9 @@ impl<P: Copy + Ord> Asking<P> {
     pub(crate) fn presence(&mut self, now: Instant, peer: P, cid: &Cid, is_here: bool) {
         let Some(view) = self.views.get_mut(&peer) else { return };
         let Some(at) = self.wants.find_exactly(cid) else { return };
+        if is_here && view.is_returning(at) {
+            return self.returned(now, at, peer);
+        }
         if let Some(ask) = view.asked.get(&at) {
             view.pace.answered(now.since(ask.at));
         }
@@ -249,7 +255,7 @@ impl<P: Copy + Ord> Asking<P> {
                 let wanted = self.wants.get_mut(at);
                 wanted.holders += 1;
                 if !wanted.asked_of.is_empty() && self.behaviour == Behaviour::Ours {
-                    self.spread.push(at);
+                    self.spread.push((at, peer));
                 }
                 self.is_hungry(peer);
             }
@@ -446,6 +452,17 @@ impl<P: Copy + Ord> Asking<P> {
         let has_presences = view.protocol.has_presences();
 
         let mut later = Vec::new();
+        for at in std::mem::take(&mut view.returns) {
+            if room(&entries) == 0 {
+                later.push(at);
+            } else if view.is_returning(at) {
+                let cid = self.wants.get(at).cid.clone();
+                entries.push(WantEntry { send_dont_have: true, ..cancel(cid) });
+            }
+        }
+        is_more |= !later.is_empty();
+        view.returns = std::mem::take(&mut later);
+
         for at in std::mem::take(&mut view.new_asks) {
             let Some(ask) = view.asked.get_mut(&at) else { continue };
             if room(&entries) == 0 || view.held_back.has(at) {
@@ -546,6 +563,32 @@ impl<P: Copy + Ord> Asking<P> {
         true
     }
 
+    /// A peer is to give back what it is asked for, if it has not begun to send it: then another is asked, and it does
+    /// not come twice.
+    fn give_back(&mut self, now: Instant, at: u32, peer: P, to: P) {
+        let Some(view) = self.views.get_mut(&peer) else { return };
+        let Some(ask) = view.asked.get_mut(&at) else { return };
+        ask.returned_at = Some(now);
+        view.returns.push(at);
+        view.is_urgent = true;
+        self.touched.insert(peer);
+        self.returns.insert(at, to);
+    }
+
+    /// A peer gave back what it was asked for.
+    fn returned(&mut self, now: Instant, at: u32, peer: P) {
+        let Some(ask) = self.views.get_mut(&peer).and_then(|view| view.unask(at)) else { return };
+        self.settle_ask(&ask);
+        self.no_longer_asked_of(at, peer);
+        let Some(to) = self.returns.remove(&at) else { return };
+        let Some(view) = self.views.get(&to) else { return };
+        let is_free = self.wants.get(at).asked_of.is_empty();
+        if is_free && view.has.has(at) && view.silent_until.is_none() && view.has_room(&self.limits)
+        {
+            self.ask(now, at, to);
+        }
+    }
+
     /// A peer that is silent is not waited for any longer. It may answer still.
     fn give_up_on(&mut self, at: u32, peer: P) {
         let Some(view) = self.views.get_mut(&peer) else { return };
@@ -580,6 +623,7 @@ impl<P: Copy + Ord> Asking<P> {
     /// was told of it is told so.
     fn forget(&mut self, at: u32, from: Option<P>) -> Vec<SessionId> {
         let wanted = self.wants.remove(at);
+        self.returns.remove(&at);
         for (peer, view) in &mut self.views {
             view.has.remove(at);
             view.lacks.remove(at);

@@ -58,6 +58,17 @@ struct Missing<P> {
     is_asked: bool,
 }
 
+/// How urgently a peer wants leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// The first of them so much, each further one less.
+    Wanted(u32),
+    /// Not any more.
+    Cancelled,
+    /// Not any more, if that is in time.
+    Returned,
+}
+
 /// What peers asked for before their lists were known: how urgently, and what.
 pub(crate) type Early<P> = Vec<(P, Vec<(u32, Cid)>)>;
 
@@ -409,13 +420,12 @@ impl<P: Copy + Ord + Debug> Leaves<P> {
         (!following.is_refused).then_some((following, &list.leaves))
     }
 
-    /// A peer asks for leaves, the first of them so urgently, or takes asks back. As wants; and how
-    /// many were passed over.
+    /// A peer asks for leaves, or takes asks back. As wants; and how many were passed over.
     pub(crate) fn asked(
         &mut self,
         peer: P,
         number: u32,
-        priority: Option<u32>,
+        urgency: Urgency,
         leaves: &Ranges,
     ) -> Result<(Vec<WantEntry>, usize), Misbehaviour> {
         let over = leaves.len().saturating_sub(ASKED_AT_ONCE_MAX);
@@ -427,24 +437,26 @@ impl<P: Copy + Ord + Debug> Leaves<P> {
         let list = followed.list.and_then(|id| self.lists.get(id));
         let mut wants = Vec::new();
         for (leaf, later) in heard {
-            let urgency = priority.map(|first| first.saturating_sub(later));
+            let urgency = urgency.later(later);
             match (list, urgency) {
                 (Some(list), urgency) => {
                     let cid = list.leaves.get(leaf as usize).cloned();
                     wants.extend(cid.map(|cid| entry(cid, urgency)));
                 }
-                (None, Some(_)) if followed.is_absent => {
+                (None, Urgency::Wanted(_)) if followed.is_absent => {
                     followed.lacks.insert(leaf);
                     link.news.insert(number);
                     link.is_urgent = true;
                     self.touched.insert(peer);
                 }
-                (None, Some(urgency)) => {
+                (None, Urgency::Wanted(urgency)) => {
                     followed.early.insert(leaf, urgency);
                 }
-                (None, None) => {
+                (None, Urgency::Cancelled) => {
                     followed.early.remove(&leaf);
                 }
+                // It will be sent.
+                (None, Urgency::Returned) => {}
             }
         }
         Ok((wants, over))
@@ -481,6 +493,7 @@ impl<P: Copy + Ord + Debug> Leaves<P> {
     fn wants_as_words<B>(&self, peer: P, message: &mut Message<B>, words: &mut Vec<Word<B>>) {
         let Some(link) = self.links.get(&peer) else { return };
         let mut cancels: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut returns: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         let mut asks: BTreeMap<u32, (i32, Vec<u32>)> = BTreeMap::new();
         message.wants.retain(|want| {
             if !want.cancel && want.kind == WantKind::Have {
@@ -490,7 +503,8 @@ impl<P: Copy + Ord + Debug> Leaves<P> {
             let place = self.lists.places(&want.cid).find(|(id, _)| is_spoken(id));
             let Some((id, leaf)) = place else { return true };
             if want.cancel {
-                cancels.entry(id).or_default().push(leaf);
+                let taken_back = if want.send_dont_have { &mut returns } else { &mut cancels };
+                taken_back.entry(id).or_default().push(leaf);
             } else {
                 let ask = asks.entry(id).or_default();
                 ask.0 = ask.0.max(want.priority);
@@ -500,6 +514,9 @@ impl<P: Copy + Ord + Debug> Leaves<P> {
         });
         for (list, leaves) in cancels {
             words.push(Word::Cancel { list, leaves: leaves.into_iter().collect() });
+        }
+        for (list, leaves) in returns {
+            words.push(Word::Return { list, leaves: leaves.into_iter().collect() });
         }
         for (list, (priority, leaves)) in asks {
             let priority = priority.unsigned_abs();
@@ -574,13 +591,27 @@ impl Link {
     }
 }
 
-/// A leaf as a want; without an urgency, as a want that is taken back.
-fn entry(cid: Cid, urgency: Option<u32>) -> WantEntry {
+impl Urgency {
+    /// That of the leaf that is so many later.
+    const fn later(self, by: u32) -> Self {
+        match self {
+            Urgency::Wanted(first) => Urgency::Wanted(first.saturating_sub(by)),
+            other => other,
+        }
+    }
+}
+
+/// A leaf as a want.
+fn entry(cid: Cid, urgency: Urgency) -> WantEntry {
+    let priority = match urgency {
+        Urgency::Wanted(urgency) => i32::try_from(urgency).unwrap_or(i32::MAX),
+        Urgency::Cancelled | Urgency::Returned => 0,
+    };
     WantEntry {
         cid,
-        priority: urgency.map_or(0, |urgency| i32::try_from(urgency).unwrap_or(i32::MAX)),
-        cancel: urgency.is_none(),
+        priority,
+        cancel: !matches!(urgency, Urgency::Wanted(_)),
         kind: WantKind::Block,
-        send_dont_have: urgency.is_some(),
+        send_dont_have: urgency != Urgency::Cancelled,
     }
 }

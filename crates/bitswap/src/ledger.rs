@@ -122,7 +122,9 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             gone.iter().for_each(|cid| self.cancelled(peer, cid));
         }
         for entry in entries {
-            if entry.cancel {
+            if entry.cancel && entry.send_dont_have {
+                self.returned(peer, &entry.cid);
+            } else if entry.cancel {
                 self.cancelled(peer, &entry.cid);
             } else if self.want(peer, &entry, totals) {
                 let peers = self.looking.entry(entry.cid.clone()).or_default();
@@ -165,6 +167,18 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             self.no_longer_wanted_by(cid, peer);
         }
         self.is_ready_or_not(peer);
+    }
+
+    /// A peer takes a want back if it still waits, and is told of it: then it can be had elsewhere, and does not come
+    /// twice.
+    fn returned(&mut self, peer: P, cid: &Cid) {
+        let Some(account) = self.accounts.get_mut(&peer) else { return };
+        if account.is_queued(cid) {
+            account.tell(cid, true, &self.limits);
+            account.is_urgent = true;
+            self.touched.insert(peer);
+            self.cancelled(peer, cid);
+        }
     }
 
     fn no_longer_wanted_by(&mut self, cid: &Cid, peer: P) {

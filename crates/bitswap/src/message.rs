@@ -98,7 +98,8 @@ pub struct WantEntry {
     pub cancel: bool,
     /// What is to be sent.
     pub kind: WantKind,
-    /// Whether silence is not an answer: DONT_HAVE is asked for.
+    /// Whether silence is not an answer: DONT_HAVE is asked for. Of a want that is taken back, between those who speak
+    /// [`leaves`](crate::leaves): HAVE, if the block waited for its turn.
     pub send_dont_have: bool,
 }
 

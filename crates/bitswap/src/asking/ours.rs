@@ -20,6 +20,9 @@ const TAIL_INTERVAL: Duration = Duration::from_millis(100);
 /// Shortest time without a piece of a block after which a peer is held to serve others.
 const STANDSTILL_MIN: Duration = Duration::from_millis(200);
 
+/// Time after which a peer that was to give a block back, and did not, is not waited for any longer than others are.
+const RETURNED_WITHIN: Duration = Duration::from_secs(1);
+
 /// How often an idle peer looks what it could take over.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -45,8 +48,9 @@ pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, totals: 
         asking.newcomers.clear();
         asking.searches.rest();
     }
-    for at in std::mem::take(&mut asking.spread) {
+    for (at, holder) in std::mem::take(&mut asking.spread) {
         ask_for_what_it_alone_has(asking, now, at);
+        ask_the_new_holder(asking, now, at, holder);
     }
     // Several rounds of one block each, so that nobody takes all that is left; those first from whom
     // it will come the soonest.
@@ -174,6 +178,22 @@ fn ask_for_what_it_alone_has<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant
     if let Some(rarest) = rarest.filter(|at| asking.wants.get(*at).holders <= 1) {
         asking.take_back(at, server);
         asking.ask(now, rarest, server);
+    }
+}
+
+/// A block that is asked of one peer has come to another as well, who is asked for nothing: as many of those who wait
+/// for it as are its share ask it instead. So none has a long line while others have nothing to send.
+fn ask_the_new_holder<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, at: u32, holder: P) {
+    let Some(wanted) = asking.wants.find_at(at) else { return };
+    let [server] = wanted.asked_of[..] else { return };
+    let holders = wanted.holders as usize;
+    let gives_back = asking.views.get(&server).is_some_and(|view| view.gives_back(at));
+    let is_idle = |view: &View| view.asked.is_empty() && view.silent_until.is_none();
+    if gives_back
+        && asking.views.get(&holder).is_some_and(is_idle)
+        && asking.dice.below(holders) == 0
+    {
+        asking.give_back(now, at, server, holder);
     }
 }
 
@@ -312,11 +332,16 @@ fn take_over<P: Copy + Ord>(
         let Some(theirs) = asking.views.get(&other) else { continue };
         let Some(ask) = theirs.asked.get(&at) else { continue };
         let is_tail = asking.wants.open_len() == 0;
+        if ask.returned_at.is_some_and(|at| now.since(at) < RETURNED_WITHIN) {
+            continue;
+        }
         // Who had its chance is not given another, or two that send nothing would pass it to and fro.
         let has_chance = is_tail && !view.late.has(&wanted.cid);
+        // What was not given back may be under way.
         let found = match has_chance && waits_in_vain(view, theirs, ask, now) {
             true => Some((now.since(ask.at), true)),
-            false => comes_sooner(view, theirs, ask, now),
+            false => comes_sooner(view, theirs, ask, now)
+                .map(|(wait, is_safe)| (wait, is_safe && ask.returned_at.is_none())),
         };
         let Some((wait, is_safe)) = found else { continue };
         if best.as_ref().is_none_or(|best| (is_safe, wait) > (best.3, best.0)) {
@@ -324,6 +349,10 @@ fn take_over<P: Copy + Ord>(
         }
     }
     let Some((_, at, other, is_safe)) = best else { return false };
+    if asking.views.get(&other).is_some_and(|view| view.gives_back(at)) {
+        asking.give_back(now, at, other, peer);
+        return false;
+    }
     if is_safe {
         asking.take_back(at, other);
     } else {

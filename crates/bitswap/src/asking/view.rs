@@ -33,6 +33,8 @@ pub(crate) struct Ask {
     pub ahead: usize,
     /// Whether its bytes are among those that all peers together are asked for.
     pub counts: bool,
+    /// When the peer was to give it back.
+    pub returned_at: Option<Instant>,
 }
 
 /// What came of a peer.
@@ -65,6 +67,8 @@ pub(crate) struct View {
     pub held_back: Bits,
     /// To be told next.
     pub new_asks: Vec<u32>,
+    /// What is to be given back, and was not said yet.
+    pub returns: Vec<u32>,
     /// Whether something of that cannot wait.
     pub is_urgent: bool,
     pub pace: Pace,
@@ -144,6 +148,7 @@ impl View {
             cancels: Vec::new(),
             held_back: Bits::default(),
             new_asks: Vec::new(),
+            returns: Vec::new(),
             is_urgent: false,
             pace: Pace::new(limits, super::BLOCKS_ASKED_OF_ONE),
             heard_at: now,
@@ -202,6 +207,7 @@ impl View {
             delivered: self.pace.delivered,
             ahead: self.asked_bytes,
             counts: true,
+            returned_at: None,
         };
         if self.asked.insert(at, ask).is_none() {
             self.asked_bytes += bytes;
@@ -217,6 +223,17 @@ impl View {
             self.owes_since = None;
         }
         Some(ask)
+    }
+
+    /// Whether it would tell that it does not send this.
+    pub(crate) fn gives_back(&self, at: u32) -> bool {
+        let is_asked = |ask: &Ask| ask.is_spoken && ask.returned_at.is_none();
+        self.protocol == Protocol::Leaves && self.asked.get(&at).is_some_and(is_asked)
+    }
+
+    /// Whether it is asked for this, and to give it back.
+    pub(crate) fn is_returning(&self, at: u32) -> bool {
+        self.asked.get(&at).is_some_and(|ask| ask.returned_at.is_some())
     }
 
     /// When its silence is to be looked at next. The ways of others have their own patience.

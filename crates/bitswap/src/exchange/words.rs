@@ -6,7 +6,7 @@ use content::Cid;
 use vocab::Instant;
 
 use super::Exchange;
-use crate::leaves::{Early, Word};
+use crate::leaves::{Early, Ranges, Urgency, Word};
 use crate::{Misbehaviour, Output, Payload, Protocol, SessionId, WantEntry, WantKind};
 
 impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
@@ -66,9 +66,27 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         if let Some(pipe) = self.pipes.get(&peer) {
             let is_ask = |want: &WantEntry| !want.cancel && want.kind == WantKind::Block;
             wants.retain(|want| !(is_ask(want) && pipe.carries(&want.cid)));
+            // Bitswap knows of no answer to what is taken back.
+            if pipe.protocol != Protocol::Leaves {
+                let cancels = wants.iter_mut().filter(|want| want.cancel);
+                cancels.for_each(|want| want.send_dont_have = false);
+            }
         }
         let looks = self.ledger.wanted(peer, full, wants, &mut self.totals);
         self.outputs.extend(looks.into_iter().map(|cid| Output::Look { cid }));
+    }
+
+    fn asked(
+        &mut self,
+        peer: P,
+        list: u32,
+        urgency: Urgency,
+        leaves: &Ranges,
+    ) -> Result<(), Misbehaviour> {
+        let (wants, over) = self.leaves.asked(peer, list, urgency, leaves)?;
+        self.totals.passed_over += over as u64;
+        self.wanted(peer, false, wants);
+        Ok(())
     }
 
     fn early(&mut self, early: Early<P>) {
@@ -123,15 +141,10 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
                 }
             }
             Word::Ask { list, priority, leaves } => {
-                let (wants, over) = self.leaves.asked(peer, list, Some(priority), &leaves)?;
-                self.totals.passed_over += over as u64;
-                self.wanted(peer, false, wants);
+                self.asked(peer, list, Urgency::Wanted(priority), &leaves)?;
             }
-            Word::Cancel { list, leaves } => {
-                let (wants, over) = self.leaves.asked(peer, list, None, &leaves)?;
-                self.totals.passed_over += over as u64;
-                self.wanted(peer, false, wants);
-            }
+            Word::Cancel { list, leaves } => self.asked(peer, list, Urgency::Cancelled, &leaves)?,
+            Word::Return { list, leaves } => self.asked(peer, list, Urgency::Returned, &leaves)?,
             Word::Leaf { list, leaf, block } => {
                 // Of a list that is not followed any more a leaf may come late, as blocks do.
                 if self.leaves.is_leaf(list, leaf, block.cid()) == Some(false) {

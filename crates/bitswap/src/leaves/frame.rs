@@ -20,6 +20,7 @@ mod kind {
     pub(super) const ASK: u8 = 7;
     pub(super) const CANCEL: u8 = 8;
     pub(super) const LEAF: u8 = 9;
+    pub(super) const RETURN: u8 = 10;
 }
 
 /// The start of a long block is copied behind what is in front of it, up to so many bytes: a few
@@ -134,6 +135,7 @@ pub fn decode(frame: &Bytes) -> Result<Message<Block>, FrameError> {
             Word::Ask { list, priority, leaves: body.ranges()? }
         }
         kind::CANCEL => Word::Cancel { list: body.number()?, leaves: body.ranges()? },
+        kind::RETURN => Word::Return { list: body.number()?, leaves: body.ranges()? },
         kind::LEAF => {
             let (list, leaf, prefix_len) = (body.number()?, body.number()?, body.number()?);
             let end = body.at.saturating_add(prefix_len as usize);
@@ -210,7 +212,8 @@ fn word_len<B: Payload>(word: &Word<B>) -> usize {
         Word::Unfollow { list } | Word::Refuse { list } => number_len(*list),
         Word::Here { list, leaves, .. }
         | Word::Lack { list, leaves }
-        | Word::Cancel { list, leaves } => number_len(*list) + leaves.encoded_len(),
+        | Word::Cancel { list, leaves }
+        | Word::Return { list, leaves } => number_len(*list) + leaves.encoded_len(),
         Word::Ask { list, priority, leaves } => {
             number_len(*list) + number_len(*priority) + leaves.encoded_len()
         }
@@ -232,6 +235,7 @@ fn encode_word(word: &Word, bytes: &mut Vec<u8>) {
         Word::Lack { list, .. } => (kind::LACK, list),
         Word::Ask { list, .. } => (kind::ASK, list),
         Word::Cancel { list, .. } => (kind::CANCEL, list),
+        Word::Return { list, .. } => (kind::RETURN, list),
         Word::Leaf { list, .. } => (kind::LEAF, list),
     };
     bytes.push(kind);
@@ -242,7 +246,10 @@ fn encode_word(word: &Word, bytes: &mut Vec<u8>) {
             node.encode_into(bytes);
         }
         Word::Unfollow { .. } | Word::Refuse { .. } => {}
-        Word::Here { leaves, .. } | Word::Lack { leaves, .. } | Word::Cancel { leaves, .. } => {
+        Word::Here { leaves, .. }
+        | Word::Lack { leaves, .. }
+        | Word::Cancel { leaves, .. }
+        | Word::Return { leaves, .. } => {
             leaves.encode_into(bytes);
         }
         Word::Ask { priority, leaves, .. } => {
@@ -284,7 +291,8 @@ mod tests {
             Word::Here { list, is_all: true, leaves: Ranges::default() },
             Word::Lack { list, leaves: leaves.clone() },
             Word::Ask { list, priority: i32::MAX.unsigned_abs(), leaves: leaves.clone() },
-            Word::Cancel { list, leaves },
+            Word::Cancel { list, leaves: leaves.clone() },
+            Word::Return { list, leaves },
             Word::Leaf { list, leaf: 0, block: block(0) },
             Word::Leaf { list, leaf: 65_535, block: block(100_000) },
             Word::Leaf { list, leaf: 1, block: block(3) },
@@ -354,8 +362,10 @@ mod tests {
     #[test]
     fn a_frame_that_is_cut_short_is_an_error_and_never_a_panic() {
         for word in words() {
-            let is_list =
-                matches!(word, Word::Here { .. } | Word::Lack { .. } | Word::Cancel { .. });
+            let is_list = matches!(
+                word,
+                Word::Here { .. } | Word::Lack { .. } | Word::Cancel { .. } | Word::Return { .. }
+            );
             let is_leaf = matches!(word, Word::Leaf { .. } | Word::Ask { .. });
             let pieces = encode(&Message { leaves: vec![word], ..Message::default() });
             let frame = cut(&pieces).remove(0);
@@ -398,7 +408,7 @@ mod tests {
     fn frames_of_no_kind_and_bytes_behind_the_end_are_refused() {
         let decode = |bytes: &'static [u8]| decode(&Bytes::from_static(bytes)).unwrap_err();
         assert_eq!(decode(&[]), FrameError::Kind { kind: None });
-        assert_eq!(decode(&[10]), FrameError::Kind { kind: Some(10) });
+        assert_eq!(decode(&[11]), FrameError::Kind { kind: Some(11) });
         assert_eq!(decode(&[kind::UNFOLLOW, 1, 2, 3]), FrameError::TrailingBytes { extra: 2 });
         let large = [kind::REFUSE, 0xff, 0xff, 0xff, 0xff, 0x7f];
         assert!(matches!(super::decode(&large.to_vec().into()), Err(FrameError::Number { .. })));

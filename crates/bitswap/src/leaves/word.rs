@@ -60,6 +60,13 @@ pub enum Word<B = Block> {
         /// Which.
         leaves: Ranges,
     },
+    /// From the follower: these need not be sent any more where that has not begun; of each of those it is to be told.
+    Return {
+        /// Its number.
+        list: u32,
+        /// Which.
+        leaves: Ranges,
+    },
     /// To the follower: a leaf.
     Leaf {
         /// Its number.
@@ -72,8 +79,8 @@ pub enum Word<B = Block> {
 }
 
 impl<B> Message<B> {
-    /// All its blocks.
-    pub(crate) fn payloads(&self) -> impl Iterator<Item = &B> {
+    /// All its blocks, by name and as leaves.
+    pub fn payloads(&self) -> impl Iterator<Item = &B> {
         let leaves = self.leaves.iter().filter_map(Word::block);
         self.blocks.iter().chain(leaves)
     }

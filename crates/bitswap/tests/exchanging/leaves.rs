@@ -99,7 +99,9 @@ fn a_mesh_says_a_fraction_of_what_it_says_in_bitswap() {
         assert!(net.run(60, Net::all_done), "{protocol:?}");
         let took = net.nodes.iter().filter_map(|node| node.done_at).max().unwrap();
         let duplicates = duplicates(&net) as f64 / (8.0 * dag.leaves.len() as f64);
-        assert!(duplicates < 0.01, "{protocol:?}: {duplicates}");
+        // What is given back does not come twice.
+        let max = if protocol == Protocol::Leaves { 0.001 } else { 0.01 };
+        assert!(duplicates <= max, "{protocol:?}: {duplicates}");
         (overhead(&net), took.as_nanos())
     };
     let ((plain, plain_took), (short, took)) = (run(Protocol::V1_2), run(Protocol::Leaves));
@@ -249,7 +251,8 @@ fn words_of_lists_that_nobody_follows_mean_nothing() {
         say(&mut net, 2, 1, Word::Here { list, is_all: true, leaves: leaves.clone() });
         say(&mut net, 2, 1, Word::Lack { list, leaves: leaves.clone() });
         say(&mut net, 2, 1, Word::Ask { list, priority: 1, leaves: leaves.clone() });
-        say(&mut net, 2, 1, Word::Cancel { list, leaves });
+        say(&mut net, 2, 1, Word::Cancel { list, leaves: leaves.clone() });
+        say(&mut net, 2, 1, Word::Return { list, leaves });
         say(&mut net, 2, 1, Word::Refuse { list });
         say(&mut net, 2, 1, Word::Unfollow { list });
     }
@@ -266,6 +269,59 @@ fn who_asks_for_more_than_its_list_has_is_dropped() {
     say(&mut net, 2, 1, Word::Ask { list: 0, priority: 1, leaves: (0..101).collect() });
     net.run(1, |_| false);
     assert_eq!(net.nodes[1].dropped, [(2, Misbehaviour::Overreached)]);
+}
+
+/// A word to a peer who has all of a DAG, and what it sends then. It takes one block, and no more before
+/// [`Exchange::writable`].
+fn answer(server: &mut Exchange<usize, Toy>, dag: &Dag, word: Word<Toy>) -> Vec<Message<Toy>> {
+    let now = Instant::ZERO;
+    server.received(now, 1, Message { leaves: vec![word], ..Message::default() });
+    let find = |cid| dag.leaves.iter().find(|leaf| leaf.cid == cid).cloned();
+    let mut sent = Vec::new();
+    while let Some(output) = server.poll_output() {
+        match output {
+            Output::List { node } => {
+                let leaves = dag.leaves.iter().map(|leaf| (leaf.cid.clone(), true)).collect();
+                server.listed(now, &node, Some(leaves));
+            }
+            Output::Look { cid } => {
+                let len = find(cid.clone()).map(|leaf| leaf.len);
+                server.found(now, &cid, len);
+            }
+            Output::Read { peer, cid } => server.read(now, peer, &cid, find(cid.clone())),
+            Output::Send { message, .. } => sent.push(message),
+            output => panic!("{output:?}"),
+        }
+    }
+    sent
+}
+
+#[test]
+fn what_waits_is_given_back_and_what_is_on_its_way_comes() {
+    let dag = Dag::new(10, 100_000);
+    let mut server = Exchange::new(Limits::default(), Behaviour::Ours, 1);
+    server.connected(Instant::ZERO, 1, Protocol::Leaves);
+    server.writable(Instant::ZERO, 1, 50_000);
+    let node = dag.node.cid.clone();
+    answer(&mut server, &dag, Word::Follow { list: 7, node, leaves: 10 });
+    server.writable(Instant::ZERO, 1, 50_000);
+    let leaves: Ranges = [2, 3].into_iter().collect();
+    let ask = Word::Ask { list: 7, priority: 9, leaves: leaves.clone() };
+    let asked = answer(&mut server, &dag, ask);
+    let is_leaf = |word: &Word<Toy>| matches!(word, Word::Leaf { .. });
+    assert_eq!(asked.iter().flat_map(|it| &it.leaves).filter(|word| is_leaf(word)).count(), 1);
+    assert_eq!(server.peer(1).unwrap().wants, 1, "the other waits for room");
+
+    // There is room for words again, and as little as before for blocks.
+    server.writable(Instant::ZERO, 1, 1);
+    let returned = answer(&mut server, &dag, Word::Return { list: 7, leaves: leaves.clone() });
+    let presences: Vec<Presence> = returned.into_iter().flat_map(|it| it.presences).collect();
+    assert_eq!(presences, [Presence { cid: dag.leaves[3].cid.clone(), is_here: true }]);
+    assert_eq!(server.peer(1).unwrap().wants, 0);
+    let again = answer(&mut server, &dag, Word::Return { list: 7, leaves });
+    assert_eq!(again, [], "there is nothing to give back");
+    server.writable(Instant::ZERO, 1, 50_000);
+    assert_eq!(server.poll_output(), None, "what was given back is not sent");
 }
 
 #[test]
