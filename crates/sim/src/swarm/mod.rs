@@ -373,7 +373,8 @@ impl<'a> Swarm<'a> {
         let path = self.path(a, b);
         self.network.open(Host(a.0), Host(b.0), path);
         let protocol = match self.plan.behaviour {
-            Behaviour::Ours | Behaviour::Kubo12 => Protocol::V1_2,
+            Behaviour::Ours => Protocol::Leaves,
+            Behaviour::Kubo12 => Protocol::V1_2,
             Behaviour::Old11 => Protocol::V1_1,
         };
         for (peer, other) in [(a, b), (b, a)] {
@@ -476,8 +477,10 @@ impl<'a> Swarm<'a> {
                 let len = block.map(|block| self.dag.block_len(block) as usize);
                 self.node(peer).exchange.found(now, &cid, len);
             }
-            // Its nodes speak Bitswap alone.
-            Output::List { node } => self.node(peer).exchange.listed(now, &node, None),
+            Output::List { node } => {
+                let leaves = self.leaves(peer, &node);
+                self.node(peer).exchange.listed(now, &node, leaves);
+            }
             Output::Read { peer: to, cid } => self.read(peer, to, &cid),
             Output::Got { block, .. } => self.got(peer, &block),
             Output::FindProviders { cid, .. } => {
@@ -502,20 +505,21 @@ impl<'a> Swarm<'a> {
     }
 
     fn send(&mut self, peer: Peer, to: Peer, message: Message<Parcel>) {
-        let bytes = wire::bytes(&message);
+        let bytes = wire::bytes(&message, self.plan.behaviour);
+        let blocks: Vec<usize> = message.payloads().map(Payload::len).collect();
         let (from, host) = (Host(peer.0), Host(to.0));
         if self.network.is_open(from, host) {
             let room = self.network.room(from, host);
             // Real encoders need a few bytes more or less than is guessed here.
-            if bytes > room + room / 16 + 4096 && message.blocks.len() != 1 {
+            if bytes > room + room / 16 + 4096 && blocks.len() != 1 {
                 let what = format_args!("it sent {bytes} bytes into a pipe with room for {room}");
                 self.break_promise(peer, what);
             }
-            let blocks: usize = message.blocks.iter().map(Payload::len).sum();
             let max = self.plan.limits.message_bytes_max;
-            if blocks > max && message.blocks.len() > 1 {
+            let bytes = blocks.iter().sum::<usize>();
+            if bytes > max && blocks.len() > 1 {
                 let what =
-                    format_args!("it sent {blocks} bytes of blocks at once, of at most {max}");
+                    format_args!("it sent {bytes} bytes of blocks at once, of at most {max}");
                 self.break_promise(peer, what);
             }
         }
@@ -550,6 +554,13 @@ impl<'a> Swarm<'a> {
             let arrivals = self.node(peer).arrivals;
             self.alarm(now + wait, Alarm::Read(peer, to, block, arrivals));
         }
+    }
+
+    /// What a node in a peer's store links to, and whether that is there too.
+    fn leaves(&self, peer: Peer, node: &Cid) -> Option<Vec<(Cid, bool)>> {
+        let node = self.dag.find(node)?;
+        let leaves = self.nodes[peer.0 as usize].leaves(&self.dag, node);
+        leaves.filter(|leaves| !leaves.is_empty())
     }
 
     fn give(&mut self, peer: Peer, to: Peer, block: u32) {

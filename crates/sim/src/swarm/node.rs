@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use bitswap::{Exchange, SessionId, Totals, Want};
+use content::Cid;
 use vocab::Instant;
 
 use crate::dag::{Dag, Parcel};
@@ -88,27 +89,39 @@ impl Node {
         self.session = Some(self.exchange.start(now));
         self.asked.clear();
         self.ahead.clear();
-        self.open_or_want(dag, 0);
+        self.open_or_want(now, dag, 0);
         self.ask(now, dag);
     }
 
     /// A block came that it had asked for; what hangs on it is wanted next.
     pub(super) fn took(&mut self, now: Instant, dag: &Dag, block: u32) {
         self.asked.remove(&block);
-        for child in dag.children(block) {
-            self.open_or_want(dag, child);
-        }
+        self.open(now, dag, block);
         self.ask(now, dag);
     }
 
+    /// What a block in the store links to, and whether that is there too.
+    pub(super) fn leaves(&self, dag: &Dag, block: u32) -> Option<Vec<(Cid, bool)>> {
+        let leaf = |leaf| (dag.cid(leaf).clone(), self.has(leaf));
+        self.has(block).then(|| dag.children(block).map(leaf).collect())
+    }
+
     /// What is in the store already is looked through for what is not.
-    fn open_or_want(&mut self, dag: &Dag, block: u32) {
-        if !self.has(block) {
+    fn open_or_want(&mut self, now: Instant, dag: &Dag, block: u32) {
+        if self.has(block) {
+            self.open(now, dag, block);
+        } else {
             self.ahead.push_back(block);
-            return;
+        }
+    }
+
+    /// Fetches what hangs on a block, and says so before it wants any of it.
+    fn open(&mut self, now: Instant, dag: &Dag, block: u32) {
+        if let (Some(session), Some(leaves)) = (self.session, self.leaves(dag, block)) {
+            self.exchange.opened(now, session, dag.cid(block), leaves);
         }
         for child in dag.children(block) {
-            self.open_or_want(dag, child);
+            self.open_or_want(now, dag, child);
         }
     }
 
