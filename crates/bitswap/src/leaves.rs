@@ -122,14 +122,16 @@ impl<P: Copy + Ord + Debug> Leaves<P> {
         self.links.contains_key(&peer)
     }
 
-    /// How many leaves a peer lacks of the lists that it follows here and we follow there; `None` if it follows none.
+    /// How many leaves a peer lacks of the lists that it follows here, as far as we know: of one that we do not follow
+    /// there it lacks one at least. `None` if it follows none.
     pub(crate) fn missing_at(&self, peer: P) -> Option<usize> {
-        let link = self.links.get(&peer).filter(|link| !link.followed.is_empty())?;
-        let both = link.followed.values().filter_map(|followed| {
-            let following = link.following.get(&followed.list?)?;
-            Some(followed.leaves as usize - following.theirs.len().min(followed.leaves as usize))
+        let link = self.links.get(&peer)?;
+        let lacked = link.followed.values().map(|followed| {
+            let following = followed.list.and_then(|list| link.following.get(&list));
+            let theirs = following.map(|following| following.theirs.len());
+            theirs.map_or(1, |theirs| (followed.leaves as usize).saturating_sub(theirs))
         });
-        Some(both.sum())
+        lacked.reduce(|sum, lacked| sum + lacked)
     }
 
     /// Whether something to be told to a peer cannot wait.

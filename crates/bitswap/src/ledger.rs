@@ -50,7 +50,7 @@ pub(crate) struct Ledger<P, B> {
 /// Presences in one message; others follow in the next.
 const PRESENCES_PER_MESSAGE: usize = 1024;
 
-/// So many who wait are sure to have something for one another.
+/// So many who lack something are sure to have something for one another.
 const CROWD_MIN: usize = 4;
 
 /// What a presence usually takes in a message.
@@ -326,10 +326,11 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             return Some(first);
         }
         let passed_over_max = 2 * self.ready.len() as u32;
+        let is_held = |peer: P| is_source && self.held_until_for(now, peer).is_some();
         let is_next = |(_, peer): &(u64, P)| {
             self.accounts.get(peer).is_some_and(|account| {
-                account.passed_over > passed_over_max
-                    || account.has_fresh(|cid| self.sent.count(cid) > 0)
+                account.has_fresh(|cid| self.sent.count(cid) > 0)
+                    || (account.passed_over > passed_over_max && !is_held(*peer))
             })
         };
         let mut all: Vec<(u64, P)> = Vec::new();
@@ -340,7 +341,7 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         let next = match fresh {
             Some(next) => next,
             None => {
-                if is_source && self.ready.len() >= CROWD_MIN {
+                if is_source && self.is_crowded(&missing) {
                     all = self.not_held(now, all);
                 }
                 let (first, others) = all.split_first()?;
@@ -359,16 +360,26 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         Some(next)
     }
 
+    /// Whether so many lack something that they can have it of one another: most of them may want nothing of us just now.
+    fn is_crowded(&self, missing: impl Fn(P) -> Option<usize>) -> bool {
+        let lacks = |(peer, account): &(&P, &Account<B>)| {
+            !account.wants.is_empty() || missing(**peer).is_some_and(|missing| missing > 0)
+        };
+        self.accounts.iter().filter(lacks).take(CROWD_MIN).count() == CROWD_MIN
+    }
+
     /// Those to whom something can be sent that is not left to others.
     fn not_held(&mut self, now: Instant, mut turns: Vec<(u64, P)>) -> Vec<(u64, P)> {
-        let held_until = |peer: &P| {
-            let cid = self.accounts.get(peer)?.next_patient(|cid| self.sent.count(cid))?;
-            self.sent.held_until(cid).filter(|until| *until > now)
-        };
-        let until = turns.iter().filter_map(|(_, peer)| held_until(peer)).min();
-        turns.retain(|(_, peer)| held_until(peer).is_none());
+        let until = turns.iter().filter_map(|(_, peer)| self.held_until_for(now, *peer)).min();
+        turns.retain(|(_, peer)| self.held_until_for(now, *peer).is_none());
         self.held_until = until.filter(|_| turns.is_empty());
         turns
+    }
+
+    /// Until when what would be sent to a peer is left to others.
+    fn held_until_for(&self, now: Instant, peer: P) -> Option<Instant> {
+        let cid = self.accounts.get(&peer)?.next_patient(|cid| self.sent.count(cid))?;
+        self.sent.held_until(cid).filter(|until| *until > now)
     }
 
     /// Who lacks clearly more than the first, and has had its own turn since it last went before others. So all have

@@ -61,7 +61,7 @@ fn fetch(net: &mut Net, who: usize, dag: &Dag) {
 }
 
 fn say(net: &mut Net, from: usize, to: usize, word: Word<Toy>) {
-    net.say(from, to, Message { leaves: vec![word], ..Message::default() });
+    net.say(from, to, saying(word));
 }
 
 /// Bytes that all sent, beyond the blocks.
@@ -271,11 +271,24 @@ fn who_asks_for_more_than_its_list_has_is_dropped() {
     assert_eq!(net.nodes[1].dropped, [(2, Misbehaviour::Overreached)]);
 }
 
-/// A word to a peer who has all of a DAG, and what it sends then. It takes one block, and no more before
+fn saying(word: Word<Toy>) -> Message<Toy> {
+    Message { leaves: vec![word], ..Message::default() }
+}
+
+fn leaves_of(messages: &[Message<Toy>]) -> usize {
+    let is_leaf = |word: &&Word<Toy>| matches!(word, Word::Leaf { .. });
+    messages.iter().flat_map(|message| &message.leaves).filter(is_leaf).count()
+}
+
+/// A word of peer 1 to one who has all of a DAG, and what that sends then. It takes one block, and no more before
 /// [`Exchange::writable`].
 fn answer(server: &mut Exchange<usize, Toy>, dag: &Dag, word: Word<Toy>) -> Vec<Message<Toy>> {
-    let now = Instant::ZERO;
-    server.received(now, 1, Message { leaves: vec![word], ..Message::default() });
+    server.received(Instant::ZERO, 1, saying(word));
+    sends(server, dag, Instant::ZERO)
+}
+
+/// What one who has all of a DAG sends.
+fn sends(server: &mut Exchange<usize, Toy>, dag: &Dag, now: Instant) -> Vec<Message<Toy>> {
     let find = |cid| dag.leaves.iter().find(|leaf| leaf.cid == cid).cloned();
     let mut sent = Vec::new();
     while let Some(output) = server.poll_output() {
@@ -307,9 +320,7 @@ fn what_waits_is_given_back_and_what_is_on_its_way_comes() {
     server.writable(Instant::ZERO, 1, 50_000);
     let leaves: Ranges = [2, 3].into_iter().collect();
     let ask = Word::Ask { list: 7, priority: 9, leaves: leaves.clone() };
-    let asked = answer(&mut server, &dag, ask);
-    let is_leaf = |word: &Word<Toy>| matches!(word, Word::Leaf { .. });
-    assert_eq!(asked.iter().flat_map(|it| &it.leaves).filter(|word| is_leaf(word)).count(), 1);
+    assert_eq!(leaves_of(&answer(&mut server, &dag, ask)), 1);
     assert_eq!(server.peer(1).unwrap().wants, 1, "the other waits for room");
 
     // There is room for words again, and as little as before for blocks.
@@ -322,6 +333,41 @@ fn what_waits_is_given_back_and_what_is_on_its_way_comes() {
     assert_eq!(again, [], "there is nothing to give back");
     server.writable(Instant::ZERO, 1, 50_000);
     assert_eq!(server.poll_output(), None, "what was given back is not sent");
+}
+
+#[test]
+fn what_was_just_sent_is_left_to_those_who_follow_though_they_ask_for_nothing() {
+    let dag = Dag::new(11, 100_000);
+    // Blocks that another gets at once, and later, of what the first was just sent.
+    let blocks_of_another = |followers: usize| {
+        let mut server = Exchange::new(Limits::default(), Behaviour::Ours, 1);
+        for peer in 1..=followers {
+            server.connected(Instant::ZERO, peer, Protocol::Leaves);
+            let node = dag.node.cid.clone();
+            let follow = Word::Follow { list: 7, node, leaves: 11 };
+            server.received(Instant::ZERO, peer, saying(follow));
+            sends(&mut server, &dag, Instant::ZERO);
+            server.writable(Instant::ZERO, peer, 10_000_000);
+        }
+        let ask =
+            |leaf: u32| Word::Ask { list: 7, priority: 9, leaves: [leaf].into_iter().collect() };
+        for second in 0..11 {
+            let now = Instant::ZERO + Duration::from_secs(second);
+            server.received(now, 1, saying(ask(second as u32)));
+            assert_eq!(leaves_of(&sends(&mut server, &dag, now)), 1);
+            server.writable(now, 1, 10_000_000);
+        }
+        let now = Instant::ZERO + Duration::from_secs(11);
+        server.received(now, 2, saying(ask(10)));
+        let at_once = leaves_of(&sends(&mut server, &dag, now));
+        let later = server.next_wake().map_or(0, |wake| {
+            server.handle_tick(wake);
+            leaves_of(&sends(&mut server, &dag, wake))
+        });
+        (at_once, later)
+    };
+    assert_eq!(blocks_of_another(6), (0, 1), "the others had their time");
+    assert_eq!(blocks_of_another(3), (1, 0), "so few may have nothing for one another");
 }
 
 #[test]

@@ -122,6 +122,55 @@ fn what_others_were_just_sent_is_left_to_them() {
 }
 
 #[test]
+fn what_one_of_a_crowd_waits_for_is_left_to_the_others() {
+    let mut world = World::new(256 * KIB);
+    world.hold(0..12);
+    for peer in 1..7 {
+        world.connect_at(peer, Manner::Mute, [], 1000, 10 * MILLI);
+    }
+    world.asks(1, WantKind::Block, 0..12);
+    world.run_until(60 * SECOND, |world| world.blocks_to(1).len() == 12);
+    let new = *world.blocks_to(1).last().unwrap();
+    // The others want what is not here.
+    for peer in 2..6 {
+        world.asks(peer, WantKind::Block, 20..21);
+    }
+    world.asks(6, WantKind::Block, new..new + 1);
+    world.run(400 * MILLI);
+    assert!(world.blocks_to(6).is_empty());
+    world.run(2 * SECOND);
+    assert_eq!(world.blocks_to(6), [new]);
+    check(
+        "left-by-one",
+        "What others were just sent is left to them though few wait for something, as long as many want something.",
+        &world.record,
+    );
+}
+
+#[test]
+fn who_is_passed_over_does_not_get_what_is_left_to_others() {
+    let mut world = World::new(256 * KIB);
+    world.hold(0..240);
+    for peer in 1..5 {
+        world.connect_at(peer, Manner::Mute, [], 1000, 10 * MILLI);
+        world.asks(peer, WantKind::Block, 60 * (peer as u8 - 1)..60 * peer as u8);
+    }
+    world.connect_at(5, Manner::Mute, [], 1000, 10 * MILLI);
+    world.run_until(60 * SECOND, |world| world.blocks_to(1).len() == 45);
+    let early = *world.blocks_to(1).last().unwrap();
+    world.asks(5, WantKind::Block, early..early + 1);
+    world.run_until(60 * SECOND, |world| world.blocks_to(1).len() == 52);
+    assert!(world.blocks_to(5).is_empty());
+    world.run(3 * SECOND);
+    assert_eq!(world.blocks_to(5), [early]);
+    check(
+        "passed-over",
+        "Who is passed over again and again is not sent for that what is left to others.",
+        &world.record,
+    );
+}
+
+#[test]
 fn what_others_serve_is_left_to_them_for_longer() {
     let mut world = World::new(256 * KIB);
     world.hold(0..12);

@@ -13,7 +13,7 @@ import { Sent } from './sent.ts'
 
 /** Presences in one message; others follow in the next. */
 const PRESENCES_PER_MESSAGE = 1024
-/** So many who wait are sure to have something for one another. */
+/** So many who want something are sure to have something for one another. */
 const CROWD_MIN = 4
 /** What a presence usually takes in a message. */
 const PRESENCE_BYTES = 48
@@ -246,10 +246,11 @@ export class Ledger {
     const [first] = inTurn
     if (first === undefined) return null
     const passedOverMax = 2 * this.#ready.size
+    const isHeld = (account: Account) => isSource && this.#heldUntil(now, account) !== null
     const isNext = ({ account }: Turn) =>
-      account.passedOver > passedOverMax || account.hasFresh((cid) => this.#sent.count(cid) > 0)
-    const isHeld = isSource && this.#ready.size >= CROWD_MIN
-    const next = inTurn.find(isNext) ?? furthestBehind(isHeld ? this.#notHeld(now, inTurn) : inTurn)
+      account.hasFresh((cid) => this.#sent.count(cid) > 0) || (account.passedOver > passedOverMax && !isHeld(account))
+    const isPatient = isSource && this.#isCrowded()
+    const next = inTurn.find(isNext) ?? furthestBehind(isPatient ? this.#notHeld(now, inTurn) : inTurn)
     if (next === null) return null
     if (next !== first) first.account.passedOver++
     next.account.passedOver = 0
@@ -257,18 +258,30 @@ export class Ledger {
     return next
   }
 
+  /** Whether so many want something that they can have it of one another: most of them may not wait for us just now. */
+  #isCrowded(): boolean {
+    let wanting = 0
+    for (const account of this.#accounts.values()) if (account.wants.size > 0 && ++wanting === CROWD_MIN) return true
+    return false
+  }
+
   /** Those to whom something can be sent that is not left to others. */
   #notHeld(now: Nanos, turns: readonly Turn[]): Turn[] {
     let until: Nanos | null = null
     const free = turns.filter(({ account }) => {
-      const cid = account.nextPatient((cid) => this.#sent.count(cid))
-      const held = cid === null ? null : this.#sent.heldUntil(cid)
-      if (held === null || held <= now) return true
+      const held = this.#heldUntil(now, account)
       until = earliest(until, held)
-      return false
+      return held === null
     })
     this.heldUntil = free.length === 0 ? until : null
     return free
+  }
+
+  /** Until when what would be sent to a peer is left to others. */
+  #heldUntil(now: Nanos, account: Account): Nanos | null {
+    const cid = account.nextPatient((cid) => this.#sent.count(cid))
+    const until = cid === null ? null : this.#sent.heldUntil(cid)
+    return until !== null && until > now ? until : null
   }
 
   /** A block was read, or could not be. */
