@@ -3,7 +3,7 @@
 //! A node of a DAG is a list of links whose order nobody can dispute: its bytes hash to its CID. So
 //! who has it needs no CIDs to speak of what it links to. A peer follows the list, hears in a few
 //! bytes which leaves are here and which come, asks for runs of them, and gets them back to back on
-//! one stream. All else is said as in Bitswap, on the same stream; which peers are asked for what is
+//! one stream. All else is said as in Bitswap, on a stream beside it; which peers are asked for what is
 //! decided as for every peer. `docs/protocols/leaves.md` is the protocol.
 
 mod frame;

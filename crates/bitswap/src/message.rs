@@ -85,6 +85,19 @@ impl<B> Message<B> {
     pub fn is_empty(&self) -> bool {
         !self.has_bitswap() && self.leaves.is_empty()
     }
+
+    /// What it says, and what it brings: together as long as the whole. Where each has a stream of its own, what is said
+    /// does not wait for blocks.
+    pub fn apart(mut self) -> (Self, Self) {
+        let leaves = std::mem::take(&mut self.leaves);
+        let (brings, says) = leaves.into_iter().partition(|word| matches!(word, Word::Leaf { .. }));
+        let (mut words, mut blocks) = match self.blocks.is_empty() {
+            true => (self, Message::default()),
+            false => (Message::default(), self),
+        };
+        (words.leaves, blocks.leaves) = (says, brings);
+        (words, blocks)
+    }
 }
 
 /// One line of a wantlist.

@@ -1,5 +1,5 @@
-//! Bitswap's streams: one that stays open for what we say to a peer, and as many as the peer
-//! likes for what it says to us.
+//! Bitswap's streams: one that stays open for what we say to a peer, or two where both speak leaves, and
+//! as many as the peer likes for what it says to us.
 //!
 //! Some peers answer on a fresh stream for each message, some write all they ever say into one,
 //! and some never open a second one after the first was closed before them. So a stream of the
@@ -12,6 +12,7 @@ mod behaviour;
 mod buffers;
 mod handler;
 mod inbound;
+mod lanes;
 mod offer;
 mod outbound;
 

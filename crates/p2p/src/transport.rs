@@ -19,6 +19,7 @@ use libp2p::core::upgrade::{
 use libp2p::identity::Keypair;
 use libp2p::pnet::{PnetConfig, PreSharedKey};
 use libp2p::{PeerId, Transport, dns, noise, quic, tcp};
+use tokio::net::TcpStream;
 
 use crate::StartError;
 use tls::Tls;
@@ -29,6 +30,10 @@ const READ_BYTES: usize = 64 * 1024;
 /// Bytes that are gathered before they are encrypted, and then written at once: yamux writes each
 /// frame's header by itself, which would travel in a packet of its own.
 const GATHERED_BYTES: usize = mux::FRAME_BYTES_MAX + mux::HEADER_BYTES;
+
+/// Bytes of a socket that wait in the kernel to be sent. What is there cannot be overtaken any more.
+#[cfg(target_os = "linux")]
+const UNSENT_BYTES: u32 = 256 * 1024;
 
 /// The transport of a host.
 pub(crate) fn build(
@@ -43,6 +48,7 @@ pub(crate) fn build(
     };
     let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true));
     let tcp = tcp.and_then(move |socket, _| async move {
+        keep_waiting_here(&socket.0)?;
         match swarm_key {
             None => Ok(Either::Left(socket)),
             Some(key) => match PnetConfig::new(PreSharedKey::new(key)).handshake(socket).await {
@@ -65,6 +71,15 @@ pub(crate) fn build(
     let both = tcp.or_transport(quic).map(|one, _| one.into_inner());
     let named = dns::tokio::Transport::system(both).map_err(|e| failed(&e))?;
     Ok(TransportTimeout::new(named, dial_timeout).boxed())
+}
+
+/// What the link does not take yet waits in our own queues, where what is urgent goes first.
+fn keep_waiting_here(socket: &TcpStream) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_BYTES)?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = socket;
+    Ok(())
 }
 
 /// TLS before Noise: what the processor has instructions for costs a fifth.

@@ -342,6 +342,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_and_what_is_brought_are_as_long_apart_as_together() {
+        let presences = vec![Presence { cid: cid("here"), is_here: true }];
+        let said = Message { leaves: words(), presences, ..Message::default() };
+        let block = Block::raw("block".into()).unwrap();
+        let brought = Message { blocks: vec![block], ..said.clone() };
+        for message in [said, brought] {
+            let has_blocks = !message.blocks.is_empty();
+            let (words, blocks) = message.clone().apart();
+            assert_eq!(encoded_len(&words) + encoded_len(&blocks), encoded_len(&message));
+            assert_eq!(words.payloads().count(), 0);
+            assert_eq!(blocks.payloads().count(), message.payloads().count());
+            let count = words.leaves.len() + blocks.leaves.len();
+            assert_eq!((count, words.presences.is_empty()), (message.leaves.len(), has_blocks));
+        }
+        let (words, blocks) = Message::<Block>::default().apart();
+        assert!(words.is_empty() && blocks.is_empty());
+    }
+
+    #[test]
     fn a_long_leaf_is_not_copied() {
         let block = Block::raw(vec![1; 1 << 20].into()).unwrap();
         let leaf = Word::Leaf { list: 1, leaf: 2, block: block.clone() };

@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::arrivals::{Arrivals, Hall, Place};
 use super::inbound::{Inbound, InboundError};
+use super::lanes::Lanes;
 use super::offer::Offer;
 use super::outbound::Outbound;
 use crate::settings::StreamLimits;
@@ -79,8 +81,13 @@ enum Out {
     /// To be opened when the pause is over.
     Wanted(Option<Pin<Box<Sleep>>>),
     Opening,
+    /// The stream for words is open, and the one for blocks is to be opened.
+    HalfOpen {
+        words: Outbound<Stream>,
+        is_asked: bool,
+    },
     Open {
-        outbound: Outbound<Stream>,
+        lanes: Lanes<Stream>,
         protocol: Protocol,
     },
     /// The other side refused every version.
@@ -130,6 +137,37 @@ impl Handler {
         Tell::Malformed { error, so_far: self.malformed }
     }
 
+    /// A stream to the other side is open. Leaves have two: what is said is not to wait for blocks.
+    fn opened(&mut self, stream: Outbound<Stream>, protocol: Protocol) {
+        match std::mem::replace(&mut self.outbound, Out::Opening) {
+            Out::HalfOpen { words, .. } if protocol == Protocol::Leaves => {
+                self.is_open(Lanes::two(words, stream), protocol);
+            }
+            Out::HalfOpen { words, .. } => self.is_open(Lanes::one(words), Protocol::Leaves),
+            _ if protocol == Protocol::Leaves => {
+                self.outbound = Out::HalfOpen { words: stream, is_asked: false };
+            }
+            _ => self.is_open(Lanes::one(stream), protocol),
+        }
+    }
+
+    fn is_open(&mut self, lanes: Lanes<Stream>, protocol: Protocol) {
+        self.outbound = Out::Open { lanes, protocol };
+        self.tells.push_back(Tell::Opened { protocol });
+    }
+
+    fn not_opened(&mut self, error: StreamUpgradeError<Infallible>) {
+        match (std::mem::replace(&mut self.outbound, Out::Unsupported), error) {
+            // One will do.
+            (Out::HalfOpen { words, .. }, _) => self.is_open(Lanes::one(words), Protocol::Leaves),
+            (_, StreamUpgradeError::NegotiationFailed) => self.tells.push_back(Tell::Unsupported),
+            (_, error) => {
+                tracing::debug!(%error, "could not open a stream");
+                self.reopen();
+            }
+        }
+    }
+
     fn reopen(&mut self) {
         let pause = REOPEN_AFTER * 2u32.pow(self.broken.min(REOPEN_DOUBLINGS_MAX));
         self.broken += 1;
@@ -148,7 +186,14 @@ impl Handler {
                 let protocol = SubstreamProtocol::new(self.offer.clone(), ());
                 Poll::Ready(ConnectionHandlerEvent::OutboundSubstreamRequest { protocol })
             }
-            Out::Open { outbound, .. } => match outbound.poll_written(cx) {
+            Out::HalfOpen { is_asked, .. } => {
+                if std::mem::replace(is_asked, true) {
+                    return Poll::Pending;
+                }
+                let protocol = SubstreamProtocol::new(self.offer.clone(), ());
+                Poll::Ready(ConnectionHandlerEvent::OutboundSubstreamRequest { protocol })
+            }
+            Out::Open { lanes, .. } => match lanes.poll_written(cx) {
                 Poll::Ready(Ok(bytes)) => {
                     self.broken = 0;
                     Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(Tell::Written { bytes }))
@@ -221,9 +266,7 @@ impl ConnectionHandler for Handler {
 
     fn on_behaviour_event(&mut self, ask: Ask) {
         match (ask, &mut self.outbound) {
-            (Ask::Send(message), Out::Open { outbound, protocol }) => {
-                wire::encode(&message, *protocol).into_iter().for_each(|one| outbound.push(one));
-            }
+            (Ask::Send(message), Out::Open { lanes, protocol }) => lanes.push(message, *protocol),
             // The stream broke while the message was on its way here; `Closed` says so.
             (Ask::Send(_), _) => {}
             (Ask::Ignore, _) => {
@@ -242,19 +285,11 @@ impl ConnectionHandler for Handler {
             }
             ConnectionEvent::FullyNegotiatedOutbound(outbound) => {
                 let (stream, protocol) = outbound.protocol;
-                self.outbound = Out::Open { outbound: Outbound::new(stream), protocol };
-                self.tells.push_back(Tell::Opened { protocol });
+                self.opened(Outbound::new(stream), protocol);
             }
-            ConnectionEvent::DialUpgradeError(DialUpgradeError { error, .. }) => match error {
-                StreamUpgradeError::NegotiationFailed => {
-                    self.outbound = Out::Unsupported;
-                    self.tells.push_back(Tell::Unsupported);
-                }
-                error => {
-                    tracing::debug!(%error, "could not open a stream");
-                    self.reopen();
-                }
-            },
+            ConnectionEvent::DialUpgradeError(DialUpgradeError { error, .. }) => {
+                self.not_opened(error);
+            }
             _ => {}
         }
     }

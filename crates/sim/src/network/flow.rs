@@ -22,7 +22,15 @@ pub(super) struct Flow<M> {
     pub(super) is_being_sent: bool,
     /// Bytes that are with the receiver.
     pub(super) arrived: u64,
-    /// Messages that are not with the receiver yet, and the bytes after which they are.
+    /// Messages of which something is with the sender still, and how much.
+    waiting: VecDeque<(u64, M)>,
+    /// Those that go before them.
+    ahead: VecDeque<(u64, M)>,
+    /// What the sender's kernel has and has not sent, in pieces, each with the message that ends in it.
+    handed: VecDeque<(u64, Option<M>)>,
+    handed_bytes: u64,
+    handed_bytes_max: u64,
+    /// Messages that have left and are not with the receiver yet, and the bytes after which they are.
     messages: VecDeque<(u64, M)>,
     /// Bytes of all messages so far.
     queued: u64,
@@ -50,6 +58,11 @@ impl<M> Flow<M> {
             is_in_turn: false,
             is_being_sent: false,
             arrived: 0,
+            waiting: VecDeque::new(),
+            ahead: VecDeque::new(),
+            handed: VecDeque::new(),
+            handed_bytes: 0,
+            handed_bytes_max: limits.unsent_bytes_max,
             messages: VecDeque::new(),
             queued: 0,
             sent: 0,
@@ -63,9 +76,33 @@ impl<M> Flow<M> {
     }
 
     pub(super) fn push(&mut self, bytes: u64, message: M) {
+        self.waiting.push_back((bytes, message));
+        self.pushed(bytes);
+    }
+
+    pub(super) fn push_ahead(&mut self, bytes: u64, message: M) {
+        self.ahead.push_back((bytes, message));
+        self.pushed(bytes);
+    }
+
+    fn pushed(&mut self, bytes: u64) {
         self.queued += bytes;
         self.told_room = self.told_room.saturating_sub(bytes);
-        self.messages.push_back((self.queued, message));
+        self.hand_over();
+    }
+
+    /// The kernel takes what it has room for. Nothing overtakes that any more.
+    fn hand_over(&mut self) {
+        while self.handed_bytes < self.handed_bytes_max {
+            let room = self.handed_bytes_max - self.handed_bytes;
+            let first = if self.ahead.is_empty() { &mut self.waiting } else { &mut self.ahead };
+            let Some((left, _)) = first.front_mut() else { return };
+            let piece = room.min(*left);
+            *left -= piece;
+            let ended = if *left == 0 { first.pop_front() } else { None };
+            self.handed.push_back((piece, ended.map(|(_, message)| message)));
+            self.handed_bytes += piece;
+        }
     }
 
     pub(super) const fn room(&self, limits: &NetworkLimits) -> u64 {
@@ -95,21 +132,32 @@ impl<M> Flow<M> {
 
     /// So many bytes leave. How many messages end in them.
     pub(super) fn take(&mut self, bytes: u64) -> u32 {
-        let messages = self.ends_between(self.sent, self.sent + bytes);
-        self.sent += bytes;
         self.under_way += bytes;
+        let (until, mut messages) = (self.sent + bytes, 0);
+        while self.sent < until
+            && let Some((piece, _)) = self.handed.front_mut()
+        {
+            let leaves = (*piece).min(until - self.sent);
+            *piece -= leaves;
+            self.sent += leaves;
+            self.handed_bytes -= leaves;
+            if *piece == 0
+                && let Some((_, Some(message))) = self.handed.pop_front()
+            {
+                self.messages.push_back((self.sent, message));
+                messages += 1;
+            }
+            self.hand_over();
+        }
         messages
     }
 
     /// So many bytes are at the receiver's downlink. How many messages end in them.
     pub(super) fn reach(&mut self, bytes: u64) -> u32 {
-        self.reached += bytes;
-        self.ends_between(self.reached - bytes, self.reached)
-    }
-
-    fn ends_between(&self, after: u64, up_to: u64) -> u32 {
         let until = |bytes| self.messages.partition_point(|(end, _)| *end <= bytes);
-        (until(up_to) - until(after)) as u32
+        let before = until(self.reached);
+        self.reached += bytes;
+        (until(self.reached) - before) as u32
     }
 
     /// When a chunk is handled that several cores would have handled at this time.

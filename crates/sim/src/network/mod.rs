@@ -4,7 +4,8 @@
 //! chunks: connections that have something to send take turns on the uplink, travel for the path's
 //! delay, and wait for the downlink in the order of their arrival. A connection has no more under way
 //! than its [window](Window); losses and long queues shrink that, and what is behind a lost
-//! packet waits for it. Messages of a connection arrive whole and in order.
+//! packet waits for it. Messages of a connection arrive whole and in order, but for those that are
+//! [sent ahead](Network::send_ahead) of others.
 //!
 //! Where the machines' [`Processors`] are told of, they have to handle what is sent and received too.
 //!
@@ -58,6 +59,8 @@ pub struct NetworkLimits {
     pub chunk_bytes: u64,
     /// Bytes of messages that a connection takes before they are under way.
     pub pipe_bytes: u64,
+    /// Most bytes that have been handed to the sender's kernel and have not left.
+    pub unsent_bytes_max: u64,
     /// Most bytes that a connection has under way.
     pub window_bytes_max: u64,
     /// How long a downlink's queue may be before connections are told to slow down.
@@ -71,6 +74,7 @@ impl Default for NetworkLimits {
         NetworkLimits {
             chunk_bytes: 64 << 10,
             pipe_bytes: 2 << 20,
+            unsent_bytes_max: 256 << 10,
             window_bytes_max: 16 << 20,
             queue_max: Duration::from_millis(30),
             processors: None,
@@ -218,6 +222,14 @@ impl<M> Network<M> {
     pub fn send(&mut self, now: Instant, from: Host, to: Host, bytes: u64, message: M) {
         let Some(&id) = self.by_ends.get(&(from, to)) else { return };
         self.flow_mut(id).push(bytes.max(1), message);
+        self.take_turn(now, id);
+    }
+
+    /// As [`Network::send`], on a stream of the connection's own that is written first: it overtakes what the
+    /// kernel has not got.
+    pub fn send_ahead(&mut self, now: Instant, from: Host, to: Host, bytes: u64, message: M) {
+        let Some(&id) = self.by_ends.get(&(from, to)) else { return };
+        self.flow_mut(id).push_ahead(bytes.max(1), message);
         self.take_turn(now, id);
     }
 

@@ -130,6 +130,20 @@ fn messages_of_a_connection_stay_in_order_whatever_is_lost() {
 }
 
 #[test]
+fn what_is_sent_ahead_overtakes_what_the_kernel_has_not_got_and_stays_in_order() {
+    let (mut network, hosts) = network(&[(MB, MB), (MB, MB)]);
+    network.open(hosts[0], hosts[1], path(1));
+    network.send(Instant::ZERO, hosts[0], hosts[1], MB, 0);
+    network.send(Instant::ZERO, hosts[0], hosts[1], MB, 1);
+    (2..4).for_each(|n| network.send_ahead(Instant::ZERO, hosts[0], hosts[1], 1000, n));
+    let arrived = run(&mut network);
+    assert_eq!(arrived.iter().map(|(message, _)| *message).collect::<Vec<_>>(), [2, 3, 0, 1]);
+    // Behind the chunk that had left, what the kernel had, and with the rest of the chunk they left in.
+    assert_near(arrived[1].1, 0.48, 0.05);
+    assert_near(arrived[3].1, 2.1, 0.1);
+}
+
+#[test]
 fn loss_on_a_long_path_costs_what_it_costs_tcp() {
     let rate_at = |loss| {
         let (mut network, hosts) = network(&[(100 * MB, 100 * MB); 2]);

@@ -523,7 +523,19 @@ impl<'a> Swarm<'a> {
                 self.break_promise(peer, what);
             }
         }
-        self.network.send(self.now, from, host, bytes, message);
+        if self.plan.behaviour != Behaviour::Ours {
+            return self.network.send(self.now, from, host, bytes, message);
+        }
+        // Between those who speak leaves, what is said has a stream of its own.
+        let (words, blocks) = message.apart();
+        if !words.is_empty() {
+            let bytes = wire::bytes(&words, self.plan.behaviour);
+            self.network.send_ahead(self.now, from, host, bytes, words);
+        }
+        if !blocks.is_empty() {
+            let bytes = wire::bytes(&blocks, self.plan.behaviour);
+            self.network.send(self.now, from, host, bytes, blocks);
+        }
     }
 
     fn read(&mut self, peer: Peer, to: Peer, cid: &Cid) {
