@@ -11,6 +11,7 @@ mod view;
 mod wants;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use content::Cid;
 use vocab::Instant;
@@ -94,6 +95,8 @@ pub(crate) struct Asking<P> {
     next_priority: i32,
     old: old11::Split,
     last_block_at: Instant,
+    /// Since when something is wanted, and how many bytes had come by then.
+    began: (Instant, u64),
     /// Not later than the first peer is held to be silent or asked again: who is heard of in the
     /// meantime only moves that away.
     silence_at: Option<Instant>,
@@ -132,6 +135,7 @@ impl<P: Copy + Ord> Asking<P> {
             next_priority: PRIORITY_MAX,
             old: old11::Split::default(),
             last_block_at: Instant::ZERO,
+            began: (Instant::ZERO, 0),
             silence_at: None,
             limits,
         }
@@ -179,6 +183,7 @@ impl<P: Copy + Ord> Asking<P> {
         }
         if self.wants.len() == 0 {
             self.last_block_at = now;
+            self.began = (now, self.pace.delivered);
         }
         let (_, is_new) = self.wants.add(session, want);
         if is_new {
@@ -375,7 +380,7 @@ impl<P: Copy + Ord> Asking<P> {
     pub(crate) fn stalled(&mut self, now: Instant) -> Vec<P> {
         let after = self.limits.stalled_after;
         // Where our own link needs longer for a few blocks of each, nobody is to blame before.
-        let turns = self.pace.takes(BLOCKS_BEFORE_STALLED * self.views.len());
+        let turns = self.takes(BLOCKS_BEFORE_STALLED * self.views.len());
         let live = self.wants.live();
         let mut stalled = Vec::new();
         for (peer, view) in &mut self.views {
@@ -392,6 +397,17 @@ impl<P: Copy + Ord> Asking<P> {
             }
         }
         stalled
+    }
+
+    /// How long so many blocks take at the rate since something is wanted. Of late it may have been far higher: blocks of
+    /// several peers end together.
+    fn takes(&self, blocks: usize) -> Duration {
+        let (from, before) = self.began;
+        let bytes = u128::from(self.pace.delivered - before);
+        let took = u128::from(self.pace.bytes(blocks)) * self.last_block_at.since(from).as_nanos();
+        Duration::from_nanos(
+            u64::try_from(took.checked_div(bytes).unwrap_or(0)).unwrap_or(u64::MAX),
+        )
     }
 
     /// Chooses whom to ask.

@@ -171,8 +171,9 @@ fn short(plan: &Plan, outcome: &Outcome) -> Option<String> {
 /// as there are. With 278, one whose downlink took a minute for a block held five for stalled that waited for their
 /// turn on it. With 330, 331 and 527 it was the plan's fault: connections broke before a block could come. With 411, what a
 /// store still read for peers whose connections had broken was not counted any more. With 717 and 757, two that never sent
-/// anything were asked for the last block by turns, for ever.
-const FOUND: [u64; 8] = [194, 278, 330, 331, 411, 527, 717, 757];
+/// anything were asked for the last block by turns, for ever. With 213, one with a slow downlink took two blocks that ended
+/// together for its speed, and held one for stalled that waited for its turn.
+const FOUND: [u64; 9] = [194, 213, 278, 330, 331, 411, 527, 717, 757];
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
@@ -188,6 +189,9 @@ fn whatever_goes_wrong_who_stays_has_everything_in_the_end() {
         }
     };
     let count = seeds.len() as u64;
+    if let Some(seed) = number("SIM_SEED") {
+        println!("{:#?}", plan(seed));
+    }
     let (mut failed, mut fell_short) = (Vec::new(), Vec::new());
     for seed in seeds {
         let plan = plan(seed);

@@ -389,12 +389,9 @@ impl Pace {
         self.usual = Some(self.usual.map_or(took, |usual| (usual * 7 + took) / 8));
     }
 
-    /// How long so many blocks take; no time while the rate is not known.
-    pub(crate) fn takes(&self, blocks: usize) -> Duration {
-        match self.rate {
-            0 => Duration::ZERO,
-            rate => nanos((blocks * self.block) as u64, rate),
-        }
+    /// Bytes of so many blocks.
+    pub(super) const fn bytes(&self, blocks: usize) -> u64 {
+        (blocks * self.block) as u64
     }
 
     /// It stands for many, this one among them.

@@ -4,7 +4,7 @@ import type { ExchangeLimits } from '../limits.ts'
 import type { WantEntry } from '../message.ts'
 import type { Misbehaviour, Want } from '../output.ts'
 import { PeerMap, type PeerId } from '../peer.ts'
-import { earliest, since, type Nanos } from '../time.ts'
+import { earliest, multiplyDivide, since, type Nanos } from '../time.ts'
 import type { Totals } from '../totals.ts'
 import { ones } from './bits.ts'
 import { History } from './history.ts'
@@ -53,6 +53,9 @@ export class Asking {
   tailAt: Nanos | null = null
   /** How fast all peers together deliver. */
   readonly #pace: Pace
+  /** Since when something is wanted, and how many bytes had come by then. */
+  #began: { at: Nanos; delivered: number } = { at: 0, delivered: 0 }
+  #lastBlockAt: Nanos = 0
   readonly #history = new History(WANTED_BEFORE_MAX)
   readonly #speech: Speech
   /** Not later than the first peer is held to be silent or asked again. */
@@ -90,7 +93,10 @@ export class Asking {
 
   want(now: Nanos, want: Want): void {
     if (!this.wants.add(want).isNew) return
-    this.wantedTotal++
+    if (this.wantedTotal++ === 0) {
+      this.#began = { at: now, delivered: this.#pace.delivered }
+      this.#lastBlockAt = now
+    }
     this.searches.wanted(now)
     this.allAreHungry()
     for (const [peer, view] of this.views) {
@@ -166,7 +172,7 @@ export class Asking {
       return wasWanted ? 'duplicate' : 'unasked'
     }
     view.useful++
-    view.deliveredAt = now
+    view.deliveredAt = this.#lastBlockAt = now
     view.silences = 0
     view.bytesIn += bytes
     const ask = view.asked.get(at)
@@ -222,7 +228,7 @@ export class Asking {
   /** Peers that claimed to have what they were asked for, and have been silent for too long. */
   stalled(now: Nanos): PeerId[] {
     // Where our own link needs longer for a few blocks of each, nobody is to blame before.
-    const turns = this.#pace.takes(BLOCKS_BEFORE_STALLED * this.views.size)
+    const turns = this.#takes(BLOCKS_BEFORE_STALLED * this.views.size)
     const { live } = this.wants
     const stalled: PeerId[] = []
     for (const [peer, view] of this.views) {
@@ -234,6 +240,16 @@ export class Asking {
       else stalled.push(peer)
     }
     return stalled
+  }
+
+  /**
+   * How long so many blocks take at the rate since something is wanted. Of late it may have been far higher: blocks of
+   * several peers end together.
+   */
+  #takes(blocks: number): Nanos {
+    const { at, delivered } = this.#began
+    const bytes = this.#pace.delivered - delivered
+    return bytes === 0 ? 0 : multiplyDivide(this.#pace.bytes(blocks), since(this.#lastBlockAt, at), bytes)
   }
 
   /** Chooses whom to ask. */

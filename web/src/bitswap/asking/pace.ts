@@ -43,9 +43,9 @@ export class Pace {
     this.usual = this.usual === null ? took : Math.floor((this.usual * 7 + took) / 8)
   }
 
-  /** How long so many blocks take; no time while the rate is not known. */
-  takes(blocks: number): Nanos {
-    return this.rate === 0 ? 0 : multiplyDivide(blocks * this.#block, SECOND, this.rate)
+  /** Bytes of so many blocks. */
+  bytes(blocks: number): number {
+    return blocks * this.#block
   }
 
   /** It stands for many, this one among them. */
