@@ -36,7 +36,7 @@ const ENTRIES_PER_MESSAGE: usize = 512;
 const ENTRY_BYTES: usize = 64;
 
 /// Blocks that all peers together are asked for at least.
-const BLOCKS_ASKED_MIN: usize = 8;
+const BLOCKS_ASKED_MIN: usize = 16;
 
 /// Blocks that each peer may send before one that sends nothing is held to be stalled.
 const BLOCKS_BEFORE_STALLED: usize = 16;

@@ -18,7 +18,7 @@ import { Wants } from './wants.ts'
 /** Blocks that each peer may send before one that sends nothing is held to be stalled. */
 const BLOCKS_BEFORE_STALLED = 16
 /** Blocks that all peers together are asked for at least. */
-const BLOCKS_ASKED_MIN = 8
+const BLOCKS_ASKED_MIN = 16
 /** Blocks that peers are asked for who never sent anything of use, a block each. */
 export const NEWCOMERS_ASKED_MAX = 8
 /** Blocks that were wanted and are remembered. */
