@@ -9,7 +9,6 @@
 
 mod arrivals;
 mod behaviour;
-mod buffers;
 mod handler;
 mod inbound;
 mod lanes;

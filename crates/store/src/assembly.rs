@@ -14,6 +14,7 @@ use content::{
     BLOCK_BYTES_MAX, Block, Checksum, Checksums, Cid, Codec, FILE_DEPTH_MAX, FileReader, ReadError,
 };
 
+use crate::Buffer;
 use crate::error::Doing;
 use crate::export::{name_of, rename_new};
 use crate::shared::in_node;
@@ -123,7 +124,7 @@ impl Shape {
         }
         if node.links.is_empty() {
             let data = unixfs.data.unwrap_or_default();
-            let is_told_from_them = in_node(data.to_vec()) == *block.bytes();
+            let is_told_from_them = in_node(data.clone()) == *block.bytes();
             return is_told_from_them.then_some(Shape::Leaf(data));
         }
         // What a reader of files would refuse, or has to look at closely, is left to it.
@@ -349,12 +350,13 @@ fn read(
     is_node: bool,
     path: &Path,
 ) -> Result<Option<Bytes>, StoreError> {
-    let mut found = vec![0; bytes as usize];
+    let mut found = Buffer::of(bytes as usize);
     match file.read_exact_at(&mut found, offset) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         read => read.doing("read", path)?,
     }
-    Ok(Some(if is_node { in_node(found) } else { found }.into()))
+    let found = found.freeze();
+    Ok(Some(if is_node { in_node(found).into() } else { found }))
 }
 
 impl ReadBlocks for Assembly {

@@ -9,6 +9,7 @@
 //!   back.
 //! - [`Assembly`]: a file that is put together where it will lie, while its blocks come.
 //! - [`Stores`]: several of them, asked in turn.
+//! - [`Buffer`]: memory for what is read of them, and for what comes to be written, used again.
 //!
 //! Every call may wait for a disk, unless it says that it does not: call from threads that may
 //! wait.
@@ -17,6 +18,7 @@
 
 mod assembly;
 mod blocks;
+mod buffers;
 mod disk;
 mod error;
 mod export;
@@ -30,6 +32,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use assembly::Assembly;
 pub use blocks::{Memory, ReadBlocks, Stores, WriteBlocks};
+pub use buffers::Buffer;
 pub use disk::{DiskLimits, DiskStore, DiskTotals};
 pub use error::{Change, StoreError};
 pub use export::{ExportError, ExportLimits, Exported, export, resolve};

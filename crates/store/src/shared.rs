@@ -12,7 +12,7 @@ use content::{Block, BlockStore, Checksum, Checksums, Cid, MemoryStore, Root};
 
 use crate::error::Doing;
 use crate::import::Stamp;
-use crate::{Change, ImportOptions, Imported, Key, ReadBlocks, StoreError};
+use crate::{Buffer, Change, ImportOptions, Imported, Key, ReadBlocks, StoreError};
 use crate::{checksums, import, key_of, locked};
 
 /// Bytes of memory that the place of one leaf takes, about.
@@ -249,14 +249,15 @@ fn read(
     if Stamp::of(&opened.metadata().doing("look at", path)?) != file.stamp {
         return Ok(Err(Change::Touched));
     }
-    let mut bytes = vec![0; leaf.bytes as usize];
+    let mut bytes = Buffer::of(leaf.bytes as usize);
     match opened.read_exact_at(&mut bytes, leaf.offset) {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Err(Change::Touched)),
         read => read.doing("read", path)?,
     }
     let is_node = leaf.block_bytes != leaf.bytes;
-    let bytes = if is_node { in_node(bytes) } else { bytes };
-    Ok(checksums.recognise(cid, bytes.into(), leaf.checksum).ok_or(Change::OtherBytes))
+    let bytes = bytes.freeze();
+    let bytes = if is_node { in_node(bytes).into() } else { bytes };
+    Ok(checksums.recognise(cid, bytes, leaf.checksum).ok_or(Change::OtherBytes))
 }
 
 /// Whether a file that cannot be opened is lost: other errors pass, such as too many open files.
@@ -266,9 +267,9 @@ pub(crate) fn is_for_good(error: ErrorKind) -> bool {
 }
 
 /// The bytes of a leaf in the node that importers without raw leaves put around them.
-pub(crate) fn in_node(bytes: Vec<u8>) -> Vec<u8> {
+pub(crate) fn in_node(bytes: Bytes) -> Vec<u8> {
     let filesize = Some(bytes.len() as u64);
-    let data = (!bytes.is_empty()).then(|| Bytes::from(bytes));
+    let data = (!bytes.is_empty()).then_some(bytes);
     let leaf = UnixFs { data, filesize, ..UnixFs::new(Kind::File) };
     Node { data: Some(leaf.encode().into()), ..Node::default() }.encode()
 }

@@ -3,8 +3,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use super::buffers::{Buffer, Buffers};
-
 /// What any message may take to come, and the slowest that a longer one may come, while others
 /// find no room.
 const MESSAGE_TAKES: Duration = Duration::from_secs(10);
@@ -18,7 +16,6 @@ const BYTES_A_SECOND_MIN: u64 = 64 << 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Hall {
     state: Arc<Mutex<HallState>>,
-    buffers: Buffers,
 }
 
 #[derive(Debug)]
@@ -83,7 +80,7 @@ impl Hall {
     pub(crate) fn new(bytes_max: usize) -> Self {
         let (arriving, waiting) = (BTreeMap::new(), Vec::new());
         let state = HallState { free: bytes_max, arriving, next: 0, waiting };
-        Hall { state: Arc::new(Mutex::new(state)), buffers: Buffers::default() }
+        Hall { state: Arc::new(Mutex::new(state)) }
     }
 
     /// As if much time had passed.
@@ -140,11 +137,6 @@ impl Arrivals {
         let due_at = now + MESSAGE_TAKES + Duration::from_secs(bytes as u64 / BYTES_A_SECOND_MIN);
         hall.arriving.insert(number, Arriving { due_at, is_given_up: false, waker: None });
         Taken::Place(Place { arrivals: self.clone(), bytes, number })
-    }
-
-    /// Memory for a message that has taken its room.
-    pub(super) fn buffer(&self, bytes: usize) -> Buffer {
-        self.hall.buffers.take(bytes)
     }
 
     /// Notes that part of a message came.

@@ -5,10 +5,10 @@ use std::task::{Context, Poll, ready};
 use bitswap::Protocol;
 use bytes::Bytes;
 use futures::{AsyncRead, Stream};
+use store::Buffer;
 use tokio::time::{Sleep, sleep_until};
 
 use super::arrivals::{Arrivals, Place, Taken};
-use super::buffers::Buffer;
 
 /// Bytes that are read at once while no message has begun: many small ones come with one read.
 const AHEAD_BYTES: usize = 4096;
@@ -128,7 +128,7 @@ impl<S: AsyncRead + Unpin> Inbound<S> {
                 }
                 &mut State::Room { len } => {
                     let place = ready!(self.poll_room(len, cx));
-                    let mut body = self.arrivals.buffer(len);
+                    let mut body = Buffer::of(len);
                     let filled = len.min(self.filled - self.read);
                     body[..filled].copy_from_slice(&self.ahead[self.read..self.read + filled]);
                     self.read += filled;

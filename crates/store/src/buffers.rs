@@ -1,20 +1,25 @@
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-/// Messages shorter than this get memory of their own.
+/// What is shorter than this gets memory of its own.
 const REUSED_MIN: usize = 64 * 1024;
 
-/// Most memory that is kept for messages to come. What comes back beyond it goes to the system, the
-/// oldest first.
-const SPARE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Most memory that is kept for what is to come. What comes back beyond it goes to the system, the oldest first.
+const SPARE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Memory for messages, used again: what is given anew has to be cleared first, and what the system
-/// gives is handed out page by page besides.
+/// A message is a little longer than the block in it: with so much more, either fits where the other was.
+const ENVELOPE_BYTES: usize = 4096;
+
+/// Memory for pieces of files and messages with them, used again: what is given anew has to be cleared first, and what
+/// the system gives is handed out page by page besides.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Buffers(Arc<Mutex<Spare>>);
+struct Buffers(Arc<Mutex<Spare>>);
+
+/// That of the process.
+static SHARED: LazyLock<Buffers> = LazyLock::new(Buffers::default);
 
 #[derive(Debug, Default)]
 struct Spare {
@@ -23,21 +28,28 @@ struct Spare {
     bytes: usize,
 }
 
-/// Memory for one message. What is in it at first may be another one.
+/// Memory for one of them. What is in it at first may be another one.
+///
+/// ```
+/// let mut buffer = store::Buffer::of(1 << 20);
+/// buffer.fill(7);
+/// assert_eq!(buffer.freeze(), vec![7; 1 << 20]);
+/// ```
 #[derive(Debug)]
-pub(super) struct Buffer {
+pub struct Buffer {
     bytes: Vec<u8>,
     len: usize,
     home: Option<Buffers>,
 }
 
 impl Buffers {
-    pub(super) fn take(&self, len: usize) -> Buffer {
+    fn take(&self, len: usize) -> Buffer {
         if len < REUSED_MIN {
             return Buffer { bytes: vec![0; len], len, home: None };
         }
         // Zeroed by the kernel, and then only as it is filled.
-        let bytes = self.lock().take(len).unwrap_or_else(|| vec![0; len]);
+        let anew = || vec![0; (len + ENVELOPE_BYTES).next_multiple_of(REUSED_MIN)];
+        let bytes = self.lock().take(len).unwrap_or_else(anew);
         Buffer { bytes, len, home: Some(self.clone()) }
     }
 
@@ -68,8 +80,13 @@ impl Spare {
 }
 
 impl Buffer {
+    /// So many bytes.
+    pub fn of(len: usize) -> Self {
+        SHARED.take(len)
+    }
+
     /// What was written into it. Its memory comes back when nobody holds any of it.
-    pub(super) fn freeze(mut self) -> Bytes {
+    pub fn freeze(mut self) -> Bytes {
         match self.home {
             Some(_) => Bytes::from_owner(self),
             None => Bytes::from(std::mem::take(&mut self.bytes)),
@@ -131,6 +148,14 @@ mod tests {
     }
 
     #[test]
+    fn a_message_fits_where_the_block_in_it_was() {
+        let buffers = Buffers::default();
+        let at = filled(&buffers, MIB, 1).as_ptr();
+        let message = filled(&buffers, MIB + 100, 2);
+        assert_eq!((message.as_ptr(), message.len()), (at, MIB + 100));
+    }
+
+    #[test]
     fn a_much_shorter_message_gets_memory_of_its_own() {
         let buffers = Buffers::default();
         let at = filled(&buffers, MIB, 1).as_ptr();
@@ -144,14 +169,15 @@ mod tests {
     #[test]
     fn no_more_is_kept_than_may_be() {
         let buffers = Buffers::default();
-        let messages: Vec<_> = (0..9).map(|n| filled(&buffers, MIB, n)).collect();
-        let last = messages[8].as_ptr();
+        let messages: Vec<_> = (0..20).map(|n| filled(&buffers, MIB, n)).collect();
+        let last = messages[19].as_ptr();
         drop(messages);
         let kept = || {
             let spare = buffers.lock();
             (spare.buffers.len(), spare.bytes)
         };
-        assert_eq!(kept(), (4, SPARE_BYTES_MAX));
+        let each = MIB + REUSED_MIN;
+        assert_eq!(kept(), (SPARE_BYTES_MAX / each, SPARE_BYTES_MAX / each * each));
         assert_eq!(buffers.take(MIB).as_ptr(), last);
         drop(filled(&buffers, SPARE_BYTES_MAX + 1, 0));
         assert_eq!(kept(), (0, 0));
