@@ -131,7 +131,7 @@ fn plan(seed: u64) -> Plan {
         peers,
         paths,
         network: NetworkLimits {
-            chunk_bytes: 1 << dice.between(11, 16),
+            chunk_bytes_max: 1 << dice.between(11, 16),
             ..NetworkLimits::default()
         },
         neighbours: dice.one_in(3).then_some(4),

@@ -47,10 +47,20 @@ pub(super) struct Flow<M> {
     handled_at: Instant,
     /// The room that its user counts with.
     told_room: u64,
+    told_at: Instant,
+    /// Most bytes of it that move as one.
+    chunk_bytes: u64,
 }
 
 impl<M> Flow<M> {
-    pub(super) fn new(from: Host, to: Host, path: Path, limits: &NetworkLimits) -> Self {
+    /// `slower_rate` is that of the slower of the two links, in bytes a second.
+    pub(super) fn new(
+        from: Host,
+        to: Host,
+        path: Path,
+        slower_rate: u64,
+        limits: &NetworkLimits,
+    ) -> Self {
         Flow {
             from,
             to,
@@ -72,6 +82,8 @@ impl<M> Flow<M> {
             reached: 0,
             handled_at: Instant::ZERO,
             told_room: limits.pipe_bytes,
+            told_at: Instant::ZERO,
+            chunk_bytes: limits.chunk_bytes(slower_rate),
         }
     }
 
@@ -110,24 +122,32 @@ impl<M> Flow<M> {
     }
 
     /// The room, when it is so much more than its user knows that it is worth telling, or all there is.
-    pub(super) fn room_to_tell(&mut self, limits: &NetworkLimits) -> Option<u64> {
+    pub(super) fn room_to_tell(
+        &mut self,
+        now: Instant,
+        has_ended: bool,
+        limits: &NetworkLimits,
+    ) -> Option<u64> {
         let room = self.room(limits);
         let is_empty = self.queued == self.sent && room > self.told_room;
-        if !is_empty && room < self.told_room + limits.pipe_bytes / 4 {
+        let is_much = room >= self.told_room + limits.told_bytes.min(limits.pipe_bytes / 4);
+        let is_due = is_much && (has_ended || now.since(self.told_at) >= limits.told_within);
+        if !is_empty && !is_due {
             return None;
         }
         self.told_room = room;
+        self.told_at = now;
         Some(room)
     }
 
     /// Bytes that it would send now.
-    pub(super) fn next_chunk(&self, limits: &NetworkLimits) -> u64 {
+    pub(super) fn next_chunk(&self) -> u64 {
         let waiting = self.queued - self.sent;
         let free = self.window.bytes().saturating_sub(self.under_way);
-        if self.under_way > 0 && free < waiting.min(SMALL_BYTES) {
+        if self.under_way > 0 && free < waiting.min(SMALL_BYTES).min(self.chunk_bytes) {
             return 0;
         }
-        waiting.min(free).min(limits.chunk_bytes)
+        waiting.min(free).min(self.chunk_bytes)
     }
 
     /// So many bytes leave. How many messages end in them.

@@ -1,8 +1,8 @@
 //! A pretend network that moves messages as TCP would over access links.
 //!
 //! Every host has an uplink and a downlink, and nothing else on the way is ever full. Bytes leave in
-//! chunks: connections that have something to send take turns on the uplink, travel for the path's
-//! delay, and wait for the downlink in the order of their arrival. A connection has no more under way
+//! chunks, which are smaller where a link is slow: connections that have something to send take turns on the
+//! uplink, travel for the path's delay, and wait for the downlink in the order of their arrival. A connection has no more under way
 //! than its [window](Window); losses and long queues shrink that, and what is behind a lost
 //! packet waits for it. Messages of a connection arrive whole and in order, but for those that are
 //! [sent ahead](Network::send_ahead) of others.
@@ -55,10 +55,16 @@ pub struct Path {
 /// What holds for all of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkLimits {
-    /// Bytes that move as one.
-    pub chunk_bytes: u64,
+    /// Bytes that move as one where links are fast.
+    pub chunk_bytes_max: u64,
+    /// How long a slower link takes to move what moves as one. No less than one packet does.
+    pub chunk_time: Duration,
     /// Bytes of messages that a connection takes before they are under way.
     pub pipe_bytes: u64,
+    /// Bytes whose leaving is told to their sender when a message has left.
+    pub told_bytes: u64,
+    /// How long nothing is told of a message that leaves slowly.
+    pub told_within: Duration,
     /// Most bytes that have been handed to the sender's kernel and have not left.
     pub unsent_bytes_max: u64,
     /// Most bytes that a connection has under way.
@@ -72,13 +78,25 @@ pub struct NetworkLimits {
 impl Default for NetworkLimits {
     fn default() -> Self {
         NetworkLimits {
-            chunk_bytes: 64 << 10,
+            chunk_bytes_max: 64 << 10,
+            chunk_time: Duration::from_millis(6),
             pipe_bytes: 2 << 20,
+            told_bytes: 64 << 10,
+            told_within: Duration::from_millis(250),
             unsent_bytes_max: 256 << 10,
             window_bytes_max: 16 << 20,
             queue_max: Duration::from_millis(30),
             processors: None,
         }
+    }
+}
+
+impl NetworkLimits {
+    /// Bytes that move as one where the slower link moves so many a second.
+    fn chunk_bytes(&self, rate: u64) -> u64 {
+        let bytes = u128::from(rate) * self.chunk_time.as_nanos() / 1_000_000_000;
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).max(SEGMENT_BYTES);
+        bytes.min(self.chunk_bytes_max)
     }
 }
 
@@ -192,8 +210,10 @@ impl<M> Network<M> {
             return;
         }
         for (from, to) in [(a, b), (b, a)] {
+            let access = |host: Host| self.hosts[host.0 as usize].access;
+            let slower_rate = access(from).up.min(access(to).down);
             let id = u32::try_from(self.flows.len()).expect("fewer connections than numbers");
-            self.flows.push(Some(Flow::new(from, to, path, &self.limits)));
+            self.flows.push(Some(Flow::new(from, to, path, slower_rate, &self.limits)));
             self.by_ends.insert((from, to), id);
         }
     }
@@ -288,7 +308,7 @@ impl<M> Network<M> {
     /// Queues a connection for its uplink, if it has something to send and may.
     fn take_turn(&mut self, now: Instant, id: u32) {
         let Some(flow) = &mut self.flows[id as usize] else { return };
-        if flow.is_in_turn || flow.next_chunk(&self.limits) == 0 {
+        if flow.is_in_turn || flow.next_chunk() == 0 {
             return;
         }
         flow.is_in_turn = true;
@@ -309,17 +329,17 @@ impl<M> Network<M> {
             let Some(next) = ends.turns.iter().position(is_free) else { return };
             let Some(id) = ends.turns.remove(next) else { return };
             let Some(flow) = &mut self.flows[id as usize] else { continue };
-            let bytes = flow.next_chunk(&self.limits);
+            let bytes = flow.next_chunk();
             if bytes == 0 {
                 flow.is_in_turn = false;
                 continue;
             }
             let messages = flow.take(bytes);
-            flow.is_in_turn = flow.next_chunk(&self.limits) > 0;
+            flow.is_in_turn = flow.next_chunk() > 0;
             if flow.is_in_turn {
                 ends.turns.push_back(id);
             }
-            if let Some(bytes) = flow.room_to_tell(&self.limits) {
+            if let Some(bytes) = flow.room_to_tell(now, messages > 0, &self.limits) {
                 let (from, to) = (flow.from, flow.to);
                 self.arrivals.push_back(Arrival::Room { from, to, bytes });
             }

@@ -38,8 +38,8 @@ fn assert_near(found: f64, expected: f64, part: f64) {
 fn a_small_message_takes_the_delay_and_its_time_on_both_links() {
     let (mut network, hosts) = network(&[(MB, MB), (MB, MB)]);
     network.open(hosts[0], hosts[1], path(40));
-    network.send(Instant::ZERO, hosts[0], hosts[1], 10_000, 7);
-    assert_eq!(run(&mut network), [(7, 0.06)]);
+    network.send(Instant::ZERO, hosts[0], hosts[1], 5000, 7);
+    assert_eq!(run(&mut network), [(7, 0.05)]);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_downlink_is_shared_and_never_idle() {
     let (first, last) = (arrived[0].1, arrived[3].1);
     assert_near(last, 10.0, 0.05);
     // Who is told to slow down is chance, as with TCP.
-    assert_near(first, 10.0, 0.3);
+    assert_near(first, 10.0, 0.35);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn what_is_sent_ahead_overtakes_what_the_kernel_has_not_got_and_stays_in_order()
     let arrived = run(&mut network);
     assert_eq!(arrived.iter().map(|(message, _)| *message).collect::<Vec<_>>(), [2, 3, 0, 1]);
     // Behind the chunk that had left, what the kernel had, and with the rest of the chunk they left in.
-    assert_near(arrived[1].1, 0.48, 0.05);
+    assert_near(arrived[1].1, 0.28, 0.05);
     assert_near(arrived[3].1, 2.1, 0.1);
 }
 
@@ -175,8 +175,8 @@ fn a_pipe_tells_when_it_takes_more() {
     network.open(from, to, path(1));
     let all = network.room(from, to);
     network.send(Instant::ZERO, from, to, all, 1);
-    // A chunk, or what slow start allows of it, leaves at once.
-    assert_eq!(network.room(from, to), 14_600);
+    // A chunk leaves at once.
+    assert_eq!(network.room(from, to), 6000);
     let mut told = Vec::new();
     while network.step().is_some() {
         while let Some(arrival) = network.poll_arrival() {
@@ -186,8 +186,9 @@ fn a_pipe_tells_when_it_takes_more() {
             });
         }
     }
-    assert_eq!(told.len(), 4, "{told:?}");
-    assert!(told.is_sorted() && told[3] == all, "{told:?}");
+    // Of what takes two seconds, every quarter of one.
+    assert!((8..=9).contains(&told.len()), "{told:?}");
+    assert!(told.is_sorted() && told.last() == Some(&all), "{told:?}");
 }
 
 #[test]
