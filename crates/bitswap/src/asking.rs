@@ -1,6 +1,7 @@
 //! Whom to ask for what.
 
 mod bits;
+mod budget;
 mod history;
 mod kubo12;
 mod listed;
@@ -302,13 +303,18 @@ impl<P: Copy + Ord> Asking<P> {
             return if was_wanted { Arrival::Duplicate } else { Arrival::Unasked };
         };
         view.useful += 1;
+        // What was asked for before, and taken back, may have been under way since.
+        let was_late = view.late.has(cid);
+        if was_late {
+            view.pace.began_by(view.delivered_at);
+        }
         view.delivered_at = now;
         view.silences = 0;
         view.bytes_in += len as u64;
         view.habit.dont_haves = 0;
         view.habit.is_member = true;
         view.habit.is_pruned = false;
-        if let Some(ask) = view.asked.get(&at) {
+        if let Some(ask) = view.asked.get(&at).filter(|_| !was_late) {
             let took = now.since(ask.at);
             view.pace.answered(took);
             let latency = view.habit.latency.map_or(took, |latency| (latency + took) / 2);
@@ -676,12 +682,6 @@ impl<P: Copy + Ord> Asking<P> {
             (self.wanted_total, self.hedges) = (0, 0);
         }
         wanted.sessions
-    }
-
-    /// Whether no more is to be asked for. More than what arrives in two round trips would only wait
-    /// in line with the peers, and be decided too early.
-    fn is_full(&self) -> bool {
-        self.asked_bytes >= self.pace.window.min(self.limits.asked_bytes_max)
     }
 
     fn bytes_of(&self, at: u32) -> usize {

@@ -54,10 +54,10 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
                 Behaviour::Ours => limits.gossip_pause,
                 Behaviour::Kubo12 | Behaviour::Old11 => Duration::ZERO,
             },
+            uplink: Uplink::new(limits.reading_bytes_max),
             ledger: Ledger::new(limits, behaviour, seed),
             leaves: Leaves::new(),
             pipes: BTreeMap::new(),
-            uplink: Uplink::new(),
             quiet: BTreeSet::new(),
             reminded_at: Instant::ZERO,
             now: Instant::ZERO,
@@ -251,7 +251,10 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             self.drop_peer(peer, Misbehaviour::Stalled);
         }
         self.asking.handle_tick(now, &mut self.totals);
-        self.uplink.handle_tick(now);
+        if self.uplink.is_stuck(now) {
+            self.pipes.values_mut().for_each(|pipe| pipe.moving = 0);
+            self.uplink.give_up();
+        }
     }
 
     /// When to call [`Exchange::handle_tick`]; `None` while nothing is due.
@@ -279,8 +282,8 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     fn forget(&mut self, peer: P) {
         if let Some(pipe) = self.pipes.remove(&peer) {
             self.quiet.remove(&(pipe.quiet_until, peer));
-            if pipe.held > 0 {
-                self.uplink.left(self.now, pipe.held);
+            if pipe.moving > 0 {
+                self.uplink.left(self.now, pipe.moving);
             }
             self.asking.disconnected(peer);
             self.ledger.disconnected(peer);

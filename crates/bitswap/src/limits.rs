@@ -10,7 +10,7 @@ pub struct Limits {
     /// Below what peers remember.
     pub asks_per_peer_max: usize,
     /// Bytes of blocks being read, or read and not yet sent, for all peers together, and for those who have left
-    /// meanwhile. The next peer in turn waits. One block is always allowed.
+    /// meanwhile. The next peer in turn waits. One block is always allowed. As much is under way to all of them, usually.
     pub reading_bytes_max: usize,
     /// Bytes of a message with blocks after which it is sent; a longer block travels alone.
     pub message_bytes_max: usize,
@@ -20,7 +20,8 @@ pub struct Limits {
     pub window_bytes_min: usize,
     /// Most bytes that one peer is asked for at a time. One block is always allowed.
     pub window_bytes_max: usize,
-    /// Most bytes that all peers together are asked for at a time. One block is always allowed.
+    /// Most bytes that all peers together are asked for at a time. One block is always allowed. They may all answer at
+    /// once, and what has begun to arrive is in memory.
     pub asked_bytes_max: usize,
     /// What a block is taken to weigh while its length is unknown.
     pub block_bytes_guess: usize,
@@ -52,12 +53,12 @@ impl Default for Limits {
         Limits {
             wants_per_peer_max: 1024,
             asks_per_peer_max: 960,
-            reading_bytes_max: 16 << 20,
+            reading_bytes_max: 6 << 20,
             message_bytes_max: 1 << 20,
             gift_bytes_max: 1024,
             window_bytes_min: 512 << 10,
             window_bytes_max: 32 << 20,
-            asked_bytes_max: 64 << 20,
+            asked_bytes_max: 16 << 20,
             block_bytes_guess: 256 << 10,
             hedges_per_mille: 10,
             gossip_pause: Duration::from_millis(20),

@@ -17,7 +17,9 @@ pub(crate) struct Pipe {
     /// The most that it ever had.
     room_max: usize,
     /// Bytes of messages with blocks in it, as far as its room tells.
-    pub held: usize,
+    held: usize,
+    /// Those of them that are on their way to the peer: not what has stood still.
+    pub moving: usize,
     /// Bytes of all messages with blocks that ever went into it.
     filled: u64,
     /// Blocks in it, the oldest first, and [`Pipe::filled`] with their message.
@@ -39,6 +41,7 @@ impl Pipe {
             room: 0,
             room_max: 0,
             held: 0,
+            moving: 0,
             filled: 0,
             carried: VecDeque::new(),
             quiet_until: now,
@@ -48,15 +51,16 @@ impl Pipe {
         }
     }
 
-    /// How much room there is now. The bytes that left it.
+    /// How much room there is now. The bytes that left it, of those that moved.
     pub(crate) fn has_room(&mut self, bytes: usize) -> usize {
         self.room = bytes;
         self.room_max = self.room_max.max(bytes);
         if bytes == 0 {
             return 0;
         }
-        let held = self.held.min(self.room_max - bytes);
-        let left = std::mem::replace(&mut self.held, held) - held;
+        self.held = self.held.min(self.room_max - bytes);
+        let moving = self.moving.min(self.held);
+        let left = std::mem::replace(&mut self.moving, moving) - moving;
         let emptied = self.filled - self.held as u64;
         while self.carried.pop_front_if(|(_, filled)| *filled <= emptied).is_some() {}
         left
@@ -65,6 +69,7 @@ impl Pipe {
     /// A message with these blocks goes into it.
     pub(crate) fn fill(&mut self, message_bytes: usize, blocks: impl Iterator<Item = Cid>) {
         self.held += message_bytes;
+        self.moving += message_bytes;
         self.filled += message_bytes as u64;
         self.carried.extend(blocks.map(|cid| (cid, self.filled)));
         self.carried.drain(..self.carried.len().saturating_sub(CARRIED_MAX));

@@ -3,10 +3,6 @@ use std::time::Duration;
 
 use libp2p::Multiaddr;
 
-/// What all peers together are asked for at a time: what 1 Gbit/s brings in 67 ms. They may all answer
-/// at once, and what has begun to arrive is in memory.
-const ASKED_BYTES_MAX: usize = 8 << 20;
-
 /// Whom a host is to the Kademlia network of content routing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dht {
@@ -69,7 +65,7 @@ impl Default for HostSettings {
             dht_protocol: "/ipfs/kad/1.0.0".to_owned(),
             announce: Vec::new(),
             limits: HostLimits::default(),
-            exchange: bitswap::Limits { asked_bytes_max: ASKED_BYTES_MAX, ..Default::default() },
+            exchange: bitswap::Limits::default(),
             leaves: true,
             threads: 1,
             agent: concat!("watchfire/", env!("CARGO_PKG_VERSION")).to_owned(),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 const REUSED_MIN: usize = 64 * 1024;
 
 /// Most memory that is kept for what is to come. What comes back beyond it goes to the system, the oldest first.
-const SPARE_BYTES_MAX: usize = 16 * 1024 * 1024;
+const SPARE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// A message is a little longer than the block in it: with so much more, either fits where the other was.
 const ENVELOPE_BYTES: usize = 4096;

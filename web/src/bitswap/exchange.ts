@@ -26,7 +26,7 @@ export class Exchange {
   readonly #asking: Asking
   readonly #ledger: Ledger
   readonly #pipes = new PeerMap<Pipe>()
-  readonly #uplink = new Uplink()
+  readonly #uplink: Uplink
   /** Peers to whom something is to be said when they may be spoken to again. */
   readonly #quiet = new Map<PeerId, Nanos>()
   /** When it was looked last who waits for blocks and heard nothing for long. */
@@ -41,6 +41,7 @@ export class Exchange {
     this.#pause = limits.gossipPause
     this.#asking = new Asking(limits, seed, this.totals)
     this.#ledger = new Ledger(limits, this.totals, seed)
+    this.#uplink = new Uplink(limits.readingBytesMax)
   }
 
   /** Takes one input. */
@@ -91,7 +92,7 @@ export class Exchange {
       case 'tick':
         for (const peer of this.#asking.stalled(now)) this.#drop(peer, 'stalled')
         this.#asking.handleTick(now)
-        this.#uplink.handleTick(now)
+        this.#giveUpWhatIsStuck(now)
         return
     }
   }
@@ -175,6 +176,12 @@ export class Exchange {
     }
   }
 
+  #giveUpWhatIsStuck(now: Nanos): void {
+    if (!this.#uplink.isStuck(now)) return
+    for (const pipe of this.#pipes.values()) pipe.moving = 0
+    this.#uplink.giveUp()
+  }
+
   #writable(now: Nanos, peer: PeerId, roomBytes: number): void {
     const pipe = this.#pipes.get(peer)
     if (pipe === undefined) return
@@ -197,7 +204,7 @@ export class Exchange {
     if (pipe === undefined) return
     this.#pipes.delete(peer)
     this.#quiet.delete(peer)
-    if (pipe.held > 0) this.#uplink.left(this.#now, pipe.held)
+    if (pipe.moving > 0) this.#uplink.left(this.#now, pipe.moving)
     this.#asking.disconnected(peer)
     this.#ledger.disconnected(peer)
   }

@@ -11,7 +11,7 @@ export interface ExchangeLimits {
   readonly asksPerPeerMax: number
   /**
    * Bytes of blocks being read, or read and not yet sent, for all peers together, and for those who have left meanwhile. One
-   * block is always allowed.
+   * block is always allowed. As much is under way to all of them, usually.
    */
   readonly readingBytesMax: number
   /** Bytes of a message with blocks after which it is sent; a longer block travels alone. */
@@ -21,7 +21,10 @@ export interface ExchangeLimits {
   /** Least and most bytes that one peer is asked for at a time. One block is always allowed. */
   readonly windowBytesMin: number
   readonly windowBytesMax: number
-  /** Most bytes that all peers together are asked for at a time. One block is always allowed. */
+  /**
+   * Most bytes that all peers together are asked for at a time. One block is always allowed. They may all answer at once,
+   * and what has begun to arrive is in memory.
+   */
   readonly askedBytesMax: number
   /** What a block is taken to weigh while its length is unknown. */
   readonly blockBytesGuess: number
@@ -46,12 +49,12 @@ export interface ExchangeLimits {
 export const defaultExchangeLimits: ExchangeLimits = {
   wantsPerPeerMax: 1024,
   asksPerPeerMax: 960,
-  readingBytesMax: 16 << 20,
+  readingBytesMax: 6 << 20,
   messageBytesMax: 1 << 20,
   giftBytesMax: 1024,
   windowBytesMin: 512 << 10,
   windowBytesMax: 32 << 20,
-  askedBytesMax: 64 << 20,
+  askedBytesMax: 16 << 20,
   blockBytesGuess: 256 << 10,
   hedgesPerMille: 10,
   gossipPause: 20 * MILLI,

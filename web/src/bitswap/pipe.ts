@@ -11,7 +11,9 @@ export class Pipe {
   /** The most that it ever had. */
   #roomMax = 0
   /** Bytes of messages with blocks in it, as far as its room tells. */
-  held = 0
+  #held = 0
+  /** Those of them that are on their way to the peer: not what has stood still. */
+  moving = 0
   /** Bytes of all messages with blocks that ever went into it. */
   #filled = 0
   /** Blocks in it, the oldest first, and `filled` with their message. */
@@ -29,15 +31,16 @@ export class Pipe {
     this.spokenAt = now
   }
 
-  /** How much room there is now. The bytes that left it. */
+  /** How much room there is now. The bytes that left it, of those that moved. */
   hasRoom(bytes: number): number {
     this.room = bytes
     this.#roomMax = Math.max(this.#roomMax, bytes)
     if (bytes === 0) return 0
-    const held = Math.min(this.held, this.#roomMax - bytes)
-    const left = this.held - held
-    this.held = held
-    const emptied = this.#filled - held
+    this.#held = Math.min(this.#held, this.#roomMax - bytes)
+    const moving = Math.min(this.moving, this.#held)
+    const left = this.moving - moving
+    this.moving = moving
+    const emptied = this.#filled - this.#held
     const still = this.#carried.findIndex(({ filled }) => filled > emptied)
     if (still !== 0) this.#carried.splice(0, still < 0 ? this.#carried.length : still)
     return left
@@ -45,7 +48,8 @@ export class Pipe {
 
   /** A message with these blocks goes into it. */
   fill(messageBytes: number, blocks: readonly Cid[]): void {
-    this.held += messageBytes
+    this.#held += messageBytes
+    this.moving += messageBytes
     this.#filled += messageBytes
     for (const { key } of blocks) this.#carried.push({ key, filled: this.#filled })
     this.#carried.splice(0, Math.max(0, this.#carried.length - CARRIED_MAX))

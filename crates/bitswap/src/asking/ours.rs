@@ -6,6 +6,7 @@ use std::time::Duration;
 use vocab::Instant;
 
 use super::bits::ones;
+use super::budget::Budget;
 use super::view::{Ask, Hope, View, nanos};
 use super::{Asking, NEWCOMERS_ASKED_MAX, Wants};
 use crate::Totals;
@@ -55,7 +56,7 @@ pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, totals: 
     // Several rounds of one block each, so that nobody takes all that is left; those first from whom
     // it will come the soonest.
     let mut hungry = BTreeSet::new();
-    if !asking.is_full() {
+    if asking.asked_bytes < asking.limits.asked_bytes_max {
         hungry.append(&mut asking.hungry);
     }
     if asking.newcomers_asked < NEWCOMERS_ASKED_MAX {
@@ -71,8 +72,11 @@ pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, totals: 
         peers.extend(view.map(|view| (view.is_idler(), takes(view), throw, peer)));
     }
     peers.sort_unstable();
-    while !peers.is_empty() {
-        peers.retain(|(.., peer)| ask_for_one(asking, now, *peer, totals));
+    if !peers.is_empty() {
+        let mut budget = Budget::of(asking);
+        while !peers.is_empty() {
+            peers.retain(|(.., peer)| ask_for_one(asking, now, *peer, &mut budget, totals));
+        }
     }
     let is_tail = asking.wants.open_len() == 0 && asking.wants.len() > 0;
     if !is_tail {
@@ -87,12 +91,13 @@ fn ask_for_one<P: Copy + Ord>(
     asking: &mut Asking<P>,
     now: Instant,
     peer: P,
+    budget: &mut Budget,
     totals: &mut Totals,
 ) -> bool {
     let Some(view) = asking.views.get(&peer) else { return false };
     let is_full = match view.is_newcomer() {
         true => asking.newcomers_asked >= NEWCOMERS_ASKED_MAX,
-        false => asking.is_full(),
+        false => budget.is_spent(asking, view),
     };
     if is_full {
         asking.is_hungry(peer);
@@ -114,10 +119,11 @@ fn ask_for_one<P: Copy + Ord>(
     if is_too_slow_for(asking, view, at) {
         return false;
     }
-    if is_left_to_others(asking, view, at) {
+    if budget.is_for_others(asking, now, view, at) || is_left_to_others(asking, view, at) {
         asking.is_hungry(peer);
         return false;
     }
+    budget.ask(view, asking.bytes_of(at));
     if known.is_none()
         && let Some(view) = asking.views.get_mut(&peer)
         && view.hope == Hope::One
@@ -223,8 +229,10 @@ fn make_room<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, at: u32) {
     };
     let holders: Vec<P> = holders(asking);
     let has_room = |asking: &Asking<P>, peer: &P| {
-        !asking.is_full()
-            && asking.views.get(peer).is_some_and(|view| view.has_room(&asking.limits))
+        let may_be_asked = |view: &View| {
+            view.has_room(&asking.limits) && !Budget::of(asking).is_spent(asking, view)
+        };
+        asking.views.get(peer).is_some_and(may_be_asked)
     };
     if holders.iter().any(|peer| has_room(asking, peer)) {
         return;

@@ -383,6 +383,11 @@ impl Pace {
         self.sample_bytes = 0;
     }
 
+    /// What comes next may have been asked for since then.
+    pub(super) fn began_by(&mut self, then: Instant) {
+        self.sample_from = self.sample_from.min(then);
+    }
+
     /// An answer took so long.
     pub(crate) fn answered(&mut self, took: Duration) {
         self.base = Some(self.base.map_or(took, |base| base.min(took)));

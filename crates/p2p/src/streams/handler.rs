@@ -87,7 +87,7 @@ enum Out {
         is_asked: bool,
     },
     Open {
-        lanes: Lanes<Stream>,
+        lanes: Box<Lanes<Stream>>,
         protocol: Protocol,
     },
     /// The other side refused every version.
@@ -152,7 +152,7 @@ impl Handler {
     }
 
     fn is_open(&mut self, lanes: Lanes<Stream>, protocol: Protocol) {
-        self.outbound = Out::Open { lanes, protocol };
+        self.outbound = Out::Open { lanes: Box::new(lanes), protocol };
         self.tells.push_back(Tell::Opened { protocol });
     }
 

@@ -129,4 +129,16 @@ mod tests {
         }
         assert_eq!(blocks.0.lock().unwrap().len(), 4096);
     }
+
+    #[test]
+    fn what_left_of_a_long_message_is_told_before_the_rest_has() {
+        let mut lanes = Lanes::one(Outbound::new(Full(Arc::default(), 100_000)));
+        let block = Block::raw(vec![7; 1 << 20].into()).unwrap();
+        let leaf = Word::Leaf { list: 1, leaf: 0, block };
+        lanes.push(Message { leaves: vec![leaf], ..Message::default() }, Protocol::Leaves);
+        let mut cx = Context::from_waker(Waker::noop());
+        let told = lanes.poll_written(&mut cx);
+        assert!(matches!(told, Poll::Ready(Ok(100_000))), "{told:?}");
+        assert!(lanes.poll_written(&mut cx).is_pending());
+    }
 }

@@ -2,12 +2,17 @@ use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{AsyncRead, AsyncWrite};
 
 /// Bytes that are told when they are written, though more waits to be.
 const TOLD_BYTES: usize = 64 * 1024;
+
+/// How long nothing is told of a message while it is being written. Where that takes seconds, nobody would know
+/// that anything leaves at all.
+const TOLD_WITHIN: Duration = Duration::from_millis(250);
 
 /// The stream for what we say: messages are written one after the other, each whole.
 #[derive(Debug)]
@@ -17,8 +22,9 @@ pub(super) struct Outbound<S> {
     queue: VecDeque<Bytes>,
     /// Bytes of the first of them that are written.
     written: usize,
-    /// Bytes of those before that were not told.
+    /// Bytes that were written and not told.
     untold: usize,
+    told_at: Option<Instant>,
     is_flushed: bool,
     /// Whether the other side may still say something here, if only that it resets the stream.
     is_read: bool,
@@ -28,28 +34,40 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Outbound<S> {
     pub(super) fn new(stream: S) -> Self {
         let (queue, written) = (VecDeque::new(), 0);
         // The negotiation may wait in a buffer.
-        Outbound { stream, queue, written, untold: 0, is_flushed: false, is_read: true }
+        Outbound {
+            stream,
+            queue,
+            written,
+            untold: 0,
+            told_at: None,
+            is_flushed: false,
+            is_read: true,
+        }
     }
 
     pub(super) fn push(&mut self, message: Bytes) {
         self.queue.push_back(message);
     }
 
-    /// Bytes of messages that were written, or why no more can be. Of many small ones at once.
+    /// Bytes that were written, or why no more can be. Those of many small messages at once.
     pub(super) fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.notice_reset(cx)?;
         while let Some(message) = self.queue.front() {
             let rest = &message[self.written..];
             let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, rest)? else {
-                return Poll::Pending;
+                let is_late = self.told_at.is_none_or(|at| at.elapsed() >= TOLD_WITHIN);
+                if self.untold < TOLD_BYTES || !is_late {
+                    return Poll::Pending;
+                }
+                break;
             };
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.is_flushed = false;
             self.written += written;
+            self.untold += written;
             if self.written == message.len() {
-                self.untold += message.len();
                 self.queue.pop_front();
                 self.written = 0;
                 if self.untold >= TOLD_BYTES {
@@ -58,6 +76,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Outbound<S> {
             }
         }
         if self.untold > 0 {
+            self.told_at = Some(Instant::now());
             return Poll::Ready(Ok(std::mem::take(&mut self.untold)));
         }
         if !self.is_flushed && Pin::new(&mut self.stream).poll_flush(cx)?.is_ready() {

@@ -55,7 +55,7 @@ export class Asking {
   readonly #pace: Pace
   /** Since when something is wanted, and how many bytes had come by then. */
   #began: { at: Nanos; delivered: number } = { at: 0, delivered: 0 }
-  #lastBlockAt: Nanos = 0
+  lastBlockAt: Nanos = 0
   readonly #history = new History(WANTED_BEFORE_MAX)
   readonly #speech: Speech
   /** Not later than the first peer is held to be silent or asked again. */
@@ -95,7 +95,7 @@ export class Asking {
     if (!this.wants.add(want).isNew) return
     if (this.wantedTotal++ === 0) {
       this.#began = { at: now, delivered: this.#pace.delivered }
-      this.#lastBlockAt = now
+      this.lastBlockAt = now
     }
     this.searches.wanted(now)
     this.allAreHungry()
@@ -172,11 +172,14 @@ export class Asking {
       return wasWanted ? 'duplicate' : 'unasked'
     }
     view.useful++
-    view.deliveredAt = this.#lastBlockAt = now
+    // What was asked for before, and taken back, may have been under way since.
+    const wasLate = view.late.has(cid)
+    if (wasLate) view.pace.beganBy(view.deliveredAt)
+    view.deliveredAt = this.lastBlockAt = now
     view.silences = 0
     view.bytesIn += bytes
     const ask = view.asked.get(at)
-    if (ask !== undefined) view.pace.answered(since(now, ask.at))
+    if (ask !== undefined && !wasLate) view.pace.answered(since(now, ask.at))
     view.pace.delivers(now, bytes, this.limits)
     // It may be told of what did not fit into what it was sure to remember.
     if (view.told.size === 0) this.touched.add(peer)
@@ -249,7 +252,7 @@ export class Asking {
   #takes(blocks: number): Nanos {
     const { at, delivered } = this.#began
     const bytes = this.#pace.delivered - delivered
-    return bytes === 0 ? 0 : multiplyDivide(this.#pace.bytes(blocks), since(this.#lastBlockAt, at), bytes)
+    return bytes === 0 ? 0 : multiplyDivide(this.#pace.bytes(blocks), since(this.lastBlockAt, at), bytes)
   }
 
   /** Chooses whom to ask. */
@@ -320,12 +323,14 @@ export class Asking {
     if (this.views.get(peer)?.askAgain(at) === true) this.touched.add(peer)
   }
 
-  /**
-   * Whether no more is to be asked for. More than what arrives in two round trips would only wait in line with the peers,
-   * and be decided too early.
-   */
-  get isFull(): boolean {
-    return this.askedBytes >= Math.min(this.#pace.window, this.limits.askedBytesMax)
+  /** What all peers together are to be asked for at a time. */
+  get windowBytes(): number {
+    return this.#pace.window
+  }
+
+  /** About what a block weighs. */
+  get blockBytes(): number {
+    return this.#pace.bytes(1)
   }
 
   /** While so many bytes are asked for, there is enough to wait for. */

@@ -3,6 +3,7 @@ import { sorted, type PeerId } from '../peer.ts'
 import { MILLI, SECOND, since, timeOf, type Nanos } from '../time.ts'
 import { NEWCOMERS_ASKED_MAX, type Asking } from './asking.ts'
 import { ones, onesFrom } from './bits.ts'
+import { Budget } from './budget.ts'
 import type { Ask, View } from './view.ts'
 import type { Wants } from './wants.ts'
 
@@ -42,7 +43,7 @@ export function fill(asking: Asking, now: Nanos): void {
   // Several rounds of one block each, so that nobody takes all that is left; those first from whom it will come the
   // soonest.
   const hungry: PeerId[] = []
-  if (!asking.isFull) {
+  if (asking.askedBytes < asking.limits.askedBytesMax) {
     hungry.push(...asking.hungry)
     asking.hungry.clear()
   }
@@ -60,17 +61,20 @@ export function fill(asking: Asking, now: Nanos): void {
     peers.push({ isIdler: view.isIdler, takes, throw: thrown, peer })
   }
   peers.sort((a, b) => Number(a.isIdler) - Number(b.isIdler) || a.takes - b.takes || (a.throw < b.throw ? -1 : 1))
-  while (peers.length > 0) peers = peers.filter(({ peer }) => askForOne(asking, now, peer))
+  if (peers.length > 0) {
+    const budget = new Budget(asking)
+    while (peers.length > 0) peers = peers.filter(({ peer }) => askForOne(asking, now, peer, budget))
+  }
   const isTail = asking.wants.openSize === 0 && asking.wants.size > 0
   if (!isTail) asking.tailAt = null
   else asking.tailAt ??= now + TAIL_INTERVAL
 }
 
 /** Asks a peer for one block more; whether there was one. */
-function askForOne(asking: Asking, now: Nanos, peer: PeerId): boolean {
+function askForOne(asking: Asking, now: Nanos, peer: PeerId, budget: Budget): boolean {
   const view = asking.views.get(peer)
   if (view === undefined) return false
-  const isFull = view.isNewcomer ? asking.newcomersAsked >= NEWCOMERS_ASKED_MAX : asking.isFull
+  const isFull = view.isNewcomer ? asking.newcomersAsked >= NEWCOMERS_ASKED_MAX : budget.isSpent(view)
   if (isFull) {
     asking.isHungry(peer)
     return false
@@ -82,10 +86,11 @@ function askForOne(asking: Asking, now: Nanos, peer: PeerId): boolean {
   const chosen = known ?? (mayHope ? choose(asking.wants, thrown, (at) => ~view.lacks.half(at)) : null)
   if (chosen === null) return view.asked.size === 0 && takeOver(asking, now, peer)
   if (isTooSlowFor(asking, view, chosen)) return false
-  if (isLeftToOthers(asking, view, chosen)) {
+  if (budget.isForOthers(now, view, chosen) || isLeftToOthers(asking, view, chosen)) {
     asking.isHungry(peer)
     return false
   }
+  budget.ask(view, asking.bytesOf(chosen))
   if (known === null && view.hope === 'one') view.hope = 'none'
   asking.ask(now, chosen, peer)
   return true
@@ -148,7 +153,7 @@ export function hurry(asking: Asking, now: Nanos): void {
  */
 function makeRoom(asking: Asking, now: Nanos, at: number): void {
   const holders = [...asking.views].filter(([, view]) => view.silentUntil === null && view.mayHave(at))
-  const hasRoom = (view: View) => !asking.isFull && view.hasRoom
+  const hasRoom = (view: View) => view.hasRoom && !new Budget(asking).isSpent(view)
   if (holders.some(([, view]) => hasRoom(view))) return
   for (const [peer, view] of holders) {
     for (let last = lastWaiting(asking, now, view); last !== null; last = lastWaiting(asking, now, view)) {

@@ -37,6 +37,11 @@ export class Pace {
     this.#sampleBytes = 0
   }
 
+  /** What comes next may have been asked for since then. */
+  beganBy(then: Nanos): void {
+    this.#sampleFrom = Math.min(this.#sampleFrom, then)
+  }
+
   /** An answer took so long. */
   answered(took: Nanos): void {
     this.base = this.base === null ? took : Math.min(this.base, took)
