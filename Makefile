@@ -81,7 +81,7 @@ sim: ## Simulate swarms with faults from SIM_SEEDS seeds (1000)
 
 sim-pictures: ## Simulate the scenarios of docs/simulation.md in full; writes docs/simulation/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	for name in equal-32 slow-seeder fast-seeder third-leaves tenth-lies netflix-32 one-desk-32 slow-links equal-1000; do \
+	for name in equal-32 slow-seeder fast-seeder third-leaves tenth-lies netflix-32 one-desk-32 slow-links home-links equal-1000; do \
 	  ./target/release/watchfire lab swarm examples/swarm/$$name.toml --picture docs/simulation/$$name.svg || exit; done
 
 bench: web ## Measure the marks side by side; writes docs/bench/
