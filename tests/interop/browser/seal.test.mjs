@@ -94,6 +94,21 @@ test('hostile Markdown and a hostile SVG, which the app itself shows, leak nothi
   await assertUnheard(t, canary, suspect, DNS_HOSTS)
 })
 
+test('a page is shown in a tab that is late to paint', async (t) => {
+  const server = await serve(t)
+  const person = await arrive(t, server)
+  // What waits for the next picture on the screen waits for longer than the frame takes to say that it is there.
+  await person.tab.addInitScript(() => {
+    const { setTimeout } = window
+    window.requestAnimationFrame = (draw) => setTimeout(() => draw(performance.now()), 2000)
+    window.setTimeout = (callback, millis = 0, ...rest) => setTimeout(callback, millis > 0 && millis < 100 ? 2000 : millis, ...rest)
+  })
+  await person.light({ files: [file('party.html', '<h1>A party</h1>')] })
+  const page = person.tab.frameLocator(STILL_SHELL).frameLocator('iframe')
+  await page.getByRole('heading', { name: 'A party' }).waitFor({ timeout: PATIENCE_MS })
+  person.hasNoComplaints()
+})
+
 test('the frame that strangers run in is an origin of nobody, however it is opened', async (t) => {
   const server = await serve(t)
   const person = await arrive(t, server)

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { useAwaited } from '../render/awaited.ts'
 import { TextView } from '../render/TextView.tsx'
 import type { DirectoryFile } from '../ui/site.ts'
@@ -69,7 +69,8 @@ export function sealSentence(running: boolean): string {
 function SealedFrame({ html, running }: { html: string; running: boolean }) {
   const frame = useRef<HTMLIFrameElement>(null)
   const [failed, setFailed] = useState(false)
-  useEffect(() => {
+  // Before anything is painted: the frame says once that it is there, and may be sooner than that.
+  useLayoutEffect(() => {
     const timer = setTimeout(() => setFailed(true), FRAME_READY_MS)
     const hand = (event: MessageEvent) => {
       // Its origin is "null", like that of every sealed frame; only the source tells them apart.

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useAwaited } from '../render/awaited.ts'
 import { SaveLink } from '../render/SaveLink.tsx'
 import { mayHaveScripts, sealSentence } from '../sandbox/index.ts'
@@ -70,7 +70,8 @@ export function SiteView({ origin, files, open, onFailed }: SiteViewProps) {
   const listen = useRef(hear)
   listen.current = hear
 
-  useEffect(() => {
+  // Before anything is painted, lest the frame says that it is there to nobody.
+  useLayoutEffect(() => {
     if (outer.current === null) return
     const shown = new SiteFrame(origin, outer.current, folder, (event) => listen.current(event))
     frame.current = shown
