@@ -185,13 +185,15 @@ impl<P: Copy + Ord + Debug> Leaves<P> {
     }
 
     /// A session misses something that nobody is known to have: whoever said nothing of its lists, or
-    /// that it has none of them, may lack the node alone. Whom to ask leaf by leaf, and for what.
+    /// that it has none of them, may lack the node alone, unless it follows the list here. Whom to ask leaf by leaf, and
+    /// for what.
     pub(crate) fn doubted(&self, session: SessionId) -> Vec<(P, Cid)> {
         let mut doubted = Vec::new();
         for (id, list) in self.lists.ours().filter(|(_, list)| list.sessions.contains(&session)) {
             for (peer, link) in &self.links {
                 let following = link.following.get(&id);
-                if following.is_some_and(|one| !one.is_refused && one.theirs.is_empty()) {
+                let shows_none = |one: &Following| !one.is_refused && one.theirs.is_empty();
+                if following.is_some_and(shows_none) && !list.followers.contains_key(peer) {
                     doubted.extend(list.leaves.iter().map(|cid| (*peer, cid.clone())));
                 }
             }

@@ -153,6 +153,21 @@ fn leaves_are_found_where_their_node_is_not() {
 }
 
 #[test]
+fn those_who_lack_the_same_are_not_asked_leaf_by_leaf() {
+    let dag = Dag::new(200, 100_000);
+    let mut net = net(5, &dag);
+    net.mesh(Protocol::Leaves);
+    (1..5).for_each(|leecher| fetch(&mut net, leecher, &dag));
+    // Long enough for all of them to have looked for others, and wondered who lacks the node alone.
+    net.run(10, |_| false);
+    assert!(net.nodes[1].searches > 0);
+    let wants = |of: usize| net.nodes[1].exchange.peer(of).unwrap().wants;
+    assert_eq!([2, 3, 4].map(wants), [0; 3], "they want what they would be told of anyway");
+    seed(&mut net, 0, &dag);
+    assert!(net.run(60, Net::all_done), "{} came", net.nodes[1].got);
+}
+
+#[test]
 fn who_is_refused_asks_leaf_by_leaf() {
     let dag = Dag::new(100, 256 << 10);
     let mut net = net(2, &dag);
