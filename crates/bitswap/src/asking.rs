@@ -5,6 +5,7 @@ mod budget;
 mod history;
 mod kubo12;
 mod listed;
+mod moves;
 mod old11;
 mod ours;
 mod searches;
@@ -41,6 +42,10 @@ const BLOCKS_ASKED_MIN: usize = 16;
 
 /// Blocks that each peer may send before one that sends nothing is held to be stalled.
 const BLOCKS_BEFORE_STALLED: usize = 16;
+
+/// Open wants that are compared with one another before one is chosen. Beyond, those behind a random
+/// place are.
+const COMPARED_MAX: usize = 4096;
 
 /// Blocks that one peer is asked for at least.
 const BLOCKS_ASKED_OF_ONE: usize = 2;
@@ -93,6 +98,8 @@ pub(crate) struct Asking<P> {
     wanted_total: usize,
     hedges: usize,
     tail_at: Option<Instant>,
+    /// When it was looked last what idle peers could take over.
+    moved_at: Instant,
     next_priority: i32,
     old: old11::Split,
     last_block_at: Instant,
@@ -133,6 +140,7 @@ impl<P: Copy + Ord> Asking<P> {
             wanted_total: 0,
             hedges: 0,
             tail_at: None,
+            moved_at: Instant::ZERO,
             next_priority: PRIORITY_MAX,
             old: old11::Split::default(),
             last_block_at: Instant::ZERO,

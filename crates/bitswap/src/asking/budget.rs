@@ -84,7 +84,7 @@ impl Budget {
     }
 
     /// The mean is that over bytes, not over peers. Of whom nothing is known yet is not held to be slow.
-    fn is_slow(&self, view: &View) -> bool {
+    pub(super) fn is_slow(&self, view: &View) -> bool {
         let rate = u128::from(view.pace.rate);
         let is_slower = || (rate * SLOWER).saturating_mul(self.sum) < self.squares;
         rate > 0 && rate < self.block_rate && is_slower()

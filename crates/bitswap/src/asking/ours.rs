@@ -8,24 +8,11 @@ use vocab::Instant;
 use super::bits::ones;
 use super::budget::Budget;
 use super::view::{Ask, Hope, View, nanos};
-use super::{Asking, NEWCOMERS_ASKED_MAX, Wants};
+use super::{Asking, COMPARED_MAX, NEWCOMERS_ASKED_MAX, Wants, moves};
 use crate::Totals;
-
-/// Open wants that are compared with one another before one is chosen. Beyond, those behind a random
-/// place are.
-const COMPARED_MAX: usize = 4096;
 
 /// How often the tail looks whether somebody idle could help.
 const TAIL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Shortest time without a piece of a block after which a peer is held to serve others.
-const STANDSTILL_MIN: Duration = Duration::from_millis(200);
-
-/// Time after which a peer that was to give a block back, and did not, is not waited for any longer than others are.
-const RETURNED_WITHIN: Duration = Duration::from_secs(1);
-
-/// How often an idle peer looks what it could take over.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Who has everything and gives more than so many times what each of the others gives is spared only where all of them
 /// together give so many times as much as it.
@@ -51,7 +38,7 @@ pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, totals: 
     }
     for (at, holder) in std::mem::take(&mut asking.spread) {
         ask_for_what_it_alone_has(asking, now, at);
-        ask_the_new_holder(asking, now, at, holder);
+        moves::ask_the_new_holder(asking, now, at, holder);
     }
     // Several rounds of one block each, so that nobody takes all that is left; those first from whom
     // it will come the soonest.
@@ -78,6 +65,7 @@ pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, totals: 
             peers.retain(|(.., peer)| ask_for_one(asking, now, *peer, &mut budget, totals));
         }
     }
+    moves::look_around(asking, now);
     let is_tail = asking.wants.open_len() == 0 && asking.wants.len() > 0;
     if !is_tail {
         asking.tail_at = None;
@@ -114,7 +102,7 @@ fn ask_for_one<P: Copy + Ord>(
         Hope::One | Hope::Full => choose(&asking.wants, throw, |at| !view.lacks.word(at)),
     });
     let Some(at) = chosen else {
-        return view.asked.is_empty() && take_over(asking, now, peer, totals);
+        return view.asked.is_empty() && moves::take_over(asking, now, peer, totals);
     };
     if is_too_slow_for(asking, view, at) {
         return false;
@@ -187,22 +175,6 @@ fn ask_for_what_it_alone_has<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant
     }
 }
 
-/// A block that is asked of one peer has come to another as well, who is asked for nothing: as many of those who wait
-/// for it as are its share ask it instead. So none has a long line while others have nothing to send.
-fn ask_the_new_holder<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, at: u32, holder: P) {
-    let Some(wanted) = asking.wants.find_at(at) else { return };
-    let [server] = wanted.asked_of[..] else { return };
-    let holders = wanted.holders as usize;
-    let gives_back = asking.views.get(&server).is_some_and(|view| view.gives_back(at));
-    let is_idle = |view: &View| view.asked.is_empty() && view.silent_until.is_none();
-    if gives_back
-        && asking.views.get(&holder).is_some_and(is_idle)
-        && asking.dice.below(holders) == 0
-    {
-        asking.give_back(now, at, server, holder);
-    }
-}
-
 /// What is suddenly urgent and far from its turn is to be asked of whoever has it the soonest, before what is less
 /// urgent.
 pub(super) fn hurry<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant) {
@@ -271,7 +243,7 @@ fn will_wait(view: &View, ask: &Ask, now: Instant) -> bool {
 
 /// The open want in a set that is to be asked first: one of those named as such; otherwise the most urgent, among
 /// equals the rarest, and among those the first behind a random place.
-fn choose<P: Copy + Ord>(
+pub(super) fn choose<P: Copy + Ord>(
     wants: &Wants<P>,
     throw: u64,
     among: impl Fn(usize) -> u64,
@@ -312,98 +284,6 @@ fn is_too_slow_for<P: Copy + Ord>(asking: &Asking<P>, view: &View, at: u32) -> b
     let rate: u64 = others.map(|other| other.pace.rate).sum();
     let rest = nanos((left + asking.asked_bytes) as u64, rate);
     view.takes(asking.bytes_of(at)) > rest * 2 + view.pace.base.unwrap_or_default() * 2
-}
-
-/// An idle peer takes over what another has not come to, or in the tail is asked as well.
-fn take_over<P: Copy + Ord>(
-    asking: &mut Asking<P>,
-    now: Instant,
-    peer: P,
-    totals: &mut Totals,
-) -> bool {
-    let Some(view) = asking.views.get_mut(&peer) else { return false };
-    if view.looked_around_at.is_some_and(|at| now.since(at) < LOOK_INTERVAL) {
-        return false;
-    }
-    view.looked_around_at = Some(now);
-    let Some(view) = asking.views.get(&peer) else { return false };
-    let live = asking.wants.live();
-    let here: Vec<u32> =
-        ones(live.words(), |at| live.word(at) & view.has.word(at)).take(COMPARED_MAX).collect();
-    if view.is_idler() {
-        return false;
-    }
-    let mut best: Option<(Duration, u32, P, bool)> = None;
-    for at in here {
-        let wanted = asking.wants.get(at);
-        let [other] = wanted.asked_of[..] else { continue };
-        let Some(theirs) = asking.views.get(&other) else { continue };
-        let Some(ask) = theirs.asked.get(&at) else { continue };
-        let is_tail = asking.wants.open_len() == 0;
-        if ask.returned_at.is_some_and(|at| now.since(at) < RETURNED_WITHIN) {
-            continue;
-        }
-        // Who had its chance is not given another, or two that send nothing would pass it to and fro.
-        let has_chance = is_tail && !view.late.has(&wanted.cid);
-        // What was not given back may be under way.
-        let found = match has_chance && waits_in_vain(view, theirs, ask, now) {
-            true => Some((now.since(ask.at), true)),
-            false => comes_sooner(view, theirs, ask, now)
-                .map(|(wait, is_safe)| (wait, is_safe && ask.returned_at.is_none())),
-        };
-        let Some((wait, is_safe)) = found else { continue };
-        if best.as_ref().is_none_or(|best| (is_safe, wait) > (best.3, best.0)) {
-            best = Some((wait, at, other, is_safe));
-        }
-    }
-    let Some((_, at, other, is_safe)) = best else { return false };
-    if asking.views.get(&other).is_some_and(|view| view.gives_back(at)) {
-        asking.give_back(now, at, other, peer);
-        return false;
-    }
-    if is_safe {
-        asking.take_back(at, other);
-    } else {
-        let budget = asking.wanted_total * asking.limits.hedges_per_mille as usize / 1000;
-        if asking.wants.open_len() > 0 || asking.hedges >= budget.max(1) {
-            return false;
-        }
-        asking.hedges += 1;
-        totals.hedges += 1;
-    }
-    asking.ask(now, at, peer);
-    true
-}
-
-/// Whether a block would come much sooner from an idle peer than from whom it was asked of: for how long it is still
-/// waited for there, and whether it can be taken back before it is sent.
-fn comes_sooner(idle: &View, asked: &View, ask: &Ask, now: Instant) -> Option<(Duration, bool)> {
-    let since = (asked.pace.delivered - ask.delivered) as usize;
-    let ahead = ask.ahead.saturating_sub(since);
-    let base = asked.pace.base.unwrap_or_default();
-    let before = match asked.pace.rate {
-        0 => Duration::ZERO,
-        rate => nanos(ahead as u64, rate),
-    };
-    let own = nanos(ask.bytes as u64, asked.pace.rate.max(1)).min(now.since(ask.at));
-    let wait = before + own;
-    if wait <= idle.takes(ask.bytes) * 2 + base {
-        return None;
-    }
-    // A cancel that gets there before the block's turn makes no duplicate. One that was overtaken
-    // by many others is being kept for later.
-    let is_overtaken = since > ask.ahead + 8 * ask.bytes;
-    let is_unlikely = is_overtaken || asked.is_idler();
-    Some((wait, is_unlikely || before > base * 2 + Duration::from_millis(50)))
-}
-
-/// Whether a block has been waited for as long as an idle peer usually takes, at one that serves others: nothing of a
-/// block comes from there, for longer than is usual there. It is unlikely to be sent just now.
-fn waits_in_vain(idle: &View, asked: &View, ask: &Ask, now: Instant) -> bool {
-    let usual = asked.pace.base.unwrap_or_default() * 2 + STANDSTILL_MIN;
-    !asked.is_sending
-        && now.since(asked.sent_at.max(ask.at)) > usual.max(asked.gap)
-        && idle.pace.usual.is_some_and(|usual| now.since(ask.at) > usual)
 }
 
 pub(super) fn handle_tick<P: Copy + Ord>(

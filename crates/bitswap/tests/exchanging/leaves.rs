@@ -386,6 +386,46 @@ fn what_was_just_sent_is_left_to_those_who_follow_though_they_ask_for_nothing() 
 }
 
 #[test]
+fn a_source_is_asked_for_what_nobody_else_has_however_much_others_are_asked_for() {
+    let dag = Dag::new(40, 100_000);
+    let mut leecher: Exchange<usize, Toy> = Exchange::new(Limits::default(), Behaviour::Ours, 1);
+    let start = Instant::ZERO;
+    let session = leecher.start(start);
+    let leaves: Vec<_> = dag.leaves.iter().map(|leaf| (leaf.cid.clone(), false)).collect();
+    leecher.opened(start, session, &dag.node.cid, leaves);
+    leecher.want(start, session, dag.leaves.iter().map(|leaf| Want::new(leaf.cid.clone())));
+    let mut asked: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    // So many who never sent anything are asked for a block each, and no more.
+    let source = 9;
+    for peer in 1..=source {
+        leecher.connected(start, peer, Protocol::Leaves);
+        leecher.writable(start, peer, 1_000_000);
+        let all_but_some = if peer == source { 0..40 } else { 0..35 };
+        leecher.received(start, peer, saying(here(all_but_some, true)));
+        hear_asks(&mut leecher, &mut asked);
+    }
+    assert_eq!(asked.len(), 8, "{asked:?}");
+    assert!(!asked.contains_key(&source));
+    let later = start + Duration::from_millis(100);
+    leecher.received(later, source, saying(here([], false)));
+    hear_asks(&mut leecher, &mut asked);
+    assert_eq!(asked[&source].len(), 1, "{asked:?}");
+    assert!(asked[&source][0] >= 35, "others have {}", asked[&source][0]);
+}
+
+/// What an exchange asks for now, and whom.
+fn hear_asks(leecher: &mut Exchange<usize, Toy>, asked: &mut BTreeMap<usize, Vec<u32>>) {
+    while let Some(output) = leecher.poll_output() {
+        let Output::Send { peer, message } = output else { continue };
+        for word in message.leaves {
+            if let Word::Ask { leaves, .. } = word {
+                asked.entry(peer).or_default().extend(leaves.iter());
+            }
+        }
+    }
+}
+
+#[test]
 fn who_follows_with_another_length_than_the_list_has_gets_nothing_that_way() {
     let dag = Dag::new(100, 100_000);
     let mut net = net(2, &dag);
