@@ -6,9 +6,8 @@ use sim::Scenario;
 /// seeder has not sent yet is asked for in time.
 #[test]
 fn nobody_waits_in_a_long_line_while_others_have_nothing_to_send() {
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/swarm/equal-32.toml");
-    let text = std::fs::read_to_string(example).expect("an example");
-    let scenario = Scenario::parse("equal-32.toml", &text).expect("a scenario");
+    let text = include_str!("../../../examples/swarm/equal-32.toml");
+    let scenario = Scenario::parse("equal-32.toml", text).expect("a scenario");
     let report = scenario.simulate(&mut |_, _| {});
     let (_, outcome) = report.runs.last().expect("there is a run");
     assert_eq!(outcome.unfinished(), 0);
