@@ -37,7 +37,7 @@ pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, totals: 
         asking.searches.rest();
     }
     for (at, holder) in std::mem::take(&mut asking.spread) {
-        ask_for_what_it_alone_has(asking, now, at);
+        ask_for_what_it_alone_has(asking, now, at, holder);
         moves::ask_the_new_holder(asking, now, at, holder);
     }
     // Several rounds of one block each, so that nobody takes all that is left; those first from whom
@@ -158,19 +158,29 @@ const WAIT_MIN: Duration = Duration::from_millis(100);
 
 /// A block that is asked of a crowded peer has come to another as well: the crowded one is asked for
 /// something in its stead that it alone has. So a lone seeder, whom everyone asks, sends what nobody has
-/// yet, and the others get the rest from one another.
-fn ask_for_what_it_alone_has<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, at: u32) {
+/// yet, and the others get the rest from one another. It is to give the block back where it can tell that it did: it may
+/// be sending it, and then it would come twice.
+fn ask_for_what_it_alone_has<P: Copy + Ord>(
+    asking: &mut Asking<P>,
+    now: Instant,
+    at: u32,
+    holder: P,
+) {
     let Some(wanted) = asking.wants.find_at(at) else { return };
     let [server] = wanted.asked_of[..] else { return };
     let Some(view) = asking.views.get(&server) else { return };
     let Some(ask) = view.asked.get(&at) else { return };
-    if !will_wait(view, ask, now) {
+    if ask.returned_at.is_some() || !will_wait(view, ask, now) {
         return;
     }
     let throw = asking.dice.throw();
     let rarest = choose(&asking.wants, throw, |at| view.has.word(at));
     if let Some(rarest) = rarest.filter(|at| asking.wants.get(*at).holders <= 1) {
-        asking.take_back(at, server);
+        if view.gives_back(at) {
+            asking.give_back(now, at, server, holder);
+        } else {
+            asking.take_back(at, server);
+        }
         asking.ask(now, rarest, server);
     }
 }

@@ -413,6 +413,74 @@ fn a_source_is_asked_for_what_nobody_else_has_however_much_others_are_asked_for(
     assert!(asked[&source][0] >= 35, "others have {}", asked[&source][0]);
 }
 
+/// A cancel may come too late; then a block comes twice. In a crowd that happens thousands of times.
+#[test]
+fn what_another_has_by_now_is_given_back_before_it_is_asked_of_that_one() {
+    let dag = Dag::new(200, 100_000);
+    let mut leecher: Exchange<usize, Toy> = Exchange::new(Limits::default(), Behaviour::Ours, 1);
+    let session = leecher.start(Instant::ZERO);
+    let leaves: Vec<_> = dag.leaves.iter().map(|leaf| (leaf.cid.clone(), false)).collect();
+    leecher.opened(Instant::ZERO, session, &dag.node.cid, leaves);
+    let want = |leaf: &Toy| Want { len: Some(100_000), ..Want::new(leaf.cid.clone()) };
+    leecher.want(Instant::ZERO, session, dag.leaves.iter().map(want));
+    let (source, other) = (1, 2);
+    let mut asked: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    leecher.connected(Instant::ZERO, source, Protocol::Leaves);
+    leecher.writable(Instant::ZERO, source, 1_000_000);
+    leecher.received(Instant::ZERO, source, saying(here(0..200, true)));
+    hear_asks(&mut leecher, &mut asked);
+    let mut now = Instant::ZERO;
+    let mut came = 0;
+    for _ in 0..4 {
+        now += Duration::from_millis(50);
+        for leaf in asked[&source].clone().into_iter().skip(came) {
+            let block = dag.leaves[leaf as usize].clone();
+            leecher.received(now, source, saying(Word::Leaf { list: 0, leaf, block }));
+            came += 1;
+        }
+        hear_asks(&mut leecher, &mut asked);
+    }
+    let last = *asked[&source].last().unwrap();
+    assert!(asked[&source].len() >= came + 4, "the last has to wait: {asked:?}");
+
+    leecher.connected(now, other, Protocol::Leaves);
+    leecher.writable(now, other, 1_000_000);
+    leecher.received(now, other, saying(here([last], true)));
+    let words = leaves_said(&mut leecher, source);
+    let returned: Vec<u32> = words.iter().flat_map(returned_by).collect();
+    assert_eq!(returned, [last]);
+    let is_cancel = |word: &Word<Toy>| matches!(word, Word::Cancel { .. });
+    assert!(!words.iter().any(is_cancel), "{words:?}");
+    let asks = words.iter().filter(|word| matches!(word, Word::Ask { .. })).count();
+    assert_eq!(asks, 1, "for what nobody else has: {words:?}");
+
+    let presence = Presence { cid: dag.leaves[last as usize].cid.clone(), is_here: true };
+    leecher.received(now, source, Message { presences: vec![presence], ..Message::default() });
+    asked.clear();
+    hear_asks(&mut leecher, &mut asked);
+    assert_eq!(asked[&other], [last]);
+}
+
+/// What an exchange says of leaves to one peer now.
+fn leaves_said(exchange: &mut Exchange<usize, Toy>, to: usize) -> Vec<Word<Toy>> {
+    let mut words = Vec::new();
+    while let Some(output) = exchange.poll_output() {
+        if let Output::Send { peer, message } = output
+            && peer == to
+        {
+            words.extend(message.leaves);
+        }
+    }
+    words
+}
+
+fn returned_by(word: &Word<Toy>) -> Vec<u32> {
+    match word {
+        Word::Return { leaves, .. } => leaves.iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// What an exchange asks for now, and whom.
 fn hear_asks(leecher: &mut Exchange<usize, Toy>, asked: &mut BTreeMap<usize, Vec<u32>>) {
     while let Some(output) = leecher.poll_output() {
