@@ -92,6 +92,8 @@ pub(crate) struct Asking<P> {
     /// Peers to whom something is to be told.
     pub touched: BTreeSet<P>,
     asked_bytes: usize,
+    /// Blocks that we lack more than the others who lack some do, in a crowd.
+    behind: Option<usize>,
     /// How fast all peers together deliver.
     pace: Pace,
     /// Blocks that were wanted since the last time nothing was.
@@ -136,6 +138,7 @@ impl<P: Copy + Ord> Asking<P> {
             pieces: 0,
             touched: BTreeSet::new(),
             asked_bytes: 0,
+            behind: None,
             pace: Pace::new(&limits, BLOCKS_ASKED_MIN),
             wanted_total: 0,
             hedges: 0,
@@ -180,6 +183,11 @@ impl<P: Copy + Ord> Asking<P> {
 
     pub(crate) fn view(&self, peer: P) -> Option<&View> {
         self.views.get(&peer)
+    }
+
+    /// So many blocks are what those lack on average who lack some; `None` where they are no crowd.
+    pub(crate) fn others_lack(&mut self, blocks: Option<usize>) {
+        self.behind = blocks.map(|blocks| self.wants.len().saturating_sub(blocks));
     }
 
     pub(crate) fn start(&mut self, now: Instant) -> SessionId {

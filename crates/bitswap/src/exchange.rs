@@ -20,6 +20,12 @@ use crate::{
 /// How long a peer that waits for blocks is told nothing before it is told that it is not forgotten.
 const REMINDED_AFTER: Duration = Duration::from_secs(60);
 
+/// How often is looked how much the others lack.
+const COMPARED_EVERY: Duration = Duration::from_millis(50);
+
+/// Among fewer peers who lack something there is no being behind.
+const CROWD_MIN: usize = 4;
+
 /// All that one node does in Bitswap, for peers named by `P` and blocks carried as `B`.
 ///
 /// After each input, every output is to be drained, and [`Exchange::handle_tick`] called at
@@ -35,6 +41,8 @@ pub struct Exchange<P, B = Block> {
     uplink: Uplink,
     /// Peers to whom something is to be said when they may be spoken to again.
     quiet: BTreeSet<(Instant, P)>,
+    /// When it was looked last how much the others lack.
+    compared_at: Instant,
     /// When it was looked last who waits for blocks and heard nothing for long.
     reminded_at: Instant,
     now: Instant,
@@ -59,6 +67,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             leaves: Leaves::new(),
             pipes: BTreeMap::new(),
             quiet: BTreeSet::new(),
+            compared_at: Instant::ZERO,
             reminded_at: Instant::ZERO,
             now: Instant::ZERO,
             is_settled: true,
@@ -300,6 +309,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     /// What follows from all inputs so far. Only when the outputs are drained: what several inputs
     /// want to be said goes with one message.
     fn settle(&mut self) {
+        self.compare();
         self.asking.fill(self.now, &mut self.totals);
         for (session, cid) in self.asking.searches(self.now) {
             self.doubt(session);
@@ -320,6 +330,21 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             self.remind();
         }
         self.read_ahead();
+    }
+
+    /// Looks how much those lack who lack something too, now and then.
+    fn compare(&mut self) {
+        if self.asking.wants_nothing() || self.now.since(self.compared_at) < COMPARED_EVERY {
+            return;
+        }
+        self.compared_at = self.now;
+        let lacked = self.pipes.keys().filter_map(|peer| self.leaves.missing_at(*peer));
+        let (mut peers, mut blocks) = (0, 0);
+        for lacked in lacked.filter(|lacked| *lacked > 0) {
+            peers += 1;
+            blocks += lacked;
+        }
+        self.asking.others_lack((peers >= CROWD_MIN).then(|| blocks / peers));
     }
 
     /// While others have their turn, those who have waited for long are told what they have to wait for, lest

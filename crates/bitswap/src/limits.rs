@@ -21,7 +21,8 @@ pub struct Limits {
     /// Most bytes that one peer is asked for at a time. One block is always allowed.
     pub window_bytes_max: usize,
     /// Most bytes that all peers together are asked for at a time. One block is always allowed, one more of who alone has
-    /// it, and one in the place of each that is to be given back. They may all answer at once, and what has begun to arrive is in memory.
+    /// it, and one in the place of each that is to be given back. In a
+    /// crowd, a quarter less of who is not behind. They may all answer at once, and what has begun to arrive is in memory.
     pub asked_bytes_max: usize,
     /// What a block is taken to weigh while its length is unknown.
     pub block_bytes_guess: usize,

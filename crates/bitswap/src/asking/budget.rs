@@ -31,6 +31,23 @@ const SLOW_PART: usize = 8;
 /// So many times the usual patience, slow peers are left out though nothing comes of others.
 const PATIENCE: u32 = 10;
 
+/// In a crowd, so many quarters of what may be asked for are asked for. The more everybody waits for, the longer is the
+/// way of each block from one to the next.
+const USUAL_QUARTERS: usize = 3;
+
+/// Blocks more that are asked for, for each that we are behind the others: so that all have everything at about the same
+/// time.
+const BLOCKS_TO_CATCH_UP: usize = 2;
+
+/// Bytes that all peers together may be asked for now.
+pub(super) fn asked_bytes_max<P: Copy + Ord>(asking: &Asking<P>) -> usize {
+    let max = asking.limits.asked_bytes_max;
+    let Some(behind) = asking.behind else { return max };
+    let more = asking.pace.bytes(behind * BLOCKS_TO_CATCH_UP);
+    let more = usize::try_from(more).unwrap_or(usize::MAX);
+    (max / 4 * USUAL_QUARTERS).saturating_add(more).min(max)
+}
+
 impl Budget {
     pub(super) fn of<P: Copy + Ord>(asking: &Asking<P>) -> Self {
         let block_rate = u128::from(asking.pace.bytes(1));
@@ -55,7 +72,7 @@ impl Budget {
         let asked = asking.asked_bytes;
         let counted =
             if self.is_slow(view) { asked } else { asked.saturating_sub(self.slow_bytes) };
-        counted >= asking.pace.window || asked >= asking.limits.asked_bytes_max
+        counted >= asking.pace.window || asked >= asked_bytes_max(asking)
     }
 
     /// Whether a block is not to be asked for of a peer, since it is slow and another has it too. Not for long, if nothing

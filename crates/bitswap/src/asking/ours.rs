@@ -6,7 +6,7 @@ use std::time::Duration;
 use vocab::Instant;
 
 use super::bits::ones;
-use super::budget::Budget;
+use super::budget::{Budget, asked_bytes_max};
 use super::view::{Ask, Hope, View, nanos};
 use super::{Asking, COMPARED_MAX, NEWCOMERS_ASKED_MAX, Wants, moves};
 use crate::Totals;
@@ -43,7 +43,7 @@ pub(super) fn fill<P: Copy + Ord>(asking: &mut Asking<P>, now: Instant, totals: 
     // Several rounds of one block each, so that nobody takes all that is left; those first from whom
     // it will come the soonest.
     let mut hungry = BTreeSet::new();
-    if asking.asked_bytes < asking.limits.asked_bytes_max {
+    if asking.asked_bytes < asked_bytes_max(asking) {
         hungry.append(&mut asking.hungry);
     }
     if asking.newcomers_asked < NEWCOMERS_ASKED_MAX {

@@ -461,6 +461,51 @@ fn what_another_has_by_now_is_given_back_before_it_is_asked_of_that_one() {
     assert_eq!(asked[&other], [last]);
 }
 
+/// Otherwise those who fall behind stay behind, and are waited for when all others have everything.
+#[test]
+fn who_is_behind_the_others_asks_for_more_at_a_time() {
+    let dag = Dag::new(200, 1 << 20);
+    // Blocks that are asked for at a time, when each of twelve others has so many.
+    let asked_at_a_time = |theirs: u32| {
+        let limits = Limits { asked_bytes_max: 16 << 20, ..Limits::default() };
+        let mut leecher: Exchange<usize, Toy> = Exchange::new(limits, Behaviour::Ours, 1);
+        let session = leecher.start(Instant::ZERO);
+        let leaves: Vec<_> = dag.leaves.iter().map(|leaf| (leaf.cid.clone(), false)).collect();
+        leecher.opened(Instant::ZERO, session, &dag.node.cid, leaves);
+        let want = |leaf: &Toy| Want { len: Some(1 << 20), ..Want::new(leaf.cid.clone()) };
+        leecher.want(Instant::ZERO, session, dag.leaves.iter().map(want));
+        let mut asked: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+        for peer in 0..12 {
+            leecher.connected(Instant::ZERO, peer, Protocol::Leaves);
+            leecher.writable(Instant::ZERO, peer, 1_000_000);
+            let node = dag.node.cid.clone();
+            let follow = Word::Follow { list: 7, node, leaves: 200 };
+            leecher.received(Instant::ZERO, peer, saying(follow));
+            let first = peer as u32 * 8;
+            leecher.received(Instant::ZERO, peer, saying(here(first..first + theirs, true)));
+        }
+        hear_asks(&mut leecher, &mut asked);
+        // One block of each: before, nobody is asked for more.
+        let mut came = vec![0; 12];
+        for turn in 1..=2 {
+            let now = Instant::ZERO + Duration::from_millis(100 * turn);
+            for (peer, leaves) in std::mem::take(&mut asked) {
+                if came[peer] == 0 {
+                    came[peer] = 1;
+                    let block = dag.leaves[leaves[0] as usize].clone();
+                    let leaf = Word::Leaf { list: 0, leaf: leaves[0], block };
+                    leecher.received(now, peer, saying(leaf));
+                }
+            }
+            hear_asks(&mut leecher, &mut asked);
+        }
+        assert_eq!(came, vec![1; 12]);
+        (0..12).filter_map(|peer| leecher.peer(peer)).map(|peer| peer.asked_blocks).sum::<usize>()
+    };
+    assert_eq!(asked_at_a_time(8), 12, "we have as many as they");
+    assert_eq!(asked_at_a_time(40), 16, "we have far less");
+}
+
 /// What an exchange says of leaves to one peer now.
 fn leaves_said(exchange: &mut Exchange<usize, Toy>, to: usize) -> Vec<Word<Toy>> {
     let mut words = Vec::new();
