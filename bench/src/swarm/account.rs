@@ -188,9 +188,9 @@ impl Told<'_> {
             );
         }
         method.push(
-            "Before each case all free memory is touched: a virtual machine may have given \
-             it back to its host, and whoever writes a file into such memory pays for fetching it again, often \
-             more than for all the rest. Nobody is measured by that here."
+            "Hardly any memory is free before a case, and as much becomes free as it takes: a virtual machine \
+             gives what is free back to its host, within seconds, and whoever writes a file into such memory pays for \
+             fetching it again, often more than for all the rest. Nobody is measured by that here."
                 .to_owned(),
         );
         method.push(

@@ -17,7 +17,7 @@ use super::kubo::{Kubo, KuboSeeder, Pins};
 use super::peers::{Leechers, Seeder, Taken, copy_of};
 use super::topology::dials;
 use super::uplinks::Uplinks;
-use super::warmth::warm;
+use super::warmth::Warmth;
 use super::watchfire::{Gets, Share};
 use crate::process::Watched;
 use crate::progress::Progress;
@@ -49,6 +49,7 @@ pub struct Place {
     pub aside: PathBuf,
     /// Where the logs of those go that failed.
     pub failed: PathBuf,
+    pub warmth: Warmth,
     /// One that has not ended by then has failed.
     pub patience: Duration,
 }
@@ -151,7 +152,7 @@ impl Case {
             || -> Result<Duration> { daemons.iter().map(|id| Ok(Watched::new(*id).cpu()?)).sum() };
 
         progress.show(&format!("{self}: warming the memory"));
-        warm()?;
+        let _giving = place.warmth.gather()?;
         let (seeder_before, kernel_before) = (seeder.watched().cpu_in_all()?, of_kernel()?);
         let wire_before = field.seeder().sent_on_wire()?;
         let started_at = Instant::now();

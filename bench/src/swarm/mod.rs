@@ -37,6 +37,7 @@ use self::kubo::Kubo;
 use self::story::Story;
 use self::sweeper::Sweeper;
 use self::uplinks::Uplinks;
+use self::warmth::Warmth;
 use crate::machine::{Machine, OtherPrograms};
 use crate::progress::Progress;
 use crate::scale::clock::Dice;
@@ -234,6 +235,7 @@ impl Settings {
             folder: out.join("run"),
             aside: out.join("aside"),
             failed: out.join("failed"),
+            warmth: Warmth::in_folder(&out)?,
             patience: Duration::from_secs_f64(self.time_limit as f64 * CASE_SHARE),
         })
     }
