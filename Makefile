@@ -7,7 +7,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test check rust-test web-test interop fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn soak clean tools swarm-tools
+.PHONY: help serve web test quick check docs docs-links pictures rust-test web-test interop fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak clean tools swarm-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,9 +29,16 @@ web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	@touch $@
 
 test: check rust-test web-test interop ## Run all tests, as CI does
+	@command -v go >/dev/null || ls target/kubo/*/ipfs >/dev/null 2>&1 || \
+	  echo "skipped: the tests with kubo (tests/interop/kubo, tests/interop/gateway): Go is not installed"
 	@echo "all tests passed"
 
-check: web ## Formatting, lints and documentation
+quick: web ## Check, and test only what differs from main
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
+	CARGO="$(CARGO)" tests/changed.sh
+
+check: web docs-links ## Formatting, lints and documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps --quiet
@@ -48,7 +55,7 @@ interop: web tools tests/interop/node_modules/.package-lock.json ## Real clients
 
 soak: web tools tests/interop/node_modules/.package-lock.json ## What takes minutes: two gigabytes from one browser to another
 	$(CARGO) build $(LOCKED) --release -p watchfire-cli
-	cd tests/interop && LARGE_BYTES=$${LARGE_BYTES:-2000000000} node --test browser/large.test.mjs
+	cd tests/interop && LARGE_BYTES=$${LARGE_BYTES:-2000000000} node --test browser/large-files.test.mjs
 
 test-kubo: ## A real kubo against our libp2p host; builds kubo once, with Go, which takes minutes
 	$(CARGO) build $(LOCKED) --release -p watchfire-p2p --example host --example raw_peer
@@ -73,21 +80,37 @@ swarm-tools: ## Install what the swarm is compared with, when it is missing; bui
 	@cd tests/interop && node --input-type=module \
 	  -e "import { buildKubo } from './lib/kubo.mjs'; await buildKubo()"
 
+docs: docs-links ## Build the book in target/book; installs mdbook when it is missing
+	@command -v mdbook >/dev/null || $(CARGO) install mdbook --version 0.5.4 --locked --no-default-features --features search
+	mdbook build
+
+pictures: web tools tests/interop/node_modules/.package-lock.json ## Make the pictures of the documents from real browsers
+	@command -v img2webp >/dev/null || { sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); $$sudo apt-get install -y webp; }
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	node docs/images/record.mjs
+
+docs-links: tests/docs/node_modules/.package-lock.json ## Check every link between documents
+	cd tests/docs && npm test --silent
+
+tests/docs/node_modules/.package-lock.json: tests/docs/package.json tests/docs/package-lock.json
+	cd tests/docs && npm ci --no-audit --no-fund
+	@touch $@
+
 fuzz: ## Fuzz every decoder for FUZZ_SECONDS each (60)
 	$(CARGO) run --release -p watchfire-fuzz -- --seconds $${FUZZ_SECONDS:-60}
 
 sim: ## Simulate swarms with faults from SIM_SEEDS seeds (1000)
 	SIM_SEEDS=$${SIM_SEEDS:-1000} $(CARGO) test --release $(LOCKED) -p watchfire-sim --test faults -- --nocapture
 
-sim-pictures: ## Simulate the scenarios of docs/simulation.md in full; writes docs/simulation/
+sim-pictures: ## Simulate the scenarios of docs/simulation in full; writes docs/simulation/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	for name in equal-32 slow-seeder fast-seeder third-leaves tenth-lies netflix-32 one-desk-32 slow-links home-links equal-1000; do \
 	  ./target/release/watchfire lab swarm examples/swarm/$$name.toml --picture docs/simulation/$$name.svg || exit; done
 
-bench: web ## Measure the marks side by side; writes docs/bench/
+bench: web ## Measure against the targets, side by side; writes docs/bench/
 	$(CARGO) build --release --workspace
 	cd bench/peers && npm ci --no-audit --no-fund
-	$(CARGO) run --release -p watchfire-bench -- marks $(ARGS)
+	$(CARGO) run --release -p watchfire-bench -- targets $(ARGS)
 
 scale: web ## Prove it with a million sockets on this machine; writes docs/scale/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
@@ -100,13 +123,16 @@ bench-swarm: web swarm-tools ## A file from one to many, beside kubo and HTTP; w
 	  $$sudo ./target/release/watchfire-bench swarm $(ARGS)
 
 bench-browser: web tools tests/interop/node_modules/.package-lock.json ## A page from one browser to ten; writes docs/browser/
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
 	node bench/browser/main.mjs $(ARGS)
 
 bench-churn: web tests/interop/node_modules/.package-lock.json ## A page and 200 simulated peers that come and go; writes docs/browser/churn.md
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
 	node bench/churn/main.mjs $(ARGS)
+
+redraw: ## Draw pages and pictures of docs/ again from the stored results
+	$(CARGO) run --release $(LOCKED) -p watchfire-bench -- draw $(wildcard docs/scale/*.json docs/swarm/*.json docs/browser/*.json)
 
 clean: ## Remove what was built
 	$(CARGO) clean
-	rm -rf web/dist web/node_modules tests/interop/node_modules
+	rm -rf web/dist web/node_modules tests/interop/node_modules tests/docs/node_modules

@@ -37,7 +37,7 @@ export class Crowd {
 
   /** A file goes from the first browser to as many others. */
   async round({ viewers, file, uplink, apartMs, timeoutMs }, tell) {
-    const settings = uplink === null ? {} : { 'limits.relay_bytes_per_second_peer': uplink }
+    const settings = uplink === null ? {} : { 'limits.relay_bytes_per_second_per_peer': uplink }
     const server = await startWatchfire({ settings: { 'server.drain_period': '100ms', ...settings } })
     const browsers = this.#browsers.slice(0, viewers + 1)
     const contexts = []
@@ -58,7 +58,7 @@ export class Crowd {
       }
       const [publisher, ...visitors] = tabs
       await publisher.locator('input[type=file]').setInputFiles(file)
-      await publisher.getByRole('button', { name: 'Light it' }).click()
+      await publisher.getByRole('button', { name: 'Light this page' }).click()
       const link = await publisher.getByRole('textbox', { name: 'Link to this page' }).inputValue()
 
       const pids = [server.pid, ...browsers.map(({ pid }) => pid)]

@@ -1,18 +1,17 @@
 // `make bench-browser`: one who publishes, many who come, real browsers, a real server.
 
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
+import { loadavg } from 'node:os'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 
 import { Crowd, makeFile } from './crowd.mjs'
 import { boundOf, figuresOf, median } from './figures.mjs'
 import { aboutThisMachine } from './machine.mjs'
-import { pictureOf } from './picture.mjs'
 import { progress, say } from './progress.mjs'
-import { COPIES_MAX, marksOf, pageOf } from './report.mjs'
+import { reportOf, targetsOf } from './report.mjs'
+import { commit, REPOSITORY, targetLine, writeReport } from './write.mjs'
 
-const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url))
 const USUAL = { viewers: 10, bytes: 50_000_000 }
 
 const USAGE = `make bench-browser ARGS="…"
@@ -73,7 +72,11 @@ async function run(options) {
   let crowd = null
   try {
     crowd = await Crowd.gather(viewers + 1, options, progress('browsers'))
-    const play = (name, of) => crowd.round({ ...options, file, viewers: of }, progress(name)).then((round) => ({ round, figures: figuresOf(round, bytes) }))
+    const play = async (name, of) => {
+      const [loadBefore] = loadavg()
+      const round = await crowd.round({ ...options, file, viewers: of }, progress(name))
+      return { round, figures: { ...figuresOf(round, bytes), loadBefore } }
+    }
     const pair = await play('one viewer alone', 1)
     const played = []
     for (let i = 0; i < options.rounds; i++) {
@@ -85,18 +88,15 @@ async function run(options) {
     const bound = boundOf({ viewers, fileBytes: bytes, uplink, cores: machine.cores, pairCpuSeconds: pair.figures.cpuSeconds })
     const isWhole = viewers === USUAL.viewers && bytes === USUAL.bytes && options.rounds >= 3 && options.apartMs === 0 && uplink === null
     const command = process.argv.length > 2 ? `make bench-browser ARGS="${process.argv.slice(2).join(' ')}"` : 'make bench-browser'
-    const report = { options, machine, bound, pair: pair.figures, rounds, command, seconds: (Date.now() - began) / 1000, date: new Date().toISOString().slice(0, 10) }
     const middle = played.find(({ figures }) => figures.lastDone === median(rounds.map(({ lastDone }) => lastDone))) ?? played[0]
-    const about = `${viewers} viewers of ${bytes / 1e6} MB; ${machine.cores} cores, Linux ${machine.kernel}; the bound is that of the ${bound.kind}`
-    const folder = isWhole ? path.join(REPOSITORY, 'docs/browser') : out
-    await mkdir(folder, { recursive: true })
-    await writeFile(path.join(folder, 'README.md'), pageOf(report))
-    await writeFile(path.join(folder, 'crowd.svg'), pictureOf({ round: middle.round, bound, fileBytes: bytes, copiesMax: COPIES_MAX, about }))
-    await writeFile(path.join(folder, 'figures.json'), `${JSON.stringify({ ...report, marks: marksOf(rounds).map(({ mark, value, atMost }) => ({ mark, value, atMost })) }, null, 2)}\n`)
+    const report = reportOf({
+      options, machine, commit: commit(), bound, pair: pair.figures, rounds, round: middle.round, command, isWhole,
+      seconds: (Date.now() - began) / 1000, date: new Date().toISOString().slice(0, 10),
+    })
     await writeFile(path.join(out, 'rounds.json'), JSON.stringify(played.map(({ round }) => round)))
-    for (const { mark, value, atMost, show } of marksOf(rounds)) say(`${mark}: ${show(value)}, at most ${show(atMost)}: ${value <= atMost ? 'met' : 'MISSED'}`)
+    await writeReport(report, isWhole ? path.join(REPOSITORY, 'docs/browser') : out)
+    for (const target of targetsOf(rounds)) say(targetLine(target))
     say(`the last byte after ${median(rounds.map(({ lastDone }) => lastDone)).toFixed(1)} s, the bound (${bound.kind}) is ${bound.seconds.toFixed(1)} s`)
-    say(`written: ${path.relative(REPOSITORY, folder)}/README.md`)
   } catch (error) {
     say(`it did not run: ${error.message}`)
     process.exitCode = 1

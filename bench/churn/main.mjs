@@ -2,7 +2,6 @@
 
 import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 
 import { bundleWeb } from '../../tests/interop/lib/peers/bundle.mjs'
@@ -11,11 +10,10 @@ import { Peers } from '../../tests/interop/lib/peers/peers.mjs'
 import { startWatchfire } from '../../tests/interop/lib/server.mjs'
 import { aboutThisMachine, cpuSeconds } from '../browser/machine.mjs'
 import { progress, say } from '../browser/progress.mjs'
+import { commit, REPOSITORY, targetLine, writeReport } from '../browser/write.mjs'
 import { figuresOf } from './figures.mjs'
-import { pictureOf } from './picture.mjs'
-import { marksOf, pageOf } from './report.mjs'
+import { reportOf, targetsOf } from './report.mjs'
 
-const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url))
 const USUAL = { peers: 200, megabytes: 20, waves: 8, herd: 25, timeout: 1200 }
 const QUICK = { ...USUAL, peers: 24, megabytes: 9, waves: 3, herd: 8 }
 
@@ -70,10 +68,10 @@ async function run(options) {
   const bytes = options.megabytes * 1e6
   let peers = null
   try {
-    peers = await Peers.gather(bundle, `http://localhost:${server.port}`, herds)
+    peers = await Peers.start(bundle, `http://localhost:${server.port}`, herds)
     const before = cpuSeconds([server.pid])
     const played = await playChurn({
-      peers, server, herds, bytes, count: options.peers, waves: options.waves, timeoutMs: options.timeout * 1000, tell: progress('churn'),
+      peers, server, processCount: herds, bytes, count: options.peers, waves: options.waves, timeoutMs: options.timeout * 1000, onProgress: progress('churn'),
     })
     const cpuServer = cpuSeconds([server.pid]).each[0] - before.each[0]
     const relayedByServer = await server.metric('watchfire_pages_relayed_bytes_total')
@@ -81,16 +79,14 @@ async function run(options) {
     const figures = figuresOf({ ...played, bytes, cpuPeers: peers.cpuSeconds, cpuServer, relayedByServer, residentPeersMost })
     const isWhole = Object.entries(USUAL).every(([name, value]) => name === 'timeout' || options[name] === value)
     const command = process.argv.length > 2 ? `make bench-churn ARGS="${process.argv.slice(2).join(' ')}"` : 'make bench-churn'
-    const report = { options, machine, figures, command, herds, seconds: (Date.now() - began) / 1000, date: new Date().toISOString().slice(0, 10) }
-    const folder = isWhole ? path.join(REPOSITORY, 'docs/browser') : out
-    await mkdir(folder, { recursive: true })
-    await writeFile(path.join(folder, 'churn.md'), pageOf(report))
-    await writeFile(path.join(folder, 'churn.svg'), pictureOf({ ...played, bytes, about: `${options.peers} simulated peers, ${options.megabytes} MB; ${machine.cores} cores, Linux ${machine.kernel}` }))
-    await writeFile(path.join(folder, 'churn.json'), `${JSON.stringify({ ...report, marks: marksOf(figures).map(({ mark, value, atMost }) => ({ mark, value, atMost })) }, null, 2)}\n`)
+    const report = reportOf({
+      options, machine, commit: commit(), figures, played, herds, command, isWhole,
+      seconds: (Date.now() - began) / 1000, date: new Date().toISOString().slice(0, 10),
+    })
     await writeFile(path.join(out, 'samples.json'), JSON.stringify({ samples: played.samples, here: played.here, past: played.past }))
-    for (const { mark, value, atMost } of marksOf(figures)) say(`${mark}: ${value}, at most ${atMost}: ${value <= atMost ? 'met' : 'MISSED'}`)
+    await writeReport(report, isWhole ? path.join(REPOSITORY, 'docs/browser') : out)
+    for (const target of targetsOf(figures)) say(targetLine(target))
     say(`${figures.stayed} stayed and have all of it after ${figures.seconds.toFixed(1)} s; ${figures.copies.toFixed(2)} copies of the publisher's, ${(figures.directShare * 100).toFixed(1)} % directly`)
-    say(`written: ${path.relative(REPOSITORY, folder)}/churn.md`)
   } catch (error) {
     say(`it did not run: ${error.message}`)
     process.exitCode = 1

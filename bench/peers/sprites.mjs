@@ -1,4 +1,4 @@
-// The comparison server: the sprites protocol over plain HTTP (docs/protocols/sprites.md), on
+// The comparison server: the sprites protocol over plain HTTP (docs/reference/protocols/sprites.md), on
 // Node's own `http` and nothing else.
 //
 //   node sprites.mjs <port>
@@ -7,7 +7,7 @@
 // rings so that a join touches four others, answers built as one string with their length, no
 // timers of the HTTP server that scan all connections, a parked poll is the response object and
 // nothing more. A place is closed when its poll's connection is gone for a while; it keeps no
-// vacancies, so a token of who was away too long is stale.
+// reservations, so a token of who was away too long is stale.
 
 import { createServer } from 'node:http'
 import { randomBytes } from 'node:crypto'
@@ -20,16 +20,16 @@ const BODY_BYTES_MAX = 8192
 const EDGES = { left: 'right', right: 'left', up: 'down', down: 'up' }
 const NOBODY = { left: null, right: null, up: null, down: null }
 
-const planes = new Map()
+const grids = new Map()
 const peers = new Map() // by token
 
 class Peer {
-  constructor(plane) {
-    this.plane = plane
+  constructor(grid) {
+    this.grid = grid
     this.id = randomBytes(8).toString('hex')
     this.token = randomBytes(16).toString('base64url')
     this.left = this.right = this.up = this.down = this
-    this.index = plane.length // where it stands in the plane's list
+    this.index = grid.length // where it stands in the grid's list
     this.arrivals = [] // texts of JSON, until a poll takes them
     this.changed = false
     this.poll = null // the response that waits
@@ -55,13 +55,13 @@ function unlink(peer, before, after) {
   peer[after][before] = peer[before]
 }
 
-function join(plane) {
-  const peer = new Peer(plane)
-  if (plane.length > 0) {
-    splice(peer, plane[(Math.random() * plane.length) | 0], 'left', 'right')
-    splice(peer, plane[(Math.random() * plane.length) | 0], 'up', 'down')
+function join(grid) {
+  const peer = new Peer(grid)
+  if (grid.length > 0) {
+    splice(peer, grid[(Math.random() * grid.length) | 0], 'left', 'right')
+    splice(peer, grid[(Math.random() * grid.length) | 0], 'up', 'down')
   }
-  plane.push(peer)
+  grid.push(peer)
   peers.set(peer.token, peer)
   tellAround(peer)
   return peer
@@ -72,9 +72,9 @@ function leave(peer) {
   const around = [peer.left, peer.right, peer.up, peer.down]
   unlink(peer, 'left', 'right')
   unlink(peer, 'up', 'down')
-  const last = peer.plane.pop()
+  const last = peer.grid.pop()
   if (last !== peer) {
-    peer.plane[peer.index] = last
+    peer.grid[peer.index] = last
     last.index = peer.index
   }
   for (const other of around) if (other !== peer) tell(other)
@@ -141,9 +141,9 @@ function onThrow(body, response) {
 }
 
 function onJoin(name, body, response) {
-  let plane = planes.get(name)
-  if (!plane) planes.set(name, (plane = []))
-  const peer = peers.get(body.token) ?? join(plane)
+  let grid = grids.get(name)
+  if (!grid) grids.set(name, (grid = []))
+  const peer = peers.get(body.token) ?? join(grid)
   peer.since = Date.now()
   const { token, id } = peer
   send(response, 200, JSON.stringify({ token, peer: id, neighbours: peer.neighbours() }))

@@ -1,9 +1,9 @@
-//! The floor: what the kernel alone asks for a socket and a delivery.
+//! The baseline: the cost of a socket and a delivery in the kernel alone.
 //!
-//! It keeps a list of sockets and nothing else: no topics, no refs, no limits, no patience. Each
+//! It keeps a list of sockets and nothing else: no topics, no refs, no limits, no timeouts. Each
 //! read must bring whole messages (small ones on loopback do), each write must be taken at once;
 //! a socket for which that fails is closed, which the client reports. It answers exactly what the
-//! bench's client sends, byte for byte, and is of no other use.
+//! bench's client sends, byte for byte, and is useless otherwise.
 
 use std::convert::Infallible;
 use std::io::Write;
@@ -79,7 +79,7 @@ fn listen(address: SocketAddr) -> Result<Socket> {
     Ok(socket)
 }
 
-/// What a socket is waiting for. One byte beside its descriptor.
+/// What a socket waits for. One byte beside its descriptor.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Http,

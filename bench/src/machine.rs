@@ -1,12 +1,13 @@
 use std::fs;
 use std::io;
+use std::process::Command;
 use std::thread;
 
 use serde::Serialize;
 
 use crate::process::kibibytes;
 
-/// What the figures were measured on; they mean little without it.
+/// The machine of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     pub cores: usize,
@@ -22,17 +23,16 @@ impl Machine {
         let cpus = fs::read_to_string("/proc/cpuinfo")?;
         let model = cpus.lines().find_map(|line| line.strip_prefix("model name"));
         let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
-        let load = fs::read_to_string("/proc/loadavg")?;
         Ok(Machine {
             cores: thread::available_parallelism()?.get(),
             processor: model.map_or("unknown", |m| m.trim_start_matches([' ', '\t', ':'])).into(),
             memory_bytes: kibibytes(&fs::read_to_string("/proc/meminfo")?, "MemTotal:")? * 1024,
             kernel: release.trim().split('-').next().unwrap_or_default().into(),
-            load_before: load.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0.0),
+            load_before: load_average(),
         })
     }
 
-    /// One line for people.
+    /// The machine in one line.
     pub fn sentence(&self) -> String {
         format!(
             "{} cores ({}), {:.1} GiB of memory, Linux {}, load {:.1} before the run",
@@ -45,7 +45,28 @@ impl Machine {
     }
 }
 
-/// How much of the machine programs that are not ours used while we measured.
+/// Runnable tasks over the last minute; 0 when the system does not say.
+pub fn load_average() -> f64 {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
+}
+
+/// The commit of the working folder, such as `3f2a1b0c`, and whether files differ from it.
+pub fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        // The run may belong to root, and the folder to somebody else.
+        let output = Command::new("git").args(["-c", "safe.directory=*"]).args(arguments).output();
+        let output = output.ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "--short=8", "HEAD"]) else { return "unknown".into() };
+    match git(&["status", "--porcelain", "--untracked-files=no"]) {
+        Some(changes) if !changes.is_empty() => format!("{commit} with local changes"),
+        _ => commit,
+    }
+}
+
+/// Measures how much of the machine other programs use during a run.
 pub struct OtherPrograms {
     before: Ticks,
 }
@@ -53,7 +74,7 @@ pub struct OtherPrograms {
 /// Clock ticks since the machine started.
 struct Ticks {
     all: u64,
-    /// Spent by programs, ours and others; without interrupts, which belong to nobody.
+    /// Used by all programs; without interrupts, which belong to no program.
     programs: u64,
     /// Spent by this program and its children that have ended.
     ours: u64,
@@ -64,7 +85,7 @@ impl OtherPrograms {
         Ok(OtherPrograms { before: Ticks::now()? })
     }
 
-    /// Their share of all cores since the start, 0 to 1. Children of ours must have ended.
+    /// Their share of all cores since the start, from 0 to 1. Our children must have ended.
     pub fn share(&self) -> io::Result<f64> {
         let now = Ticks::now()?;
         let ours = now.ours - self.before.ours;

@@ -1,18 +1,18 @@
-//! `make bench`: what a socket costs, measured from outside the server, side by side with others.
+//! `make bench`: the cost of a socket, measured from outside the server, beside other servers.
 //! `make scale` and `make bench-swarm`: very many sockets, and how a file spreads.
 //!
-//! One program, several processes. `marks` is the one to type; it starts the others: a server
+//! One program, several processes. `targets` starts the others: a server
 //! (Watchfire, the `bare` floor of this crate, or a peer from npm) and the `client` that opens the
-//! sockets. Nothing here links a crate of the server, so what is measured is what a stranger meets.
+//! sockets. Nothing here links a crate of the server, so it measures what any client would see.
 
 mod bare;
 mod client;
 mod limits;
 mod log;
 mod machine;
-mod marks;
 mod measure;
 mod message;
+mod parent_death_guard;
 mod poller;
 mod process;
 mod progress;
@@ -20,14 +20,16 @@ mod report;
 mod scale;
 mod servers;
 mod swarm;
-mod tether;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "watchfire-bench", about = "What a socket costs, measured from outside.")]
+#[command(
+    name = "watchfire-bench",
+    about = "Measure Watchfire from outside, beside other servers."
+)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -35,30 +37,33 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Measure every server and compare with the marks.
-    Marks(measure::Plan),
-    /// The floor: an epoll broadcaster with no state beyond its list of sockets.
+    /// Measure every server, and compare the results with the targets.
+    Targets(measure::Plan),
+    /// Run the baseline: an epoll broadcaster whose only state is its list of sockets.
     Bare(bare::Settings),
-    /// Watchfire with very many at once, both ends on this machine.
+    /// Measure Watchfire with very many sockets, both ends on this machine.
     Scale(scale::Settings),
-    /// A file from one to many, beside kubo and plain HTTP.
+    /// Measure how a file spreads from one to many, beside kubo and plain HTTP.
     Swarm(swarm::Settings),
-    /// Open sockets as told by JSON lines on stdin, report by JSON lines on stdout.
+    /// Open sockets by JSON commands on stdin, and report as JSON lines on stdout.
     #[command(hide = true)]
     Client,
+    /// Write the page and the picture of a stored report again.
+    Draw(report::Settings),
     /// Become another program that ends when its parent does.
     #[command(hide = true)]
-    Tether(tether::Tether),
+    ParentDeathGuard(parent_death_guard::ParentDeathGuard),
 }
 
 fn main() -> ExitCode {
     let ended = match Arguments::parse().verb {
-        Verb::Marks(plan) => measure::marks_of(&plan),
+        Verb::Targets(plan) => measure::run(&plan),
         Verb::Bare(settings) => bare::serve(&settings).map(|never| match never {}),
         Verb::Scale(settings) => scale::run(&settings),
         Verb::Swarm(settings) => swarm::run(&settings),
-        Verb::Client => client::obey().map(|()| ExitCode::SUCCESS),
-        Verb::Tether(tether) => tether.become_program().map(|never| match never {}),
+        Verb::Draw(settings) => report::draw(&settings),
+        Verb::Client => client::run().map(|()| ExitCode::SUCCESS),
+        Verb::ParentDeathGuard(guard) => guard.become_program().map(|never| match never {}),
     };
     ended.unwrap_or_else(|error| {
         eprintln!("watchfire-bench: {error:#}");

@@ -19,12 +19,12 @@ pub const HEARTBEAT: &str = r#"[null,"2","phoenix","heartbeat",{}]"#;
 pub const HEARTBEAT_ANSWER: &str =
     r#"[null,"2","phoenix","phx_reply",{"status":"ok","response":{}}]"#;
 
-/// What every subscriber is to receive, [`BROADCAST_BYTES`] long.
+/// The broadcast that every subscriber receives, [`BROADCAST_BYTES`] long.
 pub static BROADCAST: LazyLock<String> = LazyLock::new(|| {
     padded(|body| format!(r#"[null,null,"{TOPIC}","new_msg",{{"body":"{body}"}}]"#))
 });
 
-/// What the one who speaks sends for it.
+/// The push that causes the broadcast.
 pub static PUSH: LazyLock<String> =
     LazyLock::new(|| BROADCAST.replacen("null,null", r#""1","3""#, 1));
 
@@ -42,13 +42,18 @@ pub const PONG: u8 = 10;
 /// Not zero, because some servers skip the unmasking then.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
-/// A masked frame, as clients must send.
+/// Write a masked frame, as clients must send.
 pub fn put_client_frame(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
     put_header(opcode, payload.len(), 0x80, out);
     out.extend_from_slice(&MASK);
     let start = out.len();
     out.extend_from_slice(payload);
     mask(MASK, &mut out[start..]);
+}
+
+/// Write a text in a masked frame.
+pub fn put_client_text(text: &str, out: &mut Vec<u8>) {
+    put_client_frame(TEXT, text.as_bytes(), out);
 }
 
 /// Mask or unmask a payload.
@@ -58,7 +63,7 @@ pub fn mask(mask: [u8; 4], payload: &mut [u8]) {
     }
 }
 
-/// An unmasked frame, as servers must send.
+/// Write an unmasked frame, as servers must send.
 pub fn put_server_frame(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
     put_header(opcode, payload.len(), 0, out);
     out.extend_from_slice(payload);
@@ -86,7 +91,7 @@ pub struct Frame<'a> {
     pub len: usize,
 }
 
-/// The frame `bytes` begins with; `None` until it is there whole.
+/// The frame `bytes` begins with; `None` while it is incomplete.
 pub fn frame(bytes: &[u8]) -> Option<Frame<'_>> {
     let [first, second, ..] = *bytes else { return None };
     let (len, at) = match second & 0x7f {
@@ -119,7 +124,7 @@ impl HttpMessage<'_> {
     }
 }
 
-/// The HTTP message `bytes` begins with; `None` until it is there whole.
+/// The HTTP message `bytes` begins with; `None` while it is incomplete.
 ///
 /// A body must come with its `content-length`: a chunked one would look empty here and fail the
 /// run, which is said in the README.

@@ -7,13 +7,13 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 
 const EVENTS_PER_TURN_MAX: usize = 1024;
 
-/// One epoll and room for what it reports.
+/// An epoll and a buffer for its events.
 pub struct Poller {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
 }
 
-/// What became possible on the thing registered under `key`.
+/// The events of the file registered under `key`.
 #[derive(Clone, Copy)]
 pub struct Ready {
     pub key: u64,

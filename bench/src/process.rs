@@ -1,4 +1,4 @@
-//! What the kernel knows about a process, read from `/proc`.
+//! Memory and CPU time of a process, read from `/proc`.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use serde::Serialize;
 /// Memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Memory {
-    /// All pages in memory: what the marks are about.
+    /// All resident pages; the targets use this number.
     pub resident_bytes: u64,
     /// The part that is the process's own: heap, stacks.
     pub anonymous_bytes: u64,
@@ -59,7 +59,7 @@ impl Watched {
         kibibytes(&text, "VmHWM:").map(|kib| kib * 1024)
     }
 
-    /// Whether it has ended. It must be a child; it can still be waited for.
+    /// Whether it has ended. It must be a child, and can still be waited for.
     pub fn has_ended(self) -> io::Result<bool> {
         let id = i32::try_from(self.id).ok().and_then(Pid::from_raw);
         let id = id.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;

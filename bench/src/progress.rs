@@ -17,7 +17,7 @@ impl Progress {
         Progress { started_at: Instant::now(), steps, steps_done: 0, is_terminal }
     }
 
-    /// Say what happens now.
+    /// Show the current work.
     pub fn show(&self, what: &str) {
         if self.is_terminal {
             let bar = bar(self.steps_done, self.steps);

@@ -11,8 +11,8 @@ use clap::ValueEnum;
 
 use crate::client::Transport;
 use crate::log::last_words;
+use crate::parent_death_guard::{GuardedChild, guarded_command};
 use crate::process::Watched;
-use crate::tether::{Tethered, tethered};
 
 const READY_TIMEOUT: Duration = Duration::from_secs(20);
 const READY_PAUSE: Duration = Duration::from_millis(20);
@@ -26,7 +26,7 @@ pub enum Server {
     Watchfire1,
     /// The floor, with one thread a core.
     BareN,
-    /// Watchfire as it comes: one shard a core.
+    /// Watchfire with default settings: one shard per core.
     WatchfireN,
     /// The example `chat`, which is the same server with channels that track: each socket in three
     /// topics, with a presence in one.
@@ -55,7 +55,7 @@ impl Server {
         matches!(self, Server::WsPlain | Server::WsOnce | Server::SocketIo)
     }
 
-    /// What its websockets say and join.
+    /// The protocol of its websockets, and the topics they join.
     pub fn transport(self) -> Transport {
         match self {
             Server::ThreeTopics => Transport::ThreeTopics,
@@ -99,7 +99,7 @@ impl fmt::Display for Server {
     }
 }
 
-/// Where the servers are found and what they may write.
+/// The paths of the servers and of their logs.
 pub struct Places {
     pub watchfire: PathBuf,
     pub chat: PathBuf,
@@ -110,7 +110,7 @@ pub struct Places {
 
 /// A server that runs; it ends when this is dropped.
 pub struct Running {
-    process: Tethered,
+    process: GuardedChild,
     address: SocketAddr,
     log: PathBuf,
 }
@@ -123,7 +123,7 @@ impl Running {
         let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = command(server, address, places)?;
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        let process = Tethered::spawn(&mut command)?;
+        let process = GuardedChild::spawn(&mut command)?;
         let mut running = Running { process, address, log };
         running.wait_until_ready()?;
         Ok(running)
@@ -157,30 +157,30 @@ impl Running {
     }
 }
 
-/// A port that is free now. Another program may take it first; then the server says so.
+/// A port that is free now. If another program takes it first, the server fails to start.
 fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
 fn command(server: Server, address: SocketAddr, places: &Places) -> Result<Command> {
     let bare = |threads: usize| -> Result<Command> {
-        let mut command = tethered(std::env::current_exe()?)?;
+        let mut command = guarded_command(std::env::current_exe()?)?;
         command.args(["bare", "--listen", &address.to_string(), "--threads"]);
         command.arg(threads.to_string());
         Ok(command)
     };
     let watchfire = || -> Result<Command> {
-        let mut command = tethered(&places.watchfire)?;
+        let mut command = guarded_command(&places.watchfire)?;
         command.args(["serve", "--listen", &address.to_string()]);
         Ok(command)
     };
     let chat = || -> Result<Command> {
-        let mut command = tethered(&places.chat)?;
+        let mut command = guarded_command(&places.chat)?;
         command.arg(address.port().to_string());
         Ok(command)
     };
     let node = |program: &str, modes: &[&str]| -> Result<Command> {
-        let mut command = tethered("node")?;
+        let mut command = guarded_command("node")?;
         command.arg(places.peers.join(program)).arg(address.port().to_string()).args(modes);
         Ok(command)
     };
@@ -200,7 +200,7 @@ fn command(server: Server, address: SocketAddr, places: &Places) -> Result<Comma
     }
 }
 
-/// Install what the peers need, once.
+/// Install the npm packages of the peers once.
 pub fn install_peers(peers: &Path) -> Result<()> {
     let is_there = |name| peers.join("node_modules").join(name).join("package.json").exists();
     if ["ws", "socket.io"].into_iter().all(is_there) {

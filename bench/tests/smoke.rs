@@ -22,9 +22,9 @@ impl Drop for Folder {
     }
 }
 
-fn marks(folder: &Folder, arguments: &[&str]) -> Output {
+fn targets(folder: &Folder, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire-bench"));
-    command.args(["marks", "--rounds", "1", "--broadcasts", "3", "--reconnects", "2"]);
+    command.args(["targets", "--rounds", "1", "--broadcasts", "3", "--reconnects", "2"]);
     command.args(["--poll-cycles", "2"]).args(arguments);
     command.arg("--out").arg(&folder.0).arg("--docs").arg(folder.0.join("docs"));
     command.output().unwrap()
@@ -33,17 +33,17 @@ fn marks(folder: &Folder, arguments: &[&str]) -> Output {
 #[test]
 fn fifty_sockets_are_measured_against_the_floor() {
     let folder = Folder::new("fifty");
-    let output = marks(&folder, &["--sockets", "50", "--servers", "bare1,bare-n"]);
+    let output = targets(&folder, &["--sockets", "50", "--servers", "bare1,bare-n"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
-    let json = fs::read_to_string(folder.0.join("marks.json")).unwrap();
+    let json = fs::read_to_string(folder.0.join("targets.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     for figure in ["setup_micros", "delivery_micros", "heartbeat_micros", "poll_cycle_micros"] {
         let micros = json["medians"]["bare1"][figure].as_f64().unwrap();
         assert!(micros > 0.0, "{figure} is {micros}");
     }
-    assert!(fs::read_to_string(folder.0.join("marks.svg")).unwrap().ends_with("</svg>\n"));
-    assert!(fs::read_to_string(folder.0.join("marks.md")).unwrap().contains("bare epoll"));
+    assert!(fs::read_to_string(folder.0.join("targets.svg")).unwrap().ends_with("</svg>\n"));
+    assert!(fs::read_to_string(folder.0.join("targets.md")).unwrap().contains("bare epoll"));
     assert!(!folder.0.join("docs").exists(), "a small run must not replace the kept page");
 }
 
@@ -51,7 +51,7 @@ fn fifty_sockets_are_measured_against_the_floor() {
 fn a_server_that_does_not_start_is_named_and_fails_the_run() {
     let folder = Folder::new("missing");
     let output =
-        marks(&folder, &["--sockets", "5", "--servers", "watchfire1", "--watchfire", "/missing"]);
+        targets(&folder, &["--sockets", "5", "--servers", "watchfire1", "--watchfire", "/missing"]);
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("cannot run /missing"), "{said}");
@@ -60,7 +60,7 @@ fn a_server_that_does_not_start_is_named_and_fails_the_run() {
 #[test]
 fn more_sockets_than_a_process_may_open_are_refused_at_once() {
     let folder = Folder::new("many");
-    let output = marks(&folder, &["--sockets", "2000000000"]);
+    let output = targets(&folder, &["--sockets", "2000000000"]);
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("ulimit -Hn"), "{said}");

@@ -1,9 +1,9 @@
 use std::fmt;
 
-use crate::dice::Dice;
 use crate::mutation::mutated;
 use crate::watchdog::Watchdog;
 use crate::{Target, Usage};
+use watchfire_types::Rng;
 
 /// Many inputs into one target.
 pub struct Campaign<'a> {
@@ -17,7 +17,7 @@ pub struct Campaign<'a> {
 pub struct Failure {
     /// The target's name.
     pub target: &'static str,
-    /// The seed of the dice, and which throw it was; `None` for an input that was not thrown.
+    /// The seed of the rng, and which throw it was; `None` for an input that was not thrown.
     pub thrown: Option<(u64, u64)>,
     /// The input.
     pub input: Vec<u8>,
@@ -36,7 +36,7 @@ impl fmt::Display for Failure {
 }
 
 impl<'a> Campaign<'a> {
-    /// Inputs that are mutations of `seeds`, by dice of this `seed`.
+    /// Inputs that are mutations of `seeds`, by rng of this `seed`.
     pub fn new(target: &'a Target, seeds: Vec<Vec<u8>>, seed: u64) -> Self {
         Campaign { target, seeds, seed }
     }
@@ -60,7 +60,7 @@ impl<'a> Campaign<'a> {
         let (name, seed) = (self.target.name, self.seed);
         let watchdog = Watchdog::new(move |throw| format!("{name}, throw {throw} of seed {seed},"));
         for throw in (0..).take_while(|throw| goes_on(*throw)) {
-            let input = mutated(&self.seeds, &mut Dice::new(self.seed, throw));
+            let input = mutated(&self.seeds, &mut Rng::for_purpose(self.seed, throw));
             let usage = self.run_one(input, Some((self.seed, throw)))?;
             most.time = most.time.max(usage.time);
             watchdog.pat();

@@ -4,7 +4,7 @@
 //! in bounded memory, and without breaking a promise that it asserts (such as "what decodes encodes
 //! to the same bytes"). [`TARGETS`] lists them all; a crate's targets are in `targets/<crate>.rs`.
 //!
-//! Inputs are mutations of the seeds in `fuzz/seeds/<target>/`, thrown by dice whose seed is known:
+//! Inputs are mutations of the seeds in `fuzz/seeds/<target>/`, thrown by rng whose seed is known:
 //!
 //! - `cargo test -p watchfire-fuzz` runs each target over its seeds and a fixed number of inputs,
 //!   the same ones every time.
@@ -29,7 +29,6 @@
 //! ```
 
 mod campaign;
-mod dice;
 mod memory;
 mod mutation;
 mod seeds;

@@ -1,4 +1,4 @@
-use crate::dice::Dice;
+use watchfire_types::Rng;
 
 /// Most bytes of an input, except when a seed is longer.
 const INPUT_BYTES_MAX: usize = 16 * 1024;
@@ -71,56 +71,56 @@ const WORDS: &[&[u8]] = &[
 ];
 
 /// An input made from the seeds: one of them after a few changes, or now and then pure noise.
-pub(crate) fn mutated(seeds: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
-    if dice.once_in(16) {
-        return (0..dice.below(64)).map(|_| dice.next() as u8).collect();
+pub(crate) fn mutated(seeds: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
+    if rng.once_in(16) {
+        return (0..rng.index(64)).map(|_| rng.next_u64() as u8).collect();
     }
-    let mut input = dice.one_of(seeds).cloned().unwrap_or_default();
+    let mut input = seeds.get(rng.index(seeds.len())).cloned().unwrap_or_default();
     let max = INPUT_BYTES_MAX.max(input.len());
-    for _ in 0..1 << dice.below(5) {
-        change(&mut input, seeds, dice);
+    for _ in 0..1 << rng.index(5) {
+        change(&mut input, seeds, rng);
         input.truncate(max);
     }
     input
 }
 
-fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], dice: &mut Dice) {
-    let at = dice.below(input.len() + 1);
-    match dice.below(14) {
-        0 => flip(input, at, 1 << dice.below(8)),
-        1 => flip(input, at, dice.next() as u8),
-        2 => overwrite(input, at, &[TURNING_POINTS[dice.below(TURNING_POINTS.len())]]),
-        3 => insert(input, at, &[dice.next() as u8]),
-        4 => insert(input, at, WORDS[dice.below(WORDS.len())]),
-        5 => insert(input, at, &number(dice)),
-        6 => overwrite(input, at, &number(dice)),
-        7 => nudge(input, at, dice),
-        8 => drop(input.drain(range(input, dice))),
+fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], rng: &mut Rng) {
+    let at = rng.index(input.len() + 1);
+    match rng.index(14) {
+        0 => flip(input, at, 1 << rng.index(8)),
+        1 => flip(input, at, rng.next_u64() as u8),
+        2 => overwrite(input, at, &[TURNING_POINTS[rng.index(TURNING_POINTS.len())]]),
+        3 => insert(input, at, &[rng.next_u64() as u8]),
+        4 => insert(input, at, WORDS[rng.index(WORDS.len())]),
+        5 => insert(input, at, &number(rng)),
+        6 => overwrite(input, at, &number(rng)),
+        7 => nudge(input, at, rng),
+        8 => drop(input.drain(range(input, rng))),
         9 => input.truncate(at),
         10 => {
-            let copied = input[range(input, dice)].to_vec();
+            let copied = input[range(input, rng)].to_vec();
             insert(input, at, &copied);
         }
         11 => {
-            let repeated = input[range(input, dice)].repeat(1 << dice.below(10));
+            let repeated = input[range(input, rng)].repeat(1 << rng.index(10));
             insert(input, at, &repeated[..repeated.len().min(INPUT_BYTES_MAX)]);
         }
         12 => {
-            let other = dice.one_of(seeds).cloned().unwrap_or_default();
-            insert(input, at, &other[range(&other, dice)]);
+            let other = seeds.get(rng.index(seeds.len())).cloned().unwrap_or_default();
+            insert(input, at, &other[range(&other, rng)]);
         }
         _ => {
-            let moved: Vec<u8> = input.drain(range(input, dice)).collect();
+            let moved: Vec<u8> = input.drain(range(input, rng)).collect();
             insert(input, at.min(input.len()), &moved);
         }
     }
 }
 
 /// A short range of `bytes`, or now and then a long one.
-fn range(bytes: &[u8], dice: &mut Dice) -> std::ops::Range<usize> {
-    let start = dice.below(bytes.len() + 1);
+fn range(bytes: &[u8], rng: &mut Rng) -> std::ops::Range<usize> {
+    let start = rng.index(bytes.len() + 1);
     let rest = bytes.len() - start;
-    let len = if dice.once_in(4) { dice.below(rest + 1) } else { dice.below(rest.min(8) + 1) };
+    let len = if rng.once_in(4) { rng.index(rest + 1) } else { rng.index(rest.min(8) + 1) };
     start..start + len
 }
 
@@ -130,9 +130,9 @@ fn flip(input: &mut [u8], at: usize, bits: u8) {
     }
 }
 
-fn nudge(input: &mut [u8], at: usize, dice: &mut Dice) {
+fn nudge(input: &mut [u8], at: usize, rng: &mut Rng) {
     if let Some(byte) = input.get_mut(at) {
-        *byte = byte.wrapping_add(dice.below(5) as u8).wrapping_sub(2);
+        *byte = byte.wrapping_add(rng.index(5) as u8).wrapping_sub(2);
     }
 }
 
@@ -146,9 +146,9 @@ fn overwrite(input: &mut Vec<u8>, at: usize, bytes: &[u8]) {
 }
 
 /// A turning point in one of the ways in which numbers are written.
-fn number(dice: &mut Dice) -> Vec<u8> {
-    let number = NUMBERS[dice.below(NUMBERS.len())];
-    match dice.below(8) {
+fn number(rng: &mut Rng) -> Vec<u8> {
+    let number = NUMBERS[rng.index(NUMBERS.len())];
+    match rng.index(8) {
         0 => vec![number as u8],
         1 => (number as u16).to_be_bytes().to_vec(),
         2 => (number as u32).to_be_bytes().to_vec(),
@@ -157,7 +157,7 @@ fn number(dice: &mut Dice) -> Vec<u8> {
         5 => number.to_string().into_bytes(),
         _ => {
             let mut bytes = Vec::new();
-            content::varint::encode(number, &mut bytes);
+            watchfire_content::varint::encode(number, &mut bytes);
             bytes
         }
     }
@@ -171,14 +171,15 @@ mod tests {
     fn the_same_throw_makes_the_same_input() {
         let seeds = vec![b"one seed".to_vec(), b"another".to_vec()];
         for throw in 0..1000 {
-            let input = || mutated(&seeds, &mut Dice::new(7, throw));
+            let input = || mutated(&seeds, &mut Rng::for_purpose(7, throw));
             assert_eq!(input(), input());
         }
     }
 
     #[test]
     fn without_seeds_there_are_inputs_too() {
-        let longest = (0..1000).map(|throw| mutated(&[], &mut Dice::new(7, throw)).len()).max();
+        let longest =
+            (0..1000).map(|throw| mutated(&[], &mut Rng::for_purpose(7, throw)).len()).max();
         assert!(longest > Some(64));
     }
 }

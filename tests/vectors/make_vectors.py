@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes cids.json, nodes.json, spread.json and cars.json anew: python3 make_vectors.py PATH_OF_IPFS
+"""Makes cids.json, nodes.json, sharded_directories.json and cars.json anew: python3 make_vectors.py PATH_OF_IPFS
 
 Every CID, size and byte in them is kubo's answer; nothing of this repository takes part. What
 must be refused is written by hand, in cid_forms.json and refused.json, and is not touched.
@@ -20,19 +20,19 @@ IPFS = Path(sys.argv[1]).resolve()
 PROFILES = {
     "unixfs-v1-2025": {
         "cid_version": 1, "raw_leaves": True, "chunk_bytes": 1048576, "links_max": 1024,
-        "directory_weight": "block",
+        "hamt_size_estimation": "block-bytes",
     },
     "kubo-default": {
         "cid_version": 0, "raw_leaves": False, "chunk_bytes": 262144, "links_max": 174,
-        "directory_weight": "names-and-cids",
+        "hamt_size_estimation": "links-bytes",
     },
     "v1-256-kib": {
         "cid_version": 1, "raw_leaves": True, "chunk_bytes": 262144, "links_max": 174,
-        "directory_weight": "names-and-cids",
+        "hamt_size_estimation": "links-bytes",
     },
     "v1-1-mib": {
         "cid_version": 1, "raw_leaves": True, "chunk_bytes": 1048576, "links_max": 174,
-        "directory_weight": "names-and-cids",
+        "hamt_size_estimation": "links-bytes",
     },
 }
 
@@ -234,26 +234,26 @@ def make_nodes(scratch, kubos):
     dump("nodes.json", {"nodes": nodes})
 
 
-def spread_folder(scratch, count, digits):
-    folder = scratch / f"spread-{count}-{digits}"
+def numbered_files_folder(scratch, count, digits):
+    folder = scratch / f"numbered-{count}-{digits}"
     if not folder.exists():
         names = [f"{i:0{digits}}" for i in range(count)]
         write_entries(folder, [text(name, name) for name in names])
     return folder
 
 
-def make_spread(scratch, kubos):
+def make_sharded_directories(scratch, kubos):
     directories = []
     for profile, count, digits in SPREAD:
         kubo = kubos[profile]
-        cid = kubo.add(spread_folder(scratch, count, digits))
+        cid = kubo.add(numbered_files_folder(scratch, count, digits))
         blocks = kubo.ask("refs", "--recursive", "--unique", cid).split()
         found = f"{count // 2:0{digits}}"
         entry = kubo.ask("resolve", f"/ipfs/{cid}/{found}").decode().strip()
         directories.append({
             "profile": profile, "count": count, "name_digits": digits, **kubo.named(cid),
             "blocks": len(blocks) + 1, "found": {"name": found, "cid": entry[len("/ipfs/"):]}})
-    dump("spread.json", {"rule": "so many files, whose names are numbers from 0 with so many digits,"
+    dump("sharded_directories.json", {"rule": "so many files, whose names are numbers from 0 with so many digits,"
                                  " and that hold their own names", "directories": directories})
 
 
@@ -275,8 +275,8 @@ def make_cars(scratch, kubos):
         car(profile, kubo.add(scratch / "met-twice"), entries=MET_TWICE)
         write_generated(scratch / "file", 3_000_000)
         car(profile, kubo.add(scratch / "file"), generated=3_000_000)
-        car(profile, kubo.add(spread_folder(scratch, 2000, 120)),
-            spread={"count": 2000, "name_digits": 120})
+        car(profile, kubo.add(numbered_files_folder(scratch, 2000, 120)),
+            sharded={"count": 2000, "name_digits": 120})
     dump("cars.json", {"cars": cars})
 
 
@@ -291,7 +291,7 @@ def main():
         scratch = Path(scratch)
         kubos = {profile: Kubo(scratch, profile) for profile in PROFILES}
         make_cids(scratch, kubos)
-        make_spread(scratch, kubos)
+        make_sharded_directories(scratch, kubos)
         make_cars(scratch, kubos)
         # Last: it tells a repository to spread every directory.
         make_nodes(scratch, kubos)

@@ -1,11 +1,11 @@
-/** What we use of the bundler's word on a module. */
+/** The part of the bundler's module information that is used here. */
 interface Modules {
   getModuleInfo(id: string): { readonly isEntry: boolean; readonly importers: readonly string[] } | null
 }
 
 /**
- * The name of one chunk for everything that the first paint needs: what the entry imports, at whatever distance, other
- * than on demand. Left alone, the bundler makes a dozen of them, which weigh more each for themselves.
+ * Puts everything that the first paint needs into one chunk: all static imports of the entry, direct or indirect.
+ * By default the bundler makes a dozen chunks, which together are larger.
  */
 export function firstLoad(id: string, modules: Modules): string | null {
   const seen = new Set<string>()

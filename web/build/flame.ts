@@ -1,6 +1,6 @@
 import { deflateSync } from 'node:zlib'
 
-/** The fire, as `src/ui/Flame.tsx` and the favicon draw it, on 32 by 32. */
+/** The flame of `src/ui/Flame.tsx` and the favicon, on a grid of 32 by 32. */
 export const OUTER =
   'M17.2 2.4c.5 4.7 3.4 6.6 5.9 9.8 2 2.6 3.1 5.1 3.1 8 0 5.6-4.4 9.6-10.2 9.6S5.8 25.8 5.8 20.3c0-3.3 1.5-5.8 3.3-8.2.7 1.6 1.5 2.6 2.7 3.3C11.4 9.9 13.2 5.3 17.2 2.4z'
 export const INNER =
@@ -9,22 +9,22 @@ const GRID = 32
 const FLAME = [0xe8, 0x59, 0x0c] as const
 const HEART = [0xff, 0xc0, 0x69] as const
 const NIGHT = [0x15, 0x13, 0x1a] as const
-/** Samples of a pixel, each way. */
+/** Samples per pixel in each direction. */
 const SAMPLES = 4
-/** Straight lines that stand for one curve. */
+/** Line segments that approximate one curve. */
 const CURVE_STEPS = 24
 
 type Point = readonly [x: number, y: number]
 
 export interface IconOptions {
   readonly pixels: number
-  /** How much of the picture's width the drawing's own square has. */
+  /** The share of the picture's width that the drawing has. */
   readonly scale: number
-  /** Radius of the corners of the night behind it, of half the width; `null` for nothing behind it. */
+  /** Radius of the rounded corners of the background, relative to half the width; `null` for no background. */
   readonly corner: number | null
 }
 
-/** The flame as a PNG. */
+/** Draws the flame as a PNG. */
 export function flamePng({ pixels, scale, corner }: IconOptions): Buffer {
   const shapes = [{ outline: outlineOf(OUTER), colour: FLAME }, { outline: outlineOf(INNER), colour: HEART }]
   const rows = Buffer.alloc(pixels * (1 + 4 * pixels))
@@ -38,7 +38,7 @@ export function flamePng({ pixels, scale, corner }: IconOptions): Buffer {
         const px = x + ((sample % SAMPLES) + 0.5) / SAMPLES
         const row = Math.floor(sample / SAMPLES)
         const py = lines[row] ?? y
-        // Even-odd: as many crossings to the left as there are, odd ones are inside.
+        // Even-odd rule: a point with an odd number of crossings to its left is inside.
         const shape = crossed[row]?.findLast(({ at }) => at.filter((crossing) => crossing < toGrid(px)).length % 2 === 1)
         const isNight = corner !== null && isInCard((2 * px) / pixels - 1, (2 * py) / pixels - 1, corner)
         const colour = shape?.colour ?? (isNight ? NIGHT : null)
@@ -55,13 +55,13 @@ export function flamePng({ pixels, scale, corner }: IconOptions): Buffer {
   return png(pixels, rows)
 }
 
-/** Whether a point of the square from -1 to 1 is on a card with round corners. */
+/** Whether a point of the square from -1 to 1 is on a rounded square. */
 function isInCard(x: number, y: number, corner: number): boolean {
   const [dx, dy] = [Math.max(0, Math.abs(x) - (1 - corner)), Math.max(0, Math.abs(y) - (1 - corner))]
   return dx * dx + dy * dy <= corner * corner
 }
 
-/** Where the outline crosses the line of that height. */
+/** The x positions at which the outline crosses that height. */
 function crossings(outline: readonly Point[], y: number): number[] {
   return outline.flatMap(([ax, ay], i) => {
     const [bx, by] = outline[(i + 1) % outline.length] ?? [ax, ay]
@@ -69,7 +69,7 @@ function crossings(outline: readonly Point[], y: number): number[] {
   })
 }
 
-/** The points of a path that is made of `M`, `C`, `S` and `Z` alone, in either case. */
+/** The points of a path that consists only of `M`, `C`, `S` and `Z`, in either case. */
 function outlineOf(path: string): Point[] {
   const points: Point[] = []
   let [x, y] = [0, 0]

@@ -1,7 +1,7 @@
 import type { Plugin } from 'vite'
 import { flamePng } from './flame.ts'
 
-/** What an installed copy is called, and looks like while it starts. */
+/** The name and colours of an installed copy. */
 const MANIFEST = {
   name: 'Watchfire',
   short_name: 'Watchfire',
@@ -30,12 +30,12 @@ const MANIFEST = {
 const ICONS = {
   'icon-192.png': { pixels: 192, scale: 0.8, corner: 0.44 },
   'icon-512.png': { pixels: 512, scale: 0.8, corner: 0.44 },
-  // Phones cut it to any shape: what matters stays within the middle four fifths.
+  // Phones crop icons to any shape; the drawing stays within the middle four fifths.
   'icon-maskable-512.png': { pixels: 512, scale: 0.62, corner: 0 },
   'icon-apple-180.png': { pixels: 180, scale: 0.72, corner: 0 },
 }
 
-/** Writes what lets people install the application: its manifest, and its icons, drawn from our own flame. */
+/** Writes the manifest and the icons that make the application installable. */
 export function installable(): Plugin {
   return {
     name: 'installable',

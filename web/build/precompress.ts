@@ -4,9 +4,9 @@ import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import type { Plugin } from 'vite'
 
-/** What is worth compressing; pictures and fonts already are. */
+/** Compressible file types; pictures and fonts are compressed already. */
 const COMPRESSIBLE = /\.(?:html|js|css|svg|json|txt|webmanifest|map)$/
-/** Below this, headers outweigh what is saved. */
+/** Smaller files are not worth the extra headers. */
 const BYTES_MIN = 512
 
 /** Writes `.br` and `.gz` beside every compressible file of the build, so the server never compresses. */

@@ -1,8 +1,8 @@
 import { build, type Plugin } from 'vite'
 
 /**
- * Builds a service worker as one classic script under a stable name. Apart from the app, so that the two share no
- * file: a worker that imports needs a browser that lets it.
+ * Builds a service worker as one classic script under a stable name, separately from the app, so that they share no
+ * files. A worker with imports is not supported by all browsers.
  */
 export function serviceWorker(entry: string, name: string): Plugin {
   let root = ''

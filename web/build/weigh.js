@@ -1,5 +1,5 @@
-// Weighs the first load: everything that is fetched until the front door is painted for the first time, gzipped. Fails
-// over the budget. What else a browser fetches for itself by then (the icon of the tab, the manifest) is counted too.
+// Weighs the first load: everything that is fetched until the first paint of the home page, gzipped. Fails
+// above the budget. Files that browsers fetch by themselves (favicon, manifest) are counted as well.
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
@@ -9,7 +9,7 @@ const BUDGET_BYTES = 25_000
 const dist = new URL('../dist/', import.meta.url)
 const read = (name) => readFileSync(fileURLToPath(new URL(name, dist)))
 const html = read('index.html').toString()
-// All that index.html names, but for an icon that only phones of one make ask for, when the application is installed.
+// Every file that index.html names, except the icon that only some phones fetch when the app is installed.
 const named = [...html.matchAll(/<(?:script|link)\b[^>]*?(?:src|href)="\/([^"]+)"/g)]
 const asked = named.filter(([tag]) => !tag.includes('apple-touch-icon')).map(([, name]) => name ?? '')
 

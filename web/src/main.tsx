@@ -1,14 +1,14 @@
 import { fetchLimits } from './limits/index.ts'
 import { render } from 'preact'
 import './style/index.css'
-import { App, afterPaint, followHistory, liveSite, route, wearTheme } from './ui/index.ts'
-import { markLanguage, speakOneOf } from './words/index.ts'
+import { App, afterPaint, followHistory, liveSite, route, applyTheme } from './ui/index.ts'
+import { applyLanguage, loadLanguage } from './messages/index.ts'
 
-wearTheme()
+applyTheme()
 followHistory()
-markLanguage()
+applyLanguage()
 
-// At the front door the channels come after the first paint; elsewhere it waits for what they bring.
+// On the home page the channels load after the first paint; elsewhere the app waits for them.
 const isFrontDoor = route.peek().kind === 'home'
 const channels = (isFrontDoor ? afterPaint() : Promise.resolve())
   .then(() => import('./channel/index.ts'))
@@ -16,16 +16,16 @@ const channels = (isFrontDoor ? afterPaint() : Promise.resolve())
 const limits = (isFrontDoor ? afterPaint() : Promise.resolve()).then(() => fetchLimits(fetch))
 const site = liveSite(channels, limits)
 
-// English is spoken at once, and any other language when its words are here.
-await speakOneOf(navigator.languages).catch(() => undefined)
+// English is available at once; another language is used when its messages have loaded.
+await loadLanguage(navigator.languages).catch(() => undefined)
 const place = document.getElementById('app')
 if (place !== null) render(<App site={site} />, place)
 
-// Tabs that have ended cannot remove what they had on disk; whoever comes next does, when there is nothing better to do.
+// A closed tab cannot remove its blocks from disk, so the next tab does that when it is idle.
 setTimeout(() => {
   try {
-    if (localStorage.getItem('watchfire:disk') !== null) void import('./storage/browser.ts').then(({ sweep }) => sweep())
+    if (localStorage.getItem('watchfire:disk') !== null) void import('./storage/browser-disk.ts').then(({ sweep }) => sweep())
   } catch {
-    // A browser that lets us store nothing has nothing of ours.
+    // A browser without storage has nothing to remove.
   }
 }, 3000)

@@ -1,39 +1,30 @@
 use anyhow::Result;
 
-use super::long_poll::{LongPoll, Speaker};
+use super::event::Event;
+use super::long_poll::{LongPoll, PushSender};
 use super::websocket::Websocket;
-
-/// What a conversation noticed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// The join was accepted; over long poll the next poll has been sent too.
-    Joined,
-    /// The measured message arrived.
-    Message,
-    HeartbeatAnswered,
-}
 
 /// One socket's side of the protocol, without the socket.
 ///
-/// The driver gives it the bytes that arrived and sends what it puts into `out`.
+/// The socket pool passes received bytes to it and sends what it writes to `out`.
 pub enum Conversation {
     Websocket(Websocket),
     LongPoll(LongPoll),
-    Speaker(Speaker),
+    PushSender(PushSender),
 }
 
 impl Conversation {
-    /// What to say once connected.
+    /// Write what is sent as soon as the connection is open.
     pub fn open(&mut self, out: &mut Vec<u8>) {
         match self {
             Conversation::Websocket(websocket) => websocket.open(out),
             Conversation::LongPoll(poll) => poll.open(out),
-            Conversation::Speaker(speaker) => speaker.open(out),
+            Conversation::PushSender(sender) => sender.open(out),
         }
     }
 
-    /// Take in bytes; returns how many were understood, the rest is to come again with more.
-    pub fn take_in(
+    /// Handle received bytes. Returns how many were consumed; the caller repeats the rest with more bytes.
+    pub fn receive(
         &mut self,
         bytes: &[u8],
         out: &mut Vec<u8>,
@@ -43,9 +34,9 @@ impl Conversation {
         loop {
             let bytes = &bytes[understood..];
             let step = match self {
-                Conversation::Websocket(websocket) => websocket.take_in(bytes, out, events)?,
-                Conversation::LongPoll(poll) => poll.take_in(bytes, out, events)?,
-                Conversation::Speaker(speaker) => speaker.take_in(bytes)?,
+                Conversation::Websocket(websocket) => websocket.receive(bytes, out, events)?,
+                Conversation::LongPoll(poll) => poll.receive(bytes, out, events)?,
+                Conversation::PushSender(sender) => sender.receive(bytes)?,
             };
             if step == 0 {
                 return Ok(understood);

@@ -1,7 +1,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use super::conversation::Event;
+use super::event::Event;
 use super::phoenix::event_in;
 use crate::message;
 
@@ -21,7 +21,7 @@ enum Stage {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct Response {
     status: u16,
     #[serde(default)]
     token: Option<Box<str>>,
@@ -34,23 +34,23 @@ impl LongPoll {
         put_request("GET", None, "", out);
     }
 
-    /// What [`Speaker`] needs to speak in this session's name.
+    /// The token of the session, for [`PushSender`].
     pub fn token(&self) -> &str {
         &self.token
     }
 
     /// One step; `0` when more bytes are needed.
-    pub fn take_in(
+    pub fn receive(
         &mut self,
         bytes: &[u8],
         out: &mut Vec<u8>,
         events: &mut Vec<Event>,
     ) -> Result<usize> {
-        let Some((answer, len)) = take_answer(bytes)? else { return Ok(0) };
-        if let Some(token) = answer.token {
+        let Some((response, len)) = receive_response(bytes)? else { return Ok(0) };
+        if let Some(token) = response.token {
             self.token = token;
         }
-        match (&self.stage, answer.status) {
+        match (&self.stage, response.status) {
             (Stage::Opening, 410) => {
                 self.stage = Stage::Joining;
                 put_request("POST", Some(&self.token), message::JOIN, out);
@@ -60,7 +60,7 @@ impl LongPoll {
                 put_request("GET", Some(&self.token), "", out);
             }
             (Stage::Polling, 200 | 204) => {
-                for message in &answer.messages {
+                for message in &response.messages {
                     events.extend(event_in(message)?);
                 }
                 put_request("GET", Some(&self.token), "", out);
@@ -75,41 +75,41 @@ impl LongPoll {
 ///
 /// A new one for each message: a server may hang up on one that stays silent.
 #[derive(Default)]
-pub struct Speaker {
+pub struct PushSender {
     token: Box<str>,
     is_answered: bool,
 }
 
-impl Speaker {
+impl PushSender {
     /// Will speak in the name of this session once connected.
     pub fn new(token: &str) -> Self {
-        Speaker { token: token.into(), is_answered: false }
+        PushSender { token: token.into(), is_answered: false }
     }
 
     pub fn open(&mut self, out: &mut Vec<u8>) {
         put_request("POST", Some(&self.token), &message::PUSH, out);
     }
 
-    /// Whether what it said was accepted; then the server may hang up.
+    /// Whether the push was accepted; then the server may close the connection.
     pub fn is_answered(&self) -> bool {
         self.is_answered
     }
 
     /// One step; `0` when more bytes are needed.
-    pub fn take_in(&mut self, bytes: &[u8]) -> Result<usize> {
-        let Some((answer, len)) = take_answer(bytes)? else { return Ok(0) };
-        ensure!(answer.status == 200, "the post was answered with status {}", answer.status);
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<usize> {
+        let Some((response, len)) = receive_response(bytes)? else { return Ok(0) };
+        ensure!(response.status == 200, "the post was answered with status {}", response.status);
         self.is_answered = true;
         Ok(len)
     }
 }
 
-fn take_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>> {
+fn receive_response(bytes: &[u8]) -> Result<Option<(Response, usize)>> {
     let Some(http) = message::http_message(bytes) else { return Ok(None) };
     ensure!(http.line.contains(" 200 "), "the poll was refused: {}", http.line);
-    let answer = serde_json::from_slice(http.body)
-        .with_context(|| format!("the answer is not as expected: {}", http.head))?;
-    Ok(Some((answer, http.len)))
+    let response = serde_json::from_slice(http.body)
+        .with_context(|| format!("the response is not as expected: {}", http.head))?;
+    Ok(Some((response, http.len)))
 }
 
 fn put_request(method: &str, token: Option<&str>, body: &str, out: &mut Vec<u8>) {
@@ -130,7 +130,7 @@ fn put_request(method: &str, token: Option<&str>, body: &str, out: &mut Vec<u8>)
 mod tests {
     use super::*;
 
-    fn answer(body: &str) -> Vec<u8> {
+    fn response(body: &str) -> Vec<u8> {
         format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
     }
 
@@ -151,7 +151,7 @@ mod tests {
             ),
         ] {
             out.clear();
-            poll.take_in(&answer(body), &mut out, &mut events).unwrap();
+            poll.receive(&response(body), &mut out, &mut events).unwrap();
             assert!(out.starts_with(request.as_bytes()), "{}", String::from_utf8_lossy(&out));
         }
         assert_eq!(events, [Event::Joined]);
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_session_that_is_gone_fails_the_run() {
         let mut poll = LongPoll { stage: Stage::Polling, token: "t".into() };
-        let gone = answer(r#"{"status":410}"#);
-        assert!(poll.take_in(&gone, &mut Vec::new(), &mut Vec::new()).is_err());
+        let gone = response(r#"{"status":410}"#);
+        assert!(poll.receive(&gone, &mut Vec::new(), &mut Vec::new()).is_err());
     }
 }

@@ -1,7 +1,6 @@
 use anyhow::{Result, bail, ensure};
 
-use super::conversation::Event;
-use super::websocket::put_text;
+use super::event::Event;
 use crate::message::{self, TOPIC};
 
 /// Sockets that share a room, when each joins three topics.
@@ -10,58 +9,65 @@ const SOCKETS_PER_ROOM: usize = 100;
 /// Phoenix's V2 protocol as one socket speaks it.
 pub struct Phoenix {
     /// For the three topics; `None` joins the lobby alone.
-    place: Option<Place>,
-    /// What must come before the socket counts as joined.
+    membership: Option<Membership>,
+    /// Messages that must arrive before the socket counts as joined.
     awaited: u8,
 }
 
-/// Who a socket is, when that matters, and its room.
-struct Place {
+/// The user and the room of a socket with three topics.
+struct Membership {
     user: usize,
     room: usize,
 }
 
-/// What a text frame says, of that which the bench heeds.
-enum Heard {
+/// The messages that the bench counts.
+enum Received {
     Joined,
     HeartbeatAnswered,
     Message,
-    /// Who is in the room.
+    /// The users in the room.
     Presences(serde_json::Value),
 }
 
 impl Phoenix {
     /// Joins the lobby.
     pub fn in_lobby() -> Self {
-        Phoenix { place: None, awaited: 1 }
+        Phoenix { membership: None, awaited: 1 }
     }
 
-    /// Joins the lobby, a topic of its own, and one of so many rooms that a hundred of all the
-    /// `sockets` share each; there it is tracked. The rooms fill evenly, as strangers would.
+    /// Joins the lobby, a topic of its own, and a room that it shares with a hundred of all `sockets`.
+    /// Presence tracks it in the room. The rooms fill evenly.
     pub fn in_three_topics(user: usize, sockets: usize) -> Self {
         let room = user % sockets.div_ceil(SOCKETS_PER_ROOM);
-        // Three replies, and the list of those present.
-        Phoenix { place: Some(Place { user, room }), awaited: 4 }
+        // Three replies and the presence state.
+        Phoenix { membership: Some(Membership { user, room }), awaited: 4 }
     }
 
-    /// What to say once connected.
+    /// Write the joins.
     pub fn open(&self, out: &mut Vec<u8>) {
-        put_text(message::JOIN, out);
-        if let Some(Place { user, room }) = self.place {
-            put_text(&format!(r#"["4","4","rooms:user-{user}","phx_join",{{}}]"#), out);
+        message::put_client_text(message::JOIN, out);
+        if let Some(Membership { user, room }) = self.membership {
+            message::put_client_text(
+                &format!(r#"["4","4","rooms:user-{user}","phx_join",{{}}]"#),
+                out,
+            );
             let params = format!(r#"{{"user":"user-{user}"}}"#);
-            put_text(&format!(r#"["5","5","presence:{room}","phx_join",{params}]"#), out);
+            message::put_client_text(
+                &format!(r#"["5","5","presence:{room}","phx_join",{params}]"#),
+                out,
+            );
         }
     }
 
-    /// What a frame means to the crowd; `None` for what it does not count.
-    pub fn take_in(&mut self, text: &str) -> Result<Option<Event>> {
+    /// The event of a frame; `None` for a frame that does not count.
+    pub fn receive(&mut self, text: &str) -> Result<Option<Event>> {
         Ok(match understand(text)? {
-            Some(Heard::Message) => Some(Event::Message),
-            Some(Heard::HeartbeatAnswered) => Some(Event::HeartbeatAnswered),
-            Some(Heard::Joined) => self.one_less_awaited(),
-            Some(Heard::Presences(present)) => {
-                let user = self.place.as_ref().map(|place| format!("user-{}", place.user));
+            Some(Received::Message) => Some(Event::Message),
+            Some(Received::HeartbeatAnswered) => Some(Event::HeartbeatAnswered),
+            Some(Received::Joined) => self.one_less_awaited(),
+            Some(Received::Presences(present)) => {
+                let user =
+                    self.membership.as_ref().map(|membership| format!("user-{}", membership.user));
                 ensure!(
                     user.is_some_and(|user| present.get(user).is_some()),
                     "not tracked: {text}"
@@ -78,14 +84,14 @@ impl Phoenix {
     }
 }
 
-/// What a message of a long poll means to the crowd; `None` for what it does not count.
+/// The event of a long-poll message; `None` for a message that does not count.
 pub fn event_in(text: &str) -> Result<Option<Event>> {
-    Phoenix::in_lobby().take_in(text)
+    Phoenix::in_lobby().receive(text)
 }
 
-fn understand(text: &str) -> Result<Option<Heard>> {
+fn understand(text: &str) -> Result<Option<Received>> {
     if text == *message::BROADCAST {
-        return Ok(Some(Heard::Message));
+        return Ok(Some(Received::Message));
     }
     let (_, reference, topic, event, payload): (
         serde_json::Value,
@@ -98,12 +104,12 @@ fn understand(text: &str) -> Result<Option<Heard>> {
         ("phx_reply", Some(reference)) => {
             ensure!(payload["status"] == "ok", "refused: {text}");
             Ok(match reference {
-                "1" | "4" | "5" => Some(Heard::Joined),
-                "2" => Some(Heard::HeartbeatAnswered),
+                "1" | "4" | "5" => Some(Received::Joined),
+                "2" => Some(Received::HeartbeatAnswered),
                 _ => None,
             })
         }
-        ("presence_state", _) => Ok(Some(Heard::Presences(payload))),
+        ("presence_state", _) => Ok(Some(Received::Presences(payload))),
         ("new_msg", _) if topic == TOPIC => {
             bail!("the message came as {} bytes: {text}", text.len())
         }
@@ -140,15 +146,15 @@ mod tests {
 
         let present = r#"["5",null,"presence:7","presence_state",{"user-307":{"metas":[]}}]"#;
         for text in [&reply("1"), &reply("5"), present] {
-            assert_eq!(phoenix.take_in(text).unwrap(), None);
+            assert_eq!(phoenix.receive(text).unwrap(), None);
         }
-        assert_eq!(phoenix.take_in(&reply("4")).unwrap(), Some(Event::Joined));
+        assert_eq!(phoenix.receive(&reply("4")).unwrap(), Some(Event::Joined));
     }
 
     #[test]
     fn a_socket_that_is_not_tracked_fails_the_run() {
         let mut phoenix = Phoenix::in_three_topics(3, 1000);
         let others = r#"["5",null,"presence:3","presence_state",{"user-13":{"metas":[]}}]"#;
-        assert!(phoenix.take_in(others).unwrap_err().to_string().contains("not tracked"));
+        assert!(phoenix.receive(others).unwrap_err().to_string().contains("not tracked"));
     }
 }

@@ -2,14 +2,13 @@ use std::sync::LazyLock;
 
 use anyhow::{Result, bail, ensure};
 
-use super::conversation::Event;
-use super::websocket::put_text;
-use crate::message::{TOPIC, padded};
+use super::event::Event;
+use crate::message::{self, TOPIC, padded};
 
 /// Socket.IO 4 over a websocket, as one socket speaks it.
 ///
 /// A text frame begins with Engine.IO's packet type; Socket.IO's own is the second letter of a
-/// message (`4`): `40` connects, `42` is an event, `420` one that asks for answer 0, `430` that answer.
+/// message (`4`): `40` connects, `42` is an event, `420` one that asks for response 0, `430` that response.
 #[derive(Default)]
 pub struct SocketIo {
     stage: Stage,
@@ -29,29 +28,29 @@ const PONG: &str = "3";
 const CONNECT: &str = "40";
 const JOINED: &str = "430[]";
 
-/// What every subscriber is to receive, as long as Phoenix's.
+/// The broadcast, as long as that of Phoenix.
 static BROADCAST: LazyLock<String> =
     LazyLock::new(|| padded(|body| format!(r#"42["new_msg",{{"body":"{body}"}}]"#)));
 
-/// What the one who speaks sends for it: the room, then the payload.
+/// The push that causes the broadcast: the room, then the payload.
 pub static PUSH: LazyLock<String> =
     LazyLock::new(|| BROADCAST.replacen(',', &format!(",{TOPIC:?},"), 1));
 
 impl SocketIo {
-    /// What a frame means to the crowd; `None` for what it does not count.
-    pub fn take_in(&mut self, text: &str, out: &mut Vec<u8>) -> Result<Option<Event>> {
+    /// The event of a frame; `None` for a frame that does not count.
+    pub fn receive(&mut self, text: &str, out: &mut Vec<u8>) -> Result<Option<Event>> {
         if text == *BROADCAST {
             return Ok(Some(Event::Message));
         }
         match (self.stage, text) {
-            (_, PING) => put_text(PONG, out),
+            (_, PING) => message::put_client_text(PONG, out),
             (Stage::Opening, text) if text.starts_with("0{") => {
                 self.stage = Stage::Connecting;
-                put_text(CONNECT, out);
+                message::put_client_text(CONNECT, out);
             }
             (Stage::Connecting, text) if text.starts_with("40{") => {
                 self.stage = Stage::Joining;
-                put_text(&format!(r#"420["join",{TOPIC:?}]"#), out);
+                message::put_client_text(&format!(r#"420["join",{TOPIC:?}]"#), out);
             }
             (Stage::Joining, JOINED) => {
                 self.stage = Stage::Joined;
@@ -73,12 +72,12 @@ impl SocketIo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{self, BROADCAST_BYTES};
+    use crate::message::BROADCAST_BYTES;
 
-    /// What the socket says to a text, and what the crowd counts.
-    fn answer(socket: &mut SocketIo, text: &str) -> (String, Option<Event>) {
+    /// The reply of the socket to a text, and its event.
+    fn response(socket: &mut SocketIo, text: &str) -> (String, Option<Event>) {
         let mut out = Vec::new();
-        let event = socket.take_in(text, &mut out).unwrap();
+        let event = socket.receive(text, &mut out).unwrap();
         let said = message::frame(&out).map_or(Vec::new(), |frame| {
             let mut said = frame.payload.to_vec();
             message::mask(frame.mask.unwrap(), &mut said);
@@ -99,7 +98,7 @@ mod tests {
             (&BROADCAST, "", Some(Event::Message)),
             ("2", "3", None),
         ] {
-            assert_eq!(answer(&mut socket, text), (said.into(), event), "{text}");
+            assert_eq!(response(&mut socket, text), (said.into(), event), "{text}");
         }
     }
 
@@ -112,7 +111,7 @@ mod tests {
     #[test]
     fn a_refused_connect_fails_the_run() {
         let mut socket = SocketIo { stage: Stage::Connecting };
-        let refused = socket.take_in(r#"44{"message":"Invalid namespace"}"#, &mut Vec::new());
+        let refused = socket.receive(r#"44{"message":"Invalid namespace"}"#, &mut Vec::new());
         assert!(refused.unwrap_err().to_string().contains("Invalid namespace"));
     }
 }

@@ -1,11 +1,11 @@
 use anyhow::{Result, bail, ensure};
 
-use super::conversation::Event;
+use super::event::Event;
 use super::phoenix::Phoenix;
 use super::socket_io::SocketIo;
 use crate::message::{self, WEBSOCKET_ACCEPT, WEBSOCKET_KEY};
 
-/// A websocket: upgrade, frames and close. What is said in its frames is another's affair.
+/// A websocket: upgrade, frames and close. Other types interpret the content of its frames.
 pub struct Websocket {
     stage: Stage,
     language: Language,
@@ -18,7 +18,7 @@ enum Stage {
     Closing,
 }
 
-/// What is said in the text frames.
+/// The protocol inside the text frames.
 pub enum Language {
     Phoenix(Phoenix),
     SocketIo(SocketIo),
@@ -43,18 +43,18 @@ impl Websocket {
     }
 
     /// Say the measured message.
-    pub fn say(&mut self, out: &mut Vec<u8>) {
+    pub fn push_message(&mut self, out: &mut Vec<u8>) {
         let push = match &self.language {
             Language::Phoenix(_) => &message::PUSH,
             Language::SocketIo(_) => &super::socket_io::PUSH,
         };
-        put_text(push, out);
+        message::put_client_text(push, out);
     }
 
-    /// Send a heartbeat, if it is the client who does that.
+    /// Send a heartbeat, if the protocol has the client send it.
     pub fn heartbeat(&mut self, out: &mut Vec<u8>) {
         match &self.language {
-            Language::Phoenix(_) => put_text(message::HEARTBEAT, out),
+            Language::Phoenix(_) => message::put_client_text(message::HEARTBEAT, out),
             Language::SocketIo(_) => {} // its server pings
         }
     }
@@ -65,14 +65,14 @@ impl Websocket {
     }
 
     /// One step; `0` when more bytes are needed.
-    pub fn take_in(
+    pub fn receive(
         &mut self,
         bytes: &[u8],
         out: &mut Vec<u8>,
         events: &mut Vec<Event>,
     ) -> Result<usize> {
         if self.stage == Stage::Upgrading {
-            return self.take_in_upgrade(bytes, out);
+            return self.receive_upgrade(bytes, out);
         }
         let Some(frame) = message::frame(bytes) else { return Ok(0) };
         ensure!(frame.mask.is_none(), "the server sent a masked frame");
@@ -80,8 +80,8 @@ impl Websocket {
             message::TEXT => {
                 let text = std::str::from_utf8(frame.payload)?;
                 events.extend(match &mut self.language {
-                    Language::Phoenix(phoenix) => phoenix.take_in(text)?,
-                    Language::SocketIo(socket_io) => socket_io.take_in(text, out)?,
+                    Language::Phoenix(phoenix) => phoenix.receive(text)?,
+                    Language::SocketIo(socket_io) => socket_io.receive(text, out)?,
                 });
             }
             message::PING => message::put_client_frame(message::PONG, frame.payload, out),
@@ -95,23 +95,18 @@ impl Websocket {
         Ok(frame.len)
     }
 
-    fn take_in_upgrade(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize> {
-        let Some(answer) = message::http_message(bytes) else { return Ok(0) };
-        ensure!(answer.line.contains(" 101 "), "the upgrade was refused: {}", answer.line);
-        let accept = answer.header("sec-websocket-accept");
+    fn receive_upgrade(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize> {
+        let Some(response) = message::http_message(bytes) else { return Ok(0) };
+        ensure!(response.line.contains(" 101 "), "the upgrade was refused: {}", response.line);
+        let accept = response.header("sec-websocket-accept");
         ensure!(accept == Some(WEBSOCKET_ACCEPT), "the upgrade has the wrong accept value");
         self.stage = Stage::Open;
         match &self.language {
             Language::Phoenix(phoenix) => phoenix.open(out),
             Language::SocketIo(_) => {} // its server speaks first
         }
-        Ok(answer.len)
+        Ok(response.len)
     }
-}
-
-/// A text in a frame of its own.
-pub fn put_text(text: &str, out: &mut Vec<u8>) {
-    message::put_client_frame(message::TEXT, text.as_bytes(), out);
 }
 
 #[cfg(test)]
@@ -128,14 +123,18 @@ mod tests {
     fn a_socket_joins_after_its_upgrade_and_counts_only_the_message() {
         let mut socket = Websocket::new(Language::Phoenix(Phoenix::in_lobby()));
         let (mut out, mut events) = (Vec::new(), Vec::new());
-        let answer = format!("HTTP/1.1 101 x\r\nSec-WebSocket-Accept: {WEBSOCKET_ACCEPT}\r\n\r\n");
-        assert_eq!(socket.take_in(answer.as_bytes(), &mut out, &mut events).unwrap(), answer.len());
+        let response =
+            format!("HTTP/1.1 101 x\r\nSec-WebSocket-Accept: {WEBSOCKET_ACCEPT}\r\n\r\n");
+        assert_eq!(
+            socket.receive(response.as_bytes(), &mut out, &mut events).unwrap(),
+            response.len()
+        );
         assert!(!out.is_empty());
 
         for text in [message::JOINED, r#"[null,null,"rooms:lobby","presence_diff",{}]"#] {
-            socket.take_in(&frame(text), &mut out, &mut events).unwrap();
+            socket.receive(&frame(text), &mut out, &mut events).unwrap();
         }
-        socket.take_in(&frame(&message::BROADCAST), &mut out, &mut events).unwrap();
+        socket.receive(&frame(&message::BROADCAST), &mut out, &mut events).unwrap();
         assert_eq!(events, [Event::Joined, Event::Message]);
     }
 }

@@ -6,33 +6,33 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::client::{Order, Outcome};
-use crate::tether::{Tethered, tethered};
+use crate::client::{Command, Outcome};
+use crate::parent_death_guard::{GuardedChild, guarded_command};
 
-/// The client gives up on an order earlier and says why.
+/// The client gives up on a command earlier, and reports why.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// When the first and the last socket had done what was ordered.
+/// When the last socket had finished a command.
 #[derive(Clone, Copy)]
 pub struct Done {
     pub last: Duration,
 }
 
-/// The client process, seen from the one that gives it orders.
+/// The client process, seen from the measuring process.
 pub struct Driver {
-    _process: Tethered,
-    orders: ChildStdin,
+    _process: GuardedChild,
+    commands: ChildStdin,
     outcomes: mpsc::Receiver<String>,
 }
 
 impl Driver {
     pub fn start() -> Result<Self> {
-        let mut command = tethered(std::env::current_exe()?)?;
+        let mut command = guarded_command(std::env::current_exe()?)?;
         command.arg("client").stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = Tethered::spawn(&mut command)?;
-        let orders = process.child().stdin.take().context("the client has a stdin")?;
+        let mut process = GuardedChild::spawn(&mut command)?;
+        let commands = process.child().stdin.take().context("the client has a stdin")?;
         let stdout = process.child().stdout.take().context("the client has a stdout")?;
-        let (sender, outcomes) = mpsc::channel(); // one line an order
+        let (sender, outcomes) = mpsc::channel(); // one line a command
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
@@ -40,13 +40,13 @@ impl Driver {
                 }
             }
         });
-        Ok(Driver { _process: process, orders, outcomes })
+        Ok(Driver { _process: process, commands, outcomes })
     }
 
-    /// Give an order and wait until it is done.
-    pub fn carry_out(&mut self, order: &Order) -> Result<Done> {
-        serde_json::to_writer(&self.orders, order)?;
-        writeln!(self.orders)?;
+    /// Give a command and wait until it is done.
+    pub fn carry_out(&mut self, command: &Command) -> Result<Done> {
+        serde_json::to_writer(&self.commands, command)?;
+        writeln!(self.commands)?;
         let line = self.outcomes.recv_timeout(OUTCOME_TIMEOUT);
         match serde_json::from_str(&line.context("the client does not answer")?)? {
             Outcome::Done { last_us, .. } => Ok(Done { last: Duration::from_micros(last_us) }),

@@ -2,11 +2,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// One thing that is measured. Bytes are those of the server process above what it had idle.
+use crate::report::median;
+
+/// One measured quantity. Bytes are those of the server process above its idle value, per socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
-    /// Resident bytes of the server before anybody came; not divided.
+    /// Resident bytes of the server without sockets; not divided.
     IdleServerBytes,
     SocketBytes,
     SocketBytesAfterBroadcasts,
@@ -15,7 +17,7 @@ pub enum Figure {
     SocketOwnBytes,
     SocketOwnBytesAfterBroadcasts,
     SocketOwnBytesAfterReconnects,
-    /// What is left after all have gone, still divided by their number.
+    /// Bytes left after all sockets have closed, divided by their number.
     LeftBytes,
     SetupMicros,
     DeliveryMicros,
@@ -31,9 +33,11 @@ pub enum Figure {
     PollSetupMicros,
     /// One answer and the next poll.
     PollCycleMicros,
+    /// The load average of the machine before the server was started.
+    LoadBefore,
 }
 
-/// What one server showed in one round.
+/// The figures of one server in one round.
 pub type Figures = BTreeMap<Figure, f64>;
 
 /// The median of every figure over rounds.
@@ -42,24 +46,5 @@ pub fn medians(rounds: &[Figures]) -> Figures {
     for (figure, value) in rounds.iter().flatten() {
         values.entry(*figure).or_default().push(*value);
     }
-    values.into_iter().filter_map(|(figure, values)| Some((figure, median(values)?))).collect()
-}
-
-/// The middle value, or the mean of the two in the middle.
-pub fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values[values.len() / 2]);
-    Some((low + high) / 2.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_outlier_does_not_move_the_median() {
-        assert_eq!(median(vec![5.0, 400.0, 4.0]), Some(5.0));
-        assert_eq!(median(vec![4.0, 5.0]), Some(4.5));
-        assert_eq!(median(vec![]), None);
-    }
+    values.into_iter().map(|(figure, values)| (figure, median(values))).collect()
 }

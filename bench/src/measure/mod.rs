@@ -1,9 +1,11 @@
-//! The measuring run: every server, round by round, and what became of it.
+//! `watchfire-bench targets`: measures every server, round by round, and writes the report.
 
 mod driver;
 mod figure;
+mod measurement;
 mod plan;
-mod story;
+mod report;
+mod targets;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,19 +15,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-pub use figure::{Figure, Figures};
+use figure::{Figure, Figures};
 pub use plan::Plan;
 
 use crate::limits;
-use crate::machine::{Machine, OtherPrograms};
-use crate::marks::marks;
+use crate::machine::{Machine, OtherPrograms, commit, load_average};
 use crate::progress::Progress;
-use crate::report::{self, Report};
 use crate::servers::{Places, Server, install_peers};
-use story::Story;
+use measurement::Measurement;
+use report::Report;
+use targets::targets;
 
-/// Measure every server and write what came out. Fails only if something did not run.
-pub fn marks_of(plan: &Plan) -> Result<ExitCode> {
+/// Measure every server, and write the report. Fails only if something did not run.
+pub fn run(plan: &Plan) -> Result<ExitCode> {
     let open_files_max = limits::raise_open_files()?;
     limits::check_sockets(plan.sockets, open_files_max)?;
     fs::create_dir_all(&plan.out)
@@ -41,11 +43,12 @@ pub fn marks_of(plan: &Plan) -> Result<ExitCode> {
 
     let medians = run.medians();
     let report = Report {
+        commit: commit(),
         machine,
         plan: plan.clone(),
         rounds_done: run.rounds_done,
         other_programs_share: others.share()?,
-        marks: marks(&medians),
+        targets: targets(&medians),
         medians,
         rounds: run.rounds,
         failures: run.failures,
@@ -120,17 +123,21 @@ impl<'a> Run<'a> {
 
     fn one(&mut self, server: Server, round: usize) {
         let (plan, places) = (self.plan, &self.places);
-        let mut measured = Story::websockets(server, round, plan, places, &self.progress);
+        let load_before = load_average();
+        let mut measured = Measurement::websockets(server, round, plan, places, &self.progress);
         if server.parks_polls()
             && let Ok(figures) = &mut measured
         {
-            match Story::long_polls(server, round, plan, places, &self.progress) {
+            match Measurement::long_polls(server, round, plan, places, &self.progress) {
                 Ok(polls) => figures.extend(polls),
                 Err(error) => self.fail(format!("round {round}, {server}, long polls: {error:#}")),
             }
         }
         match measured {
-            Ok(figures) => self.rounds.entry(server).or_default().push(figures),
+            Ok(mut figures) => {
+                figures.insert(Figure::LoadBefore, load_before);
+                self.rounds.entry(server).or_default().push(figures);
+            }
             Err(error) => self.fail(format!("round {round}, {server}: {error:#}")),
         }
     }

@@ -1,133 +1,216 @@
-//! What came out, for people and for programs.
+//! The results of a benchmark: as JSON, as a page with a picture, and for the terminal.
+//!
+//! Every benchmark fills a [`BenchmarkReport`], those in JavaScript by writing its JSON. `draw` writes
+//! the page and the picture again from the JSON, without measuring anything.
 
 mod page;
-mod picture;
-mod terminal;
+mod summary;
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use serde::Serialize;
-use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize};
+use watchfire_report::Chart;
+use watchfire_report::units::number;
 
-pub use terminal::terminal;
+pub use summary::summary;
 
-use crate::machine::Machine;
-use crate::marks::Mark;
-use crate::measure::{Figure, Figures, Plan};
-use crate::servers::Server;
-
-/// Everything a run found out.
-#[derive(Serialize)]
-pub struct Report {
-    pub machine: Machine,
-    pub plan: Plan,
-    pub rounds_done: usize,
-    /// What programs that are not ours used of all cores meanwhile, 0 to 1.
-    pub other_programs_share: f64,
-    pub marks: Vec<Mark>,
-    #[serde(serialize_with = "by_key")]
-    pub medians: BTreeMap<Server, Figures>,
-    #[serde(serialize_with = "by_key")]
-    pub rounds: BTreeMap<Server, Vec<Figures>>,
-    pub failures: Vec<String>,
+/// Which stored reports are drawn.
+#[derive(clap::Args)]
+pub struct Settings {
+    /// Reports as JSON; the page and the picture go to the same folder.
+    #[arg(required = true)]
+    reports: Vec<PathBuf>,
 }
 
-impl Report {
-    /// Whether everything was measured as often as it should be; only such a run is kept.
-    fn is_whole(&self) -> bool {
-        self.plan.is_whole() && self.failures.is_empty() && self.rounds_done == self.plan.rounds
+/// Write the page and the picture of stored reports.
+pub fn draw(settings: &Settings) -> Result<ExitCode> {
+    for path in &settings.reports {
+        let text = fs::read_to_string(path);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        let report: BenchmarkReport = serde_json::from_str(&text)
+            .with_context(|| format!("{} is not a report of a benchmark", path.display()))?;
+        report.write_page(path.parent().unwrap_or(Path::new(".")))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The results of one benchmark.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BenchmarkReport {
+    /// The name of the benchmark, and of its files.
+    pub benchmark: String,
+    /// The name of its page without `.md`; `None` is the benchmark's name.
+    #[serde(default)]
+    pub page: Option<String>,
+    /// The heading of its page.
+    pub title: String,
+    /// Whether it was run at full size. Only such a run is kept in `docs/`.
+    pub is_whole: bool,
+    /// The day of the run, in UTC.
+    pub date: String,
+    /// The commit that was measured.
+    #[serde(default)]
+    pub commit: String,
+    /// The machine, and its load before the run.
+    pub machine: String,
+    /// The command that repeats the run.
+    pub command: String,
+    /// How long the run took.
+    pub seconds: u64,
+    /// How it was measured, a paragraph each.
+    pub method: Vec<String>,
+    /// What the system should reach.
+    pub targets: Vec<Target>,
+    /// Single results.
+    pub figures: Vec<Figure>,
+    /// Results in tables.
+    pub tables: Vec<Table>,
+    /// The picture of its page.
+    pub chart: Chart,
+}
+
+/// A value that the system should reach, and what was measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Target {
+    /// What is measured.
+    pub what: String,
+    /// The measured value.
+    pub value: f64,
+    /// The value to reach.
+    pub bound: f64,
+    /// The unit of both; empty for a count.
+    pub unit: String,
+    /// Decimals of both.
+    pub decimals: usize,
+    /// Whether the value should be at least the bound; otherwise it should be at most the bound.
+    pub is_least: bool,
+}
+
+/// A single result.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Figure {
+    /// What was measured.
+    pub what: String,
+    /// The result with its unit.
+    pub value: String,
+}
+
+/// A table of results with a heading of its own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Table {
+    /// The heading.
+    pub title: String,
+    /// The heading of each column.
+    pub heads: Vec<String>,
+    /// The cells of each row.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Target {
+    pub fn at_most(what: &str, value: f64, bound: f64, unit: &str, decimals: usize) -> Self {
+        let (what, unit) = (what.to_owned(), unit.to_owned());
+        Target { what, value, bound, unit, decimals, is_least: false }
     }
 
-    /// Where the page and its picture go.
-    fn pages(&self) -> &Path {
-        if self.is_whole() { &self.plan.docs } else { &self.plan.out }
+    pub fn at_least(what: &str, value: f64, bound: f64, unit: &str, decimals: usize) -> Self {
+        Target { is_least: true, ..Target::at_most(what, value, bound, unit, decimals) }
     }
 
-    /// What was run, for people.
-    fn rounds_sentence(&self) -> String {
-        let (rounds, s) = (self.rounds_done, if self.rounds_done == 1 { "" } else { "s" });
-        let share = self.other_programs_share * 100.0;
-        format!(
-            "medians over {rounds} round{s}; other programs used {share:.0} % of the cores meanwhile"
-        )
+    pub fn is_met(&self) -> bool {
+        if self.is_least { self.value >= self.bound } else { self.value <= self.bound }
+    }
+
+    fn verdict(&self) -> &'static str {
+        if self.is_met() { "met" } else { "MISSED" }
+    }
+
+    fn measured(&self) -> String {
+        format!("{} {}", number(self.value, self.decimals), self.unit).trim_end().to_owned()
+    }
+
+    fn wanted(&self) -> String {
+        let than = if self.is_least { "at least" } else { "at most" };
+        let bound = number(self.bound, self.decimals);
+        format!("{than} {bound} {}", self.unit).trim_end().to_owned()
+    }
+
+    /// What was measured, the target, and whether it was met.
+    fn cells(&self) -> [String; 4] {
+        [self.what.clone(), self.measured(), self.wanted(), self.verdict().to_owned()]
     }
 }
 
-/// Write `marks.json`, the page and the picture.
-pub fn write(report: &Report) -> Result<()> {
-    let (plan, pages) = (&report.plan, report.pages());
-    put(&plan.out, "marks.json", &(serde_json::to_string_pretty(report)? + "\n"))?;
-    put(pages, "marks.svg", &picture::picture(report))?;
-    put(pages, "marks.md", &page::page(report))
+impl From<&Table> for watchfire_report::Table {
+    fn from(table: &Table) -> Self {
+        watchfire_report::Table { heads: table.heads.clone(), rows: table.rows.clone() }
+    }
 }
 
-fn put(folder: &Path, name: &str, text: &str) -> Result<()> {
+impl BenchmarkReport {
+    pub fn figure(&mut self, what: &str, value: String) {
+        self.figures.push(Figure { what: what.to_owned(), value });
+    }
+
+    /// Write the results as JSON to `out`. A whole run also goes to `docs`, with its page.
+    pub fn write(&self, docs: &Path, out: &Path) -> Result<()> {
+        let json = serde_json::to_string(self)? + "\n";
+        let file = format!("{}.json", self.benchmark);
+        put(out, &file, &json)?;
+        let pages = if self.is_whole { docs } else { out };
+        put(pages, &file, &json)?;
+        self.write_page(pages)
+    }
+
+    /// Write the page and its picture.
+    fn write_page(&self, folder: &Path) -> Result<()> {
+        let name = self.page.as_ref().unwrap_or(&self.benchmark);
+        put(folder, &format!("{}.svg", self.benchmark), &self.chart.svg())?;
+        put(folder, &format!("{name}.md"), &page::page(self))
+    }
+
+    /// The stored results of a benchmark; `None` when it was never run.
+    pub fn read(out: &Path, benchmark: &str) -> Option<Self> {
+        let text = fs::read_to_string(out.join(format!("{benchmark}.json"))).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// The results for the terminal.
+    pub fn terminal(&self) -> String {
+        let mut text = format!("\n{}: {}\n\n", self.benchmark, self.title);
+        let mut targets = watchfire_report::Table::new(["target", "measured", "wanted", ""]);
+        self.targets.iter().for_each(|target| targets.push(target.cells()));
+        let mut figures = watchfire_report::Table::new(["figure", ""]);
+        for figure in &self.figures {
+            figures.push([figure.what.clone(), figure.value.clone()]);
+        }
+        text += &(targets.terminal() + "\n" + &figures.terminal());
+        for table in &self.tables {
+            text += &format!("\n{}\n", table.title);
+            text += &watchfire_report::Table::from(table).terminal();
+        }
+        text
+    }
+}
+
+/// Write a file; the folder is created when it is missing.
+pub fn put(folder: &Path, name: &str, text: &str) -> Result<()> {
     let path = folder.join(name);
     fs::create_dir_all(folder)
         .and_then(|()| fs::write(&path, text))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn by_key<S: serde::Serializer, V: Serialize>(
-    map: &BTreeMap<Server, V>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let mut by_key = serializer.serialize_map(Some(map.len()))?;
-    for (server, value) in map {
-        by_key.serialize_entry(&server.key(), value)?;
+/// The middle value, or the mean of the two in the middle; not a number when there are none.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        len if len % 2 == 1 => values[len / 2],
+        len => f64::midpoint(values[len / 2 - 1], values[len / 2]),
     }
-    by_key.end()
-}
-
-/// A column of the table: its head and how its figure is written.
-struct Column {
-    head: &'static str,
-    figure: Figure,
-    decimals: usize,
-}
-
-const COLUMNS: [Column; 12] = [
-    column("B idle", Figure::SocketBytes, 0),
-    column("B after broadcasts", Figure::SocketBytesAfterBroadcasts, 0),
-    column("B after reconnects", Figure::SocketBytesAfterReconnects, 0),
-    column("setup us", Figure::SetupMicros, 1),
-    column("delivery us", Figure::DeliveryMicros, 2),
-    column("rare delivery us", Figure::RareDeliveryMicros, 2),
-    column("heartbeat us", Figure::HeartbeatMicros, 1),
-    column("last socket ms", Figure::LastSocketMillis, 0),
-    column("poll B", Figure::PollBytes, 0),
-    column("poll B after cycles", Figure::PollBytesAfterCycles, 0),
-    column("poll setup us", Figure::PollSetupMicros, 1),
-    column("poll cycle us", Figure::PollCycleMicros, 1),
-];
-
-const fn column(head: &'static str, figure: Figure, decimals: usize) -> Column {
-    Column { head, figure, decimals }
-}
-
-impl Column {
-    fn cell(&self, figures: &Figures) -> String {
-        let value = figures.get(&self.figure);
-        value.map_or_else(|| "-".into(), |value| number(*value, self.decimals))
-    }
-}
-
-/// A number as people write it: thousands apart.
-pub fn number(value: f64, decimals: usize) -> String {
-    let text = format!("{value:.decimals$}");
-    let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
-    let (sign, digits) = whole.split_at(usize::from(whole.starts_with('-')));
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    format!("{sign}{grouped}{fraction}")
 }
 
 #[cfg(test)]
@@ -135,9 +218,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_set_apart() {
-        assert_eq!(number(1_234_567.0, 0), "1,234,567");
-        assert_eq!(number(-350.25, 1), "-350.2");
-        assert_eq!(number(999.0, 0), "999");
+    fn a_target_is_met_at_its_bound() {
+        assert!(Target::at_most("x", 6.0, 6.0, "us", 1).is_met());
+        assert!(!Target::at_least("x", 5.9, 6.0, "us", 1).is_met());
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between() {
+        assert!((median(vec![4.0, 1.0, 3.0, 2.0]) - 2.5).abs() < 1e-9);
+        assert!((median(vec![5.0, 400.0, 4.0]) - 5.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_stored_report_is_drawn_again() {
+        let folder = std::env::temp_dir().join(format!("bench-draw-{}", std::process::id()));
+        let json = r#"{"benchmark":"crowd","page":"README","title":"One page","is_whole":true,
+            "date":"2026-11-24","commit":"abc","machine":"2 cores","command":"make x","seconds":7,
+            "method":["It is measured."],"figures":[{"what":"a","value":"1"}],"tables":[],
+            "targets":[{"what":"t","value":1.0,"bound":2.0,"unit":"s","decimals":1,"is_least":false}],
+            "chart":{"label":"l","panels":[],"notes":[]}}"#;
+        put(&folder, "crowd.json", json).unwrap();
+        draw(&Settings { reports: vec![folder.join("crowd.json")] }).unwrap();
+        let page = fs::read_to_string(folder.join("README.md")).unwrap();
+        assert!(
+            page.contains("at commit abc") && page.contains("| t | 1.0 s | at most 2.0 s | met |"),
+            "{page}"
+        );
+        assert!(fs::read_to_string(folder.join("crowd.svg")).unwrap().ends_with("</svg>\n"));
+        fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -31,32 +31,6 @@ fn date_of(days: u64) -> (u64, u64, u64) {
     (era * 400 + year + turns, month, of_month)
 }
 
-/// Dice that fall the same way for the same seed.
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn new(seed: u64) -> Self {
-        Dice(seed)
-    }
-
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// From 0 to 1, 1 excluded.
-    pub fn part(&mut self) -> f64 {
-        (self.roll() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// Below `bound`, which is not 0.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.roll() % bound
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

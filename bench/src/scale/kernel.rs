@@ -1,4 +1,4 @@
-//! What the kernel keeps for sockets, and what it does on nobody's account.
+//! What the kernel keeps for sockets, and what it does on nobody's report.
 
 use std::fs;
 use std::io;

@@ -7,7 +7,7 @@ use std::{fs, io, thread};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::tether::{Tethered, tethered};
+use crate::parent_death_guard::{GuardedChild, guarded_command};
 
 /// Set for the copy of this program that runs inside.
 const INSIDE: &str = "BENCH_SCALE_INSIDE";
@@ -38,10 +38,10 @@ pub fn run_inside(make: &str, tcp_buckets: Option<u64>) -> Result<ExitCode> {
         "a network namespace of its own takes root: run make {make} as root, or with sudo"
     );
     let before = tcp_buckets.map_or(Ok(None), raise_buckets)?;
-    let mut command = tethered("unshare")?;
+    let mut command = guarded_command("unshare")?;
     command.args(["--net", "--"]).arg(std::env::current_exe()?).args(std::env::args_os().skip(1));
     command.env(INSIDE, "1");
-    let child = Tethered::spawn(&mut command);
+    let child = GuardedChild::spawn(&mut command);
     let made = child.and_then(|mut child| wait_until_apart(&mut child).map(|()| child));
     if let Some(before) = before {
         fs::write(CHILD_BUCKETS, before).context("cannot put the table's size back")?;
@@ -51,7 +51,7 @@ pub fn run_inside(make: &str, tcp_buckets: Option<u64>) -> Result<ExitCode> {
 }
 
 /// Wait until a child has a network of its own, or has ended.
-pub fn wait_until_apart(child: &mut Tethered) -> io::Result<()> {
+pub fn wait_until_apart(child: &mut GuardedChild) -> io::Result<()> {
     let own = fs::read_link("/proc/self/ns/net")?;
     while child.child().try_wait()?.is_none() {
         match fs::read_link(format!("/proc/{}/ns/net", child.id())) {
@@ -68,7 +68,7 @@ pub fn prepare() -> Result<()> {
     ensure!(up.context("cannot run ip")?.success(), "cannot bring the loopback device up");
     for (name, value) in SETTINGS {
         let path = Path::new("/proc/sys").join(name);
-        // Older kernels lack some; the stories say themselves when they are in the way.
+        // Older kernels lack some; the benchmarks say themselves when they are in the way.
         if path.exists() {
             fs::write(&path, value).with_context(|| format!("cannot set {name}"))?;
         }

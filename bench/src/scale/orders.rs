@@ -7,7 +7,7 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-use super::histogram::Histogram;
+use watchfire_report::Snapshot;
 
 /// Which clients a process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -63,7 +63,7 @@ pub enum Order {
         spread_ns: u64,
         is_jittered: bool,
     },
-    /// Throwers: join the plane and poll.
+    /// Throwers: join the grid and poll.
     Join {
         count: u32,
         opening_max: u32,
@@ -109,7 +109,7 @@ pub struct Day {
 #[serde(rename_all = "snake_case")]
 pub enum Line {
     Status(Box<Status>),
-    Report(BTreeMap<String, Histogram>),
+    Report(BTreeMap<String, Snapshot>),
     Failed(String),
 }
 

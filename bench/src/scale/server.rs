@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::kernel;
-use crate::tether::{Tethered, tethered};
+use crate::parent_death_guard::{GuardedChild, guarded_command};
 
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -43,7 +43,7 @@ pub enum Program<'a> {
 
 /// A server that runs, with all its processes.
 pub struct Server {
-    roots: Vec<Tethered>,
+    roots: Vec<GuardedChild>,
     addresses: Vec<SocketAddr>,
     log: PathBuf,
 }
@@ -59,7 +59,7 @@ impl Server {
             let address = free_address(PORT_FIRST + number as u16)?;
             let mut command = plan.command(address)?;
             command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
-            server.roots.push(Tethered::spawn(&mut command)?);
+            server.roots.push(GuardedChild::spawn(&mut command)?);
             server.addresses.push(address);
         }
         let whole = if copies == 1 && plan.processes > 1 { plan.processes + 1 } else { copies };
@@ -148,7 +148,7 @@ impl ServerPlan<'_> {
     fn command(&self, address: SocketAddr) -> Result<Command> {
         match self.program {
             Program::Watchfire(program) => {
-                let mut command = tethered(program)?;
+                let mut command = guarded_command(program)?;
                 command.args(["serve", "--listen", &address.to_string()]);
                 command.args(["--set", &format!("server.shards={}", self.shards)]);
                 // All have gone when it is stopped: nobody is to return in a drizzle.
@@ -162,7 +162,7 @@ impl ServerPlan<'_> {
                 Ok(command)
             }
             Program::NodeSprites(peers) => {
-                let mut command = tethered("node")?;
+                let mut command = guarded_command("node")?;
                 command.arg(peers.join("sprites.mjs")).arg(address.port().to_string());
                 Ok(command)
             }

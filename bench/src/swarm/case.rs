@@ -1,4 +1,4 @@
-//! One contender, once: a seeder, leechers, and what it took until the last of them had the file.
+//! One case: a seeder and leechers of one system, measured until the last leecher has the file.
 
 use std::fs::{self, File};
 use std::io::{BufReader, Read};
@@ -10,15 +10,16 @@ use anyhow::{Context, Result, ensure};
 use rustix::fs::statvfs;
 use serde::Serialize;
 
-use super::contender::{Contender, Program};
-use super::field::Field;
 use super::http::{Nginx, copiers, curls};
 use super::kubo::{Kubo, KuboSeeder, Pins};
+use super::memory_filler::MemoryFiller;
 use super::peers::{Leechers, Seeder, Taken, copy_of};
+use super::system::{Program, System};
+use super::testbed::Testbed;
 use super::topology::dials;
 use super::uplinks::Uplinks;
-use super::warmth::Warmth;
 use super::watchfire::{Gets, Share};
+use crate::machine::load_average;
 use crate::process::Watched;
 use crate::progress::Progress;
 use crate::scale::kernel::softirq_daemons;
@@ -27,16 +28,16 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Disk that is to stay free.
 const SPARE_BYTES: u64 = 2 << 30;
 
-/// What is done.
+/// A system with a number of leechers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
-    pub contender: Contender,
+    pub system: System,
     pub leechers: usize,
     /// `None`: as fast as the machine can.
     pub uplinks: Option<Uplinks>,
 }
 
-/// Where it is done, and with what.
+/// The programs and folders of a run.
 pub struct Place {
     pub watchfire: PathBuf,
     pub kubo: Kubo,
@@ -44,13 +45,13 @@ pub struct Place {
     pub file_bytes: u64,
     /// Everything that a case writes; empty in between.
     pub folder: PathBuf,
-    /// What cases of one leecher wrote, until their story has ended. A file system that many files
+    /// What cases of one leecher wrote, until their benchmark has ended. A file system that many files
     /// were just removed from makes the next ones pay for it, and of those kubo makes thousands.
     pub aside: PathBuf,
     /// Where the logs of those go that failed.
     pub failed: PathBuf,
-    pub warmth: Warmth,
-    /// One that has not ended by then has failed.
+    pub memory_filler: MemoryFiller,
+    /// The timeout of a case.
     pub patience: Duration,
 }
 
@@ -62,13 +63,13 @@ impl Place {
         fs::rename(&self.folder, self.aside.join(number.to_string())).with_context(name)
     }
 
-    /// Removes what was put aside.
+    /// Remove the files of finished cases.
     pub fn tidy(&self) -> Result<()> {
         clear(&self.aside)
     }
 }
 
-/// What it took.
+/// The measured values of one case.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// Seconds after which leechers had all of it, ascending.
@@ -76,7 +77,7 @@ pub struct Outcome {
     /// CPU-seconds from the beginning until the last had it.
     pub seeder_cpu: f64,
     pub leechers_cpu: f64,
-    /// Of the kernel's threads for network work, which nobody's time could be taken for.
+    /// CPU-seconds of the kernel threads for network work.
     pub kernel_cpu: f64,
     /// Bytes of the file that the seeder sent.
     pub seeder_sent: u64,
@@ -87,6 +88,8 @@ pub struct Outcome {
     /// The most memory, of the seeder and of the leecher that had the most.
     pub seeder_peak: u64,
     pub leecher_peak: u64,
+    /// The load average of the machine before the case.
+    pub load_before: f64,
 }
 
 impl Outcome {
@@ -114,9 +117,9 @@ impl Case {
         outcome
     }
 
-    /// What the programs said stays, and what they fetched goes.
+    /// Keep the logs of the programs.
     fn keep_logs(&self, place: &Place) -> Result<()> {
-        let key = self.contender.key();
+        let key = self.system.key();
         let folder = place.failed.join(format!("{key}-{}", self.leechers));
         clear(&folder)?;
         for entry in fs::read_dir(&place.folder)? {
@@ -144,17 +147,18 @@ impl Case {
 
     fn run_in(&self, place: &Place, progress: &Progress) -> Result<Outcome> {
         progress.show(&format!("{self}: starting"));
-        let field = Field::lay(self.leechers + 1, self.uplinks)?;
-        let seeder = self.seeder(place, &field)?;
-        let mut leechers = self.leechers(place, &field, &*seeder)?;
+        let load_before = load_average();
+        let testbed = Testbed::create(self.leechers + 1, self.uplinks)?;
+        let seeder = self.seeder(place, &testbed)?;
+        let mut leechers = self.leechers(place, &testbed, &*seeder)?;
         let daemons = softirq_daemons()?;
         let of_kernel =
             || -> Result<Duration> { daemons.iter().map(|id| Ok(Watched::new(*id).cpu()?)).sum() };
 
         progress.show(&format!("{self}: warming the memory"));
-        let _giving = place.warmth.gather()?;
+        let _release = place.memory_filler.fill()?;
         let (seeder_before, kernel_before) = (seeder.watched().cpu_in_all()?, of_kernel()?);
-        let wire_before = field.seeder().sent_on_wire()?;
+        let wire_before = testbed.seeder().sent_on_wire()?;
         let started_at = Instant::now();
         leechers.go()?;
         loop {
@@ -172,7 +176,7 @@ impl Case {
         let leechers_cpu = leechers.cpu()?;
         let seeder_cpu = seeder.watched().cpu_in_all()? - seeder_before;
         let kernel_cpu = of_kernel()?.saturating_sub(kernel_before);
-        let wire = field.seeder().sent_on_wire()?;
+        let wire = testbed.seeder().sent_on_wire()?;
 
         let mut finishes: Vec<f64> =
             leechers.finishes().iter().map(Duration::as_secs_f64).collect();
@@ -191,12 +195,13 @@ impl Case {
             duplicate_bytes,
             seeder_peak,
             leecher_peak,
+            load_before,
         })
     }
 
-    fn seeder(&self, place: &Place, field: &Field) -> Result<Box<dyn Seeder>> {
-        let (node, file, blocks) = (field.seeder(), &place.file, self.contender.blocks());
-        Ok(match self.contender.seeder() {
+    fn seeder(&self, place: &Place, testbed: &Testbed) -> Result<Box<dyn Seeder>> {
+        let (node, file, blocks) = (testbed.seeder(), &place.file, self.system.blocks());
+        Ok(match self.system.seeder() {
             Program::Watchfire => {
                 Box::new(Share::start(&place.watchfire, node, file, blocks, &place.folder)?)
             }
@@ -210,12 +215,12 @@ impl Case {
     fn leechers<'a>(
         &self,
         place: &'a Place,
-        field: &'a Field,
+        testbed: &'a Testbed,
         seeder: &dyn Seeder,
     ) -> Result<Box<dyn Leechers + 'a>> {
-        let (nodes, folder) = (field.leechers(), &place.folder);
-        let dials = dials(self.contender.topology(), self.leechers, self.leechers as u64);
-        Ok(match self.contender.leecher() {
+        let (nodes, folder) = (testbed.leechers(), &place.folder);
+        let dials = dials(self.system.topology(), self.leechers, self.leechers as u64);
+        Ok(match self.system.leecher() {
             Program::Watchfire => {
                 Box::new(Gets::prepare(&place.watchfire, nodes, dials, seeder, folder))
             }
@@ -228,7 +233,7 @@ impl Case {
     /// What was written is the file: the first copy byte by byte, the others by their length. kubo keeps
     /// blocks, and hashes each of them.
     fn check_copies(&self, place: &Place) -> Result<()> {
-        if self.contender.leecher() == Program::Kubo {
+        if self.system.leecher() == Program::Kubo {
             return Ok(());
         }
         for leecher in 0..self.leechers {
@@ -245,7 +250,7 @@ impl Case {
 impl std::fmt::Display for Case {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let shaped = if self.uplinks.is_some() { ", slow uplinks" } else { "" };
-        write!(f, "{}, 1 to {}{shaped}", self.contender, self.leechers)
+        write!(f, "{}, 1 to {}{shaped}", self.system, self.leechers)
     }
 }
 

@@ -1,7 +1,7 @@
-//! What several rounds of a case say together.
+//! The figures of a case over several rounds.
 
 use super::case::{Case, Outcome};
-use crate::scale::report::median;
+use crate::report::median;
 
 /// Medians over rounds; of memory the most.
 #[derive(Clone, Debug)]
@@ -12,15 +12,17 @@ pub struct Figures {
     pub first: f64,
     pub half: f64,
     pub last: f64,
-    /// CPU-seconds of everybody.
+    /// CPU-seconds of all processes.
     pub cpu: f64,
     pub seeder_cpu: f64,
     /// Copies of the file that the seeder sent.
     pub copies: f64,
-    /// What came when it was no longer wanted, as a part of what was of use.
+    /// Duplicate bytes as a share of useful bytes.
     pub duplicates: f64,
     pub seeder_peak: f64,
     pub leecher_peak: f64,
+    /// The load average of the machine before a round.
+    pub load_before: f64,
     /// Of the round with the median end: when each leecher had it.
     pub finishes: Vec<f64>,
 }
@@ -50,6 +52,7 @@ impl Figures {
             }),
             seeder_peak: most(&|outcome| outcome.seeder_peak)? as f64,
             leecher_peak: most(&|outcome| outcome.leecher_peak)? as f64,
+            load_before: of(&|outcome| outcome.load_before),
             finishes: typical.finishes.clone(),
         })
     }
@@ -71,7 +74,7 @@ impl Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::swarm::contender::Contender;
+    use crate::swarm::system::System;
 
     fn outcome(finishes: &[f64], seeder_sent: u64, peak: u64) -> Outcome {
         Outcome {
@@ -84,12 +87,13 @@ mod tests {
             duplicate_bytes: 20,
             seeder_peak: peak,
             leecher_peak: peak,
+            load_before: 0.5,
         }
     }
 
     #[test]
     fn figures_are_medians_and_of_memory_the_most() {
-        let case = Case { contender: Contender::WatchfireMesh, leechers: 2, uplinks: None };
+        let case = Case { system: System::WatchfireMesh, leechers: 2, uplinks: None };
         let rounds = [
             outcome(&[1.0, 5.0], 150, 10),
             outcome(&[2.0, 9.0], 170, 30),

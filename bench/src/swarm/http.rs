@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
-use super::field::Node;
 use super::peers::{Commands, Logged, Seeder};
+use super::testbed::Node;
 use crate::process::Watched;
 
 const PORT: u16 = 8080;

@@ -12,9 +12,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use super::contender::Blocks;
-use super::field::Node;
 use super::peers::{Leechers, Logged, Seeder, Taken};
+use super::system::Blocks;
+use super::testbed::Node;
 use crate::process::Watched;
 
 const START_PATIENCE: Duration = Duration::from_secs(120);

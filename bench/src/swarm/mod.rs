@@ -1,23 +1,23 @@
 //! `make bench-swarm`: how a file spreads from one to many, beside kubo and plain HTTP.
 //!
 //! Real processes in a network of the run's own: on its loopback device, or, when uplinks are shaped,
-//! each in a network of its own behind a bridge. Contenders take turns; figures are medians over
-//! rounds. Nothing outlives the run: children are tethered, and the network goes with them.
+//! each in a network of its own behind a bridge. Systems take turns; figures are medians over
+//! rounds. Nothing outlives the run: children end with their parent, and the network goes with them.
 
-mod account;
+mod benchmark;
 mod case;
-mod contender;
-mod field;
 mod figures;
 mod http;
 mod kubo;
-mod marks;
+mod memory_filler;
 mod peers;
-mod story;
+mod results;
 mod sweeper;
+mod system;
+mod targets;
+mod testbed;
 mod topology;
 mod uplinks;
-mod warmth;
 mod watchfire;
 
 use std::collections::BTreeMap;
@@ -29,20 +29,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use self::account::Told;
+use self::benchmark::Benchmark;
 use self::case::{Case, Outcome, Place};
-use self::contender::{Contender, Program};
 use self::figures::Figures;
 use self::kubo::Kubo;
-use self::story::Story;
+use self::memory_filler::MemoryFiller;
+use self::results::Results;
 use self::sweeper::Sweeper;
+use self::system::{Program, System};
 use self::uplinks::Uplinks;
-use self::warmth::Warmth;
 use crate::machine::{Machine, OtherPrograms};
 use crate::progress::Progress;
-use crate::scale::clock::Dice;
-use crate::scale::report::{self, Account};
+use crate::report::{self, BenchmarkReport};
 use crate::scale::{namespace, percent, watchfire_beside};
+use watchfire_types::Rng;
 
 /// The kubo that is built for the tests; a test compares it with theirs.
 const KUBO_VERSION: &str = "v0.42.0";
@@ -54,55 +54,55 @@ const CASE_SHARE: f64 = 0.25;
 const ROUND_MARGIN: f64 = 1.1;
 /// When other programs use more of the machine than this, what was measured is not kept.
 const OTHERS_MAX: f64 = 0.1;
-/// What the page over all stories begins with.
-const HEADING: &str = "# How a file spreads\n\nWritten by `make bench-swarm`; each story has a page \
-                       of its own. Everything runs on the one machine, so a figure of CPU is that of \
-                       both ends, and of the disk's file system.\n\n";
+/// The introduction of the page over all benchmarks.
+const HEADING: &str = "# How a file spreads\n\nWritten by `make bench-swarm`; each benchmark has a page \
+                       of its own. Everything runs on one machine, so CPU time is that of \
+                       both ends and of the file system.\n\n";
 
-/// Which stories are run, how large, and where they are written.
+/// The benchmarks of a run, their size, and the folders of their output.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Settings {
-    /// Stories to run; all of them by default.
-    stories: Vec<Story>,
-    /// Scale the file down to so many percent of 300 MiB.
+    /// Benchmarks to run; all of them by default.
+    benchmarks: Vec<Benchmark>,
+    /// Use a file of this percentage of 300 MiB.
     #[arg(long, default_value_t = 100.0, value_parser = percent)]
     percent: f64,
-    /// A small file, a small crowd, one round: whether all of it works.
+    /// Check that everything works: a small file, few leechers, one round.
     #[arg(long)]
     quick: bool,
-    /// Rounds of a story at most; figures are medians over them.
+    /// Most rounds of a benchmark; figures are medians over them.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Begin no further round that would end later than this, in seconds.
+    /// Time limit in seconds: no round starts that would end later.
     #[arg(long, default_value_t = 1_440)]
     time_limit: u64,
-    /// Only these contenders.
+    /// Measure only these systems.
     #[arg(long, value_delimiter = ',')]
-    only: Vec<Contender>,
-    /// How many leechers; uplinks are shown with the first of them.
+    only: Vec<System>,
+    /// Numbers of leechers; the benchmark `uplinks` uses the first one.
     #[arg(long, value_delimiter = ',', default_values_t = [8, 32])]
     leechers: Vec<usize>,
-    /// The seeder's uplink where uplinks are slow, in Mbit/s.
+    /// Uplink of the seeder in the benchmark `uplinks`, in Mbit/s.
     #[arg(long, default_value_t = 400.0)]
     seeder_mbit: f64,
-    /// Each leecher's uplink.
+    /// Uplink of each leecher, in Mbit/s.
     #[arg(long, default_value_t = 100.0)]
     leecher_mbit: f64,
-    /// The Watchfire program; the one built beside this by default.
+    /// The Watchfire program; by default the one beside this program.
     #[arg(long)]
     watchfire: Option<PathBuf>,
     /// The kubo program; by default the one that `make test-kubo` builds.
     #[arg(long)]
     kubo: Option<PathBuf>,
-    /// Folder for figures and for what is fetched, and for the pages of stories that are not whole.
+    /// Folder for results and fetched files, and for the pages of partial runs.
     #[arg(long, default_value = "target/swarm")]
     out: PathBuf,
-    /// Folder for the pages and pictures of whole stories.
+    /// Folder for the pages and pictures of full runs.
     #[arg(long, default_value = "docs/swarm")]
     docs: PathBuf,
 }
 
-/// Run the stories.
+/// Run the benchmarks.
 pub fn run(settings: &Settings) -> Result<ExitCode> {
     if !namespace::is_inside() {
         return namespace::run_inside("bench-swarm", None);
@@ -116,15 +116,15 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     let _sweeper =
         Sweeper::watch(&[&place.file, &place.folder, &place.aside, &place.kubo.repositories])?;
     write_file(&place.file, place.file_bytes)?;
-    let stories = match &settings.stories[..] {
-        [] => Story::ALL.to_vec(),
+    let benchmarks = match &settings.benchmarks[..] {
+        [] => Benchmark::ALL.to_vec(),
         named => named.to_vec(),
     };
-    let whole_time: f64 = stories.iter().map(|story| story.share_of_time()).sum();
+    let whole_time: f64 = benchmarks.iter().map(|benchmark| benchmark.share_of_time()).sum();
     let mut ended = ExitCode::SUCCESS;
-    for story in stories {
-        let time = settings.time_limit as f64 * story.share_of_time() / whole_time;
-        let cases = story.cases(&settings.leechers, settings.uplinks(), &settings.only);
+    for benchmark in benchmarks {
+        let time = settings.time_limit as f64 * benchmark.share_of_time() / whole_time;
+        let cases = benchmark.cases(&settings.leechers, settings.uplinks(), &settings.only);
         let mut rounds = Rounds::new(cases, settings.rounds);
         let others = OtherPrograms::start()?;
         rounds.all(&place, Duration::from_secs_f64(time))?;
@@ -132,21 +132,21 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         if !rounds.failures.is_empty() {
             ended = ExitCode::FAILURE;
         }
-        let account = rounds.account(story, &settings, &machine, others.share()?);
-        report::put(&settings.out, &format!("{story}-rounds.json"), &rounds.json()?)?;
-        account.write(&settings.docs, &settings.out)?;
-        println!("{}", account.terminal());
+        let report = rounds.report(benchmark, &settings, &machine, others.share()?);
+        report::put(&settings.out, &format!("{benchmark}-rounds.json"), &rounds.json()?)?;
+        report.write(&settings.docs, &settings.out)?;
+        println!("{}", report.terminal());
     }
     write_summary(&settings)?;
     Ok(ended)
 }
 
-/// From all stories that were run whole, now or earlier.
+/// Write the page over all full runs, of now and earlier.
 fn write_summary(settings: &Settings) -> Result<()> {
-    let read = |story: &Story| Account::read(&settings.out, &story.to_string());
-    let accounts: Vec<_> = Story::ALL.iter().filter_map(read).collect();
-    let whole: Vec<_> = accounts.iter().filter(|account| account.is_whole).cloned().collect();
-    report::put(&settings.out, "README.md", &report::summary(HEADING, &accounts))?;
+    let read = |benchmark: &Benchmark| BenchmarkReport::read(&settings.out, &benchmark.to_string());
+    let reports: Vec<_> = Benchmark::ALL.iter().filter_map(read).collect();
+    let whole: Vec<_> = reports.iter().filter(|report| report.is_whole).cloned().collect();
+    report::put(&settings.out, "README.md", &report::summary(HEADING, &reports))?;
     if !whole.is_empty() {
         report::put(&settings.docs, "README.md", &report::summary(HEADING, &whole))?;
     }
@@ -185,9 +185,9 @@ impl Settings {
         self.percent >= 100.0 && self.only.is_empty() && self.leechers == [8, 32]
     }
 
-    /// What `make` was told, for the page.
-    fn command(&self, story: Story) -> String {
-        let mut command = format!("make bench-swarm ARGS=\"{story}");
+    /// The command that repeats the run, for the page.
+    fn command(&self, benchmark: Benchmark) -> String {
+        let mut command = format!("make bench-swarm ARGS=\"{benchmark}");
         if self.percent < 100.0 {
             command += &format!(" --percent {}", self.percent);
         }
@@ -209,13 +209,14 @@ impl Settings {
         let out = self.out.canonicalize()?;
         let kubo = self.kubo.clone().unwrap_or_else(default_kubo);
         let watchfire = self.watchfire.clone().map_or_else(watchfire_beside, Ok)?;
-        let (named, all): (&[Story], &[Story]) = (&self.stories, &Story::ALL);
-        let stories = if named.is_empty() { all } else { named };
-        let cases = |story: &Story| story.cases(&self.leechers, self.uplinks(), &self.only);
-        let contenders: Vec<Contender> =
-            stories.iter().flat_map(cases).map(|case| case.contender).collect();
-        ensure!(!contenders.is_empty(), "none of these contenders is in these stories");
-        let is_needed = |program| contenders.iter().any(|one| one.needs(program));
+        let (named, all): (&[Benchmark], &[Benchmark]) = (&self.benchmarks, &Benchmark::ALL);
+        let benchmarks = if named.is_empty() { all } else { named };
+        let cases =
+            |benchmark: &Benchmark| benchmark.cases(&self.leechers, self.uplinks(), &self.only);
+        let systems: Vec<System> =
+            benchmarks.iter().flat_map(cases).map(|case| case.system).collect();
+        ensure!(!systems.is_empty(), "none of the systems in --only is part of these benchmarks");
+        let is_needed = |program| systems.iter().any(|one| one.needs(program));
         if is_needed(Program::Watchfire) {
             check_program(watchfire.as_os_str(), &["get", "--help"])?;
         }
@@ -235,7 +236,7 @@ impl Settings {
             folder: out.join("run"),
             aside: out.join("aside"),
             failed: out.join("failed"),
-            warmth: Warmth::in_folder(&out)?,
+            memory_filler: MemoryFiller::in_folder(&out)?,
             patience: Duration::from_secs_f64(self.time_limit as f64 * CASE_SHARE),
         })
     }
@@ -264,10 +265,10 @@ fn check_program(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Re
 fn write_file(path: &Path, bytes: u64) -> Result<()> {
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     let mut out = BufWriter::with_capacity(1 << 20, file);
-    let mut dice = Dice::new(bytes);
+    let mut rng = Rng::from_seed(bytes);
     let mut left = bytes;
     while left > 0 {
-        let word = dice.below(u64::MAX).to_le_bytes();
+        let word = rng.next_u64().to_le_bytes();
         let part = left.min(word.len() as u64);
         out.write_all(&word[..part as usize])?;
         left -= part;
@@ -275,7 +276,7 @@ fn write_file(path: &Path, bytes: u64) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// The rounds of a story.
+/// The rounds of a benchmark.
 struct Rounds {
     cases: Vec<Case>,
     rounds: u32,
@@ -290,7 +291,7 @@ impl Rounds {
         Rounds { cases, rounds, outcomes, failures: Vec::new(), took: Duration::ZERO }
     }
 
-    /// Contenders take turns, so that what changes on the machine meets them all.
+    /// Systems take turns, so that a change of the machine affects all of them.
     fn all(&mut self, place: &Place, time: Duration) -> Result<()> {
         let mut progress = Progress::new(self.cases.len() * self.rounds as usize);
         let started_at = Instant::now();
@@ -326,34 +327,34 @@ impl Rounds {
         cases.filter_map(|(case, outcomes)| Figures::of(*case, file_bytes, outcomes)).collect()
     }
 
-    fn account(
+    fn report(
         &self,
-        story: Story,
+        benchmark: Benchmark,
         settings: &Settings,
         machine: &Machine,
         others_share: f64,
-    ) -> Account {
+    ) -> BenchmarkReport {
         let is_complete =
             self.failures.is_empty() && self.outcomes.iter().all(|one| !one.is_empty());
-        let told = Told {
-            story,
+        let results = Results {
+            benchmark,
             figures: self.figures(settings.file_bytes()),
             file_bytes: settings.file_bytes(),
             failures: &self.failures,
             others_share,
             is_whole: settings.is_whole() && is_complete && others_share <= OTHERS_MAX,
-            command: settings.command(story),
+            command: settings.command(benchmark),
             machine: machine.sentence(),
             took: self.took,
         };
-        told.account()
+        results.report()
     }
 
     /// Everything that was measured, for programs.
     fn json(&self) -> Result<String> {
         let mut all = BTreeMap::new();
         for (case, outcomes) in self.cases.iter().zip(&self.outcomes) {
-            all.insert(format!("{} 1 to {}", case.contender.key(), case.leechers), outcomes);
+            all.insert(format!("{} 1 to {}", case.system.key(), case.leechers), outcomes);
         }
         Ok(serde_json::to_string_pretty(&all)? + "\n")
     }

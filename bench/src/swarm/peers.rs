@@ -1,4 +1,4 @@
-//! Those who give and those who take, whatever program they are.
+//! Seeders and leechers, whatever program they are.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,27 +7,27 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::field::Node;
+use super::testbed::Node;
 use crate::log::last_words;
+use crate::parent_death_guard::GuardedChild;
 use crate::process::Watched;
-use crate::tether::Tethered;
 
 /// How often memory is looked at; it only ever grows, so what is missed is what grew at the very end.
 const LOOK_AT_MEMORY_EVERY: Duration = Duration::from_millis(40);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// One who has the file.
+/// A process that has the file.
 pub trait Seeder {
-    /// What leechers ask for.
+    /// The name that leechers request.
     fn name(&self) -> &str;
-    /// Whom they ask.
+    /// The address that leechers connect to.
     fn address(&self) -> &str;
     fn watched(&self) -> Watched;
     /// Ends it; how many bytes of the file it sent in all.
     fn end(self: Box<Self>) -> Result<u64>;
 }
 
-/// Those who are to have it.
+/// The processes that fetch the file.
 pub trait Leechers {
     /// Everyone begins.
     fn go(&mut self) -> Result<()>;
@@ -52,7 +52,7 @@ pub struct Taken {
 
 /// A program with a log, which ends when this is dropped.
 pub struct Logged {
-    process: Tethered,
+    process: GuardedChild,
     out: PathBuf,
     err: PathBuf,
 }
@@ -65,7 +65,7 @@ impl Logged {
             File::create(path).with_context(|| format!("cannot write {}", path.display()))
         };
         command.stdin(Stdio::null()).stdout(create(&out)?).stderr(create(&err)?);
-        Ok(Logged { process: Tethered::spawn(command)?, out, err })
+        Ok(Logged { process: GuardedChild::spawn(command)?, out, err })
     }
 
     pub fn watched(&self) -> Watched {

@@ -1,21 +1,21 @@
-//! Who knows whom.
+//! Which leechers dial each other.
 
-use super::contender::Topology;
-use crate::scale::clock::Dice;
+use super::system::Topology;
+use watchfire_types::Rng;
 
 /// How many others a leecher dials who knows only a few; as many again will have dialled it.
 pub const FEW: usize = 4;
 
 /// For each leecher the earlier ones that it dials. The seeder is known to all of them.
 pub fn dials(topology: Topology, leechers: usize, seed: u64) -> Vec<Vec<usize>> {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::from_seed(seed);
     let earlier = |leecher: usize| match topology {
         Topology::Star => Vec::new(),
         Topology::Mesh => (0..leecher).collect(),
         Topology::Few => {
             let mut others: Vec<usize> = (0..leecher).collect();
             while others.len() > FEW {
-                others.swap_remove(dice.below(others.len() as u64) as usize);
+                others.swap_remove(rng.index(others.len()));
             }
             others
         }

@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::contender::Blocks;
-use super::field::Node;
 use super::peers::{Fetchers, Leechers, Logged, Seeder, Taken, copy_of};
+use super::system::Blocks;
+use super::testbed::Node;
 use crate::process::Watched;
 
 const START_PATIENCE: Duration = Duration::from_secs(60);

@@ -1,72 +1,82 @@
-mod words;
+mod lists;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
 use std::time::Duration;
 
-use content::{Block, Cid};
-use vocab::Instant;
+use watchfire_content::{Block, Cid};
+use watchfire_types::Instant;
 
-use crate::asking::{Arrival, Asking, Heard};
-use crate::leaves::Leaves;
+use crate::leaves::LeafLists;
 use crate::ledger::Ledger;
-use crate::pipe::Pipe;
+use crate::limits::SWARM_LEECHERS_MIN;
+use crate::requester::{Arrival, ReceivedKind, Requester, Response};
+use crate::send_buffer::SendBuffer;
 use crate::uplink::Uplink;
 use crate::{
-    Behaviour, Limits, Message, Misbehaviour, Output, Payload, PeerTotals, Protocol, SessionId,
-    Totals, Want, WantEntry,
+    Limits, Message, Misbehaviour, Output, Payload, PeerTotals, Protocol, RarestFirst,
+    RequestStrategy, SessionId, Totals, Want, WantEntry,
 };
 
-/// How long a peer that waits for blocks is told nothing before it is told that it is not forgotten.
-const REMINDED_AFTER: Duration = Duration::from_secs(60);
+/// After so long without a message, a peer that waits for blocks is reminded that it still has a turn.
+const REMINDER_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How often is looked how much the others lack.
-const COMPARED_EVERY: Duration = Duration::from_millis(50);
+/// How often to compare how many blocks this node and other leechers lack.
+const COMPARE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Among fewer peers who lack something there is no being behind.
-const CROWD_MIN: usize = 4;
-
-/// All that one node does in Bitswap, for peers named by `P` and blocks carried as `B`.
+/// All that one node does in Bitswap, for peers with ids `P` and blocks of type `B`.
 ///
-/// After each input, every output is to be drained, and [`Exchange::handle_tick`] called at
-/// [`Exchange::next_wake`].
+/// After each input, drain every output with [`Exchange::poll_output`], and call
+/// [`Exchange::handle_tick`] at [`Exchange::next_wake`].
 #[derive(Debug)]
 pub struct Exchange<P, B = Block> {
-    /// How long a peer is told nothing more that is not urgent.
-    pause: Duration,
-    asking: Asking<P>,
+    /// How long messages to a peer that are not urgent wait after the last one.
+    batching_delay: Duration,
+    strategy: Box<dyn RequestStrategy<P>>,
+    requester: Requester<P>,
     ledger: Ledger<P, B>,
-    leaves: Leaves<P>,
-    pipes: BTreeMap<P, Pipe>,
+    leaves: LeafLists<P>,
+    send_buffers: BTreeMap<P, SendBuffer>,
     uplink: Uplink,
-    /// Peers to whom something is to be said when they may be spoken to again.
-    quiet: BTreeSet<(Instant, P)>,
-    /// When it was looked last how much the others lack.
+    /// Peers with messages that wait, and until when.
+    delayed: BTreeSet<(Instant, P)>,
+    /// When the number of missing blocks was last compared with other leechers.
     compared_at: Instant,
-    /// When it was looked last who waits for blocks and heard nothing for long.
+    /// When waiting peers were last reminded.
     reminded_at: Instant,
     now: Instant,
-    /// Whether all that follows from the inputs so far is among the outputs.
+    /// Whether all that follows from the inputs is among the outputs.
     is_settled: bool,
     totals: Totals,
     outputs: VecDeque<Output<P, B>>,
 }
 
+impl<P: Copy + Ord + Debug + Send + 'static, B: Payload> Exchange<P, B> {
+    /// A node without peers and sessions, which requests the rarest blocks first.
+    ///
+    /// `seed` decides between equal choices. Nodes of one swarm need different seeds, or all of them
+    /// would request the same blocks first.
+    pub fn new(limits: Limits, seed: u64) -> Self {
+        Exchange::with_strategy(limits, Box::new(RarestFirst::new()), seed)
+    }
+}
+
 impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
-    /// A node without peers and sessions. `seed` decides between equals: nodes of one swarm must have
-    /// different ones, or all would ask for the same blocks first.
-    pub fn new(limits: Limits, behaviour: Behaviour, seed: u64) -> Self {
+    /// A node without peers and sessions, which requests blocks as `strategy` chooses.
+    pub fn with_strategy(limits: Limits, strategy: Box<dyn RequestStrategy<P>>, seed: u64) -> Self {
+        let policy = strategy.policy();
         Exchange {
-            asking: Asking::new(limits.clone(), behaviour, seed),
-            pause: match behaviour {
-                Behaviour::Ours => limits.gossip_pause,
-                Behaviour::Kubo12 | Behaviour::Old11 => Duration::ZERO,
+            requester: Requester::new(limits.clone(), policy, seed),
+            batching_delay: match policy.batches_messages {
+                true => limits.batching_delay,
+                false => Duration::ZERO,
             },
+            strategy,
             uplink: Uplink::new(limits.reading_bytes_max),
-            ledger: Ledger::new(limits, behaviour, seed),
-            leaves: Leaves::new(),
-            pipes: BTreeMap::new(),
-            quiet: BTreeSet::new(),
+            ledger: Ledger::new(limits, policy.serves_rarest_first, seed),
+            leaves: LeafLists::new(),
+            send_buffers: BTreeMap::new(),
+            delayed: BTreeSet::new(),
             compared_at: Instant::ZERO,
             reminded_at: Instant::ZERO,
             now: Instant::ZERO,
@@ -76,205 +86,223 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         }
     }
 
-    /// A peer is here. Nothing is sent to it before [`Exchange::writable`].
-    pub fn connected(&mut self, now: Instant, peer: P, protocol: Protocol) {
-        self.input(now);
-        self.forget(peer);
-        self.pipes.insert(peer, Pipe::new(now, protocol));
-        self.asking.connected(now, peer, protocol);
-        self.ledger.connected(peer, protocol.has_presences());
-        self.meet(peer, protocol);
+    /// A peer connected. Nothing is sent to it before [`Exchange::handle_writable`].
+    pub fn handle_connected(&mut self, now: Instant, peer: P, protocol: Protocol) {
+        self.begin_input(now);
+        self.forget_peer(peer);
+        self.send_buffers.insert(peer, SendBuffer::new(now, protocol));
+        self.requester.handle_connected(now, peer, protocol);
+        self.strategy.handle_connected(peer);
+        self.ledger.handle_connected(peer, protocol.has_presences());
+        self.subscribe_to_lists(peer, protocol);
     }
 
-    /// A peer is gone; what it was asked for is asked of others.
-    pub fn disconnected(&mut self, now: Instant, peer: P) {
-        self.input(now);
-        self.forget(peer);
+    /// A peer disconnected. Other peers are asked for its requests.
+    pub fn handle_disconnected(&mut self, now: Instant, peer: P) {
+        self.begin_input(now);
+        self.forget_peer(peer);
     }
 
-    /// A message came, whole. From peers that are not connected it is ignored.
-    pub fn received(&mut self, now: Instant, peer: P, message: Message<B>) {
-        self.input(now);
-        if !self.pipes.contains_key(&peer) {
+    /// A whole message arrived. Messages from peers that are not connected are ignored.
+    pub fn handle_message(&mut self, now: Instant, peer: P, message: Message<B>) {
+        self.begin_input(now);
+        if !self.send_buffers.contains_key(&peer) {
             return;
         }
         self.totals.messages_in += 1;
-        self.totals.passed_over += message.passed_over as u64;
-        let has_blocks = message.payloads().next().is_some();
-        self.asking.heard(now, peer, if has_blocks { Heard::Blocks } else { Heard::Words });
-        let mut strange = message.passed_over_blocks as u64;
-        self.totals.unasked_blocks += strange;
-        for word in message.leaves {
-            match self.word(peer, word) {
-                Ok(is_strange) => strange += u64::from(is_strange),
+        self.totals.skipped_entries += message.skipped_entries as u64;
+        let kind = match message.payloads().next() {
+            Some(_) => ReceivedKind::Blocks,
+            None => ReceivedKind::NoBlocks,
+        };
+        self.requester.note_received(now, peer, kind);
+        let mut unsolicited = message.skipped_blocks as u64;
+        self.totals.unsolicited_blocks += unsolicited;
+        for list_message in message.leaves {
+            match self.handle_list_message(peer, list_message) {
+                Ok(is_unsolicited) => unsolicited += u64::from(is_unsolicited),
                 Err(reason) => return self.drop_peer(peer, reason),
             }
         }
         for block in message.blocks {
-            strange += u64::from(self.block(peer, block));
+            unsolicited += u64::from(self.handle_block(peer, block));
         }
         for presence in &message.presences {
-            self.asking.presence(now, peer, &presence.cid, presence.is_here);
+            self.handle_presence(peer, &presence.cid, presence.is_here);
         }
-        if strange > 0
-            && let Some(reason) = self.asking.sent_strange_blocks(peer, strange)
+        if unsolicited > 0
+            && let Some(reason) = self.requester.count_unsolicited(peer, unsolicited)
         {
             return self.drop_peer(peer, reason);
         }
-        if let Some(reason) = self.asking.misbehaviour(peer) {
+        if let Some(reason) = self.requester.misbehaviour(peer) {
             return self.drop_peer(peer, reason);
         }
-        self.wanted(peer, message.full, message.wants);
+        self.handle_wants(peer, message.full, message.wants);
     }
 
-    /// Whether nobody ever asked for a block of this name.
-    fn block(&mut self, peer: P, block: B) -> bool {
+    /// A peer said HAVE or DONT_HAVE.
+    fn handle_presence(&mut self, peer: P, cid: &Cid, is_here: bool) {
+        if let Some(response) = self.requester.handle_presence(self.now, peer, cid, is_here) {
+            self.strategy.handle_response(peer, response);
+        }
+    }
+
+    /// A block arrived. Returns whether its CID was never wanted.
+    fn handle_block(&mut self, peer: P, block: B) -> bool {
         let bytes = block.len() as u64;
-        match self.asking.block(self.now, peer, block.cid(), block.len()) {
-            Arrival::Wanted(sessions) => {
+        match self.requester.handle_block(self.now, peer, block.cid(), block.len()) {
+            Arrival::Wanted(sessions, response) => {
+                self.strategy.handle_response(peer, response);
                 self.totals.blocks_in += 1;
                 self.totals.bytes_in += bytes;
-                self.outputs.push_back(Output::Got { sessions, block, from: peer });
+                self.outputs.push_back(Output::BlockReceived { sessions, block, from: peer });
+                false
             }
             Arrival::Duplicate => {
+                self.strategy.handle_response(peer, Response::Duplicate);
                 self.totals.duplicate_blocks += 1;
                 self.totals.duplicate_bytes += bytes;
+                false
             }
-            Arrival::Unasked => {
-                self.totals.unasked_blocks += 1;
-                self.totals.unasked_bytes += bytes;
-                return true;
+            Arrival::Unsolicited => {
+                self.totals.unsolicited_blocks += 1;
+                self.totals.unsolicited_bytes += bytes;
+                true
             }
-        }
-        false
-    }
-
-    /// Part of a message came: the peer is alive, however slow.
-    pub fn arriving(&mut self, now: Instant, peer: P) {
-        // The most frequent of all inputs, and hardly ever does anything follow from it.
-        if self.asking.heard(now, peer, Heard::Part) {
-            self.input(now);
         }
     }
 
-    /// The pipe to a peer has room for so many bytes now, whatever it said before. What is sent
-    /// is taken off by the exchange; say it again when the pipe has drained.
+    /// Part of a message arrived: the peer is alive, however slow.
+    pub fn handle_partial_message(&mut self, now: Instant, peer: P) {
+        // This is the most frequent input, and hardly ever does anything follow from it.
+        if self.requester.note_received(now, peer, ReceivedKind::Part) {
+            self.begin_input(now);
+        }
+    }
+
+    /// The send buffer of a peer has room for so many bytes now, whatever was reported before.
     ///
-    /// While there is any room, a message of one block is sent however long the block is, so that
-    /// none is too long for a pipe.
-    pub fn writable(&mut self, now: Instant, peer: P, room_bytes: usize) {
-        let Some(pipe) = self.pipes.get_mut(&peer) else { return };
-        let had_none = pipe.room == 0;
-        let left = pipe.has_room(room_bytes);
+    /// The exchange subtracts what it sends. Report the room again when the buffer has drained. While
+    /// there is any room, a message of one block is sent whatever its length, so that no block is too
+    /// long for a buffer.
+    pub fn handle_writable(&mut self, now: Instant, peer: P, room_bytes: usize) {
+        let Some(send_buffer) = self.send_buffers.get_mut(&peer) else { return };
+        let was_full = send_buffer.room == 0;
+        let left = send_buffer.set_room(room_bytes);
         if left > 0 {
-            self.uplink.left(now, left);
+            self.uplink.handle_left(now, left);
         }
-        if had_none {
-            self.asking.touched.insert(peer);
+        if was_full {
+            self.requester.update_peer(peer);
         }
-        self.input(now);
+        self.begin_input(now);
     }
 
-    /// A block of so many bytes is in the local store: fetched, or put there. Whoever waits for it
-    /// is told, or sent it.
-    pub fn have(&mut self, now: Instant, cid: &Cid, len: usize) {
-        self.input(now);
-        self.ledger.have(cid, len);
-        if self.leaves.have(cid) {
-            self.outputs.push_back(Output::List { node: cid.clone() });
+    /// A block of so many bytes is in the local store. Peers that wait for it get it, or HAVE.
+    pub fn handle_stored(&mut self, now: Instant, cid: &Cid, len: usize) {
+        self.begin_input(now);
+        self.ledger.handle_stored(cid, len);
+        if self.leaves.handle_stored(cid) {
+            self.outputs.push_back(Output::ListLinks { node: cid.clone() });
         }
     }
 
-    /// The answer to [`Output::Look`]: how long the block in the local store is, if it is there.
-    pub fn found(&mut self, now: Instant, cid: &Cid, len: Option<usize>) {
-        self.input(now);
-        self.ledger.found(cid, len);
+    /// The answer to [`Output::Lookup`]: the length of the block, or `None` if the store lacks it.
+    pub fn handle_lookup(&mut self, now: Instant, cid: &Cid, len: Option<usize>) {
+        self.begin_input(now);
+        self.ledger.handle_lookup(cid, len);
     }
 
-    /// The answer to [`Output::Read`]: the block, if it could be read.
-    pub fn read(&mut self, now: Instant, peer: P, cid: &Cid, block: Option<B>) {
-        self.input(now);
-        self.ledger.read(peer, cid, block);
+    /// The answer to [`Output::Read`]: the block, or `None` if it cannot be read.
+    pub fn handle_read(&mut self, now: Instant, peer: P, cid: &Cid, block: Option<B>) {
+        self.begin_input(now);
+        self.ledger.handle_read(peer, cid, block);
     }
 
-    /// Begins a session.
-    pub fn start(&mut self, now: Instant) -> SessionId {
-        self.input(now);
-        self.asking.start(now)
+    /// Starts a session.
+    pub fn start_session(&mut self, now: Instant) -> SessionId {
+        self.begin_input(now);
+        self.requester.start_session()
     }
 
-    /// Wants of a session, which are added to those it has. What the local store has is not to be
-    /// wanted: the exchange does not look there.
+    /// Adds wants to a session. Do not want what the local store has: the exchange does not look there.
     pub fn want(
         &mut self,
         now: Instant,
         session: SessionId,
         wants: impl IntoIterator<Item = Want>,
     ) {
-        self.input(now);
+        self.begin_input(now);
         for want in wants {
             let cid = want.cid.clone();
-            self.asking.want(now, session, want);
-            self.hear_of(&cid);
+            self.requester.want(now, session, want);
+            self.apply_announcements(&cid);
         }
     }
 
-    /// Takes wants of a session back.
-    pub fn unwant<'a>(
+    /// Cancels wants of a session.
+    pub fn cancel_wants<'a>(
         &mut self,
         now: Instant,
         session: SessionId,
         cids: impl IntoIterator<Item = &'a Cid>,
     ) {
-        self.input(now);
-        cids.into_iter().for_each(|cid| self.asking.unwant(session, cid));
+        self.begin_input(now);
+        cids.into_iter().for_each(|cid| self.requester.cancel_want(session, cid));
     }
 
-    /// These are asked first, in this order, instead of those named before, once they are wanted: what somebody
-    /// looks at, or is about to. At most 64; the others are passed over.
-    pub fn urgent(&mut self, now: Instant, cids: &[Cid]) {
-        self.input(now);
-        self.asking.urgent(now, cids);
+    /// Requests these blocks first and in this order, once they are wanted, because a reader needs
+    /// them next. They replace those named before. At most 64; further ones are ignored.
+    pub fn set_urgent(&mut self, now: Instant, cids: &[Cid]) {
+        self.begin_input(now);
+        self.requester.set_urgent(cids);
+        self.strategy.handle_urgent(now, &mut self.requester);
     }
 
-    /// Ends a session, and takes back what only it wanted.
-    pub fn stop(&mut self, now: Instant, session: SessionId) {
-        self.input(now);
-        self.asking.stop(session);
-        for (peer, cid) in self.leaves.stop(session) {
-            self.asking.unlisted(peer, &cid);
+    /// Ends a session, and cancels what only this session wanted.
+    pub fn stop_session(&mut self, now: Instant, session: SessionId) {
+        self.begin_input(now);
+        self.requester.stop_session(session);
+        for (peer, cid) in self.leaves.stop_session(session) {
+            self.requester.clear_announced(peer, &cid);
         }
     }
 
-    /// The answer to [`Output::FindProviders`], when the search is over. Those that are connected, or
-    /// connect from now on, are asked first; none is an answer too.
-    pub fn providers(&mut self, now: Instant, session: SessionId, peers: &[P]) {
-        self.input(now);
-        self.asking.providers(now, session, peers);
+    /// The answer to [`Output::FindProviders`]: the peers that were found, or none. They are asked
+    /// first, now or once they connect.
+    pub fn handle_providers(&mut self, now: Instant, session: SessionId, peers: &[P]) {
+        self.begin_input(now);
+        self.requester.handle_providers(now, session, peers);
     }
 
-    /// Does what is due.
+    /// Handles the timers that are due.
     pub fn handle_tick(&mut self, now: Instant) {
-        self.input(now);
-        for peer in self.asking.stalled(now) {
+        self.begin_input(now);
+        for peer in self.requester.stalled_peers(now) {
             self.drop_peer(peer, Misbehaviour::Stalled);
         }
-        self.asking.handle_tick(now, &mut self.totals);
+        self.strategy.handle_tick(now, &mut self.requester, &mut self.totals);
+        self.requester.update_next_timeout();
         if self.uplink.is_stuck(now) {
-            self.pipes.values_mut().for_each(|pipe| pipe.moving = 0);
+            self.send_buffers.values_mut().for_each(SendBuffer::give_up);
             self.uplink.give_up();
         }
     }
 
-    /// When to call [`Exchange::handle_tick`]; `None` while nothing is due.
+    /// When to call [`Exchange::handle_tick`]; `None` while no timer runs.
     pub fn next_wake(&self) -> Option<Instant> {
-        let quiet = self.quiet.first().map(|(until, _)| *until);
-        let wakes =
-            [self.asking.next_wake(), quiet, self.uplink.next_wake(), self.ledger.held_until];
+        let wakes = [
+            self.strategy.next_wake(&self.requester),
+            self.requester.next_wake(),
+            self.delayed.first().map(|(until, _)| *until),
+            self.uplink.next_wake(),
+            self.ledger.held_back_until,
+        ];
         wakes.into_iter().flatten().min()
     }
 
-    /// The next thing to do.
+    /// The next output.
     pub fn poll_output(&mut self) -> Option<Output<P, B>> {
         if self.outputs.is_empty() && !self.is_settled {
             self.is_settled = true;
@@ -283,108 +311,117 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         self.outputs.pop_front()
     }
 
-    fn input(&mut self, now: Instant) {
+    fn begin_input(&mut self, now: Instant) {
         self.now = now;
         self.is_settled = false;
     }
 
-    fn forget(&mut self, peer: P) {
-        if let Some(pipe) = self.pipes.remove(&peer) {
-            self.quiet.remove(&(pipe.quiet_until, peer));
-            if pipe.moving > 0 {
-                self.uplink.left(self.now, pipe.moving);
-            }
-            self.asking.disconnected(peer);
-            self.ledger.disconnected(peer);
-            self.leaves.disconnected(peer);
+    fn forget_peer(&mut self, peer: P) {
+        let Some(send_buffer) = self.send_buffers.remove(&peer) else { return };
+        self.delayed.remove(&(send_buffer.delayed_until, peer));
+        if send_buffer.moving > 0 {
+            self.uplink.handle_left(self.now, send_buffer.moving);
         }
+        self.requester.handle_disconnected(peer);
+        self.strategy.handle_disconnected(peer);
+        self.ledger.handle_disconnected(peer);
+        self.leaves.handle_disconnected(peer);
     }
 
     fn drop_peer(&mut self, peer: P, reason: Misbehaviour) {
-        self.forget(peer);
+        self.forget_peer(peer);
         self.totals.dropped_peers += 1;
-        self.outputs.push_back(Output::Drop { peer, reason });
+        self.outputs.push_back(Output::DropPeer { peer, reason });
     }
 
-    /// What follows from all inputs so far. Only when the outputs are drained: what several inputs
-    /// want to be said goes with one message.
+    /// Does what follows from all inputs so far. This runs only once the outputs are drained, so that
+    /// several inputs share one message.
     fn settle(&mut self) {
-        self.compare();
-        self.asking.fill(self.now, &mut self.totals);
-        for (session, cid) in self.asking.searches(self.now) {
-            self.doubt(session);
+        self.compare_with_others();
+        if self.requester.has_no_wants() {
+            self.requester.pause_searches();
+        }
+        self.strategy.request_blocks(self.now, &mut self.requester, &mut self.totals);
+        self.requester.take_new_holders();
+        for (session, cid) in self.requester.begin_searches(self.now) {
+            self.request_have_for_unconfirmed(session);
             self.outputs.push_back(Output::FindProviders { session, cid });
         }
-        let mut peers = std::mem::take(&mut self.asking.touched);
-        peers.append(&mut self.ledger.touched);
-        peers.append(&mut self.leaves.touched);
-        while let Some(&(until, peer)) = self.quiet.first()
+        let mut peers = std::mem::take(&mut self.requester.peers_to_update);
+        peers.append(&mut self.ledger.peers_to_update);
+        peers.append(&mut self.leaves.peers_to_update);
+        while let Some(&(until, peer)) = self.delayed.first()
             && until <= self.now
         {
-            self.quiet.pop_first();
+            self.delayed.pop_first();
             peers.insert(peer);
         }
         let blocks_out = self.totals.blocks_out;
-        peers.into_iter().for_each(|peer| self.speak(peer));
+        peers.into_iter().for_each(|peer| self.send_pending(peer));
         if self.totals.blocks_out > blocks_out {
-            self.remind();
+            self.send_reminders();
         }
-        self.read_ahead();
+        self.read_next_blocks();
     }
 
-    /// Looks how much those lack who lack something too, now and then.
-    fn compare(&mut self) {
-        if self.asking.wants_nothing() || self.now.since(self.compared_at) < COMPARED_EVERY {
+    /// Compares at intervals how many blocks this node and other leechers lack.
+    fn compare_with_others(&mut self) {
+        if self.requester.has_no_wants() || self.now.since(self.compared_at) < COMPARE_INTERVAL {
             return;
         }
         self.compared_at = self.now;
-        let lacked = self.pipes.keys().filter_map(|peer| self.leaves.missing_at(*peer));
-        let (mut peers, mut blocks) = (0, 0);
+        let lacked =
+            self.send_buffers.keys().filter_map(|peer| self.leaves.blocks_missing_at(*peer));
+        let (mut leechers, mut blocks) = (0, 0);
         for lacked in lacked.filter(|lacked| *lacked > 0) {
-            peers += 1;
+            leechers += 1;
             blocks += lacked;
         }
-        self.asking.others_lack((peers >= CROWD_MIN).then(|| blocks / peers));
+        let is_swarm = leechers >= SWARM_LEECHERS_MIN;
+        self.requester.set_blocks_others_lack(is_swarm.then(|| blocks / leechers));
     }
 
-    /// While others have their turn, those who have waited for long are told what they have to wait for, lest
-    /// they give us up. Who sends nothing to anybody reminds nobody.
-    fn remind(&mut self) {
-        if self.now.since(self.reminded_at) < REMINDED_AFTER / 4 {
+    /// Tells peers that have waited for long how many bytes are queued for them, so that they do not
+    /// give up. A node that sends nothing to any peer sends no reminders.
+    fn send_reminders(&mut self) {
+        if self.now.since(self.reminded_at) < REMINDER_INTERVAL / 4 {
             return;
         }
         self.reminded_at = self.now;
-        for (peer, pending_bytes) in self.ledger.waiting() {
-            let Some(pipe) = self.pipes.get_mut(&peer) else { continue };
-            if pipe.room == 0 || self.now.since(pipe.spoken_at) < REMINDED_AFTER {
+        for (peer, pending_bytes) in self.ledger.waiting_peers() {
+            let Some(send_buffer) = self.send_buffers.get_mut(&peer) else { continue };
+            let is_recent = self.now.since(send_buffer.message_sent_at) < REMINDER_INTERVAL;
+            if send_buffer.room == 0 || is_recent {
                 continue;
             }
             let pending_bytes = u32::try_from(pending_bytes).unwrap_or(u32::MAX);
             let message = Message { pending_bytes, ..Message::default() };
-            pipe.spoken_at = self.now;
-            pipe.room = pipe.room.saturating_sub(message.encoded_len(pipe.protocol));
+            send_buffer.message_sent_at = self.now;
+            let len = message.encoded_len(send_buffer.protocol);
+            send_buffer.room = send_buffer.room.saturating_sub(len);
             self.totals.messages_out += 1;
             self.outputs.push_back(Output::Send { peer, message });
         }
     }
 
-    /// Tells a peer what there is to tell, unless that can wait; or has to, for room.
-    fn speak(&mut self, peer: P) {
-        let Some(pipe) = self.pipes.get(&peer) else { return };
-        let is_urgent = self.asking.is_urgent(peer)
-            || self.ledger.is_urgent(peer)
-            || self.leaves.is_urgent(peer);
-        if pipe.quiet_until > self.now && !is_urgent {
-            self.quiet.insert((pipe.quiet_until, peer));
+    /// Sends a peer what there is to send, unless it can wait or there is no room.
+    fn send_pending(&mut self, peer: P) {
+        let Some(send_buffer) = self.send_buffers.get(&peer) else { return };
+        let is_urgent = self.requester.has_urgent(peer)
+            || self.ledger.has_urgent(peer)
+            || self.leaves.has_urgent(peer);
+        if send_buffer.delayed_until > self.now && !is_urgent {
+            self.delayed.insert((send_buffer.delayed_until, peer));
             return;
         }
-        while let Some(pipe) = self.pipes.get_mut(&peer)
-            && pipe.room > 0
+        while let Some(send_buffer) = self.send_buffers.get(&peer)
+            && send_buffer.room > 0
         {
-            let (wants, is_more_wanted) = self.asking.speak(self.now, peer, pipe.room);
-            let said: usize = wants.iter().map(WantEntry::encoded_len).sum();
-            let room = pipe.room.saturating_sub(said);
-            let (answers, is_more_answered) = self.ledger.answer(peer, room);
+            let room = send_buffer.room;
+            let (wants, has_more_wants) = self.take_wants(peer, room);
+            let wants_len: usize = wants.iter().map(WantEntry::encoded_len).sum();
+            let (answers, has_more_answers) =
+                self.ledger.take_answers(peer, room.saturating_sub(wants_len));
             let mut message = Message {
                 wants,
                 blocks: answers.blocks,
@@ -392,75 +429,95 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
                 pending_bytes: u32::try_from(answers.pending_bytes).unwrap_or(u32::MAX),
                 ..Message::default()
             };
-            self.leaves.speak(peer, &mut message);
+            self.leaves.fill_message(peer, &mut message);
             if message.is_empty() {
                 return;
             }
-            self.quiet.remove(&(pipe.quiet_until, peer));
-            pipe.quiet_until = self.now + self.pause;
-            pipe.spoken_at = self.now;
-            let len = message.encoded_len(pipe.protocol);
-            pipe.room = pipe.room.saturating_sub(len);
-            let blocks = message.payloads().count() as u64;
-            let bytes = message.payloads().map(|block| block.len() as u64).sum::<u64>();
-            if blocks > 0 {
-                pipe.fill(len, message.payloads().map(|block| block.cid().clone()));
-                self.uplink.sent(self.now, len);
-            }
-            pipe.blocks_out += blocks;
-            pipe.bytes_out += bytes;
-            self.totals.messages_out += 1;
-            self.totals.blocks_out += blocks;
-            self.totals.bytes_out += bytes;
-            self.outputs.push_back(Output::Send { peer, message });
-            if !is_more_wanted && !is_more_answered {
+            self.send(peer, message);
+            if !has_more_wants && !has_more_answers {
                 return;
             }
         }
     }
 
-    fn read_ahead(&mut self) {
-        self.ledger.held_until = None;
-        let pipes = &self.pipes;
-        let room = |peer: P| pipes.get(&peer).map_or(0, |pipe| pipe.room);
-        while self.ledger.is_anyone_ready() {
-            let room_bytes = self.uplink.room(self.ledger.reading_bytes());
+    /// The next wants for a peer, and whether there are more.
+    fn take_wants(&mut self, peer: P, room_bytes: usize) -> (Vec<WantEntry>, bool) {
+        if !self.strategy.can_send(self.now, peer) {
+            return (Vec::new(), false);
+        }
+        let want_haves = self.strategy.want_haves(&self.requester, peer);
+        let wants = self.requester.take_wants(peer, room_bytes, want_haves);
+        if !wants.0.is_empty() {
+            self.strategy.handle_sent(self.now, peer, &self.requester);
+        }
+        wants
+    }
+
+    /// Sends a message, and counts it.
+    fn send(&mut self, peer: P, message: Message<B>) {
+        let Some(send_buffer) = self.send_buffers.get_mut(&peer) else { return };
+        self.delayed.remove(&(send_buffer.delayed_until, peer));
+        send_buffer.delayed_until = self.now + self.batching_delay;
+        send_buffer.message_sent_at = self.now;
+        let len = message.encoded_len(send_buffer.protocol);
+        send_buffer.room = send_buffer.room.saturating_sub(len);
+        let blocks = message.payloads().count() as u64;
+        let bytes = message.payloads().map(|block| block.len() as u64).sum::<u64>();
+        if blocks > 0 {
+            send_buffer.push(len, message.payloads().map(|block| block.cid().clone()));
+            self.uplink.handle_sent(self.now, len);
+        }
+        send_buffer.blocks_out += blocks;
+        send_buffer.bytes_out += bytes;
+        self.totals.messages_out += 1;
+        self.totals.blocks_out += blocks;
+        self.totals.bytes_out += bytes;
+        self.outputs.push_back(Output::Send { peer, message });
+    }
+
+    /// Has blocks read for the peers whose turn it is, as far as the uplink has room.
+    fn read_next_blocks(&mut self) {
+        self.ledger.held_back_until = None;
+        let send_buffers = &self.send_buffers;
+        let room = |peer: P| send_buffers.get(&peer).map_or(0, |send_buffer| send_buffer.room);
+        while self.ledger.has_ready_peer() {
+            let room_bytes = self.uplink.take_room(self.ledger.reading_bytes());
             let bytes_max = room_bytes.min(self.uplink.batch_bytes_max());
-            let missing = |peer: P| self.leaves.missing_at(peer);
-            let is_source = self.asking.wants_nothing();
-            let next = self.ledger.read_next(self.now, bytes_max, room, missing, is_source);
+            let missing = |peer: P| self.leaves.blocks_missing_at(peer);
+            let is_seeder = self.requester.has_no_wants();
+            let next = self.ledger.read_next(self.now, bytes_max, room, missing, is_seeder);
             let Some((peer, cids)) = next else { return };
             self.outputs.extend(cids.into_iter().map(|cid| Output::Read { peer, cid }));
         }
     }
 
-    /// What was done so far.
+    /// What this node has done so far.
     pub const fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// What passed between us and a peer that is connected.
+    /// What this node has exchanged with a connected peer; `None` for other peers.
     pub fn peer(&self, peer: P) -> Option<PeerTotals> {
-        let (pipe, view) = (self.pipes.get(&peer)?, self.asking.view(peer)?);
+        let (send_buffer, state) = (self.send_buffers.get(&peer)?, self.requester.peer(peer)?);
         Some(PeerTotals {
-            blocks_in: view.useful,
-            bytes_in: view.bytes_in,
-            blocks_out: pipe.blocks_out,
-            bytes_out: pipe.bytes_out,
-            asked_blocks: view.asked.len(),
+            blocks_in: state.counts.useful,
+            bytes_in: state.counts.useful_bytes,
+            blocks_out: send_buffer.blocks_out,
+            bytes_out: send_buffer.bytes_out,
+            requested_blocks: state.requests.len(),
             wants: self.ledger.wants_of(peer),
-            window_bytes: view.pace.window,
-            latency: view.pace.base,
+            window_bytes: state.delivery.window_bytes,
+            latency: state.delivery.base_latency,
         })
     }
 
-    /// Peers that are connected.
+    /// The connected peers.
     pub fn peers(&self) -> impl Iterator<Item = P> {
-        self.pipes.keys().copied()
+        self.send_buffers.keys().copied()
     }
 
-    /// How many blocks a session still misses.
+    /// How many blocks a session still lacks.
     pub fn missing(&self, session: SessionId) -> usize {
-        self.asking.missing(session)
+        self.requester.missing_blocks(session)
     }
 }

@@ -1,111 +1,108 @@
-//! Whom to serve next.
+//! Which peer to serve next, and with which blocks.
 
-mod abandoned;
+mod abandoned_reads;
 mod account;
-mod sent;
+mod sent_blocks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
-use content::Cid;
-use vocab::Instant;
+use watchfire_content::Cid;
+use watchfire_types::{Instant, Rng};
 
-use crate::asking::other_names;
-use crate::dice::Dice;
-use crate::{Behaviour, Limits, Payload, Presence, Totals, WantEntry, WantKind};
-use abandoned::Abandoned;
+use crate::limits::SWARM_LEECHERS_MIN;
+use crate::requester::other_names;
+use crate::{Limits, Payload, Presence, Totals, WantEntry, WantKind};
+use abandoned_reads::AbandonedReads;
 use account::{Account, State};
-use sent::Sent;
+use sent_blocks::SentBlocks;
 
-/// The half of a node that gives blocks to those who want them.
+/// The half of a node that sends blocks to the peers that want them.
 ///
-/// Of each peer it remembers a bounded wantlist. A block is read only for a peer whose pipe has room for
-/// it; peers take turns, a message each.
+/// It remembers a bounded wantlist of each peer. A block is read only if the peer's send buffer has room
+/// for it. Peers take turns, one message each.
 #[derive(Debug)]
 pub(crate) struct Ledger<P, B> {
     limits: Limits,
-    behaviour: Behaviour,
+    serves_rarest_first: bool,
     accounts: BTreeMap<P, Account<B>>,
-    /// Who wants each block.
+    /// The peers that want each block.
     wanters: BTreeMap<Cid, Vec<P>>,
-    /// Blocks that the store was asked about, and for whom.
-    looking: BTreeMap<Cid, Vec<P>>,
+    /// Blocks that are looked up in the store, and for which peers.
+    lookups: BTreeMap<Cid, Vec<P>>,
     /// Peers with blocks queued, and none being read for them.
     ready: BTreeSet<(u64, P)>,
-    /// Whose turn it was.
+    /// The peer whose turn it was last.
     turn: Option<(u64, P)>,
-    /// Decides who comes after whom. Were that the same everywhere, all would serve the same few first.
-    dice: Dice,
-    /// Peers to whom something is to be told.
-    pub touched: BTreeSet<P>,
-    /// For those who are here.
+    /// Decides the order of peers. With the same order on every node, all would serve the same few first.
+    rng: Rng,
+    /// Peers for which there is something to send.
+    pub peers_to_update: BTreeSet<P>,
+    /// Bytes that are read for connected peers.
     reading_bytes: usize,
-    abandoned: Abandoned<P>,
-    sent: Sent,
-    /// When to look again for whom to read, where all that is wanted is left to others until then.
-    pub held_until: Option<Instant>,
+    abandoned_reads: AbandonedReads<P>,
+    sent_blocks: SentBlocks,
+    /// When to choose a peer again, if all wanted blocks are left to other peers until then.
+    pub held_back_until: Option<Instant>,
 }
 
 /// Presences in one message; others follow in the next.
 const PRESENCES_PER_MESSAGE: usize = 1024;
 
-/// So many who lack something are sure to have something for one another.
-const CROWD_MIN: usize = 4;
-
 /// What a presence usually takes in a message.
 const PRESENCE_BYTES: usize = 48;
 
-/// What a peer is to be told of its wants.
+/// Answers to the wants of a peer.
 #[derive(Debug)]
 pub(crate) struct Answers<B> {
     pub presences: Vec<Presence>,
     pub blocks: Vec<B>,
-    /// Bytes of blocks that it still has to wait for.
+    /// Bytes of blocks that are still queued for the peer.
     pub pending_bytes: usize,
 }
 
 impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
-    pub(crate) fn new(limits: Limits, behaviour: Behaviour, seed: u64) -> Self {
+    pub(crate) fn new(limits: Limits, serves_rarest_first: bool, seed: u64) -> Self {
         Ledger {
             limits,
-            behaviour,
+            serves_rarest_first,
             accounts: BTreeMap::new(),
             wanters: BTreeMap::new(),
-            looking: BTreeMap::new(),
+            lookups: BTreeMap::new(),
             ready: BTreeSet::new(),
             turn: None,
-            dice: Dice::new(!seed),
-            touched: BTreeSet::new(),
+            rng: Rng::from_seed(!seed),
+            peers_to_update: BTreeSet::new(),
             reading_bytes: 0,
-            abandoned: Abandoned::new(),
-            sent: Sent::new(),
-            held_until: None,
+            abandoned_reads: AbandonedReads::new(),
+            sent_blocks: SentBlocks::new(),
+            held_back_until: None,
         }
     }
 
-    pub(crate) fn connected(&mut self, peer: P, has_presences: bool) {
-        let account = Account::new(has_presences, self.dice.throw());
+    pub(crate) fn handle_connected(&mut self, peer: P, has_presences: bool) {
+        let account = Account::new(has_presences, self.rng.next_u64());
         self.accounts.insert(peer, account);
     }
 
-    pub(crate) fn disconnected(&mut self, peer: P) {
+    pub(crate) fn handle_disconnected(&mut self, peer: P) {
         let Some(account) = self.accounts.remove(&peer) else { return };
         for cid in account.wants.keys() {
-            self.no_longer_wanted_by(cid, peer);
+            self.remove_wanter(cid, peer);
         }
         self.reading_bytes -= account.batch.bytes;
-        self.ready.remove(&(account.seat, peer));
-        self.abandoned.add(peer, account.batch.reading);
-        self.touched.remove(&peer);
+        self.ready.remove(&(account.turn_key, peer));
+        self.abandoned_reads.add(peer, account.batch.reading);
+        self.peers_to_update.remove(&peer);
     }
 
     pub(crate) fn wants_of(&self, peer: P) -> usize {
         self.accounts.get(&peer).map_or(0, |account| account.wants.len())
     }
 
-    /// What a peer's message wants. The blocks that the store is to be asked about.
-    pub(crate) fn wanted(
+    /// Handles the wantlist of a message. Returns the blocks to look up in the store.
+    pub(crate) fn handle_wants(
         &mut self,
         peer: P,
         full: bool,
@@ -119,15 +116,15 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
                 entries.iter().filter(|entry| !entry.cancel).map(|entry| &entry.cid).collect();
             let gone: Vec<Cid> =
                 account.wants.keys().filter(|cid| !listed.contains(cid)).cloned().collect();
-            gone.iter().for_each(|cid| self.cancelled(peer, cid));
+            gone.iter().for_each(|cid| self.cancel(peer, cid));
         }
         for entry in entries {
             if entry.cancel && entry.send_dont_have {
-                self.returned(peer, &entry.cid);
+                self.cancel_if_queued(peer, &entry.cid);
             } else if entry.cancel {
-                self.cancelled(peer, &entry.cid);
+                self.cancel(peer, &entry.cid);
             } else if self.want(peer, &entry, totals) {
-                let peers = self.looking.entry(entry.cid.clone()).or_default();
+                let peers = self.lookups.entry(entry.cid.clone()).or_default();
                 if peers.is_empty() {
                     looks.push(entry.cid);
                 }
@@ -137,15 +134,15 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         looks
     }
 
-    /// Whether the store is to be asked about the block.
+    /// Handles a want. Returns whether to look the block up.
     fn want(&mut self, peer: P, entry: &WantEntry, totals: &mut Totals) -> bool {
         let Some(account) = self.accounts.get_mut(&peer) else { return false };
         let is_new = !account.wants.contains_key(&entry.cid);
         if is_new && account.wants.len() >= self.limits.wants_per_peer_max {
-            totals.wants_refused += 1;
+            totals.rejected_wants += 1;
             if entry.send_dont_have {
-                account.tell(&entry.cid, false, &self.limits);
-                self.touched.insert(peer);
+                account.queue_presence(&entry.cid, false, &self.limits);
+                self.peers_to_update.insert(peer);
             }
             return false;
         }
@@ -158,30 +155,30 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         account.want(entry)
     }
 
-    fn cancelled(&mut self, peer: P, cid: &Cid) {
+    fn cancel(&mut self, peer: P, cid: &Cid) {
         let Some(account) = self.accounts.get_mut(&peer) else { return };
         if account.is_queued(cid) {
-            self.sent.taken_back(cid);
+            self.sent_blocks.taken_back(cid);
         }
         if account.forget(cid) {
-            self.no_longer_wanted_by(cid, peer);
+            self.remove_wanter(cid, peer);
         }
-        self.is_ready_or_not(peer);
+        self.update_ready(peer);
     }
 
-    /// A peer takes a want back if it still waits, and is told of it: then it can be had elsewhere, and does not come
-    /// twice.
-    fn returned(&mut self, peer: P, cid: &Cid) {
+    /// Cancels a want if its block is still queued, and confirms with HAVE. The peer can then request the
+    /// block elsewhere without a duplicate.
+    fn cancel_if_queued(&mut self, peer: P, cid: &Cid) {
         let Some(account) = self.accounts.get_mut(&peer) else { return };
         if account.is_queued(cid) {
-            account.tell(cid, true, &self.limits);
+            account.queue_presence(cid, true, &self.limits);
             account.is_urgent = true;
-            self.touched.insert(peer);
-            self.cancelled(peer, cid);
+            self.peers_to_update.insert(peer);
+            self.cancel(peer, cid);
         }
     }
 
-    fn no_longer_wanted_by(&mut self, cid: &Cid, peer: P) {
+    fn remove_wanter(&mut self, cid: &Cid, peer: P) {
         let Some(wanters) = self.wanters.get_mut(cid) else { return };
         if let Ok(at) = wanters.binary_search(&peer) {
             wanters.remove(at);
@@ -191,14 +188,14 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         }
     }
 
-    /// The store said how long the block is, or that it has none.
-    pub(crate) fn found(&mut self, cid: &Cid, len: Option<usize>) {
-        let peers = self.looking.remove(cid).unwrap_or_default();
+    /// A lookup ended: the length of the block, or `None` if the store lacks it.
+    pub(crate) fn handle_lookup(&mut self, cid: &Cid, len: Option<usize>) {
+        let peers = self.lookups.remove(cid).unwrap_or_default();
         self.settle_wants(cid, len, &peers);
     }
 
     /// A block is in the store from now on.
-    pub(crate) fn have(&mut self, cid: &Cid, len: usize) {
+    pub(crate) fn handle_stored(&mut self, cid: &Cid, len: usize) {
         if self.wanters.is_empty() {
             return;
         }
@@ -214,23 +211,24 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         for &peer in peers {
             let Some(account) = self.accounts.get_mut(&peer) else { continue };
             let Some(wanted) = account.wants.get(cid) else { continue };
-            let is_open = matches!(wanted.state, State::Looking | State::Absent);
+            let is_open = matches!(wanted.state, State::LookingUp | State::Absent);
             match len {
                 Some(len) if is_open => {
-                    let is_gift = len <= self.limits.gift_bytes_max || !account.has_presences;
-                    if wanted.kind == WantKind::Block || is_gift {
+                    let is_inline =
+                        len <= self.limits.inline_block_bytes_max || !account.has_presences;
+                    if wanted.kind == WantKind::Block || is_inline {
                         account.queue(cid, len);
-                        self.is_ready_or_not(peer);
+                        self.update_ready(peer);
                     } else {
-                        account.tell(cid, true, &self.limits);
+                        account.queue_presence(cid, true, &self.limits);
                         account.forget(cid);
-                        self.touched.insert(peer);
+                        self.peers_to_update.insert(peer);
                         answered.push(peer);
                     }
                 }
-                None if wanted.state == State::Looking => {
-                    let is_told = account.is_absent(cid, &self.limits);
-                    self.touched.extend(is_told.then_some(peer));
+                None if wanted.state == State::LookingUp => {
+                    let is_told = account.mark_absent(cid, &self.limits);
+                    self.peers_to_update.extend(is_told.then_some(peer));
                 }
                 _ => {}
             }
@@ -246,9 +244,9 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         }
     }
 
-    fn is_ready_or_not(&mut self, peer: P) {
+    fn update_ready(&mut self, peer: P) {
         let Some(account) = self.accounts.get(&peer) else { return };
-        let turn = (account.seat, peer);
+        let turn = (account.turn_key, peer);
         if account.is_ready() {
             self.ready.insert(turn)
         } else {
@@ -256,12 +254,12 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         };
     }
 
-    pub(crate) fn is_anyone_ready(&self) -> bool {
+    pub(crate) fn has_ready_peer(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Peers with blocks queued while others have their turn, and how many bytes.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = (P, usize)> {
+    /// Peers with queued blocks that wait for their turn, and the bytes of these blocks.
+    pub(crate) fn waiting_peers(&self) -> impl Iterator<Item = (P, usize)> {
         let account = |peer: P| self.accounts.get(&peer).map(|it| (peer, it.queued_bytes));
         self.ready.iter().filter_map(move |(_, peer)| account(*peer))
     }
@@ -280,7 +278,7 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         missing: impl Fn(P) -> Option<usize>,
         is_source: bool,
     ) -> Option<(P, Vec<Cid>)> {
-        let held = self.reading_bytes + self.abandoned.bytes;
+        let held = self.reading_bytes + self.abandoned_reads.bytes;
         let left = self.limits.reading_bytes_max.saturating_sub(held);
         let bytes_max = bytes_max.min(left);
         if bytes_max == 0 {
@@ -290,8 +288,8 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         let peer = turn.1;
         let account = self.accounts.get_mut(&peer)?;
         let bytes_max = bytes_max.min(room(peer)).min(self.limits.message_bytes_max);
-        let is_fresh_first = self.behaviour == Behaviour::Ours;
-        let sent = |cid: &Cid| if is_fresh_first { self.sent.count(cid) } else { 0 };
+        let is_fresh_first = self.serves_rarest_first;
+        let sent = |cid: &Cid| if is_fresh_first { self.sent_blocks.count(cid) } else { 0 };
         // Only a block that is alone may be longer than what is left.
         if held > 0 && account.next_len(sent) > left {
             return None;
@@ -299,16 +297,16 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         let cids = account.next_batch(bytes_max, sent);
         self.turn = Some(turn);
         for cid in &cids {
-            self.sent.add(now, cid);
+            self.sent_blocks.add(now, cid);
         }
         self.reading_bytes += account.batch.bytes;
         self.ready.remove(&turn);
         Some((peer, cids))
     }
 
-    /// Whose turn it is: of those with room, first whoever takes a block that nobody was sent yet, since it
-    /// can serve that on; then, once a round, whoever is far behind. Nobody is passed over for ever, but for a while
-    /// all may have to wait for one another's.
+    /// The peer to serve next, of those with room. A peer that takes a block that was never sent comes
+    /// first, because it can pass the block on. Then, once a round, comes the peer that is furthest
+    /// behind. No peer is passed over for ever.
     fn next_turn(
         &mut self,
         now: Instant,
@@ -322,15 +320,15 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             self.ready.range((after, Unbounded)).chain(self.ready.range((Unbounded, up_to)));
         let mut in_turn = turns.copied().filter(|(_, peer)| room(*peer) > 0);
         let first = in_turn.next()?;
-        if self.behaviour != Behaviour::Ours {
+        if !self.serves_rarest_first {
             return Some(first);
         }
         let passed_over_max = 2 * self.ready.len() as u32;
-        let is_held = |peer: P| is_source && self.held_until_for(now, peer).is_some();
+        let is_held_back = |peer: P| is_source && self.held_back_until_for(now, peer).is_some();
         let is_next = |(_, peer): &(u64, P)| {
             self.accounts.get(peer).is_some_and(|account| {
-                account.has_fresh(|cid| self.sent.count(cid) > 0)
-                    || (account.passed_over > passed_over_max && !is_held(*peer))
+                account.has_fresh(|cid| self.sent_blocks.count(cid) > 0)
+                    || (account.passed_over > passed_over_max && !is_held_back(*peer))
             })
         };
         let mut all: Vec<(u64, P)> = Vec::new();
@@ -342,7 +340,7 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             Some(next) => next,
             None => {
                 if is_source && self.is_crowded(&missing) {
-                    all = self.not_held(now, all);
+                    all = self.without_held_back(now, all);
                 }
                 let (first, others) = all.split_first()?;
                 self.furthest_behind(*first, others, missing)
@@ -360,30 +358,31 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         Some(next)
     }
 
-    /// Whether so many lack something that they can have it of one another: most of them may want nothing of us just now.
+    /// Whether enough leechers are connected to have blocks for each other. Most of them may want nothing
+    /// from this node now.
     fn is_crowded(&self, missing: impl Fn(P) -> Option<usize>) -> bool {
         let lacks = |(peer, account): &(&P, &Account<B>)| {
             !account.wants.is_empty() || missing(**peer).is_some_and(|missing| missing > 0)
         };
-        self.accounts.iter().filter(lacks).take(CROWD_MIN).count() == CROWD_MIN
+        self.accounts.iter().filter(lacks).take(SWARM_LEECHERS_MIN).count() == SWARM_LEECHERS_MIN
     }
 
-    /// Those to whom something can be sent that is not left to others.
-    fn not_held(&mut self, now: Instant, mut turns: Vec<(u64, P)>) -> Vec<(u64, P)> {
-        let until = turns.iter().filter_map(|(_, peer)| self.held_until_for(now, *peer)).min();
-        turns.retain(|(_, peer)| self.held_until_for(now, *peer).is_none());
-        self.held_until = until.filter(|_| turns.is_empty());
+    /// The peers whose next block is not left to other peers.
+    fn without_held_back(&mut self, now: Instant, mut turns: Vec<(u64, P)>) -> Vec<(u64, P)> {
+        let until = turns.iter().filter_map(|(_, peer)| self.held_back_until_for(now, *peer)).min();
+        turns.retain(|(_, peer)| self.held_back_until_for(now, *peer).is_none());
+        self.held_back_until = until.filter(|_| turns.is_empty());
         turns
     }
 
-    /// Until when what would be sent to a peer is left to others.
-    fn held_until_for(&self, now: Instant, peer: P) -> Option<Instant> {
-        let cid = self.accounts.get(&peer)?.next_patient(|cid| self.sent.count(cid))?;
-        self.sent.held_until(cid).filter(|until| *until > now)
+    /// Until when the next block of a peer is left to other peers.
+    fn held_back_until_for(&self, now: Instant, peer: P) -> Option<Instant> {
+        let cid = self.accounts.get(&peer)?.next_patient(|cid| self.sent_blocks.count(cid))?;
+        self.sent_blocks.held_back_until(cid).filter(|until| *until > now)
     }
 
-    /// Who lacks clearly more than the first, and has had its own turn since it last went before others. So all have
-    /// everything at about the same time, and their links are used to the end.
+    /// The peer that lacks clearly more than the first, and has had its own turn since it last went before
+    /// others. So all peers finish at about the same time, and their uplinks are used to the end.
     fn furthest_behind(
         &self,
         first: (u64, P),
@@ -403,31 +402,31 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         furthest
     }
 
-    /// A block was read, or could not be.
-    pub(crate) fn read(&mut self, peer: P, cid: &Cid, block: Option<B>) {
+    /// A block was read, or cannot be.
+    pub(crate) fn handle_read(&mut self, peer: P, cid: &Cid, block: Option<B>) {
         let read = self.accounts.get_mut(&peer).and_then(|account| {
             account.read(cid, block, &self.limits).map(|released| (account, released))
         });
         let Some((account, released)) = read else {
             // Where it is read for who was here before, too, either answer will do.
-            return self.abandoned.read(peer, cid);
+            return self.abandoned_reads.read(peer, cid);
         };
         self.reading_bytes -= released;
         if account.batch.is_complete() || account.is_urgent {
-            self.touched.insert(peer);
+            self.peers_to_update.insert(peer);
         }
-        self.is_ready_or_not(peer);
+        self.update_ready(peer);
     }
 
-    /// Whether a peer is to be told something that cannot wait.
-    pub(crate) fn is_urgent(&self, peer: P) -> bool {
+    /// Whether there is something to send to a peer that cannot wait.
+    pub(crate) fn has_urgent(&self, peer: P) -> bool {
         let account = self.accounts.get(&peer);
         account.is_some_and(|account| account.is_urgent || account.batch.is_complete())
     }
 
-    /// What a peer is told now, in so many bytes or a single block, and whether there is more. Blocks
-    /// count as sent.
-    pub(crate) fn answer(&mut self, peer: P, room_bytes: usize) -> (Answers<B>, bool) {
+    /// The next answers for a peer, in about so many bytes or a single block, and whether there are more.
+    /// The blocks count as sent.
+    pub(crate) fn take_answers(&mut self, peer: P, room_bytes: usize) -> (Answers<B>, bool) {
         let Some(account) = self.accounts.get_mut(&peer) else {
             return (
                 Answers { presences: Vec::new(), blocks: Vec::new(), pending_bytes: 0 },
@@ -449,10 +448,10 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             }
         }
         for cid in &sent {
-            self.no_longer_wanted_by(cid, peer);
+            self.remove_wanter(cid, peer);
         }
         let blocks = blocks.into_iter().map(|(_, block)| block).collect();
-        self.is_ready_or_not(peer);
+        self.update_ready(peer);
         (Answers { presences, blocks, pending_bytes }, is_more)
     }
 }

@@ -1,40 +1,46 @@
-//! Bitswap: whom to ask for what, and whom to serve next.
+//! Bitswap: which blocks to request from which peers, and which peer to serve next.
 //!
-//! [`Exchange`] is everything that one node does in Bitswap: it asks its peers for the blocks that
-//! its sessions want, and gives peers the blocks that they want. It knows no streams, no clock and
-//! no disk: a driver tells it what happened, and does what it puts out.
+//! [`Exchange`] is everything that one node does in Bitswap. It requests the blocks that its sessions
+//! want, and sends peers the blocks that they want. It has no streams, no clock and no disk: a driver
+//! gives it inputs and carries out its outputs.
 //!
-//! - [`message`] is what peers tell one another, in the bytes of Bitswap 1.0, 1.1 and 1.2.
-//! - [`leaves`] says the same in far fewer bytes, to peers that speak it too.
-//! - A [`Payload`] is what travels as a block. For a node that is [`content::Block`], whose bytes
-//!   were hashed when its message was decoded, so that nothing unverified gets in here. A simulation
-//!   carries a name and a length instead.
-//! - The core queues no bytes: it sends what the pipe to a peer says it has room for
-//!   ([`Exchange::writable`]), and reads a block from the store only to send it at once.
+//! - [`message`] has the messages of Bitswap 1.0, 1.1 and 1.2, and their encoding.
+//! - [`leaves`] is a protocol that says the same in far fewer bytes, between nodes that speak it.
+//! - A [`Payload`] is what travels as a block. In a node that is a [`watchfire_content::Block`], whose
+//!   bytes were hashed when its message was decoded, so nothing unverified gets in here. A simulation
+//!   uses a CID and a length instead.
+//! - A [`RequestStrategy`] chooses which block to request from which peer. [`RarestFirst`] is the one
+//!   that ships.
+//! - The exchange queues no bytes. It sends what fits into the send buffer of a peer
+//!   ([`Exchange::handle_writable`]), and reads a block from the store only to send it at once.
 
 pub mod leaves;
 pub mod message;
 
-mod asking;
-mod behaviour;
-mod dice;
+mod bit_set;
 mod exchange;
 mod ledger;
 mod limits;
 mod output;
 mod payload;
-mod pipe;
 mod protocol;
+mod rarest_first;
+mod requester;
+mod send_buffer;
+mod strategy;
 mod totals;
 mod uplink;
 mod want;
 
-pub use behaviour::Behaviour;
+pub use bit_set::BitSet;
 pub use exchange::Exchange;
 pub use limits::Limits;
 pub use message::{Message, Presence, WantEntry, WantKind};
 pub use output::{Misbehaviour, Output};
 pub use payload::Payload;
 pub use protocol::Protocol;
+pub use rarest_first::RarestFirst;
+pub use requester::{ExchangePolicy, PeerState, Requester, Response, WantHaves, Wanted, Wants};
+pub use strategy::RequestStrategy;
 pub use totals::{PeerTotals, Totals};
 pub use want::{SessionId, Want};

@@ -1,51 +1,53 @@
 use std::time::Duration;
 
-/// What an exchange may take, and how patient it is.
+/// What an exchange may use, and how long it waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Wants that are remembered of one peer. Newer ones are refused with DONT_HAVE where they ask for
-    /// an answer, and passed over where they do not.
+    /// Wants that are remembered of one peer. Further ones are answered with DONT_HAVE if they ask for
+    /// an answer, and ignored otherwise.
     pub wants_per_peer_max: usize,
-    /// Wants that one peer is told of at a time; the others wait until some of these are answered.
-    /// Below what peers remember.
-    pub asks_per_peer_max: usize,
-    /// Bytes of blocks being read, or read and not yet sent, for all peers together, and for those who have left
-    /// meanwhile. The next peer in turn waits. One block is always allowed. As much is under way to all of them, usually.
+    /// Wants that one peer is sent at a time. The others wait until some of these are answered. Less
+    /// than peers remember.
+    pub sent_wants_per_peer_max: usize,
+    /// Bytes of blocks that are being read, or were read and are unsent, for all peers together and
+    /// for peers that left. At the limit, the next peer waits. One block is always allowed. Usually as
+    /// many bytes are under way to all peers.
     pub reading_bytes_max: usize,
-    /// Bytes of a message with blocks after which it is sent; a longer block travels alone.
+    /// Bytes of blocks after which a message is sent. A longer block travels alone.
     pub message_bytes_max: usize,
-    /// A block this long or shorter is sent at once to who asks whether we have it.
-    pub gift_bytes_max: usize,
-    /// Least bytes that one peer is asked for at a time.
+    /// A block up to this length is sent in answer to a want-have.
+    pub inline_block_bytes_max: usize,
+    /// Least bytes to request from one peer at a time.
     pub window_bytes_min: usize,
-    /// Most bytes that one peer is asked for at a time. One block is always allowed.
+    /// Most bytes to request from one peer at a time. One block is always allowed.
     pub window_bytes_max: usize,
-    /// Most bytes that all peers together are asked for at a time. One block is always allowed, one more of who alone has
-    /// it, and one in the place of each that is to be given back. In a
-    /// crowd, a quarter less of who is not behind. They may all answer at once, and what has begun to arrive is in memory.
-    pub asked_bytes_max: usize,
-    /// What a block is taken to weigh while its length is unknown.
+    /// Most bytes to request from all peers at a time. All may answer at once, and a message that has
+    /// begun to arrive is in memory. Always allowed are one block, one more from its only holder, and
+    /// one in place of each request that is being cancelled. In a swarm, a node that is not behind
+    /// the others requests a quarter less.
+    pub requested_bytes_max: usize,
+    /// Assumed bytes of a block whose length is unknown.
     pub block_bytes_guess: usize,
-    /// Part of the blocks of a session, in thousandths, that may be asked for twice in its tail. One is always
-    /// allowed.
-    pub hedges_per_mille: u32,
-    /// After a message, how long what is not urgent waits for more of its kind: that a block is here, or is
-    /// not wanted any more.
-    pub gossip_pause: Duration,
-    /// Complete silence of an asked peer after which another is asked as well; longer for one whose
-    /// answers take longer. The peer is not held to lack the block.
-    pub patience: Duration,
-    /// Complete silence of a peer that claims to have blocks, and was asked for them, after which it is
-    /// dropped.
+    /// Part of the wanted blocks, in thousandths, that may be requested twice in the endgame. One is
+    /// always allowed.
+    pub endgame_duplicates_per_mille: u32,
+    /// After a message, how long messages that are not urgent wait for more of their kind: HAVE for
+    /// new blocks, and cancels of want-haves.
+    pub batching_delay: Duration,
+    /// Silence of a peer with requests after which another is asked. Longer for a peer whose answers
+    /// take longer. The peer is not assumed to lack the blocks.
+    pub response_timeout: Duration,
+    /// Silence of a peer that claims to have requested blocks after which it is dropped.
     pub stalled_after: Duration,
-    /// Blocks that a peer may send and nobody asked it for, beyond as many as were useful.
-    pub unasked_max: u64,
-    /// Blocks of names that nobody was ever asked for that a peer may send once it was asked for others:
-    /// beyond, it lies.
-    pub lies_max: u64,
-    /// Wait before providers are looked for again; doubled each time, up to the next.
+    /// Blocks that a peer may send without a request, besides as many as were useful. Beyond, the
+    /// peer is dropped.
+    pub unrequested_blocks_max: u64,
+    /// Blocks with CIDs that were never wanted, from a peer that has requests. Beyond, the peer is
+    /// dropped as a forger.
+    pub unsolicited_blocks_max: u64,
+    /// Wait before the second search for providers. It doubles each time, up to the next limit.
     pub search_interval: Duration,
-    /// Longest wait before providers are looked for again.
+    /// Longest wait before the next search for providers.
     pub search_interval_max: Duration,
 }
 
@@ -53,31 +55,26 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             wants_per_peer_max: 1024,
-            asks_per_peer_max: 960,
+            sent_wants_per_peer_max: 960,
             reading_bytes_max: 6 << 20,
             message_bytes_max: 1 << 20,
-            gift_bytes_max: 1024,
+            inline_block_bytes_max: 1024,
             window_bytes_min: 512 << 10,
             window_bytes_max: 32 << 20,
-            asked_bytes_max: 16 << 20,
+            requested_bytes_max: 16 << 20,
             block_bytes_guess: 256 << 10,
-            hedges_per_mille: 10,
-            gossip_pause: Duration::from_millis(20),
-            patience: Duration::from_secs(1),
+            endgame_duplicates_per_mille: 10,
+            batching_delay: Duration::from_millis(20),
+            response_timeout: Duration::from_secs(1),
             stalled_after: Duration::from_secs(600),
-            unasked_max: 16,
-            lies_max: 0,
+            unrequested_blocks_max: 16,
+            unsolicited_blocks_max: 0,
             search_interval: Duration::from_secs(1),
             search_interval_max: Duration::from_secs(60),
         }
     }
 }
 
-impl Limits {
-    /// Wants that a peer may be told of as questions while it is asked for so many blocks. A part
-    /// is left for blocks, or questions without an answer would leave no room to ask for any.
-    pub(crate) fn told_max(&self, asked: usize) -> usize {
-        let max = self.asks_per_peer_max;
-        (max - max / 4).min(max.saturating_sub(asked))
-    }
-}
+/// Least number of leechers that form a swarm. With fewer, a node does not count on others to have
+/// blocks for each other.
+pub(crate) const SWARM_LEECHERS_MIN: usize = 4;

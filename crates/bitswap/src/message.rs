@@ -1,13 +1,12 @@
-//! What peers tell one another: wants, presences and blocks.
+//! The messages of Bitswap: wants, presences and blocks.
 //!
-//! A stream is messages one after the other, each behind its length ([`FrameReader`],
-//! [`encode_framed`]). A message changes what was said before; nothing needs to be answered in the
-//! message that comes next, or on the stream that the question came on.
+//! A stream carries messages, each after its length ([`FrameReader`], [`encode_framed`]). A message
+//! changes what earlier ones said. An answer may come in any later message and on any stream.
 //!
 //! ```
-//! use bitswap::message::{FrameReader, decode, encode_framed};
-//! use bitswap::{Message, Protocol};
-//! use content::Block;
+//! use watchfire_bitswap::message::{FrameReader, decode, encode_framed};
+//! use watchfire_bitswap::{Message, Protocol};
+//! use watchfire_content::Block;
 //!
 //! let block = Block::raw("hello".into()).unwrap();
 //! let message = Message { blocks: vec![block], ..Message::default() };
@@ -15,48 +14,47 @@
 //! reader.push(&encode_framed(&message, Protocol::V1_2));
 //! let bytes = reader.next_frame()?.unwrap();
 //! assert_eq!(decode(&bytes)?, message);
-//! # Ok::<(), bitswap::message::MessageError>(())
+//! # Ok::<(), watchfire_bitswap::message::MessageError>(())
 //! ```
 
 mod decode;
 mod encode;
 mod frame;
 
-use content::protobuf::ProtobufError;
-use content::{Block, BlockError, Cid, CidError};
+use watchfire_content::protobuf::ProtobufError;
+use watchfire_content::{Block, BlockError, Cid, CidError};
 
-use crate::leaves::Word;
+use crate::leaves::ListMessage;
 pub use decode::decode;
 pub use encode::{encode, encode_framed};
 pub use frame::FrameReader;
 
-/// Longest message that is read, in bytes; what every implementation accepts.
+/// Longest message that is read, in bytes. Every implementation accepts this length.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
-/// Entries of one kind that are read from one message; those behind are passed over and counted.
+/// Entries of one kind that are read from one message. Further ones are skipped and counted.
 pub const ENTRIES_MAX: usize = 1024;
 
-/// What one peer tells another.
+/// A message from one peer to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<B = Block> {
-    /// Whether the wants replace all earlier ones.
+    /// Whether the wants replace all earlier wants.
     pub full: bool,
-    /// What the sender wants, or wants no more.
+    /// What the sender wants, and its cancels.
     pub wants: Vec<WantEntry>,
-    /// Blocks, verified.
+    /// Verified blocks.
     pub blocks: Vec<B>,
-    /// What the sender has, and has not.
+    /// HAVE and DONT_HAVE.
     pub presences: Vec<Presence>,
     /// Bytes of blocks that the sender still has queued for the receiver.
     pub pending_bytes: u32,
-    /// What is said by lists of leaves, before all else. Bitswap itself has no words for it.
-    pub leaves: Vec<Word<B>>,
-    /// Wants and presences that were not read: beyond [`ENTRIES_MAX`], or of a hash that cannot be checked.
-    /// Nothing of it is ever written.
-    pub passed_over: usize,
-    /// Blocks that were not read: beyond [`ENTRIES_MAX`], or of a hash that cannot be checked. Nothing of it is
-    /// ever written.
-    pub passed_over_blocks: usize,
+    /// Messages about lists of leaves, which come before all else. Bitswap itself has none.
+    pub leaves: Vec<ListMessage<B>>,
+    /// Wants and presences that were not read: beyond [`ENTRIES_MAX`], or with an unknown hash function.
+    /// Never encoded.
+    pub skipped_entries: usize,
+    /// Blocks that were not read: beyond [`ENTRIES_MAX`], or with an unknown hash function. Never encoded.
+    pub skipped_blocks: usize,
 }
 
 impl<B> Default for Message<B> {
@@ -68,29 +66,30 @@ impl<B> Default for Message<B> {
             presences: Vec::new(),
             pending_bytes: 0,
             leaves: Vec::new(),
-            passed_over: 0,
-            passed_over_blocks: 0,
+            skipped_entries: 0,
+            skipped_blocks: 0,
         }
     }
 }
 
 impl<B> Message<B> {
-    /// Whether it tells anything in the words of Bitswap.
+    /// Whether it has any part that Bitswap itself knows.
     pub fn has_bitswap(&self) -> bool {
         let Message { full, wants, blocks, presences, .. } = self;
         *full || !(wants.is_empty() && blocks.is_empty() && presences.is_empty())
     }
 
-    /// Whether it tells nothing.
+    /// Whether it has no content.
     pub fn is_empty(&self) -> bool {
         !self.has_bitswap() && self.leaves.is_empty()
     }
 
-    /// What it says, and what it brings: together as long as the whole. Where each has a stream of its own, what is said
-    /// does not wait for blocks.
+    /// Splits it into a message without blocks and one with them. Together they are as long as the
+    /// whole. On a stream of its own, the first does not wait for blocks.
     pub fn apart(mut self) -> (Self, Self) {
         let leaves = std::mem::take(&mut self.leaves);
-        let (brings, says) = leaves.into_iter().partition(|word| matches!(word, Word::Leaf { .. }));
+        let (brings, says) =
+            leaves.into_iter().partition(|word| matches!(word, ListMessage::Leaf { .. }));
         let (mut words, mut blocks) = match self.blocks.is_empty() {
             true => (self, Message::default()),
             false => (Message::default(), self),
@@ -100,26 +99,26 @@ impl<B> Message<B> {
     }
 }
 
-/// One line of a wantlist.
+/// One entry of a wantlist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantEntry {
     /// Which block.
     pub cid: Cid,
     /// Higher is more urgent.
     pub priority: i32,
-    /// Whether an earlier want is taken back.
+    /// Whether this cancels an earlier want.
     pub cancel: bool,
-    /// What is to be sent.
+    /// What to send.
     pub kind: WantKind,
-    /// Whether silence is not an answer: DONT_HAVE is asked for. Of a want that is taken back, between those who speak
-    /// [`leaves`](crate::leaves): HAVE, if the block waited for its turn.
+    /// Whether the receiver must answer DONT_HAVE. In a cancel between peers that speak
+    /// [`leaves`](crate::leaves): whether it must answer HAVE if the block was still queued.
     pub send_dont_have: bool,
 }
 
-/// What a want is for.
+/// What a want asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WantKind {
-    /// To know who has the block.
+    /// Whether the receiver has the block.
     Have,
     /// The block.
     Block,
@@ -134,38 +133,38 @@ pub struct Presence {
     pub is_here: bool,
 }
 
-/// Why bytes are not a message.
+/// Why bytes are not a valid message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// More bytes than any implementation sends.
-    #[error("a message of {len} bytes, and at most {max} are read")]
+    /// The message is longer than any implementation sends.
+    #[error("cannot read a message of {len} bytes: the limit is {max}")]
     TooLong {
         /// Bytes of the message, as declared.
         len: u64,
         /// Most bytes of a message.
         max: usize,
     },
-    /// The length in front of a message is not a number.
-    #[error("the length of a message is not a varint")]
+    /// The length before a message is not a valid varint.
+    #[error("cannot read the length of a message: not a valid varint")]
     Length,
-    /// Not protobuf.
+    /// The message is not valid protobuf.
     #[error(transparent)]
     Protobuf(#[from] ProtobufError),
     /// A field has another type than the schema says, or the number 0.
-    #[error("field {field} of {of} is not what the schema says")]
+    #[error("cannot read {of}: field {field} has another type than in the schema")]
     Field {
         /// The field's number.
         field: u64,
         /// Which message of the schema.
         of: &'static str,
     },
-    /// An entry or a block does not say which block it is about.
-    #[error("{of} names no block")]
+    /// An entry has no CID, or a block has no prefix.
+    #[error("cannot read {of}: it has no CID")]
     Nameless {
         /// Which message of the schema.
         of: &'static str,
     },
-    /// A name is not a CID.
+    /// A CID is not valid.
     #[error(transparent)]
     Cid(#[from] CidError),
     /// A block is too long.

@@ -1,85 +1,85 @@
-use content::{Block, Cid};
+use watchfire_content::{Block, Cid};
 
 use crate::{Message, SessionId};
 
-/// What an exchange wants done.
+/// What an exchange asks its driver to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output<P, B = Block> {
-    /// To be written to the peer, after what was sent to it before. Fits the room that the peer's
-    /// pipe last said it had.
+    /// Write a message to a peer, after those sent before. It fits into the reported room of the send
+    /// buffer, unless it is a single block.
     Send {
-        /// To whom.
+        /// The receiver.
         peer: P,
-        /// At most [`Limits::message_bytes_max`](crate::Limits::message_bytes_max), unless a
+        /// At most [`Limits::message_bytes_max`](crate::Limits::message_bytes_max) of blocks, unless a
         /// single block is longer.
         message: Message<B>,
     },
-    /// Whether this block is in the local store is asked, because a peer wants it. To be answered
-    /// with [`Exchange::found`](crate::Exchange::found); late, if it can perhaps be had from elsewhere.
-    /// At most [`Limits::wants_per_peer_max`](crate::Limits::wants_per_peer_max) for each peer are
-    /// unanswered.
-    Look {
-        /// Which block.
+    /// Look a block up in the local store, because a peer wants it. Answer with
+    /// [`Exchange::handle_lookup`](crate::Exchange::handle_lookup); later, if the block can perhaps be
+    /// had from elsewhere. At most [`Limits::wants_per_peer_max`](crate::Limits::wants_per_peer_max)
+    /// lookups for each peer are unanswered.
+    Lookup {
+        /// The block.
         cid: Cid,
     },
-    /// What a node links to, and what of that is in the local store, is asked, because a peer follows
-    /// it. To be answered with [`Exchange::listed`](crate::Exchange::listed). For each peer at most
-    /// 1024 are unanswered.
-    List {
-        /// Which node.
+    /// List the links of a node, and which of them are in the local store, because a peer subscribed to
+    /// the list. Answer with [`Exchange::handle_links`](crate::Exchange::handle_links). At most 1024 for
+    /// each peer are unanswered.
+    ListLinks {
+        /// The node.
         node: Cid,
     },
-    /// A block of the local store is to be sent to a peer. To be answered with
-    /// [`Exchange::read`](crate::Exchange::read), even if the peer has left meanwhile. At most
+    /// Read a block to send it to a peer. Answer with
+    /// [`Exchange::handle_read`](crate::Exchange::handle_read), even if the peer has left. At most
     /// [`Limits::reading_bytes_max`](crate::Limits::reading_bytes_max) are unanswered or unsent.
     Read {
-        /// For whom.
+        /// The peer that wants the block.
         peer: P,
-        /// Which block.
+        /// The block.
         cid: Cid,
     },
-    /// A wanted block arrived. Each is put out once. It is served to others once
-    /// [`Exchange::have`](crate::Exchange::have) tells that it is stored.
-    Got {
-        /// Who wanted it.
+    /// A wanted block arrived. Each is reported once. Other peers get it after
+    /// [`Exchange::handle_stored`](crate::Exchange::handle_stored).
+    BlockReceived {
+        /// The sessions that wanted it.
         sessions: Vec<SessionId>,
         /// The block.
         block: B,
-        /// Who sent it.
+        /// The peer that sent it.
         from: P,
     },
-    /// Nobody who is connected is known to have this block: others are to be looked for, and told
-    /// with [`Exchange::providers`](crate::Exchange::providers). Asked again, ever less often,
-    /// while that stays so. One search of a session is under way at a time.
+    /// Search for providers, because no connected peer is known to have a block. Answer with
+    /// [`Exchange::handle_providers`](crate::Exchange::handle_providers). It is repeated less and less
+    /// often. Each session has one search at a time.
     FindProviders {
-        /// For which session.
+        /// The session that searches.
         session: SessionId,
-        /// One of the blocks that it misses.
+        /// One of the blocks that it lacks.
         cid: Cid,
     },
-    /// This peer is no good; the exchange has forgotten it already, as if it had disconnected.
-    Drop {
-        /// Which peer.
+    /// Disconnect a peer that misbehaved. The exchange has forgotten it already.
+    DropPeer {
+        /// The peer.
         peer: P,
         /// What it did.
         reason: Misbehaviour,
     },
 }
 
-/// Why a peer was dropped. Slowness is never among the reasons.
+/// Why a peer was dropped. Slowness is never a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misbehaviour {
-    /// Asked for blocks, it sent something else.
-    #[error("it sent blocks that hash to nothing it was asked for")]
-    Lied,
-    /// It spoke of leaves that a list does not have.
-    #[error("it spoke of leaves that a list does not have")]
-    Overreached,
-    /// It kept sending blocks that nobody had asked it for or that cannot be checked, or saying the
-    /// same of lists over and over.
-    #[error("it kept sending blocks that nobody had asked for")]
+    /// The peer was asked for blocks and sent others.
+    #[error("the peer sent blocks that match none of the requested CIDs")]
+    ForgedBlocks,
+    /// The peer named leaves beyond the end of a list.
+    #[error("the peer named leaves that a list does not have")]
+    LeafOutOfRange,
+    /// The peer kept sending blocks without a request, blocks that cannot be verified, or the same
+    /// messages about lists.
+    #[error("the peer kept sending blocks or messages that were not requested")]
     Flooded,
-    /// It claimed to have blocks, was asked for them, and sent none in a very long time.
-    #[error("it claimed to have blocks and never sent them")]
+    /// The peer claimed to have blocks, was asked for them, and sent none for very long.
+    #[error("the peer claimed to have blocks and never sent them")]
     Stalled,
 }

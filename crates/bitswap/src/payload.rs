@@ -1,20 +1,19 @@
 use std::fmt::Debug;
 
-use content::{Block, Cid};
+use watchfire_content::{Block, Cid};
 
-/// What travels as a block: something whose name is beyond doubt.
+/// What travels as a block, with a verified CID.
 ///
-/// That is the promise which the exchange builds on: it takes what [`Payload::cid`] says for the
-/// truth. [`Block`] keeps it by hashing. A peer that lies therefore does not send wrong bytes under
-/// a right name, but a name that nobody asked for; in a simulation too.
+/// The exchange trusts [`Payload::cid`]. [`Block`] ensures it by hashing. A malicious peer therefore
+/// cannot send wrong bytes under a requested CID: its block has a CID that was never wanted.
 pub trait Payload: Clone + Debug {
-    /// Its name.
+    /// The CID.
     fn cid(&self) -> &Cid;
 
-    /// Bytes that it carries, or stands for.
+    /// The number of bytes that it carries or stands for.
     fn len(&self) -> usize;
 
-    /// Whether it carries no bytes.
+    /// Whether it has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

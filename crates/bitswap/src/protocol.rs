@@ -1,19 +1,18 @@
-/// What a peer speaks: a version of Bitswap, or more.
+/// The protocol that a peer speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
-    /// Blocks without a name, taken for dag-pb nodes of CID version 0; no presences.
+    /// Blocks without a CID, read as dag-pb nodes of CID version 0. No HAVE.
     V1_0,
-    /// Blocks with the prefix of their CID; no presences.
+    /// Blocks with the prefix of their CID. No HAVE.
     V1_1,
-    /// HAVE, DONT_HAVE, and wants for either.
+    /// HAVE, DONT_HAVE, and want-haves.
     V1_2,
-    /// All of 1.2, and lists of leaves: see [`leaves`](crate::leaves), which has an id of its own.
+    /// All of 1.2, and lists of leaves. See [`leaves`](crate::leaves), which has its own protocol id.
     Leaves,
 }
 
 impl Protocol {
-    /// The ids that Bitswap is negotiated by, the one to prefer first. The unversioned id is 1.0 under an
-    /// older name.
+    /// The protocol ids of Bitswap, the preferred one first. The unversioned id is an older name of 1.0.
     pub const IDS: [(&'static str, Protocol); 4] = [
         ("/ipfs/bitswap/1.2.0", Protocol::V1_2),
         ("/ipfs/bitswap/1.1.0", Protocol::V1_1),
@@ -21,7 +20,7 @@ impl Protocol {
         ("/ipfs/bitswap", Protocol::V1_0),
     ];
 
-    /// Whether a peer can be asked whether it has a block, and say that it does not.
+    /// Whether the protocol has want-haves, HAVE and DONT_HAVE.
     pub const fn has_presences(self) -> bool {
         matches!(self, Protocol::V1_2 | Protocol::Leaves)
     }

@@ -1,57 +1,57 @@
 use std::time::Duration;
 
-/// What an exchange did since it began.
+/// What an exchange has done since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Messages that came.
+    /// Messages received.
     pub messages_in: u64,
-    /// Messages that went.
+    /// Messages sent.
     pub messages_out: u64,
-    /// Blocks that came and were wanted.
+    /// Wanted blocks received.
     pub blocks_in: u64,
-    /// Their bytes.
+    /// Bytes of these blocks.
     pub bytes_in: u64,
-    /// Blocks that went.
+    /// Blocks sent.
     pub blocks_out: u64,
-    /// Their bytes.
+    /// Bytes of these blocks.
     pub bytes_out: u64,
-    /// Blocks that had been asked for and came when they were no longer wanted.
+    /// Blocks received that had been wanted before.
     pub duplicate_blocks: u64,
-    /// Their bytes.
+    /// Bytes of these blocks.
     pub duplicate_bytes: u64,
-    /// Blocks that came and had never been asked for.
-    pub unasked_blocks: u64,
-    /// Their bytes.
-    pub unasked_bytes: u64,
-    /// Second want-blocks for a block that was already asked for.
-    pub hedges: u64,
-    /// Wants of peers that did not fit into their ledger.
-    pub wants_refused: u64,
-    /// Want-blocks that were taken from a silent peer.
-    pub silences: u64,
-    /// Wants and presences that messages were too long for, or whose names cannot be checked.
-    pub passed_over: u64,
+    /// Blocks received with CIDs that were never wanted.
+    pub unsolicited_blocks: u64,
+    /// Bytes of these blocks.
+    pub unsolicited_bytes: u64,
+    /// Second requests for a block in the endgame.
+    pub endgame_requests: u64,
+    /// Wants of peers that were rejected because their wantlist was full.
+    pub rejected_wants: u64,
+    /// Requests that were taken from a silent peer.
+    pub silent_requests: u64,
+    /// Wants and presences that were skipped: a message had too many, or their CIDs cannot be verified.
+    pub skipped_entries: u64,
     /// Peers that were dropped.
     pub dropped_peers: u64,
 }
 
-/// What passed between an exchange and one peer, and what it is known to be capable of.
+/// What an exchange and one peer have exchanged, and how fast the peer is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerTotals {
-    /// Blocks that it sent and that were wanted.
+    /// Wanted blocks that the peer sent.
     pub blocks_in: u64,
-    /// Their bytes.
+    /// Bytes of these blocks.
     pub bytes_in: u64,
-    /// Blocks that were sent to it.
+    /// Blocks that were sent to the peer.
     pub blocks_out: u64,
-    /// Their bytes.
+    /// Bytes of these blocks.
     pub bytes_out: u64,
-    /// Blocks that it is asked for at the moment.
-    pub asked_blocks: usize,
-    /// Blocks that it wants of us.
+    /// Blocks that the peer is asked for now.
+    pub requested_blocks: usize,
+    /// Blocks that the peer wants from this node.
     pub wants: usize,
-    /// Bytes that it may be asked for at a time.
+    /// Bytes that the peer may be asked for at a time.
     pub window_bytes: usize,
-    /// The shortest time from a want to its answer of late; `None` before the first.
+    /// The shortest time from a want to its answer; `None` before the first answer.
     pub latency: Option<Duration>,
 }

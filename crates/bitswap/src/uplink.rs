@@ -1,14 +1,14 @@
 use std::time::Duration;
 
-use vocab::Instant;
+use watchfire_types::Instant;
 
-/// How many bytes of blocks are under way to all peers together.
+/// Limits the bytes of blocks that are under way to all peers together.
 ///
-/// Whoever sends a block to each of many peers at once delivers all of them late; one after the other, all
-/// but the last arrive sooner, and are served on sooner. So no more is under way than fills the uplink. How
-/// much that is, is found by trying: twice as much is kept if it makes the bytes leave faster. Beyond the usual,
-/// that is tried only where with half they leave more slowly: where it is those who take them that are slow.
-/// What stands still altogether waits for its peers: it does not count.
+/// Blocks that are sent to many peers at once all arrive late. Sent one after the other, all but the last
+/// arrive sooner, and are passed on sooner. So no more is under way than fills the uplink. The window is
+/// found by trying: twice as much is kept if the bytes then leave faster. Beyond the usual window, that is
+/// tried only if half as much makes them leave more slowly, because then the receivers are slow. Bytes
+/// that stand still wait for their receivers and do not count.
 #[derive(Debug)]
 pub(crate) struct Uplink {
     held: usize,
@@ -96,7 +96,7 @@ impl Uplink {
     }
 
     /// Bytes that may be sent now, `reading` of which are spoken for.
-    pub(crate) fn room(&mut self, reading: usize) -> usize {
+    pub(crate) fn take_room(&mut self, reading: usize) -> usize {
         let room = self.window_now().saturating_sub(self.held + reading);
         self.is_limiting |= room == 0;
         room
@@ -111,7 +111,7 @@ impl Uplink {
         }
     }
 
-    pub(crate) fn sent(&mut self, now: Instant, bytes: usize) {
+    pub(crate) fn handle_sent(&mut self, now: Instant, bytes: usize) {
         if self.held == 0 {
             self.round_from = now;
             self.round_bytes = 0;
@@ -123,7 +123,7 @@ impl Uplink {
     }
 
     /// Bytes left, or are given up with their peer.
-    pub(crate) fn left(&mut self, now: Instant, bytes: usize) {
+    pub(crate) fn handle_left(&mut self, now: Instant, bytes: usize) {
         self.held -= bytes;
         self.gap = now.since(self.left_at).max(self.gap / 16 * 15);
         self.left_at = now;
@@ -182,8 +182,8 @@ impl Uplink {
 
     /// When to look whether anything leaves at all.
     pub(crate) fn next_wake(&self) -> Option<Instant> {
-        let patience = STUCK_AFTER.max(self.gap * 4);
-        (self.is_limiting && self.held > 0).then(|| self.left_at + patience)
+        let response_timeout = STUCK_AFTER.max(self.gap * 4);
+        (self.is_limiting && self.held > 0).then(|| self.left_at + response_timeout)
     }
 
     /// Whether nothing leaves any more.

@@ -1,23 +1,23 @@
-use content::Cid;
+use watchfire_content::Cid;
 
-/// A set of wants that belong together, such as those of one download.
+/// The id of a session: a set of wants that belong together, such as those of one download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
 /// A block to fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// Its name.
+    /// The block's CID.
     pub cid: Cid,
-    /// Its bytes, if known: lets windows be filled exactly.
+    /// The block's length, if known. It lets request windows be filled exactly.
     pub len: Option<u32>,
-    /// Higher is asked for first; among equals, what fewest peers have. A DAG's inner nodes deserve
-    /// more than its leaves, and what is shown next more than what comes later.
+    /// Higher is requested first; among equals, the rarest block. Give the inner nodes of a DAG more than
+    /// its leaves, and content that is shown next more than later content.
     pub urgency: u8,
 }
 
 impl Want {
-    /// A want of no particular urgency, for a block of unknown length.
+    /// A want with urgency 0, for a block of unknown length.
     pub const fn new(cid: Cid) -> Self {
         Want { cid, len: None, urgency: 0 }
     }

@@ -14,11 +14,11 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bus::frame::Frame;
-use bus::{Bus, BusLimits, Handler, LocalBus, Loss, Readiness};
 use bytes::Bytes;
 use rustix::time::{ClockId, clock_gettime};
-use vocab::NodeId;
+use watchfire_bus::frame::Frame;
+use watchfire_bus::{Bus, BusLimits, Handler, LocalBus, Loss, Readiness};
+use watchfire_types::NodeId;
 
 const MESSAGE_BYTES: usize = 256;
 const TOPICS: usize = 100_000;

@@ -1,12 +1,12 @@
-//! What a bus promises, whichever engine carries it.
+//! The contract of a bus, for every engine that carries it.
 
 use bytes::Bytes;
 use thiserror::Error;
-use vocab::NodeId;
+use watchfire_types::NodeId;
 
 /// Carries messages between the nodes of one server.
 ///
-/// What one node sends to another arrives in the order it was sent, at most once, for as long as
+/// Messages from one node to another arrive in order, at most once, for as long as
 /// the link between them lives. [`Handler::down`] is the end of that: what was under way is lost,
 /// and [`Handler::up`] begins anew.
 ///
@@ -30,7 +30,7 @@ pub trait Bus: Send + Sync + 'static {
     /// next one is ready at once.
     fn unsubscribe(&self, topic: &str);
 
-    /// Whether the other nodes are told, or are about to be told, that this one hears of the topic:
+    /// Whether this node's interest in the topic is announced to the other nodes, or about to be:
     /// while it has subscribers, and until it is [`Handler::forgotten`].
     fn hears(&self, topic: &str) -> bool;
 
@@ -49,11 +49,11 @@ pub trait Bus: Send + Sync + 'static {
     /// The other nodes that are up, in order.
     fn nodes(&self) -> Vec<NodeId>;
 
-    /// What it has counted since its start.
+    /// The counters since its start.
     fn totals(&self) -> BusTotals;
 }
 
-/// What becomes of a message that a full queue cannot take.
+/// What to do with a message when a queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// It is dropped and counted.
@@ -68,7 +68,7 @@ pub enum Loss {
 pub enum Readiness {
     /// There is nothing to wait for.
     Ready,
-    /// It is ready when [`Handler::ready`] tells this number or a larger one.
+    /// It is ready when [`Handler::ready`] is called with this number or a larger one.
     Waits(u64),
 }
 
@@ -94,12 +94,12 @@ pub enum Undelivered {
     },
 }
 
-/// What happens on a bus.
+/// Receives the events of a bus.
 ///
 /// It is called on the bus's own thread, one call at a time, and in order for each node. While it
 /// works nothing else moves, so what takes long belongs elsewhere. It may call the bus.
 pub trait Handler: Send + Sync + 'static {
-    /// A link to this node is there. What is sent to it from now on arrives.
+    /// A link to this node is up. Messages sent from now on arrive.
     fn up(&self, node: NodeId);
 
     /// The link to this node is gone, and with it the node's subscribers.
@@ -107,12 +107,13 @@ pub trait Handler: Send + Sync + 'static {
 
     /// This node has subscribers on the topic from now on, where it had none.
     ///
-    /// What is sent to it inside this call arrives before its subscribe is ready. What others
+    /// Messages sent to it inside this call arrive before its subscribe is ready. What others
     /// publish meanwhile may come before that, and after: the node counts as interested already.
     fn interested(&self, node: NodeId, topic: &str);
 
-    /// This topic has been withdrawn from the other nodes: they tell of it no more, so that what
-    /// they told grows old. Before they tell of it anew, because of another subscribe, this is over.
+    /// This topic has been withdrawn from the other nodes. They send no more updates about it, so
+    /// the state received from them becomes stale. This call returns before another subscribe makes
+    /// them send it again.
     fn forgotten(&self, topic: &str);
 
     /// A message from this node, published or sent.
@@ -122,7 +123,7 @@ pub trait Handler: Send + Sync + 'static {
     fn ready(&self, up_to: u64);
 }
 
-/// What a bus has counted since its start, and how it stands.
+/// Counters of a bus since its start, and its current levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusTotals {
     /// Messages handled.

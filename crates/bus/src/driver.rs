@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 use tracing::{debug, error, warn};
-use vocab::NodeId;
+use watchfire_types::NodeId;
 
 use crate::link::{Ended, Flushed, Link};
 use crate::shared::{Arrival, Shared, TICK};
@@ -22,7 +22,7 @@ const READ_BYTES: usize = 256 * 1024;
 /// A sleep without an end, for want of a reason.
 const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What the tasks of the thread share.
+/// The state that the tasks of the thread share.
 pub(crate) struct Driver {
     pub shared: Arc<Shared>,
     pub buffer: RefCell<Box<[u8]>>,

@@ -1,4 +1,4 @@
-//! How a link says things: a length (4 bytes, little-endian), a kind (1 byte), and what it is of.
+//! Frames of a link: a length (4 bytes, little-endian), a kind (1 byte) and a payload.
 
 use thiserror::Error;
 
@@ -16,7 +16,7 @@ const SEQ: usize = 8;
 /// Bytes of the only frame of fixed length.
 pub(crate) const ACK: usize = HEADER + SEQ;
 
-/// What a decoder keeps of its buffer between two frames that arrive in pieces.
+/// Largest buffer that a decoder keeps between two frames that arrive in pieces.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 const SUBSCRIBE: u8 = 1;
@@ -24,7 +24,7 @@ const UNSUBSCRIBE: u8 = 2;
 const ACKNOWLEDGE: u8 = 3;
 const MESSAGE: u8 = 4;
 
-/// What one node says to another.
+/// A frame from one node to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// The sender has subscribers on the topic.
@@ -48,7 +48,7 @@ pub enum Frame<'a> {
     Message(&'a [u8]),
 }
 
-/// Why bytes are no frame. The link they came over is of no more use.
+/// An invalid frame. Its link cannot be used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
     /// A length of 0: not even a kind.
@@ -82,7 +82,7 @@ impl Frame<'_> {
     /// Append the frame's bytes.
     ///
     /// ```
-    /// use bus::frame::{Decoder, Frame};
+    /// use watchfire_bus::frame::{Decoder, Frame};
     ///
     /// let mut bytes = Vec::new();
     /// Frame::Subscribe { seq: 7, topic: "rooms:lobby" }.encode(&mut bytes);
@@ -133,7 +133,7 @@ fn length(rest: usize) -> [u8; LENGTH] {
     u32::try_from(rest + 1).expect("a frame's length was checked").to_le_bytes()
 }
 
-/// What comes in front of a message of this length.
+/// The header of a message of this length.
 pub(crate) fn message_header(len: usize) -> [u8; HEADER] {
     let [a, b, c, d] = length(len);
     [a, b, c, d, MESSAGE]
@@ -153,9 +153,9 @@ pub(crate) fn ack(seq: u64) -> [u8; ACK] {
 /// A frame that arrives whole is told in place. Of one that does not, what has arrived is kept,
 /// and never more room than twice that.
 pub struct Decoder {
-    /// The beginning of a frame, or all of the one told last.
+    /// The beginning of a frame, or all of the one returned last.
     partial: Vec<u8>,
-    /// The frame in `partial` has been told.
+    /// The frame in `partial` has been returned.
     is_told: bool,
     len_max: usize,
 }
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_named() {
+    fn invalid_frames_are_errors_that_name_the_cause() {
         assert_eq!(decode_one(&[0, 0, 0, 0]), Err(FrameError::Empty));
         assert_eq!(decode_one(&[1, 0, 0, 0, 9]), Err(FrameError::UnknownKind(9)));
         let wrong = |kind, len| Err(FrameError::WrongLength { kind, len });

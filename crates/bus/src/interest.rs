@@ -1,6 +1,6 @@
-//! Who has subscribers on which topic, and who knows.
+//! Which nodes have subscribers on which topics, and which nodes know it.
 //!
-//! Pure: its driver carries what it says, and tells it what others said and when a tick is over.
+//! Without I/O: a driver sends its outputs, and passes received frames and ticks to it.
 //!
 //! Each announcement has a number, and the numbers count up. An acknowledgement is of all numbers
 //! up to one, so what a node knows is one number, and so is what is ready: the least of them.
@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::sync::Arc;
 
-use vocab::NodeId;
+use watchfire_types::NodeId;
 
 use crate::nodes::Nodes;
 use crate::{NODES_MAX, Readiness};
@@ -24,11 +24,11 @@ pub(crate) struct InterestLimits {
 
 pub(crate) struct Interest {
     limits: InterestLimits,
-    /// What has subscribers here, or had some until lately.
+    /// Topics with subscribers here, or with subscribers until recently.
     here: HashMap<Arc<str>, Here>,
     /// Topics with a [`Here::is_listed`] and when they came, the longest in it first.
     lingering: VecDeque<(u32, Arc<str>)>,
-    /// What others have subscribers on, by the topic's hash under our own random keys.
+    /// Topics that other nodes have subscribers on, by the topic's hash under our own random keys.
     ///
     /// 25 bytes a topic and the table's free room, where names would be several times that. Two
     /// topics with one hash would be taken for one, so the end of one would be the end of both:
@@ -61,14 +61,14 @@ struct Here {
 
 #[derive(Clone, Copy, Debug)]
 struct Peer {
-    /// It has been told all topics, and is told each new one.
+    /// All topics were announced to it, and each new one is.
     is_told: bool,
     /// The last number that it was asked to acknowledge.
     asked: u64,
     acked: u64,
 }
 
-/// What a subscribe comes to.
+/// The result of a subscribe.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Subscribed {
     pub readiness: Readiness,
@@ -80,10 +80,10 @@ pub(crate) struct Subscribed {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NeverAsked;
 
-/// What a tick changed.
+/// The result of a tick.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ticked {
-    /// What is ready now, when that is more than before.
+    /// The highest ready number, when it changed.
     pub ready_up_to: Option<u64>,
     /// The numbers that some node did not acknowledge in time.
     pub late: u64,
@@ -127,7 +127,7 @@ impl Interest {
                 (seq, Some(seq))
             }
         };
-        // A node that came after the topic has yet to hear of it, too.
+        // A node that came after the topic must receive the announcement too.
         let needed = seq.max(self.newest_peer_seq);
         let readiness = match needed <= self.ready_up_to {
             true => Readiness::Ready,
@@ -191,7 +191,7 @@ impl Interest {
         (self.here.keys().map(|topic| &**topic), self.last_seq)
     }
 
-    /// Whether this node has been told all topics.
+    /// Whether all topics were announced to this node.
     pub fn is_told(&self, node: NodeId) -> bool {
         self.peers[usize::from(node.0)].is_some_and(|peer| peer.is_told)
     }

@@ -1,4 +1,4 @@
-//! What the processes of one server tell one another.
+//! Messages between the processes of one server.
 //!
 //! A [`Bus`] carries messages to the nodes that are interested in their topic, and tells its
 //! [`Handler`] what comes from them. [`LocalBus`] is the engine for the processes of one machine;
@@ -29,7 +29,7 @@
 //! everything anew. There is no back pressure: two nodes that wait for each other would wait for
 //! ever.
 //!
-//! # What it costs
+//! # Cost
 //!
 //! Measured by `examples/hop.rs` on two cores that others were using too, so the times are rough.
 //! Messages have 256 bytes; processor time is that of both ends and of the kernel.
@@ -43,13 +43,13 @@
 //! | there and back | 24 to 48 us |
 //! | a topic that others have subscribers on | 36 bytes, however many they are: 12 for each of 3 |
 //! | a topic with subscribers here | 105 bytes |
-//! | a new link hears of 100,000 topics | 26 ms, 21 of them processor |
+//! | a new link announces 100,000 topics | 26 ms, 21 of them processor |
 //! | 100,000 subscribes until ready at 3 nodes | 120 to 210 ms |
 //!
 //! A new link and the end of one go over all topics under the lock: calls that came meanwhile took
 //! up to 16 ms with 100,000.
 //!
-//! What is absent on purpose: authentication and encryption (a link is a socket pair that a
+//! Absent on purpose: authentication and encryption (a link is a socket pair that a
 //! supervisor made), routing over other nodes, and delivery after a link is gone.
 
 mod bus;

@@ -1,8 +1,8 @@
-//! What a bus may cost.
+//! Limits of a bus.
 
 use std::time::Duration;
 
-/// What a bus may cost, and what happens at each bound.
+/// Limits of a bus, and what happens at each.
 ///
 /// Times are kept to within a tenth of a second.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,14 +13,14 @@ pub struct BusLimits {
     /// Bytes in one node's queue over which a message that may not be lost, or an announcement,
     /// cuts the link. An empty queue takes any one message, and a new link all announcements.
     pub queue_bytes_max: usize,
-    /// Largest message. Over it: refused to its sender; from a peer: the link is cut.
+    /// Largest message. A larger one is refused to its sender; from a peer it cuts the link.
     pub message_bytes_max: usize,
-    /// Longest wait of a subscribe for the other nodes. Over it: it is ready all the same, and
+    /// Longest wait of a subscribe for the other nodes. When it passes, it is ready all the same, and
     /// counted.
     pub ack_timeout: Duration,
     /// How long a topic without subscribers stays announced.
     pub linger: Duration,
-    /// Topics without subscribers that stay announced at once. Over it: the oldest is withdrawn.
+    /// Topics without subscribers that stay announced at once. When the limit is reached, the oldest is withdrawn.
     pub lingering_topics_max: usize,
 }
 

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use vocab::NodeId;
+use watchfire_types::NodeId;
 
 use crate::driver::{Driver, call, tell_ready};
 use crate::frame::{Decoder, Frame, FrameError};
@@ -161,7 +161,7 @@ impl Link {
         Flushed::Stalled
     }
 
-    /// The other end is gone. What it said before that may still be in the socket.
+    /// The other end is gone. Frames that it sent before may still be in the socket.
     fn hear_the_rest(&self, shared: &Shared, writer: &mut Writer) -> Flushed {
         *writer = Writer::default();
         if let Some(link) = shared.lock().link(self.node) {

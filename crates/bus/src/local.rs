@@ -1,13 +1,14 @@
 //! The engine for the processes of one machine.
 
+use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
-use vocab::NodeId;
+use watchfire_types::NodeId;
 
 use crate::driver;
 use crate::shared::{Arrival, Shared, State};
@@ -24,8 +25,8 @@ use crate::{
 /// use std::sync::Arc;
 /// use std::os::unix::net::UnixStream;
 ///
-/// use bus::{Bus, BusLimits, Handler, LocalBus, Loss};
-/// use vocab::NodeId;
+/// use watchfire_bus::{Bus, BusLimits, Handler, LocalBus, Loss};
+/// use watchfire_types::NodeId;
 ///
 /// struct Tells(std::sync::mpsc::Sender<String>);
 ///
@@ -77,7 +78,7 @@ impl LocalBus {
         Ok(LocalBus { shared, hasher, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Name who is called, before the first link.
+    /// Set the handler, before the first link.
     ///
     /// The bus keeps the handler until it is stopped; a handler that keeps the bus, too, keeps it
     /// alive until then.
@@ -115,12 +116,12 @@ impl LocalBus {
 
     /// End all links and the thread, and let go of the handler, which is not called any more.
     ///
-    /// What is queued is written as far as the sockets take it at once.
+    /// Queued messages are written as far as the sockets take them at once.
     pub fn stop(&self) {
         let mut state = self.shared.lock();
         state.is_stopped = true;
         self.shared.wake(state);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         // From inside the handler it ends after the call.
         if let Some(thread) = thread.filter(|it| it.thread().id() != thread::current().id()) {
             let _ = thread.join();

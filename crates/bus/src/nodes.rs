@@ -1,4 +1,4 @@
-use vocab::NodeId;
+use watchfire_types::NodeId;
 
 use crate::NODES_MAX;
 

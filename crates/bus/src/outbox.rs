@@ -1,4 +1,4 @@
-//! What waits for one node, and how it is written.
+//! The queue for one node, and how it is written.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -66,7 +66,7 @@ impl Entry {
         usize::from(self.header_len) + self.body.len()
     }
 
-    /// What it counts for in a queue.
+    /// Its size in a queue, in bytes.
     fn cost(&self) -> usize {
         if self.kind == Kind::Welcome { 0 } else { self.len() + size_of::<Entry>() }
     }
@@ -105,7 +105,7 @@ impl Outbox {
     }
 }
 
-/// What has been taken from an [`Outbox`] to be written.
+/// Entries taken from an [`Outbox`] to be written.
 #[derive(Default)]
 pub(crate) struct Writer {
     taken: VecDeque<Entry>,
@@ -115,7 +115,7 @@ pub(crate) struct Writer {
     settled: usize,
 }
 
-/// What one system call has written.
+/// The result of one system call.
 #[derive(Default)]
 pub(crate) struct Written {
     pub bytes: usize,
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_lost_leaves_room_for_what_may_not() {
+    fn droppable_messages_leave_room_for_required_ones() {
         let mut outbox = Outbox::default();
         assert_eq!(outbox.push(message(900), Loss::Drop, &limits()), Ok(()));
         assert_eq!(outbox.push(message(100), Loss::Drop, &limits()), Err(Full));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_in_pieces_reads_as_what_was_pushed() {
+    fn frames_written_in_pieces_decode_as_they_were_pushed() {
         for piece in [1, 2, 5, 7, 64, 100_000] {
             let (mut outbox, mut writer, mut written) = Default::default();
             let outbox: &mut Outbox = &mut outbox;

@@ -1,13 +1,14 @@
-//! What the threads of a process share: everything but the sockets, behind one lock.
+//! The state that the threads of a process share, behind one lock: everything but the sockets.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::hash::RandomState;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
-use vocab::NodeId;
+use watchfire_types::NodeId;
 
 use crate::frame::Frame;
 use crate::interest::{Interest, InterestLimits};
@@ -40,7 +41,7 @@ pub(crate) struct State {
     pub arrivals: Vec<Arrival>,
     /// Nodes whose link has something to write and room for it, or is to be ended.
     pub due: Nodes,
-    /// Withdrawn topics that the handler has yet to be told of.
+    /// Withdrawn topics that the handler does not know of yet.
     pub forgotten: Vec<Arc<str>>,
     pub counted: BusTotals,
     links: Vec<Option<Outward>>,
@@ -99,9 +100,9 @@ impl Shared {
         Shared { me, limits, awake: Notify::new(), state: Mutex::new(state) }
     }
 
-    /// A panic inside leaves nothing half done that others could not live with.
+    /// Locks the state. It is consistent after a panic too.
     pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Wakes the thread if there is work that it does not know of.
@@ -130,7 +131,7 @@ impl State {
         self.arrivals.push(arrival);
     }
 
-    /// The link is about to be used. What was on its place is gone.
+    /// The link is about to be used. It replaces the one before.
     pub fn open(&mut self, node: NodeId) {
         self.interest.replace(node);
         self.due.remove(node);
@@ -206,7 +207,7 @@ impl State {
         self.forgotten.push(topic);
     }
 
-    /// Tell it to all that have been told the rest.
+    /// Send a frame to all nodes that know our other topics.
     pub fn announce(&mut self, frame: Frame<'_>) {
         let mut encoded = None;
         for node in self.up().iter().filter(|node| self.interest.is_told(*node)).collect::<Vec<_>>()

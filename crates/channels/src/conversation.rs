@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use vocab::TOPIC_BYTES_MAX;
+use watchfire_types::TOPIC_BYTES_MAX;
 
 use crate::frame::{Message, Payload, event};
 use crate::reference::{JoinRef, NULL, Ref};
@@ -30,10 +30,11 @@ pub enum Action {
     Heartbeat,
     /// Join the topic. No pattern matches: [`Refusal::Unmatched`].
     Join,
-    /// End the old channel of this topic, join anew, reply, and only then send the old one's
-    /// close: [`crate::encode_close`].
+    /// End the old channel of this topic, join again, reply, and only then send the old channel's
+    /// close: [`crate::encode_close`]. Over V1 the close is left out.
     Rejoin,
-    /// Leave the topic: reply `ok` `{}`, then close.
+    /// Leave the topic: reply `ok` `{}`, then close. Over V1 the close is left out: the client would
+    /// take it for the close of its next join of the topic.
     Leave,
     /// Reply `ok` `{}` with the message's own join_ref; there is nothing to leave.
     LeaveNotJoined,
@@ -104,17 +105,17 @@ impl Refusal {
 /// many it has in all.
 ///
 /// ```
-/// use channels::{Action, ConversationLimits, JoinRef, Serializer};
+/// use watchfire_channels::{Action, ConversationLimits, JoinRef, Serializer};
 ///
 /// let limits = ConversationLimits::default();
-/// let read = |frame| channels::decode_text(Serializer::V2, frame).unwrap();
+/// let read = |frame| watchfire_channels::decode_text(Serializer::V2, frame).unwrap();
 /// let join = read(r#"["3","3","rooms:lobby","phx_join",{}]"#);
 /// let joined = JoinRef::of(&join);
 ///
 /// let message = read(r#"["3","4","rooms:lobby","new_msg",{"body":"hi"}]"#);
-/// assert_eq!(channels::route(&message, Some(&joined), 1, &limits), Action::Deliver);
+/// assert_eq!(watchfire_channels::route(&message, Some(&joined), 1, &limits), Action::Deliver);
 /// let late = read(r#"["1","2","rooms:lobby","new_msg",{"body":"hi"}]"#);
-/// assert_eq!(channels::route(&late, Some(&joined), 1, &limits), Action::Stale);
+/// assert_eq!(watchfire_channels::route(&late, Some(&joined), 1, &limits), Action::Stale);
 /// ```
 pub fn route(
     message: &Message<'_>,

@@ -59,7 +59,7 @@ impl<'a> Payload<'a> {
     /// Read JSON into a type of the application's own; an error for bytes and for other shapes.
     ///
     /// ```
-    /// use channels::Payload;
+    /// use watchfire_channels::Payload;
     ///
     /// let numbers: Vec<u8> = Payload::Json("[1,2]").json()?;
     /// assert_eq!(numbers, [1, 2]);

@@ -7,11 +7,11 @@
 //! the application.
 //!
 //! ```
-//! use channels::{Action, ConversationLimits, Kind, Payload, Reply, Serializer};
+//! use watchfire_channels::{Action, ConversationLimits, Kind, Payload, Reply, Serializer};
 //!
 //! let frame = r#"["3","3","rooms:lobby","phx_join",{"name":"ada"}]"#;
-//! let join = channels::decode_text(Serializer::V2, frame)?;
-//! let action = channels::route(&join, None, 0, &ConversationLimits::default());
+//! let join = watchfire_channels::decode_text(Serializer::V2, frame)?;
+//! let action = watchfire_channels::route(&join, None, 0, &ConversationLimits::default());
 //! assert_eq!(action, Action::Join);
 //!
 //! let mut out = Vec::new();
@@ -22,7 +22,7 @@
 //!     status: "ok",
 //!     response: Payload::Json("{}"),
 //! };
-//! assert_eq!(channels::encode_reply(Serializer::V2, &reply, &mut out)?, Kind::Text);
+//! assert_eq!(watchfire_channels::encode_reply(Serializer::V2, &reply, &mut out)?, Kind::Text);
 //! assert_eq!(out, br#"["3","3","rooms:lobby","phx_reply",{"status":"ok","response":{}}]"#);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -51,7 +51,7 @@ impl Pattern {
 /// Topic patterns with what they stand for. The first registered that matches wins.
 ///
 /// ```
-/// let mut patterns = channels::Patterns::new();
+/// let mut patterns = watchfire_channels::Patterns::new();
 /// patterns.register("rooms:lobby", "the lobby").unwrap();
 /// patterns.register("rooms:*", "a room").unwrap();
 /// assert_eq!(patterns.find("rooms:lobby"), Some(&"the lobby"));

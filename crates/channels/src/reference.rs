@@ -17,7 +17,7 @@ pub const REF_BYTES_MAX: usize = 255;
 /// Texts of up to 24 bytes (all that phoenix.js makes) lie inside, without an allocation.
 ///
 /// ```
-/// use channels::Ref;
+/// use watchfire_channels::Ref;
 ///
 /// let number = Ref::from_json("7").unwrap();
 /// assert_ne!(number, Ref::from_text("7").unwrap());
@@ -118,7 +118,7 @@ impl fmt::Debug for Ref {
 /// while the client's own messages must go on without one.
 ///
 /// ```
-/// use channels::{JoinRef, Ref};
+/// use watchfire_channels::{JoinRef, Ref};
 ///
 /// let join = JoinRef::new(&Ref::NULL, &Ref::from_text("4").unwrap());
 /// assert_eq!(join.shown().text(), "4");

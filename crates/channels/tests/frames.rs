@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use channels::{
+use watchfire_channels::{
     Broadcast, DecodeError, EncodeError, Field, Kind, Payload, Push, Ref, Reply, Serializer,
     decode_binary, decode_text,
 };
@@ -90,7 +90,7 @@ fn each_field_of_a_binary_frame_may_have_255_bytes() {
         status: &field,
         response: Payload::Binary(&[]),
     };
-    assert!(channels::encode_reply(Serializer::V2, &reply, &mut Vec::new()).is_ok());
+    assert!(watchfire_channels::encode_reply(Serializer::V2, &reply, &mut Vec::new()).is_ok());
 }
 
 #[test]
@@ -100,17 +100,23 @@ fn a_field_too_long_for_a_binary_frame_is_an_encode_error_and_nothing_is_written
     let (join_ref, payload) = (&Ref::NULL, Payload::Binary(&[1]));
 
     let push = Push { join_ref, topic: "a", event: &long, payload };
-    assert_eq!(channels::encode_push(Serializer::V2, &push, &mut out), too_long(Field::Event));
+    assert_eq!(
+        watchfire_channels::encode_push(Serializer::V2, &push, &mut out),
+        too_long(Field::Event)
+    );
     let broadcast = Broadcast { topic: &long, event: "e", payload };
-    let result = channels::encode_broadcast(Serializer::V2, &broadcast, &mut out);
+    let result = watchfire_channels::encode_broadcast(Serializer::V2, &broadcast, &mut out);
     assert_eq!(result, too_long(Field::Topic));
     let reply =
         Reply { join_ref, reference: join_ref, topic: "a", status: &long, response: payload };
-    assert_eq!(channels::encode_reply(Serializer::V2, &reply, &mut out), too_long(Field::Status));
+    assert_eq!(
+        watchfire_channels::encode_reply(Serializer::V2, &reply, &mut out),
+        too_long(Field::Status)
+    );
     assert_eq!(out, b"before");
 
     let push = Push { payload: Payload::Json("{}"), ..push };
-    assert_eq!(channels::encode_push(Serializer::V2, &push, &mut out), Ok(Kind::Text));
+    assert_eq!(watchfire_channels::encode_push(Serializer::V2, &push, &mut out), Ok(Kind::Text));
 }
 
 #[test]
@@ -118,12 +124,12 @@ fn a_v1_socket_cannot_be_sent_binary() {
     let (join_ref, payload, mut out) = (&Ref::NULL, Payload::Binary(&[1]), Vec::new());
     let refused = Err(EncodeError::BinaryOverV1);
     let push = Push { join_ref, topic: "a", event: "e", payload };
-    assert_eq!(channels::encode_push(Serializer::V1, &push, &mut out), refused);
+    assert_eq!(watchfire_channels::encode_push(Serializer::V1, &push, &mut out), refused);
     let broadcast = Broadcast { topic: "a", event: "e", payload };
-    assert_eq!(channels::encode_broadcast(Serializer::V1, &broadcast, &mut out), refused);
+    assert_eq!(watchfire_channels::encode_broadcast(Serializer::V1, &broadcast, &mut out), refused);
     let reply =
         Reply { join_ref, reference: join_ref, topic: "a", status: "ok", response: payload };
-    assert_eq!(channels::encode_reply(Serializer::V1, &reply, &mut out), refused);
+    assert_eq!(watchfire_channels::encode_reply(Serializer::V1, &reply, &mut out), refused);
     assert!(out.is_empty());
 }
 
@@ -132,6 +138,6 @@ fn a_v1_frame_from_the_server_never_names_its_join() {
     let join_ref = &Ref::from_text("1").unwrap();
     let push = Push { join_ref, topic: "a", event: "e", payload: Payload::EMPTY };
     let mut out = Vec::new();
-    channels::encode_push(Serializer::V1, &push, &mut out).unwrap();
+    watchfire_channels::encode_push(Serializer::V1, &push, &mut out).unwrap();
     assert_eq!(out, br#"{"event":"e","payload":{},"ref":null,"topic":"a"}"#);
 }

@@ -1,6 +1,6 @@
 //! The life of a channel: what each message leads to, and whose join it belongs to.
 
-use channels::{
+use watchfire_channels::{
     Action, ConversationLimits, JoinRef, Kind, Message, Payload, Ref, Refusal, Reply, Serializer,
 };
 
@@ -20,11 +20,11 @@ fn a_join_of_a_joined_topic_replaces_the_old_channel() {
 #[test]
 fn one_socket_joins_a_hundred_topics_and_no_more() {
     let (limits, join) = (ConversationLimits::default(), r#"["1","1","a","phx_join",{}]"#);
-    assert_eq!(channels::route(&read(join), None, 99, &limits), Action::Join);
-    let action = channels::route(&read(join), None, 100, &limits);
+    assert_eq!(watchfire_channels::route(&read(join), None, 99, &limits), Action::Join);
+    let action = watchfire_channels::route(&read(join), None, 100, &limits);
     assert_eq!(action, Action::Refuse(Refusal::TooManyChannels { max: 100 }));
     let lobby = joined("1");
-    assert_eq!(channels::route(&read(join), Some(&lobby), 100, &limits), Action::Rejoin);
+    assert_eq!(watchfire_channels::route(&read(join), Some(&lobby), 100, &limits), Action::Rejoin);
 }
 
 #[test]
@@ -60,9 +60,9 @@ fn a_heartbeat_may_carry_any_payload_and_any_refs() {
         assert_eq!(route(frame, None), Action::Heartbeat);
     }
     let in_binary = b"\0\0\x01\x07\x097phoenixheartbeat";
-    let heartbeat = channels::decode_binary(Serializer::V2, in_binary).unwrap();
+    let heartbeat = watchfire_channels::decode_binary(Serializer::V2, in_binary).unwrap();
     let limits = ConversationLimits::default();
-    assert_eq!(channels::route(&heartbeat, None, 0, &limits), Action::Heartbeat);
+    assert_eq!(watchfire_channels::route(&heartbeat, None, 0, &limits), Action::Heartbeat);
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn a_join_ref_in_a_binary_frame_is_compared_by_its_text() {
     let number = JoinRef::of(&read(r#"[5,5,"rooms:lobby","phx_join",{}]"#));
     let limits = ConversationLimits::default();
     let route = |frame| {
-        let push = channels::decode_binary(Serializer::V2, frame).unwrap();
-        channels::route(&push, Some(&number), 1, &limits)
+        let push = watchfire_channels::decode_binary(Serializer::V2, frame).unwrap();
+        watchfire_channels::route(&push, Some(&number), 1, &limits)
     };
     assert_eq!(route(b"\0\x01\x01\x0b\x0356rooms:lobbybin\x01"), Action::Deliver);
     assert_eq!(route(b"\0\0\x01\x0b\x036rooms:lobbybin\x01"), Action::Deliver);
@@ -118,7 +118,7 @@ fn after_a_join_without_join_ref_the_server_shows_its_ref_and_the_client_goes_on
     assert_eq!(route(r#"["4","5","rooms:lobby","new_msg",{}]"#, Some(&lobby)), Action::Stale);
 
     let mut out = Vec::new();
-    channels::encode_close(Serializer::V2, &lobby, "rooms:lobby", &mut out);
+    watchfire_channels::encode_close(Serializer::V2, &lobby, "rooms:lobby", &mut out);
     assert_eq!(out, br#"["4","4","rooms:lobby","phx_close",{}]"#);
 }
 
@@ -135,7 +135,7 @@ fn a_reply_repeats_the_ref_as_it_came() {
             response: Payload::EMPTY,
         };
         let mut out = Vec::new();
-        channels::encode_reply(Serializer::V2, &reply, &mut out).unwrap();
+        watchfire_channels::encode_reply(Serializer::V2, &reply, &mut out).unwrap();
         let expected = format!(
             r#"["1",{reference},"rooms:lobby","phx_reply",{{"status":"ok","response":{{}}}}]"#
         );
@@ -199,9 +199,9 @@ fn an_empty_topic_matches_nothing() {
 #[test]
 fn a_v1_refusal_has_the_v1_shape() {
     let join = r#"{"topic":"nowhere","event":"phx_join","payload":{},"ref":"1"}"#;
-    let join = channels::decode_text(Serializer::V1, join).unwrap();
+    let join = watchfire_channels::decode_text(Serializer::V1, join).unwrap();
     let mut out = Vec::new();
-    channels::encode_refusal(Serializer::V1, &join, &Refusal::Unmatched, &mut out);
+    watchfire_channels::encode_refusal(Serializer::V1, &join, &Refusal::Unmatched, &mut out);
     assert_eq!(
         String::from_utf8(out).unwrap(),
         r#"{"event":"phx_reply","payload":{"response":{"reason":"unmatched topic"},"status":"error"},"ref":"1","topic":"nowhere"}"#
@@ -209,11 +209,11 @@ fn a_v1_refusal_has_the_v1_shape() {
 }
 
 fn read(frame: &str) -> Message<'_> {
-    channels::decode_text(Serializer::V2, frame).unwrap()
+    watchfire_channels::decode_text(Serializer::V2, frame).unwrap()
 }
 
 fn route(frame: &str, joined: Option<&JoinRef>) -> Action {
-    channels::route(&read(frame), joined, 1, &ConversationLimits::default())
+    watchfire_channels::route(&read(frame), joined, 1, &ConversationLimits::default())
 }
 
 fn joined(join_ref: &str) -> JoinRef {
@@ -223,7 +223,7 @@ fn joined(join_ref: &str) -> JoinRef {
 
 fn refuse(frame: &str, refusal: Refusal) -> String {
     let mut out = Vec::new();
-    let kind = channels::encode_refusal(Serializer::V2, &read(frame), &refusal, &mut out);
+    let kind = watchfire_channels::encode_refusal(Serializer::V2, &read(frame), &refusal, &mut out);
     assert_eq!(kind, Kind::Text);
     String::from_utf8(out).unwrap()
 }

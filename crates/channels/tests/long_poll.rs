@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use channels::Kind;
-use channels::longpoll::{
+use watchfire_channels::Kind;
+use watchfire_channels::longpoll::{
     self, EndReason, Input, LongPoll, LongPollLimits, Output, Status, escape_message,
 };
-use vocab::Instant;
+use watchfire_types::Instant;
 
 #[test]
 fn a_poll_takes_all_that_waits_oldest_first() {

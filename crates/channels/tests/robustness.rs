@@ -1,19 +1,20 @@
 //! No bytes from a client make us panic, and what we read and write again reads the same.
 
-use channels::handshake::{OriginPolicy, Params, Scheme, negotiate};
-use channels::{
+use watchfire_channels::handshake::{OriginPolicy, Params, Scheme, negotiate};
+use watchfire_channels::{
     Broadcast, ConversationLimits, Message, Payload, Ref, Serializer, decode_binary, decode_text,
     longpoll,
 };
+use watchfire_types::Rng;
 
 const SERIALIZERS: [Serializer; 2] = [Serializer::V1, Serializer::V2];
 
 #[test]
 fn random_bytes_never_panic_a_decoder() {
-    let mut dice = Dice(1);
+    let mut rng = Rng::from_seed(1);
     for _ in 0..20_000 {
-        let len = dice.below(64);
-        let bytes: Vec<u8> = (0..len).map(|_| dice.byte()).collect();
+        let len = rng.index(64);
+        let bytes: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8).collect();
         decode_everything(&bytes);
     }
 }
@@ -46,10 +47,10 @@ fn json_like_bytes_never_panic_a_decoder() {
         "[]",
         "vsn",
     ];
-    let mut dice = Dice(2);
+    let mut rng = Rng::from_seed(2);
     for _ in 0..20_000 {
-        let len = dice.below(24);
-        let text: String = (0..len).map(|_| words[dice.below(words.len())]).collect();
+        let len = rng.index(24);
+        let text: String = (0..len).map(|_| words[rng.index(words.len())]).collect();
         decode_everything(text.as_bytes());
     }
 }
@@ -62,14 +63,14 @@ fn damaged_frames_never_panic_a_decoder() {
         b"\0\x01\x01\x0b\x0336rooms:lobbybin\x01\x02\xff",
         b"[\"1\",\"2\",\"a\",\"e\",{}]\nAAECgA==\n[null,null,\"b\",\"f\",[]]",
     ];
-    let mut dice = Dice(3);
+    let mut rng = Rng::from_seed(3);
     for _ in 0..20_000 {
-        let mut frame = frames[dice.below(frames.len())].to_vec();
-        for _ in 0..=dice.below(3) {
-            match (dice.below(3), dice.below(frame.len().max(1))) {
+        let mut frame = frames[rng.index(frames.len())].to_vec();
+        for _ in 0..=rng.index(3) {
+            match (rng.index(3), rng.index(frame.len().max(1))) {
                 (0, at) => frame.truncate(at),
-                (1, at) => frame.insert(at.min(frame.len()), dice.byte()),
-                (_, at) if at < frame.len() => frame[at] = dice.byte(),
+                (1, at) => frame.insert(at.min(frame.len()), rng.next_u64() as u8),
+                (_, at) if at < frame.len() => frame[at] = rng.next_u64() as u8,
                 _ => {}
             }
         }
@@ -79,15 +80,15 @@ fn damaged_frames_never_panic_a_decoder() {
 
 #[test]
 fn any_text_survives_being_broadcast() {
-    let mut dice = Dice(4);
+    let mut rng = Rng::from_seed(4);
     for _ in 0..2_000 {
-        let len = dice.below(40);
+        let len = rng.index(40);
         let topic: String =
-            (0..len).filter_map(|_| char::from_u32(dice.next() as u32 >> 21)).collect();
+            (0..len).filter_map(|_| char::from_u32(rng.next_u64() as u32 >> 21)).collect();
         let broadcast = Broadcast { topic: &topic, event: "e", payload: Payload::Json("[1]") };
         for serializer in SERIALIZERS {
             let mut out = Vec::new();
-            channels::encode_broadcast(serializer, &broadcast, &mut out).unwrap();
+            watchfire_channels::encode_broadcast(serializer, &broadcast, &mut out).unwrap();
             let frame = String::from_utf8(out).unwrap();
             let read = decode_text(serializer, &frame).unwrap();
             assert_eq!((&*read.topic, read.payload), (&*topic, Payload::Json("[1]")));
@@ -100,11 +101,11 @@ fn any_text_survives_being_broadcast() {
 
 #[test]
 fn any_text_survives_being_a_ref() {
-    let mut dice = Dice(5);
+    let mut rng = Rng::from_seed(5);
     for _ in 0..2_000 {
-        let len = dice.below(60);
+        let len = rng.index(60);
         let text: String =
-            (0..len).filter_map(|_| char::from_u32(dice.next() as u32 >> 24)).collect();
+            (0..len).filter_map(|_| char::from_u32(rng.next_u64() as u32 >> 24)).collect();
         let reference = Ref::from_text(&text).unwrap();
         assert_eq!(reference.text(), text);
         assert_eq!(Ref::from_json(reference.as_json()), Ok(reference));
@@ -138,7 +139,7 @@ fn decode_everything(bytes: &[u8]) {
 /// What a server does with a message that could be read must work as well.
 fn use_up(message: &Message<'_>) {
     let limits = ConversationLimits::default();
-    channels::route(message, None, 0, &limits);
+    watchfire_channels::route(message, None, 0, &limits);
     if let Payload::Json(payload) = message.payload {
         let payload: Result<&serde_json::value::RawValue, _> = serde_json::from_str(payload);
         payload.expect("a payload is JSON");
@@ -147,25 +148,4 @@ fn use_up(message: &Message<'_>) {
         serde_json::from_str(message.reference.as_json());
     json.expect("a ref is JSON");
     let _ = message.join_ref.text();
-}
-
-/// SplitMix64: the same throws every time.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.next() as u8
-    }
 }

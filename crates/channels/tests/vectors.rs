@@ -1,9 +1,9 @@
 //! The frames of `tests/vectors/frames`, which other implementations share.
 
-use channels::{
+use serde_json::Value;
+use watchfire_channels::{
     Broadcast, DecodeError, JoinRef, Kind, Message, Payload, Push, Ref, Reply, Serializer,
 };
-use serde_json::Value;
 
 const CLIENT: &str = include_str!("../../../tests/vectors/frames/client.json");
 const SERVER: &str = include_str!("../../../tests/vectors/frames/server.json");
@@ -75,8 +75,8 @@ impl Frame {
 
     fn decode(&self, serializer: Serializer) -> Result<Message<'_>, DecodeError> {
         match self {
-            Frame::Text(text) => channels::decode_text(serializer, text),
-            Frame::Binary(bytes) => channels::decode_binary(serializer, bytes),
+            Frame::Text(text) => watchfire_channels::decode_text(serializer, text),
+            Frame::Binary(bytes) => watchfire_channels::decode_binary(serializer, bytes),
         }
     }
 }
@@ -111,15 +111,23 @@ fn encode(vector: &Value, out: &mut Vec<u8>) -> Kind {
         "reply" => {
             let status = text(message, "status");
             let reply = Reply { join_ref, reference, topic, status, response: payload };
-            channels::encode_reply(serializer, &reply, out)
+            watchfire_channels::encode_reply(serializer, &reply, out)
         }
-        "push" => channels::encode_push(serializer, &Push { join_ref, topic, event, payload }, out),
-        "broadcast" => {
-            channels::encode_broadcast(serializer, &Broadcast { topic, event, payload }, out)
+        "push" => watchfire_channels::encode_push(
+            serializer,
+            &Push { join_ref, topic, event, payload },
+            out,
+        ),
+        "broadcast" => watchfire_channels::encode_broadcast(
+            serializer,
+            &Broadcast { topic, event, payload },
+            out,
+        ),
+        "close" => Ok(watchfire_channels::encode_close(serializer, &join, topic, out)),
+        "error" => Ok(watchfire_channels::encode_error(serializer, &join, topic, out)),
+        "heartbeat_reply" => {
+            Ok(watchfire_channels::encode_heartbeat_reply(serializer, reference, out))
         }
-        "close" => Ok(channels::encode_close(serializer, &join, topic, out)),
-        "error" => Ok(channels::encode_error(serializer, &join, topic, out)),
-        "heartbeat_reply" => Ok(channels::encode_heartbeat_reply(serializer, reference, out)),
         kind => panic!("no such kind of message: {kind}"),
     };
     kind.unwrap_or_else(|error| panic!("{}: {error}", vector["name"]))

@@ -1,4 +1,4 @@
-//! `watchfire car`: content as an archive (CAR), for those who carry it by other means.
+//! `watchfire car`: exports content to an archive (CAR) and imports it from one.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
-use content::car::{self, CarItem, CarReader};
-use content::{Block, Cid, Multihash, Walk};
 use serde_json::json;
-use store::{
+use watchfire_content::car::{self, CarItem, CarReader};
+use watchfire_content::{Block, Cid, Multihash, Walk};
+use watchfire_store::{
     DiskLimits, DiskStore, ExportLimits, ReadBlocks, SharedFiles, WriteBlocks, export, resolve,
 };
 
@@ -17,13 +17,13 @@ use crate::content_options::ContentOptions;
 use crate::link::Link;
 use crate::progress::{ProgressLine, Step};
 use crate::serving::emit;
-use crate::size::{parse_bytes, show_bytes};
+use watchfire_report::units::{binary_bytes, parse_bytes};
 
-/// How much of an archive is read at once.
+/// How many bytes of an archive are read at once.
 const READ_BYTES: usize = 1024 * 1024;
-/// Memory for the names of what is exported: enough for some terabytes.
+/// Memory for the CIDs of the exported blocks: enough for some terabytes.
 const NAMES_BYTES_MAX: usize = 1 << 30;
-/// Most blocks of one archive that are looked through.
+/// Most blocks of one archive that are checked.
 const BLOCKS_MAX: usize = 16_000_000;
 
 /// What `watchfire car` takes.
@@ -35,9 +35,9 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Write a file, a directory, or what a block store holds into an archive.
+    /// Write a file, a directory, or content of a block store to an archive.
     Export(Export),
-    /// Write out what is in an archive, or put it into a block store.
+    /// Write the content of an archive to disk, or store its blocks.
     Import(Import),
 }
 
@@ -46,16 +46,16 @@ struct Export {
     /// A file or a directory; with `--store` a CID.
     #[arg(value_name = "PATH|CID")]
     what: PathBuf,
-    /// Write the archive here, where nothing may be yet; `-` is the standard output. By default its
-    /// CID with `.car`.
+    /// Write the archive here; the file must not exist yet, and `-` is the standard output. The
+    /// default is the CID with `.car`.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Take it from this block store.
+    /// Read the content from this block store.
     #[arg(long, value_name = "FOLDER")]
     store: Option<PathBuf>,
     #[command(flatten)]
     content: ContentOptions,
-    /// Tell as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -65,17 +65,17 @@ struct Import {
     /// The archive; `-` is the standard input.
     #[arg(value_name = "FILE")]
     archive: PathBuf,
-    /// Write what it holds here, where nothing may be yet. By default its CID. Only if it has one
-    /// root.
+    /// Write the content here; the path must not exist yet. The default is the CID. The archive must
+    /// have one root.
     #[arg(long, short, value_name = "PATH", conflicts_with = "store")]
     output: Option<PathBuf>,
-    /// Keep its blocks in this block store, as `hold` does, instead of writing anything out.
+    /// Keep the blocks in this block store, as `hold` does, instead of writing files.
     #[arg(long, value_name = "FOLDER")]
     store: Option<PathBuf>,
-    /// Write no more than this.
+    /// Write at most this much.
     #[arg(long, value_name = "SIZE", default_value = "1TiB", value_parser = parse_bytes)]
     bytes_max: u64,
-    /// Tell as JSON, one object a line.
+    /// Print JSON, one object per line.
     #[arg(long)]
     json: bool,
 }
@@ -122,7 +122,7 @@ impl Export {
         let written = write_archive(blocks, root, &mut out, !self.json)
             .and_then(|written| out.flush().map(|()| written).with_context(|| name.clone()));
         let Written { blocks, bytes } = written.inspect_err(|_| {
-            // Half an archive is of no use, and its name would be taken.
+            // Half an archive is useless, and its name would be taken.
             let _ = fs::remove_file(&path);
         })?;
         if self.json {
@@ -130,12 +130,12 @@ impl Export {
             let event = json!({ "event": "exported", "cid": cid, "path": name, "blocks": blocks, "bytes": bytes });
             return Ok(emit(&event)?);
         }
-        println!("{root}  {name}, {}", show_bytes(bytes));
+        println!("{root}  {name}, {}", binary_bytes(bytes));
         Ok(())
     }
 }
 
-/// What went into an archive.
+/// The number and size of the exported blocks.
 struct Written {
     blocks: u64,
     bytes: u64,
@@ -159,7 +159,7 @@ fn write_archive(
             None => blocks.get(cid)?.with_context(|| format!("{cid} is missing"))?,
         };
         if matches!(cid.hash(), Multihash::Identity(_)) {
-            // Its name carries it.
+            // The CID contains the data.
             walk.take(&block)?;
             continue;
         }
@@ -198,7 +198,7 @@ impl Import {
         self.write_out(&aside.blocks, &roots)
     }
 
-    /// Puts all blocks into a store; tells the roots, which come first.
+    /// Put all blocks into a store, and return the roots from the header.
     fn take(
         &self,
         input: &mut dyn Read,
@@ -266,7 +266,7 @@ impl Import {
         }
         match (path, bytes) {
             (Some(path), Some(bytes)) => {
-                println!("{root}  {}, {}", path.display(), show_bytes(bytes));
+                println!("{root}  {}, {}", path.display(), binary_bytes(bytes));
             }
             _ => println!("{root}"),
         }
@@ -274,12 +274,12 @@ impl Import {
     }
 }
 
-/// A store that was opened to be read: nothing in it is to go.
+/// The limits of a store that is only read: nothing is removed from it.
 fn kept() -> DiskLimits {
     DiskLimits { bytes_max: u64::MAX, ..DiskLimits::default() }
 }
 
-/// What an archive promises must be there: all below its roots.
+/// Check that the archive has every block below its roots.
 fn check_all(blocks: &DiskStore, roots: &[Cid]) -> anyhow::Result<()> {
     for root in roots {
         let mut walk = Walk::new(root.clone(), BLOCKS_MAX);
@@ -295,7 +295,7 @@ fn check_all(blocks: &DiskStore, roots: &[Cid]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A block store beside what is to be written, for as long as that takes.
+/// A temporary block store beside the output.
 struct Aside {
     blocks: DiskStore,
     folder: PathBuf,

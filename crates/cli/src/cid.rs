@@ -1,20 +1,20 @@
-//! `watchfire cid`: what content is called, without sharing it.
+//! `watchfire cid`: prints the CID of content without sharing it.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use content::{Block, FileBuilder, Root};
 use serde_json::json;
-use store::{ImportOptions, StoreError, import, private_cid_of};
+use watchfire_content::{Block, FileBuilder, Root};
+use watchfire_store::{ImportOptions, StoreError, import, private_cid_of};
 
 use crate::content_options::ContentOptions;
 use crate::key_hiding::hidden_key;
 use crate::link::Link;
 use crate::progress::{ProgressLine, Step};
 
-/// How much of the standard input is read at once.
+/// How many bytes of the standard input are read at once.
 const READ_BYTES: usize = 1024 * 1024;
 
 /// What `watchfire cid` takes.
@@ -25,19 +25,19 @@ pub struct Arguments {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     content: ContentOptions,
-    /// What they are called as private pages under the key in this link: the same CID as in the
-    /// link says that it leads to just that.
+    /// Print the CIDs that the paths have as private pages with the key of this link. If the CID is the
+    /// one in the link, the link opens this content.
     #[arg(long, value_name = "LINK", conflicts_with_all = ["profile", "chunk", "links"])]
     private: Option<Link>,
-    /// Tell as JSON, one object a line.
+    /// Print JSON, one object per line.
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
-    /// Tell the CIDs alone, and draw no progress.
+    /// Print only the CIDs, and draw no progress.
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// Name each path, and go on after one that has no name; then say that something failed.
+/// Print the CID of each path. A path that fails is reported, and the others still get their CID.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut has_failed = false;
     for path in &arguments.paths {
@@ -45,14 +45,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Ok(named) => tell(path, &named, arguments)?,
             Err(error) => {
                 has_failed = true;
-                eprintln!("watchfire: {error:#}");
+                eprintln!("watchfire: {}", crate::describe(&error));
             }
         }
     }
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What a path is called, and how many bytes its files have.
+/// The CID of a path, and the bytes of its files.
 struct Named {
     root: Root,
     bytes: u64,

@@ -1,26 +1,26 @@
-//! How files become blocks, as the command line says it: the same for every verb that names them.
+//! The command-line options for chunking files into blocks, shared by all commands that do it.
 
 use std::fs;
 use std::path::Path;
 
-use content::Profile;
-use store::ImportOptions;
+use watchfire_content::Profile;
+use watchfire_store::ImportOptions;
 
-use crate::size::parse_bytes;
+use watchfire_report::units::parse_bytes;
 
-/// Decides the CID. Who leaves all of it out gets the CID that the browser gives the same content.
+/// The options that decide the CID. The defaults give the same CID as the browser.
 #[derive(clap::Args, Clone, Copy)]
 pub struct ContentOptions {
-    /// How files and directories become blocks.
+    /// How files and directories are split into blocks.
     #[arg(long, value_name = "PROFILE", value_enum, default_value_t = ProfileName::UnixfsV1_2025)]
     profile: ProfileName,
-    /// Bytes of a block, instead of the profile's, such as 256KiB.
+    /// The size of a block, such as 256KiB; the default comes from the profile.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     chunk: Option<u64>,
-    /// Most links of a file's node, instead of the profile's.
+    /// The most links of a node; the default comes from the profile.
     #[arg(long, value_name = "N")]
     links: Option<usize>,
-    /// Pass over files and directories whose names start with a dot, unless they are named here.
+    /// Skip files and directories whose names start with a dot, unless they are given as PATH.
     #[arg(long)]
     skip_hidden: bool,
 }
@@ -28,10 +28,10 @@ pub struct ContentOptions {
 /// The profiles by name.
 #[derive(clap::ValueEnum, Clone, Copy)]
 enum ProfileName {
-    /// CID version 1, raw leaves of 1 MiB, 1024 links: ours, and kubo's profile of this name.
+    /// CID version 1, raw leaves of 1 MiB, 1024 links. The same as kubo's profile of this name.
     #[value(name = "unixfs-v1-2025")]
     UnixfsV1_2025,
-    /// What `ipfs add` does unasked: CID version 0, leaves of 256 KiB, 174 links.
+    /// The default of `ipfs add`: CID version 0, leaves of 256 KiB, 174 links.
     KuboDefault,
     /// CID version 1, raw leaves of 256 KiB, 174 links.
     #[value(name = "v1-256-kib")]
@@ -42,7 +42,7 @@ enum ProfileName {
 }
 
 impl ContentOptions {
-    /// What the importer takes.
+    /// The options for the importer.
     pub fn import_options(&self) -> ImportOptions {
         let named = match self.profile {
             ProfileName::UnixfsV1_2025 => Profile::UNIXFS_V1_2025,
@@ -59,7 +59,7 @@ impl ContentOptions {
         ImportOptions { profile, skips_hidden: self.skip_hidden }
     }
 
-    /// Bytes of all files at `path`, as far as they can be looked at: for a progress bar.
+    /// Bytes of all readable files at `path`, for a progress bar.
     pub fn bytes_at(&self, path: &Path) -> u64 {
         let Ok(metadata) = fs::metadata(path) else { return 0 };
         if metadata.is_dir() { self.bytes_below(path) } else { metadata.len() }
@@ -71,7 +71,7 @@ impl ContentOptions {
             !(self.skip_hidden && entry.file_name().as_encoded_bytes().starts_with(b"."))
         });
         seen.map(|entry| match entry.metadata() {
-            // Not through symbolic links, as the importer does not either.
+            // Symbolic links are not followed; the importer does not follow them either.
             Ok(metadata) if metadata.is_dir() => self.bytes_below(&entry.path()),
             Ok(metadata) if metadata.is_file() => metadata.len(),
             _ => 0,

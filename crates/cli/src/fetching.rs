@@ -1,44 +1,44 @@
-//! What `get` and `hold` have in common: fetch what a link names, and say how far it has come.
+//! What `get` and `hold` have in common: fetch content, and report progress.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use content::Cid;
-use p2p::{Fetch, Fetched, Host, Multiaddr, Progress};
 use serde_json::json;
+use watchfire_content::Cid;
+use watchfire_p2p::{Fetch, Fetched, Host, Multiaddr, Progress};
 
 use crate::host_options::HostOptions;
 use crate::link::Link;
+use crate::page_clients::Announcer;
 use crate::progress::{ProgressLine, Step};
 use crate::serving::{emit, peers_of};
 use crate::signals::Signals;
-use crate::visiting::Announcer;
 
-/// How often progress is told to scripts, and silence is noticed.
+/// How often progress is reported as JSON and the timeout is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How a fetch ended.
 pub enum Ending {
-    /// All of it is here.
+    /// All blocks have arrived.
     Complete(Fetched),
-    /// A signal came; this is the exit code for it.
+    /// A signal arrived; this is its exit code.
     Signalled(u8),
-    /// Nothing came for as long as one was willing to wait.
+    /// No new block arrived within the timeout.
     Nobody,
 }
 
-/// How a fetch is waited for.
+/// How to wait for a fetch.
 pub struct Patience {
-    /// Longest time without a single new block; `None`: for ever.
+    /// Longest time without a new block; `None` waits forever.
     pub timeout: Option<Duration>,
-    /// Whether to tell scripts.
+    /// Whether to print events as JSON.
     pub is_json: bool,
-    /// Whether to draw nothing.
+    /// Whether to draw no progress.
     pub is_quiet: bool,
 }
 
-/// A duration such as `30s`; `0` is for ever.
+/// A duration such as `30s`; `0` is forever.
 pub fn parse_timeout(text: &str) -> Result<Duration, String> {
     match text {
         "0" => Ok(Duration::MAX),
@@ -46,7 +46,7 @@ pub fn parse_timeout(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Says what to do when there is nobody to ask.
+/// Fail with advice when the host has no way to find a peer.
 pub fn check_peers(host: &HostOptions, link: &Link) -> anyhow::Result<()> {
     if host.knows_whom_to_ask(&link.peers) {
         return Ok(());
@@ -58,8 +58,8 @@ pub fn check_peers(host: &HostOptions, link: &Link) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Dials the peers of a link, beside all else. The host dials them again whenever they are lost;
-/// this one is to say what is wrong with an address.
+/// Dial the peers of a link in the background. The host redials lost peers by itself; this call
+/// prints what is wrong with an address.
 pub fn dial(host: &Arc<Host>, peers: &[Multiaddr]) {
     for peer in peers.iter().cloned() {
         let host = Arc::clone(host);
@@ -71,7 +71,7 @@ pub fn dial(host: &Arc<Host>, peers: &[Multiaddr]) {
     }
 }
 
-/// Waits for a fetch of `cid`. `step` is called now and again, to use what is here already.
+/// Wait for the fetch of `cid`. `step` is called from time to time to use the blocks so far.
 pub async fn wait(
     mut fetch: Fetch,
     cid: &Cid,

@@ -8,58 +8,58 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use content::{Block, Cid, FileReader};
-use p2p::{Fetched, Host, HostStats};
-use private::{Index, Key, Kind, Output as Opened};
 use serde_json::json;
-use store::{
-    Assembly, DiskLimits, DiskStore, ExportError, ExportLimits, PrivateReader, ReadBlocks, Stores,
-    WriteBlocks, export, export_private, resolve,
+use watchfire_content::{Block, Cid, FileReader};
+use watchfire_encryption::{Index, Key, Kind, Output as Opened};
+use watchfire_p2p::{Fetched, Host, HostStats};
+use watchfire_page_client::Have;
+use watchfire_store::{
+    DiskLimits, DiskStore, ExportError, ExportLimits, FileAssembler, PrivateReader, ReadBlocks,
+    Stores, WriteBlocks, export, export_private, resolve,
 };
-use visit::Have;
 
 use crate::fetching::{Ending, Patience, check_peers, dial, parse_timeout, wait};
 use crate::get_part::fetch_part;
 use crate::host_options::HostOptions;
 use crate::key_hiding::hidden_key;
 use crate::link::Link;
+use crate::page_clients::{Announcer, join_page};
 use crate::progress::{ProgressLine, Step};
 use crate::serving::{emit, peers_of};
 use crate::signals::Signals;
-use crate::size::{parse_bytes, show_bytes};
-use crate::visiting::{Announcer, visit};
+use watchfire_report::units::{binary_bytes, parse_bytes};
 
-/// What the process ends with when nobody was found who has it; other failures end with 1.
+/// The exit code when no peer has the content; other failures end with 1.
 const NOBODY: u8 = 3;
 
 /// What `watchfire get` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A link or a CID; what follows the CID after a slash is a path below it.
+    /// A link or a CID, with an optional path after it, such as CID/docs/a.txt.
     #[arg(value_name = "LINK|CID")]
     link: Link,
     /// Write it here, where nothing may be yet; `-` is the standard output, for files. By default
     /// what the link calls it, or else its CID.
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Replace the file that is there already.
+    /// Replace an existing file.
     #[arg(long)]
     force: bool,
-    /// Keep the blocks in this block store, and take from it what is there.
+    /// Keep the blocks in this block store, and use the blocks it has.
     #[arg(long, value_name = "FOLDER")]
     store: Option<PathBuf>,
-    /// Give up after so long without anything new; 0: never.
+    /// Give up after this long without a new block; 0 waits forever.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_timeout)]
     timeout: Duration,
-    /// Write no more than this.
+    /// Write at most this much.
     #[arg(long, value_name = "SIZE", default_value = "1TiB", value_parser = parse_bytes)]
     bytes_max: u64,
     #[command(flatten)]
     host: HostOptions,
-    /// Tell what happens as JSON, one object a line.
+    /// Print events as JSON, one object per line.
     #[arg(long)]
     json: bool,
-    /// Tell nothing, and draw no progress.
+    /// Print nothing, and draw no progress.
     #[arg(long, short)]
     quiet: bool,
 }
@@ -125,7 +125,7 @@ struct Blocks {
     store: Arc<DiskStore>,
     /// Where a file is put together from its leaves, so that they are written once. Not when they
     /// are to stay in a store, nor when they go to the standard output, which is not read again.
-    assembly: Option<Arc<Assembly>>,
+    assembler: Option<Arc<FileAssembler>>,
     /// It was made for this one fetch, and goes with it.
     is_own: bool,
     /// Nobody had asked for the root to stay.
@@ -146,32 +146,32 @@ impl Blocks {
         let store = DiskStore::open(&folder, limits)?;
         let is_pinned_here = store.pin(cid)?;
         let store = Arc::new(store);
-        let assembly = match output {
+        let assembler = match output {
             Output::Path(path) if is_own => {
                 let part = path.with_file_name(format!(".watchfire-{cid}.part"));
-                let assembly = Assembly::new(store.clone(), &part, arguments.bytes_max);
-                Some(Arc::new(assembly))
+                let assembler = FileAssembler::new(store.clone(), &part, arguments.bytes_max);
+                Some(Arc::new(assembler))
             }
             Output::Path(_) | Output::Stdout => None,
         };
-        Ok(Blocks { store, assembly, is_own, is_pinned_here })
+        Ok(Blocks { store, assembler, is_own, is_pinned_here })
     }
 
     /// Where what is fetched goes, and is served from.
     fn keep(&self) -> Arc<dyn WriteBlocks> {
-        match &self.assembly {
-            Some(assembly) => assembly.clone(),
+        match &self.assembler {
+            Some(assembler) => assembler.clone(),
             None => self.store.clone(),
         }
     }
 
     /// All is written out.
     fn close(self, cid: &Cid) -> anyhow::Result<()> {
-        if let Some(assembly) = &self.assembly
-            && assembly.path().exists()
+        if let Some(assembler) = &self.assembler
+            && assembler.path().exists()
         {
             // From an earlier attempt, and of no use: what came was no file.
-            let path = assembly.path();
+            let path = assembler.path();
             fs::remove_file(path).with_context(|| path.display().to_string())?;
         }
         if self.is_own {
@@ -203,11 +203,11 @@ async fn get(
         is_json: arguments.json,
         is_quiet: arguments.quiet || (matches!(output, Output::Stdout) && is_terminal()),
     };
-    let visits = match &link.server {
-        Some(site) => vec![Arc::new(visit(&host, site, &link.cid, Have::None)?)],
+    let clients = match &link.server {
+        Some(site) => vec![Arc::new(join_page(&host, site, &link.cid, Have::None)?)],
         None => Vec::new(),
     };
-    let announcer = Announcer::of(visits);
+    let announcer = Announcer::of(clients);
     let ending = async {
         let (root, before) = match find(&host, link, key, blocks, &mut signals, &patience).await? {
             Found::Root { root, before } => (root, before),
@@ -223,8 +223,8 @@ async fn get(
             let write = || write_on(&mut stream, blocks);
             return fetch_part(&host, reader, &blocks.store, &mut signals, &patience, write).await;
         }
-        if let Some(assembly) = &blocks.assembly {
-            assembly.begin(&root)?;
+        if let Some(assembler) = &blocks.assembler {
+            assembler.start(&root)?;
         }
         let fetch = host.fetch(root.clone()).await?;
         let ending = wait(fetch, &root, &announcer, &mut signals, &patience, || {
@@ -318,8 +318,8 @@ fn write_out(
     if let Some(key) = key {
         return write_private(arguments, blocks, path, key, replaces);
     }
-    if let Some(assembly) = blocks.assembly.as_ref().filter(|assembly| assembly.is_file()) {
-        let exported = assembly.place(path, replaces)?;
+    if let Some(assembler) = blocks.assembler.as_ref().filter(|assembler| assembler.is_file()) {
+        let exported = assembler.finish(path, replaces)?;
         return Ok((path.to_owned(), exported.bytes));
     }
     let root = resolve(&*blocks.store, &arguments.link.cid, &arguments.link.path)?;
@@ -341,9 +341,9 @@ fn write_out(
 
 /// Says so when what was written is a private page that nobody can read like this.
 fn note_sealed(path: &Path, cid: &Cid) {
-    let mut start = [0; private::MAGIC.len()];
+    let mut start = [0; watchfire_encryption::MAGIC.len()];
     let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
-    if read.is_ok() && private::is_sealed(&start) {
+    if read.is_ok() && watchfire_encryption::is_sealed(&start) {
         eprintln!(
             "watchfire: {cid} is a private page, and the link has no key: {} is its ciphertext",
             path.display()
@@ -403,9 +403,9 @@ fn tell(
         println!(
             "{}  {} in {:.1} s, {} of them from {}",
             path.display(),
-            show_bytes(bytes),
+            binary_bytes(bytes),
             fetched.took.as_secs_f64(),
-            show_bytes(progress.fetched_bytes),
+            binary_bytes(progress.fetched_bytes),
             peers_of(progress.peers),
         );
     }
@@ -493,7 +493,8 @@ impl PrivateStream {
 
     fn find(&self, index: &Index) -> anyhow::Result<usize> {
         let inside = &self.inside;
-        let is_it = |entry: &private::Entry| entry.path == *inside && entry.kind == Kind::File;
+        let is_it =
+            |entry: &watchfire_encryption::Entry| entry.path == *inside && entry.kind == Kind::File;
         index.entries.iter().position(is_it).with_context(|| {
             if inside.is_empty() {
                 "this is a directory, and only a file can go to the standard output".to_owned()

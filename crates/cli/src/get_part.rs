@@ -1,24 +1,24 @@
-//! `watchfire get` of a part of a private page: of its ciphertext only the blocks that hold the
-//! names, and that part.
+//! `watchfire get` of one file of a private page: it fetches only the blocks of the ciphertext that
+//! hold the index and the file.
 
 use std::time::Instant;
 
-use content::{Block, Cid};
-use p2p::{Fetched, Host, Progress};
-use store::{DiskStore, PrivateReader, ReadBlocks as _};
+use watchfire_content::{Block, Cid};
+use watchfire_p2p::{Fetched, Host, Progress};
+use watchfire_store::{DiskStore, PrivateReader, ReadBlocks as _};
 
 use crate::fetching::{Ending, Patience, wait};
+use crate::page_clients::Announcer;
 use crate::progress::{ProgressLine, Step};
 use crate::serving::peers_of;
 use crate::signals::Signals;
-use crate::visiting::Announcer;
 
-/// Blocks that are asked for at once.
+/// Blocks that are requested at the same time.
 const WINDOW: usize = 16;
 
-/// Fetches what `reader` needs into `blocks`, which is where the host keeps what comes. `step` is
-/// called now and again, to use what is here already. A key that does not open the page, and a name
-/// that is not in it, are told as soon as the first blocks are here.
+/// Fetch what `reader` needs into `blocks`, where the host stores received blocks. `step` is called
+/// from time to time to use the blocks so far. A wrong key or an unknown name fails as soon as the
+/// first blocks are here.
 pub async fn fetch_part(
     host: &Host,
     mut reader: PrivateReader,
@@ -29,7 +29,7 @@ pub async fn fetch_part(
 ) -> anyhow::Result<Ending> {
     let started = Instant::now();
     let mut line = ProgressLine::start(patience.is_quiet || patience.is_json);
-    // Each block is a fetch of its own, and the line tells of them all.
+    // Each block is a fetch of its own; the progress line shows all of them.
     let quiet = Patience { timeout: patience.timeout, is_json: false, is_quiet: true };
     let mut progress = Progress::default();
     let mut read_bytes = 0;

@@ -1,4 +1,4 @@
-//! `watchfire hold`: a keeper. It fetches what links name, and serves it on until Ctrl-C.
+//! `watchfire hold`: fetches content by its link, keeps it, and serves it until Ctrl-C.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,43 +6,43 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use p2p::{Host, Multiaddr};
 use serde_json::json;
-use store::{DiskLimits, DiskStore, Stores};
-use visit::{Have, Visit};
+use watchfire_p2p::{Host, Multiaddr};
+use watchfire_page_client::{Have, PageClient};
+use watchfire_store::{DiskLimits, DiskStore, Stores};
 
 use crate::fetching::{Ending, Patience, dial, parse_timeout, wait};
 use crate::host_options::HostOptions;
 use crate::link::Link;
+use crate::page_clients::{Announcer, join_page, page_link};
 use crate::serving::{LISTEN, emit, link_to, provide, serve};
 use crate::signals::Signals;
-use crate::size::{parse_bytes, show_bytes};
-use crate::visiting::{Announcer, page_link, visit};
+use watchfire_report::units::{binary_bytes, parse_bytes};
 
-/// What the process ends with when nobody was found who has it; other failures end with 1.
+/// The exit code when no peer has the content; other failures end with 1.
 const NOBODY: u8 = 3;
 
 /// What `watchfire hold` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Links or CIDs; all of what each names is held.
+    /// Links or CIDs; each is held with everything below it.
     #[arg(value_name = "LINK|CID", required = true)]
     links: Vec<Link>,
-    /// The block store; by default watchfire/blocks in the user's folder for data.
+    /// The block store; the default is watchfire/blocks in your data folder.
     #[arg(long, value_name = "FOLDER")]
     store: Option<PathBuf>,
-    /// What the store may take; what is not held by anyone goes first.
+    /// The most that the store may take; content that is not held is removed first.
     #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = parse_bytes)]
     size: u64,
-    /// Hold these no longer, and end.
+    /// Stop holding these, and exit.
     #[arg(long)]
     release: bool,
-    /// Give up after so long without anything new; 0: never.
+    /// Give up after this long without a new block; 0 waits forever.
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_timeout)]
     timeout: Duration,
     #[command(flatten)]
     host: HostOptions,
-    /// Tell what happens as JSON, one object a line.
+    /// Print events as JSON, one object per line.
     #[arg(long)]
     json: bool,
 }
@@ -51,7 +51,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let folder = match &arguments.store {
         Some(folder) => folder.clone(),
-        None => default_folder().context("there is no folder for data; name one with --store")?,
+        None => default_folder().context("cannot find your data folder; name one with --store")?,
     };
     let limits = DiskLimits { bytes_max: arguments.size, ..DiskLimits::default() };
     let store = Arc::new(DiskStore::open(&folder, limits)?);
@@ -89,13 +89,13 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
         is_json: arguments.json,
         is_quiet: false,
     };
-    // Dropped at the end alone: pages burn as long as they are visited.
-    let mut visits: Vec<Arc<Visit>> = Vec::new();
+    // Kept until the end: dropping a client leaves its page.
+    let mut clients: Vec<Arc<PageClient>> = Vec::new();
     for link in &arguments.links {
-        let visit = link.server.as_ref().map(|site| visit(&host, site, &link.cid, Have::None));
-        let visit = visit.transpose()?.map(Arc::new);
-        visits.extend(visit.clone());
-        let announcer = Announcer::of(visit.into_iter().collect());
+        let client = link.server.as_ref().map(|site| join_page(&host, site, &link.cid, Have::None));
+        let client = client.transpose()?.map(Arc::new);
+        clients.extend(client.clone());
+        let announcer = Announcer::of(client.into_iter().collect());
         let fetch = host.fetch(link.cid.clone()).await?;
         match wait(fetch, &link.cid, &announcer, &mut signals, &patience, || Ok(())).await? {
             Ending::Complete(_) => tell(&host, link, store, arguments)?,
@@ -105,7 +105,7 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
             }
             Ending::Nobody => {
                 host.stop().await;
-                eprintln!("watchfire: nobody who was asked has all of {}", link.cid);
+                eprintln!("watchfire: no peer has all of {}", link.cid);
                 return Ok(ExitCode::from(NOBODY));
             }
         }
@@ -115,7 +115,7 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
         provide(&host, arguments.links.iter().map(|link| link.cid.clone()).collect());
     }
     if !arguments.json {
-        println!("It is held until you press Ctrl-C, and kept on disk.");
+        println!("Serving until you press Ctrl-C; it stays on disk.");
     }
     serve(&host, &mut signals, arguments.json, || Ok(())).await?;
     Ok(ExitCode::SUCCESS)
@@ -130,7 +130,7 @@ fn tell(host: &Host, link: &Link, store: &DiskStore, arguments: &Arguments) -> a
         emit(&json!({ "event": "held", "cid": cid, "link": ours, "page": page }))?;
     } else {
         let totals = store.totals();
-        println!("{}  {} in the store\n{ours}", link.cid, show_bytes(totals.bytes));
+        println!("{}  {} in the store\n{ours}", link.cid, binary_bytes(totals.bytes));
         page.iter().for_each(|page| println!("{page}"));
     }
     Ok(())

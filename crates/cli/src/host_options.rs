@@ -1,32 +1,32 @@
-//! How a verb meets its peers, as the command line says it.
+//! The command-line options of the libp2p host: peers, addresses and content routing.
 
 use std::path::PathBuf;
 
-use p2p::{Dht, HostSettings, Multiaddr, read_swarm_key};
+use watchfire_p2p::{Dht, HostSettings, Multiaddr, read_swarm_key};
 
-/// Whom to meet, and where to be met.
+/// The peers to connect to, and the addresses to listen on.
 #[derive(clap::Args)]
 pub struct HostOptions {
-    /// Ask this peer, or let it know us, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3…; may be given
-    /// more than once.
+    /// Connect to this peer, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3…; can be repeated.
     #[arg(long, value_name = "MULTIADDR")]
     peer: Vec<Multiaddr>,
-    /// Listen here, such as /ip4/0.0.0.0/tcp/4001; may be given more than once.
+    /// Listen on this address, such as /ip4/0.0.0.0/tcp/4001; can be repeated.
     #[arg(long, value_name = "MULTIADDR")]
     listen: Vec<Multiaddr>,
-    /// Find who has content, and tell who has it, through the Kademlia network of the peers.
+    /// Find providers of content, and announce this one, through the Kademlia DHT.
     #[arg(long)]
     dht: bool,
-    /// Holds the key of a private network; nobody without it is talked to.
+    /// A file with the key of a private network; only peers with the same key can connect.
     #[arg(long, value_name = "FILE")]
     swarm_key: Option<PathBuf>,
-    /// Holds who we are, and is made when it is missing; otherwise we are somebody new each time.
+    /// A file with the identity key; it is created when it is missing. Without it every run gets a new
+    /// peer ID.
     #[arg(long, value_name = "FILE")]
     identity: Option<PathBuf>,
 }
 
 impl HostOptions {
-    /// What a host takes, that listens on `listen` when nothing else is said, and knows `peers`.
+    /// The settings of a host that knows `peers`. It listens on `listen` unless `--listen` is given.
     pub fn settings(&self, listen: &[&str], peers: &[Multiaddr]) -> anyhow::Result<HostSettings> {
         let swarm_key = self.swarm_key.as_deref().map(read_swarm_key).transpose()?;
         let listen = if self.listen.is_empty() {
@@ -44,12 +44,12 @@ impl HostOptions {
         })
     }
 
-    /// Whether there is anybody to ask beside these.
+    /// Whether the host can find a peer: one of these, one of `--peer`, or through the DHT.
     pub fn knows_whom_to_ask(&self, peers: &[Multiaddr]) -> bool {
         !self.peer.is_empty() || !peers.is_empty()
     }
 
-    /// Whether roots are to be told to content routing.
+    /// Whether roots are announced to content routing.
     pub fn uses_dht(&self) -> bool {
         self.dht
     }

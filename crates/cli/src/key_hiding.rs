@@ -6,13 +6,13 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use private::{Key, KeyError};
+use watchfire_encryption::{Key, KeyError};
 
-/// Where the key of a link may stand instead: the environment of a process is its owner's alone.
+/// The environment variable that holds the key instead: only the owner of a process can read it.
 const KEY_VARIABLE: &str = "WATCHFIRE_LINK_KEY";
 
-/// Starts this program again in its own place when a link among its arguments has a key: without
-/// the key, which goes on in the environment. Comes back when there is nothing to hide.
+/// Restart this program with the key in the environment when an argument is a link with a key.
+/// Returns when there is nothing to hide.
 pub fn hide_keys() -> io::Result<()> {
     let arguments: Vec<OsString> = env::args_os().collect();
     let Some((hidden, key)) = without_keys(&arguments) else { return Ok(()) };
@@ -23,13 +23,13 @@ pub fn hide_keys() -> io::Result<()> {
     Err(again.args(hidden.iter().skip(1)).env(KEY_VARIABLE, key).exec())
 }
 
-/// The key that was hidden, or put there by whoever called us.
+/// The key from the environment, where this program or its caller put it.
 pub fn hidden_key() -> Result<Option<Key>, KeyError> {
     let key = env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty());
     key.map(|key| key.parse()).transpose()
 }
 
-/// The arguments without their keys, and the last of these; `None` when there is none.
+/// The arguments without keys, and the last key; `None` when there was no key.
 fn without_keys(arguments: &[OsString]) -> Option<(Vec<OsString>, String)> {
     let verb = arguments.get(1)?.to_str()?;
     let takes_links = matches!(verb, "get" | "hold");
@@ -40,7 +40,7 @@ fn without_keys(arguments: &[OsString]) -> Option<(Vec<OsString>, String)> {
         let mut rest = Vec::new();
         for part in fragment.split('&') {
             match part.strip_prefix("key=") {
-                // A file may be called anything, but hardly that.
+                // A file name could look like this, but hardly does.
                 Some(key) if takes_links || key.parse::<Key>().is_ok() => {
                     found = Some(key.to_owned());
                 }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_leave_the_arguments_and_all_else_stays() {
+    fn keys_leave_the_arguments_and_the_rest_stays() {
         let key = Key::from_bytes([1; 32]).to_link();
         let link = format!("http://host/p/bafk#filename=x&key={key}&file=a");
         let (arguments, found) = hidden(&["watchfire", "get", &link, "--json"]).unwrap();
@@ -76,13 +76,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_was_cut_is_hidden_too() {
+    fn a_truncated_key_is_hidden_too() {
         let (arguments, found) = hidden(&["watchfire", "get", "bafk#key=short"]).unwrap();
         assert_eq!((arguments[2].to_str(), &*found), (Some("bafk"), "short"));
     }
 
     #[test]
-    fn what_has_no_key_stays_as_it_is() {
+    fn arguments_without_a_key_stay_unchanged() {
         assert_eq!(hidden(&["watchfire"]), None);
         assert_eq!(hidden(&["watchfire", "get", "bafk#filename=key"]), None);
         assert_eq!(hidden(&["watchfire", "share", "notes#key=of-c"]), None);

@@ -1,10 +1,10 @@
 //! What people call content by: a CID, or a link that a CID is in.
 
-use content::Cid;
-use p2p::{AddressPart, Multiaddr};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
-use private::{Key, KeyError};
-use visit::Site;
+use watchfire_content::Cid;
+use watchfire_encryption::{Key, KeyError};
+use watchfire_p2p::{AddressPart, Multiaddr};
+use watchfire_page_client::ServerUrl;
 
 /// Longest link that is read, in bytes.
 const LINK_BYTES_MAX: usize = 16 * 1024;
@@ -27,7 +27,7 @@ pub struct Link {
     /// Where to ask for it.
     pub peers: Vec<Multiaddr>,
     /// The server on which browsers have it open, when the link leads there.
-    pub server: Option<Site>,
+    pub server: Option<ServerUrl>,
     /// What opens it, when it is a private page.
     pub key: Option<Key>,
 }
@@ -49,7 +49,7 @@ pub enum LinkError {
         /// What is there.
         text: String,
         /// What is wrong with it.
-        error: content::CidError,
+        error: watchfire_content::CidError,
     },
     /// A link of the web that leads to something else than content.
     #[error("{text} leads to no content: such links have /p/<CID> or /ipfs/<CID>")]
@@ -248,7 +248,7 @@ mod tests {
     fn links_of_the_browser_say_what_the_file_is_called_and_which_one_is_meant() {
         let link = parse(&format!("http://localhost:4000/p/{CID}#filename=my%20notes.md"));
         assert_eq!(link.name.as_deref(), Some("my notes.md"));
-        let server = link.server.as_ref().map(Site::to_string);
+        let server = link.server.as_ref().map(ServerUrl::to_string);
         assert_eq!(server.as_deref(), Some("http://localhost:4000"));
         assert_eq!(link.file_name(), "my notes.md");
         let link = parse(&format!("http://localhost:4000/p/{CID}#file=trip%2Fday%201.md"));

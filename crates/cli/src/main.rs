@@ -1,4 +1,4 @@
-//! `watchfire`: one binary, many verbs.
+//! `watchfire`: the command-line program.
 
 mod car;
 mod cid;
@@ -14,19 +14,18 @@ mod lab;
 mod link;
 mod load;
 mod memory;
+mod page_clients;
 mod progress;
 mod serve;
 mod serving;
 mod share;
 mod signals;
-mod size;
-mod visiting;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// A page that burns as long as someone watches it.
+/// Share pages that live while someone has them open: the server, the tools and the load generator.
 #[derive(Parser)]
 #[command(name = "watchfire", version)]
 struct Arguments {
@@ -36,32 +35,32 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Run the server that introduces browsers to one another.
+    /// Run the server that connects browsers to each other.
     Serve(serve::Arguments),
-    /// Share files and directories from where they lie, until Ctrl-C.
+    /// Share files and directories in place, until Ctrl-C.
     Share(share::Arguments),
-    /// Fetch what a link or a CID names, and write it out.
+    /// Fetch a file or directory by its link or CID, and write it to disk.
     Get(get::Arguments),
-    /// Fetch what links name, keep it, and serve it on until Ctrl-C.
+    /// Fetch content by its link, keep it, and serve it to others until Ctrl-C.
     Hold(hold::Arguments),
-    /// Tell the CIDs of files and directories, without sharing them.
+    /// Print the CIDs of files and directories without sharing them.
     Cid(cid::Arguments),
-    /// Put content into an archive (CAR), or take it out of one.
+    /// Export content to an archive (CAR), or import it from one.
     Car(car::Arguments),
-    /// Put a server under load: many simulated users by a scenario, and what they felt.
+    /// Put a server under load with simulated users, and report how it responds.
     Load(load::Arguments),
-    /// Make experiments.
+    /// Run experiments.
     Lab(lab::Arguments),
-    /// Tell which limit of this machine bites first, and the line that raises it.
+    /// Show which system limit you will reach first, and how to raise it.
     Doctor(doctor::Arguments),
-    /// A part of a load; started by `load` itself.
+    /// A worker process of a load; `load` starts it.
     #[command(hide = true)]
     LoadWorker,
 }
 
 fn main() -> ExitCode {
     if let Err(error) = key_hiding::hide_keys() {
-        eprintln!("watchfire: the key of the link cannot be hidden from others here: {error}");
+        eprintln!("watchfire: cannot hide the key of the link from other users: {error}");
         return ExitCode::FAILURE;
     }
     let Arguments { verb } = Arguments::parse();
@@ -83,8 +82,20 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("watchfire: {error:#}");
+            eprintln!("watchfire: {}", describe(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error and its causes. A cause that the text before it ends with is not repeated.
+fn describe(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }

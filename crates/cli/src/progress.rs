@@ -1,31 +1,31 @@
-//! One line at the bottom of a terminal that says how far long work has come.
+//! A progress line at the bottom of a terminal.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-use crate::size::show_bytes;
+use watchfire_report::units::binary_bytes;
 
-/// Work that takes less is over before anyone would have read a line about it.
+/// Shorter work shows no progress line.
 const SILENT: Duration = Duration::from_millis(400);
-/// How often the line changes, at most.
+/// Shortest time between two changes of the line.
 const REDRAW: Duration = Duration::from_millis(100);
 /// Characters of the bar itself.
 const BAR_CHARS: usize = 24;
 
-/// How far the work has come.
+/// The progress of the work.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
-    /// Bytes that are done.
+    /// Finished bytes.
     pub bytes: u64,
-    /// Bytes of all; `None` while nobody knows.
+    /// All bytes; `None` while the number is unknown.
     pub total_bytes: Option<u64>,
-    /// Bytes a second; `None`: the average since the start.
+    /// Bytes per second; `None` shows the average since the start.
     pub bytes_per_second: Option<f64>,
-    /// What else there is to say.
+    /// More text at the end of the line.
     pub note: String,
 }
 
-/// The line. It goes to stderr, and only when that is a terminal: output stays what it is.
+/// The line on stderr; nothing is drawn when stderr is not a terminal.
 pub struct ProgressLine {
     is_terminal: bool,
     started_at: Instant,
@@ -33,7 +33,7 @@ pub struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// Nothing is drawn until the work takes long; nothing ever when `is_quiet`.
+    /// Draw nothing until the work takes long, and never when `is_quiet`.
     pub fn start(is_quiet: bool) -> Self {
         let is_terminal = !is_quiet && io::stderr().is_terminal();
         ProgressLine { is_terminal, started_at: Instant::now(), drawn_at: None }
@@ -44,7 +44,7 @@ impl ProgressLine {
         self.is_terminal
     }
 
-    /// Draws the line, if it is time to.
+    /// Draw the line if it is time to.
     pub fn show(&mut self, step: &Step) {
         let now = Instant::now();
         let elapsed = now - self.started_at;
@@ -56,12 +56,12 @@ impl ProgressLine {
             return;
         }
         self.drawn_at = Some(now);
-        // Who closed the terminal does not want to see more; the work goes on.
+        // The work goes on when the terminal is closed.
         let _ = write!(io::stderr(), "\r\x1b[K{}", line(step, elapsed));
         let _ = io::stderr().flush();
     }
 
-    /// Takes the line away, so that something else can be written there.
+    /// Remove the line, so that something else can be printed.
     pub fn clear(&mut self) {
         if self.drawn_at.take().is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");
@@ -81,16 +81,16 @@ fn line(step: &Step, elapsed: Duration) -> String {
     let mut parts = Vec::new();
     match step.total_bytes {
         Some(total) => {
-            // What a root says of itself may be too little.
+            // The size in a root node can be too small.
             let share = (step.bytes as f64 / total.max(1) as f64).min(1.0);
             let full = (share * BAR_CHARS as f64) as usize;
             let bar = "━".repeat(full) + &"─".repeat(BAR_CHARS - full);
             parts.push(format!("{bar} {:3.0} %", (share * 100.0).floor()));
-            parts.push(format!("{} of {}", show_bytes(step.bytes), show_bytes(total)));
+            parts.push(format!("{} of {}", binary_bytes(step.bytes), binary_bytes(total)));
         }
-        None => parts.push(show_bytes(step.bytes)),
+        None => parts.push(binary_bytes(step.bytes)),
     }
-    parts.push(format!("{}/s", show_bytes(speed as u64)));
+    parts.push(format!("{}/s", binary_bytes(speed as u64)));
     if let Some(total) = step.total_bytes.filter(|total| *total > step.bytes && speed >= 1.0) {
         parts.push(format!("{} left", show_seconds((total - step.bytes) as f64 / speed)));
     }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_how_much_how_fast_and_how_long_still() {
+    fn a_line_shows_bytes_speed_and_remaining_time() {
         let step = Step {
             bytes: 75 << 20,
             total_bytes: Some(300 << 20),
@@ -129,19 +129,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_said() {
+    fn unknown_values_are_left_out() {
         let step = Step { bytes: 2048, ..Step::default() };
         assert_eq!(line(&step, Duration::from_secs(2)), "2.0 KiB  1.0 KiB/s");
     }
 
     #[test]
-    fn more_than_all_is_all() {
+    fn more_than_all_bytes_is_shown_as_all() {
         let step = Step { bytes: 300, total_bytes: Some(100), ..Step::default() };
         assert!(line(&step, Duration::from_secs(1)).contains("━ 100 %  300 B of 100 B"));
     }
 
     #[test]
-    fn times_are_short() {
+    fn times_are_written_short() {
         let shown = [0.2, 59.0, 187.0, 7200.0].map(show_seconds);
         assert_eq!(shown, ["1 s", "59 s", "3:07", "2:00:00"]);
     }

@@ -1,23 +1,25 @@
-use std::net::SocketAddr;
+use std::fmt;
+use std::io::{self, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use node::{Layers, Server, Settings, Started};
+use watchfire_server::{Layers, Server, Settings, Started};
 
-/// What `watchfire serve` takes. Flags win over the environment, which wins over the file.
+/// What `watchfire serve` takes. Flags override the environment, which overrides the file.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The settings file; see config.example.toml for all there is to set.
+    /// The settings file; config.example.toml lists every setting.
     #[arg(long, value_name = "FILE", env = "WATCHFIRE_CONFIG")]
     config: Option<PathBuf>,
-    /// Listen here instead; may be given more than once.
+    /// Listen on this address instead of the configured ones; can be repeated.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Vec<SocketAddr>,
-    /// Serve with this many processes behind the same port; `auto`: as many as
-    /// limits.sockets_max needs under the open-file limit.
+    /// Start this many processes behind the same port; `auto` starts as many as
+    /// limits.sockets_max needs with the open-file limit.
     #[arg(long, value_name = "N|auto", value_parser = processes)]
     processes: Option<u16>,
-    /// Change any one setting, such as limits.peers_per_page_max=50.
+    /// Change one setting, such as limits.peers_per_page_max=50; can be repeated.
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
 }
@@ -25,34 +27,40 @@ pub struct Arguments {
 /// Serve until Ctrl-C or SIGTERM, then drain.
 pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     let settings = settings(arguments)?;
-    node::start_logging(&settings.log)?;
+    watchfire_server::start_logging(&settings.log)?;
     raise_open_file_limit();
     let is_encrypted = !settings.tls.cert.as_os_str().is_empty();
 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let burning = std::cell::Cell::new(false);
+    let stop_signal = {
+        let _context = runtime.enter();
+        watchfire_server::stop_signal()
+    };
     let stop = async {
-        if let Err(error) = node::stop_signal().await {
-            tracing::error!(%error, "no signal can stop this");
+        if let Err(error) = stop_signal.await {
+            tracing::error!(%error, "cannot listen for signals");
             std::future::pending::<()>().await;
         }
-        println!("Asking all who watch to leave.");
+        print_line("Asking all clients to disconnect.");
     };
     let started = |started: &Started| {
         burning.set(true);
         if started.processes > 1 {
-            println!("{} processes keep the fire.", started.processes);
+            print_line(format_args!("{} processes are serving.", started.processes));
         }
-        println!("The fire burns at {}", link(started.address, is_encrypted));
+        for link in links(&started.addresses, is_encrypted) {
+            print_line(format_args!("Watchfire is running at {link}"));
+        }
     };
     runtime.block_on(Server::new(settings).with_pages().run(stop, started))?;
     if burning.get() {
-        println!("The fire is out.");
+        print_line("The fire is out.");
     }
     Ok(())
 }
 
-/// How many processes: 0 for what the sockets need.
+/// The number of processes; 0 for `auto`.
 fn processes(text: &str) -> Result<u16, String> {
     match text {
         "auto" => Ok(0),
@@ -80,17 +88,37 @@ fn settings(arguments: Arguments) -> anyhow::Result<Settings> {
     layers.settings().context("the settings do not fit together")
 }
 
-/// Every socket is an open file: take as many as the system lets us.
+/// Raise the soft limit of open files to the hard limit: every socket is an open file.
 fn raise_open_file_limit() {
-    if let Err(error) = node::raise_open_file_limit() {
-        tracing::warn!(%error, "the open-file limit stays as it is");
+    if let Err(error) = watchfire_server::raise_open_file_limit() {
+        tracing::warn!(%error, "cannot raise the open-file limit");
     }
 }
 
-/// Where a person on this machine finds the server.
+/// Print a line, or drop it when nobody reads standard output any more, as in `serve | head -1`:
+/// the server runs on.
+fn print_line(line: impl fmt::Display) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+/// The links of all listeners, in their order. Listeners with the same link have it once.
+fn links(addresses: &[SocketAddr], is_encrypted: bool) -> Vec<String> {
+    let mut links = Vec::new();
+    for address in addresses {
+        let link = link(*address, is_encrypted);
+        if !links.contains(&link) {
+            links.push(link);
+        }
+    }
+    links
+}
+
+/// The URL of a listener for a browser on this machine.
 fn link(address: SocketAddr, is_encrypted: bool) -> String {
+    const LOCALHOST: [IpAddr; 2] =
+        [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
     let scheme = if is_encrypted { "https" } else { "http" };
-    if address.ip().is_loopback() || address.ip().is_unspecified() {
+    if LOCALHOST.contains(&address.ip()) || address.ip().is_unspecified() {
         format!("{scheme}://localhost:{}", address.port())
     } else {
         format!("{scheme}://{address}")
@@ -102,10 +130,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_link_says_localhost_where_that_is_meant() {
+    fn the_link_names_localhost_for_loopback_and_any_address() {
         let link = |address: &str, tls| link(address.parse().unwrap(), tls);
         assert_eq!(link("127.0.0.1:4000", false), "http://localhost:4000");
         assert_eq!(link("0.0.0.0:443", true), "https://localhost:443");
         assert_eq!(link("192.0.2.1:4000", false), "http://192.0.2.1:4000");
+        assert_eq!(link("127.0.0.2:4000", false), "http://127.0.0.2:4000");
+    }
+
+    #[test]
+    fn listeners_with_the_same_link_have_it_once() {
+        let addresses = ["0.0.0.0:4000", "[::]:4000", "192.0.2.1:4000"];
+        let addresses = addresses.map(|address| address.parse().unwrap());
+        let expected = ["http://localhost:4000", "http://192.0.2.1:4000"];
+        assert_eq!(links(&addresses, false), expected);
     }
 }

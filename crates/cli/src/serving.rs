@@ -1,33 +1,32 @@
-//! What `share` and `hold` have in common: tell where content can be had, and serve it until a
-//! signal comes.
+//! What `share` and `hold` have in common: print links, and serve content until a signal arrives.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use content::Cid;
-use p2p::{AddressPart, Host, HostStats, Multiaddr};
 use serde_json::{Value, json};
+use watchfire_content::Cid;
+use watchfire_p2p::{AddressPart, Host, HostStats, Multiaddr};
 
 use crate::link::Link;
 use crate::progress::{ProgressLine, Step};
 use crate::signals::Signals;
-use crate::size::show_bytes;
+use watchfire_report::units::binary_bytes;
 
-/// Where who serves listens when nothing else is said: on every address, on any free port.
+/// The default listen address: all interfaces, any free port.
 pub const LISTEN: &[&str] = &["/ip4/0.0.0.0/tcp/0"];
 
-/// How often what was sent is told, and shared files are looked after.
+/// How often the sent bytes are reported and shared files are checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Writes one event, as scripts read it.
+/// Print one event as a line of JSON.
 pub fn emit(event: &Value) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{event}")?;
     out.flush()
 }
 
-/// The addresses that others can reach: those of this machine alone only when there are no others.
+/// The addresses that others can reach. Loopback addresses count only when there are no others.
 pub fn reachable(addresses: Vec<Multiaddr>) -> Vec<Multiaddr> {
     let is_local = |address: &Multiaddr| {
         address.iter().any(|part| match part {
@@ -46,7 +45,7 @@ pub fn link_to(host: &Host, cid: &Cid, name: Option<String>) -> Link {
     Link { cid: cid.clone(), path: String::new(), name, peers, server: None, key: None }
 }
 
-/// Tells content routing of the roots, beside all else; who cannot be told is no reason to stop.
+/// Announce the roots to content routing in the background. A failure is printed, and serving goes on.
 pub fn provide(host: &Arc<Host>, roots: Vec<Cid>) {
     for root in roots {
         let host = Arc::clone(host);
@@ -58,7 +57,7 @@ pub fn provide(host: &Arc<Host>, roots: Vec<Cid>) {
     }
 }
 
-/// Serves until a signal comes. `look` is called every second, and can end it with an error.
+/// Serve until a signal arrives. `look` is called every second, and its error ends serving.
 pub async fn serve(
     host: &Host,
     signals: &mut Signals,
@@ -95,7 +94,7 @@ pub async fn serve(
     if is_json {
         emit(&json!({ "event": "stopped", "sent_bytes": sent_block_bytes }))?;
     } else {
-        println!("{} were sent. The fire is out.", show_bytes(sent_block_bytes));
+        println!("{} sent. No longer shared.", binary_bytes(sent_block_bytes));
     }
     Ok(())
 }
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_of_this_machine_alone_is_told_only_without_others() {
+    fn a_loopback_address_is_shown_only_when_there_are_no_others() {
         let address = |text: &str| text.parse::<Multiaddr>().unwrap();
         let local = ["/ip4/127.0.0.1/tcp/1", "/ip6/::1/tcp/1"].map(address).to_vec();
         let other = address("/ip4/192.0.2.7/tcp/1");

@@ -1,4 +1,4 @@
-//! `watchfire share`: files and directories, served from where they lie until Ctrl-C.
+//! `watchfire share`: serves files and directories in place until Ctrl-C.
 
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -6,48 +6,48 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use content::Cid;
-use p2p::Host;
-use private::Key;
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 use serde_json::json;
-use store::{Memory, PrivateFiles, ReadBlocks, SharedFiles, Stores, Withdrawn};
-use visit::{Have, Site, Visit};
+use watchfire_content::Cid;
+use watchfire_encryption::Key;
+use watchfire_p2p::Host;
+use watchfire_page_client::{Have, PageClient, ServerUrl};
+use watchfire_store::{
+    LockedMemoryStore, PrivateFiles, ReadBlocks, SharedFiles, Stores, UnsharedFile,
+};
 
 use crate::content_options::ContentOptions;
 use crate::host_options::HostOptions;
 use crate::link::Link;
+use crate::page_clients::{join_page, joined, page_link};
 use crate::progress::{ProgressLine, Step};
 use crate::serving::{LISTEN, emit, link_to, provide, serve};
 use crate::signals::Signals;
-use crate::visiting::{joined, page_link, visit};
 
-/// Most memory for the names and places of blocks: enough for some terabytes.
+/// Most memory for the CIDs and positions of blocks: enough for some terabytes.
 const MEMORY_BYTES: usize = 512 << 20;
 
 /// What `watchfire share` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Files and directories; each gets a link of its own.
+    /// Files and directories; each gets its own link.
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     content: ContentOptions,
     #[command(flatten)]
     host: HostOptions,
-    /// Put it on this server, such as `https://example.org`, so that browsers open it by a link to
-    /// there.
+    /// Also publish it on this server, such as `https://example.org`, so that browsers can open it.
     #[arg(long, value_name = "URL")]
-    to: Option<Site>,
-    /// Seal it, so that only who has the whole link can read it: not the server, nor those who keep
-    /// it burning.
+    to: Option<ServerUrl>,
+    /// Encrypt it: only people with the whole link can read it, not the server and not other peers.
     #[arg(long, conflicts_with_all = ["profile", "chunk", "links"])]
     private: bool,
-    /// Draw each link as a QR code too.
+    /// Also print each link as a QR code.
     #[arg(long, conflicts_with = "json")]
     qr: bool,
-    /// Tell what happens as JSON, one object a line.
+    /// Print events as JSON, one object per line.
     #[arg(long)]
     json: bool,
 }
@@ -64,14 +64,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What one path is shared as.
+/// The root of one shared path.
 struct SharedRoot {
     cid: Cid,
-    /// What opens it, if it is private.
+    /// The key that decrypts it; `None` when it is not private.
     key: Option<Key>,
 }
 
-/// Where the blocks come from: files as they are, or sealed on the way.
+/// The source of the blocks: plain files, or files that are encrypted while they are read.
 enum Shared {
     Plain(Arc<SharedFiles>),
     Private(Arc<PrivateFiles>),
@@ -93,7 +93,7 @@ impl Shared {
         let options = arguments.content.import_options();
         match self {
             Shared::Plain(files) => {
-                let root = files.share_and_tell(path, &options, &mut |imported| {
+                let root = files.share_with_progress(path, &options, &mut |imported| {
                     step.bytes += imported.place.map_or(0, |place| place.bytes);
                     line.show(&step);
                 });
@@ -101,8 +101,10 @@ impl Shared {
             }
             Shared::Private(pages) => {
                 let mut bytes = [0; 32];
-                getrandom::fill(&mut bytes).context("the system has no dice for a key")?;
-                // Of this page alone: a key that seals twice gives both away.
+                getrandom::fill(&mut bytes).context(
+                    "cannot generate a key: the operating system returned no random bytes",
+                )?;
+                // A key per page: encrypting two pages with one key would reveal both.
                 let key = Key::from_bytes(bytes);
                 let root = pages.share(path, &key, options.skips_hidden, &mut |bytes| {
                     step.bytes += bytes;
@@ -120,14 +122,14 @@ impl Shared {
         }
     }
 
-    fn take_withdrawn(&self) -> Vec<Withdrawn> {
+    fn take_unshared(&self) -> Vec<UnsharedFile> {
         match self {
-            Shared::Plain(files) => files.take_withdrawn(),
-            Shared::Private(pages) => pages.take_withdrawn(),
+            Shared::Plain(files) => files.take_unshared(),
+            Shared::Private(pages) => pages.take_unshared(),
         }
     }
 
-    /// Files, or of private pages the pages, that are shared.
+    /// The number of shared files; a private page counts as one.
     fn count(&self) -> usize {
         match self {
             Shared::Plain(files) => files.files(),
@@ -144,30 +146,30 @@ async fn serve_all(
     let mut signals = Signals::listen()?;
     let settings = arguments.host.settings(LISTEN, &[])?;
     let stores = Stores::new(vec![shared.blocks()]);
-    // Nothing is fetched, so nothing is kept.
-    let host = Arc::new(Host::start(settings, stores, Arc::new(Memory::new(0))).await?);
-    // Dropped at the end alone: pages burn as long as they are visited.
-    let mut visits: Vec<Visit> = Vec::new();
+    // Sharing fetches nothing, so the host stores nothing.
+    let host = Arc::new(Host::start(settings, stores, Arc::new(LockedMemoryStore::new(0))).await?);
+    // Kept until the end: dropping a client leaves its page.
+    let mut clients: Vec<PageClient> = Vec::new();
     if let Some(site) = &arguments.to {
         for root in roots {
-            visits.push(visit(&host, site, &root.cid, Have::All)?);
+            clients.push(join_page(&host, site, &root.cid, Have::All)?);
         }
-        joined(&visits, site).await?;
+        joined(&clients, site).await?;
     }
     for (path, root) in arguments.paths.iter().zip(roots) {
         tell(&host, path, root, arguments)?;
     }
     if !arguments.json {
-        println!("It burns until you press Ctrl-C.");
+        println!("Sharing until you press Ctrl-C.");
     }
     if arguments.host.uses_dht() {
         provide(&host, roots.iter().map(|root| root.cid.clone()).collect());
     }
     let has_files = shared.count() > 0;
     serve(&host, &mut signals, arguments.json, || {
-        for withdrawn in shared.take_withdrawn() {
+        for withdrawn in shared.take_unshared() {
             let path = withdrawn.path.display();
-            eprintln!("watchfire: {path} is shared no longer: {}", withdrawn.change);
+            eprintln!("watchfire: {path} is no longer shared: {}", withdrawn.change);
             if arguments.json {
                 emit(&json!({ "event": "withdrawn", "path": path.to_string() }))?;
             }
@@ -199,7 +201,7 @@ fn tell(host: &Host, path: &Path, root: &SharedRoot, arguments: &Arguments) -> a
     println!("{cid}  {}\n{link}", path.display());
     page.iter().for_each(|page| println!("{page}"));
     if arguments.qr {
-        // Whoever has a camera has a browser.
+        // A phone opens the link of the browser.
         let code = QrCode::new(page.as_ref().unwrap_or(&link))
             .context("the link is too long for a QR code")?;
         print!("{}", drawn(&code, io::stdout().is_terminal()));
@@ -207,7 +209,7 @@ fn tell(host: &Host, path: &Path, root: &SharedRoot, arguments: &Arguments) -> a
     Ok(())
 }
 
-/// Dark on light whatever colours the terminal has: many cameras do not read it the other way.
+/// Draw the code dark on light, whatever the colours of the terminal: many cameras need that.
 fn drawn(code: &QrCode, has_colours: bool) -> String {
     let (on, off) = if has_colours { ("\x1b[38;5;16;48;5;231m", "\x1b[0m") } else { ("", "") };
     let text = code.render::<Dense1x2>().build();
@@ -219,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_has_colours_of_its_own_on_a_terminal_alone() {
+    fn a_code_sets_its_colours_only_on_a_terminal() {
         let code = QrCode::new("watchfire:bafk").unwrap();
         let (plain, coloured) = (drawn(&code, false), drawn(&code, true));
         assert!(!plain.contains('\x1b') && plain.contains('█'), "{plain}");

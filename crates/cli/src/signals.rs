@@ -1,10 +1,10 @@
-//! The signals that end a verb.
+//! The signals that end a command.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a process ends with when a signal ended it, added to the signal's number.
+/// The exit code after a signal is this plus the signal's number.
 const SIGNALLED: u8 = 128;
 
 /// Waits for an interrupt or a termination.
@@ -14,7 +14,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From here on neither ends the process by itself.
+    /// Handle both signals from now on; neither ends the process by itself.
     pub fn listen() -> io::Result<Self> {
         let interrupts = signal(SignalKind::interrupt())?;
         Ok(Signals { interrupts, terminations: signal(SignalKind::terminate())? })

@@ -6,35 +6,58 @@ use std::path::{Path, PathBuf};
 
 /// Each crate and those of ours that it may import. ARCHITECTURE.md draws the same arrows.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("vocab", &[]),
+    ("types", &[]),
+    ("report", &[]),
     ("content", &[]),
-    ("private", &[]),
-    ("channels", &["vocab"]),
-    ("hub", &["vocab"]),
-    ("rings", &["vocab"]),
-    ("pages", &["vocab"]),
-    ("edge", &["vocab"]),
-    ("bitswap", &["vocab", "content"]),
-    ("bus", &["vocab"]),
-    ("store", &["content", "private"]),
-    ("p2p", &["vocab", "content", "bitswap", "store"]),
-    ("visit", &["vocab", "content", "bitswap", "p2p"]),
-    ("sim", &["vocab", "content", "bitswap"]),
-    ("stun", &["vocab"]),
-    ("workers", &["vocab"]),
+    ("encryption", &[]),
+    ("channels", &["types"]),
+    ("hub", &["types"]),
+    ("tracker", &["types"]),
+    ("sockets", &["types"]),
+    ("bitswap", &["types", "content"]),
+    ("bus", &["types"]),
+    ("store", &["content", "encryption"]),
+    ("p2p", &["types", "content", "bitswap", "store"]),
+    ("page-client", &["types", "content", "bitswap", "p2p"]),
+    ("sim", &["types", "content", "bitswap", "report"]),
+    ("stun", &["types"]),
+    ("workers", &["types"]),
     (
-        "node",
+        "server",
         &[
-            "vocab", "content", "channels", "hub", "rings", "pages", "bitswap", "edge", "bus",
-            "workers", "store", "p2p", "visit", "stun",
+            "types",
+            "content",
+            "channels",
+            "hub",
+            "tracker",
+            "bitswap",
+            "sockets",
+            "bus",
+            "workers",
+            "store",
+            "p2p",
+            "page-client",
+            "stun",
         ],
     ),
-    ("lab", &["vocab"]),
-    ("cli", &["node", "lab", "content", "private", "store", "p2p", "visit", "sim"]),
+    ("load", &["types", "report"]),
+    (
+        "cli",
+        &[
+            "server",
+            "load",
+            "content",
+            "encryption",
+            "store",
+            "p2p",
+            "page-client",
+            "sim",
+            "report",
+        ],
+    ),
 ];
 
-const PURE: &[&str] =
-    &["vocab", "content", "private", "channels", "hub", "rings", "pages", "bitswap"];
+const PURE: &[&str] = &["types", "content", "encryption", "channels", "hub", "tracker", "bitswap"];
 
 /// What waits, throws dice, reads clocks or opens files.
 const IMPURE: &[&str] =
@@ -53,7 +76,7 @@ fn dependencies(name: &str) -> BTreeSet<String> {
         if line.starts_with('[') {
             is_dependency = line == "[dependencies]";
         } else if is_dependency && let Some(end) = line.find(['.', ' ', '=']) {
-            found.insert(line[..end].to_owned());
+            found.insert(line[..end].trim_start_matches("watchfire-").to_owned());
         }
     }
     found

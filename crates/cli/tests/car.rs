@@ -106,7 +106,7 @@ fn archives_that_are_none_cut_off_or_spoilt_leave_nothing_behind() {
     spoilt[1_000_000] ^= 1;
     let cut = &whole[..whole.len() - 100];
     for (bytes, reason) in
-        [(&spoilt[..], "are not what"), (cut, "ends early"), (b"hello", "archive")]
+        [(&spoilt[..], "do not match"), (cut, "truncated"), (b"hello", "archive")]
     {
         std::fs::write(desk.0.join("broken.car"), bytes).expect("a file can be written");
         let error = desk.fails(&["car", "import", "broken.car", "-o", "again"]);

@@ -112,7 +112,7 @@ fn users_come_from_agents_that_know_the_token() {
     std::fs::write(&wrong, "another-token-of-some-length").expect("it is written");
     let output = load(LOBBY, "refused.toml", &arguments(wrong.to_str().expect("the path is text")));
     let err = text(&output.stderr);
-    assert!(output.status.code() == Some(1) && err.contains("refuses the token"), "{err}");
+    assert!(output.status.code() == Some(1) && err.contains("rejected the token"), "{err}");
     for file in [token, wrong] {
         std::fs::remove_file(file).expect("the file is there");
     }

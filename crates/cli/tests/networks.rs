@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 
-use p2p::{Dht, Host, HostSettings};
 use serde_json::Value;
-use store::{Memory, Stores};
+use watchfire_p2p::{Dht, Host, HostSettings};
+use watchfire_store::{LockedMemoryStore, Stores};
 
 const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
 const LISTEN: [&str; 3] = ["--json", "--listen", "/ip4/127.0.0.1/tcp/0"];
@@ -161,7 +161,7 @@ fn who_has_an_identity_is_the_same_after_a_restart() {
 async fn record_keeper() -> Host {
     let listen = vec!["/ip4/127.0.0.1/tcp/0".parse().expect("an address")];
     let settings = HostSettings { listen, dht: Dht::Server, ..HostSettings::default() };
-    let keep = Arc::new(Memory::new(1 << 20));
+    let keep = Arc::new(LockedMemoryStore::new(1 << 20));
     Host::start(settings, Stores::default(), keep).await.expect("a host")
 }
 

@@ -2,36 +2,35 @@ use bytes::Bytes;
 
 use crate::{Cid, Codec, Multihash, Prefix, Version};
 
-/// Most bytes of a block: what every Bitswap peer accepts.
+/// The largest block, which every Bitswap peer accepts.
 pub const BLOCK_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Why bytes are not the block that they were said to be.
+/// Why bytes are not a valid block.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
-    /// The bytes hash to something else than the CID says.
-    #[error("the bytes are not what {cid} names")]
+    /// The hash of the bytes does not match the CID.
+    #[error("the bytes do not match {cid}")]
     HashMismatch {
-        /// The CID that was claimed.
+        /// The CID.
         cid: Cid,
     },
-    /// More bytes than peers pass on to one another.
-    #[error("a block of {len} bytes, and at most {max} are allowed")]
+    /// The block exceeds the limit.
+    #[error("a block of {len} bytes exceeds the limit of {max} bytes")]
     TooLarge {
-        /// Bytes that came.
+        /// The length in bytes.
         len: usize,
-        /// Most bytes of a block.
+        /// The limit.
         max: usize,
     },
 }
 
-/// Bytes and their true name.
+/// Bytes and their CID.
 ///
-/// There is no way to make one without hashing, once: whoever is handed a block need not ask
-/// whether it was verified. Clones share the bytes. A store that read the bytes of a block again
-/// recognises them by a [`Checksum`](crate::Checksum).
+/// Every block is verified: its bytes were hashed when it was created. Clones share the bytes. A store
+/// that reads a block again recognises its bytes by a [`Checksum`](crate::Checksum).
 ///
 /// ```
-/// use content::{Block, BlockError, Cid};
+/// use watchfire_content::{Block, BlockError, Cid};
 ///
 /// let cid: Cid = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku".parse().unwrap();
 /// assert!(Block::verify(cid.clone(), "".into()).is_ok());
@@ -44,7 +43,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Accepts `bytes` as what `cid` names, if they are.
+    /// Creates the block of `cid` if the hash of `bytes` matches.
     pub fn verify(cid: Cid, bytes: Bytes) -> Result<Self, BlockError> {
         check_len(bytes.len())?;
         if !cid.is_of(&bytes) {
@@ -53,13 +52,13 @@ impl Block {
         Ok(Block { cid, bytes })
     }
 
-    /// Names `bytes`, which mean themselves.
+    /// Creates a raw block and computes its CID.
     pub fn raw(bytes: Bytes) -> Result<Self, BlockError> {
         check_len(bytes.len())?;
         Ok(Block { cid: Cid::v1(Codec::RAW, Multihash::sha2_256(&bytes)), bytes })
     }
 
-    /// Names `bytes`, which are an encoded dag-pb node.
+    /// Creates the block of an encoded dag-pb node and computes its CID.
     pub fn dag_pb(version: Version, bytes: Bytes) -> Result<Self, BlockError> {
         check_len(bytes.len())?;
         let hash = Multihash::sha2_256(&bytes);
@@ -70,17 +69,16 @@ impl Block {
         Ok(Block { cid, bytes })
     }
 
-    /// Names `bytes` under a CID's `prefix`, as a peer sends them; `None` when an identity digest
-    /// could not hold them.
+    /// Creates a block from the prefix of its CID, as peers send it; `None` if the bytes are too long
+    /// for an identity digest.
     pub fn named(prefix: Prefix, bytes: Bytes) -> Result<Option<Self>, BlockError> {
         check_len(bytes.len())?;
         Ok(prefix.cid_of(&bytes).map(|cid| Block { cid, bytes }))
     }
 
-    /// The block that a CID names all by itself: what an identity digest carries, and no bytes.
+    /// Returns the block that is implied by its CID: that of an identity digest, and the empty block.
     ///
-    /// Other peers do not send these (some cannot send an empty block at all), so who looks for a
-    /// block asks here first.
+    /// Peers do not send these blocks, so call this before requesting a block.
     pub fn implied_by(cid: &Cid) -> Option<Self> {
         let bytes = match cid.hash() {
             Multihash::Identity(digest) => Bytes::copy_from_slice(digest),
@@ -90,39 +88,39 @@ impl Block {
         Some(Block { cid: cid.clone(), bytes })
     }
 
-    /// The same bytes under another name of the same hash; `None` when the hash is another.
+    /// Returns the same bytes under another CID of the same hash; `None` if the hash differs.
     pub(crate) fn renamed(cid: &Cid, hash: &Multihash, bytes: &Bytes) -> Option<Self> {
         (cid.hash() == hash).then(|| Block { cid: cid.clone(), bytes: bytes.clone() })
     }
 
-    /// The same bytes under a name of the same hash, which says how they are to be read.
+    /// Returns the same bytes under a CID of the same hash, which may have another codec.
     pub(crate) fn read_as(&self, cid: &Cid) -> Self {
         assert_eq!(self.cid.hash(), cid.hash(), "another block");
         Block { cid: cid.clone(), bytes: self.bytes.clone() }
     }
 
-    /// Bytes that were verified before.
+    /// Creates a block from bytes that were verified before.
     pub(crate) const fn known(cid: Cid, bytes: Bytes) -> Self {
         Block { cid, bytes }
     }
 
-    /// Its name.
+    /// Returns its CID.
     pub const fn cid(&self) -> &Cid {
         &self.cid
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Its name and its bytes.
+    /// Returns its CID and its bytes.
     pub fn into_parts(self) -> (Cid, Bytes) {
         (self.cid, self.bytes)
     }
 }
 
-/// The SHA-256 of no bytes.
+/// The SHA-256 hash of the empty block.
 const EMPTY_SHA2_256: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
     0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
@@ -138,14 +136,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_block_passes_and_one_byte_more_does_not() {
+    fn a_block_over_the_limit_is_rejected() {
         assert!(Block::raw(vec![0; BLOCK_BYTES_MAX].into()).is_ok());
         let (len, max) = (BLOCK_BYTES_MAX + 1, BLOCK_BYTES_MAX);
         assert_eq!(Block::raw(vec![0; len].into()), Err(BlockError::TooLarge { len, max }));
     }
 
     #[test]
-    fn bytes_with_a_prefix_have_the_name_that_they_hash_to() {
+    fn the_cid_of_a_prefix_is_computed_from_the_bytes() {
         let cid = Cid::v1(Codec(0x71), Multihash::sha2_256(b"x"));
         let block = Block::named(cid.prefix(), "x".into()).unwrap().unwrap();
         assert_eq!(block, Block::verify(cid, "x".into()).unwrap());
@@ -154,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_and_identity_digests_are_known_from_their_names() {
+    fn empty_and_identity_blocks_are_implied_by_their_cids() {
         let empty = Block::raw(Bytes::new()).unwrap();
         assert_eq!(Block::implied_by(empty.cid()), Some(empty));
         let inline = Cid::v1(Codec::RAW, Multihash::identity(b"hi").unwrap());

@@ -5,49 +5,48 @@ use foldhash::quality::FixedState;
 
 use crate::{Block, Cid, Multihash};
 
-/// Recognises blocks that were verified before, for a tenth of what hashing them again costs.
+/// Recognises blocks that were verified before, at a tenth of the cost of hashing them again.
 ///
-/// A store that keeps a [`Checksum`] of each block sees when the bytes that it reads are not those that
-/// it wrote: a disk that fails, or somebody who writes into its files. It has 64 bits, is made under
-/// a secret seed, and is no proof for others: what comes from a peer is always hashed, and so is what
-/// another process wrote.
+/// A store that keeps a [`Checksum`] of each block detects bytes that were changed on the disk. A
+/// checksum has 64 bits and depends on a secret seed. It proves nothing to others: bytes from a peer
+/// or of another process must be hashed.
 ///
 /// ```
-/// use content::{Block, Checksums};
+/// use watchfire_content::{Block, Checksums};
 ///
 /// let checksums = Checksums::new(7);
 /// let block = Block::raw("hello".into())?;
 /// let checksum = checksums.of(&block);
 /// assert_eq!(checksums.recognise(block.cid(), "hello".into(), checksum), Some(block.clone()));
 /// assert_eq!(checksums.recognise(block.cid(), "hullo".into(), checksum), None);
-/// # Ok::<(), content::BlockError>(())
+/// # Ok::<(), watchfire_content::BlockError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Checksums {
     state: FixedState,
 }
 
-/// What [`Checksums`] know a block by. Of no use under another name, or to those of another seed.
+/// The checksum of a block. It is valid only for the same hash and the same seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksum(u64);
 
 impl Checksums {
-    /// Nobody should know the seed: whoever does can make other bytes with the same checksum.
+    /// The seed must be secret. With it, other bytes with the same checksum can be constructed.
     pub fn new(seed: u64) -> Self {
         Checksums { state: FixedState::with_seed(seed) }
     }
 
-    /// The checksum of a block.
+    /// Returns the checksum of a block.
     pub fn of(&self, block: &Block) -> Checksum {
         self.sum(block.cid(), block.bytes())
     }
 
-    /// The block, if these are its bytes still.
+    /// Returns the block if the bytes are unchanged.
     pub fn recognise(&self, cid: &Cid, bytes: Bytes, checksum: Checksum) -> Option<Block> {
         (self.sum(cid, &bytes) == checksum).then(|| Block::known(cid.clone(), bytes))
     }
 
-    /// Goes by the hash, as stores do: the same bytes may be asked for under several codecs.
+    /// Uses the hash and not the codec, because the same bytes may be requested under several codecs.
     fn sum(&self, cid: &Cid, bytes: &[u8]) -> Checksum {
         let mut hasher = self.state.build_hasher();
         match cid.hash() {
@@ -69,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bit_anywhere_makes_another_checksum() {
+    fn every_changed_bit_changes_the_checksum() {
         let checksums = Checksums::new(1);
         let block = block(0);
         let checksum = checksums.of(&block);
@@ -83,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_is_of_no_block_of_another_name() {
+    fn a_checksum_does_not_fit_a_block_of_another_hash() {
         let checksums = Checksums::new(1);
         let (one, other) = (block(1), block(2));
         let checksum = checksums.of(&one);

@@ -1,7 +1,7 @@
-//! Content identifiers: the hash of some bytes, and how the bytes are to be read.
+//! Content identifiers (CIDs): the hash and the codec of some bytes.
 //!
-//! Versions 0 and 1 are read and written; hash functions are sha2-256 and identity. What another
-//! hash function names cannot be verified here, so such a CID is refused with that function's code.
+//! Versions 0 and 1 are supported, with the hash functions sha2-256 and identity. A CID with another
+//! hash function is rejected with the code of the function, because it cannot be verified.
 //!
 //! - As bytes a CID has one encoding: what [`Cid::decode`] accepts, [`Cid::encode`] gives back.
 //! - As text, version 0 is bare base58btc (`Qm…`). Version 1 is written in lower-case base32 (`b…`)
@@ -21,19 +21,19 @@ pub use error::CidError;
 pub use multihash::{HashFunction, IDENTITY_BYTES_MAX, Multihash};
 pub use prefix::Prefix;
 
-/// Most bytes of a CID: three varints and the longest identity digest, rounded up to what other
-/// Bitswap peers accept in a wantlist.
+/// The longest CID in bytes: three varints and the longest identity digest, rounded up to the limit
+/// of other Bitswap peers in a wantlist.
 pub const CID_BYTES_MAX: usize = 168;
 
-/// Most characters of a CID's text: [`CID_BYTES_MAX`] in base32, with its prefix.
+/// The longest text of a CID: [`CID_BYTES_MAX`] in base32, with its prefix.
 pub const CID_TEXT_CHARS_MAX: usize = 1 + (CID_BYTES_MAX * 8).div_ceil(5);
 
-/// How the bytes behind a CID are to be read.
+/// The codec of the bytes of a CID.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Codec(pub u64);
 
 impl Codec {
-    /// Bytes that mean themselves.
+    /// Raw bytes.
     pub const RAW: Codec = Codec(0x55);
     /// A node of links and data, as UnixFS uses it.
     pub const DAG_PB: Codec = Codec(0x70);
@@ -55,7 +55,7 @@ impl fmt::Display for Codec {
     }
 }
 
-/// The two shapes of a CID.
+/// The version of a CID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// A bare sha2-256 multihash of a dag-pb node.
@@ -64,10 +64,10 @@ pub enum Version {
     V1,
 }
 
-/// The name of some bytes: their hash, and how they are to be read.
+/// A content identifier: the hash and the codec of some bytes.
 ///
 /// ```
-/// use content::{Cid, Codec, Multihash};
+/// use watchfire_content::{Cid, Codec, Multihash};
 ///
 /// let cid = Cid::v1(Codec::RAW, Multihash::sha2_256(b""));
 /// let text = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
@@ -82,42 +82,42 @@ pub struct Cid {
 }
 
 impl Cid {
-    /// The version 0 CID of the dag-pb node whose sha2-256 hash is `digest`.
+    /// Creates the version 0 CID of the dag-pb node whose sha2-256 hash is `digest`.
     pub const fn v0(digest: [u8; 32]) -> Self {
         Cid { version: Version::V0, codec: Codec::DAG_PB, hash: Multihash::Sha2_256(digest) }
     }
 
-    /// The version 1 CID of what `hash` names, to be read as `codec`.
+    /// Creates a version 1 CID.
     pub const fn v1(codec: Codec, hash: Multihash) -> Self {
         Cid { version: Version::V1, codec, hash }
     }
 
-    /// Which of the two shapes it has.
+    /// Returns the version.
     pub const fn version(&self) -> Version {
         self.version
     }
 
-    /// How the bytes are to be read.
+    /// Returns the codec.
     pub const fn codec(&self) -> Codec {
         self.codec
     }
 
-    /// The hash of the bytes.
+    /// Returns the hash.
     pub const fn hash(&self) -> &Multihash {
         &self.hash
     }
 
-    /// Whether `bytes` are what this CID names.
+    /// Whether the hash of `bytes` matches.
     pub fn is_of(&self, bytes: &[u8]) -> bool {
         self.hash.is_of(bytes)
     }
 
-    /// All of the CID except the digest: what a Bitswap block carries instead of its CID.
+    /// Returns the CID without its digest, which Bitswap sends with a block.
     pub fn prefix(&self) -> Prefix {
         Prefix { version: self.version, codec: self.codec, hash: self.hash.function() }
     }
 
-    /// Reads a CID that fills `bytes`.
+    /// Decodes a CID from all of `bytes`.
     pub fn decode(bytes: &[u8]) -> Result<Self, CidError> {
         if bytes.len() > CID_BYTES_MAX {
             return Err(CidError::TooLong { len: bytes.len(), max: CID_BYTES_MAX });
@@ -129,7 +129,7 @@ impl Cid {
         }
     }
 
-    /// Reads the CID that `bytes` start with, and says what is behind it.
+    /// Decodes the CID at the start of `bytes`, and returns the remaining bytes.
     pub fn decode_start(bytes: &[u8]) -> Result<(Self, &[u8]), CidError> {
         let (version, codec, hash) = if bytes.starts_with(&multihash::SHA2_256_START) {
             (Version::V0, Codec::DAG_PB, bytes)
@@ -145,14 +145,14 @@ impl Cid {
         Ok((Cid { version, codec, hash }, rest))
     }
 
-    /// The CID as bytes.
+    /// Encodes the CID.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.encoded_len());
         self.encode_into(&mut bytes);
         bytes
     }
 
-    /// Appends the CID as bytes.
+    /// Appends the encoded CID.
     pub fn encode_into(&self, bytes: &mut Vec<u8>) {
         if self.version == Version::V1 {
             varint::encode(1, bytes);
@@ -161,7 +161,7 @@ impl Cid {
         self.hash.encode_into(bytes);
     }
 
-    /// Bytes that [`Cid::encode`] makes.
+    /// Returns the length of the encoded CID.
     pub fn encoded_len(&self) -> usize {
         let before = match self.version {
             Version::V0 => 0,
@@ -170,10 +170,10 @@ impl Cid {
         before + self.hash.encoded_len()
     }
 
-    /// Reads a CID that fills `text`.
+    /// Parses a CID.
     pub fn parse(text: &str) -> Result<Self, CidError> {
         let max = CID_TEXT_CHARS_MAX;
-        // Before the first decoding: base58 costs the square of its length.
+        // Checked first, because base58 takes quadratic time.
         if text.len() > max {
             return Err(CidError::TooLong { len: text.len(), max });
         }
@@ -187,14 +187,14 @@ impl Cid {
             found => return Err(CidError::Base { found }),
         };
         match cid.version {
-            // The text of version 0 has no base in front.
+            // The text of version 0 has no multibase prefix.
             Version::V0 => Err(CidError::Version { version: 0 }),
             Version::V1 => Ok(cid),
         }
     }
 }
 
-/// Characters of every version 0 CID: 34 bytes that start with 0x12 0x20, in base58.
+/// The length of a version 0 CID in base58, which has 34 bytes that begin with 0x12 0x20.
 const V0_TEXT_CHARS: usize = 46;
 
 fn after_base(error: multibase::BaseError) -> multibase::BaseError {
@@ -206,7 +206,7 @@ fn after_base(error: multibase::BaseError) -> multibase::BaseError {
     }
 }
 
-/// A number in front of `bytes`, and the bytes behind it.
+/// Decodes the number at the start of `bytes`, and returns the remaining bytes.
 fn read_number(bytes: &[u8]) -> Result<(u64, &[u8]), CidError> {
     let (number, len) = varint::decode(bytes)?;
     // Codes in a CID have at most 63 bits, which is nine bytes.
@@ -254,12 +254,12 @@ mod tests {
     const EMPTY_FILE: &str = "QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH";
 
     #[test]
-    fn a_cid_stays_small() {
+    fn the_size_of_a_cid_does_not_grow() {
         assert!(size_of::<Cid>() <= 56);
     }
 
     #[test]
-    fn both_versions_come_back_from_text_and_bytes() {
+    fn both_versions_are_decoded_from_text_and_bytes() {
         for text in [EMPTY_RAW, EMPTY_FILE] {
             let cid = Cid::parse(text).unwrap();
             assert_eq!(cid.to_string(), text);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_cid_carries_its_bytes() {
+    fn an_identity_cid_contains_its_bytes() {
         let cid = Cid::v1(Codec::RAW, Multihash::identity(b"hi").unwrap());
         assert_eq!(cid.to_string(), "bafkqaatine");
         assert_eq!("bafkqaatine".parse(), Ok(cid.clone()));
@@ -286,13 +286,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_codec_is_kept_and_named() {
+    fn an_unknown_codec_is_preserved() {
         let cid = Cid::v1(Codec(0x71), Multihash::sha2_256(b""));
         assert_eq!(Cid::decode(&cid.encode()).unwrap().codec().to_string(), "codec 0x71");
     }
 
     #[test]
-    fn text_that_is_no_cid_says_why() {
+    fn invalid_text_is_rejected_with_the_cause() {
         let refused = |text: &str| Cid::parse(text).unwrap_err();
         assert_eq!(refused(""), CidError::Empty);
         assert_eq!(refused("hello"), CidError::Base { found: 'h' });
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_cid_say_why() {
+    fn invalid_bytes_are_rejected_with_the_cause() {
         let refused = |bytes: &[u8]| Cid::decode(bytes).unwrap_err();
         let blake3 = [&[1, 0x55, 0x1e, 0x20][..], &[0; 32]].concat();
         assert_eq!(refused(&blake3), CidError::Hash { code: 0x1e });

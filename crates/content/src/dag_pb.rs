@@ -42,7 +42,7 @@ pub enum FieldOrder {
 /// A node of links and data.
 ///
 /// ```
-/// use content::dag_pb::Node;
+/// use watchfire_content::dag_pb::Node;
 ///
 /// let node = Node::decode(&vec![0x0a, 2, b'h', b'i'].into()).unwrap();
 /// assert_eq!(node.data.as_deref(), Some(&b"hi"[..]));

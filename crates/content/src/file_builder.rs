@@ -4,25 +4,25 @@ use crate::dag_pb::{Link, Node};
 use crate::unixfs::{Kind, UnixFs};
 use crate::{Block, Cid, Profile, ProfileError};
 
-/// What was built: enough to link to it from a directory.
+/// The root of what was built, with the values that a link to it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Its name.
+    /// Its CID.
     pub cid: Cid,
-    /// Bytes of all its blocks, each counted as often as it is linked: the link's `tsize`.
+    /// The total size of its blocks, each counted as often as it is linked: the link's `tsize`.
     pub dag_bytes: u64,
-    /// Bytes of the file; 0 for directories and symbolic links.
+    /// The length of the file; 0 for directories and symbolic links.
     pub file_bytes: u64,
 }
 
-/// Turns a stream of bytes into the blocks of a file.
+/// Splits a stream of bytes into the blocks of a file.
 ///
-/// It holds one chunk and, for each level of the tree, the links of one node, whatever the length
-/// of the stream. Each block is handed over as soon as it is full: leaves in the order of the
-/// file, a node after all that it links to, the root last.
+/// It holds one chunk, and the links of one node for each level of the tree. Each block is emitted as
+/// soon as it is full: leaves in the order of the file, a node after the blocks that it links to, the
+/// root last.
 ///
 /// ```
-/// use content::{FileBuilder, Profile};
+/// use watchfire_content::{FileBuilder, Profile};
 ///
 /// let mut blocks = Vec::new();
 /// let mut keep = |block| Ok::<(), std::convert::Infallible>(blocks.push(block));
@@ -39,21 +39,20 @@ pub struct Root {
 pub struct FileBuilder {
     profile: Profile,
     chunk: Vec<u8>,
-    /// The children of the node that is being filled, for each level from the leaves upward.
+    /// The children of the current node of each level, from the leaves upward.
     levels: Vec<Vec<Root>>,
 }
 
 impl FileBuilder {
-    /// A builder of one file.
+    /// Creates a builder of one file.
     pub fn new(profile: Profile) -> Result<Self, ProfileError> {
         profile.check()?;
         Ok(FileBuilder { profile, chunk: Vec::new(), levels: Vec::new() })
     }
 
-    /// Takes the next bytes of the file, in pieces of any size.
+    /// Adds the next bytes of the file, in pieces of any size.
     ///
-    /// When `emit` fails, its error is handed on; the file is then incomplete and the builder of
-    /// no more use.
+    /// If `emit` fails, its error is returned. The builder must not be used afterwards.
     pub fn write<E>(
         &mut self,
         mut bytes: &[u8],
@@ -71,9 +70,9 @@ impl FileBuilder {
         Ok(())
     }
 
-    /// The file is complete: emits what is left and says what was built.
+    /// Completes the file: emits the remaining blocks and returns the root.
     pub fn finish<E>(mut self, emit: &mut impl FnMut(Block) -> Result<(), E>) -> Result<Root, E> {
-        // A file without bytes is one empty leaf.
+        // An empty file is one empty leaf.
         if !self.chunk.is_empty() || self.levels.is_empty() {
             self.emit_leaf(emit)?;
         }
@@ -89,7 +88,7 @@ impl FileBuilder {
     }
 
     fn emit_leaf<E>(&mut self, emit: &mut impl FnMut(Block) -> Result<(), E>) -> Result<(), E> {
-        // The next chunk will most likely be as long as this one.
+        // The next chunk is probably as long as this one.
         let next = Vec::with_capacity(self.chunk.len());
         let chunk = Bytes::from(std::mem::replace(&mut self.chunk, next).into_boxed_slice());
         let file_bytes = chunk.len() as u64;
@@ -108,9 +107,8 @@ impl FileBuilder {
         self.push(0, leaf, emit)
     }
 
-    /// Adds a child to the node being filled at `level`, after closing the node when it is full.
-    ///
-    /// Only then: a full node without anything beside it is the root.
+    /// Adds a child to the current node of `level`. A full node is emitted only when the next child
+    /// arrives, because a full node without a sibling is the root.
     fn push<E>(
         &mut self,
         level: usize,
@@ -177,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pieces_in_which_a_file_arrives_do_not_matter() {
+    fn the_sizes_of_the_written_pieces_do_not_change_the_blocks() {
         let bytes: Vec<u8> = (0..100).collect();
         let at_once = built(narrow(7, 3), &[&bytes]);
         for piece in 1..20 {
@@ -187,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_one_chunk_is_its_leaf_alone() {
+    fn a_file_of_one_chunk_is_a_single_leaf() {
         for len in [0, 1, 7] {
             let (root, blocks) = built(narrow(7, 2), &[&vec![5; len]]);
             assert_eq!(blocks.len(), 1);
@@ -196,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_node_gets_a_parent_only_when_something_stands_beside_it() {
+    fn a_full_node_gets_a_parent_only_with_a_sibling() {
         let leaves_and_nodes = |len| built(narrow(1, 3), &[&vec![0; len]]).1.len();
         assert_eq!(leaves_and_nodes(3), 3 + 1);
         // The fourth leaf gets a node of its own: all leaves are equally far from the root.
@@ -206,13 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_taker_is_handed_on() {
+    fn an_error_of_emit_is_returned() {
         let mut builder = FileBuilder::new(narrow(1, 2)).unwrap();
         assert_eq!(builder.write(b"x", &mut |_| Err("full")), Err("full"));
     }
 
     #[test]
-    fn the_widest_profile_makes_nodes_that_are_blocks() {
+    fn the_largest_profile_builds_valid_blocks() {
         let widest = narrow(1, FILE_LINKS_MAX);
         let (_, blocks) = built(widest, &[&vec![0; FILE_LINKS_MAX]]);
         assert_eq!(blocks.len(), FILE_LINKS_MAX + 1);
@@ -222,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_that_could_build_nothing_is_refused() {
+    fn an_invalid_profile_is_rejected() {
         let refused =
             |chunk_bytes, links_max| FileBuilder::new(narrow(chunk_bytes, links_max)).unwrap_err();
         let max = CHUNK_BYTES_MAX;

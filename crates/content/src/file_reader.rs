@@ -4,105 +4,103 @@ use crate::dag_pb::{DagPbError, Link, Node};
 use crate::unixfs::{Kind, UnixFs, UnixFsError};
 use crate::{Block, BlockStore, Cid, Codec};
 
-/// Most nodes between a file's root and a leaf, both counted.
+/// The largest depth of a file: the nodes from the root to a leaf, including both.
 ///
-/// Importers in use reach 16 only for files that no disk holds.
+/// Real importers reach a depth of 16 only for files that no disk holds.
 pub const FILE_DEPTH_MAX: usize = 32;
 
-/// What [`FileReader::read`] came to.
+/// The result of [`FileReader::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The next bytes of the file; never empty.
     Bytes(Bytes),
-    /// The next bytes are in or behind this block, which the store has not. Read again when it
-    /// has.
+    /// This block is needed next and is not stored. Read again when it is.
     Missing(Cid),
     /// The file is complete.
     End,
 }
 
-/// Why blocks are not a file that we can read.
+/// Why blocks are not a valid file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The block is in a codec that files are not made of.
-    #[error("a block of {codec} is no part of a file")]
+    /// The codec of a block is not used in files.
+    #[error("a block of codec {codec} is not part of a file")]
     Codec {
-        /// How the block is to be read.
+        /// The codec.
         codec: Codec,
     },
-    /// The block is not a node although its CID says so.
-    #[error("a part of the file is not dag-pb: {0}")]
+    /// The CID of a block says that it is a dag-pb node, but its bytes are not.
+    #[error("a part of the file is not a dag-pb node: {0}")]
     DagPb(#[from] DagPbError),
-    /// The node's data is not UnixFS.
+    /// The data of a node is not UnixFS.
     #[error("a part of the file is not UnixFS: {0}")]
     UnixFs(#[from] UnixFsError),
     /// The node is a directory, a symbolic link or the like.
-    #[error("{kind:?} is no part of a file")]
+    #[error("a node of kind {kind:?} is not part of a file")]
     Kind {
-        /// What it is.
+        /// Its kind.
         kind: Kind,
     },
-    /// The file has more bytes than its reader wants.
-    #[error("a file of {file_bytes} bytes, and at most {max} are wanted")]
+    /// The file exceeds the limit of the reader.
+    #[error("a file of {file_bytes} bytes exceeds the limit of {max} bytes")]
     TooLarge {
         /// Bytes of the file, as its root declares.
         file_bytes: u64,
-        /// Most bytes that are wanted.
+        /// The limit.
         max: u64,
     },
-    /// A part has not as many bytes as were declared where it is linked or in itself.
+    /// The length of a part differs from the declared length.
     #[error("a part of the file has {found} bytes where {declared} were declared")]
     Size {
-        /// Bytes that were declared.
+        /// The declared length.
         declared: u64,
-        /// Bytes that are there, or that its parts add up to.
+        /// The actual length.
         found: u64,
     },
-    /// A node's parts add up to more than can be counted.
-    #[error("a file's parts add up to more than can be counted")]
+    /// The sum of the lengths of the parts overflows.
+    #[error("the sum of the sizes of a file overflows")]
     SizeOverflow,
-    /// A node does not say for each of its links how many bytes are behind it.
-    #[error("a part of the file has {links} links, and the sizes of {block_sizes}")]
+    /// A node does not declare one size for each link.
+    #[error("a part of the file has {links} links but {block_sizes} sizes")]
     BlockSizes {
         /// Links of the node.
         links: usize,
         /// Sizes that it declares.
         block_sizes: usize,
     },
-    /// A link to no bytes. Importers make none, and they would be work without an end.
-    #[error("a part of the file is linked although it has no bytes")]
+    /// A link to an empty part. Importers create none, and many of them would cost unbounded time.
+    #[error("a part of the file is empty")]
     EmptyPart,
     /// A link with a name, as only directories have.
     #[error("a part of the file has a name")]
     NamedPart,
-    /// More nodes on top of one another than [`FILE_DEPTH_MAX`].
-    #[error("a part of the file lies more than {max} nodes deep")]
+    /// The file is deeper than [`FILE_DEPTH_MAX`].
+    #[error("the file is more than {max} nodes deep, which is the limit")]
     TooDeep {
-        /// Most nodes on top of one another.
+        /// The limit.
         max: usize,
     },
 }
 
-/// A part of the file that is still to be read.
+/// A part of the file that was not read yet.
 #[derive(Clone, Debug)]
 struct Part {
     cid: Cid,
-    /// Bytes of it, as its parent declares; `None` for the root.
+    /// The length that its parent declares; `None` for the root.
     declared: Option<u64>,
-    /// Nodes above it.
+    /// The number of nodes above it.
     depth: usize,
 }
 
-/// Reads a file from a store, from its first byte to its last.
+/// Reads a file from its blocks, in order.
 ///
-/// Bytes come out only in their place and after their block's hash was matched (a [`Block`] is
-/// always verified) and every size that was declared for them on the way down from the root. So
-/// a file is never longer than its root says, and work and memory are in proportion to it: no
-/// parts of no bytes, at most [`FILE_DEPTH_MAX`] levels, of each only the links that are not read
-/// yet.
+/// The reader returns bytes only if their block is verified and all declared sizes from the root down
+/// match. So a file is never longer than its root declares, and time and memory are proportional to
+/// its length: empty parts are rejected, the depth is at most [`FILE_DEPTH_MAX`], and of each level
+/// only the unread links are kept.
 ///
 /// ```
-/// use content::{Block, BlockStore, FileReader, MemoryStore, Read};
+/// use watchfire_content::{Block, BlockStore, FileReader, MemoryStore, Read};
 ///
 /// let block = Block::raw("hi".into()).unwrap();
 /// let mut store = MemoryStore::new(1024);
@@ -118,34 +116,34 @@ pub struct FileReader {
     file_bytes_max: u64,
     file_bytes: Option<u64>,
     read_bytes: u64,
-    /// What is still to be read, the next part last.
+    /// The parts that were not read yet, the next one last.
     parts: Vec<Part>,
 }
 
 impl FileReader {
-    /// A reader of the file whose root is `root`, unless it has more than `file_bytes_max` bytes.
+    /// Creates a reader of the file `root`. Reading fails if it has more than `file_bytes_max` bytes.
     pub fn new(root: Cid, file_bytes_max: u64) -> Self {
         let root = Part { cid: root, declared: None, depth: 0 };
         FileReader { file_bytes_max, file_bytes: None, read_bytes: 0, parts: vec![root] }
     }
 
-    /// Bytes of the file, as its root declares; `None` until the root was read.
+    /// Returns the length of the file, as its root declares; `None` until the root was read.
     pub const fn file_bytes(&self) -> Option<u64> {
         self.file_bytes
     }
 
-    /// Bytes of the file that came out so far, or were passed over.
+    /// Returns the number of bytes that were returned or skipped so far.
     pub const fn read_bytes(&self) -> u64 {
         self.read_bytes
     }
 
-    /// The parts that are next in the file, in its order: what to ask others for. They are known
-    /// as soon as the node above them was read.
+    /// Returns the known unread parts in the order of the file. A part is known as soon as its parent
+    /// was read.
     pub fn wanted(&self) -> impl Iterator<Item = &Cid> {
         self.parts.iter().rev().map(|part| &part.cid)
     }
 
-    /// The same, as far as this offset of the file.
+    /// Like [`FileReader::wanted`], up to this offset of the file.
     pub fn wanted_until(&self, offset: u64) -> impl Iterator<Item = &Cid> {
         let mut at = self.read_bytes;
         let parts = self.parts.iter().rev().take_while(move |part| {
@@ -156,9 +154,9 @@ impl FileReader {
         parts.map(|part| &part.cid)
     }
 
-    /// Passes over the parts that end at this offset of the file or before it: they need not be
-    /// there. The next bytes may begin before it all the same, as a part is read whole. To be
-    /// called again when a node was taken, for of the parts below it nothing was known.
+    /// Skips the parts that end at or before this offset. Their blocks are not needed. Parts are read
+    /// whole, so the next bytes may begin before the offset. Call it again after each node, whose parts
+    /// were unknown before.
     pub fn skip_to(&mut self, offset: u64) {
         while let Some(Part { declared: Some(bytes), .. }) = self.parts.last()
             && let Some(end) = self.read_bytes.checked_add(*bytes)
@@ -169,17 +167,16 @@ impl FileReader {
         }
     }
 
-    /// The block to give to [`FileReader::take`]; `None` when the file is complete.
+    /// Returns the block to pass to [`FileReader::take`]; `None` when the file is complete.
     pub fn next(&self) -> Option<&Cid> {
         self.parts.last().map(|part| &part.cid)
     }
 
-    /// The bytes of the file in the next block, which may be none: for stores that can fail, or
-    /// that must be waited for. After an error it is the same error again and again: the file is
-    /// what it is.
+    /// Processes the next block and returns the bytes of the file in it, which may be empty. After an
+    /// error, each call returns the same error.
     ///
     /// # Panics
-    /// When it is not the block that [`FileReader::next`] names.
+    /// Panics if it is not the block of [`FileReader::next`].
     pub fn take(&mut self, block: &Block) -> Result<Bytes, ReadError> {
         let part = self.parts.last().expect("the file is not complete");
         let content = Content::decode(&block.read_as(&part.cid))?;
@@ -199,7 +196,7 @@ impl FileReader {
         Ok(content.data)
     }
 
-    /// The next bytes of the file, from a store in memory. Errors as in [`FileReader::take`].
+    /// Returns the next bytes of the file from an in-memory store. Fails like [`FileReader::take`].
     pub fn read(&mut self, store: &impl BlockStore) -> Result<Read, ReadError> {
         while let Some(cid) = self.next() {
             let block = Block::implied_by(cid).or_else(|| store.get(cid));
@@ -227,13 +224,13 @@ impl FileReader {
     }
 }
 
-/// What one block says about a file.
+/// What one block contains of a file.
 struct Content {
-    /// Bytes of the file that are in the block, before those behind its links.
+    /// The bytes in the block itself, which precede those of its links.
     data: Bytes,
     links: Vec<Link>,
     block_sizes: Vec<u64>,
-    /// Bytes in the block and behind its links.
+    /// The total length of the block's own bytes and its links.
     file_bytes: u64,
 }
 
@@ -278,24 +275,24 @@ impl Content {
     }
 }
 
-/// Why a file cannot be put together.
+/// Why a file cannot be assembled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AssembleError {
-    /// A block of it is not in the store.
-    #[error("{cid} is missing")]
+    /// A block is not stored.
+    #[error("block {cid} is missing")]
     Missing {
         /// The block.
         cid: Cid,
     },
-    /// Its blocks are not a file.
+    /// The blocks are not a valid file.
     #[error(transparent)]
     Read(#[from] ReadError),
 }
 
-/// The whole file whose root is `root`, unless it has more than `file_bytes_max` bytes.
+/// Returns the whole file `root`. Fails if it has more than `file_bytes_max` bytes.
 ///
-/// Memory grows with the bytes that are there, not with those that are declared. A file of one
-/// leaf shares the leaf's bytes.
+/// Memory grows with the actual bytes, not with the declared length. A file of one leaf shares the
+/// bytes of the leaf.
 pub fn assemble(
     store: &impl BlockStore,
     root: &Cid,
@@ -321,7 +318,7 @@ mod tests {
     use super::*;
     use crate::{FileBuilder, MemoryStore, Profile, Root, Version};
 
-    /// A store that holds a file under a narrow profile, so that it has many levels.
+    /// Stores a file with a small number of links, so that it has many levels.
     fn stored(bytes: &[u8], chunk_bytes: usize, links_max: usize) -> (MemoryStore, Root) {
         let mut store = MemoryStore::new(1 << 20);
         let profile = Profile { chunk_bytes, links_max, ..Profile::UNIXFS_V1_2025 };
@@ -360,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_built_is_read() {
+    fn a_built_file_is_read_back() {
         let bytes: Vec<u8> = (0..200).collect();
         for len in [0, 1, 6, 7, 8, 21, 22, 200] {
             let (store, root) = stored(&bytes[..len], 7, 3);
@@ -369,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_waits_for_a_missing_block_and_goes_on_there() {
+    fn a_reader_continues_after_a_missing_block_is_stored() {
         let (whole, root) = stored(b"abcdef", 2, 2);
         let mut store = MemoryStore::new(1 << 20);
         let mut reader = FileReader::new(root.cid, 6);
@@ -390,14 +387,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_refused_at_its_root_when_it_is_larger_than_wanted() {
+    fn a_file_over_the_limit_is_rejected_at_its_root() {
         let (store, root) = stored(b"abcdef", 2, 2);
         let error = ReadError::TooLarge { file_bytes: 6, max: 5 };
         assert_eq!(assemble(&store, &root.cid, 5), Err(AssembleError::Read(error)));
     }
 
     #[test]
-    fn sizes_that_do_not_add_up_are_refused() {
+    fn wrong_sizes_are_rejected() {
         let mut store = MemoryStore::new(1 << 20);
         let two = leaf(&mut store, "ab");
         let size = |declared, found| ReadError::Size { declared, found };
@@ -416,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_for_each_link_and_no_link_to_nothing() {
+    fn missing_sizes_and_empty_parts_are_rejected() {
         let mut store = MemoryStore::new(1 << 20);
         let nothing = leaf(&mut store, "");
         let empty = put_node(&mut store, &[(nothing, 0)], Some(0));
@@ -432,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_nodes_ends_somewhere() {
+    fn a_file_that_is_too_deep_is_rejected() {
         let mut store = MemoryStore::new(1 << 20);
         let mut root = leaf(&mut store, "ab");
         for _ in 1..FILE_DEPTH_MAX {
@@ -444,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_dag_of_a_huge_file_costs_only_what_is_read_of_it() {
+    fn a_small_dag_of_a_huge_file_costs_only_the_part_that_is_read() {
         let mut store = MemoryStore::new(1 << 20);
         let (mut root, mut size) = (leaf(&mut store, "a"), 1);
         for _ in 0..6 {
@@ -461,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_within_a_node_come_before_those_behind_its_links() {
+    fn the_bytes_of_a_node_precede_those_of_its_links() {
         let mut store = MemoryStore::new(1 << 20);
         let behind = leaf(&mut store, "behind");
         let links = vec![Link { cid: behind, name: None, tsize: None }];
@@ -477,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn inline_and_empty_blocks_need_no_store() {
+    fn inline_and_empty_blocks_are_read_without_a_store() {
         let store = MemoryStore::new(0);
         let inline = "bafkqaatine".parse().unwrap();
         assert_eq!(assemble(&store, &inline, 2).unwrap(), "hi");
@@ -486,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_file_says_what_it_is() {
+    fn the_error_names_the_kind_of_a_node_that_is_not_a_file() {
         let mut store = MemoryStore::new(1 << 20);
         let directory = crate::DirectoryBuilder::new(Profile::default());
         let root = directory.finish(&mut |block| store.put(block)).unwrap();

@@ -1,14 +1,14 @@
-//! Content and its names: CIDs, blocks, UnixFS files and directories, and where blocks are kept.
+//! Content addressing: CIDs, blocks, UnixFS files and directories, archives and an in-memory store.
 //!
-//! The same content under the same [`Profile`] has the same CID here, in kubo and in the browser;
-//! `tests/vectors` holds all three to it. Bytes that come from a peer become a [`Block`] only
-//! after their hash matched, and a file comes out of blocks only after every size in them did.
+//! The same content under the same [`Profile`] has the same CID here, in kubo and in the browser.
+//! `tests/vectors` tests all three. Bytes from a peer become a [`Block`] only if their hash matches,
+//! and a file is returned only if all sizes in its blocks are right.
 //!
-//! Absent on purpose: hash functions other than sha2-256 and identity, chunking by content, disks
+//! Absent on purpose: hash functions other than sha2-256 and identity, content-defined chunking, disks
 //! and networks.
 //!
 //! ```
-//! use content::{BlockStore, FileBuilder, MemoryStore, Profile, assemble};
+//! use watchfire_content::{BlockStore, FileBuilder, MemoryStore, Profile, assemble};
 //!
 //! let mut store = MemoryStore::new(1024 * 1024);
 //! let mut builder = FileBuilder::new(Profile::UNIXFS_V1_2025)?;
@@ -46,12 +46,13 @@ pub use cid::{
 };
 pub use directory::{
     Directory, DirectoryBuildError, DirectoryBuilder, DirectoryError, DirectoryReader, Entry,
-    ListError, LookedUp, Lookup, NAME_BYTES_MAX, NameError, ShardError, build_symlink, list,
+    ListError, Lookup, LookupStep, NAME_BYTES_MAX, NameError, ShardError, build_symlink, list,
 };
 pub use file_builder::{FileBuilder, Root};
 pub use file_reader::{AssembleError, FILE_DEPTH_MAX, FileReader, Read, ReadError, assemble};
 pub use profile::{
-    CHUNK_BYTES_MAX, DIRECTORY_BYTES_MAX, DirectoryWeight, FILE_LINKS_MAX, Profile, ProfileError,
+    CHUNK_BYTES_MAX, FILE_LINKS_MAX, HAMT_THRESHOLD_BYTES, HamtSizeEstimation, Profile,
+    ProfileError,
 };
 pub use store::{BlockStore, MemoryStore, STORED_BLOCK_OVERHEAD_BYTES, StoreFull};
-pub use walk::{Visit, Walk, WalkError};
+pub use walk::{Walk, WalkError, WalkStep};

@@ -1,13 +1,13 @@
 use crate::Version;
 
-/// Most bytes of a chunk: the largest block less what a node adds around a leaf's data.
+/// The largest chunk: the largest block without the overhead of a node.
 pub const CHUNK_BYTES_MAX: usize = crate::BLOCK_BYTES_MAX - 256;
 
-/// How files and directories become blocks. The same content under the same profile has the same
-/// CID everywhere.
+/// How files and directories are split into blocks. The same content under the same profile has the
+/// same CID everywhere.
 ///
 /// ```
-/// use content::{FileBuilder, Profile};
+/// use watchfire_content::{FileBuilder, Profile};
 ///
 /// let own = Profile { chunk_bytes: 512 * 1024, ..Profile::UNIXFS_V1_2025 };
 /// assert!(FileBuilder::new(own).is_ok());
@@ -17,71 +17,70 @@ pub const CHUNK_BYTES_MAX: usize = crate::BLOCK_BYTES_MAX - 256;
 pub struct Profile {
     /// The version of the CIDs of nodes. Raw leaves are version 1 in any case.
     pub cid_version: Version,
-    /// Whether a leaf is the bytes themselves, or a node around them.
+    /// Whether leaves are raw bytes or nodes that contain the bytes.
     pub raw_leaves: bool,
     /// Bytes of each leaf but the last. At least 1, at most [`CHUNK_BYTES_MAX`].
     pub chunk_bytes: usize,
-    /// Most links of a file's node. At least 2, at most [`FILE_LINKS_MAX`].
+    /// Largest number of links of a node of a file. At least 2, at most [`FILE_LINKS_MAX`].
     pub links_max: usize,
-    /// How a directory is weighed against [`DIRECTORY_BYTES_MAX`].
-    pub directory_weight: DirectoryWeight,
+    /// How the size of a directory is estimated for [`HAMT_THRESHOLD_BYTES`].
+    pub hamt_size_estimation: HamtSizeEstimation,
 }
 
-/// Most links that a profile may ask of a file's node: as many as fit into a block beside the
-/// sizes of what is behind them.
+/// The largest `links_max` of a profile: as many links as fit into a block with their sizes.
 pub const FILE_LINKS_MAX: usize = 8192;
 
-/// Weight from which on other importers spread a directory over many nodes, so that one node of
-/// more than this would have another CID there.
-pub const DIRECTORY_BYTES_MAX: usize = 256 * 1024;
+/// The estimated size above which a directory is sharded into several nodes (a HAMT). Other importers
+/// use the same threshold, so the CIDs are the same.
+pub const HAMT_THRESHOLD_BYTES: usize = 256 * 1024;
 
-/// What is weighed to find out whether a directory still fits into one node.
+/// How the size of a directory is estimated to decide whether it is sharded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DirectoryWeight {
-    /// The bytes of the whole node.
-    Block,
-    /// Only the bytes of the entries' names and CIDs.
-    NamesAndCids,
+pub enum HamtSizeEstimation {
+    /// The bytes of the whole block.
+    BlockBytes,
+    /// Only the bytes of the names and the CIDs of the links.
+    LinksBytes,
 }
 
-/// Why nothing can be built under a profile.
+/// Why a profile is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// Leaves would be empty, or larger than blocks may be.
-    #[error("chunks of {chunk_bytes} bytes are not between 1 and {max}")]
+    /// The chunk size is zero or too large.
+    #[error("invalid chunk size of {chunk_bytes} bytes: use 1 to {max}")]
     ChunkBytes {
-        /// What was asked for.
+        /// The value.
         chunk_bytes: usize,
-        /// Most bytes of a chunk.
+        /// The limit.
         max: usize,
     },
-    /// Nodes would not get fewer from level to level, or be larger than blocks may be.
-    #[error("nodes of {links_max} links are not between 2 and {max}")]
+    /// The number of links is too small or too large.
+    #[error("invalid number of {links_max} links: use 2 to {max}")]
     LinksMax {
-        /// What was asked for.
+        /// The value.
         links_max: usize,
-        /// Most links of a file's node.
+        /// The limit.
         max: usize,
     },
 }
 
 impl Profile {
-    /// The profile `unixfs-v1-2025`: version 1, raw leaves of 1 MiB, 1024 links. Ours.
+    /// The profile `unixfs-v1-2025`: version 1, raw leaves of 1 MiB, 1024 links. The default.
     pub const UNIXFS_V1_2025: Profile = Profile {
         cid_version: Version::V1,
         raw_leaves: true,
         chunk_bytes: 1024 * 1024,
         links_max: 1024,
-        directory_weight: DirectoryWeight::Block,
+        hamt_size_estimation: HamtSizeEstimation::BlockBytes,
     };
 
-    /// What kubo does unasked: version 0, leaves of 256 KiB in nodes, 174 links.
+    /// The default of kubo: version 0, leaves of 256 KiB in nodes, 174 links.
     pub const KUBO_DEFAULT: Profile = Profile {
         cid_version: Version::V0,
         raw_leaves: false,
         chunk_bytes: 256 * 1024,
         links_max: 174,
-        directory_weight: DirectoryWeight::NamesAndCids,
+        hamt_size_estimation: HamtSizeEstimation::LinksBytes,
     };
 
     /// Version 1, raw leaves of 256 KiB, 174 links.

@@ -4,46 +4,46 @@ use bytes::Bytes;
 
 use crate::{Block, Cid, Multihash};
 
-/// Where blocks are kept.
+/// A store of blocks.
 ///
-/// A store goes by the hash alone: what was put in under a version 0 CID is found under the
-/// version 1 CID of the same bytes. It holds verified blocks, since there are no others.
+/// A store finds blocks by their hash: a block that was stored under a version 0 CID is found under
+/// the version 1 CID of the same bytes.
 pub trait BlockStore {
-    /// The block that `cid` names, if it is here.
+    /// Returns the block of `cid`, or `None` if it is not stored.
     fn get(&self, cid: &Cid) -> Option<Block>;
 
-    /// Whether [`BlockStore::get`] would find it.
+    /// Whether the block of `cid` is stored.
     fn has(&self, cid: &Cid) -> bool {
         self.get(cid).is_some()
     }
 
-    /// Keeps `block`. Keeping what is here already changes nothing and never fails.
+    /// Stores `block`. A block that is stored already changes nothing and never fails.
     fn put(&mut self, block: Block) -> Result<(), StoreFull>;
 
-    /// Forgets the block that `cid` names; whether it was here.
+    /// Removes the block of `cid`. Returns whether it was stored.
     fn remove(&mut self, cid: &Cid) -> bool;
 }
 
-/// A store has no room for a block. What it holds is unharmed.
+/// A store has no room for a block. Its blocks are unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no room for {needed} bytes: {held} of {max} are taken")]
+#[error("cannot store {needed} bytes: {held} of {max} bytes are used")]
 pub struct StoreFull {
-    /// Bytes that the block would have taken.
+    /// Bytes that the block needs.
     pub needed: usize,
-    /// Bytes that are taken.
+    /// Bytes that are used.
     pub held: usize,
-    /// Most bytes that may be taken.
+    /// The limit in bytes.
     pub max: usize,
 }
 
-/// Bytes that a block takes in a [`MemoryStore`] beside its own, counted so that the smallest
-/// blocks cannot grow it without bound either.
+/// Bytes that each block counts in a [`MemoryStore`] in addition to its length. They bound the memory
+/// of many small blocks.
 pub const STORED_BLOCK_OVERHEAD_BYTES: usize = 128;
 
-/// A store in memory, of bounded size: when it is full, further blocks are refused.
+/// A store in memory. When it is full, it rejects further blocks.
 ///
 /// ```
-/// use content::{Block, BlockStore, MemoryStore};
+/// use watchfire_content::{Block, BlockStore, MemoryStore};
 ///
 /// let block = Block::raw("hi".into()).unwrap();
 /// let mut store = MemoryStore::new(1024);
@@ -59,22 +59,23 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store for `bytes_max` bytes, [`STORED_BLOCK_OVERHEAD_BYTES`] a block included.
+    /// Creates an empty store of `bytes_max` bytes, including [`STORED_BLOCK_OVERHEAD_BYTES`] for each
+    /// block.
     pub const fn new(bytes_max: usize) -> Self {
         MemoryStore { blocks: BTreeMap::new(), bytes: 0, bytes_max }
     }
 
-    /// Blocks that are here.
+    /// Returns the number of blocks.
     pub fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Whether no block is here.
+    /// Whether the store has no block.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// Bytes that are taken.
+    /// Returns the bytes that are used.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_store_refuses_and_keeps_what_it_has() {
+    fn a_full_store_rejects_blocks_and_keeps_its_own() {
         let mut store = MemoryStore::new(2 * STORED_BLOCK_OVERHEAD_BYTES + 3);
         store.put(block("a")).unwrap();
         store.put(block("bb")).unwrap();
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_here_already_costs_nothing() {
+    fn storing_a_block_twice_costs_nothing() {
         let mut store = MemoryStore::new(STORED_BLOCK_OVERHEAD_BYTES + 1);
         store.put(block("a")).unwrap();
         store.put(block("a")).unwrap();
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_block_gives_its_room_back() {
+    fn a_removed_block_frees_its_room() {
         let mut store = MemoryStore::new(STORED_BLOCK_OVERHEAD_BYTES + 1);
         store.put(block("a")).unwrap();
         assert!(store.remove(block("a").cid()));
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_found_under_every_name_of_its_hash() {
+    fn a_block_is_found_under_every_cid_of_its_hash() {
         let mut store = MemoryStore::new(1024);
         store.put(block("a")).unwrap();
         let other_name = Cid::v1(Codec::DAG_PB, block("a").cid().hash().clone());

@@ -1,17 +1,16 @@
-//! What the data of a dag-pb node says about files, directories and symbolic links.
+//! UnixFS: the data of a dag-pb node of a file, a directory or a symbolic link.
 //!
-//! Fields must come in ascending order, each once (except block sizes, one field each), and none
-//! may be unknown: every importer in use writes them so. Whatever decodes therefore encodes to the
-//! same bytes, and nothing that a hash covers is lost on the way.
+//! Fields must be known, in ascending order and not repeated, except for block sizes. All importers
+//! write them so. Decoded data therefore encodes to the same bytes.
 
 use bytes::Bytes;
 
 use crate::protobuf::{self, Fields, ProtobufError, Value};
 
-/// Most block sizes, one for each link that a node can have.
+/// The largest number of block sizes: one for each link of a node.
 pub const BLOCK_SIZES_MAX: usize = crate::dag_pb::LINKS_MAX;
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Bytes of a file, as some importers mark leaves.
@@ -20,11 +19,11 @@ pub enum Kind {
     Directory,
     /// A file, or a part of one.
     File,
-    /// A file with a media type. Read, but never written here.
+    /// A file with a media type. It is decoded but never created.
     Metadata,
     /// A symbolic link; the data is its target.
     Symlink,
-    /// A part of a directory that is spread over many nodes.
+    /// A shard of a directory.
     HamtShard,
 }
 
@@ -33,7 +32,7 @@ impl Kind {
         [Kind::Raw, Kind::Directory, Kind::File, Kind::Metadata, Kind::Symlink, Kind::HamtShard];
 }
 
-/// When a file was changed.
+/// The modification time of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModifiedAt {
     /// Seconds since 1970, UTC; negative before.
@@ -45,7 +44,7 @@ pub struct ModifiedAt {
 /// The data of a node of a file system.
 ///
 /// ```
-/// use content::unixfs::{Kind, UnixFs};
+/// use watchfire_content::unixfs::{Kind, UnixFs};
 ///
 /// let empty_directory = UnixFs::new(Kind::Directory);
 /// assert_eq!(empty_directory.encode(), [0x08, 0x01]);
@@ -55,77 +54,77 @@ pub struct ModifiedAt {
 pub struct UnixFs {
     /// What the node is.
     pub kind: Kind,
-    /// The bytes of a file that are in this node, before those behind its links; the target of a
-    /// symbolic link; the bitmap of a shard.
+    /// The bytes of a file in this node, which precede those of its links; the target of a symbolic
+    /// link; the bitmap of a shard.
     pub data: Option<Bytes>,
-    /// Bytes of the file, or of the part of it that is here and behind the links.
+    /// The length of the file, or of the part of it in this node and its links.
     pub filesize: Option<u64>,
-    /// Bytes of the file behind each of the node's links.
+    /// The length of the file's part behind each link.
     pub block_sizes: Vec<u64>,
     /// The hash function of a shard.
     pub hash_type: Option<u64>,
-    /// The width of a shard.
+    /// The number of slots of a shard.
     pub fanout: Option<u64>,
-    /// Permissions, as POSIX counts them.
+    /// POSIX permissions.
     pub mode: Option<u32>,
-    /// When the file was changed.
+    /// The modification time.
     pub modified_at: Option<ModifiedAt>,
 }
 
-/// Why bytes are not UnixFS data that we can use.
+/// Why bytes are not valid UnixFS data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnixFsError {
     /// Not a protobuf message.
     #[error(transparent)]
     Protobuf(#[from] ProtobufError),
-    /// It does not say what it is.
-    #[error("there is no type")]
+    /// The type is missing.
+    #[error("the type is missing")]
     NoKind,
-    /// It is something that we have no name for.
-    #[error("type {value} is unknown")]
+    /// The type is unknown.
+    #[error("unknown type {value}")]
     UnknownKind {
         /// The number of the type.
         value: u64,
     },
-    /// A field is unknown, or of another kind than it should be.
-    #[error("there is no field {field} of wire type {wire_type}")]
+    /// A field is unknown or has the wrong wire type.
+    #[error("unknown field {field} of wire type {wire_type}")]
     Field {
         /// The field's number.
         field: u64,
-        /// Its kind of value.
+        /// Its wire type.
         wire_type: u8,
     },
     /// Fields are not in ascending order, each once.
     #[error("field {field} is repeated or out of order")]
     Order {
-        /// The number of the field that came too late.
+        /// The number of the field.
         field: u64,
     },
-    /// More block sizes than a node has links.
-    #[error("more than {max} block sizes")]
+    /// There are too many block sizes.
+    #[error("more than {max} block sizes, which is the limit")]
     TooManyBlockSizes {
-        /// Most of them.
+        /// The limit.
         max: usize,
     },
     /// Permissions that do not fit into 32 bits.
     #[error("mode {value:#o} is too large")]
     Mode {
-        /// The value that came.
+        /// The value.
         value: u64,
     },
     /// A time without seconds.
     #[error("the modification time has no seconds")]
     NoSeconds,
-    /// A second has only a thousand million nanoseconds.
+    /// The nanoseconds exceed a second.
     #[error("{value} nanoseconds are more than a second")]
     Nanos {
-        /// The value that came.
+        /// The value.
         value: u32,
     },
 }
 
 impl UnixFs {
-    /// Data of `kind` that says nothing else.
+    /// Creates data of `kind` without other fields.
     pub const fn new(kind: Kind) -> Self {
         UnixFs {
             kind,
@@ -139,7 +138,7 @@ impl UnixFs {
         }
     }
 
-    /// Reads what fills `bytes`; its data shares them.
+    /// Decodes all of `bytes`. The data shares them.
     pub fn decode(bytes: &Bytes) -> Result<Self, UnixFsError> {
         let mut kind = None;
         let mut unixfs = UnixFs::new(Kind::Raw);
@@ -175,7 +174,7 @@ impl UnixFs {
         Ok(unixfs)
     }
 
-    /// The data as bytes.
+    /// Encodes the data.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let number = |field, value: Option<u64>, bytes: &mut Vec<u8>| {
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_comes_back() {
+    fn every_kind_is_decoded_again() {
         for (value, kind) in Kind::ALL.into_iter().enumerate() {
             let bytes = UnixFs::new(kind).encode();
             assert_eq!(bytes, [0x08, value as u8]);
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_comes_back() {
+    fn every_field_is_decoded_again() {
         let unixfs = UnixFs {
             kind: Kind::File,
             data: Some("data".into()),
@@ -269,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_says_that_it_has_no_bytes() {
+    fn an_empty_file_declares_its_length() {
         let empty = UnixFs { filesize: Some(0), ..UnixFs::new(Kind::File) };
         assert_eq!(empty.encode(), [0x08, 2, 0x18, 0]);
     }
 
     #[test]
-    fn what_could_be_written_otherwise_is_refused() {
+    fn non_canonical_encodings_are_rejected() {
         assert_eq!(decoded(&[0x18, 0, 0x08, 2]), Err(UnixFsError::Order { field: 1 }));
         assert_eq!(decoded(&[0x08, 2, 0x18, 0, 0x18, 0]), Err(UnixFsError::Order { field: 3 }));
         let packed = [0x08, 2, 0x22, 2, 1, 1];
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_refused() {
+    fn meaningless_values_are_rejected() {
         assert_eq!(decoded(&[]), Err(UnixFsError::NoKind));
         assert_eq!(decoded(&[0x18, 0]), Err(UnixFsError::NoKind));
         assert_eq!(decoded(&[0x08, 6]), Err(UnixFsError::UnknownKind { value: 6 }));
@@ -299,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn block_sizes_are_counted() {
+    fn too_many_block_sizes_are_rejected() {
         let bytes = [&[0x08, 2][..], &[0x20, 1].repeat(BLOCK_SIZES_MAX + 1)].concat();
         assert_eq!(decoded(&bytes), Err(UnixFsError::TooManyBlockSizes { max: BLOCK_SIZES_MAX }));
     }

@@ -4,7 +4,7 @@
 //! is decoded encodes to the same bytes again.
 //!
 //! ```
-//! use content::varint;
+//! use watchfire_content::varint;
 //!
 //! let mut bytes = Vec::new();
 //! varint::encode(300, &mut bytes);

@@ -3,136 +3,133 @@ use std::collections::BTreeMap;
 use crate::dag_pb::{DagPbError, Node};
 use crate::{Block, BlockStore, Cid, Codec};
 
-/// What [`Walk::visit`] came to.
+/// The result of [`Walk::step`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Visit {
-    /// A block that is here; its links will be visited later.
-    Here(Block),
-    /// A block that the store has not. What is behind it stays unknown in this walk.
+pub enum WalkStep {
+    /// A block that is stored. Its links are visited later.
+    Block(Block),
+    /// A block that is not stored. The walk does not visit the blocks below it.
     Missing(Cid),
-    /// All that can be reached was visited.
+    /// All blocks were visited.
     End,
 }
 
 /// Why a walk stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WalkError {
-    /// A block is not a node although its CID says so.
-    #[error("{cid} is not dag-pb: {error}")]
+    /// The CID of a block says that it is a dag-pb node, but its bytes are not.
+    #[error("{cid} is not a dag-pb node: {error}")]
     DagPb {
         /// The block.
         cid: Cid,
-        /// What is wrong with it.
+        /// The cause.
         error: DagPbError,
     },
-    /// More blocks are linked than the walk was allowed to know.
-    #[error("more than {max} blocks are linked")]
+    /// The DAG has more blocks than the limit of the walk.
+    #[error("the DAG has more than {max} blocks, which is the limit")]
     TooManyBlocks {
-        /// Most of them.
+        /// The limit.
         max: usize,
     },
 }
 
-/// Visits every block that can be reached from a root, each once, whatever it is a part of: files,
-/// directories, directories in directories.
+/// Visits every block below a root once, through files and nested directories.
 ///
-/// For what a root consists of, what of it is missing, and what to serve, to export or to forget.
-/// Nodes are followed, blocks of any other codec have no links. Nodes come before what they link
-/// to, in the order of the links, each block where it is met first.
+/// A walk finds the blocks of a root, and which of them are missing. A node comes before the blocks
+/// that it links to, and links are followed in their order. Blocks of other codecs have no links.
 ///
-/// However often a block is linked, it is known once: work is in proportion to the bytes of the
-/// blocks that are there, memory to their number, and both have the bound that is given. Sizes that
-/// nodes declare are not looked at; [`FileReader`] does that.
+/// A block that is linked several times is visited once, at its first position. Time grows with the
+/// bytes of the blocks and memory with their number, up to the limit. Declared sizes are not checked;
+/// [`FileReader`] checks them.
 ///
 /// [`FileReader`]: crate::FileReader
 ///
 /// ```
-/// use content::{Block, BlockStore, MemoryStore, Visit, Walk};
+/// use watchfire_content::{Block, BlockStore, MemoryStore, WalkStep, Walk};
 ///
 /// let block = Block::raw("hi".into()).unwrap();
 /// let mut store = MemoryStore::new(1024);
 /// store.put(block.clone()).unwrap();
 ///
 /// let mut walk = Walk::new(block.cid().clone(), 100);
-/// assert_eq!(walk.visit(&store), Ok(Visit::Here(block)));
-/// assert_eq!(walk.visit(&store), Ok(Visit::End));
+/// assert_eq!(walk.step(&store), Ok(WalkStep::Block(block)));
+/// assert_eq!(walk.step(&store), Ok(WalkStep::End));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Walk {
     blocks_max: usize,
-    /// All that was ever met, and where in `ahead` it is; `None` when it was visited.
+    /// All known blocks with their positions in `pending`; `None` for visited blocks.
     known: BTreeMap<Cid, Option<usize>>,
-    /// What is still to be visited, the next one last, and never a gap. What is met again is moved
-    /// to the end and leaves a gap.
-    ahead: Vec<Option<Cid>>,
+    /// The blocks to visit, the next one last. The last entry is never a gap. A block that is linked
+    /// again moves to the end and leaves a gap.
+    pending: Vec<Option<Cid>>,
     gaps: usize,
 }
 
 impl Walk {
-    /// A walk from `root` over at most `blocks_max` blocks, of which it remembers the CIDs.
+    /// Creates a walk from `root` over at most `blocks_max` blocks. It keeps their CIDs in memory.
     pub fn new(root: Cid, blocks_max: usize) -> Self {
         let known = BTreeMap::from([(root.clone(), Some(0))]);
-        Walk { blocks_max, known, ahead: vec![Some(root)], gaps: 0 }
+        Walk { blocks_max, known, pending: vec![Some(root)], gaps: 0 }
     }
 
-    /// The block to give to [`Walk::take`], or to [`Walk::pass`] over; `None` when all that can be
-    /// reached was visited.
+    /// Returns the block to pass to [`Walk::take`], or to [`Walk::skip`]; `None` at the end.
     pub fn next(&self) -> Option<&Cid> {
-        self.ahead.last().and_then(Option::as_ref)
+        self.pending.last().and_then(Option::as_ref)
     }
 
-    /// Blocks that are known and not visited yet, the next one first: what to ask others for.
+    /// Returns the known blocks that were not visited yet, the next one first.
     pub fn wanted(&self) -> impl Iterator<Item = &Cid> {
-        self.ahead.iter().rev().flatten()
+        self.pending.iter().rev().flatten()
     }
 
     /// Visits the next block.
     ///
     /// # Panics
-    /// When it is not the block that [`Walk::next`] names.
+    /// Panics if it is not the block of [`Walk::next`].
     pub fn take(&mut self, block: &Block) -> Result<(), WalkError> {
-        let cid = self.next().expect("not all was visited").clone();
-        assert_eq!(cid.hash(), block.cid().hash(), "the next block is another");
+        let cid = self.next().expect("the walk has not ended").clone();
+        assert_eq!(cid.hash(), block.cid().hash(), "the block is not the next one");
         let mut links = Vec::new();
         if cid.codec() == Codec::DAG_PB {
             let node = Node::decode(block.bytes());
             links = node.map_err(|error| WalkError::DagPb { cid: cid.clone(), error })?.links;
         }
-        self.pass();
+        self.skip();
         for link in links.into_iter().rev() {
-            self.meet(link.cid)?;
+            self.add_link(link.cid)?;
         }
         Ok(())
     }
 
-    /// Goes on without the next block. What is behind it stays unknown in this walk.
-    pub fn pass(&mut self) {
-        let Some(Some(cid)) = self.ahead.pop() else { return };
+    /// Skips the next block, and the blocks that only it links to.
+    pub fn skip(&mut self) {
+        let Some(Some(cid)) = self.pending.pop() else { return };
         self.known.insert(cid, None);
-        while let Some(None) = self.ahead.last() {
-            self.ahead.pop();
+        while let Some(None) = self.pending.last() {
+            self.pending.pop();
             self.gaps -= 1;
         }
     }
 
-    /// Goes on to the next block in a store in memory.
-    pub fn visit(&mut self, store: &impl BlockStore) -> Result<Visit, WalkError> {
-        let Some(cid) = self.next() else { return Ok(Visit::End) };
+    /// Visits the next block of an in-memory store.
+    pub fn step(&mut self, store: &impl BlockStore) -> Result<WalkStep, WalkError> {
+        let Some(cid) = self.next() else { return Ok(WalkStep::End) };
         match Block::implied_by(cid).or_else(|| store.get(cid)) {
-            Some(block) => self.take(&block).map(|()| Visit::Here(block)),
+            Some(block) => self.take(&block).map(|()| WalkStep::Block(block)),
             None => {
                 let missing = cid.clone();
-                self.pass();
-                Ok(Visit::Missing(missing))
+                self.skip();
+                Ok(WalkStep::Missing(missing))
             }
         }
     }
 
-    fn meet(&mut self, cid: Cid) -> Result<(), WalkError> {
+    fn add_link(&mut self, cid: Cid) -> Result<(), WalkError> {
         match self.known.get(&cid) {
             Some(None) => return Ok(()),
             Some(Some(before)) => {
-                self.ahead[*before] = None;
+                self.pending[*before] = None;
                 self.gaps += 1;
             }
             None if self.known.len() >= self.blocks_max => {
@@ -140,19 +137,19 @@ impl Walk {
             }
             None => {}
         }
-        self.known.insert(cid.clone(), Some(self.ahead.len()));
-        self.ahead.push(Some(cid));
-        // Only then, so that closing them costs no more than making them did.
-        if self.gaps > self.ahead.len() / 2 {
+        self.known.insert(cid.clone(), Some(self.pending.len()));
+        self.pending.push(Some(cid));
+        // Closing gaps only then costs no more than creating them did.
+        if self.gaps > self.pending.len() / 2 {
             self.close_gaps();
         }
         Ok(())
     }
 
     fn close_gaps(&mut self) {
-        self.ahead.retain(Option::is_some);
+        self.pending.retain(Option::is_some);
         self.gaps = 0;
-        for (at, cid) in self.ahead.iter().enumerate() {
+        for (at, cid) in self.pending.iter().enumerate() {
             let cid = cid.as_ref().expect("there are no gaps");
             self.known.insert(cid.clone(), Some(at));
         }
@@ -173,7 +170,7 @@ mod tests {
         builder.finish(&mut |block| store.put(block)).unwrap()
     }
 
-    /// A directory of two files that share their first node.
+    /// Stores a directory of two files that share their first node.
     fn put_directory(store: &mut MemoryStore) -> Root {
         let mut builder = DirectoryBuilder::new(PROFILE);
         builder.insert("a", &put_file(store, "abcdef")).unwrap();
@@ -181,14 +178,14 @@ mod tests {
         builder.finish(&mut |block| store.put(block)).unwrap()
     }
 
-    fn visits(store: &MemoryStore, root: &Root) -> (Vec<Block>, Vec<Cid>) {
+    fn walk_all(store: &MemoryStore, root: &Root) -> (Vec<Block>, Vec<Cid>) {
         let mut walk = Walk::new(root.cid.clone(), 100);
         let (mut here, mut missing) = (Vec::new(), Vec::new());
         loop {
-            match walk.visit(store).unwrap() {
-                Visit::Here(block) => here.push(block),
-                Visit::Missing(cid) => missing.push(cid),
-                Visit::End => return (here, missing),
+            match walk.step(store).unwrap() {
+                WalkStep::Block(block) => here.push(block),
+                WalkStep::Missing(cid) => missing.push(cid),
+                WalkStep::End => return (here, missing),
             }
         }
     }
@@ -197,7 +194,7 @@ mod tests {
     fn every_block_is_visited_once_although_it_is_linked_twice() {
         let mut store = MemoryStore::new(1 << 20);
         let root = put_directory(&mut store);
-        let (here, missing) = visits(&store, &root);
+        let (here, missing) = walk_all(&store, &root);
         assert_eq!((here.len(), missing.len()), (store.len(), 0));
         let leaves: Vec<_> = here.iter().filter(|block| block.bytes().len() == 2).collect();
         let leaves: Vec<_> = leaves.iter().map(|block| &block.bytes()[..]).collect();
@@ -205,25 +202,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_and_the_walk_goes_on_beside_it() {
+    fn a_missing_block_is_reported_and_the_walk_continues() {
         let mut store = MemoryStore::new(1 << 20);
         let root = put_directory(&mut store);
         let shared = Block::raw("ab".into()).unwrap();
         store.remove(shared.cid());
-        let (here, missing) = visits(&store, &root);
+        let (here, missing) = walk_all(&store, &root);
         assert_eq!((here.len(), missing), (store.len(), vec![shared.cid().clone()]));
     }
 
     #[test]
-    fn a_walk_knows_only_so_many_blocks() {
+    fn a_walk_over_too_many_blocks_fails() {
         let mut store = MemoryStore::new(1 << 20);
         let root = put_directory(&mut store);
-        // The directory and its first file; the second file is one too many.
+        // The directory and its first file reach the limit.
         let mut walk = Walk::new(root.cid, 2);
-        assert_eq!(walk.visit(&store), Err(WalkError::TooManyBlocks { max: 2 }));
+        assert_eq!(walk.step(&store), Err(WalkError::TooManyBlocks { max: 2 }));
     }
 
-    /// A node with these links, kept.
+    /// Stores a node with these links.
     fn put_node(store: &mut MemoryStore, links: &[&Cid]) -> Cid {
         let link = |cid: &&Cid| Link { cid: (*cid).clone(), name: None, tsize: None };
         let node = Node { links: links.iter().map(link).collect(), ..Node::default() };
@@ -233,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_visited_where_it_is_met_first() {
+    fn a_block_is_visited_at_its_first_position() {
         let mut store = MemoryStore::new(1 << 20);
         let leaves = ["a", "b", "c"].map(|text| Block::raw(text.into()).unwrap());
         leaves.iter().for_each(|leaf| store.put(leaf.clone()).unwrap());
@@ -242,13 +239,13 @@ mod tests {
         let first = put_node(&mut store, &[a, c]);
         let cid = put_node(&mut store, &[&first, b, c, b]);
         let root = Root { cid: cid.clone(), dag_bytes: 0, file_bytes: 0 };
-        let (here, _) = visits(&store, &root);
+        let (here, _) = walk_all(&store, &root);
         let order: Vec<_> = here.iter().map(Block::cid).collect();
         assert_eq!(order, [&cid, &first, a, c, b]);
     }
 
     #[test]
-    fn a_billion_ways_to_one_block_are_one() {
+    fn a_billion_links_to_one_block_are_one_visit() {
         let mut store = MemoryStore::new(8 << 20);
         let leaf = Block::raw("x".into()).unwrap();
         let mut cid = leaf.cid().clone();
@@ -258,15 +255,15 @@ mod tests {
         }
         let mut walk = Walk::new(cid, 5);
         let mut visited = 0;
-        while walk.visit(&store).unwrap() != Visit::End {
+        while walk.step(&store).unwrap() != WalkStep::End {
             visited += 1;
-            assert!(walk.ahead.len() <= 2, "{}", walk.ahead.len());
+            assert!(walk.pending.len() <= 2, "{}", walk.pending.len());
         }
         assert_eq!(visited, 5);
     }
 
     #[test]
-    fn depth_is_no_recursion() {
+    fn a_deep_dag_does_not_overflow_the_stack() {
         let mut store = MemoryStore::new(32 << 20);
         let mut cid = Block::raw("x".into()).unwrap().cid().clone();
         for _ in 0..100_000 {
@@ -274,11 +271,11 @@ mod tests {
         }
         let root = Root { cid: cid.clone(), dag_bytes: 0, file_bytes: 0 };
         let mut walk = Walk::new(root.cid, 200_000);
-        while let Visit::Here(_) = walk.visit(&store).unwrap() {}
+        while let WalkStep::Block(_) = walk.step(&store).unwrap() {}
         assert_eq!(walk.known.len(), 100_001);
         let mut short = Walk::new(cid, 1000);
         let end = loop {
-            if let Err(error) = short.visit(&store) {
+            if let Err(error) = short.step(&store) {
                 break error;
             }
         };

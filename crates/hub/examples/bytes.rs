@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::process::Command;
 use std::time::Duration;
 
-use hub::{Hub, HubLimits, Presence, PresenceOwner, Subscriptions};
-use vocab::NodeId;
+use watchfire_hub::{Hub, HubLimits, Presence, PresenceOwner, Subscriptions};
+use watchfire_types::NodeId;
 
 const CLIENTS: u32 = 1_000_000;
 const ROOMS: u32 = 10_000;

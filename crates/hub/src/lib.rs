@@ -9,7 +9,7 @@
 //! driver shares between subscribers, and a driver decides when a slice or a diff is due.
 //!
 //! ```
-//! use hub::{Hub, HubLimits, Subscriptions};
+//! use watchfire_hub::{Hub, HubLimits, Subscriptions};
 //!
 //! let mut hub = Hub::new(7, HubLimits::default());
 //! let (mut alice, mut bob) = (Subscriptions::default(), Subscriptions::default());

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, DefaultHasher, Hasher};
 /// the same seed replays the same run.
 ///
 /// The standard library's `SipHash` reads the seed before the key. Its own random seeding would
-/// be dice of our own.
+/// not follow from the driver's seed.
 #[derive(Clone, Copy)]
 pub(crate) struct Seeded(pub u64);
 

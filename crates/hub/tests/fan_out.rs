@@ -1,11 +1,9 @@
 //! Who gets what is broadcast, whoever comes and goes in the meantime.
 
-mod dice;
-
 use std::collections::{BTreeMap, VecDeque};
+use watchfire_types::Rng;
 
-use dice::Dice;
-use hub::{BacklogFull, Hub, HubLimits, SubscriptionId, Subscriptions};
+use watchfire_hub::{BacklogFull, Hub, HubLimits, SubscriptionId, Subscriptions};
 
 fn hub() -> Hub<u64> {
     Hub::new(7, HubLimits::default())
@@ -136,27 +134,27 @@ struct Model {
 }
 
 impl Model {
-    fn join(&mut self, hub: &mut Hub<u64>, dice: &mut Dice, topics: &[String]) {
-        let is_new = self.clients.is_empty() || dice.below(2) == 0;
+    fn join(&mut self, hub: &mut Hub<u64>, rng: &mut Rng, topics: &[String]) {
+        let is_new = self.clients.is_empty() || rng.index(2) == 0;
         let client = if is_new {
             self.next_client += 1;
             self.next_client
         } else {
-            *self.clients.keys().nth(dice.below(self.clients.len())).unwrap()
+            *self.clients.keys().nth(rng.index(self.clients.len())).unwrap()
         };
         // Most join the first topic: it is the large one.
-        let topic = if dice.below(2) == 0 { 0 } else { dice.below(topics.len()) };
+        let topic = if rng.index(2) == 0 { 0 } else { rng.index(topics.len()) };
         let of = self.clients.entry(client).or_default();
         let id = hub.subscribe(client, of, &topics[topic]);
         assert_eq!(hub.find(of, &topics[topic]), Some(id));
         assert!(self.live.insert(id, (client, topic, VecDeque::new())).is_none());
     }
 
-    fn leave(&mut self, hub: &mut Hub<u64>, dice: &mut Dice) {
+    fn leave(&mut self, hub: &mut Hub<u64>, rng: &mut Rng) {
         if self.live.is_empty() {
             return;
         }
-        let id = *self.live.keys().nth(dice.below(self.live.len())).unwrap();
+        let id = *self.live.keys().nth(rng.index(self.live.len())).unwrap();
         let (client, ..) = self.live.remove(&id).unwrap();
         let of = self.clients.get_mut(&client).unwrap();
         hub.unsubscribe(of, id);
@@ -199,22 +197,22 @@ impl Model {
 #[test]
 fn everyone_gets_each_delivery_once_and_in_order_through_any_churn() {
     for seed in 1..=200 {
-        let mut dice = Dice::new(seed);
+        let mut rng = Rng::from_seed(seed);
         let mut hub = Hub::new(seed, HubLimits::default());
-        let topics: Vec<String> = (0..1 + dice.below(6)).map(|n| format!("topic:{n}")).collect();
+        let topics: Vec<String> = (0..1 + rng.index(6)).map(|n| format!("topic:{n}")).collect();
         let mut model = Model::default();
         // Some runs are crowded, some nearly empty, some behind with their deliveries.
-        let (joins, leaves, slow) = (1 + dice.below(20), 1 + dice.below(20), 1 + dice.below(40));
+        let (joins, leaves, slow) = (1 + rng.index(20), 1 + rng.index(20), 1 + rng.index(40));
         for step in 0..600 {
-            match dice.below(joins + leaves + 4 + 8) {
-                roll if roll < joins => model.join(&mut hub, &mut dice, &topics),
-                roll if roll < joins + leaves => model.leave(&mut hub, &mut dice),
+            match rng.index(joins + leaves + 4 + 8) {
+                roll if roll < joins => model.join(&mut hub, &mut rng, &topics),
+                roll if roll < joins + leaves => model.leave(&mut hub, &mut rng),
                 roll if roll < joins + leaves + 4 => {
-                    let topic = dice.below(topics.len());
+                    let topic = rng.index(topics.len());
                     model.broadcast(&mut hub, topic, &topics);
                 }
                 _ => {
-                    model.deliver(&mut hub, 1 + dice.below(slow));
+                    model.deliver(&mut hub, 1 + rng.index(slow));
                 }
             }
             if step % 50 == 0 {
@@ -225,7 +223,7 @@ fn everyone_gets_each_delivery_once_and_in_order_through_any_churn() {
         let waits_in_vain = model.live.values().find(|(_, _, queue)| !queue.is_empty());
         assert_eq!(waits_in_vain, None, "seed {seed}");
         while !model.live.is_empty() {
-            model.leave(&mut hub, &mut dice);
+            model.leave(&mut hub, &mut rng);
         }
         model.check(&hub, &topics);
         assert_eq!((hub.topics(), hub.waiting()), (0, 0), "seed {seed}");

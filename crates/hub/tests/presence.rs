@@ -1,14 +1,13 @@
 //! Who is present, as those who listen come to know it.
 
-mod dice;
 mod reader;
 
 use std::collections::{BTreeMap, VecDeque};
+use watchfire_types::Rng;
 
-use dice::Dice;
-use hub::{Presence, PresenceLimits, PresenceOwner, TrackError};
 use reader::{Client, Shown, check, parse};
 use serde_json::{Value, json};
+use watchfire_hub::{Presence, PresenceLimits, PresenceOwner, TrackError};
 
 const LOBBY: &str = "rooms:lobby";
 
@@ -207,7 +206,7 @@ fn a_key_that_ten_thousand_show_is_left_by_each_in_no_time() {
 #[test]
 fn every_client_ends_up_with_the_state_through_any_churn() {
     for seed in 1..=300 {
-        let mut dice = Dice::new(seed);
+        let mut rng = Rng::from_seed(seed);
         let mut presence = Presence::new(seed);
         let keys = ["a", "b", "c", "d"];
         let mut owners: Vec<PresenceOwner> = (0..6).map(|_| PresenceOwner::default()).collect();
@@ -215,10 +214,10 @@ fn every_client_ends_up_with_the_state_through_any_churn() {
         // Diffs that were taken and are still on their way to whoever is subscribed.
         let mut on_their_way: VecDeque<Value> = VecDeque::new();
         for step in 0..300 {
-            let (owner, key) = (dice.below(owners.len()), keys[dice.below(keys.len())]);
+            let (owner, key) = (rng.index(owners.len()), keys[rng.index(keys.len())]);
             let owner = &mut owners[owner];
             let meta = json!({ "step": step }).to_string();
-            match dice.below(14) {
+            match rng.index(14) {
                 0..4 => drop(presence.track(owner, LOBBY, key, &meta)),
                 4..7 => drop(presence.update(owner, LOBBY, key, &meta)),
                 7..9 => presence.untrack(owner, LOBBY, key),

@@ -1,18 +1,16 @@
 //! Several nodes know of each other's presences, as far as they are interested.
 
-mod dice;
 mod reader;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use dice::Dice;
-use hub::{
+use reader::{Client, Shown, check, parse};
+use serde_json::{Value, json};
+use watchfire_hub::{
     Exported, ImportError, OwnChange, Presence, PresenceLimits, PresenceOwner, Reference,
     TrackError,
 };
-use reader::{Client, Shown, check, parse};
-use serde_json::{Value, json};
-use vocab::NodeId;
+use watchfire_types::{NodeId, Rng};
 
 const LOBBY: &str = "rooms:lobby";
 const HERE: NodeId = NodeId(0);
@@ -237,22 +235,22 @@ fn what_passes_a_limit_is_not_imported_and_its_older_meta_goes() {
 #[test]
 fn any_references_at_all_may_be_told() {
     for seed in 1..=200 {
-        let mut dice = Dice::new(seed);
+        let mut rng = Rng::from_seed(seed);
         let mut here = Presence::of_node(seed, THERE);
         for _ in 0..300 {
             // Few, so that they meet: under other keys, too, and as their own predecessors.
             let mut reference = || -> Reference {
-                let number = [0, 1 << 16, u64::MAX << 16, 2, 1 << 16 | 2][dice.below(5)];
+                let number = [0, 1 << 16, u64::MAX << 16, 2, 1 << 16 | 2][rng.index(5)];
                 serde_json::from_value(json!(number)).unwrap()
             };
             let (reference, previous) = (reference(), Some(reference()));
-            let key = ["", "a", "\"b\""][dice.below(3)].to_owned();
-            let change = match dice.below(3) {
+            let key = ["", "a", "\"b\""][rng.index(3)].to_owned();
+            let change = match rng.index(3) {
                 0 => OwnChange::Left { key, reference },
                 _ => OwnChange::Joined(Exported { key, meta: "{}".into(), reference, previous }),
             };
             here.import(reference.node(), LOBBY, &change).unwrap();
-            match dice.below(10) {
+            match rng.index(10) {
                 0 => here.forget_node(reference.node()),
                 1 => here.forget_foreign(LOBBY),
                 2 => drop(state(&mut here, LOBBY)),
@@ -333,7 +331,7 @@ impl Node {
 }
 
 struct World {
-    dice: Dice,
+    rng: Rng,
     nodes: Vec<Node>,
     /// What is on its way from each node to each other.
     queues: BTreeMap<(usize, usize), VecDeque<Message>>,
@@ -344,11 +342,11 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
-        let count = 3 + dice.below(2);
+        let mut rng = Rng::from_seed(seed);
+        let count = 3 + rng.index(2);
         let nodes = (0..count).map(|node| Node::new(seed << 32 | node as u64, node)).collect();
         let (queues, links) = (BTreeMap::new(), BTreeMap::new());
-        let mut world = World { dice, nodes, queues, links, seeds: seed << 32 | 1 << 16 };
+        let mut world = World { rng, nodes, queues, links, seeds: seed << 32 | 1 << 16 };
         (0..count).for_each(|a| (0..a).for_each(|b| world.link(a, b)));
         world
     }
@@ -359,7 +357,7 @@ impl World {
         *link += 1;
         for pair in [(a, b), (b, a)] {
             let queue = self.queues.entry(pair).or_default();
-            queue.truncate(self.dice.below(queue.len() + 1));
+            queue.truncate(self.rng.index(queue.len() + 1));
             queue.extend([Message::Down, Message::Up(*link)]);
         }
     }
@@ -454,7 +452,7 @@ impl World {
         at.reads.remove(topic);
         at.clients.retain(|(of, _)| *of != topic);
         at.diffs.retain(|(of, _)| *of != topic);
-        let is_forgotten_first = self.dice.below(2) == 0;
+        let is_forgotten_first = self.rng.index(2) == 0;
         if is_forgotten_first {
             at.presence.forget_foreign(topic);
         }
@@ -472,9 +470,9 @@ impl World {
 
     /// A client of a node does something with a presence of its own.
     fn act(&mut self, node: usize, step: usize) {
-        let dice = &mut self.dice;
-        let (owner, topic) = (dice.below(OWNERS), TOPICS[dice.below(TOPICS.len())]);
-        let (key, verb) = (KEYS[dice.below(KEYS.len())], dice.below(12));
+        let rng = &mut self.rng;
+        let (owner, topic) = (rng.index(OWNERS), TOPICS[rng.index(TOPICS.len())]);
+        let (key, verb) = (KEYS[rng.index(KEYS.len())], rng.index(12));
         let Node { presence, owners, model, reads, .. } = &mut self.nodes[node];
         if !reads.contains(topic) {
             return;
@@ -501,9 +499,9 @@ impl World {
 
     fn step(&mut self, step: usize) {
         let count = self.nodes.len();
-        let (node, topic) = (self.dice.below(count), TOPICS[self.dice.below(TOPICS.len())]);
-        let other = (node + 1 + self.dice.below(count - 1)) % count;
-        match self.dice.below(100) {
+        let (node, topic) = (self.rng.index(count), TOPICS[self.rng.index(TOPICS.len())]);
+        let other = (node + 1 + self.rng.index(count - 1)) % count;
+        match self.rng.index(100) {
             0..30 => self.act(node, step),
             30..70 => drop(self.deliver(node, other)),
             70..82 => drop(self.poll(node)),
@@ -517,7 +515,7 @@ impl World {
             }
             93..96 => self.toggle(node, topic),
             96..98 => self.link(node, other),
-            _ if self.dice.below(8) == 0 => self.die(node),
+            _ if self.rng.index(8) == 0 => self.die(node),
             _ => {}
         }
     }

@@ -12,7 +12,7 @@
 //! stats
 //! ```
 //!
-//! What it does is told on its standard error as far as `RUST_LOG` says, such as `p2p=debug`.
+//! What it does is told on its standard error as far as `RUST_LOG` says, such as `watchfire_p2p=debug`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -21,13 +21,14 @@ use std::io::{BufWriter, Write, stdout};
 use std::path::Path;
 use std::sync::Arc;
 
-use content::{Block, Cid, FileReader, Profile};
-use p2p::{Dht, Host, HostSettings};
 use serde_json::{Value, json};
-use store::{
-    DiskLimits, DiskStore, ImportOptions, Memory, ReadBlocks, SharedFiles, Stores, WriteBlocks,
-};
 use tokio::io::{AsyncBufReadExt, BufReader};
+use watchfire_content::{Block, Cid, FileReader, Profile};
+use watchfire_p2p::{Dht, Host, HostSettings};
+use watchfire_store::{
+    DiskLimits, DiskStore, ImportOptions, LockedMemoryStore, ReadBlocks, SharedFiles, Stores,
+    WriteBlocks,
+};
 
 type Anyhow<T> = Result<T, Box<dyn Error>>;
 
@@ -39,7 +40,7 @@ async fn main() -> Anyhow<()> {
     let filter = tracing_subscriber::EnvFilter::from_default_env();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let mut settings = HostSettings::default();
-    let mut keep: Arc<dyn WriteBlocks> = Arc::new(Memory::new(MEMORY_BYTES));
+    let mut keep: Arc<dyn WriteBlocks> = Arc::new(LockedMemoryStore::new(MEMORY_BYTES));
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
@@ -92,7 +93,7 @@ async fn obey(host: &Host, shared: &SharedFiles, all: &Stores, words: &[&str]) -
             let options = ImportOptions { profile, ..ImportOptions::default() };
             let root = shared.share(Path::new(path), &options)?.cid;
             let bytes = all.len_of(&root).ok_or("shared and not there")?;
-            host.have(root.clone(), usize::try_from(bytes)?).await?;
+            host.notify_block_stored(root.clone(), usize::try_from(bytes)?).await?;
             Ok(json!({ "cid": root.to_string() }))
         }
         ["connect", address] => {

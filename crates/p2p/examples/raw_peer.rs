@@ -17,12 +17,12 @@ use std::error::Error;
 use std::io::{Write, stdout};
 use std::time::Duration;
 
-use bitswap::message::MESSAGE_BYTES_MAX;
-use bitswap::{Message, Presence, WantKind};
-use content::{Block, Cid, FileBuilder, Profile, varint};
 use futures::{AsyncReadExt, AsyncWriteExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
+use watchfire_bitswap::message::MESSAGE_BYTES_MAX;
+use watchfire_bitswap::{Message, Presence, WantKind};
+use watchfire_content::{Block, Cid, FileBuilder, Profile, varint};
 
 #[path = "../tests/raw_peers/raw.rs"]
 mod raw;

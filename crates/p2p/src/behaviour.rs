@@ -1,4 +1,4 @@
-//! The protocols of a host, together.
+//! The libp2p protocols of a host.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use libp2p::swarm::behaviour::toggle::Toggle;
 use libp2p::{StreamProtocol, identify, kad, ping};
 
 use crate::settings::{Dht, HostSettings};
-use crate::streams::{Offer, Streams};
+use crate::streams::{BitswapStreams, SupportedProtocols};
 
-/// Pings without an answer, one after the other, after which a connection is given up.
-pub(crate) const PINGS_LOST_MAX: u32 = 4;
+/// Consecutive pings without an answer after which a connection is closed.
+pub(crate) const UNANSWERED_PINGS_MAX: u32 = 4;
 
 #[derive(NetworkBehaviour)]
 pub(crate) struct Behaviour {
     limits: connection_limits::Behaviour,
-    pub(crate) streams: Streams,
+    pub(crate) streams: BitswapStreams,
     identify: identify::Behaviour,
     ping: ping::Behaviour,
     pub(crate) kad: Toggle<kad::Behaviour<MemoryStore>>,
@@ -39,7 +39,7 @@ impl Behaviour {
         let public = keypair.public();
         let identify = identify::Config::new("ipfs/0.1.0".to_owned(), public.clone())
             .with_agent_version(settings.agent.clone());
-        // A machine under load answers late, and is no less there for it.
+        // A machine under load answers late, but its connection works.
         let ping = ping::Config::new().with_timeout(Duration::from_secs(30));
         let kad = (settings.dht != Dht::Off).then(|| {
             let id = public.to_peer_id();
@@ -53,10 +53,10 @@ impl Behaviour {
         });
         Behaviour {
             limits: connection_limits::Behaviour::new(connections),
-            streams: Streams::new(
+            streams: BitswapStreams::new(
                 limits.streams.clone(),
-                limits.arriving_bytes_max,
-                Offer::new(settings.leaves),
+                limits.receiving_bytes_max,
+                SupportedProtocols::new(settings.leaves),
             ),
             identify: identify::Behaviour::new(identify),
             ping: ping::Behaviour::new(ping),

@@ -1,4 +1,4 @@
-//! Who a host is: the key pair that its peer id is the hash of.
+//! The key pair of a host, which determines its peer id.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use libp2p::identity::Keypair;
 
-use crate::StartError;
+use crate::error::StartError;
 
-/// The key pair in the file at `path`, which is made when it is missing.
-pub(crate) fn load_or_make(path: Option<&Path>) -> Result<Keypair, StartError> {
+/// Reads the key pair from the file at `path`, and creates the file if it is missing.
+pub(crate) fn load_or_create(path: Option<&Path>) -> Result<Keypair, StartError> {
     let Some(path) = path else { return Ok(Keypair::generate_ed25519()) };
     let wrong = |error: String| StartError::Identity { path: path.to_owned(), error };
     match fs::read(path) {
@@ -25,7 +25,7 @@ pub(crate) fn load_or_make(path: Option<&Path>) -> Result<Keypair, StartError> {
     }
 }
 
-/// Whole or not at all, and for the owner's eyes alone.
+/// Writes a file atomically, readable by its owner only.
 fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;

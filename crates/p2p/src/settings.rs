@@ -3,54 +3,56 @@ use std::time::Duration;
 
 use libp2p::Multiaddr;
 
-/// Whom a host is to the Kademlia network of content routing.
+/// The role of a host in the DHT (Kademlia).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dht {
-    /// It neither asks nor answers.
+    /// The host does not take part.
     #[default]
     Off,
-    /// It asks for providers and tells what it provides, and answers nobody.
+    /// The host sends queries and announcements, but answers no queries.
     Client,
-    /// It keeps records for others too: for hosts that everyone can reach.
+    /// The host also stores records and answers queries. It should be publicly reachable.
     Server,
 }
 
-/// Where a host listens, whom it knows, and what it may cost.
+/// The settings of a host.
 ///
 /// ```
-/// let settings = p2p::HostSettings::default();
-/// assert_eq!(settings.dht, p2p::Dht::Off);
+/// let settings = watchfire_p2p::HostSettings::default();
+/// assert_eq!(settings.dht, watchfire_p2p::Dht::Off);
 /// assert!(settings.bootstrap.is_empty());
 /// ```
 #[derive(Clone, Debug)]
 pub struct HostSettings {
-    /// Addresses to listen on. A port 0 is any free one; an empty list hears nobody.
+    /// Addresses to listen on. Port 0 selects a free port. With an empty list the host accepts no
+    /// connections.
     pub listen: Vec<Multiaddr>,
-    /// Peers to stay connected to: dialled at the start, and again when they are lost. An address
-    /// without `/p2p/<id>` at its end is dialled for whoever answers there.
+    /// Peers to stay connected to. They are dialled at the start, and again after a disconnect. An
+    /// address without `/p2p/<id>` at its end accepts any peer.
     pub bootstrap: Vec<Multiaddr>,
-    /// The key of a private network: whoever has another one, or none, cannot even shake hands.
-    /// TCP alone carries private networks, so QUIC addresses are then refused.
+    /// The key of a private network. Handshakes with peers that lack it fail. Private networks use TCP
+    /// only, so QUIC addresses are rejected.
     pub swarm_key: Option<[u8; 32]>,
-    /// Where the host's own key is kept, made at the first start; `None`: a new one at each start.
+    /// The file of the host's key pair, which is created at the first start. With `None` the host has a
+    /// new identity at each start.
     pub identity: Option<PathBuf>,
-    /// Whom it is to content routing.
+    /// The role in the DHT.
     pub dht: Dht,
-    /// The Kademlia network, by the name of its protocol: `/ipfs/kad/1.0.0` is everyone's,
-    /// `/ipfs/lan/kad/1.0.0` that of private addresses. It must begin with a slash.
+    /// The protocol name of the DHT: `/ipfs/kad/1.0.0` is the public network, `/ipfs/lan/kad/1.0.0`
+    /// that of private addresses. It must begin with a slash.
     pub dht_protocol: String,
-    /// Addresses besides its own under which others reach it, such as that of a router in front.
+    /// Further addresses to announce, such as that of a router.
     pub announce: Vec<Multiaddr>,
-    /// What it may cost.
+    /// The limits on resources.
     pub limits: HostLimits,
-    /// How it exchanges blocks.
-    pub exchange: bitswap::Limits,
-    /// Whether it speaks [`bitswap::leaves`] to those who do; else Bitswap alone.
+    /// The limits of the exchange.
+    pub exchange: watchfire_bitswap::Limits,
+    /// Whether to use [`watchfire_bitswap::leaves`] with peers that support it.
     pub leaves: bool,
-    /// Threads that carry connections. One is cheapest and passes several hundred megabytes a
-    /// second; more share the encryption of many connections.
+    /// Threads for connections. One thread is cheapest and transfers several hundred megabytes a
+    /// second. More threads share the encryption of many connections.
     pub threads: usize,
-    /// How it introduces itself.
+    /// The agent version that the host sends to its peers.
     pub agent: String,
 }
 
@@ -65,7 +67,7 @@ impl Default for HostSettings {
             dht_protocol: "/ipfs/kad/1.0.0".to_owned(),
             announce: Vec::new(),
             limits: HostLimits::default(),
-            exchange: bitswap::Limits::default(),
+            exchange: watchfire_bitswap::Limits::default(),
             leaves: true,
             threads: 1,
             agent: concat!("watchfire/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -73,34 +75,34 @@ impl Default for HostSettings {
     }
 }
 
-/// What a host may cost, and what becomes of the rest.
+/// The limits of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostLimits {
-    /// Most connections. Further ones are refused, ours and theirs. When seven eighths of them are
-    /// open, those on which no block moved for longest are closed, down to three quarters.
+    /// Largest number of connections. Further ones are rejected. Above seven eighths of the limit, the
+    /// connections without block transfers for the longest time are closed, down to three quarters.
     pub connections_max: u32,
-    /// How long a connection on which no block moves is safe from that.
-    pub unused_grace: Duration,
-    /// Most connections with one peer. Further ones are refused.
+    /// How long a connection without block transfers is protected from that.
+    pub trim_grace_period: Duration,
+    /// Largest number of connections with one peer. Further ones are rejected.
     pub connections_per_peer_max: u32,
-    /// Most handshakes under way, each way. Further ones are refused.
+    /// Largest number of pending handshakes in each direction. Further ones are rejected.
     pub handshakes_max: u32,
-    /// How long a connection without any stream is kept.
+    /// How long a connection without streams is kept open.
     pub idle_timeout: Duration,
     /// How long a dial may take.
     pub dial_timeout: Duration,
-    /// Most bytes of messages that have begun to arrive and were not taken in yet, on all
-    /// connections together. A message that finds no room waits in its stream; meanwhile those that
-    /// come too slowly lose theirs, and their stream.
-    pub arriving_bytes_max: usize,
-    /// What one connection may cost.
+    /// Largest total size of messages that are being received or wait to be processed, in bytes, on
+    /// all connections. Without room, a message waits in its stream, and messages that arrive too
+    /// slowly are aborted with their streams.
+    pub receiving_bytes_max: usize,
+    /// The limits of one connection.
     pub streams: StreamLimits,
-    /// Most fetches at once. Further ones are refused.
+    /// Largest number of running fetches. Further ones fail.
     pub fetches_max: usize,
-    /// Most bytes that wait for the disk. Beyond them nothing is read from the network until some
-    /// are written.
+    /// Largest number of bytes that wait for the disk. Beyond it the host reads nothing from the
+    /// network until some are written.
     pub unwritten_bytes_max: usize,
-    /// What one fetch may know and ask for.
+    /// The limits of one fetch.
     pub fetch: FetchLimits,
 }
 
@@ -108,12 +110,12 @@ impl Default for HostLimits {
     fn default() -> Self {
         HostLimits {
             connections_max: 256,
-            unused_grace: Duration::from_secs(20),
+            trim_grace_period: Duration::from_secs(20),
             connections_per_peer_max: 4,
             handshakes_max: 64,
             idle_timeout: Duration::from_secs(60),
             dial_timeout: Duration::from_secs(15),
-            arriving_bytes_max: 64 * 1024 * 1024,
+            receiving_bytes_max: 64 * 1024 * 1024,
             streams: StreamLimits::default(),
             fetches_max: 64,
             unwritten_bytes_max: 4 * 1024 * 1024,
@@ -122,46 +124,45 @@ impl Default for HostLimits {
     }
 }
 
-/// What the Bitswap streams of one connection may cost.
+/// The limits of the Bitswap streams of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// Most streams of the other side that are read at a time. Further ones wait.
-    pub inbound_max: usize,
-    /// Most streams of the other side that wait to be read. The newest beyond it are reset.
-    pub unread_max: usize,
-    /// Most bytes of messages that have begun to arrive and were not taken in yet. A message that
-    /// finds no room waits in its stream.
-    pub arriving_bytes_max: usize,
-    /// Most bytes of one message. A longer one resets its stream, and that stream alone.
+    /// Largest number of receiving streams that are read at once. Further ones wait.
+    pub inbound_streams_max: usize,
+    /// Largest number of receiving streams that wait. Further ones are reset.
+    pub unread_streams_max: usize,
+    /// Largest total size of messages that are being received or wait to be processed, in bytes.
+    /// Without room, a message waits in its stream.
+    pub receiving_bytes_max: usize,
+    /// Largest message in bytes. A longer message resets its stream only.
     pub message_bytes_max: usize,
-    /// Most bytes that wait to be sent to one peer. The exchange is told how much is left, and
-    /// holds back the rest.
-    pub outbox_bytes_max: usize,
-    /// Most messages of one connection that cannot be read; then the connection is closed.
-    pub malformed_max: u32,
+    /// Largest send queue of one peer in bytes. The exchange sends no more than there is room.
+    pub send_queue_bytes_max: usize,
+    /// Largest number of malformed messages on one connection. Beyond it the peer is dropped.
+    pub malformed_messages_max: u32,
 }
 
 impl Default for StreamLimits {
     fn default() -> Self {
         StreamLimits {
-            inbound_max: 128,
-            unread_max: 256,
-            arriving_bytes_max: 8 * 1024 * 1024,
+            inbound_streams_max: 128,
+            unread_streams_max: 256,
+            receiving_bytes_max: 8 * 1024 * 1024,
             message_bytes_max: 4 * 1024 * 1024,
-            outbox_bytes_max: 2 * 1024 * 1024,
-            malformed_max: 16,
+            send_queue_bytes_max: 2 * 1024 * 1024,
+            malformed_messages_max: 16,
         }
     }
 }
 
-/// What one fetch may know and ask for at once.
+/// The limits of one fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchLimits {
-    /// Most blocks asked for at once; the rest of a node's links wait in the node.
+    /// Largest number of blocks that are requested at once. Further ones wait.
     pub wants_max: usize,
-    /// Most nodes with links in one fetch; with more of them it fails.
+    /// Largest number of nodes with links. A fetch of more nodes fails.
     pub nodes_max: usize,
-    /// Deepest chain of nodes; a deeper one fails the fetch.
+    /// Largest depth of the DAG. A fetch of a deeper DAG fails.
     pub depth_max: usize,
 }
 

@@ -1,66 +1,66 @@
 use std::time::Duration;
 
-use bitswap::Protocol;
 use libp2p::PeerId;
+use watchfire_bitswap::Protocol;
 
-/// What a host has done since it started.
+/// The totals of a host since its start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostStats {
     /// Connections that are open.
     pub connections: usize,
-    /// Peers that blocks can be exchanged with now.
+    /// Peers that can exchange blocks now.
     pub peers: usize,
-    /// Bytes of messages that came.
+    /// Bytes of received messages.
     pub received_bytes: u64,
-    /// Bytes of messages that were handed to the network.
+    /// Bytes of sent messages.
     pub sent_bytes: u64,
-    /// Messages that came.
+    /// Received messages.
     pub received_messages: u64,
-    /// Messages that were sent.
+    /// Sent messages.
     pub sent_messages: u64,
-    /// Blocks that came and were wanted.
+    /// Received blocks that were wanted.
     pub received_blocks: u64,
-    /// Blocks that were sent.
+    /// Sent blocks.
     pub sent_blocks: u64,
-    /// Bytes of blocks that were sent.
+    /// Bytes of sent blocks.
     pub sent_block_bytes: u64,
-    /// Bytes of blocks that came and were wanted.
+    /// Bytes of received blocks that were wanted.
     pub received_block_bytes: u64,
-    /// Bytes of blocks that came and were not wanted any more.
+    /// Bytes of received blocks that were duplicates or unsolicited.
     pub duplicate_block_bytes: u64,
-    /// Messages that could not be read.
+    /// Malformed messages.
     pub malformed_messages: u64,
-    /// Peers whose connection was closed for what they sent, or did not send.
+    /// Peers that were disconnected because they broke the protocol.
     pub dropped_peers: u64,
-    /// Peers that made room for others, since no block moved between us for long.
+    /// Unused peers that were disconnected because of the connection limit.
     pub trimmed_peers: u64,
-    /// Fetches that are running.
+    /// Running fetches.
     pub fetches: usize,
     /// Bytes that wait for the disk.
     pub unwritten_bytes: usize,
-    /// How long the host has read nothing from the network because the disk was behind.
+    /// Total time in which the host read nothing from the network because the disk was behind.
     pub paused: Duration,
 }
 
-/// What passed between a host and a peer since they are connected.
+/// The totals of one peer since it connected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerStats {
-    /// Who it is.
+    /// The peer.
     pub peer: PeerId,
-    /// What is spoken with it.
+    /// The negotiated protocol.
     pub protocol: Protocol,
-    /// Blocks that it sent and that were wanted.
+    /// Received blocks that were wanted.
     pub received_blocks: u64,
     /// Their bytes.
     pub received_block_bytes: u64,
-    /// Blocks that were sent to it.
+    /// Sent blocks.
     pub sent_blocks: u64,
     /// Their bytes.
     pub sent_block_bytes: u64,
-    /// Blocks that it is asked for now.
-    pub asked_blocks: usize,
+    /// Blocks that are requested from it now.
+    pub requested_blocks: usize,
     /// Blocks that it wants now.
     pub wanted_blocks: usize,
-    /// The shortest time from a want to its answer of late; `None` before the first.
+    /// The shortest recent time from a request to its response; `None` before the first response.
     pub latency: Option<Duration>,
 }

@@ -1,19 +1,22 @@
-//! Bitswap's streams: one that stays open for what we say to a peer, or two where both speak leaves, and
-//! as many as the peer likes for what it says to us.
+//! The Bitswap streams of a host.
 //!
-//! Some peers answer on a fresh stream for each message, some write all they ever say into one,
-//! and some never open a second one after the first was closed before them. So a stream of the
-//! other side is read until its end, however many messages are in it, and is never closed first;
-//! many are read at once. No bytes are read while the host has no room for what they say: the
-//! events of a connection wait in a short queue, and what is behind them waits in the streams.
+//! To send, a connection has one stream that stays open, or two if both sides speak the leaves
+//! protocol. To receive, it reads as many streams as the other side opens.
+//!
+//! Implementations differ in how they use streams. Some open a new stream for each message, some
+//! write all messages into one, and some never open a second stream after the first was closed. So
+//! the host reads a stream of the other side until its end and never closes it first.
+//!
+//! The host reads no bytes while it has no room for the message. Events of a connection wait in a
+//! short queue, and what follows them waits in the streams.
 
-mod arrivals;
 mod behaviour;
 mod handler;
-mod inbound;
-mod lanes;
-mod offer;
-mod outbound;
+mod message_reader;
+mod message_writer;
+mod protocols;
+mod receive_budget;
+mod send_streams;
 
-pub(crate) use behaviour::{Event, Streams};
-pub(crate) use offer::Offer;
+pub(crate) use behaviour::{BitswapStreams, StreamEvent};
+pub(crate) use protocols::SupportedProtocols;

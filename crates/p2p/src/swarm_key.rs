@@ -2,20 +2,20 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a file holds no key of a private network.
+/// Why the key of a private network cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SwarmKeyError {
-    /// It cannot be read.
-    #[error("{}: {source}", path.display())]
+    /// The file cannot be read.
+    #[error("cannot read the swarm key {}: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// It holds something else.
+    /// The file does not contain a swarm key.
     #[error(
-        "{}: not a swarm key: three lines /key/swarm/psk/1.0.0/, /base16/ and 64 hexadecimal digits",
+        "{} is not a swarm key: it must have the lines /key/swarm/psk/1.0.0/, /base16/ and 64 hexadecimal digits",
         path.display()
     )]
     NotAKey {
@@ -24,7 +24,7 @@ pub enum SwarmKeyError {
     },
 }
 
-/// The key in a file, as private IPFS networks keep it.
+/// Reads a key file in the format of private IPFS networks.
 pub fn read_swarm_key(file: &Path) -> Result<[u8; 32], SwarmKeyError> {
     let path = || file.to_owned();
     let text = fs::read_to_string(file);
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn swarm_keys_are_read_as_private_networks_write_them() {
+    fn swarm_keys_in_the_ipfs_format_are_parsed() {
         let digits = "00ff".repeat(16);
         let key = parse(&format!("/key/swarm/psk/1.0.0/\n/base16/\n{digits}\n")).unwrap();
         assert_eq!((key[0], key[1], key[31]), (0, 255, 255));

@@ -1,5 +1,5 @@
-//! How bytes reach a peer: TCP with TLS or Noise and yamux, or QUIC; inside a private network TCP
-//! alone, under its key.
+//! The transports: TCP with TLS or Noise and yamux, and QUIC. A private network uses TCP with its
+//! pre-shared key only.
 
 mod mux;
 mod tls;
@@ -21,17 +21,17 @@ use libp2p::pnet::{PnetConfig, PreSharedKey};
 use libp2p::{PeerId, Transport, dns, noise, quic, tcp};
 use tokio::net::TcpStream;
 
-use crate::StartError;
+use crate::error::StartError;
 use tls::Tls;
 
-/// Bytes that are read from a socket at once. TLS by itself asks for 4 KiB.
+/// Bytes to read from a socket at once. TLS alone would read 4 KiB.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Bytes that are gathered before they are encrypted, and then written at once: yamux writes each
-/// frame's header by itself, which would travel in a packet of its own.
-const GATHERED_BYTES: usize = mux::FRAME_BYTES_MAX + mux::HEADER_BYTES;
+/// Bytes that are buffered before encryption. Without the buffer, yamux would send the header of each
+/// frame in a packet of its own.
+const WRITE_BUFFER_BYTES: usize = mux::FRAME_BYTES_MAX + mux::HEADER_BYTES;
 
-/// Bytes of a socket that wait in the kernel to be sent. What is there cannot be overtaken any more.
+/// Unsent bytes of a socket in the kernel. Urgent messages cannot overtake them.
 #[cfg(target_os = "linux")]
 const UNSENT_BYTES: u32 = 256 * 1024;
 
@@ -48,7 +48,7 @@ pub(crate) fn build(
     };
     let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true));
     let tcp = tcp.and_then(move |socket, _| async move {
-        keep_waiting_here(&socket.0)?;
+        limit_unsent_bytes(&socket.0)?;
         match swarm_key {
             None => Ok(Either::Left(socket)),
             Some(key) => match PnetConfig::new(PreSharedKey::new(key)).handshake(socket).await {
@@ -61,7 +61,7 @@ pub(crate) fn build(
     let tcp = tcp.upgrade(Version::V1Lazy).authenticate(security).multiplex(mux::Yamux);
     let tcp = tcp.map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
 
-    // Nothing keeps strangers out of QUIC.
+    // QUIC does not support pre-shared keys.
     let quic = match swarm_key {
         None => OptionalTransport::some(quic::tokio::Transport::new(quic::Config::new(keypair))),
         Some(_) => OptionalTransport::none(),
@@ -73,8 +73,8 @@ pub(crate) fn build(
     Ok(TransportTimeout::new(named, dial_timeout).boxed())
 }
 
-/// What the link does not take yet waits in our own queues, where what is urgent goes first.
-fn keep_waiting_here(socket: &TcpStream) -> io::Result<()> {
+/// Keeps unsent data in the queues of this process, where urgent messages go first.
+fn limit_unsent_bytes(socket: &TcpStream) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_BYTES)?;
     #[cfg(not(target_os = "linux"))]
@@ -82,7 +82,7 @@ fn keep_waiting_here(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// TLS before Noise: what the processor has instructions for costs a fifth.
+/// Prefers TLS to Noise: AES with processor instructions takes a fifth of the time.
 #[derive(Clone)]
 struct Security {
     tls: Tls,
@@ -138,12 +138,12 @@ where
 fn encrypted_by_tls<C: AsyncRead + AsyncWrite + Unpin>(
     (peer, stream): (PeerId, tls::TlsStream<C>),
 ) -> (PeerId, Secured<C>) {
-    (peer, BufWriter::with_capacity(GATHERED_BYTES, Either::Left(stream)))
+    (peer, BufWriter::with_capacity(WRITE_BUFFER_BYTES, Either::Left(stream)))
 }
 
 fn encrypted_by_noise<C: AsyncRead + AsyncWrite + Unpin>(
     done: Result<(PeerId, noise::Output<C>), noise::Error>,
 ) -> io::Result<(PeerId, Secured<C>)> {
     let (peer, stream) = done.map_err(io::Error::other)?;
-    Ok((peer, BufWriter::with_capacity(GATHERED_BYTES, Either::Right(stream))))
+    Ok((peer, BufWriter::with_capacity(WRITE_BUFFER_BYTES, Either::Right(stream))))
 }

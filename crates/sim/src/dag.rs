@@ -1,11 +1,11 @@
-//! A file that nobody has: the names and lengths of its blocks, and how they hang together.
+//! A file without content: the CIDs and lengths of its blocks, and the links between them.
 
 use std::ops::Range;
 
-use bitswap::Payload;
-use content::{Cid, Codec, Multihash};
+use watchfire_bitswap::Payload;
+use watchfire_content::{Cid, Codec, Multihash};
 
-use crate::dice::Dice;
+use watchfire_types::Rng;
 
 /// Bytes of a link in an inner node, about: its CID, its sizes, and their tags.
 const LINK_BYTES: u64 = 56;
@@ -21,14 +21,14 @@ pub struct FileShape {
     pub links_max: u32,
 }
 
-/// What travels as a block here: its name and its length, and no bytes.
+/// What travels as a block in a simulation: a CID and a length, without bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parcel {
+pub struct FakeBlock {
     cid: Cid,
     len: u32,
 }
 
-impl Payload for Parcel {
+impl Payload for FakeBlock {
     fn cid(&self) -> &Cid {
         &self.cid
     }
@@ -60,7 +60,7 @@ impl Dag {
         while levels[levels.len() - 1] > 1 {
             levels.push(levels[levels.len() - 1].div_ceil(links_max));
         }
-        let mut dice = Dice::of(seed, 0xda6);
+        let mut rng = Rng::for_purpose(seed, 0xda6);
         let mut blocks = Vec::new();
         let mut level_end = 0;
         for (height, &count) in levels.iter().enumerate().rev() {
@@ -70,14 +70,14 @@ impl Dag {
                 if height == 0 {
                     let before = at * u64::from(file.block_bytes);
                     let len = (file.bytes - before).min(file.block_bytes.into()) as u32;
-                    let cid = name(Codec::RAW, number, &mut dice);
+                    let cid = name(Codec::RAW, number, &mut rng);
                     blocks.push(Shape { cid, len, children: 0..0 });
                     continue;
                 }
                 let child = |at: u64| (level_end + at.min(levels[height - 1])) as u32;
                 let children = child(at * links_max)..child((at + 1) * links_max);
                 let len = (u64::from(children.end - children.start) * LINK_BYTES + 20) as u32;
-                let cid = name(Codec::DAG_PB, number, &mut dice);
+                let cid = name(Codec::DAG_PB, number, &mut rng);
                 blocks.push(Shape { cid, len, children });
             }
         }
@@ -114,15 +114,15 @@ impl Dag {
         (self.blocks.get(number as usize)?.cid == *cid).then_some(number)
     }
 
-    pub(crate) fn parcel(&self, block: u32) -> Parcel {
+    pub(crate) fn fake_block(&self, block: u32) -> FakeBlock {
         let Shape { cid, len, .. } = &self.blocks[block as usize];
-        Parcel { cid: cid.clone(), len: *len }
+        FakeBlock { cid: cid.clone(), len: *len }
     }
 
     /// What a liar sends for a block: something as long, which hashes to a name that nobody knows.
-    pub(crate) fn forged(&self, block: u32, dice: &mut Dice) -> Parcel {
+    pub(crate) fn forged(&self, block: u32, rng: &mut Rng) -> FakeBlock {
         let Shape { cid, len, .. } = &self.blocks[block as usize];
-        Parcel { cid: name(cid.codec(), u32::MAX, dice), len: *len }
+        FakeBlock { cid: name(cid.codec(), u32::MAX, rng), len: *len }
     }
 }
 
@@ -130,10 +130,10 @@ impl Dag {
 const NUMBER: Range<usize> = 24..28;
 
 /// A name as good as any: its order says nothing about the block's place, as with real hashes.
-fn name(codec: Codec, number: u32, dice: &mut Dice) -> Cid {
+fn name(codec: Codec, number: u32, rng: &mut Rng) -> Cid {
     let mut digest = [0; 32];
     for part in digest.chunks_exact_mut(8) {
-        part.copy_from_slice(&dice.word().to_le_bytes());
+        part.copy_from_slice(&rng.next_u64().to_le_bytes());
     }
     digest[NUMBER].copy_from_slice(&number.to_le_bytes());
     Cid::v1(codec, Multihash::Sha2_256(digest))
@@ -169,9 +169,9 @@ mod tests {
     fn blocks_are_found_by_name_and_forgeries_are_not() {
         let dag = Dag::new(NETFLIX, 1);
         assert_eq!(dag.find(dag.cid(77)), Some(77));
-        let forged = dag.forged(77, &mut Dice::new(9));
+        let forged = dag.forged(77, &mut Rng::from_seed(9));
         assert_eq!(dag.find(forged.cid()), None);
-        assert_eq!(forged.len(), Payload::len(&dag.parcel(77)));
+        assert_eq!(forged.len(), Payload::len(&dag.fake_block(77)));
         let other = Dag::new(NETFLIX, 2);
         assert_eq!(other.find(dag.cid(77)), None);
     }

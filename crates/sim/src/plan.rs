@@ -1,85 +1,86 @@
-//! What one simulation is to be: every peer, its link and its fate, and the file they share.
+//! The plan of one simulation: every peer, its links, when it comes and goes, and the shared file.
 
 use std::time::Duration;
 
-use bitswap::{Behaviour, Limits};
+use watchfire_bitswap::Limits;
 
 use crate::dag::FileShape;
 use crate::network::{Access, NetworkLimits, Path};
+use crate::strategies::Strategy;
 
-/// All that one simulation follows from.
+/// Everything that decides one simulation.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Decides every draw.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// What is shared.
+    /// The shared file.
     pub file: FileShape,
-    /// How everyone goes about it.
-    pub behaviour: Behaviour,
-    /// What each exchange may take.
+    /// How every node requests blocks.
+    pub strategy: Strategy,
+    /// The limits of each exchange.
     pub limits: Limits,
-    /// Who is there.
+    /// The peers.
     pub peers: Vec<PeerPlan>,
-    /// What lies between the regions of two peers; as many rows as regions, and as many in each.
+    /// The paths between regions: one row for each region, with one path for each.
     pub paths: Vec<Vec<Path>>,
-    /// What holds for all of the network.
+    /// The limits of the network.
     pub network: NetworkLimits,
-    /// Peers that each peer is connected to at first; `None` for everyone.
+    /// Peers that each peer is connected to at first; `None` for all.
     pub neighbours: Option<u32>,
     /// How long a store takes to give a block.
     pub read_delay: Duration,
-    /// Connections that break every second, of all; they are made anew a second later.
+    /// Connections that break per second, in the whole swarm. They reconnect a second later.
     pub breaks_per_second: f64,
-    /// When it ends, whoever still misses something.
+    /// When the simulation ends, even if a peer is unfinished.
     pub time_max: Duration,
 }
 
 /// One peer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerPlan {
-    /// Which group it is of.
+    /// The index of its group.
     pub group: usize,
     /// Its links.
     pub access: Access,
-    /// Which row of [`Plan::paths`] is its own.
+    /// Its row in [`Plan::paths`].
     pub region: usize,
-    /// Whether it has everything from the start.
+    /// Whether it has all blocks from the start.
     pub is_seeder: bool,
-    /// When it comes.
+    /// When it arrives.
     pub arrives_at: Duration,
-    /// When it goes, if it does.
+    /// When it leaves; `None` if it stays.
     pub leaves_at: Option<Duration>,
-    /// When it is back with all it had stored, if it is; after it left.
+    /// When it returns with its store, after it left; `None` if it does not.
     pub returns_at: Option<Duration>,
-    /// How long the others take to notice that it is gone.
+    /// How long the others take to notice that it left.
     pub noticed_after: Duration,
-    /// Whether it goes as soon as it has everything.
+    /// Whether it leaves as soon as it has all blocks.
     pub leaves_when_done: bool,
-    /// How it deceives, if it does.
-    pub lie: Option<Lie>,
+    /// How it attacks; `None` for an honest peer.
+    pub attack: Option<Attack>,
 }
 
-/// What a liar, who claims to have everything, does when it is asked for a block.
+/// What a malicious peer, which claims to have all blocks, does when it is asked for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
-    /// It sends something else, just as long.
+pub enum Attack {
+    /// It sends other bytes of the same length.
     Forge,
     /// It sends nothing.
     Withhold,
 }
 
 impl PeerPlan {
-    /// Whether the simulation waits for it to have everything.
+    /// Whether the simulation waits for it to finish.
     pub fn is_awaited(&self) -> bool {
         let stays = self.leaves_at.is_none() || self.returns_at.is_some();
-        !self.is_seeder && self.lie.is_none() && stays
+        !self.is_seeder && self.attack.is_none() && stays
     }
 }
 
-/// The least time in which a file can be with everybody, whatever they do (Kumar and Ross, 2006).
+/// The least time in which every leecher can have a file (Kumar and Ross, 2006).
 ///
-/// The source must send every byte once, the slowest must receive every byte, and all uplinks together
-/// must send as many copies as there are leechers. Delays count for nothing.
+/// The seeders must send every byte once, the slowest leecher must receive every byte, and all uplinks
+/// together must send one copy for each leecher. Delays are ignored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
     /// Seconds for the source to send one copy.
@@ -91,10 +92,10 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// For a plan: those who are not waited for help, and need no copy.
+    /// The bound of a plan. Peers that are not awaited help, and need no copy.
     pub(crate) fn of(plan: &Plan, file_bytes: u64) -> Bound {
         let bytes = file_bytes as f64;
-        let honest = || plan.peers.iter().filter(|peer| peer.lie.is_none());
+        let honest = || plan.peers.iter().filter(|peer| peer.attack.is_none());
         let up = |peer: &PeerPlan| peer.access.up as f64;
         let source: f64 = honest().filter(|peer| peer.is_seeder).map(up).sum();
         let all: f64 = honest().map(up).sum();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sim::Scenario;
+use watchfire_sim::Scenario;
 
 #[test]
 fn every_example_is_read() {

@@ -1,13 +1,13 @@
 //! Most who share a page are at home, and send far more slowly than they receive.
 
-use sim::{Outcome, Scenario};
+use watchfire_sim::{Outcome, Scenario};
 
 fn simulated(text: &str) -> Outcome {
     let scenario = Scenario::parse("slow-uplinks.toml", text).expect("a scenario");
     let mut report = scenario.simulate(&mut |_, _| {});
     let (_, outcome) = report.runs.remove(0);
     assert_eq!(outcome.unfinished(), 0);
-    assert!(outcome.broken.is_empty(), "{:?}", outcome.broken);
+    assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
     outcome
 }
 

@@ -1,32 +1,34 @@
-use std::sync::{Arc, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
-use content::{Block, BlockStore, Cid, MemoryStore};
+use watchfire_content::{Block, BlockStore, Cid, MemoryStore};
 
 use crate::StoreError;
 
-/// Where blocks are read from, by any number of threads; reading may wait for a disk.
+/// A store that threads read blocks from. Reading may block on a disk.
 ///
-/// A store goes by the hash alone: what was put in under one CID is found under every CID of the
-/// same bytes. All that comes out was verified.
+/// A store finds blocks by their hash: a block that was stored under one CID is found under every
+/// CID of the same bytes. Every block that it returns was verified.
 pub trait ReadBlocks: Send + Sync {
-    /// The block that `cid` names, if it is here.
+    /// Returns the block of `cid`, or `None` if it is not stored.
     ///
-    /// An error says that it was here and cannot be had. When that is for good (a damaged block, a
-    /// file that was changed), the store has forgotten it, and the next call says `None`.
+    /// An error means that the block was stored but cannot be read. If the error is permanent, such
+    /// as a damaged block or a modified file, the store has removed the block.
     fn get(&self, cid: &Cid) -> Result<Option<Block>, StoreError>;
 
-    /// Bytes of the block that `cid` names, if it is here. Never waits for a disk.
+    /// Returns the length of the block of `cid` in bytes, or `None` if it is not stored. Never blocks
+    /// on a disk.
     fn len_of(&self, cid: &Cid) -> Option<u64>;
 
-    /// Whether the block that `cid` names is here. Never waits for a disk.
+    /// Whether the block of `cid` is stored. Never blocks on a disk.
     fn has(&self, cid: &Cid) -> bool {
         self.len_of(cid).is_some()
     }
 }
 
-/// Where blocks are kept as well.
+/// A store that blocks can be written to.
 pub trait WriteBlocks: ReadBlocks {
-    /// Keeps `block`. Keeping what is here already changes nothing and never fails.
+    /// Stores `block`. A block that is stored already changes nothing and never fails.
     fn put(&self, block: &Block) -> Result<(), StoreError>;
 }
 
@@ -46,17 +48,17 @@ impl<S: WriteBlocks + ?Sized> WriteBlocks for Arc<S> {
     }
 }
 
-/// Several stores, asked in turn.
+/// Several stores that are searched in order.
 ///
-/// A store that cannot give a block that it has is not the end: the next one may. Its error is
-/// logged, and handed on when no other has the block.
+/// If a store fails to read a block, the error is logged and the next store is searched. The error
+/// is returned only if no other store has the block.
 ///
 /// ```
-/// use content::{Block, MemoryStore};
-/// use store::{Memory, ReadBlocks, Stores, WriteBlocks};
+/// use watchfire_content::{Block, MemoryStore};
+/// use watchfire_store::{LockedMemoryStore, ReadBlocks, Stores, WriteBlocks};
 /// use std::sync::Arc;
 ///
-/// let (first, second) = (Memory::new(1024), Memory::new(1024));
+/// let (first, second) = (LockedMemoryStore::new(1024), LockedMemoryStore::new(1024));
 /// let block = Block::raw("hi".into()).unwrap();
 /// second.put(&block).unwrap();
 /// let stores = Stores::new(vec![Arc::new(first), Arc::new(second)]);
@@ -68,12 +70,12 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// These stores, in this order.
+    /// Creates a list of stores in their search order.
     pub fn new(stores: Vec<Arc<dyn ReadBlocks>>) -> Self {
         Stores { stores }
     }
 
-    /// One more, asked last.
+    /// Adds a store at the end of the search order.
     pub fn push(&mut self, store: Arc<dyn ReadBlocks>) {
         self.stores.push(store);
     }
@@ -81,18 +83,18 @@ impl Stores {
 
 impl ReadBlocks for Stores {
     fn get(&self, cid: &Cid) -> Result<Option<Block>, StoreError> {
-        let mut refused = None;
+        let mut failed = None;
         for store in &self.stores {
             match store.get(cid) {
                 Ok(Some(block)) => return Ok(Some(block)),
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::warn!(%cid, %error, "a store could not give a block");
-                    refused.get_or_insert(error);
+                    tracing::warn!(%cid, %error, "cannot read a block from a store");
+                    failed.get_or_insert(error);
                 }
             }
         }
-        refused.map_or(Ok(None), Err)
+        failed.map_or(Ok(None), Err)
     }
 
     fn len_of(&self, cid: &Cid) -> Option<u64> {
@@ -100,25 +102,25 @@ impl ReadBlocks for Stores {
     }
 }
 
-/// A [`MemoryStore`] that several threads share.
+/// A [`MemoryStore`] behind a lock, for several threads.
 #[derive(Debug)]
-pub struct Memory {
+pub struct LockedMemoryStore {
     store: Mutex<MemoryStore>,
 }
 
-impl Memory {
-    /// An empty store for `bytes_max` bytes; when it is full, further blocks are refused.
+impl LockedMemoryStore {
+    /// Creates an empty store of at most `bytes_max` bytes. When it is full, it rejects blocks.
     pub const fn new(bytes_max: usize) -> Self {
-        Memory { store: Mutex::new(MemoryStore::new(bytes_max)) }
+        LockedMemoryStore { store: Mutex::new(MemoryStore::new(bytes_max)) }
     }
 
-    /// The store itself, for as long as it is held.
+    /// Locks the store.
     pub fn lock(&self) -> MutexGuard<'_, MemoryStore> {
-        crate::locked(&self.store)
+        self.store.lock()
     }
 }
 
-impl ReadBlocks for Memory {
+impl ReadBlocks for LockedMemoryStore {
     fn get(&self, cid: &Cid) -> Result<Option<Block>, StoreError> {
         Ok(Block::implied_by(cid).or_else(|| self.lock().get(cid)))
     }
@@ -129,7 +131,7 @@ impl ReadBlocks for Memory {
     }
 }
 
-impl WriteBlocks for Memory {
+impl WriteBlocks for LockedMemoryStore {
     fn put(&self, block: &Block) -> Result<(), StoreError> {
         Ok(self.lock().put(block.clone())?)
     }

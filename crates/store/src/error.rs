@@ -1,182 +1,183 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use content::{BlockError, Cid, DirectoryBuildError, ProfileError};
+use watchfire_content::{BlockError, Cid, DirectoryBuildError, ProfileError};
 
-/// Why a store cannot do what was asked of it. What it holds is unharmed, unless the variant says
+/// Why an operation of a store failed. The stored blocks are unchanged unless the variant says
 /// otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The system refused.
+    /// An operation of the file system failed.
     #[error("cannot {doing} {}: {error}", path.display())]
     Io {
-        /// What was to be done, such as "read".
+        /// The operation, such as "read".
         doing: &'static str,
-        /// With which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         error: io::Error,
     },
-    /// The disk, or this user's share of it, has no room left.
-    #[error("the disk of {} is full", path.display())]
+    /// The disk or the user's quota is full.
+    #[error("cannot write {}: the disk is full", path.display())]
     DiskFull {
-        /// What could not be written.
+        /// The file.
         path: PathBuf,
     },
-    /// The store's own limit is reached, and all that is in it is pinned or being written.
-    #[error("no room for {needed} bytes: {held} of {max} are taken, and none may be forgotten")]
+    /// The limit of the store is reached, and all its blocks are pinned or being written.
+    #[error(
+        "cannot store {needed} bytes: pinned blocks take {held} of {max} bytes; unpin some or raise \
+         the limit"
+    )]
     Full {
-        /// Bytes that the block would have taken.
+        /// Bytes that the block needs.
         needed: u64,
-        /// Bytes that are taken by what may not be forgotten.
+        /// Bytes of blocks that cannot be evicted.
         held: u64,
-        /// Most bytes that may be taken.
+        /// The limit.
         max: u64,
     },
     /// Another process has this store open.
-    #[error("{} is in use by process {owner}", path.display())]
+    #[error("cannot open {}: process {owner} has it open", path.display())]
     Locked {
         /// The store.
         path: PathBuf,
-        /// The other process, as it wrote itself down.
+        /// The id of the other process, from the lock file.
         owner: String,
     },
-    /// The folder has other things in it.
-    #[error("{} is neither empty nor a block store", path.display())]
+    /// The folder contains other files.
+    #[error("cannot open {} as a block store: it contains other files; use an empty folder", path.display())]
     NotAStore {
         /// The folder.
         path: PathBuf,
     },
-    /// The store was made by another version of this program.
-    #[error("{} is a block store of another kind: {found:?}", path.display())]
-    Format {
+    /// Another version of this program created the store.
+    #[error("cannot open the block store {}: its format {found:?} is unknown", path.display())]
+    UnknownFormat {
         /// The store.
         path: PathBuf,
-        /// What it says of itself.
+        /// Its format.
         found: String,
     },
-    /// The list of pins is not one. Opening goes no further: without it, pinned blocks could be
-    /// forgotten.
-    #[error("{}, line {line}: {text:?} is no CID", path.display())]
-    Pins {
+    /// The list of pins is invalid. The store is not opened, because pinned blocks could be evicted.
+    #[error("cannot read the pins in {}, line {line}: {text:?} is not a CID", path.display())]
+    InvalidPin {
         /// The list.
         path: PathBuf,
-        /// The line, counted from one.
+        /// The number of the line, from 1.
         line: usize,
-        /// What it says.
+        /// Its text.
         text: String,
     },
-    /// A block on disk was not what its name says. It is gone from the store.
-    #[error("{} is damaged: it is not {cid}; it was removed", path.display())]
+    /// The file of a block was damaged. The block was removed from the store.
+    #[error("{} was damaged and removed: it did not contain {cid}", path.display())]
     Damaged {
-        /// What it should have been.
+        /// The block.
         cid: Cid,
-        /// Where it was.
+        /// Its file.
         path: PathBuf,
     },
-    /// A shared file is no longer what it was when it was shared. None of its blocks are served
-    /// from it any more.
-    #[error("{} was changed after it was shared: {change}; it is shared no longer", path.display())]
+    /// A shared file has changed. Its blocks are no longer served.
+    #[error("{} is no longer shared: {change}; share it again", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
-        /// How that was noticed.
-        change: Change,
+        /// The change.
+        change: FileChange,
     },
-    /// A file changed while its blocks were being named.
-    #[error("{} was changed while it was read", path.display())]
-    ChangedMeanwhile {
+    /// A file changed while it was read.
+    #[error("cannot read {}: it changed meanwhile; try again", path.display())]
+    ChangedDuringRead {
         /// The file.
         path: PathBuf,
     },
-    /// A name that is not UTF-8, which UnixFS cannot write down.
-    #[error("the name of {} is not UTF-8", path.display())]
+    /// A file name is not UTF-8, which UnixFS requires.
+    #[error("cannot share {}: its name is not UTF-8", path.display())]
     NameNotUtf8 {
         /// The file.
         path: PathBuf,
     },
     /// A device, a socket or a pipe.
-    #[error("{} is neither a file, nor a directory, nor a symbolic link", path.display())]
-    Special {
-        /// What it is.
+    #[error("cannot share {}: it is not a file, a directory or a symbolic link", path.display())]
+    UnsupportedFileType {
+        /// The path.
         path: PathBuf,
     },
-    /// A directory lies too many directories deep.
-    #[error("{} lies more than {max} directories deep", path.display())]
+    /// A directory is nested too deeply.
+    #[error("cannot share {}: it is nested more than {max} directories deep", path.display())]
     TooDeep {
         /// The directory.
         path: PathBuf,
-        /// Most directories on top of one another.
+        /// The limit.
         max: usize,
     },
-    /// A directory cannot be put together.
-    #[error("{}: {error}", path.display())]
+    /// An entry of a directory is invalid.
+    #[error("cannot share {}: {error}", path.display())]
     Directory {
-        /// The directory.
+        /// The entry.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         error: DirectoryBuildError,
     },
-    /// Something cannot be a private page.
-    #[error("{}: {error}", path.display())]
+    /// A private page cannot be created.
+    #[error("cannot share {} privately: {error}", path.display())]
     Private {
-        /// What was to be shared.
+        /// The file or directory.
         path: PathBuf,
-        /// What is wrong with it.
-        error: private::PrivateError,
+        /// The cause.
+        error: watchfire_encryption::PrivateError,
     },
-    /// What is to be kept in memory of shared files has a bound.
-    #[error("sharing {} would take more than {max} bytes of memory", path.display())]
-    TooMuchToShare {
-        /// What was to be shared.
+    /// The memory limit for shared files is reached.
+    #[error("cannot share {}: it needs more than the {max} bytes of memory for shared files", path.display())]
+    ShareMemoryFull {
+        /// The file or directory.
         path: PathBuf,
-        /// Most bytes.
+        /// The limit.
         max: usize,
     },
-    /// A pin would keep more blocks than a store keeps track of.
-    #[error("more than {max} blocks would be pinned")]
+    /// The limit of pinned blocks is reached.
+    #[error("cannot pin more than {max} blocks: unpin some or raise the limit")]
     TooManyPinned {
-        /// Most of them.
+        /// The limit.
         max: usize,
     },
-    /// Nothing can be built under this profile.
+    /// The profile is invalid.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// Something is no block.
+    /// A block is invalid.
     #[error(transparent)]
     Block(#[from] BlockError),
     /// A store in memory is full.
     #[error(transparent)]
-    MemoryFull(#[from] content::StoreFull),
+    MemoryFull(#[from] watchfire_content::StoreFull),
 }
 
-/// How a file was found to be another than the one that was shared.
+/// How a shared file has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// It is not there any more, or cannot be opened.
-    Gone,
-    /// It has another length, or was written to since.
-    Touched,
-    /// Its bytes are others, although its length and its time are the same.
-    OtherBytes,
+pub enum FileChange {
+    /// It was removed or cannot be opened.
+    Missing,
+    /// Its length or its modification time differs.
+    Modified,
+    /// Its bytes differ, although its length and its modification time are the same.
+    ContentDiffers,
 }
 
-impl std::fmt::Display for Change {
+impl std::fmt::Display for FileChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Change::Gone => "it cannot be opened",
-            Change::Touched => "its length or its time are others",
-            Change::OtherBytes => "its bytes are others",
+            FileChange::Missing => "it cannot be opened",
+            FileChange::Modified => "its length or modification time differs",
+            FileChange::ContentDiffers => "its content differs",
         })
     }
 }
 
-/// Says what was being done when the system refused.
-pub(crate) trait Doing<T> {
+/// Adds the operation and the path to an I/O error.
+pub(crate) trait IoContext<T> {
     fn doing(self, doing: &'static str, path: &Path) -> Result<T, StoreError>;
 }
 
-impl<T> Doing<T> for io::Result<T> {
+impl<T> IoContext<T> for io::Result<T> {
     fn doing(self, doing: &'static str, path: &Path) -> Result<T, StoreError> {
         self.map_err(|error| match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

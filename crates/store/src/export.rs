@@ -3,23 +3,23 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use content::dag_pb::{DagPbError, Node};
-use content::unixfs::{Kind, UnixFs, UnixFsError};
-use content::{
-    Block, Cid, Codec, DirectoryError, DirectoryReader, FileReader, LookedUp, Lookup, ReadError,
-};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use watchfire_content::dag_pb::{DagPbError, Node};
+use watchfire_content::unixfs::{Kind, UnixFs, UnixFsError};
+use watchfire_content::{
+    Block, Cid, Codec, DirectoryError, DirectoryReader, FileReader, Lookup, LookupStep, ReadError,
+};
 
-use crate::error::Doing;
-use crate::{DIRECTORIES_DEEP_MAX, ReadBlocks, StoreError, pieces};
+use crate::error::IoContext;
+use crate::{DIRECTORY_DEPTH_MAX, ReadBlocks, StoreError, chunked_write};
 
-/// What an export may write. A few blocks can stand for more than any disk holds: the same one may
-/// be linked a billion times.
+/// The limits of an export. A few blocks can describe more than any disk holds, because one block
+/// may be linked a billion times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportLimits {
-    /// Most bytes of all files.
+    /// Largest total size of all files, in bytes.
     pub bytes_max: u64,
-    /// Most files, directories and symbolic links.
+    /// Largest number of files, directories and symbolic links.
     pub entries_max: usize,
 }
 
@@ -29,129 +29,129 @@ impl Default for ExportLimits {
     }
 }
 
-/// What was written.
+/// The result of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// Bytes of all files.
+    /// Total size of all files, in bytes.
     pub bytes: u64,
-    /// Files, directories and symbolic links.
+    /// Number of files, directories and symbolic links.
     pub entries: usize,
 }
 
-/// Why content cannot be written out. Nothing of it is left behind.
+/// Why an export failed. Nothing of it is left on the disk.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The blocks cannot be read, or the files not be written.
+    /// A block cannot be read, or a file cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A block is not in the store.
-    #[error("{cid} is missing")]
+    #[error("cannot export: block {cid} is missing")]
     Missing {
         /// The block.
         cid: Cid,
     },
-    /// Something is there already.
-    #[error("{} is there already", path.display())]
+    /// The target exists.
+    #[error("cannot write {}: it exists already", path.display())]
     Exists {
-        /// Where it was to be written.
+        /// The target.
         path: PathBuf,
     },
-    /// A block is not a node although its CID says so.
-    #[error("{cid} is not dag-pb: {error}")]
+    /// The CID of a block says that it is a dag-pb node, but its bytes are not.
+    #[error("{cid} is not a dag-pb node: {error}")]
     DagPb {
         /// The block.
         cid: Cid,
-        /// What is wrong with it.
+        /// The cause.
         error: DagPbError,
     },
-    /// A node's data is not UnixFS.
+    /// The data of a node is not UnixFS.
     #[error("{cid} is not UnixFS: {error}")]
     UnixFs {
         /// The node.
         cid: Cid,
-        /// What is wrong with it.
+        /// The cause.
         error: UnixFsError,
     },
     /// A block is neither a file, nor a directory, nor a symbolic link.
-    #[error("{cid} is no file and no directory")]
-    Unknown {
+    #[error("cannot export {cid}: it is not a file, a directory or a symbolic link")]
+    NotFileOrDirectory {
         /// The block.
         cid: Cid,
     },
-    /// Blocks are not the file that they should be.
-    #[error("{name}: {error}")]
+    /// The blocks of a file are invalid.
+    #[error("cannot export {name}: {error}")]
     File {
-        /// What the file is called.
+        /// The name of the file.
         name: String,
-        /// What is wrong with it.
+        /// The cause.
         error: ReadError,
     },
-    /// Blocks are not the directory that they should be.
-    #[error("{name}: {error}")]
+    /// The blocks of a directory are invalid.
+    #[error("cannot export {name}: {error}")]
     Directory {
-        /// What the directory is called.
+        /// The name of the directory.
         name: String,
-        /// What is wrong with it.
+        /// The cause.
         error: DirectoryError,
     },
-    /// The target of a symbolic link is none.
-    #[error("{name} is a symbolic link to nothing that can be written")]
-    Target {
-        /// What the link is called.
+    /// The target of a symbolic link is invalid.
+    #[error("cannot create the symbolic link {name}: its target is invalid")]
+    InvalidLinkTarget {
+        /// The name of the link.
         name: String,
     },
-    /// There is no entry of this name.
+    /// A directory has no entry of this name.
     #[error("there is no {name:?} in {cid}")]
-    Absent {
-        /// What was looked for.
+    NotFound {
+        /// The name.
         name: String,
         /// The directory.
         cid: Cid,
     },
-    /// A private page that cannot be opened.
+    /// A private page cannot be decrypted.
     #[error(transparent)]
-    Private(#[from] private::PrivateError),
-    /// A private page has nothing of this name in it.
+    Private(#[from] watchfire_encryption::PrivateError),
+    /// A private page has no file or directory of this path.
     #[error("there is no {name:?} in this private page")]
-    NotInside {
-        /// What was looked for.
+    NotInPrivatePage {
+        /// The path.
         name: String,
     },
-    /// The files have more bytes than may be written.
-    #[error("more than {max} bytes would be written")]
+    /// The files exceed the size limit.
+    #[error("cannot export: the files have more than {max} bytes, which is the limit")]
     TooManyBytes {
-        /// Most of them.
+        /// The limit.
         max: u64,
     },
-    /// There are more files and directories than may be written.
-    #[error("more than {max} files and directories would be written")]
+    /// The number of entries exceeds the limit.
+    #[error("cannot export: there are more than {max} files and directories, which is the limit")]
     TooManyEntries {
-        /// Most of them.
+        /// The limit.
         max: usize,
     },
-    /// A directory lies too many directories deep.
-    #[error("{name} lies more than {max} directories deep")]
+    /// A directory is nested too deeply.
+    #[error("cannot export {name}: it is nested more than {max} directories deep")]
     TooDeep {
-        /// What it is called.
+        /// Its name.
         name: String,
-        /// Most directories on top of one another.
+        /// The limit.
         max: usize,
     },
 }
 
-/// Writes the file or directory that is `root` to `path`, where nothing may be yet: the way back of
-/// [`import`](crate::import). `tell` is told the bytes of files that were written so far.
+/// Writes the file or directory `root` to `path`, which must not exist. It is the inverse of
+/// [`import`](crate::import). `on_progress` is called with the total bytes written so far.
 ///
-/// It appears whole, in one step, or not at all: what is half-written lies beside it under a name
-/// that starts with `.watchfire-`, which is gone after an error. Symbolic links are written as they
-/// are, wherever they lead; nothing is ever written through one.
+/// The export appears atomically. Until it is complete it has a temporary name that begins with
+/// `.watchfire-`, and it is removed after an error. Symbolic links are created with any target, but
+/// nothing is written through them.
 ///
 /// ```
-/// use content::{Block, Cid};
-/// use store::{ExportLimits, Memory, WriteBlocks, export};
+/// use watchfire_content::{Block, Cid};
+/// use watchfire_store::{ExportLimits, LockedMemoryStore, WriteBlocks, export};
 ///
 /// let block = Block::raw("Hello, world!\n".into())?;
-/// let blocks = Memory::new(1024);
+/// let blocks = LockedMemoryStore::new(1024);
 /// blocks.put(&block)?;
 /// # let file = std::env::temp_dir().join(format!("watchfire-export-doc-{}", std::process::id()));
 /// export(&blocks, block.cid(), &file, &ExportLimits::default(), &mut |_| {})?;
@@ -164,19 +164,19 @@ pub fn export(
     root: &Cid,
     path: &Path,
     limits: &ExportLimits,
-    tell: &mut dyn FnMut(u64),
+    on_progress: &mut dyn FnMut(u64),
 ) -> Result<Exported, ExportError> {
     if path.symlink_metadata().is_ok() {
         return Err(ExportError::Exists { path: path.to_owned() });
     }
     let unfinished = Unfinished::beside(path);
-    let mut export = Export { blocks, limits, tell, exported: Exported::default() };
-    export.anything(root, &unfinished.path, 0)?;
+    let mut export = Export { blocks, limits, on_progress, exported: Exported::default() };
+    export.any(root, &unfinished.path, 0)?;
     unfinished.place(path)?;
     Ok(export.exported)
 }
 
-/// The CID of what lies at `path`, names between slashes, below the directory `root`.
+/// Returns the CID of the entry at `path` below the directory `root`. Slashes separate the names.
 pub fn resolve(blocks: &dyn ReadBlocks, root: &Cid, path: &str) -> Result<Cid, ExportError> {
     let mut at = root.clone();
     for name in path.split('/').filter(|name| !name.is_empty()) {
@@ -185,10 +185,10 @@ pub fn resolve(blocks: &dyn ReadBlocks, root: &Cid, path: &str) -> Result<Cid, E
             let block = block(blocks, lookup.next())?;
             let looked = lookup.take(&block);
             match looked.map_err(|error| ExportError::Directory { name: name.into(), error })? {
-                LookedUp::Further => {}
-                LookedUp::Found(entry) => break entry.cid,
-                LookedUp::Absent => {
-                    return Err(ExportError::Absent { name: name.into(), cid: at });
+                LookupStep::Continue => {}
+                LookupStep::Found(entry) => break entry.cid,
+                LookupStep::NotFound => {
+                    return Err(ExportError::NotFound { name: name.into(), cid: at });
                 }
             }
         };
@@ -205,12 +205,12 @@ fn block(blocks: &dyn ReadBlocks, cid: &Cid) -> Result<Block, ExportError> {
 struct Export<'a> {
     blocks: &'a dyn ReadBlocks,
     limits: &'a ExportLimits,
-    tell: &'a mut dyn FnMut(u64),
+    on_progress: &'a mut dyn FnMut(u64),
     exported: Exported,
 }
 
 impl Export<'_> {
-    fn anything(&mut self, cid: &Cid, path: &Path, depth: usize) -> Result<(), ExportError> {
+    fn any(&mut self, cid: &Cid, path: &Path, depth: usize) -> Result<(), ExportError> {
         if self.exported.entries == self.limits.entries_max {
             return Err(ExportError::TooManyEntries { max: self.limits.entries_max });
         }
@@ -220,7 +220,7 @@ impl Export<'_> {
             return self.file(&root, path);
         }
         if cid.codec() != Codec::DAG_PB {
-            return Err(ExportError::Unknown { cid: cid.clone() });
+            return Err(ExportError::NotFileOrDirectory { cid: cid.clone() });
         }
         let node = Node::decode(root.bytes());
         let node = node.map_err(|error| ExportError::DagPb { cid: cid.clone(), error })?;
@@ -230,7 +230,7 @@ impl Export<'_> {
             Kind::File | Kind::Raw => self.file(&root, path),
             Kind::Directory | Kind::HamtShard => self.directory(root, path, depth),
             Kind::Symlink => write_symlink(&unixfs, path),
-            Kind::Metadata => Err(ExportError::Unknown { cid: cid.clone() }),
+            Kind::Metadata => Err(ExportError::NotFileOrDirectory { cid: cid.clone() }),
         }
     }
 
@@ -244,16 +244,16 @@ impl Export<'_> {
                 ReadError::TooLarge { .. } => ExportError::TooManyBytes { max },
                 error => ExportError::File { name: name_of(path), error },
             })?;
-            pieces::write(&mut file, &bytes).doing("write", path)?;
-            (self.tell)(self.exported.bytes + reader.read_bytes());
+            chunked_write::write(&mut file, &bytes).doing("write", path)?;
+            (self.on_progress)(self.exported.bytes + reader.read_bytes());
         }
         self.exported.bytes += reader.read_bytes();
         Ok(())
     }
 
     fn directory(&mut self, root: Block, path: &Path, depth: usize) -> Result<(), ExportError> {
-        if depth >= DIRECTORIES_DEEP_MAX {
-            let max = DIRECTORIES_DEEP_MAX;
+        if depth >= DIRECTORY_DEPTH_MAX {
+            let max = DIRECTORY_DEPTH_MAX;
             return Err(ExportError::TooDeep { name: name_of(path), max });
         }
         fs::create_dir(path).doing("create", path)?;
@@ -268,7 +268,7 @@ impl Export<'_> {
                 error => ExportError::Directory { name: name_of(path), error },
             })?;
             for entry in entries {
-                self.anything(&entry.cid, &path.join(&entry.name), depth + 1)?;
+                self.any(&entry.cid, &path.join(&entry.name), depth + 1)?;
             }
         }
         Ok(())
@@ -278,16 +278,16 @@ impl Export<'_> {
 fn write_symlink(unixfs: &UnixFs, path: &Path) -> Result<(), ExportError> {
     let target = unixfs.data.as_deref().and_then(|target| str::from_utf8(target).ok());
     let target = target.filter(|target| !target.is_empty() && !target.contains('\0'));
-    let target = target.ok_or_else(|| ExportError::Target { name: name_of(path) })?;
+    let target = target.ok_or_else(|| ExportError::InvalidLinkTarget { name: name_of(path) })?;
     Ok(symlink(target, path).doing("create", path)?)
 }
 
-/// Gives a name to what has another, unless something has it already.
+/// Renames `from` to `to`, which must not exist.
 pub(crate) fn rename_new(from: &Path, to: &Path) -> Result<(), ExportError> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::EXIST) => Err(ExportError::Exists { path: to.to_owned() }),
-        // Some file systems cannot promise it; what is at `to` was looked at before.
+        // Some file systems do not support this flag. The caller checked `to` before.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
             Ok(fs::rename(from, to).doing("write", to)?)
         }
@@ -299,7 +299,7 @@ pub(crate) fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-/// What is not in its place yet; it goes when this is dropped.
+/// A temporary file or directory, which is removed when it is dropped.
 pub(crate) struct Unfinished {
     pub path: PathBuf,
 }
@@ -320,7 +320,7 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // What cannot be removed has a name that says whose it was.
+        // If this fails, the name still tells which program and process created it.
         let _ = match self.path.symlink_metadata() {
             Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(&self.path),
             _ => fs::remove_file(&self.path),

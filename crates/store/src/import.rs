@@ -3,50 +3,52 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use content::dag_pb::Node;
-use content::{Block, Codec, DirectoryBuilder, FileBuilder, Profile, Root, build_symlink};
+use watchfire_content::dag_pb::Node;
+use watchfire_content::{
+    Block, Codec, DirectoryBuilder, FileBuilder, Profile, Root, build_symlink,
+};
 
 use crate::StoreError;
-use crate::error::Doing;
+use crate::error::IoContext;
 
-/// Most directories on top of one another that are imported.
-pub const DIRECTORIES_DEEP_MAX: usize = 256;
+/// The deepest nesting of directories that is imported.
+pub const DIRECTORY_DEPTH_MAX: usize = 256;
 
-/// How much of a file is read at once.
+/// Bytes of a file that are read at once.
 const READ_BYTES: usize = 1024 * 1024;
 
-/// What becomes of files and directories.
+/// How files and directories are imported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImportOptions {
-    /// How they become blocks: the CID depends on it.
+    /// How they are split into blocks. The CID depends on it.
     pub profile: Profile,
-    /// Whether what lies in a directory and has a name with a dot in front is passed over. What is
-    /// imported by its own name never is.
+    /// Whether entries of directories whose names begin with a dot are skipped. The imported path
+    /// itself is never skipped.
     pub skips_hidden: bool,
 }
 
-/// A block that came out of a file or a directory.
+/// A block of an imported file or directory.
 #[derive(Clone, Copy, Debug)]
 pub struct Imported<'a> {
     /// The block.
     pub block: &'a Block,
-    /// Where its bytes lie, if it is a leaf of a file.
-    pub place: Option<Place<'a>>,
+    /// The location of its bytes if it is a leaf of a file.
+    pub place: Option<FileRange<'a>>,
 }
 
-/// A part of a file.
+/// A range of a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct FileRange<'a> {
     /// The file.
     pub path: &'a Path,
-    /// Where in the file the part begins.
+    /// The start of the range.
     pub offset: u64,
-    /// Bytes of the file in the block. The block has more when it is a node around them.
+    /// The length of the range. The block is longer if it is a node that contains the bytes.
     pub bytes: u64,
     pub(crate) stamp: Stamp,
 }
 
-/// What a file looks like from outside, to notice that it was changed.
+/// The metadata of a file by which a change is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     len: u64,
@@ -59,27 +61,27 @@ impl Stamp {
     }
 }
 
-/// The file or directory at `path` as blocks, all of which `take` is given: leaves in the order of
-/// their file, nodes after what they link to, the root last.
+/// Splits the file or directory at `path` into blocks and passes each to `take`: leaves in the order
+/// of the file, nodes after the blocks that they link to, the root last.
 ///
-/// Directories are imported with all that is below them, symbolic links in them as links; `path`
-/// itself may be one, and is followed. Holds one chunk, and the names of the directories that it
-/// is in, whatever the size of it all. Stops at the first error, of its own or of `take`.
+/// Directories are imported recursively, and symbolic links in them as links. If `path` itself is a
+/// symbolic link, it is followed. The import holds one chunk and the names of the directories on the
+/// current path. It stops at the first error, including one of `take`.
 pub fn import(
     path: &Path,
     options: &ImportOptions,
     take: &mut dyn FnMut(Imported<'_>) -> Result<(), StoreError>,
 ) -> Result<Root, StoreError> {
-    // So that a directory's own errors come before those of its files.
+    // An invalid profile is reported before any file is read.
     FileBuilder::new(options.profile)?;
     let metadata = fs::metadata(path).doing("look at", path)?;
-    Import { options, take }.anything(path, &metadata, 0)
+    Import { options, take }.any(path, &metadata, 0)
 }
 
-/// The root that [`import`] would come to, without keeping anything.
+/// Returns the root that [`import`] returns, without storing any block.
 ///
 /// ```
-/// use store::{ImportOptions, cid_of};
+/// use watchfire_store::{ImportOptions, cid_of};
 ///
 /// # let file = std::env::temp_dir().join(format!("watchfire-cid-doc-{}", std::process::id()));
 /// std::fs::write(&file, "Hello, world!\n")?;
@@ -99,12 +101,7 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    fn anything(
-        &mut self,
-        path: &Path,
-        metadata: &Metadata,
-        depth: usize,
-    ) -> Result<Root, StoreError> {
+    fn any(&mut self, path: &Path, metadata: &Metadata, depth: usize) -> Result<Root, StoreError> {
         let kind = metadata.file_type();
         if kind.is_file() {
             self.file(path)
@@ -113,7 +110,7 @@ impl Import<'_> {
         } else if kind.is_symlink() {
             self.symlink(path)
         } else {
-            Err(StoreError::Special { path: path.to_owned() })
+            Err(StoreError::UnsupportedFileType { path: path.to_owned() })
         }
     }
 
@@ -123,7 +120,7 @@ impl Import<'_> {
         let mut offset = 0;
         let take = &mut *self.take;
         let mut emit = |block: Block| {
-            let place = leaf_bytes(&block).map(|bytes| Place { path, offset, bytes, stamp });
+            let place = leaf_bytes(&block).map(|bytes| FileRange { path, offset, bytes, stamp });
             offset += place.map_or(0, |place| place.bytes);
             take(Imported { block: &block, place })
         };
@@ -136,7 +133,7 @@ impl Import<'_> {
                 len => len.doing("read", path)?,
             };
             read_bytes += len as u64;
-            // A file that grows as fast as it is read would never end.
+            // A file that grows while it is read might never end.
             if len == 0 || read_bytes > stamp.len {
                 break;
             }
@@ -144,20 +141,20 @@ impl Import<'_> {
         }
         let after = Stamp::of(&file.metadata().doing("look at", path)?);
         if read_bytes != stamp.len || after != stamp {
-            return Err(StoreError::ChangedMeanwhile { path: path.to_owned() });
+            return Err(StoreError::ChangedDuringRead { path: path.to_owned() });
         }
         builder.finish(&mut emit)
     }
 
     fn directory(&mut self, path: &Path, depth: usize) -> Result<Root, StoreError> {
-        if depth >= DIRECTORIES_DEEP_MAX {
-            let max = DIRECTORIES_DEEP_MAX;
+        if depth >= DIRECTORY_DEPTH_MAX {
+            let max = DIRECTORY_DEPTH_MAX;
             return Err(StoreError::TooDeep { path: path.to_owned(), max });
         }
         let mut builder = DirectoryBuilder::new(self.options.profile);
         for (name, path) in names(path, self.options.skips_hidden)? {
             let metadata = fs::symlink_metadata(&path).doing("look at", &path)?;
-            let root = self.anything(&path, &metadata, depth + 1)?;
+            let root = self.any(&path, &metadata, depth + 1)?;
             builder
                 .insert(&name, &root)
                 .map_err(|error| StoreError::Directory { path: path.clone(), error })?;
@@ -175,7 +172,8 @@ impl Import<'_> {
     }
 }
 
-/// What lies in a directory, in the order of the names: blocks come in the same order always.
+/// Returns the entries of a directory in the order of their names, so that blocks always come in
+/// the same order.
 pub(crate) fn names(
     directory: &Path,
     skips_hidden: bool,
@@ -195,15 +193,16 @@ pub(crate) fn names(
     Ok(names)
 }
 
-/// Bytes of the file in a block that a [`FileBuilder`] made; `None` when they are behind links.
+/// Returns how many bytes of the file a block of a [`FileBuilder`] contains; `None` for a node with
+/// links.
 fn leaf_bytes(block: &Block) -> Option<u64> {
     if block.cid().codec() == Codec::RAW {
         return Some(block.bytes().len() as u64);
     }
-    let node = Node::decode(block.bytes()).expect("it was built just now");
+    let node = Node::decode(block.bytes()).expect("FileBuilder builds valid nodes");
     if !node.links.is_empty() {
         return None;
     }
-    let unixfs = content::unixfs::UnixFs::decode(&node.data.unwrap_or_default());
-    Some(unixfs.expect("it was built just now").data.map_or(0, |data| data.len() as u64))
+    let unixfs = watchfire_content::unixfs::UnixFs::decode(&node.data.unwrap_or_default());
+    Some(unixfs.expect("FileBuilder builds valid nodes").data.map_or(0, |data| data.len() as u64))
 }

@@ -1,39 +1,38 @@
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use content::dag_pb::Node;
-use content::unixfs::{Kind, UnixFs};
-use content::{Block, BlockStore, Checksum, Checksums, Cid, MemoryStore, Root};
+use watchfire_content::dag_pb::Node;
+use watchfire_content::unixfs::{Kind, UnixFs};
+use watchfire_content::{Block, BlockStore, Checksum, Checksums, Cid, MemoryStore, Root};
 
-use crate::error::Doing;
+use crate::error::IoContext;
 use crate::import::Stamp;
-use crate::{Buffer, Change, ImportOptions, Imported, Key, ReadBlocks, StoreError};
-use crate::{checksums, import, key_of, locked};
+use crate::{FileChange, ImportOptions, Imported, Key, PooledBuffer, ReadBlocks, StoreError};
+use crate::{checksums, import, key_of};
 
-/// Bytes of memory that the place of one leaf takes, about.
-pub(crate) const PLACE_COST_BYTES: usize = 104;
+/// The approximate memory for the location of one leaf.
+pub(crate) const LOCATION_COST_BYTES: usize = 104;
 
-/// Most changes that are remembered until somebody asks; the oldest is forgotten first.
-pub(crate) const WITHDRAWN_MAX: usize = 1024;
+/// Unshared files that are kept until [`SharedFiles::take_unshared`]. Beyond it the oldest are dropped.
+pub(crate) const UNSHARED_MAX: usize = 1024;
 
-/// Files and directories that are shared from where they lie: nothing is copied.
+/// Files and directories that are shared in place, without a copy.
 ///
-/// Of each leaf, only its place is known; it is read from its file when it is asked for. Nodes and
-/// directories are kept in memory: with leaves of 1 MiB, about 150 bytes for each.
+/// For each leaf the store knows the location in its file, and reads it when it is requested. Nodes
+/// and directories are kept in memory: about 150 bytes for each leaf of 1 MiB.
 ///
-/// A file must stay as it is. One that is gone, has another length or time, or other bytes at the
-/// place of a leaf is noticed when it is read: the call fails with the file's name
-/// ([`StoreError::Changed`]), the file is shared no longer, and [`SharedFiles::take_withdrawn`]
-/// tells of it. Wrong bytes never come out, since the checksum of every block is compared when it
-/// is read.
+/// A shared file must not change. Each read checks the length, the modification time and the
+/// checksum of the block. If they differ, the call fails with [`StoreError::Changed`], the file is no
+/// longer shared, and [`SharedFiles::take_unshared`] reports it. Wrong bytes are never returned.
 ///
 /// ```
-/// use store::{ImportOptions, ReadBlocks, SharedFiles};
+/// use watchfire_store::{ImportOptions, ReadBlocks, SharedFiles};
 ///
 /// # let file = std::env::temp_dir().join(format!("watchfire-shared-doc-{}", std::process::id()));
 /// std::fs::write(&file, "Hello, world!\n")?;
@@ -54,23 +53,23 @@ pub struct SharedFiles {
     state: Mutex<State>,
 }
 
-/// A file that is shared no longer.
+/// A file that is no longer shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Withdrawn {
+pub struct UnsharedFile {
     /// The file.
     pub path: PathBuf,
-    /// How it was found to be another.
-    pub change: Change,
+    /// How it has changed.
+    pub change: FileChange,
 }
 
 #[derive(Debug)]
 struct State {
     files: BTreeMap<FileId, SharedFile>,
     next_file: u32,
-    /// The same leaf may lie in several files; when one of them changes, the others are left.
+    /// One leaf may be part of several files. When one of them changes, the others remain.
     leaves: BTreeMap<(Key, FileId), Leaf>,
     nodes: MemoryStore,
-    withdrawn: VecDeque<Withdrawn>,
+    unshared: VecDeque<UnsharedFile>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,189 +84,191 @@ struct SharedFile {
 #[derive(Clone, Copy, Debug)]
 struct Leaf {
     offset: u64,
-    /// Bytes in the file.
+    /// Its length in the file.
     bytes: u32,
-    /// Bytes of the block: more, when it is a node around them.
+    /// The length of the block. It is larger if the block is a node that contains the bytes.
     block_bytes: u32,
-    /// Of the block, as it was when it was shared.
+    /// The checksum of the block when it was shared.
     checksum: Checksum,
 }
 
-/// What [`SharedFiles::share`] gathers before any of it is shared.
+/// The files and blocks of one [`SharedFiles::share`], before they are added.
 #[derive(Default)]
-struct Gathered {
+struct Staged {
     files: Vec<SharedFile>,
-    /// Each with the number of its file in `files`.
+    /// Each leaf with the index of its file in `files`.
     leaves: Vec<(Key, usize, Leaf)>,
     nodes: Vec<Block>,
     cost: usize,
 }
 
 impl SharedFiles {
-    /// Nothing is shared yet. Nodes and places take up to `memory_bytes_max` bytes of memory.
+    /// Creates a store without files. Nodes and locations take at most `memory_bytes_max` bytes.
     pub fn new(memory_bytes_max: usize) -> Self {
         let state = State {
             files: BTreeMap::new(),
             next_file: 0,
             leaves: BTreeMap::new(),
             nodes: MemoryStore::new(memory_bytes_max),
-            withdrawn: VecDeque::new(),
+            unshared: VecDeque::new(),
         };
         SharedFiles { memory_bytes_max, checksums: checksums(), state: Mutex::new(state) }
     }
 
-    /// Shares the file or directory at `path`, which is read once to name its blocks.
+    /// Shares the file or directory at `path`. It is read once to compute the CIDs.
     ///
-    /// All of it or, after an error, nothing.
+    /// After an error nothing of it is shared.
     pub fn share(&self, path: &Path, options: &ImportOptions) -> Result<Root, StoreError> {
-        self.share_and_tell(path, options, &mut |_| {})
+        self.share_with_progress(path, options, &mut |_| {})
     }
 
-    /// The same, telling of every block: for whoever shows progress.
-    pub fn share_and_tell(
+    /// Like [`SharedFiles::share`], and calls `on_block` for every block.
+    pub fn share_with_progress(
         &self,
         path: &Path,
         options: &ImportOptions,
-        tell: &mut dyn FnMut(&Imported<'_>),
+        on_block: &mut dyn FnMut(&Imported<'_>),
     ) -> Result<Root, StoreError> {
-        // A relative path would lead elsewhere when the process changes its directory.
+        // A relative path would change its meaning with the working directory.
         let path = std::path::absolute(path).doing("look at", path)?;
         let max = self.memory_bytes_max;
-        let room = max.saturating_sub(locked(&self.state).cost());
-        let mut gathered = Gathered::default();
+        let room = max.saturating_sub(self.state.lock().cost());
+        let mut staged = Staged::default();
         let root = import(&path, options, &mut |imported| {
-            tell(&imported);
-            gathered.take(imported, &self.checksums);
-            if gathered.cost > room {
-                return Err(StoreError::TooMuchToShare { path: path.clone(), max });
+            on_block(&imported);
+            staged.take(imported, &self.checksums);
+            if staged.cost > room {
+                return Err(StoreError::ShareMemoryFull { path: path.clone(), max });
             }
             Ok(())
         })?;
-        locked(&self.state).share(gathered)?;
+        self.state.lock().share(staged)?;
         Ok(root)
     }
 
-    /// Files that are shared.
+    /// Returns the number of shared files.
     pub fn files(&self) -> usize {
-        locked(&self.state).files.len()
+        self.state.lock().files.len()
     }
 
-    /// The files that were found to be changed since this was last asked; at most 1024, the oldest
-    /// are forgotten first.
-    pub fn take_withdrawn(&self) -> Vec<Withdrawn> {
-        locked(&self.state).withdrawn.drain(..).collect()
+    /// Returns the files that were unshared since the last call, at most the last 1024.
+    pub fn take_unshared(&self) -> Vec<UnsharedFile> {
+        self.state.lock().unshared.drain(..).collect()
     }
 
-    fn withdraw(&self, id: FileId, file: &SharedFile, change: Change) -> StoreError {
+    fn unshare(&self, id: FileId, file: &SharedFile, change: FileChange) -> StoreError {
         let path = file.path.to_path_buf();
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if state.files.remove(&id).is_none() {
-            // Another thread was first: there is nothing left to take back.
+            // Another thread has removed it already.
             return StoreError::Changed { path, change };
         }
         state.leaves.retain(|(_, file), _| *file != id);
-        tracing::warn!(path = %path.display(), %change, "a shared file was withdrawn");
-        if state.withdrawn.len() == WITHDRAWN_MAX {
-            state.withdrawn.pop_front();
+        tracing::warn!(path = %path.display(), %change, "stopped sharing a changed file");
+        if state.unshared.len() == UNSHARED_MAX {
+            state.unshared.pop_front();
         }
-        state.withdrawn.push_back(Withdrawn { path: path.clone(), change });
+        state.unshared.push_back(UnsharedFile { path: path.clone(), change });
         StoreError::Changed { path, change }
     }
 }
 
-impl Gathered {
+impl Staged {
     fn take(&mut self, imported: Imported<'_>, checksums: &Checksums) {
         let Imported { block, place } = imported;
         let (Some(place), Some(key)) = (place, key_of(block.cid())) else {
-            self.cost += block.bytes().len() + content::STORED_BLOCK_OVERHEAD_BYTES;
+            self.cost += block.bytes().len() + watchfire_content::STORED_BLOCK_OVERHEAD_BYTES;
             self.nodes.push(block.clone());
             return;
         };
         if place.offset == 0 {
-            self.cost += size_of::<SharedFile>() + place.path.as_os_str().len() + PLACE_COST_BYTES;
+            self.cost +=
+                size_of::<SharedFile>() + place.path.as_os_str().len() + LOCATION_COST_BYTES;
             self.files.push(SharedFile { path: place.path.into(), stamp: place.stamp });
         }
-        let short = |bytes| u32::try_from(bytes).expect("a block is short");
+        let short = |bytes| u32::try_from(bytes).expect("blocks are at most 2 MiB");
         let leaf = Leaf {
             offset: place.offset,
             bytes: short(place.bytes),
             block_bytes: short(block.bytes().len() as u64),
             checksum: checksums.of(block),
         };
-        self.cost += PLACE_COST_BYTES;
+        self.cost += LOCATION_COST_BYTES;
         self.leaves.push((key, self.files.len() - 1, leaf));
     }
 }
 
 impl State {
     fn cost(&self) -> usize {
-        let of_file = size_of::<SharedFile>() + PLACE_COST_BYTES;
+        let of_file = size_of::<SharedFile>() + LOCATION_COST_BYTES;
         let files = self.files.values().map(|file| of_file + file.path.as_os_str().len());
-        files.sum::<usize>() + self.leaves.len() * PLACE_COST_BYTES + self.nodes.bytes()
+        files.sum::<usize>() + self.leaves.len() * LOCATION_COST_BYTES + self.nodes.bytes()
     }
 
-    fn share(&mut self, gathered: Gathered) -> Result<(), StoreError> {
-        for node in gathered.nodes {
+    fn share(&mut self, staged: Staged) -> Result<(), StoreError> {
+        for node in staged.nodes {
             self.nodes.put(node)?;
         }
         let first = self.next_file;
-        for file in gathered.files {
+        for file in staged.files {
             self.files.insert(FileId(self.next_file), file);
             self.next_file += 1;
         }
-        for (key, file, leaf) in gathered.leaves {
+        for (key, file, leaf) in staged.leaves {
             let id = FileId(first + u32::try_from(file).expect("files are counted in memory"));
             self.leaves.insert((key, id), leaf);
         }
         Ok(())
     }
 
-    /// The places of a leaf, each in another file.
-    fn places(&self, key: Key) -> impl Iterator<Item = (FileId, Leaf)> {
+    /// Returns the locations of a leaf, each in another file.
+    fn locations(&self, key: Key) -> impl Iterator<Item = (FileId, Leaf)> {
         let range = (key, FileId(0))..=(key, FileId(u32::MAX));
         self.leaves.range(range).map(|((_, file), leaf)| (*file, *leaf))
     }
 
-    fn first_place(&self, key: Key) -> Option<(FileId, SharedFile, Leaf)> {
-        let (id, leaf) = self.places(key).next()?;
+    fn first_location(&self, key: Key) -> Option<(FileId, SharedFile, Leaf)> {
+        let (id, leaf) = self.locations(key).next()?;
         Some((id, self.files[&id].clone(), leaf))
     }
 }
 
-/// The block at a place, or how it was found to be another.
+/// Reads a leaf. The inner result tells how its file has changed.
 fn read(
     cid: &Cid,
     file: &SharedFile,
     leaf: Leaf,
     checksums: &Checksums,
-) -> Result<Result<Block, Change>, StoreError> {
+) -> Result<Result<Block, FileChange>, StoreError> {
     let path = &*file.path;
     let opened = match File::open(path) {
-        Err(error) if is_for_good(error.kind()) => return Ok(Err(Change::Gone)),
+        Err(error) if is_permanent(error.kind()) => return Ok(Err(FileChange::Missing)),
         opened => opened.doing("read", path)?,
     };
     if Stamp::of(&opened.metadata().doing("look at", path)?) != file.stamp {
-        return Ok(Err(Change::Touched));
+        return Ok(Err(FileChange::Modified));
     }
-    let mut bytes = Buffer::of(leaf.bytes as usize);
+    let mut bytes = PooledBuffer::with_len(leaf.bytes as usize);
     match opened.read_exact_at(&mut bytes, leaf.offset) {
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Err(Change::Touched)),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+            return Ok(Err(FileChange::Modified));
+        }
         read => read.doing("read", path)?,
     }
     let is_node = leaf.block_bytes != leaf.bytes;
     let bytes = bytes.freeze();
-    let bytes = if is_node { in_node(bytes).into() } else { bytes };
-    Ok(checksums.recognise(cid, bytes, leaf.checksum).ok_or(Change::OtherBytes))
+    let bytes = if is_node { wrap_in_node(bytes).into() } else { bytes };
+    Ok(checksums.recognise(cid, bytes, leaf.checksum).ok_or(FileChange::ContentDiffers))
 }
 
-/// Whether a file that cannot be opened is lost: other errors pass, such as too many open files.
-pub(crate) fn is_for_good(error: ErrorKind) -> bool {
+/// Whether an error at opening a file is permanent. Others, such as too many open files, are not.
+pub(crate) fn is_permanent(error: ErrorKind) -> bool {
     use ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
     matches!(error, NotFound | PermissionDenied | NotADirectory | IsADirectory)
 }
 
-/// The bytes of a leaf in the node that importers without raw leaves put around them.
-pub(crate) fn in_node(bytes: Bytes) -> Vec<u8> {
+/// Encodes the node in which importers without raw leaves wrap the bytes of a leaf.
+pub(crate) fn wrap_in_node(bytes: Bytes) -> Vec<u8> {
     let filesize = Some(bytes.len() as u64);
     let data = (!bytes.is_empty()).then_some(bytes);
     let leaf = UnixFs { data, filesize, ..UnixFs::new(Kind::File) };
@@ -280,20 +281,20 @@ impl ReadBlocks for SharedFiles {
             return Ok(Some(block));
         }
         let Some(key) = key_of(cid) else { return Ok(None) };
-        let mut refused = None;
+        let mut failed = None;
         loop {
-            let place = {
-                let state = locked(&self.state);
+            let location = {
+                let state = self.state.lock();
                 if let Some(node) = state.nodes.get(cid) {
                     return Ok(Some(node));
                 }
-                state.first_place(key)
+                state.first_location(key)
             };
-            let Some((id, file, leaf)) = place else { return refused.map_or(Ok(None), Err) };
+            let Some((id, file, leaf)) = location else { return failed.map_or(Ok(None), Err) };
             match read(cid, &file, leaf, &self.checksums)? {
                 Ok(block) => return Ok(Some(block)),
-                // The same leaf may lie in another file too.
-                Err(change) => refused = Some(self.withdraw(id, &file, change)),
+                // The leaf may be part of another file too.
+                Err(change) => failed = Some(self.unshare(id, &file, change)),
             }
         }
     }
@@ -303,10 +304,10 @@ impl ReadBlocks for SharedFiles {
             return Some(block.bytes().len() as u64);
         }
         let key = key_of(cid)?;
-        let state = locked(&self.state);
+        let state = self.state.lock();
         if let Some(node) = state.nodes.get(cid) {
             return Some(node.bytes().len() as u64);
         }
-        state.places(key).next().map(|(_, leaf)| leaf.block_bytes.into())
+        state.locations(key).next().map(|(_, leaf)| leaf.block_bytes.into())
     }
 }

@@ -1,6 +1,6 @@
 //! A process that is killed while it writes leaves a store of whole blocks.
 //!
-//! This program is the test, and with a folder in its environment it is the process that is killed.
+//! This program is the test. With a folder in its environment it is the process that is killed.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write, stdout};
@@ -8,15 +8,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use content::Block;
-use store::{DiskLimits, DiskStore, ReadBlocks, StoreError, WriteBlocks};
+use watchfire_content::Block;
+use watchfire_store::{DiskLimits, DiskStore, ReadBlocks, StoreError, WriteBlocks};
 
 const FOLDER: &str = "WATCHFIRE_TEST_STORE";
 const ROUND: &str = "WATCHFIRE_TEST_ROUND";
 
 const ROUNDS: u64 = 20;
 const THREADS: u64 = 4;
-/// Long, so that most of a writer's time is in the middle of a block.
+/// Long blocks, so that the writer is mostly killed within a block.
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCKS_MAX: u64 = 40;
 
@@ -36,7 +36,7 @@ fn block(number: u64) -> Block {
     Block::raw(bytes.into()).unwrap()
 }
 
-/// Puts one block after the other, and says of each that it was put; pins every fourth.
+/// Stores one block after the other, prints each, and pins every fourth.
 fn write_for_ever(folder: &Path, round: u64) {
     let store = DiskStore::open(folder, LIMITS).unwrap();
     thread::scope(|scope| {
@@ -52,7 +52,7 @@ fn write_for_ever(folder: &Path, round: u64) {
                             store.unpin(old).unwrap();
                         }
                     }
-                    // All or nothing: a line is shorter than a pipe's unit.
+                    // Atomic: the line is shorter than the atomic size of a pipe.
                     let line = format!("{number}\n");
                     stdout().lock().write_all(line.as_bytes()).unwrap();
                 }
@@ -74,7 +74,7 @@ fn a_writer_that_is_killed_at_any_moment_leaves_whole_blocks() {
     for round in 0..ROUNDS {
         let mut writer = start_writer(&folder, round);
         let mut lines = BufReader::new(writer.stdout.take().unwrap()).lines();
-        // A number of blocks that grows past what the store may hold, so that it forgets as well.
+        // The number of blocks grows beyond the limit of the store, so that it evicts as well.
         let wait_for = 3 + round as usize * 3;
         let mut put: Vec<u64> =
             lines.by_ref().take(wait_for).map(|line| line.unwrap().parse().unwrap()).collect();
@@ -107,7 +107,7 @@ fn check(folder: &Path, round: u64, put: &[u64]) {
             Err(error) => panic!("round {round}: {error}"),
         }
     }
-    // The last ones that were put are too young to have been forgotten, whatever was pinned.
+    // The last blocks are too recent to be evicted, whatever was pinned.
     let young = put.len().saturating_sub(THREADS as usize).min(BLOCKS_MAX as usize / 4);
     assert!(here >= young, "round {round}: {here} of {} are here", put.len());
     for pin in store.pins() {

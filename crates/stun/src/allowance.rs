@@ -2,7 +2,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use vocab::Instant;
+use watchfire_types::Instant;
 
 /// How many places there are for the allowances of addresses: 128 KiB of them.
 const PLACES: usize = 16_384;
@@ -10,20 +10,20 @@ const PLACES: usize = 16_384;
 /// How much a responder answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StunLimits {
-    /// Answers a second to one address (of IPv6, to one network of 64 bits). Over it: requests are
+    /// Answers a second to one address (of IPv6, to one network of 64 bits). Above it, requests are
     /// not answered.
-    pub answers_per_second_address: u32,
-    /// Answers a second to all. Over it: requests are not answered.
+    pub answers_per_second_per_address: u32,
+    /// Answers a second to all addresses. Above it, requests are not answered.
     pub answers_per_second: u32,
 }
 
 impl Default for StunLimits {
     fn default() -> Self {
-        StunLimits { answers_per_second_address: 50, answers_per_second: 10_000 }
+        StunLimits { answers_per_second_per_address: 50, answers_per_second: 10_000 }
     }
 }
 
-/// Who may be answered yet.
+/// Limits the rate of answers.
 ///
 /// The memory is the same however many ask: an address has its place by a hash that nobody outside
 /// can foresee. Two that share a place share an allowance.
@@ -39,7 +39,7 @@ pub(crate) struct Allowance {
 impl Allowance {
     pub fn new(limits: &StunLimits) -> Self {
         Allowance {
-            each: Rate::of(limits.answers_per_second_address),
+            each: Rate::of(limits.answers_per_second_per_address),
             all: Rate::of(limits.answers_per_second),
             places: vec![Instant::ZERO; PLACES].into(),
             paid_off_at: Instant::ZERO,
@@ -96,7 +96,10 @@ mod tests {
     }
 
     fn allowance(each: u32, all: u32) -> Allowance {
-        Allowance::new(&StunLimits { answers_per_second_address: each, answers_per_second: all })
+        Allowance::new(&StunLimits {
+            answers_per_second_per_address: each,
+            answers_per_second: all,
+        })
     }
 
     fn taken(allowance: &mut Allowance, now: Instant, to: &str, times: usize) -> usize {
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_nothing_answers_nobody() {
+    fn a_rate_of_zero_answers_no_request() {
         assert_eq!(taken(&mut allowance(0, 100), at(0), "192.0.2.1", 3), 0);
         assert_eq!(taken(&mut allowance(100, 0), at(0), "192.0.2.1", 3), 0);
     }

@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a responder counts.
+/// Counters of a responder.
 #[derive(Debug, Default)]
 pub struct StunCounters {
     pub(crate) answers: AtomicU64,
@@ -9,7 +9,7 @@ pub struct StunCounters {
     pub(crate) unsent: AtomicU64,
 }
 
-/// What a responder has counted.
+/// Totals of a responder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StunTotals {
     /// Requests answered, those with an error or that the system did not take among them.
@@ -23,7 +23,7 @@ pub struct StunTotals {
 }
 
 impl StunCounters {
-    /// What has been counted up to now.
+    /// The totals up to now.
     pub fn totals(&self) -> StunTotals {
         StunTotals {
             answers: self.answers.load(Ordering::Relaxed),

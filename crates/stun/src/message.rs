@@ -7,7 +7,7 @@ const HEADER_BYTES: usize = 20;
 const BINDING_REQUEST: u16 = 0x0001;
 const BINDING_SUCCESS: u16 = 0x0101;
 const BINDING_ERROR: u16 = 0x0111;
-/// What tells STUN from what went before it (RFC 3489), and from others that share its port.
+/// Distinguishes STUN from its predecessor (RFC 3489) and from other protocols on the same port.
 const MAGIC_COOKIE: u32 = 0x2112_a442;
 
 const XOR_MAPPED_ADDRESS: u16 = 0x0020;
@@ -16,19 +16,19 @@ const UNKNOWN_ATTRIBUTES: u16 = 0x000a;
 const FINGERPRINT: u16 = 0x8028;
 const FINGERPRINT_XOR: u32 = 0x5354_554e;
 const FINGERPRINT_BYTES: usize = 8;
-/// From here on, who does not know an attribute passes it over.
+/// An unknown attribute from this number on is ignored.
 const OPTIONAL_FROM: u16 = 0x8000;
 /// Attributes by which a client proves who it is, which we know and do not ask for: USERNAME,
 /// MESSAGE-INTEGRITY, REALM, NONCE, MESSAGE-INTEGRITY-SHA256, PASSWORD-ALGORITHM, USERHASH.
 const CREDENTIALS: [u16; 7] = [0x0006, 0x0008, 0x0014, 0x0015, 0x001c, 0x001d, 0x001e];
-/// Unknown attributes that an answer names; who has more of them reads of these.
+/// Unknown attributes that an answer names at most.
 const UNKNOWN_TOLD_MAX: usize = 8;
 const UNKNOWN_REASON: &[u8] = b"Unknown Attribute";
 
-/// A request to be told one's own address (RFC 8489, section 3).
+/// A request for the sender's own address (RFC 8489, section 3).
 ///
 /// ```
-/// use stun::BindingRequest;
+/// use watchfire_stun::BindingRequest;
 ///
 /// let bytes = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], b"any 12 bytes"].concat();
 /// let request = BindingRequest::parse(&bytes).unwrap();
@@ -72,7 +72,7 @@ impl BindingRequest {
         };
         let kind = u16::from_be_bytes([header[0], header[1]]);
         let len = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        // The first two bits tell STUN from other protocols.
+        // The first two bits distinguish STUN from other protocols.
         if kind >> 14 != 0 || header[4..8] != MAGIC_COOKIE.to_be_bytes() {
             return Err(NoRequest::NotStun);
         }
@@ -112,7 +112,8 @@ impl BindingRequest {
         }
     }
 
-    /// What to answer to who asked from there: that address, or that something was not understood.
+    /// The answer to a request from this address: the address, or an error that names unknown
+    /// attributes.
     pub fn answer(&self, from: SocketAddr) -> Vec<u8> {
         let is_error = !self.unknown.is_empty();
         let mut answer = Vec::with_capacity(ANSWER_BYTES_MAX);
@@ -200,7 +201,7 @@ mod tests {
 
     /// The addresses are those of RFC 5769, sections 2.2 and 2.3.
     #[test]
-    fn the_address_is_told_under_the_mask_of_the_specification() {
+    fn the_address_is_masked_as_the_specification_says() {
         let ipv4 = answer(&[], "192.0.2.1:32853");
         assert_eq!(ipv4[20..], *b"\x00\x20\x00\x08\x00\x01\xa1\x47\xe1\x12\xa6\x43");
         let ipv6 = answer(&[], "[2001:db8:1234:5678:11:2233:4455:6677]:32853");
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_address_seen_as_ipv6_is_told_as_what_it_is() {
+    fn an_ipv4_address_seen_as_ipv6_is_returned_as_ipv4() {
         assert_eq!(answer(&[], "[::ffff:192.0.2.1]:32853"), answer(&[], "192.0.2.1:32853"));
     }
 
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_understood_and_is_not_is_named_in_an_error() {
+    fn unknown_required_attributes_are_named_in_an_error() {
         // PRIORITY and ICE-CONTROLLING: an ICE check is none of ours. SOFTWARE is optional.
         let check =
             b"\x00\x24\x00\x04\x6e\x00\x01\xff\x80\x2a\x00\x08\x93\x2f\xf9\xb1\x51\x26\x3b\x36\

@@ -1,7 +1,8 @@
+use parking_lot::Mutex;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use vocab::Instant;
+use watchfire_types::Instant;
 
 use crate::allowance::{Allowance, StunLimits};
 use crate::counters::{StunCounters, count};
@@ -29,7 +30,7 @@ pub struct Responder {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Why there is no responder.
+/// An error at the start of a responder.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be had.
@@ -69,7 +70,7 @@ impl Responder {
             sockets.push(socket);
         }
         let counters = Arc::new(StunCounters::default());
-        let desk = Arc::new(Desk {
+        let shared = Arc::new(Shared {
             counters: counters.clone(),
             allowance: Mutex::new(Allowance::new(limits)),
             epoch: std::time::Instant::now(),
@@ -84,7 +85,7 @@ impl Responder {
             runtime.block_on(async {
                 let mut serving = JoinSet::new();
                 for socket in sockets {
-                    serving.spawn(serve(socket, desk.clone()));
+                    serving.spawn(serve(socket, shared.clone()));
                 }
                 // It is only ever dropped, which ends this as well.
                 stopped.await.ok();
@@ -98,7 +99,7 @@ impl Responder {
         &self.addresses
     }
 
-    /// What it counts.
+    /// Its counters.
     pub fn counters(&self) -> Arc<StunCounters> {
         self.counters.clone()
     }
@@ -113,22 +114,22 @@ impl Drop for Responder {
     }
 }
 
-/// What the sockets of a responder share.
-struct Desk {
+/// The state that the sockets of a responder share.
+struct Shared {
     counters: Arc<StunCounters>,
     allowance: Mutex<Allowance>,
     epoch: std::time::Instant,
 }
 
-impl Desk {
-    /// What to answer, if anything.
+impl Shared {
+    /// The answer; `None` when the datagram is not answered.
     fn answer(&self, datagram: &[u8], from: SocketAddr) -> Option<Vec<u8>> {
         let Ok(request) = BindingRequest::parse(datagram) else {
             count(&self.counters.unreadable);
             return None;
         };
         let now = Instant::ZERO + self.epoch.elapsed();
-        let mut allowance = self.allowance.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut allowance = self.allowance.lock();
         if !allowance.take(now, from.ip()) {
             count(&self.counters.over_rate);
             return None;
@@ -137,7 +138,7 @@ impl Desk {
     }
 }
 
-async fn serve(socket: UdpSocket, desk: Arc<Desk>) {
+async fn serve(socket: UdpSocket, shared: Arc<Shared>) {
     let mut datagram = [0; DATAGRAM_BYTES_MAX];
     loop {
         let (bytes, from) = match socket.recv_from(&mut datagram).await {
@@ -148,12 +149,12 @@ async fn serve(socket: UdpSocket, desk: Arc<Desk>) {
                 continue;
             }
         };
-        let Some(answer) = desk.answer(&datagram[..bytes], from) else { continue };
-        // Counted first, so that who has the answer finds it counted.
-        count(&desk.counters.answers);
-        // A full send buffer drops it, as the network would: who asked asks again.
+        let Some(answer) = shared.answer(&datagram[..bytes], from) else { continue };
+        // Counted first, so that a client that has the answer finds it counted.
+        count(&shared.counters.answers);
+        // A full send buffer drops it, as the network would; the client retries.
         if socket.try_send_to(&answer, from).is_err() {
-            count(&desk.counters.unsent);
+            count(&shared.counters.unsent);
         }
     }
 }

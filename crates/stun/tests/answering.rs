@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use stun::{ANSWER_BYTES_MAX, Responder, StunLimits};
+use watchfire_stun::{ANSWER_BYTES_MAX, Responder, StunLimits};
 
 /// Longer than an answer takes on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -40,7 +40,7 @@ fn until(what: &str, happened: impl Fn() -> bool) {
 }
 
 #[test]
-fn who_asks_is_told_its_address_by_ipv4_and_ipv6() {
+fn a_request_is_answered_with_its_address_by_ipv4_and_ipv6() {
     for (here, bytes) in [("127.0.0.1:0", 32), ("[::1]:0", 44)] {
         let responder = start(here, &StunLimits::default());
         let socket = asker(here);
@@ -63,7 +63,7 @@ fn one_socket_for_both_families_tells_ipv4_as_ipv4() {
 
 #[test]
 fn an_address_is_answered_no_faster_than_its_rate_and_others_still_are() {
-    let limits = StunLimits { answers_per_second_address: 3, ..StunLimits::default() };
+    let limits = StunLimits { answers_per_second_per_address: 3, ..StunLimits::default() };
     let responder = start("127.0.0.1:0", &limits);
     let to = responder.addresses()[0];
     let (flooding, calm) = (asker("127.0.0.1:0"), asker("127.0.0.2:0"));
@@ -82,7 +82,7 @@ fn an_address_is_answered_no_faster_than_its_rate_and_others_still_are() {
 }
 
 #[test]
-fn what_is_no_request_is_counted_and_not_answered() {
+fn other_datagrams_are_counted_and_not_answered() {
     let responder = start("127.0.0.1:0", &StunLimits::default());
     let to = responder.addresses()[0];
     let socket = asker("127.0.0.1:0");
@@ -97,7 +97,7 @@ fn what_is_no_request_is_counted_and_not_answered() {
 }
 
 #[test]
-fn several_share_an_address_only_when_told_to() {
+fn several_responders_share_an_address_only_when_configured_to() {
     let limits = StunLimits::default();
     let first = start("127.0.0.1:0", &limits);
     let address = first.addresses()[0];

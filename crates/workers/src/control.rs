@@ -1,21 +1,22 @@
-//! What a worker and its supervisor say to each other after the start.
+//! Messages between a worker and its supervisor after the start.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::Interest;
 use tracing::warn;
-use vocab::NodeId;
+use watchfire_types::NodeId;
 
-use crate::enlist::Link;
-use crate::messages::Messages;
+use crate::join::Link;
+use crate::message_socket::MessageSocket;
 use crate::packet::{self, Packet, Wait};
-use crate::words::{Report, Word};
+use crate::protocol::{SupervisorMessage, WorkerReport};
 
-/// What a worker is to do.
+/// An order from the supervisor to a worker.
 #[derive(Debug)]
 pub enum Order {
     /// A new link; it takes the place of the one to the same node.
@@ -32,23 +33,23 @@ pub struct Control {
 
 #[derive(Debug)]
 struct Line {
-    socket: Messages,
+    socket: MessageSocket,
     /// The number of the newest link to each node.
     numbers: Mutex<BTreeMap<u16, u64>>,
     is_draining: AtomicBool,
 }
 
 /// A message without what it borrows.
-enum Heard {
+enum Received {
     Link { to: u16, number: u64, packet: Packet },
     Drain,
-    Nonsense(String),
+    Malformed(String),
 }
 
 impl Control {
     pub(crate) fn new(socket: OwnedFd, numbers: BTreeMap<u16, u64>) -> Control {
         let line = Line {
-            socket: Messages::new(socket),
+            socket: MessageSocket::new(socket),
             numbers: Mutex::new(numbers),
             is_draining: AtomicBool::new(false),
         };
@@ -57,7 +58,7 @@ impl Control {
 
     /// This worker serves its listeners.
     pub fn ready(&self) -> io::Result<()> {
-        self.report(&Report::Ready)
+        self.report(&WorkerReport::Ready)
     }
 
     /// The link to this node broke while its process seems to live. A new one comes as an
@@ -65,10 +66,10 @@ impl Control {
     ///
     /// Not needed when a worker ends: the supervisor sees that itself.
     pub fn link_lost(&self, node: NodeId) -> io::Result<()> {
-        let numbers = self.line.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let numbers = self.line.numbers.lock();
         let Some(&number) = numbers.get(&node.0) else { return Ok(()) };
         drop(numbers);
-        self.report(&Report::LinkLost { to: node.0, number })
+        self.report(&WorkerReport::LinkLost { to: node.0, number })
     }
 
     /// The next order. After [`Order::Drain`] there is none, and this waits for ever.
@@ -76,17 +77,19 @@ impl Control {
     /// Belongs to one task, on one runtime. Loses nothing when it is cancelled.
     pub async fn next_order(&self) -> Order {
         while !self.line.is_draining.load(Ordering::Relaxed) {
-            let heard = self.line.socket.when(Interest::READABLE, hear).await;
-            match heard {
-                Ok(Heard::Link { to, number, packet }) => {
+            let received = self.line.socket.when(Interest::READABLE, receive).await;
+            match received {
+                Ok(Received::Link { to, number, packet }) => {
                     if let Some(link) = self.linked(to, number, packet) {
                         return Order::Link(link);
                     }
                 }
-                Ok(Heard::Drain) => return self.drain(),
-                Ok(Heard::Nonsense(what)) => warn!(what, "the supervisor is not understood"),
+                Ok(Received::Drain) => return self.drain(),
+                Ok(Received::Malformed(what)) => {
+                    warn!(what, "cannot decode a message of the supervisor")
+                }
                 Err(error) => {
-                    warn!(%error, "the supervisor cannot be heard");
+                    warn!(%error, "cannot read from the supervisor");
                     return self.drain();
                 }
             }
@@ -95,7 +98,7 @@ impl Control {
     }
 
     fn linked(&self, to: u16, number: u64, packet: Packet) -> Option<Link> {
-        let mut numbers = self.line.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut numbers = self.line.numbers.lock();
         numbers.insert(to, number);
         drop(numbers);
         let link = Link::from_descriptors(to, packet.descriptors);
@@ -112,24 +115,24 @@ impl Control {
         Order::Drain
     }
 
-    fn report(&self, report: &Report) -> io::Result<()> {
+    fn report(&self, report: &WorkerReport) -> io::Result<()> {
         let bytes = postcard::to_stdvec(report).expect("a report is plain data");
         self.line.socket.with(|socket| packet::send(socket, &[IoSlice::new(&bytes)], &[]))
     }
 }
 
-fn hear(socket: BorrowedFd<'_>) -> io::Result<Heard> {
+fn receive(socket: BorrowedFd<'_>) -> io::Result<Received> {
     // Nothing long comes after the start.
     let mut buffer = [0; 64];
     let packet = packet::recv(socket, &mut [IoSliceMut::new(&mut buffer)], Wait::No)?;
     if packet.is_end() {
-        return Ok(Heard::Drain);
+        return Ok(Received::Drain);
     }
     Ok(match postcard::from_bytes(&buffer[..packet.len]) {
-        Ok(Word::Link { to, number }) => Heard::Link { to, number, packet },
-        Ok(Word::Drain) => Heard::Drain,
-        Ok(word) => Heard::Nonsense(format!("{word:?} after the start")),
-        Err(error) => Heard::Nonsense(error.to_string()),
+        Ok(SupervisorMessage::Link { to, number }) => Received::Link { to, number, packet },
+        Ok(SupervisorMessage::Drain) => Received::Drain,
+        Ok(message) => Received::Malformed(format!("{message:?} after the start")),
+        Err(error) => Received::Malformed(error.to_string()),
     })
 }
 

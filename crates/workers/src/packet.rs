@@ -14,7 +14,7 @@ use rustix::net::{
 /// Most descriptors in one message. The kernel's own limit is 253.
 pub(crate) const DESCRIPTORS_MAX: usize = 200;
 
-/// What arrived beside the bytes.
+/// A received message, except its bytes.
 pub(crate) struct Packet {
     pub len: usize,
     pub descriptors: Vec<OwnedFd>,
@@ -64,7 +64,7 @@ pub(crate) fn send(
 }
 
 /// Whether a send failed for too many descriptors being under way, anywhere in this user's
-/// processes. It passes as they are received, and no event tells when.
+/// processes. The condition passes as they are received; no event reports it.
 pub(crate) fn is_crowded(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::TOOMANYREFS.raw_os_error())
 }

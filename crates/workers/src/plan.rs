@@ -1,4 +1,4 @@
-//! What a supervisor is asked to do, and what it tells.
+//! The plan of a supervisor, its events and its errors.
 
 use std::fmt;
 use std::io;
@@ -7,13 +7,13 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use thiserror::Error;
-use vocab::NodeId;
+use watchfire_types::NodeId;
 
 /// Most workers of one supervisor. Each has two descriptors for every other.
 pub const WORKERS_MAX: u16 = 256;
 
-/// Longest [`Plan::hello`], in bytes.
-pub const HELLO_BYTES_MAX: usize = 64 << 20;
+/// Longest [`Plan::startup_data`], in bytes.
+pub const STARTUP_DATA_BYTES_MAX: usize = 64 << 20;
 
 /// Which workers to run, and with what.
 pub struct Plan {
@@ -22,8 +22,8 @@ pub struct Plan {
     /// The listeners of each worker. The supervisor keeps them open until the stop, so that
     /// connections wait while a worker is started anew.
     pub listeners: Vec<Vec<OwnedFd>>,
-    /// What every worker gets to read; this crate does not look into it.
-    pub hello: Vec<u8>,
+    /// Bytes that every worker receives; this crate does not read them.
+    pub startup_data: Vec<u8>,
     /// Makes the command of a worker. Its standard input, [`CONTROL_VARIABLE`] and process group
     /// are set by the supervisor.
     ///
@@ -31,7 +31,7 @@ pub struct Plan {
     ///
     /// [`CONTROL_VARIABLE`]: crate::CONTROL_VARIABLE
     pub command: Box<dyn Fn(NodeId) -> Command + Send + Sync>,
-    /// Is told what happens, on the supervisor's task: it must not wait.
+    /// Called with each event on the supervisor's task. It must not wait.
     pub events: Box<dyn FnMut(SupervisorEvent) + Send>,
     /// How long things may take.
     pub limits: SupervisorLimits,
@@ -41,7 +41,7 @@ impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Plan")
             .field("workers", &self.workers)
-            .field("hello_bytes", &self.hello.len())
+            .field("startup_data_bytes", &self.startup_data.len())
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
@@ -50,8 +50,8 @@ impl fmt::Debug for Plan {
 /// How long things may take.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SupervisorLimits {
-    /// From the start of a worker to its [`ready`](crate::Control::ready). Who takes longer is
-    /// killed; at the first start that ends everything.
+    /// From the start of a worker to its [`ready`](crate::Control::ready). A worker that takes
+    /// longer is killed; at the first start that ends all workers.
     pub ready_timeout: Duration,
     /// From the stop to the end of the last worker; the rest is killed.
     pub drain_timeout: Duration,
@@ -78,7 +78,7 @@ impl Default for SupervisorLimits {
     }
 }
 
-/// What happened.
+/// An event of the supervisor.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SupervisorEvent {
@@ -132,7 +132,7 @@ pub enum SupervisorEvent {
         /// The other.
         other: NodeId,
     },
-    /// The stop: every worker is told to drain.
+    /// The stop: every worker is ordered to drain.
     Draining,
     /// A worker did not end in time after the stop, or a second stop came.
     Killed {
@@ -202,9 +202,9 @@ pub enum SuperviseError {
         /// How many workers there are.
         workers: u16,
     },
-    /// A hello of more than [`HELLO_BYTES_MAX`].
-    #[error("a hello of {len} bytes: {HELLO_BYTES_MAX} are possible")]
-    HelloTooLong {
+    /// A startup_data of more than [`STARTUP_DATA_BYTES_MAX`].
+    #[error("a startup_data of {len} bytes: {STARTUP_DATA_BYTES_MAX} are possible")]
+    StartupDataTooLong {
         /// Its length.
         len: usize,
     },
@@ -235,9 +235,9 @@ pub enum SuperviseError {
     /// The system refused what all workers need.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The step that failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! The process that starts the others, and does what its [`Crew`] decides.
+//! The process that starts the others, and does what its [`Supervisor`] decides.
 
 use std::future::Future;
 use std::io;
@@ -12,17 +12,18 @@ use rustix::io::FdFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use vocab::{Instant, NodeId};
+use watchfire_types::{Instant, NodeId};
 
-use crate::crew::{Crew, Failure, Input, Output, Told};
 use crate::packet;
 use crate::plan::{
-    Ended, HELLO_BYTES_MAX, Plan, SuperviseError, SupervisorEvent, SupervisorLimits, WORKERS_MAX,
+    Ended, Plan, STARTUP_DATA_BYTES_MAX, SuperviseError, SupervisorEvent, SupervisorLimits,
+    WORKERS_MAX,
 };
-use crate::tend::{self, Listeners, News, Post, Posted, Provisions};
+use crate::supervisor::{Event, Failure, Input, Output, Supervisor};
+use crate::worker::{self, CommonSetup, Listeners, OutgoingMessage, WorkerEvent, WorkerHandle};
 
-/// News of all workers that wait to be looked at. A full queue makes their tasks wait.
-const NEWS_MAX: usize = 256;
+/// Events of all workers that wait to be looked at. A full queue makes their tasks wait.
+const WORKER_EVENTS_MAX: usize = 256;
 
 /// Runs workers until `stop`, and returns when the last of them has ended.
 ///
@@ -37,17 +38,17 @@ pub async fn supervise(
     stop: impl Future,
     kill: impl Future,
 ) -> Result<Ended, SuperviseError> {
-    let (mut supervisor, mut news) = Supervisor::new(plan)?;
+    let (mut supervisor, mut news) = Driver::new(plan)?;
     let (mut stop, mut kill) = (pin!(stop), pin!(kill));
     let (mut is_stopped, mut is_killed) = (false, false);
     loop {
         supervisor.act();
-        if supervisor.crew.is_over() {
+        if supervisor.supervisor.is_over() {
             break;
         }
-        let wake = supervisor.crew.next_wake().map(|at| at.since(supervisor.now()));
+        let wake = supervisor.supervisor.next_wake().map(|at| at.since(supervisor.now()));
         let input = tokio::select! {
-            Some((slot, news)) = news.recv() => supervisor.heard(slot, news),
+            Some((slot, news)) = news.recv() => supervisor.input_of(slot, news),
             _ = &mut stop, if !is_stopped => {
                 is_stopped = true;
                 Input::Stop
@@ -58,23 +59,23 @@ pub async fn supervise(
             }
             () = tokio::time::sleep(wake.unwrap_or(Duration::MAX)), if wake.is_some() => Input::Tick,
         };
-        supervisor.crew.handle_input(supervisor.now(), input);
+        supervisor.supervisor.handle_input(supervisor.now(), input);
     }
     supervisor.over().await
 }
 
-struct Supervisor {
-    crew: Crew,
+struct Driver {
+    supervisor: Supervisor,
     limits: SupervisorLimits,
-    provisions: Arc<Provisions>,
+    common_setup: Arc<CommonSetup>,
     /// By place; closed at the stop.
     listeners: Vec<Listeners>,
     command: Box<dyn Fn(NodeId) -> std::process::Command + Send + Sync>,
     events: Box<dyn FnMut(SupervisorEvent) + Send>,
     born: std::time::Instant,
-    news: mpsc::Sender<(u16, News)>,
+    news: mpsc::Sender<(u16, WorkerEvent)>,
     tasks: JoinSet<()>,
-    posts: Vec<Option<Post>>,
+    workers: Vec<Option<WorkerHandle>>,
     /// How the last process of each place ended.
     statuses: Vec<ExitStatus>,
     /// Why the last process of a place could not be started.
@@ -82,17 +83,17 @@ struct Supervisor {
     failure: Option<SuperviseError>,
 }
 
-impl Supervisor {
-    fn new(plan: Plan) -> Result<(Supervisor, mpsc::Receiver<(u16, News)>), SuperviseError> {
-        let Plan { workers, listeners, hello, command, events, limits } = plan;
+impl Driver {
+    fn new(plan: Plan) -> Result<(Driver, mpsc::Receiver<(u16, WorkerEvent)>), SuperviseError> {
+        let Plan { workers, listeners, startup_data, command, events, limits } = plan;
         if !(1..=WORKERS_MAX).contains(&workers) {
             return Err(SuperviseError::Workers { workers });
         }
         if listeners.len() != usize::from(workers) {
             return Err(SuperviseError::Listeners { lists: listeners.len(), workers });
         }
-        if hello.len() > HELLO_BYTES_MAX {
-            return Err(SuperviseError::HelloTooLong { len: hello.len() });
+        if startup_data.len() > STARTUP_DATA_BYTES_MAX {
+            return Err(SuperviseError::StartupDataTooLong { len: startup_data.len() });
         }
         for listener in listeners.iter().flatten() {
             // A worker gets its own over the line, and none of the others'.
@@ -100,12 +101,12 @@ impl Supervisor {
                 SuperviseError::System { what: "a listener", source: error.into() }
             })?;
         }
-        let (news_in, news) = mpsc::channel(NEWS_MAX);
+        let (event_sender, news) = mpsc::channel(WORKER_EVENTS_MAX);
         let places = usize::from(workers);
-        let supervisor = Supervisor {
-            crew: Crew::new(workers, limits.clone()),
+        let supervisor = Driver {
+            supervisor: Supervisor::new(workers, limits.clone()),
             limits,
-            provisions: Arc::new(Provisions { workers, hello }),
+            common_setup: Arc::new(CommonSetup { workers, startup_data }),
             listeners: listeners
                 .into_iter()
                 .map(|some| some.into_iter().map(Arc::new).collect())
@@ -113,9 +114,9 @@ impl Supervisor {
             command,
             events,
             born: std::time::Instant::now(),
-            news: news_in,
+            news: event_sender,
             tasks: JoinSet::new(),
-            posts: (0..places).map(|_| None).collect(),
+            workers: (0..places).map(|_| None).collect(),
             statuses: vec![ExitStatus::default(); places],
             refusals: (0..places).map(|_| None).collect(),
             failure: None,
@@ -127,19 +128,19 @@ impl Supervisor {
         Instant::ZERO + self.born.elapsed()
     }
 
-    fn post(&self, slot: u16, message: Posted) {
-        if let Some(post) = &self.posts[usize::from(slot)] {
+    fn post(&self, slot: u16, message: OutgoingMessage) {
+        if let Some(post) = &self.workers[usize::from(slot)] {
             post.post(message);
         }
     }
 
-    fn heard(&mut self, slot: u16, news: News) -> Input {
+    fn input_of(&mut self, slot: u16, news: WorkerEvent) -> Input {
         match news {
-            News::Ready => Input::Ready(slot),
-            News::LinkLost { to, number } => Input::LinkLost { slot, to, number },
-            News::Sent => Input::Sent(slot),
-            News::Ended(status) => {
-                self.posts[usize::from(slot)] = None;
+            WorkerEvent::Ready => Input::Ready(slot),
+            WorkerEvent::LinkLost { to, number } => Input::LinkLost { slot, to, number },
+            WorkerEvent::Sent => Input::Sent(slot),
+            WorkerEvent::Ended(status) => {
+                self.workers[usize::from(slot)] = None;
                 self.statuses[usize::from(slot)] = status;
                 // Its task is over, or about to be: forget those that are.
                 while self.tasks.try_join_next().is_some() {}
@@ -148,35 +149,35 @@ impl Supervisor {
         }
     }
 
-    /// Does all that the crew wants done.
+    /// Does all that the supervisor wants done.
     fn act(&mut self) {
-        while let Some(output) = self.crew.poll_output() {
+        while let Some(output) = self.supervisor.poll_output() {
             match output {
                 Output::Start(slot) => self.start(slot),
                 Output::Pair { one, other, number } => self.pair(one, other, number),
-                Output::Begin(slot) => self.post(slot, Posted::Begin),
-                Output::Drain(slot) => self.post(slot, Posted::Drain),
+                Output::Begin(slot) => self.post(slot, OutgoingMessage::Begin),
+                Output::Drain(slot) => self.post(slot, OutgoingMessage::Drain),
                 Output::Kill(slot) => {
-                    if let Some(post) = &self.posts[usize::from(slot)] {
+                    if let Some(post) = &self.workers[usize::from(slot)] {
                         post.kill();
                     }
                 }
-                Output::Told(told) => self.tell(told),
+                Output::Event(event) => self.report(event),
             }
         }
     }
 
     fn start(&mut self, slot: u16) {
         let command = (self.command)(NodeId(slot));
-        let (provisions, news) = (self.provisions.clone(), self.news.clone());
+        let (common_setup, news) = (self.common_setup.clone(), self.news.clone());
         let listeners = &self.listeners[usize::from(slot)];
-        let input = match tend::start(slot, command, provisions, listeners, news) {
-            Ok((post, tended)) => {
+        let input = match worker::start(slot, command, common_setup, listeners, news) {
+            Ok((post, task)) => {
                 let pid = post.pid;
-                self.posts[usize::from(slot)] = Some(post);
-                self.tasks.spawn(tended.tend());
-                self.crew.handle_input(self.now(), Input::Started(slot));
-                let restarts = self.crew.lives_before(slot);
+                self.workers[usize::from(slot)] = Some(post);
+                self.tasks.spawn(task.run());
+                self.supervisor.handle_input(self.now(), Input::Started(slot));
+                let restarts = self.supervisor.restarts_of(slot);
                 (self.events)(SupervisorEvent::Started { slot: NodeId(slot), pid, restarts });
                 return;
             }
@@ -185,42 +186,42 @@ impl Supervisor {
                 Input::NotStarted(slot)
             }
         };
-        self.crew.handle_input(self.now(), input);
+        self.supervisor.handle_input(self.now(), input);
     }
 
     fn pair(&mut self, one: u16, other: u16, number: u64) {
-        let Ok((bus, hand_over)) = link() else {
-            return self.crew.handle_input(self.now(), Input::NotPaired { one, other });
+        let Ok((bus, handoff)) = link() else {
+            return self.supervisor.handle_input(self.now(), Input::NotPaired { one, other });
         };
-        let ends = [(one, other, bus.0, hand_over.0), (other, one, bus.1, hand_over.1)];
-        for (slot, to, bus, hand_over) in ends {
-            self.post(slot, Posted::Link { to, number, bus, hand_over });
+        let ends = [(one, other, bus.0, handoff.0), (other, one, bus.1, handoff.1)];
+        for (slot, to, bus, handoff) in ends {
+            self.post(slot, OutgoingMessage::Link { to, number, bus, handoff });
         }
     }
 
-    fn tell(&mut self, told: Told) {
-        let event = match told {
-            Told::Ready { slot, after } => SupervisorEvent::Ready { slot: NodeId(slot), after },
-            Told::AllReady => SupervisorEvent::AllReady,
-            Told::Ended { slot, after, restart_in } => {
+    fn report(&mut self, event: Event) {
+        let event = match event {
+            Event::Ready { slot, after } => SupervisorEvent::Ready { slot: NodeId(slot), after },
+            Event::AllReady => SupervisorEvent::AllReady,
+            Event::Ended { slot, after, restart_in } => {
                 let status = self.statuses[usize::from(slot)];
                 SupervisorEvent::Ended { slot: NodeId(slot), status, after, restart_in }
             }
-            Told::NotStarted { slot, restart_in } => {
+            Event::NotStarted { slot, restart_in } => {
                 let error = self.refusal(slot);
                 SupervisorEvent::NotStarted { slot: NodeId(slot), error, restart_in }
             }
-            Told::NotReady { slot } => SupervisorEvent::NotReady { slot: NodeId(slot) },
-            Told::Relinked { one, other } => {
+            Event::NotReady { slot } => SupervisorEvent::NotReady { slot: NodeId(slot) },
+            Event::Relinked { one, other } => {
                 SupervisorEvent::Relinked { one: NodeId(one), other: NodeId(other) }
             }
-            Told::Draining => {
-                // From here on nobody would ever serve who waits in their backlog.
+            Event::Draining => {
+                // From here on no process would serve the connections in their backlog.
                 self.listeners.iter_mut().for_each(Vec::clear);
                 SupervisorEvent::Draining
             }
-            Told::Killed { slot } => SupervisorEvent::Killed { slot: NodeId(slot) },
-            Told::Failed { slot, how } => return self.failed(slot, how),
+            Event::Killed { slot } => SupervisorEvent::Killed { slot: NodeId(slot) },
+            Event::Failed { slot, how } => return self.failed(slot, how),
         };
         (self.events)(event);
     }
@@ -244,11 +245,13 @@ impl Supervisor {
     }
 
     async fn over(mut self) -> Result<Ended, SuperviseError> {
-        // Each has told of its end already.
+        // Each task has reported its end already.
         while self.tasks.join_next().await.is_some() {}
         match self.failure {
             Some(failure) => Err(failure),
-            None => Ok(Ended { restarts: self.crew.restarts(), killed: self.crew.killed() }),
+            None => {
+                Ok(Ended { restarts: self.supervisor.restarts(), killed: self.supervisor.killed() })
+            }
         }
     }
 }

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use harness::{Client, DEADLINE, PROGRAM, Running, has_ended, kill_9, signal, until};
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use vocab::NodeId;
-use workers::{SuperviseError, SupervisorEvent, SupervisorLimits};
+use watchfire_types::NodeId;
+use watchfire_workers::{SuperviseError, SupervisorEvent, SupervisorLimits};
 
 fn limits() -> SupervisorLimits {
     SupervisorLimits::default()
 }
 
-/// What worker `slot` has heard when all are linked: the process of each other.
+/// What worker `slot` has received when all are linked: the process of each other.
 fn others(slot: usize, pids: &[u32]) -> String {
     let others: BTreeMap<_, _> = pids.iter().enumerate().filter(|(it, _)| *it != slot).collect();
     others.iter().map(|(slot, pid)| format!("{slot}:{pid}")).collect::<Vec<_>>().join(" ")
@@ -24,18 +24,21 @@ fn others(slot: usize, pids: &[u32]) -> String {
 
 async fn all_hear_each_other(running: &Running) {
     for slot in 0..running.pids.len() {
-        until(&others(slot, &running.pids), || running.ask(slot, "heard")).await;
+        until(&others(slot, &running.pids), || running.ask(slot, "received")).await;
     }
 }
 
 #[tokio::test]
-async fn workers_get_their_place_what_is_said_to_all_and_a_link_to_each_other() {
-    let hello: Vec<u8> = (0..3_000_001u32).map(|n| (n % 251) as u8).collect();
-    let running = Running::serving(4, &hello, limits()).await;
-    let sum: u64 = hello.iter().map(|&byte| u64::from(byte)).sum();
+async fn workers_get_their_slot_the_startup_data_and_a_link_to_each_other() {
+    let startup_data: Vec<u8> = (0..3_000_001u32).map(|n| (n % 251) as u8).collect();
+    let running = Running::serving(4, &startup_data, limits()).await;
+    let sum: u64 = startup_data.iter().map(|&byte| u64::from(byte)).sum();
     for slot in 0..4 {
         assert_eq!(running.ask(slot, "who").await, format!("{slot} {}", running.pids[slot]));
-        assert_eq!(running.ask(slot, "hello").await, format!("{} {sum}", hello.len()));
+        assert_eq!(
+            running.ask(slot, "startup_data").await,
+            format!("{} {sum}", startup_data.len())
+        );
     }
     all_hear_each_other(&running).await;
     assert_eq!(running.end().await.restarts, 0);
@@ -52,14 +55,14 @@ async fn a_connection_goes_from_any_worker_to_any_other_and_lives_on() {
     }
     // Several lines at once: what was read with the first travels along.
     client.say("give 1 give 2 who\nsecond\nthird").await;
-    assert_eq!(client.hear().await, format!("2 {}", running.pids[2]));
-    assert_eq!(client.hear().await, "second");
-    assert_eq!(client.hear().await, "third");
+    assert_eq!(client.receive().await, format!("2 {}", running.pids[2]));
+    assert_eq!(client.receive().await, "second");
+    assert_eq!(client.receive().await, "third");
     running.end().await;
 }
 
 #[tokio::test]
-async fn a_killed_worker_comes_back_in_its_place_and_who_connected_meanwhile_is_served() {
+async fn a_killed_worker_is_restarted_in_its_slot_and_serves_waiting_connections() {
     let pause = Duration::from_secs(2);
     let limits = SupervisorLimits { restart_pause: pause, ..limits() };
     let mut running = Running::serving(4, b"", limits).await;
@@ -83,7 +86,7 @@ async fn a_killed_worker_comes_back_in_its_place_and_who_connected_meanwhile_is_
         })
         .await;
     assert_ne!(running.pids[2], killed);
-    assert_eq!(early.hear().await, format!("2 {}", running.pids[2]));
+    assert_eq!(early.receive().await, format!("2 {}", running.pids[2]));
     all_hear_each_other(&running).await;
     for slot in [0, 1, 3] {
         until("2:1", || running.ask(slot, "lost")).await;
@@ -169,14 +172,14 @@ async fn a_program_that_is_not_there_ends_all() {
 }
 
 #[tokio::test]
-async fn who_does_not_drain_in_time_is_killed() {
+async fn a_worker_that_does_not_drain_in_time_is_killed() {
     let limits = SupervisorLimits { drain_timeout: Duration::from_millis(300), ..limits() };
     let running = Running::serving(3, b"stubborn 1;", limits).await;
     assert!(running.end().await.killed >= 1);
 }
 
 #[tokio::test]
-async fn a_second_stop_kills_who_still_drains() {
+async fn a_second_stop_kills_workers_that_still_drain() {
     let mut running = Running::serving(3, b"stubborn 1;", limits()).await;
     running.stop();
     for _ in [0, 2] {
@@ -247,7 +250,7 @@ impl Apart {
 async fn when_the_supervisor_is_killed_its_workers_drain() {
     let mut apart = Apart::serving(Command::new(PROGRAM).arg("3")).await;
     assert_eq!(apart.ask(1, "who").await, format!("1 {}", apart.pids[1]));
-    kill_9(apart.supervisor.id().expect("it lives"));
+    kill_9(apart.supervisor.id().expect("it starts"));
     apart.supervisor.wait().await.expect("its end");
     apart.workers_end().await;
 }
@@ -259,9 +262,9 @@ async fn sixty_four_workers_are_linked_within_few_descriptors() {
     command.args(["-c", "ulimit -n 400 && exec \"$0\" 64", PROGRAM]);
     let mut apart = Apart::serving(&mut command).await;
     for slot in 0..64 {
-        until(&others(slot, &apart.pids), || apart.ask(slot, "heard")).await;
+        until(&others(slot, &apart.pids), || apart.ask(slot, "received")).await;
     }
-    let supervisor = apart.supervisor.id().expect("it lives");
+    let supervisor = apart.supervisor.id().expect("it starts");
     let open = std::fs::read_dir(format!("/proc/{supervisor}/fd")).expect("its descriptors");
     // For each worker a listener, a line and its process.
     assert!(open.count() < 64 * 3 + 20, "the supervisor keeps what it gave away");
@@ -273,9 +276,9 @@ async fn sixty_four_workers_are_linked_within_few_descriptors() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_only_told_so_is_no_worker() {
+async fn the_variable_alone_does_not_make_a_program_a_worker() {
     let output = tokio::process::Command::new(PROGRAM)
-        .env(workers::CONTROL_VARIABLE, "stdin")
+        .env(watchfire_workers::CONTROL_VARIABLE, "stdin")
         .stdin(Stdio::null())
         .output()
         .await
@@ -289,10 +292,10 @@ async fn a_program_that_is_only_told_so_is_no_worker() {
 
 #[test]
 fn a_plan_that_does_not_fit_is_refused() {
-    let plan = |workers, lists: usize| workers::Plan {
+    let plan = |workers, lists: usize| watchfire_workers::Plan {
         workers,
         listeners: (0..lists).map(|_| Vec::new()).collect(),
-        hello: Vec::new(),
+        startup_data: Vec::new(),
         command: Box::new(|_| Command::new(PROGRAM)),
         events: Box::new(|_| {}),
         limits: limits(),
@@ -305,7 +308,8 @@ fn a_plan_that_does_not_fit_is_refused() {
         (3, 2, "listeners for 2 workers were given to 3"),
     ] {
         let never = std::future::pending::<()>;
-        let outcome = runtime.block_on(workers::supervise(plan(workers, lists), never(), never()));
+        let outcome =
+            runtime.block_on(watchfire_workers::supervise(plan(workers, lists), never(), never()));
         assert_eq!(outcome.expect_err("refused").to_string(), error);
     }
 }

@@ -6,11 +6,11 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Context as _, bail};
-use node::{
+use serde_json::json;
+use watchfire_server::{
     Channel, Connected, Crash, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Reply, Server,
     Settings, Socket, Started,
 };
-use serde_json::json;
 
 /// `rooms:*`: anyone may join.
 struct Rooms;
@@ -101,7 +101,7 @@ async fn main() -> anyhow::Result<()> {
         });
     let stop = async {
         // Without signals it runs until it is killed.
-        if node::stop_signal().await.is_err() {
+        if watchfire_server::stop_signal().await.is_err() {
             std::future::pending().await
         }
     };

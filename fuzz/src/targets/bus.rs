@@ -1,4 +1,4 @@
-use bus::frame::{Decoder, FrameError};
+use watchfire_bus::frame::{Decoder, FrameError};
 
 /// Largest message that the decoder is told to take.
 const MESSAGE_BYTES_MAX: usize = 1000;

@@ -1,15 +1,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use channels::handshake::{OriginPattern, OriginPolicy, Params, Scheme, negotiate};
-use channels::longpoll::{
+use watchfire_channels::handshake::{OriginPattern, OriginPolicy, Params, Scheme, negotiate};
+use watchfire_channels::longpoll::{
     Input, LINES_MAX, LongPoll, LongPollLimits, Output, decode_body, escape_message,
 };
-use channels::{
+use watchfire_channels::{
     ConversationLimits, JoinRef, Message, Pattern, Payload, Push, Reply, Serializer, decode_binary,
     decode_text, encode_push, encode_reply, route,
 };
-use vocab::Instant;
+use watchfire_types::Instant;
 
 /// A V1 frame that decodes says the same when it is written and read again.
 pub fn frame_v1(bytes: &[u8]) {

@@ -1,10 +1,10 @@
 use bytes::Bytes;
-use content::car::{self, CarItem, CarReader};
-use content::dag_pb::{FieldOrder, Link, Node};
-use content::unixfs::{Kind, UnixFs};
-use content::{
+use watchfire_content::car::{self, CarItem, CarReader};
+use watchfire_content::dag_pb::{FieldOrder, Link, Node};
+use watchfire_content::unixfs::{Kind, UnixFs};
+use watchfire_content::{
     Block, BlockStore, Cid, Directory, DirectoryBuilder, DirectoryReader, FileBuilder, FileReader,
-    MemoryStore, Multihash, Prefix, Profile, Read, Root, Version, Visit, Walk, assemble, list,
+    MemoryStore, Multihash, Prefix, Profile, Read, Root, Version, Walk, WalkStep, assemble, list,
 };
 
 /// Text that is a CID is one of its texts, and the one that is written is read back as the same.
@@ -130,7 +130,8 @@ impl Made {
             _ => {
                 let inline = vec![step; usize::from(number() % 130)];
                 let Some(hash) = Multihash::identity(&inline) else { return };
-                self.roots.push((Cid::v1(content::Codec::RAW, hash), inline.len() as u64));
+                self.roots
+                    .push((Cid::v1(watchfire_content::Codec::RAW, hash), inline.len() as u64));
             }
         }
     }
@@ -138,7 +139,8 @@ impl Made {
     /// A link to something that was made, or to what nobody has, with what is declared for it.
     fn part(&self, which: u8, lie: u8) -> (Cid, u64) {
         let back = usize::from(which) % (self.roots.len() + 1);
-        let missing = (Cid::v1(content::Codec::RAW, Multihash::sha2_256(&[which; 33])), 33);
+        let missing =
+            (Cid::v1(watchfire_content::Codec::RAW, Multihash::sha2_256(&[which; 33])), 33);
         let (cid, size) = self.roots.iter().rev().nth(back).cloned().unwrap_or(missing);
         let declared = match lie % 16 {
             1 => 0,
@@ -182,7 +184,7 @@ impl Made {
         self.keep(Block::dag_pb(Version::V1, node.encode().into()), 0);
     }
 
-    fn keep(&mut self, block: Result<Block, content::BlockError>, size: u64) {
+    fn keep(&mut self, block: Result<Block, watchfire_content::BlockError>, size: u64) {
         let Ok(block) = block else { return };
         let cid = block.cid().clone();
         if self.store.put(block).is_ok() {
@@ -221,7 +223,7 @@ fn look_into(store: &MemoryStore, root: &Cid) {
     let mut reader = FileReader::new(root.clone(), u64::MAX);
     for _ in 0..200 {
         let Ok(Read::Bytes(_)) = reader.read(store) else { return };
-        assert!(reader.wanted().count() <= content::FILE_DEPTH_MAX * WIDE_LINKS);
+        assert!(reader.wanted().count() <= watchfire_content::FILE_DEPTH_MAX * WIDE_LINKS);
     }
 }
 
@@ -230,10 +232,10 @@ fn walk(store: &MemoryStore, root: &Cid, blocks_max: usize) {
     let mut walk = Walk::new(root.clone(), blocks_max);
     let mut visited = Vec::new();
     loop {
-        match walk.visit(store) {
-            Ok(Visit::Here(block)) => visited.push(block.cid().clone()),
-            Ok(Visit::Missing(cid)) => visited.push(cid),
-            Ok(Visit::End) | Err(_) => break,
+        match walk.step(store) {
+            Ok(WalkStep::Block(block)) => visited.push(block.cid().clone()),
+            Ok(WalkStep::Missing(cid)) => visited.push(cid),
+            Ok(WalkStep::End) | Err(_) => break,
         }
     }
     assert!(visited.len() <= blocks_max);

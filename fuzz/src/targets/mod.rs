@@ -4,10 +4,10 @@ mod bitswap;
 mod bus;
 mod channels;
 mod content;
-mod edge;
+mod encryption;
 mod leaves;
-mod node;
-mod private;
+mod server;
+mod sockets;
 mod stun;
 
 use crate::Target;
@@ -37,10 +37,10 @@ pub static TARGETS: &[Target] = &[
     Target::new("handshake_subprotocol", channels::handshake_subprotocol),
     Target::new("longpoll_body", channels::longpoll_body),
     Target::new("longpoll_session", channels::longpoll_session),
-    Target::new("websocket_frames", edge::websocket_frames),
-    Target::new("request_head", edge::request_head),
-    Target::with_memory("settings", node::settings, 16 * 1024 * 1024),
-    Target::new("private_index", private::private_index),
-    Target::with_memory("private_page", private::private_page, 1024 * 1024),
+    Target::new("websocket_frames", sockets::websocket_frames),
+    Target::new("request_head", sockets::request_head),
+    Target::with_memory("settings", server::settings, 16 * 1024 * 1024),
+    Target::new("private_index", encryption::private_index),
+    Target::with_memory("private_page", encryption::private_page, 1024 * 1024),
     Target::new("stun_request", stun::stun_request),
 ];

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use ::stun::{ANSWER_BYTES_MAX, BindingRequest};
+use watchfire_stun::{ANSWER_BYTES_MAX, BindingRequest};
 
 /// Whatever is a Binding request is answered shortly, with its own transaction, and no answer is
 /// taken for a request.

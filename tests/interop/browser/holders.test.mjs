@@ -1,28 +1,28 @@
-// Whom a visitor asks, and what becomes of those who lie or say nothing.
+// The holders that a visitor requests blocks from, and holders that send wrong bytes or never reply.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
-import { until } from '../lib/waiting.mjs'
-import { blocksOf, giving, wanting } from './bitswap.mjs'
-import { arrive, cidOf, serve } from './people.mjs'
-import { honest, joinPage, lying, silent } from './raw_peer.mjs'
-import { file, generated } from './things.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
+import { blocksOf, blockMessage, wantMessage } from './bitswap-messages.mjs'
+import { newVisitor, cidOf, startServer } from './page-driver.mjs'
+import { honestHolder, joinPage, lyingHolder, silentHolder } from './raw-peer.mjs'
+import { file, generated } from './fixtures.mjs'
 
 const FILM = generated(24 * 1_048_576)
-/** Another holder is asked within a second, and then it still has to come. */
+/** Another holder is asked within one second, and then the block has to arrive. */
 const ANOTHER_IS_ASKED_MS = 2_000
 
 test('a visitor spreads its requests over all holders', async (t) => {
-  const server = await serve(t)
+  const server = await startServer(t)
   const { root, blocks } = blocksOf(FILM)
   const holders = [
-    await joinPage(t, server, root, 'all', honest(blocks)),
-    await joinPage(t, server, root, 'all', honest(blocks)),
+    await joinPage(t, server, root, 'all', honestHolder(blocks)),
+    await joinPage(t, server, root, 'all', honestHolder(blocks)),
   ]
-  const visitor = await arrive(t, server)
+  const visitor = await newVisitor(t, server)
   await visitor.goTo(`/p/${root}#filename=film.bin`)
-  await visitor.holdsIt()
+  await visitor.waitUntilComplete()
 
   const sent = holders.map(({ blocksSent }) => blocksSent)
   const all = sent.reduce((sum, count) => sum + count)
@@ -31,24 +31,24 @@ test('a visitor spreads its requests over all holders', async (t) => {
   assert(all <= blocks.size * 1.25, `${all} blocks were sent for a page of ${blocks.size}`)
 })
 
-test('visitors who come together get blocks from one another too', async (t) => {
-  const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': 8_388_608, 'limits.blocks_in_flight_max': 4 } })
+test('visitors who come together get blocks from each other too', async (t) => {
+  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 8_388_608, 'limits.blocks_in_flight_max': 4 } })
   const { root, blocks } = blocksOf(FILM)
-  const holder = await joinPage(t, server, root, 'all', honest(blocks))
-  const visitors = [await arrive(t, server), await arrive(t, server), await arrive(t, server)]
+  const holder = await joinPage(t, server, root, 'all', honestHolder(blocks))
+  const visitors = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
   await Promise.all(visitors.map((visitor) => visitor.goTo(`/p/${root}#filename=film.bin`)))
-  await Promise.all(visitors.map((visitor) => visitor.holdsIt()))
+  await Promise.all(visitors.map((visitor) => visitor.waitUntilComplete()))
   const all = visitors.length * blocks.size
   t.diagnostic(`the holder sent ${holder.blocksSent} of the ${all} blocks that ${visitors.length} visitors got`)
-  // How much they save depends on who comes when: a half at best, a tenth when all ask in one breath.
+  // The saving depends on arrival times: half at best, a tenth when all request at the same moment.
   assert(holder.blocksSent < all, `the holder sent ${holder.blocksSent} of ${all} blocks`)
 })
 
-test('what makes no sense is dropped, and whoever sends it disturbs nobody', async (t) => {
-  const server = await serve(t)
+test('invalid messages are dropped and disturb nobody', async (t) => {
+  const server = await startServer(t)
   const { root, blocks } = blocksOf(generated(3_000_000))
-  const vandal = await joinPage(t, server, root, 'some', silent())
-  const visitor = await arrive(t, server)
+  const vandal = await joinPage(t, server, root, 'some', silentHolder())
+  const visitor = await newVisitor(t, server)
   await visitor.goTo(`/p/${root}#filename=film.bin`)
   const { peer } = await vandal.joined.next()
   const to = Buffer.from(peer, 'hex')
@@ -64,32 +64,32 @@ test('what makes no sense is dropped, and whoever sends it disturbs nobody', asy
     ...Array.from({ length: 200 }, (_, n) => segment(1000 + n, 0, 4_000_000, 'begun and never ended')),
   ]
   for (const frame of nonsense) await vandal.relay(frame)
-  await vandal.say(to, giving([...blocks.values()].map(({ cid }) => ({ cid, bytes: Buffer.alloc(9) }))))
-  await vandal.say(to, wanting([...blocks.values()].map(({ cid }) => cid)))
+  await vandal.say(to, blockMessage([...blocks.values()].map(({ cid }) => ({ cid, bytes: Buffer.alloc(9) }))))
+  await vandal.say(to, wantMessage([...blocks.values()].map(({ cid }) => cid)))
 
-  await joinPage(t, server, root, 'all', honest(blocks))
-  await visitor.holdsIt()
-  visitor.hasNoComplaints()
+  await joinPage(t, server, root, 'all', honestHolder(blocks))
+  await visitor.waitUntilComplete()
+  visitor.assertNoPageErrors()
 })
 
-test('a browser that has it all serves the blocks that it is asked for', async (t) => {
-  const server = await serve(t)
+test('a browser with the whole page serves the blocks that are requested', async (t) => {
+  const server = await startServer(t)
   const { root, blocks } = blocksOf(generated(3_000_000))
-  const first = await joinPage(t, server, root, 'all', honest(blocks))
-  const visitor = await arrive(t, server)
+  const first = await joinPage(t, server, root, 'all', honestHolder(blocks))
+  const visitor = await newVisitor(t, server)
   await visitor.goTo(`/p/${root}`)
-  await visitor.holdsIt()
-  await until(() => first.counts.all.some(({ holders }) => holders === 2), 'the visitor is a holder')
+  await visitor.waitUntilComplete()
+  await waitUntil(() => first.counts.all.some(({ holders }) => holders === 2), 'the visitor is a holder')
   await first.leave()
 
-  const next = await arrive(t, server)
+  const next = await newVisitor(t, server)
   await next.goTo(`/p/${root}`)
-  await next.holdsIt()
+  await next.waitUntilComplete()
 })
 
-for (const [what, behaviour] of [['lies', lying], ['says nothing', silent]]) {
-  test(`when a holder ${what}, another is asked within a second`, async (t) => {
-    const server = await serve(t)
+for (const [what, behaviour] of [['sends wrong bytes', lyingHolder], ['never replies', silentHolder]]) {
+  test(`when a holder ${what}, another is asked within one second`, async (t) => {
+    const server = await startServer(t)
     const words = Buffer.from('The truth, and nothing else.\n')
     const { root } = blocksOf(words)
     const bad = [
@@ -97,15 +97,15 @@ for (const [what, behaviour] of [['lies', lying], ['says nothing', silent]]) {
       await joinPage(t, server, root, 'all', behaviour()),
       await joinPage(t, server, root, 'all', behaviour()),
     ]
-    const honestOne = await arrive(t, server)
-    assert.equal(cidOf(await honestOne.light({ files: [file('truth.txt', words)] })), root)
+    const honestOne = await newVisitor(t, server)
+    assert.equal(cidOf(await honestOne.sharePage({ files: [file('truth.txt', words)] })), root)
 
-    const visitor = await arrive(t, server)
+    const visitor = await newVisitor(t, server)
     await visitor.goTo('/')
-    await visitor.sees(/people here now/)
+    await visitor.waitForText(/people here now/)
     const opened = performance.now()
     await visitor.goTo(`/p/${root}#filename=truth.txt`)
-    await visitor.sees('The truth, and nothing else.')
+    await visitor.waitForText('The truth, and nothing else.')
     const took = performance.now() - opened
     const asked = bad.filter(({ asked }) => asked.length > 0).length
     t.diagnostic(`${asked} of 3 bad holders were asked; it took ${Math.round(took)} ms`)
@@ -114,39 +114,39 @@ for (const [what, behaviour] of [['lies', lying], ['says nothing', silent]]) {
   })
 }
 
-test('a large page comes whole although one of its two holders lies', async (t) => {
-  const server = await serve(t)
+test('a large page arrives completely although one of its two holders sends wrong bytes', async (t) => {
+  const server = await startServer(t)
   const { root, blocks } = blocksOf(FILM)
-  await joinPage(t, server, root, 'all', lying())
-  await joinPage(t, server, root, 'all', honest(blocks))
-  const visitor = await arrive(t, server)
+  await joinPage(t, server, root, 'all', lyingHolder())
+  await joinPage(t, server, root, 'all', honestHolder(blocks))
+  const visitor = await newVisitor(t, server)
   await visitor.goTo(`/p/${root}#filename=film.bin`)
-  await visitor.holdsIt()
+  await visitor.waitUntilComplete()
 })
 
-test('a large page comes whole although one of its two holders is silent', async (t) => {
-  const server = await serve(t)
+test('a large page arrives completely although one of its two holders never replies', async (t) => {
+  const server = await startServer(t)
   const { root, blocks } = blocksOf(FILM)
-  await joinPage(t, server, root, 'all', silent())
-  await joinPage(t, server, root, 'all', honest(blocks))
-  const visitor = await arrive(t, server)
+  await joinPage(t, server, root, 'all', silentHolder())
+  await joinPage(t, server, root, 'all', honestHolder(blocks))
+  const visitor = await newVisitor(t, server)
   await visitor.goTo(`/p/${root}#filename=film.bin`)
-  await visitor.holdsIt()
+  await visitor.waitUntilComplete()
 })
 
-for (const [what, behaviour] of [['lies', lying], ['says nothing', silent]]) {
-  test(`when the only holder ${what} nothing is shown, and the content is as soon as another comes`, async (t) => {
-    const server = await serve(t)
+for (const [what, behaviour] of [['sends wrong bytes', lyingHolder], ['never replies', silentHolder]]) {
+  test(`when the only holder ${what}, nothing is shown until another holder comes`, async (t) => {
+    const server = await startServer(t)
     const words = Buffer.from('Late but true.\n')
     const { root, blocks } = blocksOf(words)
     const bad = await joinPage(t, server, root, 'all', behaviour())
-    const visitor = await arrive(t, server)
+    const visitor = await newVisitor(t, server)
     await visitor.goTo(`/p/${root}#filename=truth.txt`)
-    await until(() => bad.asked.length > 0, 'the holder is asked')
+    await waitUntil(() => bad.asked.length > 0, 'the holder is asked')
 
-    await joinPage(t, server, root, 'all', honest(blocks))
+    await joinPage(t, server, root, 'all', honestHolder(blocks))
     const came = performance.now()
-    await visitor.sees('Late but true.')
+    await visitor.waitForText('Late but true.')
     t.diagnostic(`it took ${Math.round(performance.now() - came)} ms`)
     assert(performance.now() - came < ANOTHER_IS_ASKED_MS)
     assert.equal(await visitor.tab.getByText('not what was asked for').count(), 0)

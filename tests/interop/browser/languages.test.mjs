@@ -1,5 +1,5 @@
-// Languages: that nothing people read is outside the catalogue, that a page can be read from either side, and that a
-// language is added by one file.
+// Languages: every text is in the catalogue, pages work from right to left, and one file adds a
+// language.
 
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
@@ -10,19 +10,19 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
-import { arrive, serve } from './people.mjs'
-import { file, generated, picture } from './things.mjs'
+import { newVisitor, startServer } from './page-driver.mjs'
+import { file, generated, picture } from './fixtures.mjs'
 
 const NOBODY_HAS = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m'
 const WEB = fileURLToPath(new URL('../../../web', import.meta.url))
 const run = promisify(execFile)
 
-/** In the page: words that a person sees or hears and that are in plain letters, though all of ours are in disguise. */
+/** In the page: visible or spoken texts in plain letters, although the pseudo-language changes all of ours. */
 function plainWords() {
   const found = []
   const isTheirs = (element) => element.closest('[translate=no], .prose, .words, .source, script, style, noscript, iframe') !== null
   const look = (words, where) => {
-    // What the test put there, and what the browser's own library says.
+    // Ignore the test's own content and the texts of the browser's library.
     const ours = words.replace(/\.md\b|\b(?:[123]\.\w+|index\.md|lobby|\d+ seconds? ago|Watchfire)\b/g, '')
     if (/[a-z]{2}/i.test(ours)) found.push(`${where}: ${words.trim().slice(0, 80)}`)
   }
@@ -38,9 +38,9 @@ function plainWords() {
   return found
 }
 
-test('no sentence is missing from the catalogue', async (t) => {
-  const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': 524_288 } })
-  const [person, holder] = [await arrive(t, server, { locale: 'en-XA' }), await arrive(t, server)]
+test('no text is missing from the catalogue', async (t) => {
+  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 524_288 } })
+  const [person, holder] = [await newVisitor(t, server, { locale: 'en-XA' }), await newVisitor(t, server)]
   const plain = []
   const look = async (where) => plain.push(...(await person.tab.evaluate(plainWords)).map((words) => `${where}, ${words}`))
   const main = person.tab.getByRole('main')
@@ -54,22 +54,22 @@ test('no sentence is missing from the catalogue', async (t) => {
   await main.locator('button.light').click()
   await main.locator('input.link').waitFor()
   await main.locator('button[aria-expanded]').click()
-  await main.locator('.travel .strip').waitFor()
+  await main.locator('.transfers .block-bar').waitFor()
   await look('a page')
   await person.tab.locator('.brand').click()
   await main.locator('.kept li').waitFor()
   await look('home, with a page kept')
   await main.locator('.kept h2 a').click()
-  await main.locator('.hearth li').waitFor()
-  await main.locator('.hearth input').fill('nonsense')
-  await main.locator('.hearth form button').click()
-  await main.locator('.hearth .bad').waitFor()
+  await main.locator('.kept-view li').waitFor()
+  await main.locator('.kept-view input').fill('nonsense')
+  await main.locator('.kept-view form button').click()
+  await main.locator('.kept-view .bad').waitFor()
   await look('the pages kept')
 
-  const link = await holder.light({ files: [file('3.bin', generated(6_000_000))] })
+  const link = await holder.sharePage({ files: [file('3.bin', generated(6_000_000))] })
   await person.goTo(link)
   await main.locator('button[aria-expanded]').click()
-  await main.locator('.travel tbody tr').waitFor()
+  await main.locator('.transfers tbody tr').waitFor()
   await main.locator('.coming progress').waitFor()
   await look('a page that comes')
   await holder.leave()
@@ -87,9 +87,9 @@ test('no sentence is missing from the catalogue', async (t) => {
   assert.deepEqual(plain, [])
 })
 
-test('who reads from right to left reads it from right to left', async (t) => {
-  const server = await serve(t)
-  const person = await arrive(t, server, { locale: 'ar-XB', viewport: { width: 390, height: 780 } })
+test('a right-to-left language is laid out from right to left', async (t) => {
+  const server = await startServer(t)
+  const person = await newVisitor(t, server, { locale: 'ar-XB', viewport: { width: 390, height: 780 } })
   const main = person.tab.getByRole('main')
   const fits = async (where) => {
     const told = await person.tab.evaluate(() => {
@@ -107,12 +107,12 @@ test('who reads from right to left reads it from right to left', async (t) => {
   await main.locator('button.light').click()
   await main.locator('input.link').waitFor()
   await main.locator('button[aria-expanded]').click()
-  await main.locator('.travel .strip').waitFor()
+  await main.locator('.transfers .block-bar').waitFor()
   await fits('a page')
   assert.equal(await main.locator('input.link').evaluate((field) => getComputedStyle(field).direction), 'ltr', 'a link is read as links are')
 })
 
-/** The web app as it would be with one more file of words; answers the folder it is built in. */
+/** Builds the web app with one more language file; returns the folder of the build. */
 async function builtWith(t, tag, change) {
   const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-words-'))
   t.after(() => rm(folder, { recursive: true, force: true }))
@@ -120,16 +120,16 @@ async function builtWith(t, tag, change) {
     if (name !== 'node_modules' && name !== 'dist') await cp(path.join(WEB, name), path.join(folder, name), { recursive: true })
   }
   await symlink(path.join(WEB, 'node_modules'), path.join(folder, 'node_modules'))
-  // What a translator is given, and gives back.
-  const { stdout } = await run('npm', ['run', '--silent', 'words'], { cwd: folder, maxBuffer: 1 << 24 })
-  const languages = path.join(folder, 'src/words/languages')
+  // The file that a translator receives and returns.
+  const { stdout } = await run('npm', ['run', '--silent', 'messages'], { cwd: folder, maxBuffer: 1 << 24 })
+  const languages = path.join(folder, 'src/messages/languages')
   await mkdir(languages, { recursive: true })
   await writeFile(path.join(languages, `${tag}.json`), JSON.stringify(change(JSON.parse(stdout))))
   await run('npm', ['run', 'build'], { cwd: folder, maxBuffer: 1 << 24 })
   return path.join(folder, 'dist')
 }
 
-/** Another alphabet for every Latin letter but those of the places that are filled in. */
+/** Maps every Latin letter, except in placeholders, to another alphabet. */
 function inHebrew(english) {
   const letters = 'אבגדהוזחטיכלמנסעפצקרשתךםןף'
   const text = (words) => words.split(/(\{\w+\})/).map((piece, i) => (i % 2 === 1 ? piece : piece.replace(/[a-z]/gi, (letter) => letters[letter.toLowerCase().charCodeAt(0) - 97]))).join('')
@@ -142,7 +142,7 @@ function inHebrew(english) {
 
 const KINDS = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml', '.json': 'application/json' }
 
-/** Has a person's browser find that build where it finds the app otherwise. */
+/** Serves that build to the visitor's browser in place of the app. */
 async function serveBuild(person, dist) {
   await person.tab.route((url) => url.pathname === '/' || /^\/(?:p|assets)\//.test(url.pathname) || url.pathname === '/worker.js', async (route) => {
     const { pathname } = new URL(route.request().url())
@@ -153,10 +153,10 @@ async function serveBuild(person, dist) {
   })
 }
 
-test('a language is added by one file of words, and costs the first load of others next to nothing', async (t) => {
-  const server = await serve(t)
-  const [person, english] = [await arrive(t, server, { locale: 'he-IL' }), await arrive(t, server, { locale: 'en-GB' })]
-  // After the people, so that they are gone before it is.
+test('one file adds a language and costs the first load of other languages next to nothing', async (t) => {
+  const server = await startServer(t)
+  const [person, english] = [await newVisitor(t, server, { locale: 'he-IL' }), await newVisitor(t, server, { locale: 'en-GB' })]
+  // Created after the visitors, so that the visitors are closed before the build is removed.
   const dist = await builtWith(t, 'he', inHebrew)
   for (const each of [person, english]) await serveBuild(each, dist)
   const fetched = []
@@ -174,12 +174,12 @@ test('a language is added by one file of words, and costs the first load of othe
   await main.locator('button.light').click()
   await main.locator('input.link').waitFor()
   await main.locator('button[aria-expanded]').click()
-  await main.locator('.travel .strip').waitFor()
+  await main.locator('.transfers .block-bar').waitFor()
   await look('a page and its panel')
   assert.deepEqual(plain, [])
 
   await english.goTo('/')
-  await english.sees('Light it')
+  await english.waitForText('Light this page')
   assert.equal(await english.tab.evaluate(() => document.documentElement.lang), 'en')
   const catalogues = (who) => fetched.filter(([each, name]) => each === who && /\/he-/.test(name)).length
   assert.equal(catalogues(person), 1, 'its words are fetched once')

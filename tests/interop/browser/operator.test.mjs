@@ -1,4 +1,4 @@
-// What people see of what the operator of a server wants.
+// Pages that the operator of a server blocks, limits or takes reports for, as people see them.
 
 import assert from 'node:assert/strict'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -6,11 +6,11 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
 
-import { arrive, cidOf, serve } from './people.mjs'
+import { newVisitor, cidOf, startServer } from './page-driver.mjs'
 
-const DENIED = 'The operator of this server introduces nobody to one another on this page.'
+const DENIED = 'The operator of this server has blocked this page.'
 
-/** A deny-list of one test, gone when it is over. */
+/** A deny-list for one test, removed when the test ends. */
 async function denyList(t) {
   const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-denied-'))
   t.after(() => rm(folder, { recursive: true }))
@@ -19,54 +19,54 @@ async function denyList(t) {
   return file
 }
 
-test('a page that is denied while it burns goes on with nobody, says why, and lets nobody else in', async (t) => {
+test('a page that is blocked while open is isolated, shows why, and cannot be opened again', async (t) => {
   const list = await denyList(t)
-  const server = await serve(t, { settings: { 'pages.deny_file': list } })
-  const [holder, reader, late] = [await arrive(t, server), await arrive(t, server), await arrive(t, server)]
-  const link = await holder.light({ text: 'Not for long.' })
+  const server = await startServer(t, { settings: { 'pages.deny_file': list } })
+  const [holder, reader, late] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
+  const link = await holder.sharePage({ text: 'Not for long.' })
   await reader.goTo(link)
-  await reader.sees('Not for long.')
+  await reader.waitForText('Not for long.')
 
   await writeFile(list, `# as a link\n${link}\n`)
-  for (const person of [holder, reader]) await person.sees(DENIED)
-  await reader.sees('Not for long.')
+  for (const person of [holder, reader]) await person.waitForText(DENIED)
+  await reader.waitForText('Not for long.')
   await late.goTo(link)
-  await late.sees('This page cannot be shown')
-  await late.sees(DENIED)
-  const other = await holder.withAnotherTab()
-  assert.ok(await other.light({ text: 'Another page.' }), 'other pages burn as ever')
-  for (const person of [holder, reader, late]) person.hasNoComplaints()
+  await late.waitForText('This page cannot be shown')
+  await late.waitForText(DENIED)
+  const other = await holder.openAnotherTab()
+  assert.ok(await other.sharePage({ text: 'Another page.' }), 'other pages burn as ever')
+  for (const person of [holder, reader, late]) person.assertNoPageErrors()
 })
 
-test('a page is reported where the operator wants it, and by nobody elsewhere', async (t) => {
-  const server = await serve(t, { settings: { 'pages.report': 'mailto:abuse@example.org?subject={cid}' } })
-  const person = await arrive(t, server)
-  const link = await person.light({ text: 'Read me.' })
+test('the report link appears only where the operator has configured an address', async (t) => {
+  const server = await startServer(t, { settings: { 'pages.report': 'mailto:abuse@example.org?subject={cid}' } })
+  const person = await newVisitor(t, server)
+  const link = await person.sharePage({ text: 'Read me.' })
   const report = person.tab.getByRole('link', { name: 'Report this page' })
   assert.equal(await report.getAttribute('href'), `mailto:abuse@example.org?subject=${cidOf(link)}`)
 
-  const plain = await arrive(t, await serve(t))
-  await plain.light({ text: 'Read me.' })
+  const plain = await newVisitor(t, await startServer(t))
+  await plain.sharePage({ text: 'Read me.' })
   assert.equal(await plain.tab.getByText('Report this page').count(), 0)
 })
 
-test('who has as many pages open as an address may is told so, and by whom', async (t) => {
+test('a person at the limit of open pages per address is told the limit and its owner', async (t) => {
   const settings = { 'limits.pages_per_address_max': 1, 'limits.loopback_limited': true }
-  const server = await serve(t, { settings })
-  const person = await arrive(t, server)
-  await person.light({ text: 'The first.' })
-  const other = await person.withAnotherTab()
-  await other.light({ text: 'One too many.' })
-  await other.isTold('Nobody can be met here')
-  await other.sees('Others do not find this tab: Your network address has as many pages open as the server allows.')
-  person.hasNoComplaints()
+  const server = await startServer(t, { settings })
+  const person = await newVisitor(t, server)
+  await person.sharePage({ text: 'The first.' })
+  const other = await person.openAnotherTab()
+  await other.sharePage({ text: 'One too many.' })
+  await other.waitForStatus('No connection to other people')
+  await other.waitForText('Others cannot load the page from this tab: Your network address has as many pages open as the server allows. Close one and reload.')
+  person.assertNoPageErrors()
 })
 
-test('who finds nobody is told when the page was last lit, where that is kept', async (t) => {
-  const server = await serve(t, { settings: { 'pages.last_lit_kept': '1h' } })
-  const [holder, late] = [await arrive(t, server), await arrive(t, server)]
-  const link = await holder.light({ text: 'Seen by nobody else.' })
+test('a visitor of an unavailable page sees when it was last available, where the server keeps that', async (t) => {
+  const server = await startServer(t, { settings: { 'pages.last_available_kept': '1h' } })
+  const [holder, late] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const link = await holder.sharePage({ text: 'Seen by nobody else.' })
   await holder.leave()
   await late.goTo(link)
-  await late.sees('Somebody last had all of it')
+  await late.waitForText('Somebody last had the whole page')
 })

@@ -1,4 +1,4 @@
-// Private pages: what people see of them with the key, with another, and without; and what others see, who keep them.
+// Private pages: what people see with the right key, a wrong key, and no key.
 
 import assert from 'node:assert/strict'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -6,11 +6,11 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, test } from 'node:test'
 
-import { Verb } from '../lib/terminal.mjs'
-import { until } from '../lib/waiting.mjs'
-import { makeFilm } from './film.mjs'
-import { addressOf, arrive, cidOf, PATIENCE_MS, serve } from './people.mjs'
-import { file, generated, picture } from './things.mjs'
+import { Command } from '../lib/command-line.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
+import { makeWebm } from './webm.mjs'
+import { addressOf, newVisitor, cidOf, WAIT_MS, startServer } from './page-driver.mjs'
+import { file, generated, picture } from './fixtures.mjs'
 
 const MIB = 1 << 20
 const TRANSFER_MS = 90_000
@@ -21,13 +21,13 @@ const siteOf = (tab) => tab.frameLocator(SITE).frameLocator('iframe').frameLocat
 const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
 after(() => rm(folder, { recursive: true }))
 
-/** Lights it with the switch *Private*; answers the link, which has the key. */
+/** Shares a page with the switch *Private* on; returns the link, which contains the key. */
 async function lightsPrivately(person, draft) {
   await person.goTo('/')
   await person.compose(draft)
   await person.tab.getByRole('switch', { name: 'Private' }).check()
-  await person.tab.getByRole('button', { name: 'Light it' }).click()
-  const link = await person.linkLit()
+  await person.tab.getByRole('button', { name: 'Light this page' }).click()
+  const link = await person.sharedLink()
   assert.match(link, /#key=[\w-]{43}(&|$)/)
   return link
 }
@@ -35,36 +35,36 @@ async function lightsPrivately(person, draft) {
 const withFragment = (link, fragment) => `${link.split('#')[0]}${fragment}`
 const keyOf = (link) => new URLSearchParams(new URL(link).hash.slice(1)).get('key')
 
-test('who has the link reads a private page, and who keeps it without the key passes it on unread', async (t) => {
-  const server = await serve(t)
-  const [maker, keeper, reader] = [await arrive(t, server), await arrive(t, server), await arrive(t, server)]
+test('a person with the whole link reads a private page, and one without the key passes it on unread', async (t) => {
+  const server = await startServer(t)
+  const [maker, keeper, reader] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
   const link = await lightsPrivately(maker, { text: `# Secret\n\n${SECRET}` })
-  await maker.sees(SECRET)
+  await maker.waitForText(SECRET)
 
   await keeper.goTo(withFragment(link, ''))
-  await keeper.sees('This page is private, and this link has no key')
-  await keeper.isTold('Held by 2 tabs')
+  await keeper.waitForText('This page is private, and this link has no key')
+  await keeper.waitForStatus('Held by 2 tabs')
   assert.equal(await keeper.tab.getByText(SECRET).count(), 0)
   assert(!(await keeper.tab.content()).includes('secret.md'), 'not even its name')
   await maker.leave()
 
-  // Now only the one who cannot read it has it.
+  // Now only the person who cannot read the page has it.
   await reader.goTo(link)
-  await reader.sees(SECRET)
+  await reader.waitForText(SECRET)
   assert.equal(reader.tab.url(), link)
-  await reader.sees('only who has the whole link can read this')
-  // The key may come later, as a link, and opens what is here.
+  await reader.waitForText('only people with the whole link can read this')
+  // The key may come later, as a link, and opens the blocks that are here.
   await keeper.tab.getByRole('textbox', { name: 'The whole link, or its key' }).fill(link)
   await keeper.tab.getByRole('button', { name: 'Open it' }).click()
-  await keeper.sees(SECRET)
-  for (const person of [maker, keeper, reader]) person.hasNoComplaints()
+  await keeper.waitForText(SECRET)
+  for (const person of [maker, keeper, reader]) person.assertNoPageErrors()
 })
 
-test('a fragment that is no key, or the wrong one, says so and does no harm', async (t) => {
-  const server = await serve(t)
-  const [maker, visitor] = [await arrive(t, server), await arrive(t, server)]
+test('a fragment without a key, or with a wrong one, shows an error and does no harm', async (t) => {
+  const server = await startServer(t)
+  const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
   const link = await lightsPrivately(maker, { text: SECRET })
-  const other = await lightsPrivately(await maker.withAnotherTab(), { text: 'Another page' })
+  const other = await lightsPrivately(await maker.openAnotherTab(), { text: 'Another page' })
   const key = keyOf(link)
   const wrong = 'The key in this link does not open this page.'
   const closed = [
@@ -74,14 +74,14 @@ test('a fragment that is no key, or the wrong one, says so and does no harm', as
   for (const fragment of closed) {
     await visitor.goTo('/')
     await visitor.goTo(withFragment(link, fragment))
-    await visitor.sees(wrong)
+    await visitor.waitForText(wrong)
     assert.equal(await visitor.tab.getByText(SECRET).count(), 0, fragment.slice(0, 60))
   }
   const keyless = ['#', '#key=', `#KEY=${key}`, `?key=${key}#filename=${'x'.repeat(9000)}`]
   for (const fragment of keyless) {
     await visitor.goTo('/')
     await visitor.goTo(withFragment(link, fragment))
-    await visitor.sees('This page is private, and this link has no key')
+    await visitor.waitForText('This page is private, and this link has no key')
   }
   const open = [
     `#key=${key}&key=x`, `#filename=..%2F..%2Fetc%2Fpasswd&key=${key}`, `#key=${key}&filename=%3Cimg%20src%3Dx%20onerror%3DglobalThis.pwned%3D1%3E`,
@@ -90,22 +90,22 @@ test('a fragment that is no key, or the wrong one, says so and does no harm', as
   for (const fragment of open) {
     await visitor.goTo('/')
     await visitor.goTo(withFragment(link, fragment))
-    await visitor.sees(SECRET)
+    await visitor.waitForText(SECRET)
   }
   assert.equal(await visitor.tab.evaluate(() => 'pwned' in globalThis), false)
 
-  // A public page behind a link with a key could be anybody's: it is not shown as if it were private.
-  const open_ = await (await arrive(t, server)).light({ text: 'Everybody may read this.' })
+  // A public page behind a link with a key is not presented as private.
+  const open_ = await (await newVisitor(t, server)).sharePage({ text: 'Everybody may read this.' })
   await visitor.goTo(withFragment(open_, `#key=${key}`))
-  await visitor.sees('This page is not private, although its link has a key')
+  await visitor.waitForText('This page is not private, although its link has a key')
   assert.equal(await visitor.tab.getByText('Everybody may read this.').count(), 0)
-  for (const person of [maker, visitor]) person.hasNoComplaints()
+  for (const person of [maker, visitor]) person.assertNoPageErrors()
 })
 
-test('a private film plays while it comes, and jumps to what is not here', async (t) => {
-  const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': MIB } })
-  const [maker, visitor] = [await arrive(t, server), await arrive(t, server)]
-  const film = await makeFilm(maker, { seconds: 60, bytesPerSecond: 600_000 })
+test('a private video plays while it loads, and seeks to parts that are not here', async (t) => {
+  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
+  const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const film = await makeWebm(maker, { seconds: 60, bytesPerSecond: 600_000 })
   const shared = path.join(folder, 'film.webm')
   await writeFile(shared, film)
   const link = await lightsPrivately(maker, { files: [shared] })
@@ -113,60 +113,60 @@ test('a private film plays while it comes, and jumps to what is not here', async
   const video = visitor.tab.locator('video[src^="/stream/"]')
   await video.evaluate(plays)
   await video.evaluate(jumps, 50)
-  await visitor.sees('It plays while the rest comes.')
+  await visitor.waitForText('It plays while the rest loads.')
   const here = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
   t.diagnostic(`it played at 0 and at 50 s with ${(100 * here).toFixed()} % here`)
   assert(here < 1, 'all of it was here')
 
   const { duration, seekable } = await video.evaluate(({ duration, seekable }) => ({ duration, seekable: seekable.end(0) }))
   assert(Math.abs(duration - 60) < 1 && seekable > 59, `${duration} ${seekable}`)
-  await visitor.holdsIt(TRANSFER_MS)
-  assert.deepEqual(await readFile(await visitor.saves('film.webm')), film)
-  for (const person of [maker, visitor]) person.hasNoComplaints()
+  await visitor.waitUntilComplete(TRANSFER_MS)
+  assert.deepEqual(await readFile(await visitor.saveFile('film.webm')), film)
+  for (const person of [maker, visitor]) person.assertNoPageErrors()
 })
 
-test('of a private folder one file comes without the rest, and the others say what they are', async (t) => {
-  const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': MIB } })
-  const [maker, visitor] = [await arrive(t, server), await arrive(t, server)]
+test('one file of a private folder arrives before the rest, and the list shows the others', async (t) => {
+  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
+  const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
   const large = path.join(folder, 'large.bin')
   await writeFile(large, generated(40 * MIB))
-  const film = await makeFilm(maker, { seconds: 6, bytesPerSecond: 300_000 })
+  const film = await makeWebm(maker, { seconds: 6, bytesPerSecond: 300_000 })
   const link = await lightsPrivately(maker, { files: [large, await onDisk('z-film.webm', film)] })
-  // The film lies behind 40 MiB that come at 1 MiB a second.
+  // The video is behind 40 MiB that arrive at 1 MiB per second.
   await visitor.goTo(`${link.replace(/&.*$/, '')}&file=z-film.webm`)
   const began = performance.now()
   await visitor.tab.locator('video').evaluate(plays)
   t.diagnostic(`it plays after ${Math.round(performance.now() - began)} ms`)
   const here = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
   assert(here < 0.9, `${here} of the page was here`)
-  for (const person of [maker, visitor]) person.hasNoComplaints()
+  for (const person of [maker, visitor]) person.assertNoPageErrors()
 })
 
-test('the file that a link names is shown when it is here, and the rest of the page comes behind it', async (t) => {
-  const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': MIB } })
-  const [maker, visitor] = [await arrive(t, server), await arrive(t, server)]
+test('the file that a link names is shown first, and the rest of the page follows', async (t) => {
+  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
+  const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
   const files = [await onDisk('a-large.bin', generated(24 * MIB)), await onDisk('z-words.txt', `Only these. ${'word '.repeat(400_000)}`)]
-  const places = [await lightsPrivately(maker, { files }), await (await maker.withAnotherTab()).light({ files })]
+  const places = [await lightsPrivately(maker, { files }), await (await maker.openAnotherTab()).sharePage({ files })]
   for (const link of places) {
-    // The words lie behind 24 MiB that come at 1 MiB a second.
+    // The text is behind 24 MiB that arrive at 1 MiB per second.
     const address = new URL(link)
     const key = keyOf(link)
     address.hash = key === null ? 'file=z-words.txt' : `key=${key}&file=z-words.txt`
     await visitor.goTo(address.href)
-    await visitor.sees('Only these.')
+    await visitor.waitForText('Only these.')
     const here = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
     t.diagnostic(`${key === null ? 'public' : 'private'}: it is shown with ${(100 * here).toFixed()} % here`)
     assert(here < 0.6, `${here} of the page was here`)
-    // Who watches keeps all of it burning.
-    await visitor.isTold('Held by 2 tabs', TRANSFER_MS)
+    // A viewer of one file still keeps the whole page available.
+    await visitor.waitForStatus('Held by 2 tabs', TRANSFER_MS)
     await visitor.goTo('/')
   }
-  for (const person of [maker, visitor]) person.hasNoComplaints()
+  for (const person of [maker, visitor]) person.assertNoPageErrors()
 })
 
-test('a key of another page is told of when the first block is here, and the rest comes to be kept all the same', async (t) => {
-  const server = await serve(t, { settings: { 'limits.relay_bytes_per_second_peer': MIB } })
-  const [maker, visitor, reader] = [await arrive(t, server), await arrive(t, server), await arrive(t, server)]
+test('a wrong key is reported with the first block, and the page still loads to be shared', async (t) => {
+  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
+  const [maker, visitor, reader] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
   const other = await lightsPrivately(maker, { text: 'Another page' })
   const large = path.join(folder, 'sealed.bin')
   const content = generated(24 * MIB)
@@ -174,25 +174,25 @@ test('a key of another page is told of when the first block is here, and the res
   const link = await lightsPrivately(maker, { files: [large] })
   await visitor.goTo(withFragment(link, `#key=${keyOf(other)}`))
   const began = performance.now()
-  await visitor.sees('The key in this link does not open this page.')
+  await visitor.waitForText('The key in this link does not open this page.')
   const ms = Math.round(performance.now() - began)
   const here = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
   t.diagnostic(`it is told after ${ms} ms, with ${(100 * here).toFixed()} % here`)
-  // A few blocks may have been on their way before the one that tells.
+  // A few blocks may have been in transit before the one that shows the error.
   assert(here < 0.5, `${here} of the page was here`)
-  await visitor.isTold('Held by 2 tabs', TRANSFER_MS)
-  await visitor.sees('The key in this link does not open this page.')
-  await maker.vanish()
+  await visitor.waitForStatus('Held by 2 tabs', TRANSFER_MS)
+  await visitor.waitForText('The key in this link does not open this page.')
+  await maker.killBrowser()
 
-  // Whoever cannot read it keeps it for those who can.
+  // A person who cannot read the page still shares it with those who can.
   await reader.goTo(link)
-  await reader.holdsIt(TRANSFER_MS)
-  assert.deepEqual(await readFile(await reader.saves('sealed.bin')), content)
-  for (const person of [visitor, reader]) person.hasNoComplaints()
+  await reader.waitUntilComplete(TRANSFER_MS)
+  assert.deepEqual(await readFile(await reader.saveFile('sealed.bin')), content)
+  for (const person of [visitor, reader]) person.assertNoPageErrors()
 })
 
-test('a private folder shows as a site on an origin of its own, and its key stays out of it', async (t) => {
-  const server = await serve(t)
+test('a private folder is shown as a site on an origin of its own, which never sees the key', async (t) => {
+  const server = await startServer(t)
   const { link, key } = await sharePrivately(t, server, {
     'index.html': `<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="/style.css"><h1>Home</h1>
       <img src="pictures/cat.png" alt="cat"><a href="docs/">Docs</a><p id="said">nothing</p>
@@ -207,16 +207,16 @@ test('a private folder shows as a site on an origin of its own, and its key stay
     'pictures/cat.png': picture(32, 20),
     'data.bin': generated(3 * MIB),
   })
-  const visitor = await arrive(t, server)
+  const visitor = await newVisitor(t, server)
   await visitor.goTo(link)
   const site = siteOf(visitor.tab)
   const title = site.getByRole('heading', { name: 'Home' })
   await title.waitFor()
-  await until(() => title.evaluate((it) => getComputedStyle(it).color === 'rgb(1, 2, 3)'), 'its styles', PATIENCE_MS)
-  await until(() => site.getByAltText('cat').evaluate((img) => img.naturalWidth === 32), 'its picture', PATIENCE_MS)
+  await waitUntil(() => title.evaluate((it) => getComputedStyle(it).color === 'rgb(1, 2, 3)'), 'its styles', WAIT_MS)
+  await waitUntil(() => site.getByAltText('cat').evaluate((img) => img.naturalWidth === 32), 'its picture', WAIT_MS)
   await site.getByRole('link', { name: 'Docs' }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  await until(() => new URL(visitor.tab.url()).hash.includes('file=docs'), 'the address says where it is', PATIENCE_MS)
+  await waitUntil(() => new URL(visitor.tab.url()).hash.includes('file=docs'), 'the address says where it is', WAIT_MS)
   assert.equal(keyOf(visitor.tab.url()), key, 'and keeps the key')
   await site.getByRole('link', { name: 'Home' }).click()
   await title.waitFor()
@@ -229,18 +229,18 @@ test('a private folder shows as a site on an origin of its own, and its key stay
   assert.equal(told.bytes, [...generated(3 * MIB).subarray(1048570, 1048586)].join())
   for (const frame of visitor.tab.frames().slice(1)) assert(!frame.url().includes(key), 'no frame is told the key')
   assert(!told.told.includes(key), told.told)
-  // Reloaded at a page of it, it opens there again, by the key in the address.
+  // A reload at a page of the site opens it again, with the key in the address.
   await site.getByRole('link', { name: 'Docs' }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  await until(() => new URL(visitor.tab.url()).hash.includes('file=docs'), 'the address says where it is', PATIENCE_MS)
+  await waitUntil(() => new URL(visitor.tab.url()).hash.includes('file=docs'), 'the address says where it is', WAIT_MS)
   await visitor.tab.reload()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  visitor.hasNoComplaints()
+  visitor.assertNoPageErrors()
 })
 
-test('neither the server nor its log is told the key', async (t) => {
-  const server = await serve(t)
-  const maker = await arrive(t, server)
+test('neither the server nor its log sees the key', async (t) => {
+  const server = await startServer(t)
+  const maker = await newVisitor(t, server)
   const asked = []
   maker.tab.context().on('request', (request) => asked.push(request.url(), JSON.stringify(request.headers()), request.postData() ?? ''))
   maker.tab.on('websocket', (socket) => {
@@ -248,9 +248,9 @@ test('neither the server nor its log is told the key', async (t) => {
     socket.on('framesent', ({ payload }) => asked.push(typeof payload === 'string' ? payload : payload.toString('latin1')))
   })
   const link = await lightsPrivately(maker, { text: SECRET, files: [file('quiet-name.bin', generated(MIB))] })
-  const reader = await arrive(t, server)
+  const reader = await newVisitor(t, server)
   await reader.goTo(link)
-  await reader.sees('quiet-name.bin')
+  await reader.waitForText('quiet-name.bin')
   for (const secret of [keyOf(link), SECRET, 'quiet-name']) {
     assert(!asked.some((text) => text.includes(secret)), `${secret} was sent`)
     assert(!`${server.lines.join()} ${server.stderr}`.includes(secret), `${secret} is in the log`)
@@ -258,7 +258,7 @@ test('neither the server nor its log is told the key', async (t) => {
   assert(asked.length > 5 && cidOf(link).length > 50)
 })
 
-/** The files as a private page of a terminal. */
+/** Shares the files as a private page from the command line. */
 async function sharePrivately(t, server, files) {
   const at = await mkdtemp(path.join(folder, 'site-'))
   for (const [name, content] of Object.entries(files)) {
@@ -266,7 +266,7 @@ async function sharePrivately(t, server, files) {
     await mkdir(path.dirname(to), { recursive: true })
     await writeFile(to, content)
   }
-  const share = new Verb(t, at, 'share', ['site', '--private', '--to', addressOf(server), '--listen', '/ip4/127.0.0.1/tcp/0'])
+  const share = new Command(t, at, 'share', ['site', '--private', '--to', addressOf(server), '--listen', '/ip4/127.0.0.1/tcp/0'])
   const { page } = await share.event('shared')
   return { link: page, key: keyOf(page) }
 }
@@ -277,7 +277,7 @@ async function onDisk(name, content) {
   return to
 }
 
-/** Plays, and answers when it does: when time passes in it. */
+/** Starts playback, and resolves when the current time advances. */
 async function plays(player) {
   player.muted = true
   await player.play()
@@ -293,7 +293,7 @@ async function plays(player) {
   })
 }
 
-/** Jumps there, and answers when it plays there. */
+/** Seeks, and resolves when playback continues there. */
 async function jumps(player, second) {
   player.currentTime = second
   await new Promise((resolve, reject) => {

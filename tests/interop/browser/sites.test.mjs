@@ -1,4 +1,4 @@
-// A folder with an index.html is a small site, on an origin of its own that reaches nobody.
+// A folder with an index.html is shown as a site, on an origin of its own without network access.
 
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -8,15 +8,15 @@ import { test } from 'node:test'
 
 import { certify } from '../lib/certificate.mjs'
 import { BY_RELAY_ONLY, launch } from '../lib/chromium.mjs'
-import { shareFolder } from '../lib/shared_folder.mjs'
-import { until } from '../lib/waiting.mjs'
-import { keepCanary } from './canary.mjs'
-import { DNS_HOSTS, hostileSiteFiles, NAVIGATIONS, REFUSED_ON_SITE, SITE_NAVIGATIONS } from './hostile.mjs'
-import { arrive, PATIENCE_MS, Person, serve } from './people.mjs'
-import { arriveRecorded, assertUnheard, assertUntouched } from './suspect.mjs'
-import { picture } from './things.mjs'
+import { shareFolder } from '../lib/shared-folder.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
+import { startLeakDetector } from './leak-detector.mjs'
+import { DNS_HOSTS, hostileSiteFiles, NAVIGATIONS, REFUSED_ON_SITE, SITE_NAVIGATIONS } from './hostile-page.mjs'
+import { newVisitor, WAIT_MS, PageDriver, startServer } from './page-driver.mjs'
+import { launchRecordedBrowser, assertNothingSent, assertAppUnchanged } from './sandbox-probe.mjs'
+import { picture } from './fixtures.mjs'
 
-/** By then a site that calls somebody has tried. */
+/** By then a site that tries to connect has done so. */
 const DECIDED_MS = 20_000
 const SITE = 'iframe[title="The site"]'
 const siteOf = (tab) => tab.frameLocator(SITE).frameLocator('iframe').frameLocator('iframe')
@@ -36,43 +36,43 @@ const SMALL_SITE = {
 }
 
 async function openSite(t, files, { at = '' } = {}) {
-  const server = await serve(t)
+  const server = await startServer(t)
   const { link, cid } = await shareFolder(t, server, files)
-  const visitor = await arrive(t, server)
+  const visitor = await newVisitor(t, server)
   await visitor.goTo(link + at)
   return { server, visitor, link, cid }
 }
 
-test('a folder with an index.html shows as a site at once, with its styles, pictures and pages', async (t) => {
+test('a folder with an index.html is shown as a site at once, with its styles, pictures and pages', async (t) => {
   const { visitor } = await openSite(t, SMALL_SITE)
   const site = siteOf(visitor.tab)
   const title = site.getByRole('heading', { name: 'Home' })
   await title.waitFor()
-  await until(() => title.evaluate((it) => getComputedStyle(it).color === 'rgb(1, 2, 3)' && getComputedStyle(it).textIndent === '7px'), 'its styles', PATIENCE_MS)
-  await until(() => site.getByAltText('cat').evaluate((img) => img.naturalWidth === 32), 'its picture', PATIENCE_MS)
+  await waitUntil(() => title.evaluate((it) => getComputedStyle(it).color === 'rgb(1, 2, 3)' && getComputedStyle(it).textIndent === '7px'), 'its styles', WAIT_MS)
+  await waitUntil(() => site.getByAltText('cat').evaluate((img) => img.naturalWidth === 32), 'its picture', WAIT_MS)
   assert.equal(await visitor.tab.getByRole('button', { name: 'Run its scripts' }).count(), 0, 'there is nothing to run')
   assert.equal(fileShown(visitor.tab), null)
 
   await site.getByRole('link', { name: 'Docs', exact: true }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  await until(() => fileShown(visitor.tab) === 'docs/index.html', 'the address says where it is', PATIENCE_MS)
+  await waitUntil(() => fileShown(visitor.tab) === 'docs/index.html', 'the address says where it is', WAIT_MS)
   await site.getByRole('link', { name: 'Home' }).click()
   await site.getByRole('heading', { name: 'Home' }).waitFor()
-  await until(() => fileShown(visitor.tab) === 'index.html', 'the address says where it is', PATIENCE_MS)
+  await waitUntil(() => fileShown(visitor.tab) === 'index.html', 'the address says where it is', WAIT_MS)
   await site.getByRole('link', { name: 'Docs without a slash' }).click()
   await site.getByRole('link', { name: 'Index' }).click()
   await site.getByRole('heading', { name: 'Home' }).waitFor()
   await site.getByRole('link', { name: 'Above' }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  visitor.hasNoComplaints()
+  visitor.assertNoPageErrors()
 })
 
-test('names in every script, queries, fragments, folders without a page and absent files have their answers', async (t) => {
+test('names in every script, queries, fragments, folders without an index, and absent files are handled', async (t) => {
   const { visitor } = await openSite(t, SMALL_SITE)
   const site = siteOf(visitor.tab)
   await site.getByRole('link', { name: 'Far' }).click()
   await site.getByText('The end').waitFor()
-  await until(() => fileShown(visitor.tab) === 'über/да & #.html', 'the address says where it is', PATIENCE_MS)
+  await waitUntil(() => fileShown(visitor.tab) === 'über/да & #.html', 'the address says where it is', WAIT_MS)
   const inside = await site.locator('body').evaluate(() => ({ search: location.search, hash: location.hash }))
   assert.deepEqual(inside, { search: '?a=b', hash: '#end' })
   await visitor.tab.evaluate(() => history.back())
@@ -80,34 +80,34 @@ test('names in every script, queries, fragments, folders without a page and abse
   await site.getByRole('link', { name: '<b>&.txt' }).click()
   await site.getByText('words').waitFor()
   await visitor.tab.evaluate(() => history.back())
-  await site.getByRole('link', { name: 'the folder above' }).click()
+  await site.getByRole('link', { name: 'Parent folder' }).click()
   await site.getByRole('link', { name: 'Gone' }).click()
   await site.getByText('This page has no file “gone.html”.').waitFor()
-  await site.getByRole('link', { name: 'To the start of the page' }).click()
+  await site.getByRole('link', { name: 'Go to the start page' }).click()
   await site.getByRole('link', { name: 'Out', exact: true }).click()
-  await visitor.sees('https://elsewhere.example/?q')
+  await visitor.waitForText('https://elsewhere.example/?q')
   await site.getByRole('heading', { name: 'Home' }).waitFor()
 })
 
-test('back and forward go through the pages of a site, and a link leads to the one it names', async (t) => {
+test('back and forward step through the pages of a site, and a link opens the page that it names', async (t) => {
   const { visitor, link } = await openSite(t, SMALL_SITE)
   const site = siteOf(visitor.tab)
   await site.getByRole('link', { name: 'Docs', exact: true }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  await until(() => fileShown(visitor.tab) === 'docs/index.html', 'the address says where it is', PATIENCE_MS)
+  await waitUntil(() => fileShown(visitor.tab) === 'docs/index.html', 'the address says where it is', WAIT_MS)
   await visitor.tab.evaluate(() => history.back())
   await site.getByRole('heading', { name: 'Home' }).waitFor()
   await visitor.tab.evaluate(() => history.forward())
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  await until(() => fileShown(visitor.tab) === 'docs/index.html', 'the address says where it is', PATIENCE_MS)
-  // Out of the site by the list, and back into it.
+  await waitUntil(() => fileShown(visitor.tab) === 'docs/index.html', 'the address says where it is', WAIT_MS)
+  // Leaves the site through the file list, and returns.
   await visitor.tab.getByRole('link', { name: 'pictures/cat.png' }).click()
-  await visitor.seesPicture('pictures/cat.png')
+  await visitor.waitForPicture('pictures/cat.png')
   await visitor.tab.evaluate(() => history.back())
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
   await visitor.tab.getByRole('link', { name: 'über/да & #.html' }).click()
   await site.getByRole('heading', { name: 'Far' }).waitFor()
-  await until(() => fileShown(visitor.tab) === 'über/да & #.html', 'the address says where it is', PATIENCE_MS)
+  await waitUntil(() => fileShown(visitor.tab) === 'über/да & #.html', 'the address says where it is', WAIT_MS)
   await visitor.tab.evaluate(() => history.back())
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
 
@@ -138,49 +138,49 @@ test('the scripts of a site run after one click, and read its files', async (t) 
   await said.getByText('nothing').waitFor()
 })
 
-test('a domain of their own has the origins of sites, over TLS', async (t) => {
+test('site origins work below a separate domain, over TLS', async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'certificate-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   const { cert, key } = certify(folder, ['localhost', 'fire.example.com', '*.pages.example.org'])
-  const server = await serve(t, {
+  const server = await startServer(t, {
     settings: { 'tls.cert': cert, 'tls.key': key, 'sites.domain': 'pages.example.org', 'sites.app': 'https://fire.example.com' },
   })
   const script = '<p id="said">nothing</p><script>said.textContent = location.ancestorOrigins[0]</script>'
   const files = { ...SMALL_SITE, 'index.html': SMALL_SITE['index.html'] + script }
   const { cid } = await shareFolder(t, server, files, cert)
 
-  // A resolver and an authority of the test's own: the names lead to the server, and its certificate counts.
+  // The test's own resolver and certificate authority point the names at the server.
   const names = ['fire.example.com', '*.pages.example.org'].map((name) => `MAP ${name} 127.0.0.1:${server.port}`)
   const browser = await launch([...BY_RELAY_ONLY, `--host-resolver-rules=${names}`, '--ignore-certificate-errors', '--no-proxy-server'])
   t.after(() => browser.close())
-  const visitor = await Person.inContext(server, await browser.newContext())
+  const visitor = await PageDriver.inContext(server, await browser.newContext())
   await visitor.goTo(`https://fire.example.com/p/${cid}`)
   const site = siteOf(visitor.tab)
   const title = site.getByRole('heading', { name: 'Home' })
   await title.waitFor()
-  await until(() => title.evaluate((it) => getComputedStyle(it).color === 'rgb(1, 2, 3)'), 'its styles', PATIENCE_MS)
+  await waitUntil(() => title.evaluate((it) => getComputedStyle(it).color === 'rgb(1, 2, 3)'), 'its styles', WAIT_MS)
   await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
   await site.locator('#said').getByText(`https://${cid}.pages.example.org`).waitFor()
   await site.getByRole('link', { name: 'Docs', exact: true }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  visitor.hasNoComplaints()
+  visitor.assertNoPageErrors()
 
   const answer = await visitor.tab.goto(`https://${cid}.pages.example.org/`)
   assert.equal(answer.status(), 404, 'there is no site without the app around it')
 })
 
-test('where the server has no origin for it, a page of a site is shown sealed, and the list is there', async (t) => {
+test('without site origins, a page of a site is shown sandboxed, with the file list below', async (t) => {
   const { visitor, link } = await openSite(t, SMALL_SITE)
   const byAddress = link.replace('localhost', '127.0.0.1')
   await visitor.goTo(byAddress)
-  await visitor.sees('this server has no domain for sites')
+  await visitor.waitForText('this server has no domain for sites')
   const still = visitor.tab.frameLocator('iframe[title="The page, without its scripts"]').frameLocator('iframe')
   await still.getByRole('heading', { name: 'Home' }).waitFor()
   await visitor.tab.getByRole('link', { name: 'docs/index.html' }).click()
   await still.getByRole('heading', { name: 'Docs' }).waitFor()
 })
 
-test('what a site keeps is gone with the tab, and no other site sees it', async (t) => {
+test('data that a site stores is gone with the tab, and no other site sees it', async (t) => {
   const keeper = (title) => ({
     'style.css': '',
     'index.html': `${head(title)}<p id="said"></p><script type="module">
@@ -205,7 +205,7 @@ test('what a site keeps is gone with the tab, and no other site sees it', async 
   }
 })
 
-test('a site that spins forever leaves the app alone', async (t) => {
+test('a site in an endless loop does not block the app', async (t) => {
   const files = { 'style.css': '', 'index.html': `${head('Spin')}<script>addEventListener('load', () => { for (;;); })</script>` }
   const { visitor } = await openSite(t, files)
   await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
@@ -228,12 +228,12 @@ test('a site that spins forever leaves the app alone', async (t) => {
 })
 
 for (const scripts of [false, true]) {
-  test(`a hostile site leaks nothing ${scripts ? 'when its scripts are let run' : 'while its scripts do not run'}`, async (t) => {
-    const canary = await keepCanary(t)
-    const server = await serve(t)
-    const { link } = await shareFolder(t, server, hostileSiteFiles(canary))
-    const suspect = await arriveRecorded(t)
-    const visitor = await Person.inContext(server, suspect.context)
+  test(`a hostile site leaks nothing ${scripts ? 'while its scripts run' : 'while its scripts do not run'}`, async (t) => {
+    const leakDetector = await startLeakDetector(t)
+    const server = await startServer(t)
+    const { link } = await shareFolder(t, server, hostileSiteFiles(leakDetector))
+    const suspect = await launchRecordedBrowser(t)
+    const visitor = await PageDriver.inContext(server, suspect.context)
     for (const name of ['index', ...NAVIGATIONS, ...SITE_NAVIGATIONS]) {
       await visitor.goTo('/')
       await visitor.goTo(`${link}#file=${name}.html`)
@@ -255,19 +255,19 @@ for (const scripts of [false, true]) {
         }
         if (name === 'index') assert.equal(await site.locator('#progress').textContent(), 'trying', 'a script ran')
       }
-      await assertUntouched(visitor, suspect, name)
+      await assertAppUnchanged(visitor, suspect, name)
     }
-    // A site that throws its own worker away may still go to its own host, which answers nothing. It should not.
+    // A site that unregisters its worker may still request its own host, which must not answer.
     const refused = () => server.metric('watchfire_refusals_total', 'reason="site"')
-    if (scripts) await until(async () => (await refused()) > 0, 'it comes to its own host', PATIENCE_MS)
+    if (scripts) await waitUntil(async () => (await refused()) > 0, 'it comes to its own host', WAIT_MS)
     assert.equal(await refused(), scripts ? 1 : 0, 'its own host was asked for something')
-    await assertUnheard(t, canary, suspect, DNS_HOSTS)
+    await assertNothingSent(t, leakDetector, suspect, DNS_HOSTS)
   })
 }
 
 /**
- * Playwright stumbles over what it hears last of a frame whose process has ended, and says so to nobody who could catch
- * it. That alone is passed over, until the test ends.
+ * Playwright throws when a late event comes from a frame whose process has ended, and no caller can catch
+ * that error. Ignores this error alone, until the test ends.
  */
 function letFramesEnd(t) {
   const listeners = process.rawListeners('unhandledRejection')
@@ -282,31 +282,31 @@ function letFramesEnd(t) {
   })
 }
 
-test('a hostile site calls nobody', async (t) => {
+test('a hostile site makes no WebRTC call', async (t) => {
   letFramesEnd(t)
-  const canary = await keepCanary(t)
-  const server = await serve(t)
-  const { link } = await shareFolder(t, server, hostileSiteFiles(canary))
-  const suspect = await arriveRecorded(t)
-  const visitor = await Person.inContext(server, suspect.context)
+  const leakDetector = await startLeakDetector(t)
+  const server = await startServer(t)
+  const { link } = await shareFolder(t, server, hostileSiteFiles(leakDetector))
+  const suspect = await launchRecordedBrowser(t)
+  const visitor = await PageDriver.inContext(server, suspect.context)
   await visitor.goTo(`${link}#file=calls.html`)
-  // Chromium ends the process of a site that tries, and that of the app is another.
-  // One of the two waits in vain.
+  // Chromium ends the process of a site that tries; the app has a process of its own.
+  // One of the two waits never resolves.
   const ended = visitor.tab.waitForEvent('crash', { timeout: DECIDED_MS })
   const called = siteOf(visitor.tab).getByText('called').waitFor({ timeout: DECIDED_MS })
   await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
   await Promise.any([ended, called])
   await Promise.allSettled([ended, called])
   assert.equal(await server.metric('watchfire_channels_websockets'), 2, 'the app is there')
-  await assertUnheard(t, canary, suspect, DNS_HOSTS)
+  await assertNothingSent(t, leakDetector, suspect, DNS_HOSTS)
 })
 
-test('nobody but the app shows a site, and nobody opens it alone', async (t) => {
+test('only the app can embed a site, and a site cannot be opened by itself', async (t) => {
   const { server, visitor, cid } = await openSite(t, SMALL_SITE)
   await siteOf(visitor.tab).getByRole('heading', { name: 'Home' }).waitFor()
-  const stranger = await arrive(t, server)
+  const stranger = await newVisitor(t, server)
   await stranger.tab.goto(`http://${cid}.localhost:${server.port}/.watchfire/shell`)
-  await stranger.sees('This is shown inside the page it belongs to.')
+  await stranger.waitForText('This can be shown only inside the page it belongs to.')
   const alone = await stranger.tab.goto(`http://${cid}.localhost:${server.port}/index.html`)
   assert.equal(alone.status(), 404)
 })

@@ -1,4 +1,4 @@
-// Your window is a desktop, and beyond each of its edges is somebody else's.
+// Each window is a desktop; beyond each of its edges is the desktop of another person.
 
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
@@ -9,124 +9,124 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { crc32, deflateSync } from 'node:zlib'
 
-import { until } from '../lib/waiting.mjs'
-import { arrive, cidOf, PATIENCE_MS, serve } from './people.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
+import { newVisitor, cidOf, WAIT_MS, startServer } from './page-driver.mjs'
 
 const OUT = fileURLToPath(new URL('../out', import.meta.url))
-const PLANE = '/sprites/meadow'
+const GRID = '/sprites/meadow'
 
-test('what is thrown off the right edge arrives at the neighbour, who stays one through a reload', async (t) => {
-  const server = await serve(t, { settings: { 'socket.vacancy_period': '2m' } })
-  const [a, b] = [await arrive(t, server), await arrive(t, server)]
-  await a.goTo(PLANE)
-  await b.goTo(PLANE)
+test('a sprite thrown over the right edge arrives at the neighbour, who stays the neighbour after a reload', async (t) => {
+  const server = await startServer(t, { settings: { 'socket.reservation_period': '2m' } })
+  const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
+  await a.goTo(GRID)
+  await b.goTo(GRID)
   const [placeOfB, placeOfA] = [await neighbour(a, 'right'), await neighbour(b, 'left')]
 
   await flick(a, 'Cat')
-  await b.sees('Cat came in from the left.')
-  await a.sees('Cat went over to your neighbour at the right.')
+  await b.waitForText('Cat came in from the left.')
+  await a.waitForText('Cat went over to your neighbour at the right.')
   assert.deepEqual([await count(a, 'Cat'), await count(b, 'Cat')], [0, 2])
 
   await b.tab.reload()
-  await b.sees('Throw a sprite over an edge')
+  await b.waitForText('Throw a sprite over an edge')
   assert.equal(await neighbour(b, 'left'), placeOfA)
   assert.equal(await neighbour(a, 'right'), placeOfB)
   assert.equal(await count(b, 'Cat'), 2, 'its sprites are where they were')
 
-  // By keyboard, and the other way round.
+  // By keyboard, in the other direction.
   await sprite(b, 'Kite').focus()
   await b.tab.keyboard.press('ArrowUp')
-  await a.sees('Kite came in from the bottom.')
-  for (const person of [a, b]) person.hasNoComplaints()
+  await a.waitForText('Kite came in from the bottom.')
+  for (const person of [a, b]) person.assertNoPageErrors()
 })
 
-test('who is alone has the sprite back, and a copy of a tab takes a place of its own', async (t) => {
-  const server = await serve(t)
-  const a = await arrive(t, server)
-  await a.goTo(PLANE)
-  await a.sees('Throw a sprite over an edge')
+test('without neighbours a sprite comes back, and a duplicated tab gets a slot of its own', async (t) => {
+  const server = await startServer(t)
+  const a = await newVisitor(t, server)
+  await a.goTo(GRID)
+  await a.waitForText('Throw a sprite over an edge')
   await sprite(a, 'Ball').focus()
   await a.tab.keyboard.press('ArrowLeft')
-  await a.sees('Nobody is at the left: Ball came back from the right.')
+  await a.waitForText('Nobody is at the left: Ball came back from the right.')
 
   const token = await a.tab.evaluate(() => sessionStorage.getItem('sprites-token:meadow'))
-  const copy = await a.withAnotherTab()
+  const copy = await a.openAnotherTab()
   await copy.tab.addInitScript((token) => sessionStorage.setItem('sprites-token:meadow', token), token)
-  await copy.goTo(PLANE)
+  await copy.goTo(GRID)
   const [first, second] = [await neighbour(copy, 'up'), await neighbour(a, 'down')]
   assert.notEqual(first, second)
-  a.hasNoComplaints()
+  a.assertNoPageErrors()
 })
 
-test('a picture goes with its sprite, and on from whoever has seen it', async (t) => {
-  const server = await serve(t, { settings: { 'socket.vacancy_period': '300ms' } })
-  const [a, b] = [await arrive(t, server), await arrive(t, server)]
-  await a.goTo(PLANE)
-  await b.goTo(PLANE)
+test('a picture travels with its sprite, and on from anybody who has seen it', async (t) => {
+  const server = await startServer(t, { settings: { 'socket.reservation_period': '300ms' } })
+  const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
+  await a.goTo(GRID)
+  await b.goTo(GRID)
   const placeOfA = await neighbour(b, 'right')
   for (const person of [a, b]) await clear(person)
   await pick(a, { name: 'flag of mine.png', mimeType: 'image/png', buffer: flag() })
-  await a.sees('flag of mine is a sprite now.')
+  await a.waitForText('flag of mine is a sprite now.')
   const colours = await coloursOf(a, 'flag of mine')
   assert.deepEqual(colours, FLAG)
 
   await throwOver(a, 'flag of mine', 'ArrowLeft')
-  await b.sees('flag of mine came in from the right.')
+  await b.waitForText('flag of mine came in from the right.')
   assert.deepEqual(await coloursOf(b, 'flag of mine'), colours)
 
   await a.leave()
-  const c = await arrive(t, server)
-  await c.goTo(PLANE)
+  const c = await newVisitor(t, server)
+  await c.goTo(GRID)
   await clear(c)
-  await until(async () => {
+  await waitUntil(async () => {
     const around = await Promise.all(['left', 'right', 'up', 'down'].map((edge) => neighbour(b, edge)))
     return !around.includes(placeOfA)
-  }, 'only the newcomer is next to who stayed', PATIENCE_MS)
+  }, 'only the newcomer is next to who stayed', WAIT_MS)
   await throwOver(b, 'flag of mine', 'ArrowUp')
-  await c.sees('flag of mine came in from the bottom.')
+  await c.waitForText('flag of mine came in from the bottom.')
   assert.deepEqual(await coloursOf(c, 'flag of mine'), colours)
 
-  // All others gone, a reload loses nothing.
+  // With all others gone, a reload loses nothing.
   await b.leave()
   await c.tab.reload()
   assert.deepEqual(await coloursOf(c, 'flag of mine'), colours)
-  for (const person of [a, b, c]) person.hasNoComplaints()
+  for (const person of [a, b, c]) person.assertNoPageErrors()
 })
 
-test('a picture may be dropped, or pasted, and be an SVG', async (t) => {
-  const server = await serve(t)
-  const a = await arrive(t, server)
-  await a.goTo(PLANE)
-  await a.sees('Throw a sprite over an edge')
+test('a picture can be dropped or pasted, and can be an SVG', async (t) => {
+  const server = await startServer(t)
+  const a = await newVisitor(t, server)
+  await a.goTo(GRID)
+  await a.waitForText('Throw a sprite over an edge')
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20">
     <script>document.documentElement.innerHTML = ''; parent.wasRun = true</script>
     <rect width="20" height="20" fill="#f00"/><rect x="20" width="20" height="20" fill="#00f"/></svg>`
   await bring(a, 'drop', { name: 'drawn.svg', type: 'image/svg+xml', base64: btoa(svg) })
-  await a.sees('drawn is a sprite now.')
+  await a.waitForText('drawn is a sprite now.')
   assert.deepEqual(await coloursOf(a, 'drawn'), FLAG)
   assert.equal(await a.tab.evaluate(() => window.wasRun), undefined)
   await bring(a, 'paste', { name: 'image.png', type: 'image/png', base64: flag().toString('base64') })
-  await a.sees('image is a sprite now.')
+  await a.waitForText('image is a sprite now.')
   assert.deepEqual(await coloursOf(a, 'image'), FLAG)
-  a.hasNoComplaints()
+  a.assertNoPageErrors()
 })
 
-test('a large picture is made small before it goes anywhere', async (t) => {
-  const server = await serve(t)
-  const a = await arrive(t, server)
-  await a.goTo(PLANE)
+test('a large picture is scaled down before it is sent', async (t) => {
+  const server = await startServer(t)
+  const a = await newVisitor(t, server)
+  await a.goTo(GRID)
   await pick(a, { name: 'noise.png', mimeType: 'image/png', buffer: noise(600, 900) })
-  await a.sees('noise is a sprite now.')
+  await a.waitForText('noise is a sprite now.')
   const sizes = await sprite(a, 'noise').locator('img').evaluate((img) => [img.naturalWidth, img.naturalHeight])
   assert.deepEqual(sizes, [171, 256])
-  a.hasNoComplaints()
+  a.assertNoPageErrors()
 })
 
-test('what is no picture, or far too large, is refused with a sentence, and everything else stays', async (t) => {
-  const server = await serve(t)
-  const a = await arrive(t, server)
-  await a.goTo(PLANE)
-  await a.sees('Throw a sprite over an edge')
+test('an invalid or oversized picture is rejected with a message, and nothing else changes', async (t) => {
+  const server = await startServer(t)
+  const a = await newVisitor(t, server)
+  await a.goTo(GRID)
+  await a.waitForText('Throw a sprite over an edge')
   const folder = await mkdtemp(path.join(tmpdir(), 'pictures-'))
   t.after(() => rm(folder, { recursive: true }))
   const huge = path.join(folder, 'huge.png')
@@ -134,62 +134,62 @@ test('what is no picture, or far too large, is refused with a sentence, and ever
   await file.truncate(100 * 1024 * 1024)
   await file.close()
   await pick(a, huge)
-  await a.sees('“huge.png” has 100 MiB: a picture here may have at most 32 MiB.')
+  await a.waitForText('“huge.png” has 100 MiB: a picture here may have at most 32 MiB.')
   await pick(a, { name: 'notes.png', mimeType: 'image/png', buffer: Buffer.from('These are words.') })
-  await a.sees('“notes.png” is no picture that this browser can read.')
+  await a.waitForText('“notes.png” is not a picture that this browser can read.')
   await pick(a, { name: 'bomb.png', mimeType: 'image/png', buffer: png(30_000, 30_000, Buffer.alloc(0)) })
-  await a.sees('“bomb.png” has 30,000 × 30,000 pixels, which is too many.')
+  await a.waitForText('“bomb.png” has 30,000 × 30,000 pixels, which is too many.')
   const alert = a.tab.getByRole('alert').filter({ hasText: 'bomb.png' })
   await alert.getByRole('button', { name: 'Close this message' }).click()
   await alert.waitFor({ state: 'detached' })
   assert.equal(await a.tab.locator('.sprite').count(), 3)
-  a.hasNoComplaints()
+  a.assertNoPageErrors()
 })
 
-test('a picture that nobody holds, or that is none, is a question mark that says why', async (t) => {
-  const server = await serve(t)
-  const [b, lighter] = [await arrive(t, server), await arrive(t, server)]
+test('a picture that is missing or invalid is shown as a question mark with the reason', async (t) => {
+  const server = await startServer(t)
+  const [b, lighter] = [await newVisitor(t, server), await newVisitor(t, server)]
   const stranger = await strangerOn(server)
-  await b.goTo(PLANE)
+  await b.goTo(GRID)
   await neighbour(b, 'left')
 
   const nowhere = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyka'
   await stranger.throw('lost', nowhere)
   await says(b, 'lost', 'Nobody here has its picture at the moment.')
 
-  const words = cidOf(await lighter.light({ text: 'A page, and no picture.' }))
+  const words = cidOf(await lighter.sharePage({ text: 'A page, and no picture.' }))
   await stranger.throw('words', words)
-  await says(b, 'words', 'it is no PNG, JPEG or WebP')
+  await says(b, 'words', 'it is not a PNG, JPEG or WebP')
 
   const light = async (side) => {
     const file = { name: 'blank.png', mimeType: 'image/png', buffer: png(side, side, Buffer.alloc(side * (1 + side * 3))) }
-    const tab = await lighter.withAnotherTab()
-    return cidOf(await tab.light({ files: [file] }))
+    const tab = await lighter.openAnotherTab()
+    return cidOf(await tab.sharePage({ files: [file] }))
   }
   await stranger.throw('wide', await light(2_000))
-  await says(b, 'wide', 'it is larger than 1024 pixels a side')
+  await says(b, 'wide', /more than 1,?024 pixels a side/)
   await stranger.throw('heavy', await light(5_000))
   await says(b, 'heavy', 'more than')
-  b.hasNoComplaints()
+  b.assertNoPageErrors()
 })
 
 for (const [shape, viewport] of Object.entries({ wide: { width: 1280, height: 800 }, narrow: { width: 360, height: 740 } })) {
   for (const colorScheme of ['light', 'dark']) {
-    test(`a hundred sprites move smoothly on a ${shape} window by ${colorScheme}`, async (t) => {
-      const server = await serve(t)
-      const a = await arrive(t, server, { viewport, colorScheme, hasTouch: shape === 'narrow' })
-      await a.goTo(PLANE)
-      await a.sees('Throw a sprite over an edge')
+    test(`a hundred sprites move smoothly in a ${shape} window in the ${colorScheme} theme`, async (t) => {
+      const server = await startServer(t)
+      const a = await newVisitor(t, server, { viewport, colorScheme, hasTouch: shape === 'narrow' })
+      await a.goTo(GRID)
+      await a.waitForText('Throw a sprite over an edge')
       const pictures = Array.from({ length: 8 }, (_, i) => ({ name: `noise ${i}.png`, mimeType: 'image/png', buffer: noise(300, 300) }))
       await pick(a, pictures)
-      await a.sees('noise 7 is a sprite now.')
+      await a.waitForText('noise 7 is a sprite now.')
       await a.tab.evaluate(() => {
         const shelf = [...document.querySelectorAll('.shelf button')]
         for (let i = 0; i < 89; i++) shelf[i % shelf.length].click()
       })
-      await until(async () => (await a.tab.locator('.sprite').count()) === 100, 'a hundred sprites', PATIENCE_MS)
+      await waitUntil(async () => (await a.tab.locator('.sprite').count()) === 100, 'a hundred sprites', WAIT_MS)
       const slowest = await a.tab.evaluate(median)
-      // 16.7 ms is sixty a second; the rest is for a machine that does other things too.
+      // 16.7 ms is sixty frames per second; the rest is allowed for a busy machine.
       assert(slowest < 34, `a frame takes ${slowest} ms`)
       await mkdir(OUT, { recursive: true })
       await a.tab.screenshot({ path: path.join(OUT, `sprites-${shape}-${colorScheme}.png`) })
@@ -198,28 +198,28 @@ for (const [shape, viewport] of Object.entries({ wide: { width: 1280, height: 80
         return { scroll, client }
       })
       assert(scroll <= client, `${scroll} wide in a window of ${client}`)
-      a.hasNoComplaints()
+      a.assertNoPageErrors()
     })
   }
 }
 
-/** What `coloursOf` finds in the flag. */
+/** The colours that `coloursOf` finds in the flag. */
 const FLAG = { size: [64, 64], left: [255, 0, 0, 255], right: [0, 0, 255, 255] }
 
-/** Twice as wide as high: red at the left, blue at the right. */
+/** Twice as wide as high: red on the left, blue on the right. */
 function flag() {
   const row = [0, ...Array(20).fill([255, 0, 0]), ...Array(20).fill([0, 0, 255])].flat()
   return png(40, 20, Buffer.from(Array(20).fill(row).flat()))
 }
 
-/** What no way of writing makes small. */
+/** Noise that no encoding makes small. */
 function noise(width, height) {
   const rows = randomBytes(height * (1 + width * 3))
   for (let row = 0; row < height; row++) rows[row * (1 + width * 3)] = 0
   return png(width, height, rows)
 }
 
-/** A PNG in 8-bit colours; each row of `rows` begins with its filter. */
+/** A PNG in 8-bit colours; each row of `rows` starts with its filter. */
 function png(width, height, rows) {
   const head = Buffer.alloc(13)
   head.writeUInt32BE(width, 0)
@@ -254,13 +254,13 @@ function bring(person, how, file) {
   }, { how, file })
 }
 
-/** Removes every sprite, so that none is in another's way. */
+/** Removes every sprite, so that none is in the way. */
 async function clear({ tab }) {
-  await tab.locator('.sprite').first().waitFor({ timeout: PATIENCE_MS })
+  await tab.locator('.sprite').first().waitFor({ timeout: WAIT_MS })
   for (let left = await tab.locator('.sprite').count(); left > 0; left--) {
     await tab.locator('.sprite').first().focus()
     await tab.keyboard.press('Delete')
-    await until(async () => (await tab.locator('.sprite').count()) === left - 1, 'one less', PATIENCE_MS)
+    await waitUntil(async () => (await tab.locator('.sprite').count()) === left - 1, 'one less', WAIT_MS)
   }
 }
 
@@ -269,10 +269,10 @@ async function throwOver(person, name, key) {
   await person.tab.keyboard.press(key)
 }
 
-/** The shown size of a sprite's picture and the colours of its halves, once it is drawn. */
+/** The displayed size of a sprite's picture and the colours of its halves, once it is drawn. */
 async function coloursOf(person, name) {
   const img = sprite(person, name).locator('img')
-  await img.waitFor({ timeout: PATIENCE_MS })
+  await img.waitFor({ timeout: WAIT_MS })
   return img.evaluate(async (img) => {
     await img.decode()
     const canvas = new OffscreenCanvas(img.naturalWidth, img.naturalHeight)
@@ -283,18 +283,18 @@ async function coloursOf(person, name) {
   })
 }
 
-/** Waits until a sprite is a question mark, and says why to those who hover over it and those who hear it. */
+/** Waits until a sprite is a question mark whose title and accessible name state the reason. */
 async function says(person, name, why) {
   const button = sprite(person, name)
-  await until(async () => {
+  await waitUntil(async () => {
     const [label, title] = [await button.getAttribute('aria-label'), await button.getAttribute('title')]
     return [label, title].every((text) => text?.match(why))
-  }, `${name} says ${why}`, PATIENCE_MS)
+  }, `${name} says ${why}`, WAIT_MS)
   assert.equal(await button.locator('svg').count(), 1)
   assert.equal(await button.locator('img').count(), 0)
 }
 
-/** Somebody without a browser, to the left and right of whoever comes next. */
+/** A client without a browser, to the left and right of the next person who joins. */
 async function strangerOn(server) {
   const post = async (what, body) => {
     const response = await fetch(server.http(`/sprites/meadow/${what}`), { method: 'POST', body: body && JSON.stringify(body) })
@@ -310,7 +310,7 @@ async function strangerOn(server) {
   }
 }
 
-/** The median milliseconds between forty frames. */
+/** The median time between forty frames, in milliseconds. */
 async function median() {
   const times = []
   for (let i = 0; i < 40; i++) times.push(await new Promise(requestAnimationFrame))
@@ -326,14 +326,14 @@ function count(person, name) {
   return person.tab.getByRole('button', { name: new RegExp(`^${name}: arrow keys`) }).count()
 }
 
-/** Who is beyond an edge, once somebody is. */
+/** The neighbour beyond an edge, once there is one. */
 async function neighbour(person, edge) {
   const told = person.tab.locator(`.map .${edge}:not(.nobody) dd`)
-  await told.waitFor({ timeout: PATIENCE_MS })
+  await told.waitFor({ timeout: WAIT_MS })
   return told.getAttribute('title')
 }
 
-/** Takes a sprite with the mouse and lets go of it on the way to the right. */
+/** Drags a sprite to the right with the mouse and releases it. */
 async function flick({ tab }, name) {
   const box = await sprite({ tab }, name).boundingBox()
   const [x, y] = [box.x + box.width / 2, box.y + box.height / 2]

@@ -1,12 +1,12 @@
-// Who is let in, by which version, from which page, with which subprotocol.
+// Which connections the server accepts, by version, origin and subprotocol.
 
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 
-import { connect, freshTopic, reply, ways, waysWhere } from '../lib/client.mjs'
+import { connect, freshTopic, reply, variants, variantsWhere } from '../lib/test-client.mjs'
 import { startChat, startWatchfire } from '../lib/server.mjs'
-import { Wire, acceptFor, readResponse, request, upgradeHeaders } from '../lib/wire.mjs'
-import { assertNeverClosedNormally } from '../lib/witness.mjs'
+import { RawWebSocket, acceptFor, readResponse, request, upgradeHeaders } from '../lib/raw-socket.mjs'
+import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
 
 let server
 before(async () => (server = await startChat()))
@@ -25,37 +25,37 @@ const poll = async (query, headers = {}, to = server) => {
 }
 
 describe('a stock client', () => {
-  for (const way of ways.filter(({ isPoll }) => !isPoll)) {
-    it(`${way.name} is not let in when the application says no`, async (t) => {
-      const client = connect(t, server, way, { params: { deny: '1' } })
+  for (const variant of variants.filter(({ isPoll }) => !isPoll)) {
+    it(`${variant.name} is rejected when the application rejects it`, async (t) => {
+      const client = connect(t, server, variant, { params: { deny: '1' } })
       assert.match((await client.errors.next()).message, /403/)
       assert.equal((await client.closed.next()).code, 1006)
     })
   }
 
-  for (const way of waysWhere(({ isPoll, generation }) => isPoll && generation.understandsForbidden)) {
-    it(`${way.name} is not let in when the application says no`, async (t) => {
-      const client = connect(t, server, way, { params: { deny: '1' } })
+  for (const variant of variantsWhere(({ isPoll, library }) => isPoll && library.understandsForbidden)) {
+    it(`${variant.name} is rejected when the application rejects it`, async (t) => {
+      const client = connect(t, server, variant, { params: { deny: '1' } })
       await client.errors.next()
       await client.closed.next()
       assert.equal(client.opened.all.length, 0)
     })
   }
 
-  for (const way of ways) {
-    it(`${way.name} is let in with nested parameters`, async (t) => {
+  for (const variant of variants) {
+    it(`${variant.name} connects with nested parameters`, async (t) => {
       const params = { user: 'a b&c=d', device: { os: { name: 'ü' } }, empty: '' }
-      const channel = await connect(t, server, way, { params }).join(freshTopic())
+      const channel = await connect(t, server, variant, { params }).join(freshTopic())
       assert.equal((await reply(channel.push('ping', {}))).status, 'ok')
     })
   }
 
-  for (const way of waysWhere(({ generation }) => generation.authenticates)) {
-    it(`${way.name} is let in with an auth token`, async (t) => {
-      const client = connect(t, server, way, { authToken: 'secret~~~' })
+  for (const variant of variantsWhere(({ library }) => library.authenticates)) {
+    it(`${variant.name} connects with an auth token`, async (t) => {
+      const client = connect(t, server, variant, { authToken: 'secret~~~' })
       const channel = await client.join(freshTopic())
       assert.equal((await reply(channel.push('ping', {}))).status, 'ok')
-      if (!way.isPoll) assert.equal(client.socket.conn.protocol, 'phoenix')
+      if (!variant.isPoll) assert.equal(client.socket.conn.protocol, 'phoenix')
     })
   }
 })
@@ -64,13 +64,13 @@ describe('the version', () => {
   const accepted = ['', 'vsn=1.0.0', 'vsn=1.0.9', 'vsn=2.0.0', 'vsn=2.0.5', 'vsn=2.0.0&']
   const refused = ['vsn=2.1.0', 'vsn=3.0.0', 'vsn=x', 'vsn=', 'vsn=1', 'vsn=2.0', 'vsn[a]=2.0.0', 'vsn=2.0.0.0']
   for (const query of accepted) {
-    it(`«${query}» is let in`, async (t) => {
+    it(`«${query}» is accepted`, async (t) => {
       assert.equal((await upgrade(t, query)).status, 101)
       assert.equal((await poll(query)).status, 410)
     })
   }
   for (const query of refused) {
-    it(`«${query}» is refused with 403`, async (t) => {
+    it(`«${query}» is rejected with 403`, async (t) => {
       const { status, body } = await upgrade(t, query)
       assert.deepEqual([status, body], [403, ''])
       assert.deepEqual(await poll(query), { status: 403 })
@@ -79,7 +79,7 @@ describe('the version', () => {
 })
 
 describe('the upgrade', () => {
-  it('is answered as RFC 6455 says, and with no subprotocol when none was asked', async (t) => {
+  it('is answered as RFC 6455 says, without a subprotocol when none was requested', async (t) => {
     const asked = upgradeHeaders()
     const { status, headers } = await upgrade(t, 'vsn=2.0.0', asked)
     assert.equal(status, 101)
@@ -90,7 +90,7 @@ describe('the upgrade', () => {
     assert.equal(headers['sec-websocket-extensions'], undefined)
   })
 
-  it('reads its headers as HTTP does: any case, several values', async (t) => {
+  it('accepts header names in any case, and headers with several values', async (t) => {
     const asked = upgradeHeaders()
     const headers = {
       connection: 'keep-alive, uPgRaDe',
@@ -103,7 +103,7 @@ describe('the upgrade', () => {
   })
 
   for (const missing of ['Connection', 'Upgrade', 'Sec-WebSocket-Key', 'Sec-WebSocket-Version']) {
-    it(`without ${missing} is refused with 400 and a reason`, async (t) => {
+    it(`without ${missing} is rejected with 400 and a reason`, async (t) => {
       const { [missing]: _, ...headers } = upgradeHeaders()
       const { status, body } = await request(t, server, { path: '/socket/websocket?vsn=2.0.0', headers })
       assert.equal(status, 400)
@@ -111,7 +111,7 @@ describe('the upgrade', () => {
     })
   }
 
-  it('by another method than GET is refused with 400', async (t) => {
+  it('by another method than GET is rejected with 400', async (t) => {
     for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
       const headers = { ...upgradeHeaders(), 'Content-Length': '0' }
       const { status } = await request(t, server, { method, path: '/socket/websocket?vsn=2.0.0', headers })
@@ -119,15 +119,15 @@ describe('the upgrade', () => {
     }
   })
 
-  it('of another version of websockets is refused with 400', async (t) => {
+  it('for another WebSocket version is rejected with 400', async (t) => {
     const { status } = await upgrade(t, 'vsn=2.0.0', { 'Sec-WebSocket-Version': '8' })
     assert.equal(status, 400)
   })
 
-  it('may be followed at once by frames', async (t) => {
-    // A client that writes before it has read the answer, as HTTP proxies may make of any client.
-    const wire = await Wire.open(t, server)
-    assert.equal((await wire.ask([null, '1', 'phoenix', 'heartbeat', {}]))[3], 'phx_reply')
+  it('may be followed by frames at once', async (t) => {
+    // A client that sends frames before it has read the response, as an HTTP proxy may cause.
+    const socket = await RawWebSocket.open(t, server)
+    assert.equal((await socket.request([null, '1', 'phoenix', 'heartbeat', {}]))[3], 'phx_reply')
   })
 
   it('may come on a connection that has served other requests', async (t) => {
@@ -136,8 +136,8 @@ describe('the upgrade', () => {
     socket.write(`GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\n${head.join('')}\r\n`)
     const { status, rest } = await readResponse(socket)
     assert.equal(status, 101)
-    const wire = new Wire(socket, rest)
-    assert.equal((await wire.ask([null, '1', 'phoenix', 'heartbeat', {}]))[3], 'phx_reply')
+    const webSocket = new RawWebSocket(socket, rest)
+    assert.equal((await webSocket.request([null, '1', 'phoenix', 'heartbeat', {}]))[3], 'phx_reply')
   })
 })
 
@@ -154,7 +154,7 @@ describe('the subprotocol', () => {
     assert.deepEqual(await echoed(t, ['other', 'phoenix']), [101, 'phoenix'])
   })
 
-  it('a connection that asked only for others is refused with 403', async (t) => {
+  it('is rejected with 403 when only others are requested', async (t) => {
     assert.deepEqual(await echoed(t, 'other'), [403, undefined])
     assert.deepEqual(await echoed(t, 'Phoenix'), [403, undefined])
   })
@@ -181,7 +181,7 @@ describe('the origin', () => {
     '',
   ]
   for (const Origin of strangers) {
-    it(`«${Origin}» is refused`, async (t) => {
+    it(`«${Origin}» is rejected`, async (t) => {
       const { status, body } = await upgrade(t, 'vsn=2.0.0', { Origin })
       assert.deepEqual([status, body], [403, ''])
       assert.deepEqual(await poll('vsn=2.0.0', { Origin }), { status: 403 })
@@ -189,7 +189,7 @@ describe('the origin', () => {
   }
 })
 
-describe('the origins that the settings allow', () => {
+describe('with configured origins, the origin', () => {
   let open
   const settings = { 'socket.check_origin': 'https://app.example,//*.friends.example' }
   before(async () => (open = await startWatchfire({ settings })))

@@ -1,15 +1,15 @@
-// Clients behind a proxy that lets no websocket through turn to long poll by themselves.
+// Clients behind a proxy that blocks WebSockets fall back to long poll by themselves.
 
 import assert from 'node:assert/strict'
 import http from 'node:http'
 import { after, before, describe, it } from 'node:test'
 
-import { connect, freshTopic, heard, reply, waysWhere } from '../lib/client.mjs'
+import { connect, freshTopic, collectEvents, reply, variantsWhere } from '../lib/test-client.mjs'
 import { startChat } from '../lib/server.mjs'
-import { Inbox } from '../lib/waiting.mjs'
-import { assertNeverClosedNormally } from '../lib/witness.mjs'
+import { Inbox } from '../lib/deadlines.mjs'
+import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
 
-/** How a proxy may treat an upgrade. */
+/** The ways in which a proxy may treat an upgrade. */
 const treatments = {
   refuses: (socket) => socket.end('HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n'),
   'breaks off': (socket) => socket.destroy(),
@@ -24,34 +24,34 @@ describe('the long-poll fallback', () => {
     assertNeverClosedNormally()
   })
 
-  for (const way of waysWhere(({ generation, isPoll, serializer }) => generation.fallsBack && !isPoll && serializer === 2)) {
+  for (const variant of variantsWhere(({ library, isPoll, serializer }) => library.fallsBack && !isPoll && serializer === 2)) {
     for (const [name, treat] of Object.entries(treatments)) {
-      it(`takes phoenix ${way.generation.version} past a proxy that ${name} at an upgrade`, async (t) => {
+      it(`gets phoenix ${variant.library.version} past a proxy that ${name} at an upgrade`, async (t) => {
         const proxy = await startProxy(t, server, treat)
-        const client = connect(t, proxy, way, { longPollFallbackMs: 200, sessionStorage: memory() })
+        const client = connect(t, proxy, variant, { longPollFallbackMs: 200, sessionStorage: memory() })
         const topic = freshTopic()
         const channel = await client.join(topic)
-        assert.equal(client.socket.transport, way.generation.LongPoll)
-        const messages = heard(channel, 'new_msg')
-        const direct = await connect(t, server, way).join(topic)
+        assert.equal(client.socket.transport, variant.library.LongPoll)
+        const messages = collectEvents(channel, 'new_msg')
+        const direct = await connect(t, server, variant).join(topic)
         direct.push('new_msg', { n: 1 })
         assert.deepEqual(await messages.next(), { n: 1 })
         assert.deepEqual(await reply(channel.push('ping', { n: 2 })), { status: 'ok', response: { n: 2 } })
       })
     }
 
-    it(`leaves phoenix ${way.generation.version} on its websocket where that works`, async (t) => {
-      const client = connect(t, server, way, { longPollFallbackMs: 2_000, sessionStorage: memory() })
+    it(`leaves phoenix ${variant.library.version} on its WebSocket where that works`, async (t) => {
+      const client = connect(t, server, variant, { longPollFallbackMs: 2_000, sessionStorage: memory() })
       const pinged = new Inbox()
       await client.join(freshTopic())
       client.socket.ping(pinged.put)
       await pinged.next()
-      assert.notEqual(client.socket.transport, way.generation.LongPoll)
+      assert.notEqual(client.socket.transport, variant.library.LongPoll)
     })
   }
 })
 
-/** An HTTP proxy in front of the server, which does as it likes with upgrades. */
+/** An HTTP proxy in front of the server that blocks upgrades in the chosen way. */
 async function startProxy(t, server, treat) {
   const proxy = http.createServer((request, response) => {
     const { method, url, headers } = request
@@ -74,7 +74,7 @@ async function startProxy(t, server, treat) {
   return { endpoint: `ws://127.0.0.1:${proxy.address().port}/socket` }
 }
 
-/** A sessionStorage of one's own. */
+/** A sessionStorage for one client. */
 function memory() {
   const items = new Map()
   return { getItem: (key) => items.get(key) ?? null, setItem: (key, value) => items.set(key, value) }

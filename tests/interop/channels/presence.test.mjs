@@ -1,14 +1,14 @@
-// Presence, as the real Presence object of each generation sees it.
+// Presence, as the real Presence object of each client version shows it.
 
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 
-import { connect, freshTopic, heard, ways } from '../lib/client.mjs'
-import { newest } from '../lib/generations.mjs'
+import { connect, freshTopic, collectEvents, variants } from '../lib/test-client.mjs'
+import { newest } from '../lib/phoenix-clients.mjs'
 import { startChat } from '../lib/server.mjs'
-import { Inbox } from '../lib/waiting.mjs'
-import { Wire } from '../lib/wire.mjs'
-import { assertNeverClosedNormally } from '../lib/witness.mjs'
+import { Inbox } from '../lib/deadlines.mjs'
+import { RawWebSocket } from '../lib/raw-socket.mjs'
+import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
 
 let server
 before(async () => (server = await startChat()))
@@ -17,61 +17,61 @@ after(async () => {
   assertNeverClosedNormally()
 })
 
-// These wait for ticks most of the time, so they wait together.
+// These tests mostly wait for ticks, so they run concurrently.
 describe('the Presence object', { concurrency: true }, () => {
-  for (const way of ways) {
-    describe(way.name, { concurrency: true }, () => {
-      it('sees who is there, who comes, and who goes', async (t) => {
+  for (const variant of variants) {
+    describe(variant.name, { concurrency: true }, () => {
+      it('shows present users, joins and leaves', async (t) => {
         const topic = freshTopic('presence')
-        const alice = await enter(t, way, topic, 'alice')
-        await alice.until({ alice: ['online'] })
+        const alice = await enter(t, variant, topic, 'alice')
+        await alice.waitUntil({ alice: ['online'] })
 
-        const bob = await enter(t, way, topic, 'bob')
-        await alice.until({ alice: ['online'], bob: ['online'] })
-        await bob.until({ alice: ['online'], bob: ['online'] })
+        const bob = await enter(t, variant, topic, 'bob')
+        await alice.waitUntil({ alice: ['online'], bob: ['online'] })
+        await bob.waitUntil({ alice: ['online'], bob: ['online'] })
 
         bob.channel.leave()
-        await alice.until({ alice: ['online'] })
+        await alice.waitUntil({ alice: ['online'] })
       })
 
-      it('sees two tabs of one user as one user', async (t) => {
+      it('shows two tabs of one user as one user', async (t) => {
         const topic = freshTopic('presence')
-        const alice = await enter(t, way, topic, 'alice')
-        const firstTab = await enter(t, way, topic, 'bob')
-        await alice.until({ alice: ['online'], bob: ['online'] })
-        const secondTab = await enter(t, way, topic, 'bob')
-        await alice.until({ alice: ['online'], bob: ['online', 'online'] })
-        await secondTab.until({ alice: ['online'], bob: ['online', 'online'] })
+        const alice = await enter(t, variant, topic, 'alice')
+        const firstTab = await enter(t, variant, topic, 'bob')
+        await alice.waitUntil({ alice: ['online'], bob: ['online'] })
+        const secondTab = await enter(t, variant, topic, 'bob')
+        await alice.waitUntil({ alice: ['online'], bob: ['online', 'online'] })
+        await secondTab.waitUntil({ alice: ['online'], bob: ['online', 'online'] })
 
         firstTab.channel.leave()
-        await alice.until({ alice: ['online'], bob: ['online'] })
+        await alice.waitUntil({ alice: ['online'], bob: ['online'] })
         secondTab.channel.leave()
-        await alice.until({ alice: ['online'] })
+        await alice.waitUntil({ alice: ['online'] })
       })
 
-      it('sees a user go away from the keyboard', async (t) => {
+      it('shows a user who goes idle', async (t) => {
         const topic = freshTopic('presence')
-        const alice = await enter(t, way, topic, 'alice')
-        const bob = await enter(t, way, topic, 'bob')
-        await alice.until({ alice: ['online'], bob: ['online'] })
+        const alice = await enter(t, variant, topic, 'alice')
+        const bob = await enter(t, variant, topic, 'bob')
+        await alice.waitUntil({ alice: ['online'], bob: ['online'] })
         const [before] = alice.state().bob.metas
         bob.channel.push('away', {})
-        await alice.until({ alice: ['online'], bob: ['away'] })
-        await bob.until({ alice: ['online'], bob: ['away'] })
+        await alice.waitUntil({ alice: ['online'], bob: ['away'] })
+        await bob.waitUntil({ alice: ['online'], bob: ['away'] })
         const [after] = alice.state().bob.metas
         assert.equal(after.phx_ref_prev, before.phx_ref)
         assert.notEqual(after.phx_ref, before.phx_ref)
       })
 
-      if (!way.isPoll) {
-        it('sees a user whose connection broke leave', async (t) => {
+      if (!variant.isPoll) {
+        it('shows the leave of a user whose connection broke', async (t) => {
           const topic = freshTopic('presence')
-          const alice = await enter(t, way, topic, 'alice')
-          const wire = await Wire.open(t, server)
-          await wire.join(topic, { user: 'bob' })
-          await alice.until({ alice: ['online'], bob: ['online'] })
-          wire.destroy()
-          await alice.until({ alice: ['online'] })
+          const alice = await enter(t, variant, topic, 'alice')
+          const socket = await RawWebSocket.open(t, server)
+          await socket.join(topic, { user: 'bob' })
+          await alice.waitUntil({ alice: ['online'], bob: ['online'] })
+          socket.destroy()
+          await alice.waitUntil({ alice: ['online'] })
         })
       }
     })
@@ -79,77 +79,77 @@ describe('the Presence object', { concurrency: true }, () => {
 })
 
 describe('presence', () => {
-  const newestWay = ways.find(({ generation }) => generation === newest)
+  const newestWay = variants.find(({ library }) => library === newest)
 
-  it('a burst of joins is told in few diffs, each of many users', async (t) => {
+  it('sends a burst of joins in few diffs, each with many users', async (t) => {
     const topic = freshTopic('presence')
-    const observer = await Wire.open(t, server)
+    const observer = await RawWebSocket.open(t, server)
     await observer.join(topic, { user: 'observer' })
-    await observer.hear(([, , , event]) => event === 'presence_diff')
+    await observer.receive(([, , , event]) => event === 'presence_diff')
     const names = Array.from({ length: 60 }, (_, n) => `user ${n}`)
-    const wires = await Promise.all(names.map(() => Wire.open(t, server)))
+    const sockets = await Promise.all(names.map(() => RawWebSocket.open(t, server)))
     const began = performance.now()
-    await Promise.all(wires.map((wire, n) => wire.join(topic, { user: names[n] })))
+    await Promise.all(sockets.map((socket, n) => socket.join(topic, { user: names[n] })))
 
     const joined = new Set()
     let diffs = 0
     while (joined.size < names.length) {
-      const [joinRef, ref, , , diff] = await observer.hear(([, , , event]) => event === 'presence_diff')
+      const [joinRef, ref, , , diff] = await observer.receive(([, , , event]) => event === 'presence_diff')
       assert.deepEqual([joinRef, ref, diff.leaves], [null, null, {}])
       for (const name of Object.keys(diff.joins)) joined.add(name)
       diffs++
     }
     assert.deepEqual(joined, new Set(names))
-    // One diff a tick, and ten ticks a second; each of the shards may be amid a tick.
+    // One diff per tick, ten ticks per second; each shard may be in the middle of a tick.
     const ticks = Math.ceil((performance.now() - began) / 100) + 2
     assert.ok(diffs <= ticks, `${diffs} diffs in ${ticks} ticks`)
   })
 
-  it('who comes and goes within a tick leaves no trace', async (t) => {
+  it('sends nothing for a user who joins and leaves within one tick', async (t) => {
     const topic = freshTopic('presence')
     const observer = await enter(t, newestWay, topic, 'observer')
-    const wire = await Wire.open(t, server)
+    const socket = await RawWebSocket.open(t, server)
     for (let n = 0; n < 10; n++) {
-      wire.say([`${n}`, `${n}`, topic, 'phx_join', { user: 'brief' }])
-      wire.say([`${n}`, `${n}-leave`, topic, 'phx_leave', {}])
+      socket.send([`${n}`, `${n}`, topic, 'phx_join', { user: 'brief' }])
+      socket.send([`${n}`, `${n}-leave`, topic, 'phx_leave', {}])
     }
-    await wire.join(topic, { user: 'last' }, 'last')
-    await observer.until({ observer: ['online'], last: ['online'] })
+    await socket.join(topic, { user: 'last' }, 'last')
+    await observer.waitUntil({ observer: ['online'], last: ['online'] })
   })
 
-  it('the state comes to who joins, after the reply and with its join_ref', async (t) => {
+  it('sends the state to a new member after the reply, with its join_ref', async (t) => {
     const topic = freshTopic('presence')
-    const wire = await Wire.open(t, server)
-    wire.say(['7', '7', topic, 'phx_join', { user: 'alice' }])
-    assert.deepEqual(await wire.hear(), ['7', '7', topic, 'phx_reply', { status: 'ok', response: {} }])
-    const [joinRef, ref, , event, state] = await wire.hear(([, , , event]) => event === 'presence_state')
+    const socket = await RawWebSocket.open(t, server)
+    socket.send(['7', '7', topic, 'phx_join', { user: 'alice' }])
+    assert.deepEqual(await socket.receive(), ['7', '7', topic, 'phx_reply', { status: 'ok', response: {} }])
+    const [joinRef, ref, , event, state] = await socket.receive(([, , , event]) => event === 'presence_state')
     assert.deepEqual([joinRef, ref, event], ['7', null, 'presence_state'])
     const [meta] = state.alice.metas
     assert.equal(meta.status, 'online')
     assert.match(meta.phx_ref, /^[\w-]{16}$/)
   })
 
-  it('names that JavaScript or JSON might trip over come through', async (t) => {
+  it('delivers user names that are special in JavaScript or JSON', async (t) => {
     const topic = freshTopic('presence')
     const names = ['__proto__', 'constructor', '"quoted"', 'ü🔥\u0000', '']
     const visitors = []
     for (const name of names) visitors.push(await enter(t, newestWay, topic, name))
     const expected = Object.fromEntries(names.map((name) => [name, ['online']]))
-    for (const visitor of visitors) await visitor.until(expected)
+    for (const visitor of visitors) await visitor.waitUntil(expected)
   })
 })
 
-/** A client on a presence topic, and what its Presence object shows. */
-async function enter(t, way, topic, user) {
-  const channel = connect(t, server, way).socket.channel(topic, { user })
-  const presence = watch(way.generation, channel)
+/** A client on a presence topic, and the contents of its Presence object. */
+async function enter(t, variant, topic, user) {
+  const channel = connect(t, server, variant).socket.channel(topic, { user })
+  const presence = watch(variant.library, channel)
   const joined = new Promise((resolve) => channel.join().receive('ok', resolve))
   await joined
   return {
     channel,
     state: presence.state,
-    /** Wait until the users and their statuses are these. */
-    async until(expected) {
+    /** Waits until these are the users and their statuses. */
+    async waitUntil(expected) {
       const wanted = sorted(Object.getOwnPropertyNames(expected).map((key) => [key, expected[key]]))
       const isIt = () => sorted(shown(presence.state())) === wanted
       if (!isIt()) await presence.synced.next(isIt, `${user} sees ${wanted}, has ${sorted(shown(presence.state()))}`)
@@ -162,7 +162,7 @@ const shown = (state) =>
 
 const sorted = (entries) => JSON.stringify(entries.toSorted(([a], [b]) => (a < b ? -1 : 1)))
 
-/** The Presence object since 1.4; before that there were functions, and the state was one's own. */
+/** The Presence object since 1.4; before that there were functions, and the caller kept the state. */
 function watch({ Presence }, channel) {
   const synced = new Inbox()
   if (typeof Presence === 'function') {
@@ -171,7 +171,7 @@ function watch({ Presence }, channel) {
     return { synced, state: () => presence.state }
   }
   let state = {}
-  const states = heard(channel, 'presence_state')
+  const states = collectEvents(channel, 'presence_state')
   let pending = []
   channel.on('presence_state', (whole) => {
     state = Presence.syncState(state, whole)
@@ -187,7 +187,7 @@ function watch({ Presence }, channel) {
   return { synced, state: () => withoutRepeats(state) }
 }
 
-/** 1.3 adds what a diff says joined even when the state told of it before; 1.4 looks at the refs. */
+/** 1.3 adds a user from a diff even when the state contained the user already; 1.4 compares the refs. */
 function withoutRepeats(state) {
   const once = (metas) => [...new Map(metas.map((meta) => [meta.phx_ref, meta])).values()]
   return Object.fromEntries(Object.entries(state).map(([key, { metas }]) => [key, { metas: once(metas) }]))

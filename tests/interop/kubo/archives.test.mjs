@@ -1,4 +1,4 @@
-// Archives (CAR) that kubo reads and writes, and our program does.
+// Archives (CAR) that kubo and our program exchange.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -11,7 +11,7 @@ import { after, before, describe, it } from 'node:test'
 import { Kubo, whyNoKubo } from '../lib/kubo.mjs'
 import { binary } from '../lib/server.mjs'
 
-/** The profile that both name content by, so that the CIDs are the same. */
+/** The profile by which both create the same CIDs. */
 const PROFILE = ['--cid-version=1', '--raw-leaves', '--chunker=size-1048576', '--max-file-links=1024']
 
 describe('an archive', { skip: whyNoKubo }, () => {
@@ -34,7 +34,7 @@ describe('an archive', { skip: whyNoKubo }, () => {
     if (folder) rmSync(folder, { recursive: true, force: true })
   })
 
-  it('of ours is taken by kubo, and is byte for byte the one that kubo makes', async () => {
+  it('of ours can be imported by kubo, and is byte for byte the one that kubo makes', async () => {
     for (const name of ['trip', 'trip/film', 'trip/sub/notes.md', 'trip/nothing']) {
       const root = cid(name)
       watchfire('car', 'export', name, '-o', 'ours.car')
@@ -45,7 +45,7 @@ describe('an archive', { skip: whyNoKubo }, () => {
     assert.deepEqual(await kubo.cat(`${cid('trip')}/film`), readFileSync(path.join(folder, 'trip', 'film')))
   })
 
-  it('of kubo is written out as what it was made from', async () => {
+  it('of kubo can be extracted to its original files', async () => {
     const root = await kubo.add(path.join(folder, 'trip'), ...PROFILE)
     assert.equal(root, cid('trip'))
     writeFileSync(path.join(folder, 'theirs.car'), await kubo.bytes(['dag', 'export', root]))

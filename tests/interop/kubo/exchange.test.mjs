@@ -1,4 +1,4 @@
-// kubo and our host exchange files over Bitswap, each as the other's only peer.
+// kubo and our host exchange files over Bitswap, each as the only peer of the other.
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -8,11 +8,11 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
-import { Host } from '../lib/host.mjs'
+import { Libp2pHost } from '../lib/libp2p-host.mjs'
 import { Kubo, buildKubo, whyNoKubo } from '../lib/kubo.mjs'
-import { until } from '../lib/waiting.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
 
-/** Of the host, and the options by which `ipfs add` comes to the same CID. */
+/** Host options, and the `ipfs add` options that create the same CID. */
 const PROFILES = {
   default: [],
   raw: ['--cid-version=1', '--raw-leaves', '--chunker=size-1048576'],
@@ -20,7 +20,7 @@ const PROFILES = {
 }
 const EMPTY_RAW = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'
 const MIB = 1 << 20
-/** What a host may hold, whatever passes through it. */
+/** Bytes that a host may hold in memory, however much passes through it. */
 const PEAK_BYTES_MAX = 64 * MIB
 
 const digest = (bytes) => createHash('sha256').update(bytes).digest('hex')
@@ -28,7 +28,7 @@ const digest = (bytes) => createHash('sha256').update(bytes).digest('hex')
 let folder
 let files = 0
 
-/** A file of these bytes, or of so many bytes, which differs from the others even if it is one byte. */
+/** A file of these bytes, or of that many bytes; two files always differ, even with one byte. */
 function file(bytes) {
   const name = path.join(folder, `file-${files++}`)
   writeFileSync(name, typeof bytes === 'number' ? unlikeOthers(bytes) : bytes)
@@ -43,26 +43,26 @@ function unlikeOthers(length) {
 
 const sameBytes = (one, other) => assert.equal(digest(readFileSync(one)), digest(readFileSync(other)))
 
-/** A kubo and a host that are connected, until the test ends; whoever `dials`. */
+/** A kubo and a host that are connected until the test ends; `dials` says which one dials. */
 async function pair(test, { settings = {}, args = [], swarmKey, dials = 'host' } = {}) {
   const kubo = await Kubo.start({ settings, swarmKey })
   test.after(() => kubo.stop())
-  const host = await Host.start(...args)
+  const host = await Libp2pHost.start(...args)
   test.after(() => host.stop())
-  if (dials === 'host') await host.tell('connect', kubo.address)
+  if (dials === 'host') await host.command('connect', kubo.address)
   else await kubo.connect(host.address)
   return { kubo, host }
 }
 
-/** The file that `host` fetches is the one that kubo added, and every byte came once. */
+/** Asserts that the host fetches the file that kubo added, and that every byte arrives once. */
 async function hostFetches(host, kubo, original, ...options) {
   const cid = await kubo.add(original, ...options)
   const copy = path.join(folder, `file-${files++}`)
-  const before = await host.tell('stats')
-  const fetched = await host.tell('fetch', cid, copy)
+  const before = await host.command('stats')
+  const fetched = await host.command('fetch', cid, copy)
   sameBytes(original, copy)
   assert.equal(fetched.fetched_bytes, fetched.total_bytes)
-  const after = await host.tell('stats')
+  const after = await host.command('stats')
   assert.equal(after.received_block_bytes - before.received_block_bytes, fetched.fetched_bytes)
   assert.equal(after.duplicate_block_bytes, before.duplicate_block_bytes)
   rmSync(copy)
@@ -70,7 +70,7 @@ async function hostFetches(host, kubo, original, ...options) {
 }
 
 async function kuboFetches(kubo, host, original, profile = '2025') {
-  const { cid } = await host.tell('share', original, profile)
+  const { cid } = await host.command('share', original, profile)
   assert.equal(cid, await kubo.add(original, '-n', ...PROFILES[profile]), 'both name it alike')
   assert.equal(digest(await kubo.cat(cid)), digest(readFileSync(original)))
   return cid
@@ -85,7 +85,7 @@ describe('kubo', { skip: whyNoKubo }, () => {
     if (folder) rmSync(folder, { recursive: true, force: true })
   })
 
-  it('gives us files of any size, in any shape', async (test) => {
+  it('serves us files of any size and layout', async (test) => {
     const { kubo, host } = await pair(test)
     for (const [profile, options] of Object.entries(PROFILES)) {
       for (const bytes of [1, 262_145, 20 * MIB + 1]) {
@@ -94,7 +94,7 @@ describe('kubo', { skip: whyNoKubo }, () => {
     }
   })
 
-  it('takes files of any size, in any shape', async (test) => {
+  it('fetches files of any size and layout', async (test) => {
     const { kubo, host } = await pair(test)
     for (const profile of Object.keys(PROFILES)) {
       for (const bytes of [1, 262_145, 20 * MIB + 1]) {
@@ -104,29 +104,29 @@ describe('kubo', { skip: whyNoKubo }, () => {
     assert.equal(Number((await kubo.bitswap()).DupBlksReceived), 0)
   })
 
-  it('gives us blocks as large as blocks may be, and more of them than fit into one wantlist', async (test) => {
+  it('serves us blocks of the largest size, and more of them than one wantlist holds', async (test) => {
     const { kubo, host } = await pair(test)
     await hostFetches(host, kubo, file(9 * MIB), '--raw-leaves', '--chunker=size-2096896')
     const { fetched_blocks } = await hostFetches(host, kubo, file(12_000_000), '--raw-leaves', '--chunker=size-4000')
     assert.ok(fetched_blocks > 3000)
   })
 
-  it('is never asked for more blocks than it remembers, however fast it is', async (test) => {
+  it('never gets more requests than it remembers, however fast it is', async (test) => {
     const { kubo, host } = await pair(test, { args: ['--window', String(32 * MIB)] })
     await hostFetches(host, kubo, file(20_000_000), '--raw-leaves', '--chunker=size-4000')
   })
 
-  it('exchanges large batches with us on a machine that has no time, and stays', async (test) => {
+  it('exchanges large batches with us on a busy machine, and stays connected', async (test) => {
     const { kubo, host } = await pair(test)
     const load = Array.from({ length: 6 }, () => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }))
     test.after(() => load.forEach((child) => child.kill('SIGKILL')))
     await hostFetches(host, kubo, file(64 * MIB), ...PROFILES[2025])
     await kuboFetches(kubo, host, file(64 * MIB))
-    const { dropped_peers, peers } = await host.tell('stats')
+    const { dropped_peers, peers } = await host.command('stats')
     assert.deepEqual([dropped_peers, peers], [0, 1])
   })
 
-  it('gives and takes directories', async (test) => {
+  it('serves and fetches directories', async (test) => {
     const { kubo, host } = await pair(test)
     const directory = path.join(folder, 'directory')
     mkdirSync(path.join(directory, 'below/it'), { recursive: true })
@@ -134,7 +134,7 @@ describe('kubo', { skip: whyNoKubo }, () => {
     writeFileSync(path.join(directory, 'below/it/two'), 'two')
     writeFileSync(path.join(directory, 'below/empty'), '')
     const cid = await kubo.add(directory)
-    await host.tell('fetch', cid)
+    await host.command('fetch', cid)
 
     const other = await Kubo.start()
     test.after(() => other.stop())
@@ -144,33 +144,33 @@ describe('kubo', { skip: whyNoKubo }, () => {
     for (const name of ['one', 'below/it/two', 'below/empty']) sameBytes(path.join(directory, name), path.join(copy, name))
   })
 
-  it('has the empty block from us, and we have it from nobody', async (test) => {
+  it('gets the empty block from us, and we request it from nobody', async (test) => {
     const { kubo, host } = await pair(test)
-    assert.equal((await host.tell('fetch', EMPTY_RAW)).fetched_blocks, 0)
+    assert.equal((await host.command('fetch', EMPTY_RAW)).fetched_blocks, 0)
     assert.equal((await kubo.bytes(['--timeout=20s', 'block', 'get', EMPTY_RAW])).length, 0)
   })
 
-  it('waits for a block that we get later, and the other way round', async (test) => {
+  it('waits for a block that we get later, and we wait for one of its own', async (test) => {
     const { kubo, host } = await pair(test, { dials: 'kubo' })
     const ours = file(500)
     const cid = await kubo.add(ours, '-n', ...PROFILES[2025])
     const waiting = kubo.cat(cid)
-    await until(async () => (await kubo.bitswap()).Wantlist?.length > 0, 'kubo wants it')
-    await host.tell('share', ours)
+    await waitUntil(async () => (await kubo.bitswap()).Wantlist?.length > 0, 'kubo wants it')
+    await host.command('share', ours)
     assert.equal(digest(await waiting), digest(readFileSync(ours)))
 
     const theirs = file(300_000)
     const later = await kubo.add(theirs, '-n')
-    const fetching = host.tell('fetch', later)
-    await until(async () => (await kubo.command(['bitswap', 'wantlist', '-p', host.peer])).includes(later), 'the host wants it')
+    const fetching = host.command('fetch', later)
+    await waitUntil(async () => (await kubo.command(['bitswap', 'wantlist', '-p', host.peer])).includes(later), 'the host wants it')
     assert.equal(await kubo.add(theirs), later)
     await fetching
   })
 
-  it('restarts in the middle of a fetch, which goes on', async (test) => {
+  it('may restart during a fetch, which then continues', async (test) => {
     const { kubo, host } = await pair(test)
     const cid = await kubo.add(file(300 * MIB))
-    const fetching = host.tell('fetch', cid)
+    const fetching = host.command('fetch', cid)
     await kubo.pause()
     await kubo.resume()
     await kubo.connect(host.address)
@@ -182,14 +182,14 @@ describe('kubo', { skip: whyNoKubo }, () => {
     'Noise alone': { 'Swarm.Transports.Security.TLS': false },
     'TLS alone': { 'Swarm.Transports.Security.Noise': false },
   })) {
-    it(`speaks ${name}`, async (test) => {
+    it(`uses ${name} with us`, async (test) => {
       const { kubo, host } = await pair(test, { settings })
       await hostFetches(host, kubo, file(3 * MIB))
       await kuboFetches(kubo, host, file(3 * MIB))
     })
   }
 
-  it('speaks QUIC', async (test) => {
+  it('uses QUIC with us', async (test) => {
     const quic = '/ip4/127.0.0.1/udp/0/quic-v1'
     const settings = { 'Addresses.Swarm': [quic], 'Swarm.Transports.Network.TCP': false }
     const { kubo, host } = await pair(test, { settings, args: ['--listen', quic] })
@@ -202,17 +202,17 @@ describe('kubo', { skip: whyNoKubo }, () => {
     const { kubo, host } = await pair(test, { swarmKey, args: ['--swarm-key', swarmKey] })
     await hostFetches(host, kubo, file(3 * MIB))
     await kuboFetches(kubo, host, file(3 * MIB))
-    const stranger = await Host.start()
+    const stranger = await Libp2pHost.start()
     test.after(() => stranger.stop())
-    await assert.rejects(stranger.tell('connect', kubo.address))
+    await assert.rejects(stranger.command('connect', kubo.address))
   })
 
-  it('is fetched from and serves 300 MiB while we hold little of it', async (test) => {
+  it('is fetched from and served 300 MiB while we hold little in memory', async (test) => {
     const kept = mkdtempSync(path.join(folder, 'kept-'))
     const { kubo, host } = await pair(test, { args: ['--folder', kept] })
     const original = file(300 * MIB)
     const cid = await kubo.add(original)
-    await host.tell('fetch', cid)
+    await host.command('fetch', cid)
     assert.ok(host.peakBytes() <= PEAK_BYTES_MAX, `fetching from kubo took ${host.peakBytes() / MIB} MiB`)
 
     const other = await Kubo.start()
@@ -221,31 +221,31 @@ describe('kubo', { skip: whyNoKubo }, () => {
     assert.equal(digest(await other.cat(cid)), digest(readFileSync(original)))
     assert.ok(host.peakBytes() <= PEAK_BYTES_MAX, `serving kubo took ${host.peakBytes() / MIB} MiB`)
 
-    const leecher = await Host.start('--folder', mkdtempSync(path.join(folder, 'kept-')))
+    const leecher = await Libp2pHost.start('--folder', mkdtempSync(path.join(folder, 'kept-')))
     test.after(() => leecher.stop())
-    await leecher.tell('connect', host.address)
-    await leecher.tell('fetch', cid)
+    await leecher.command('connect', host.address)
+    await leecher.command('fetch', cid)
     for (const each of [host, leecher]) {
       assert.ok(each.peakBytes() <= PEAK_BYTES_MAX, `a host and a host took ${each.peakBytes() / MIB} MiB`)
     }
     rmSync(original)
   })
 
-  it('keeps our provider records', async (test) => {
+  it('stores our provider records', async (test) => {
     const lan = '/ipfs/lan/kad/1.0.0'
     const settings = { 'Routing.Type': 'dhtserver', 'Provide.Enabled': true }
     const kubo = await Kubo.start({ settings })
     test.after(() => kubo.stop())
     const args = ['--dht', 'server', '--dht-protocol', lan, '--bootstrap', kubo.address]
-    const [provider, seeker] = [await Host.start(...args), await Host.start(...args)]
+    const [provider, seeker] = [await Libp2pHost.start(...args), await Libp2pHost.start(...args)]
     test.after(() => Promise.all([provider.stop(), seeker.stop()]))
-    await until(async () => (await kubo.command(['swarm', 'peers'])).split('\n').length === 2, 'both are connected', 30_000)
+    await waitUntil(async () => (await kubo.command(['swarm', 'peers'])).split('\n').length === 2, 'both are connected', 30_000)
     const shared = file(500_000)
-    const { cid } = await provider.tell('share', shared)
-    await until(async () => {
-      await provider.tell('provide', cid)
-      return (await seeker.tell('find', cid)).providers.includes(provider.peer)
+    const { cid } = await provider.command('share', shared)
+    await waitUntil(async () => {
+      await provider.command('provide', cid)
+      return (await seeker.command('find', cid)).providers.includes(provider.peer)
     }, 'the seeker finds the provider', 30_000)
-    await seeker.tell('fetch', cid)
+    await seeker.command('fetch', cid)
   })
 })

@@ -1,9 +1,9 @@
-// A certificate for names of one's own, that only those trust who are told to.
+// A certificate for the test's own host names, trusted only by programs that are given it.
 
 import { execFileSync } from 'node:child_process'
 import path from 'node:path'
 
-/** Writes one for all of these names, and its key, into a folder; answers where they are. */
+/** Writes a certificate for all of these names, and its key, into a folder; returns the paths. */
 export function certify(folder, names) {
   const [cert, key] = ['cert.pem', 'key.pem'].map((name) => path.join(folder, name))
   const alternatives = names.map((name) => `DNS:${name}`).join(',')

@@ -1,12 +1,12 @@
-// Real browsers. Whoever the story calls another person has a browser process and a profile of their own.
+// Starts real browsers. Each visitor of a test has a browser process and a profile of their own.
 
 import { chromium } from 'playwright-core'
 
 const EXECUTABLE = process.env.CHROMIUM ?? '/usr/bin/chromium'
 
 /**
- * What Playwright switches off, but for the parting of what frames of other sites keep: without that no frame of another
- * origin may have a worker, and no browser that people use is like that. The last such list counts.
+ * The features that Playwright disables, except for storage partitioning. Without partitioning no
+ * cross-origin frame can have a worker, unlike in every released browser. Chromium uses the last such list.
  */
 const OFF = [
   'AvoidUnnecessaryBeforeUnloadCheckSync', 'DestroyProfileOnBrowserClose', 'HttpsUpgrades', 'HttpsFirstBalancedModeAutoEnable',
@@ -14,7 +14,7 @@ const OFF = [
   'NetworkTimeServiceQuerying', 'AimEnabled', 'PreconnectToSearch',
 ]
 
-/** Quiet, and at home: a browser that looks for nothing on the internet. */
+/** Flags that stop all background network traffic. */
 const FLAGS = [
   '--no-sandbox',
   '--disable-gpu',
@@ -26,39 +26,39 @@ const FLAGS = [
   `--disable-features=${OFF.join(',')}`,
 ]
 
-/** A browser that has WebRTC and is not let out by it, as behind the strictest of firewalls. */
+/** Flags for a browser whose WebRTC cannot connect, as behind the strictest firewall. */
 export const BY_RELAY_ONLY = ['--webrtc-ip-handling-policy=disable_non_proxied_udp', '--force-webrtc-ip-handling-policy=disable_non_proxied_udp']
 
-/** A browser to which loopback is a network, as it is to none by itself: there it may make direct connections. */
+/** Flags that allow direct connections over loopback, which browsers exclude by default. */
 export const DIRECT_ON_LOOPBACK = ['--allow-loopback-in-peer-connection', '--disable-features=WebRtcHideLocalIpsWithMdns']
 
-/** Starts a browser with an empty profile; `flags` come on top of the usual ones. */
+/** Starts a browser with an empty profile; `flags` are added to the default ones. */
 export function launch(flags = []) {
   return chromium.launch({ executablePath: EXECUTABLE, headless: true, args: [...FLAGS, ...flags] })
 }
 
-/** The same with a profile that is kept in a folder, and may have been prepared there. */
+/** Starts a browser with a profile in a folder, which may have been prepared. */
 export function launchWithProfile(folder, flags = []) {
   return chromium.launchPersistentContext(folder, { executablePath: EXECUTABLE, headless: true, args: [...FLAGS, ...flags] })
 }
 
 /**
- * Collects what a browser complains about on our own pages: errors on the console, exceptions that
- * nobody caught, and violations of the content security policy.
+ * Collects the errors that our own pages cause in a browser: console errors, uncaught exceptions,
+ * and violations of the content security policy.
  */
-export async function hearComplaints(context) {
-  const complaints = []
+export async function collectPageErrors(context) {
+  const pageErrors = []
   await context.addInitScript(() => {
     addEventListener('securitypolicyviolation', (event) => {
       console.error(`policy violated: ${event.effectiveDirective} by ${event.blockedURI}`)
     })
   })
   context.on('console', (message) => {
-    // A stranger's document in its frame may complain as it likes.
+    // Errors of untrusted documents in their frames are ignored.
     const { url } = message.location()
     const isOurs = url !== 'about:srcdoc' && (!/^\w+:\/\/b[a-z2-7]{50,}\./.test(url) || url.includes('/.watchfire/'))
-    if (message.type() === 'error' && isOurs) complaints.push(`${message.text()} (${url})`)
+    if (message.type() === 'error' && isOurs) pageErrors.push(`${message.text()} (${url})`)
   })
-  context.on('weberror', (error) => complaints.push(String(error.error())))
-  return complaints
+  context.on('weberror', (error) => pageErrors.push(String(error.error())))
+  return pageErrors
 }

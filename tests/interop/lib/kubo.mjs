@@ -1,5 +1,5 @@
-// A real kubo: built once from the Go modules that kubo/go.mod names, and run with a repository of
-// its own that knows nobody and listens on loopback alone.
+// A real kubo, built once from the Go modules in kubo/go.mod, with a repository of its own, no bootstrap
+// peers, and only loopback addresses.
 
 import assert from 'node:assert/strict'
 import { execFile, execFileSync, spawn } from 'node:child_process'
@@ -9,7 +9,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
-import { within } from './waiting.mjs'
+import { withTimeout } from './deadlines.mjs'
 
 const run = promisify(execFile)
 
@@ -20,7 +20,7 @@ const START_MS = 60_000
 const COMMAND_MS = 120_000
 const OUTPUT_BYTES = 1 << 30
 
-/** Why there is no kubo here; false when there is. A machine that tests for everyone must have it. */
+/** Why kubo cannot run here; false when it can. On the CI machine kubo must exist. */
 export const whyNoKubo = (() => {
   if (existsSync(program())) return false
   try {
@@ -32,13 +32,13 @@ export const whyNoKubo = (() => {
   }
 })()
 
-/** Where kubo is, or will be. */
+/** The path of the kubo binary, whether it exists yet or not. */
 function program() {
   const [, version] = /^require github\.com\/ipfs\/kubo (v\S+)$/m.exec(readFileSync(path.join(MODULE, 'go.mod'), 'utf8'))
   return path.join(REPOSITORY, 'target', 'kubo', version, 'ipfs')
 }
 
-/** Builds kubo unless that was done before: some minutes, and some hundred megabytes of modules. */
+/** Builds kubo unless it exists: takes some minutes and some hundred megabytes of modules. */
 export async function buildKubo() {
   const finished = program()
   if (existsSync(finished)) return finished
@@ -50,7 +50,7 @@ export async function buildKubo() {
   return finished
 }
 
-/** A kubo that runs. */
+/** A running kubo. */
 export class Kubo {
   #child
   #exited
@@ -85,7 +85,7 @@ export class Kubo {
     writeFileSync(file, JSON.stringify(config))
   }
 
-  /** Starts it, again after `pause`. */
+  /** Starts kubo, also after `pause`. */
   async resume() {
     const child = spawn(this.ipfs, ['daemon', '--migrate=false'], { env: this.#environment(), stdio: ['ignore', 'pipe', 'pipe'] })
     this.#child = child
@@ -100,7 +100,7 @@ export class Kubo {
       child.once('error', reject)
       child.once('close', (code) => reject(new Error(`kubo ended with ${code}: ${this.#output}`)))
     })
-    await within(ready, 'kubo is ready', START_MS)
+    await withTimeout(ready, 'kubo is ready', START_MS)
     const { ID, Addresses } = JSON.parse(await this.command(['id', '--enc=json']))
     this.peer = ID
     this.addresses = Addresses
@@ -108,10 +108,10 @@ export class Kubo {
     for (const address of Addresses) assert.match(address, /^\/ip4\/127\.0\.0\.1\//, 'kubo keeps to loopback')
   }
 
-  /** Ends it, and keeps what it has. */
+  /** Stops kubo and keeps its repository. */
   async pause() {
     this.#child.kill('SIGTERM')
-    await within(this.#exited, 'kubo ends', START_MS)
+    await withTimeout(this.#exited, 'kubo ends', START_MS)
     this.#output = ''
   }
 
@@ -119,12 +119,12 @@ export class Kubo {
     return { ...process.env, IPFS_PATH: this.folder, IPFS_TELEMETRY: 'off', GOLOG_LOG_LEVEL: 'error' }
   }
 
-  /** What a command prints, as text. */
+  /** The output of a command, as text. */
   async command(args) {
     return (await this.bytes(args)).toString('utf8').trim()
   }
 
-  /** What a command prints. */
+  /** The output of a command. */
   async bytes(args) {
     const options = { env: this.#environment(), timeout: COMMAND_MS, killSignal: 'SIGKILL', maxBuffer: OUTPUT_BYTES, encoding: 'buffer' }
     try {
@@ -134,7 +134,7 @@ export class Kubo {
     }
   }
 
-  /** The CID of a file or a folder that it has from now on. */
+  /** Adds a file or folder; returns its CID. */
   add(file, ...options) {
     return this.command(['add', '-Q', '-r', ...options, file])
   }
@@ -162,7 +162,7 @@ export class Kubo {
   }
 }
 
-/** Nobody is asked, told, or reached but those that a test connects. */
+/** Settings under which kubo contacts only the peers that a test connects. */
 const ALONE = {
   'Routing.Type': 'none',
   'Swarm.DisableNatPortMap': true,

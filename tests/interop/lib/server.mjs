@@ -1,4 +1,4 @@
-// Starts our binaries as a stranger would: a child process, a free port, the line it prints.
+// Starts our binaries as a user does: a child process, a free port, and the address that it prints.
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -7,31 +7,32 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
-import { within } from './waiting.mjs'
+import { withTimeout } from './deadlines.mjs'
 
 const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
-const READY = /^The fire burns at https?:\/\/localhost:(\d+)$/
+const READY = /^Watchfire is running at https?:\/\/localhost:(\d+)$/
 const START_MS = 20_000
 const STOP_MS = 20_000
 
-/** How many processes a server has unless a test says otherwise. */
+/** Number of server processes, unless a test chooses otherwise. */
 export const processesOfAll = Number(process.env.INTEROP_PROCESSES ?? 1)
 
-/** `examples/chat`. Its settings are the defaults; only port and processes can be chosen. */
+/** Starts `examples/chat`. Its settings are the defaults; only port and processes can be chosen. */
 export function startChat({ port = 0, processes = processesOfAll } = {}) {
   return start(binary('chat'), [String(port), String(processes)], /^chat listens on ws:\/\/127\.0\.0\.1:(\d+)\/socket$/)
 }
 
-/** The whole server. `settings` are `--set` assignments, such as `{ 'socket.idle_timeout': '1s' }`. */
+/** Starts the whole server. `settings` are `--set` assignments, such as `{ 'socket.idle_timeout': '1s' }`. */
 export function startWatchfire({ port = 0, settings = {}, processes = processesOfAll } = {}) {
   const sets = Object.entries(settings).flatMap(([key, value]) => ['--set', `${key}=${value}`])
   const args = ['serve', '--listen', `127.0.0.1:${port}`, '--processes', String(processes), ...sets]
   return start(binary('watchfire'), args, READY)
 }
 
-/** Where `cargo build` left a program; release before debug. */
+/** The path of a program: `WATCHFIRE_BINARY`, one in `WATCHFIRE_BIN_DIR`, or the one of `cargo build`, release before debug. */
 export function binary(name) {
-  const { WATCHFIRE_BIN_DIR, CARGO_TARGET_DIR } = process.env
+  const { WATCHFIRE_BINARY, WATCHFIRE_BIN_DIR, CARGO_TARGET_DIR } = process.env
+  if (name === 'watchfire' && WATCHFIRE_BINARY) return WATCHFIRE_BINARY
   const targets = [CARGO_TARGET_DIR, path.join(REPOSITORY, 'target')].filter(Boolean)
   const folders = targets.flatMap((target) => ['release', 'debug'].map((kind) => path.join(target, kind)))
   const candidates = [WATCHFIRE_BIN_DIR, ...folders].filter(Boolean).map((folder) => path.join(folder, name))
@@ -53,7 +54,7 @@ async function start(program, args, pattern) {
     child.once('exit', (code) => reject(new Error(`${program} ended with ${code}: ${server.stderr}`)))
   })
   try {
-    server.port = await within(listening, `${path.basename(program)} says where it listens`, START_MS)
+    server.port = await withTimeout(listening, `${path.basename(program)} says where it listens`, START_MS)
   } catch (error) {
     child.kill('SIGKILL')
     throw error
@@ -61,12 +62,12 @@ async function start(program, args, pattern) {
   return server
 }
 
-/** Ours without what the server would take for its settings. */
+/** The environment without variables that the server would read as settings. */
 function environment() {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('WATCHFIRE_')))
 }
 
-/** A running server of ours. */
+/** A running server. */
 export class Server {
   port = 0
   lines = []
@@ -87,7 +88,7 @@ export class Server {
     return this.#child.pid
   }
 
-  /** The processes that serve, when there are several. */
+  /** The worker processes, when there are several. */
   workers() {
     return readFileSync(`/proc/${this.pid}/task/${this.pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
   }
@@ -96,7 +97,7 @@ export class Server {
     return this.#child.exitCode === null && this.#child.signalCode === null
   }
 
-  /** What a Phoenix client takes as its endpoint. */
+  /** The endpoint for a Phoenix client. */
   get endpoint() {
     return `ws://127.0.0.1:${this.port}/socket`
   }
@@ -105,29 +106,29 @@ export class Server {
     return `http://127.0.0.1:${this.port}${pathname}`
   }
 
-  /** The memory that its processes really hold, in bytes. */
+  /** Resident memory of all its processes, in bytes. */
   residentBytes() {
     const of = (pid) => Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) * 1024
     return [this.pid, ...this.workers()].map(of).reduce((sum, bytes) => sum + bytes)
   }
 
-  /** The sum of a metric over its labels; with `label`, such as `cause="slow"`, only of that one. */
+  /** The sum of a metric over its labels; `label`, such as `cause="slow"`, selects one. */
   async metric(name, label = '') {
     const text = await (await fetch(this.http('/metrics'))).text()
     const lines = text.split('\n').filter((line) => /^[^#{ ]+/.exec(line)?.[0] === name)
     return lines.filter((line) => line.includes(label)).reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
   }
 
-  /** Ask it to stop, as systemd would; it drains first. */
+  /** Sends SIGTERM, as systemd does; the server drains first. */
   terminate() {
     this.#child.kill('SIGTERM')
   }
 
   exited() {
-    return within(this.#exited, 'the server ends', STOP_MS)
+    return withTimeout(this.#exited, 'the server ends', STOP_MS)
   }
 
-  /** Stop it, and hold it to having ended well: drained, with code 0, and without a panic. */
+  /** Stops the server, and asserts that it drained and exited with code 0 and without a panic. */
   async stop() {
     try {
       if (this.isRunning) this.terminate()
@@ -139,7 +140,7 @@ export class Server {
     }
   }
 
-  /** End it at once, as a power cut would. */
+  /** Kills it at once, like a power cut. */
   kill() {
     if (this.isRunning) this.#child.kill('SIGKILL')
   }

@@ -1,4 +1,4 @@
-// Debian's Tsung runs its own websocket session against our server, and `watchfire load` runs the
+// Debian's Tsung runs its own WebSocket session against our server, and `watchfire load` runs the
 // same file.
 
 import assert from 'node:assert/strict'
@@ -16,7 +16,7 @@ const RUN_MS = 60_000
 
 let server, folder, file
 before(async () => {
-  // Tsung sends an origin without a scheme, which is nobody's.
+  // Tsung sends an origin without a scheme, which no setting allows by default.
   server = await startWatchfire({ settings: { 'socket.check_origin': 'any' } })
   folder = mkdtempSync(path.join(tmpdir(), 'tsung-'))
   file = path.join(folder, 'lobby.xml')
@@ -28,18 +28,18 @@ after(async () => {
   if (folder) rmSync(folder, { recursive: true, force: true })
 })
 
-/** The last total that Tsung logged of a counter. */
+/** The last total of a counter in Tsung's log. */
 function counter(log, name) {
   const lines = log.split('\n').filter((line) => line.startsWith(`stats: ${name} `))
   return lines.length > 0 ? Number(lines.at(-1).split(' ').at(-1)) : 0
 }
 
-const opened = () => server.metric('watchfire_edge_websockets_opened_total')
+const opened = () => server.metric('watchfire_sockets_websockets_opened_total')
 
-it('Tsung connects, joins, hears its replies and closes, without an error', async () => {
+it('Tsung connects, joins, receives its replies and closes without an error', async () => {
   const before = await opened()
   const logs = path.join(folder, 'log')
-  // Tsung writes to its home besides its log.
+  // Tsung writes to its home as well as to its log.
   const options = { timeout: RUN_MS, env: { ...process.env, HOME: folder } }
   await run('tsung', ['-n', '-w', '0', '-l', logs, '-f', file, 'start'], options)
 
@@ -51,7 +51,7 @@ it('Tsung connects, joins, hears its replies and closes, without an error', asyn
   assert.equal((await opened()) - before, 40)
 })
 
-it('watchfire load runs the same file, and its users do the same', async () => {
+it('watchfire load runs the same file with the same result', async () => {
   const before = await opened()
   const json = path.join(folder, 'out.json')
   await run(binary('watchfire'), ['load', file, '--json', json], { timeout: RUN_MS })

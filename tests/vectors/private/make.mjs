@@ -1,4 +1,4 @@
-// Makes pages.json anew from docs/protocols/private.md, with the cryptography of Node alone:
+// Makes pages.json anew from docs/reference/protocols/private-pages.md, with the cryptography of Node alone:
 //   node tests/vectors/private/make.mjs > tests/vectors/private/pages.json
 
 import { createCipheriv, createHash, hkdfSync } from 'node:crypto'

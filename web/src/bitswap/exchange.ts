@@ -1,103 +1,108 @@
 import type { Cid } from '../content/index.ts'
-import { Asking } from './asking/asking.ts'
+import { handleTick, requestBlocks, setUrgent } from './requester/rarest-first.ts'
+import { Requester } from './requester/requester.ts'
 import { Ledger } from './ledger/ledger.ts'
 import { defaultExchangeLimits, type ExchangeLimits } from './limits.ts'
 import { messageBytes, wantBytes, type Message, type WantEntry } from './message.ts'
-import type { Block, Input, Misbehaviour, Output, Received } from './output.ts'
-import { PeerMap, sorted, type PeerId } from './peer.ts'
-import { Pipe } from './pipe.ts'
+import type { Input, Misbehaviour, Output } from './inputs-outputs.ts'
+import type { Block, ReceivedMessage } from './message.ts'
+import { PeerMap, sortedPeers, type PeerId } from './peer.ts'
+import { SendBuffer } from './send-buffer.ts'
 import { earliest, SECOND, since, type Nanos } from './time.ts'
-import { noTotals, type PeerTotals, type Totals } from './totals.ts'
+import { emptyTotals, type PeerTotals, type Totals } from './totals.ts'
 import { Uplink } from './uplink.ts'
 
-/** How long a peer that waits for blocks is told nothing before it is told that it is not forgotten. */
+/** A peer that waits for blocks gets a message after this time without one, so that it does not time out. */
 const REMINDED_AFTER: Nanos = 60 * SECOND
 
 /**
- * All that one page does in Bitswap: it asks its peers for the blocks that it wants, and gives peers the blocks that they
- * want. It knows no network, no clock, no dice and no store: a driver tells it what happened, and does what it puts out.
- * It is the Rust core's `Exchange` once more, for one session, with peers that all speak Bitswap 1.2.
+ * The Bitswap exchange of one page: requests the blocks that the page wants, and sends blocks that peers want. It has
+ * no network, clock, randomness or store of its own. A driver passes it inputs and carries out its outputs. It behaves
+ * like the Rust core's `Exchange` with one session whose peers all speak Bitswap 1.2.
  *
- * After each input, every output is to be drained, and `tick` told at `nextWake`.
+ * After each input, drain all outputs. Send `tick` at `nextWake`.
  */
 export class Exchange {
-  readonly totals: Totals = noTotals()
-  readonly #pause: Nanos
-  readonly #asking: Asking
+  readonly totals: Totals = emptyTotals()
+  readonly #batchingDelay: Nanos
+  readonly #requester: Requester
   readonly #ledger: Ledger
-  readonly #pipes = new PeerMap<Pipe>()
+  readonly #buffers = new PeerMap<SendBuffer>()
   readonly #uplink: Uplink
-  /** Peers to whom something is to be said when they may be spoken to again. */
-  readonly #quiet = new Map<PeerId, Nanos>()
-  /** When it was looked last who waits for blocks and heard nothing for long. */
+  /** Peers with messages that can wait, and until when. */
+  readonly #delayed = new Map<PeerId, Nanos>()
+  /** When waiting peers were last checked for such a message. */
   #remindedAt: Nanos = 0
   #now: Nanos = 0
-  /** Whether all that follows from the inputs so far is among the outputs. */
+  /** Whether the outputs include everything that follows from the inputs. */
   #isSettled = true
   #outputs: Output[] = []
 
-  /** `seed` decides between equals: those of one page must have different ones, or all would ask for the same first. */
+  /**
+   * `seed` decides between equal choices. Peers of one page need different seeds, or all would request the same blocks
+   * first.
+   */
   constructor(seed: bigint, limits: ExchangeLimits = defaultExchangeLimits) {
-    this.#pause = limits.gossipPause
-    this.#asking = new Asking(limits, seed, this.totals)
+    this.#batchingDelay = limits.batchingDelay
+    this.#requester = new Requester(limits, seed, this.totals)
     this.#ledger = new Ledger(limits, this.totals, seed)
     this.#uplink = new Uplink(limits.readingBytesMax)
   }
 
-  /** Takes one input. */
+  /** Handles one input. */
   handle(now: Nanos, input: Input): void {
-    // The most frequent of all inputs, and hardly ever does anything follow from it.
-    if (input.kind === 'arriving' && !this.#asking.heard(now, input.peer, 'part')) return
+    // The most frequent input. It usually has no effect.
+    if (input.kind === 'partial-message' && !this.#requester.noteReceived(now, input.peer, 'part')) return
     this.#now = now
     this.#isSettled = false
     switch (input.kind) {
       case 'connected':
         this.#forget(input.peer)
-        this.#pipes.set(input.peer, new Pipe(now))
-        this.#asking.connected(now, input.peer, input.isProvider)
-        this.#ledger.connected(input.peer)
+        this.#buffers.set(input.peer, new SendBuffer(now))
+        this.#requester.handleConnected(now, input.peer, input.isProvider)
+        this.#ledger.handleConnected(input.peer)
         return
       case 'disconnected':
         this.#forget(input.peer)
         return
-      case 'received':
-        this.#received(now, input.peer, input)
+      case 'message':
+        this.#handleReceived(now, input.peer, input)
         return
-      case 'arriving':
+      case 'partial-message':
         return
       case 'writable':
-        this.#writable(now, input.peer, input.roomBytes)
+        this.#handleWritable(now, input.peer, input.roomBytes)
         return
-      case 'have':
-        this.#ledger.have(input.cid, input.length)
+      case 'stored':
+        this.#ledger.handleHave(input.cid, input.length)
         return
-      case 'found':
-        this.#ledger.found(input.cid, input.length)
+      case 'lookup-result':
+        this.#ledger.handleFound(input.cid, input.length)
         return
       case 'read':
-        this.#ledger.read(input.peer, input.cid, input.block)
+        this.#ledger.handleRead(input.peer, input.cid, input.block)
         return
       case 'want':
-        for (const want of input.wants) this.#asking.want(now, want)
+        for (const want of input.wants) this.#requester.addWant(now, want)
         return
-      case 'unwant':
-        for (const cid of input.cids) this.#asking.unwant(cid)
+      case 'cancel-wants':
+        for (const cid of input.cids) this.#requester.cancelWant(cid)
         return
-      case 'urgent':
-        this.#asking.urgent(now, input.cids)
+      case 'set-urgent':
+        setUrgent(this.#requester, now, input.cids)
         return
       case 'providers':
-        this.#asking.providers(now, input.peers)
+        this.#requester.handleProviders(now, input.peers)
         return
       case 'tick':
-        for (const peer of this.#asking.stalled(now)) this.#drop(peer, 'stalled')
-        this.#asking.handleTick(now)
-        this.#giveUpWhatIsStuck(now)
+        for (const peer of this.#requester.stalledPeers(now)) this.#drop(peer, 'stalled')
+        handleTick(this.#requester, now)
+        this.#resetStuckUplink(now)
         return
     }
   }
 
-  /** The next thing to do; `null` when there is none. */
+  /** The next output. `null` if there is none. */
   pollOutput(): Output | null {
     if (this.#outputs.length === 0 && !this.#isSettled) {
       this.#isSettled = true
@@ -106,197 +111,197 @@ export class Exchange {
     return this.#outputs.shift() ?? null
   }
 
-  /** When to tell `tick`; `null` while nothing is due. */
+  /** When to send `tick`. `null` while nothing is due. */
   nextWake(): Nanos | null {
-    return earliest(this.#asking.nextWake(), this.#uplink.nextWake(), this.#ledger.heldUntil, ...this.#quiet.values())
+    return earliest(this.#requester.nextWake(), this.#uplink.nextWake(), this.#ledger.heldUntil, ...this.#delayed.values())
   }
 
   has(peer: PeerId): boolean {
-    return this.#pipes.has(peer)
+    return this.#buffers.has(peer)
   }
 
-  /** What passed between us and a peer; `null` when it is not connected. */
+  /** What was exchanged with a peer. `null` if it is not connected. */
   peer(peer: PeerId): PeerTotals | null {
-    const pipe = this.#pipes.get(peer)
-    const view = this.#asking.views.get(peer)
-    if (pipe === undefined || view === undefined) return null
+    const buffer = this.#buffers.get(peer)
+    const state = this.#requester.peers.get(peer)
+    if (buffer === undefined || state === undefined) return null
     return {
-      blocksIn: view.useful,
-      bytesIn: view.bytesIn,
-      blocksOut: pipe.blocksOut,
-      bytesOut: pipe.bytesOut,
-      askedBlocks: view.asked.size,
+      blocksIn: state.usefulBlocks,
+      bytesIn: state.bytesIn,
+      blocksOut: buffer.blocksOut,
+      bytesOut: buffer.bytesOut,
+      requestedBlocks: state.requested.size,
       wants: this.#ledger.wantsOf(peer),
-      windowBytes: view.pace.window,
-      bytesPerSecond: view.pace.rate,
-      latency: view.pace.base,
+      windowBytes: state.throughput.windowBytes,
+      bytesPerSecond: state.throughput.rate,
+      latency: state.throughput.minLatency,
     }
   }
 
   peers(): PeerId[] {
-    return [...this.#pipes.keys()]
+    return [...this.#buffers.keys()]
   }
 
-  /** Whether anybody is known to have anything of what is wanted. */
+  /** Whether any peer is known to have a wanted block. */
   get isAnythingAvailable(): boolean {
-    return this.#asking.isAnythingAvailable
+    return this.#requester.isAnythingAvailable
   }
 
-  #received(now: Nanos, peer: PeerId, { message, blocks, passedOver, passedOverBlocks }: Received): void {
-    if (!this.#pipes.has(peer)) return
+  #handleReceived(now: Nanos, peer: PeerId, { message, blocks, skipped, skippedBlocks }: ReceivedMessage): void {
+    if (!this.#buffers.has(peer)) return
     this.totals.messagesIn++
-    this.totals.passedOver += passedOver
-    this.#asking.heard(now, peer, blocks.length > 0 ? 'blocks' : 'words')
-    let strange = passedOverBlocks
-    this.totals.unaskedBlocks += strange
-    for (const block of blocks) if (this.#block(now, peer, block)) strange++
-    for (const { cid, have } of message.presences) this.#asking.presence(now, peer, cid, have)
-    const reason = (strange > 0 ? this.#asking.sentStrangeBlocks(peer, strange) : null) ?? this.#asking.misbehaviour(peer)
-    if (reason === null) this.#wanted(peer, message)
+    this.totals.skippedEntries += skipped
+    this.#requester.noteReceived(now, peer, blocks.length > 0 ? 'blocks' : 'other')
+    let unsolicited = skippedBlocks
+    this.totals.unsolicitedBlocks += unsolicited
+    for (const block of blocks) if (this.#handleBlock(now, peer, block)) unsolicited++
+    for (const { cid, have } of message.presences) this.#requester.handlePresence(now, peer, cid, have)
+    const reason = (unsolicited > 0 ? this.#requester.noteUnsolicitedBlocks(peer, unsolicited) : null) ?? this.#requester.misbehaviourOf(peer)
+    if (reason === null) this.#handleWants(peer, message)
     else this.#drop(peer, reason)
   }
 
-  /** Whether nobody ever asked for a block of this name. */
-  #block(now: Nanos, peer: PeerId, block: Block): boolean {
+  /** Returns whether the block is unsolicited: it was never wanted. */
+  #handleBlock(now: Nanos, peer: PeerId, block: Block): boolean {
     const bytes = block.data.length
-    switch (this.#asking.block(now, peer, block.cid, bytes)) {
+    switch (this.#requester.handleBlock(now, peer, block.cid, bytes)) {
       case 'wanted':
         this.totals.blocksIn++
         this.totals.bytesIn += bytes
-        this.#outputs.push({ kind: 'got', block, from: peer })
+        this.#outputs.push({ kind: 'block-received', block, from: peer })
         return false
       case 'duplicate':
         this.totals.duplicateBlocks++
         this.totals.duplicateBytes += bytes
         return false
       case 'unasked':
-        this.totals.unaskedBlocks++
-        this.totals.unaskedBytes += bytes
+        this.totals.unsolicitedBlocks++
+        this.totals.unsolicitedBytes += bytes
         return true
     }
   }
 
-  #giveUpWhatIsStuck(now: Nanos): void {
+  #resetStuckUplink(now: Nanos): void {
     if (!this.#uplink.isStuck(now)) return
-    for (const pipe of this.#pipes.values()) pipe.moving = 0
-    this.#uplink.giveUp()
+    for (const buffer of this.#buffers.values()) buffer.movingBytes = 0
+    this.#uplink.resetInFlight()
   }
 
-  #writable(now: Nanos, peer: PeerId, roomBytes: number): void {
-    const pipe = this.#pipes.get(peer)
-    if (pipe === undefined) return
-    const hadNone = pipe.room === 0
-    const left = pipe.hasRoom(roomBytes)
-    if (left > 0) this.#uplink.left(now, left)
-    if (hadNone) this.#asking.touched.add(peer)
+  #handleWritable(now: Nanos, peer: PeerId, roomBytes: number): void {
+    const buffer = this.#buffers.get(peer)
+    if (buffer === undefined) return
+    const hadNone = buffer.roomBytes === 0
+    const left = buffer.setRoom(roomBytes)
+    if (left > 0) this.#uplink.noteLeft(now, left)
+    if (hadNone) this.#requester.peersToNotify.add(peer)
   }
 
-  /** A peer wants this of us. */
-  #wanted(peer: PeerId, { full, wants }: Message): void {
-    const pipe = this.#pipes.get(peer)
-    const isOnItsWay = ({ cid, cancel, type }: WantEntry) => !cancel && type === 'block' && pipe?.carries(cid) === true
-    const looks = this.#ledger.wanted(peer, full, wants.filter((want) => !isOnItsWay(want)))
-    for (const cid of looks) this.#outputs.push({ kind: 'look', cid })
+  /** A peer sent wants. */
+  #handleWants(peer: PeerId, { full, wants }: Message): void {
+    const buffer = this.#buffers.get(peer)
+    const isOnItsWay = ({ cid, cancel, type }: WantEntry) => !cancel && type === 'block' && buffer?.holds(cid) === true
+    const lookups = this.#ledger.handleWants(peer, full, wants.filter((want) => !isOnItsWay(want)))
+    for (const cid of lookups) this.#outputs.push({ kind: 'lookup', cid })
   }
 
   #forget(peer: PeerId): void {
-    const pipe = this.#pipes.get(peer)
-    if (pipe === undefined) return
-    this.#pipes.delete(peer)
-    this.#quiet.delete(peer)
-    if (pipe.moving > 0) this.#uplink.left(this.#now, pipe.moving)
-    this.#asking.disconnected(peer)
-    this.#ledger.disconnected(peer)
+    const buffer = this.#buffers.get(peer)
+    if (buffer === undefined) return
+    this.#buffers.delete(peer)
+    this.#delayed.delete(peer)
+    if (buffer.movingBytes > 0) this.#uplink.noteLeft(this.#now, buffer.movingBytes)
+    this.#requester.handleDisconnected(peer)
+    this.#ledger.handleDisconnected(peer)
   }
 
   #drop(peer: PeerId, reason: Misbehaviour): void {
     this.#forget(peer)
     this.totals.droppedPeers++
-    this.#outputs.push({ kind: 'drop', peer, reason })
+    this.#outputs.push({ kind: 'drop-peer', peer, reason })
   }
 
   /**
-   * What follows from all inputs so far. Only when the outputs are drained: what several inputs want to be said goes with
-   * one message.
+   * Computes what follows from all inputs. Runs only when outputs are drained, so that one message carries what several
+   * inputs cause.
    */
   #settle(): void {
-    this.#asking.fill(this.#now)
-    const missed = this.#asking.search(this.#now)
+    requestBlocks(this.#requester, this.#now)
+    const missed = this.#requester.startDueSearch(this.#now)
     if (missed !== null) this.#outputs.push({ kind: 'find-providers', cid: missed })
-    const peers = new Set([...this.#asking.touched, ...this.#ledger.touched])
-    this.#asking.touched.clear()
-    this.#ledger.touched.clear()
-    for (const [peer, until] of this.#quiet) {
+    const peers = new Set([...this.#requester.peersToNotify, ...this.#ledger.peersToNotify])
+    this.#requester.peersToNotify.clear()
+    this.#ledger.peersToNotify.clear()
+    for (const [peer, until] of this.#delayed) {
       if (until > this.#now) continue
-      this.#quiet.delete(peer)
+      this.#delayed.delete(peer)
       peers.add(peer)
     }
     const { blocksOut } = this.totals
-    for (const peer of sorted(peers)) this.#speak(peer)
+    for (const peer of sortedPeers(peers)) this.#sendPending(peer)
     if (this.totals.blocksOut > blocksOut) this.#remind()
-    this.#readAhead()
+    this.#startReads()
   }
 
   /**
-   * While others have their turn, those who have waited for long are told what they have to wait for, lest they give us
-   * up. Who sends nothing to anybody reminds nobody.
+   * Sends a message to peers that have waited long for their blocks, so that they do not time out. Runs only while
+   * blocks are sent to other peers.
    */
   #remind(): void {
     if (since(this.#now, this.#remindedAt) < REMINDED_AFTER / 4) return
     this.#remindedAt = this.#now
-    for (const { peer, pendingBytes } of this.#ledger.waiting()) {
-      const pipe = this.#pipes.get(peer)
-      if (pipe === undefined || pipe.room === 0 || since(this.#now, pipe.spokenAt) < REMINDED_AFTER) continue
-      this.#send(peer, pipe, { full: false, wants: [], presences: [], pendingBytes }, [])
+    for (const { peer, pendingBytes } of this.#ledger.waitingPeers()) {
+      const buffer = this.#buffers.get(peer)
+      if (buffer === undefined || buffer.roomBytes === 0 || since(this.#now, buffer.sentAt) < REMINDED_AFTER) continue
+      this.#send(peer, buffer, { full: false, wants: [], presences: [], pendingBytes }, [])
     }
   }
 
-  /** Tells a peer what there is to tell, unless that can wait; or has to, for room. */
-  #speak(peer: PeerId): void {
-    const pipe = this.#pipes.get(peer)
-    if (pipe === undefined) return
-    const isUrgent = this.#asking.isUrgent(peer) || this.#ledger.isUrgent(peer)
-    if (pipe.quietUntil > this.#now && !isUrgent) {
-      this.#quiet.set(peer, pipe.quietUntil)
+  /** Sends a peer its pending messages, unless they can wait or the send buffer is full. */
+  #sendPending(peer: PeerId): void {
+    const buffer = this.#buffers.get(peer)
+    if (buffer === undefined) return
+    const isUrgent = this.#requester.isUrgent(peer) || this.#ledger.isUrgent(peer)
+    if (buffer.quietUntil > this.#now && !isUrgent) {
+      this.#delayed.set(peer, buffer.quietUntil)
       return
     }
-    while (pipe.room > 0) {
-      const asked = this.#asking.speak(peer, pipe.room)
-      const said = asked.wants.reduce((sum, want) => sum + wantBytes(want), 0)
-      const { presences, blocks, pendingBytes, isMore } = this.#ledger.answer(peer, Math.max(0, pipe.room - said))
-      if (asked.wants.length + presences.length + blocks.length === 0) return
-      this.#quiet.delete(peer)
-      pipe.quietUntil = this.#now + this.#pause
-      this.#send(peer, pipe, { full: false, wants: asked.wants, presences, pendingBytes }, blocks)
-      if (!asked.isMore && !isMore) return
+    while (buffer.roomBytes > 0) {
+      const request = this.#requester.takeWants(peer, buffer.roomBytes)
+      const wantsBytes = request.wants.reduce((sum, want) => sum + wantBytes(want), 0)
+      const { presences, blocks, pendingBytes, isMore } = this.#ledger.takeAnswers(peer, Math.max(0, buffer.roomBytes - wantsBytes))
+      if (request.wants.length + presences.length + blocks.length === 0) return
+      this.#delayed.delete(peer)
+      buffer.quietUntil = this.#now + this.#batchingDelay
+      this.#send(peer, buffer, { full: false, wants: request.wants, presences, pendingBytes }, blocks)
+      if (!request.isMore && !isMore) return
     }
   }
 
-  #send(peer: PeerId, pipe: Pipe, message: Message, blocks: readonly Block[]): void {
-    pipe.spokenAt = this.#now
+  #send(peer: PeerId, buffer: SendBuffer, message: Message, blocks: readonly Block[]): void {
+    buffer.sentAt = this.#now
     const bytes = messageBytes(message, blocks)
-    pipe.room = Math.max(0, pipe.room - bytes)
+    buffer.roomBytes = Math.max(0, buffer.roomBytes - bytes)
     if (blocks.length > 0) {
-      pipe.fill(bytes, blocks.map(({ cid }: { cid: Cid }) => cid))
-      this.#uplink.sent(this.#now, bytes)
+      buffer.add(bytes, blocks.map(({ cid }: { cid: Cid }) => cid))
+      this.#uplink.noteSent(this.#now, bytes)
     }
     const blockBytes = blocks.reduce((sum, { data }) => sum + data.length, 0)
-    pipe.blocksOut += blocks.length
-    pipe.bytesOut += blockBytes
+    buffer.blocksOut += blocks.length
+    buffer.bytesOut += blockBytes
     this.totals.messagesOut++
     this.totals.blocksOut += blocks.length
     this.totals.bytesOut += blockBytes
     this.#outputs.push({ kind: 'send', peer, message, blocks })
   }
 
-  #readAhead(): void {
+  #startReads(): void {
     this.#ledger.heldUntil = null
-    const room = (peer: PeerId) => this.#pipes.get(peer)?.room ?? 0
-    while (this.#ledger.isAnyoneReady) {
-      const roomBytes = this.#uplink.room(this.#ledger.readingBytes)
+    const room = (peer: PeerId) => this.#buffers.get(peer)?.roomBytes ?? 0
+    while (this.#ledger.hasReadyPeers) {
+      const roomBytes = this.#uplink.roomBytes(this.#ledger.readingBytes)
       const bytesMax = Math.min(roomBytes, this.#uplink.batchBytesMax)
-      const isSource = this.#asking.wants.size === 0
-      const next = this.#ledger.readNext(this.#now, bytesMax, room, isSource)
+      const isSource = this.#requester.wants.size === 0
+      const next = this.#ledger.startNextRead(this.#now, bytesMax, room, isSource)
       if (next === null) return
       for (const cid of next.cids) this.#outputs.push({ kind: 'read', peer: next.peer, cid })
     }

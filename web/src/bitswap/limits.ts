@@ -1,75 +1,78 @@
 import { MILLI, SECOND, type Nanos } from './time.ts'
 
-/** What an exchange may take, and how patient it is. */
+/** The limits of an exchange. The defaults are those of the Rust core. */
 export interface ExchangeLimits {
   /**
-   * Wants that are remembered of one peer. Newer ones are refused with DONT_HAVE where they ask for an answer, and passed
-   * over where they do not.
+   * Wants remembered per peer. When the limit is reached, new wants get DONT_HAVE if they ask for an answer, and are
+   * dropped if not.
    */
   readonly wantsPerPeerMax: number
-  /** Wants that one peer is told of at a time; the others wait until some of these are answered. */
-  readonly asksPerPeerMax: number
+  /** Wants sent to one peer at a time. The others wait until some of these are answered. */
+  readonly sentWantsPerPeerMax: number
   /**
-   * Bytes of blocks being read, or read and not yet sent, for all peers together, and for those who have left meanwhile. One
-   * block is always allowed. As much is under way to all of them, usually.
+   * Bytes of blocks being read, or read and not sent yet, for all peers together, including peers that have left. One
+   * block is always allowed. It is also the usual maximum in flight to all peers.
    */
   readonly readingBytesMax: number
-  /** Bytes of a message with blocks after which it is sent; a longer block travels alone. */
+  /** A message with blocks is sent when it has this many bytes. A longer block is sent alone. */
   readonly messageBytesMax: number
-  /** A block this long or shorter is sent at once to who asks whether we have it. */
-  readonly giftBytesMax: number
-  /** Least and most bytes that one peer is asked for at a time. One block is always allowed. */
+  /** A want-have for a block of at most this many bytes is answered with the block. */
+  readonly inlineBlockBytesMax: number
+  /** Bytes to request from one peer at a time, at least and at most. One block is always allowed. */
   readonly windowBytesMin: number
   readonly windowBytesMax: number
   /**
-   * Most bytes that all peers together are asked for at a time. One block is always allowed. They may all answer at once,
-   * and what has begun to arrive is in memory.
+   * Bytes to request from all peers together at most. One block is always allowed. All peers may answer at once, and
+   * partial messages are in memory.
    */
-  readonly askedBytesMax: number
-  /** What a block is taken to weigh while its length is unknown. */
+  readonly requestedBytesMax: number
+  /** The assumed length of a block while it is unknown. */
   readonly blockBytesGuess: number
-  /** Part of the wanted blocks, in thousandths, that may be asked for twice in the tail. One is always allowed. */
-  readonly hedgesPerMille: number
-  /** After a message, how long what is not urgent waits for more of its kind. */
-  readonly gossipPause: Nanos
-  /** Complete silence of an asked peer after which another is asked as well; longer where answers take longer. */
-  readonly patience: Nanos
-  /** Complete silence of a peer that claims to have blocks, and was asked for them, after which it is dropped. */
+  /** How many of a thousand wanted blocks may be requested twice in the endgame. One is always allowed. */
+  readonly endgameDuplicatesPerMille: number
+  /** After a message, how long messages that are not urgent are collected. */
+  readonly batchingDelay: Nanos
+  /**
+   * After this time without data from a peer, its blocks are requested from another peer. Longer if the peer usually
+   * takes longer.
+   */
+  readonly responseTimeout: Nanos
+  /** A peer that announced requested blocks and sends nothing for this long is dropped. */
   readonly stalledAfter: Nanos
-  /** Blocks that a peer may send and nobody asked it for, beyond as many as were useful. */
-  readonly unaskedMax: number
-  /** Blocks of names that nobody was ever asked for that a peer may send once it was asked for others. */
-  readonly liesMax: number
-  /** Wait before providers are looked for again; doubled each time, up to the next. */
+  /** Blocks not requested from a peer that it may send, in addition to as many as it sent useful blocks. */
+  readonly unrequestedBlocksMax: number
+  /** Blocks never wanted that a peer may send once a block was requested from it. */
+  readonly unsolicitedBlocksMax: number
+  /** The wait before the next provider search. It doubles each time, up to the maximum. */
   readonly searchInterval: Nanos
   readonly searchIntervalMax: Nanos
 }
 
-/** As the Rust core has them. */
+/** The defaults of the Rust core. */
 export const defaultExchangeLimits: ExchangeLimits = {
   wantsPerPeerMax: 1024,
-  asksPerPeerMax: 960,
+  sentWantsPerPeerMax: 960,
   readingBytesMax: 6 << 20,
   messageBytesMax: 1 << 20,
-  giftBytesMax: 1024,
+  inlineBlockBytesMax: 1024,
   windowBytesMin: 512 << 10,
   windowBytesMax: 32 << 20,
-  askedBytesMax: 16 << 20,
+  requestedBytesMax: 16 << 20,
   blockBytesGuess: 256 << 10,
-  hedgesPerMille: 10,
-  gossipPause: 20 * MILLI,
-  patience: SECOND,
+  endgameDuplicatesPerMille: 10,
+  batchingDelay: 20 * MILLI,
+  responseTimeout: SECOND,
   stalledAfter: 600 * SECOND,
-  unaskedMax: 16,
-  liesMax: 0,
+  unrequestedBlocksMax: 16,
+  unsolicitedBlocksMax: 0,
   searchInterval: SECOND,
   searchIntervalMax: 60 * SECOND,
 }
 
 /**
- * Wants that a peer may be told of as questions while it is asked for so many blocks. A part is left for blocks, or
- * questions without an answer would leave no room to ask for any.
+ * How many want-haves a peer may hold while this many blocks are requested from it. A quarter stays free for
+ * want-blocks, because want-haves without an answer would otherwise fill the wantlist.
  */
-export function toldMax({ asksPerPeerMax: max }: ExchangeLimits, asked: number): number {
-  return Math.min(max - Math.floor(max / 4), Math.max(0, max - asked))
+export function wantHavesMax({ sentWantsPerPeerMax: max }: ExchangeLimits, requested: number): number {
+  return Math.min(max - Math.floor(max / 4), Math.max(0, max - requested))
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { cidOf, encodeCid, MessageWriter, parseCid, RAW, type Cid } from '../content/index.ts'
 import { decodeVarint } from '../content/varint.ts'
-import { fromHex, readVectors } from '../content/vectors.ts'
+import { fromHex, readVectors } from '../content/test-vectors.ts'
 import {
   BitswapError, decodeMessage, encodeMessage, ENTRIES_MAX, messageBytes, receiveMessage, type Message,
 } from './index.ts'
@@ -12,8 +12,8 @@ const nothing: Message = { full: false, wants: [], presences: [], pendingBytes: 
 const want = (cid: Cid) => ({ cid, type: 'block', cancel: false, priority: 1, sendDontHave: true }) as const
 const blake3 = Uint8Array.of(1, RAW, 0x1e, 32, ...new Uint8Array(32))
 
-describe('a message', () => {
-  it('says again what it was made of', () => {
+describe('a Bitswap message', () => {
+  it('decodes to what was encoded', () => {
     const message: Message = {
       full: true,
       wants: [
@@ -32,7 +32,7 @@ describe('a message', () => {
     ])
   })
 
-  it('is written as boxo writes it', () => {
+  it('encodes to the same bytes as boxo', () => {
     // Wantlist{Entry{block: CID, priority: 1, sendDontHave: true}}, then presence DONT_HAVE and pendingBytes 5.
     const text = '01551220e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
     const expected = `0a2c0a2a0a24${text}1001280122280a24${text}10012805`
@@ -40,35 +40,35 @@ describe('a message', () => {
     expect(encodeMessage(message)).toEqual(fromHex(expected))
   })
 
-  it('has a wantlist even when it wants nothing', () => {
+  it('has a wantlist even without wants', () => {
     expect([...encodeMessage(nothing)]).toEqual([0x0a, 0x00])
   })
 
-  it('of Bitswap 1.0 carries blocks that say nothing about themselves', () => {
+  it('of Bitswap 1.0 carries blocks without prefixes', () => {
     const bytes = new MessageWriter().bytes(2, Uint8Array.of(7)).finish()
     expect(decodeMessage(bytes).blocks).toMatchObject([{ prefix: { version: 0, codec: 0x70 }, data: { 0: 7 } }])
   })
 
-  it('may have fields that we do not know', () => {
+  it('may have unknown fields', () => {
     const entry = new MessageWriter().bytes(1, encodeCid(v1)).bytes(9, Uint8Array.of(1)).uint(10, 5)
     const bytes = new MessageWriter().message(1, new MessageWriter().message(1, entry).uint(7, 1)).uint(99, 3).finish()
     expect(decodeMessage(bytes).wants).toMatchObject([{ cid: v1 }])
   })
 
-  it('may name blocks by hashes that we cannot check, which are passed over', () => {
+  it('may use hash functions that cannot be checked, and such entries are skipped', () => {
     const entry = new MessageWriter().bytes(1, blake3)
     const bytes = new MessageWriter().message(1, new MessageWriter().message(1, entry)).message(4, entry).finish()
-    expect(decodeMessage(bytes)).toMatchObject({ wants: [], presences: [], passedOver: 2 })
+    expect(decodeMessage(bytes)).toMatchObject({ wants: [], presences: [], skipped: 2 })
   })
 
-  it('is read up to a number of entries', async () => {
+  it('is read up to a maximum number of entries', async () => {
     const cids = await Promise.all(Array.from({ length: ENTRIES_MAX + 5 }, (_, i) => cidOf(RAW, Uint8Array.of(i, i >> 8))))
     const bytes = encodeMessage({ ...nothing, wants: cids.map(want), presences: cids.map((cid) => ({ cid, have: true })) })
     const decoded = decodeMessage(bytes)
-    expect([decoded.wants.length, decoded.presences.length, decoded.passedOver]).toEqual([ENTRIES_MAX, ENTRIES_MAX, 10])
+    expect([decoded.wants.length, decoded.presences.length, decoded.skipped]).toEqual([ENTRIES_MAX, ENTRIES_MAX, 10])
   })
 
-  it('that is too long, or has too long a block, is refused', () => {
+  it('is rejected if it or one of its blocks is too long', () => {
     expect(() => decodeMessage(new Uint8Array((4 << 20) + 1))).toThrow(/4194305 bytes/)
     const block = encodeMessage(nothing, [{ cid: v1, data: new Uint8Array((2 << 20) + 1) }])
     expect(() => decodeMessage(block)).toThrow(BitswapError)
@@ -81,7 +81,7 @@ describe('a message', () => {
     },
   )
 
-  it('made of random bytes never does more than refuse', () => {
+  it('made of random bytes is decoded or rejected, and never crashes', () => {
     let seed = 42
     const byte = () => ((seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31) >> 16) & 255
     const good = encodeMessage({ ...nothing, wants: [want(v0)], presences: [{ cid: v1, have: true }] }, [
@@ -99,27 +99,27 @@ describe('a message', () => {
   })
 })
 
-describe('the messages of boxo', () => {
+describe('messages recorded from boxo', () => {
   interface Vectors {
     readonly messages: readonly { readonly name: string; readonly bitswap_1_2?: string; readonly bitswap_1_0?: string }[]
   }
   const { messages } = readVectors<Vectors>('bitswap_messages.json')
 
-  it.each(messages)('$name is read, and written again as long as it was', async ({ bitswap_1_2: theirs }) => {
+  it.each(messages)('$name decodes, and encodes to the same length', async ({ bitswap_1_2: theirs }) => {
     if (theirs === undefined) return
     const framed = fromHex(theirs)
-    // Behind their length, as on a stream.
+    // After their length prefix, as on a stream.
     const { value: length, next } = decodeVarint(framed, 0)
     expect(framed.length).toBe(next + length)
-    const { message, blocks, passedOver, passedOverBlocks } = await receiveMessage(framed.subarray(next))
-    expect(passedOver + passedOverBlocks).toBe(0)
+    const { message, blocks, skipped, skippedBlocks } = await receiveMessage(framed.subarray(next))
+    expect(skipped + skippedBlocks).toBe(0)
     const ours = encodeMessage(message, blocks)
     expect(ours.length).toBe(length)
     expect(messageBytes(message, blocks)).toBe(length)
     expect((await receiveMessage(ours)).message).toEqual(message)
   })
 
-  it.each(messages)('$name of Bitswap 1.0 has the same blocks', async ({ bitswap_1_0: theirs, bitswap_1_2: newer }) => {
+  it.each(messages)('$name of Bitswap 1.0 has the same blocks as in 1.2', async ({ bitswap_1_0: theirs, bitswap_1_2: newer }) => {
     if (theirs === undefined || newer === undefined) return
     const read = async (hex: string) => {
       const framed = fromHex(hex)

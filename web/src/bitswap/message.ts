@@ -2,18 +2,17 @@ import {
   bytesOf, cidOfBlock, ContentError, DAG_PB, decodeCid, decodeFields, decodePrefix, encodeCid, encodePrefix, int32Of,
   MessageWriter, SHA2_256, uintOf, type Bytes, type Cid, type CidPrefix,
 } from '../content/index.ts'
-import type { Block, Received } from './output.ts'
 
-/** Longest message that any implementation reads, in bytes; a longer one is refused whole. */
+/** The longest message that implementations read, in bytes. A longer message is rejected. */
 export const MESSAGE_BYTES_MAX = 4 << 20
-/** Longest block that implementations exchange, in bytes. */
+/** The longest block that implementations exchange, in bytes. */
 export const BLOCK_BYTES_MAX = 2 << 20
-/** Entries of one kind read from one message; those behind are passed over and counted. */
+/** Entries of one kind read from one message. Further entries are skipped and counted. */
 export const ENTRIES_MAX = 1024
 
-/** What one side tells the other: what it wants, what it has, and blocks. All are changes to what was said before. */
+/** A Bitswap message. Its wants change the wantlist that was sent before. */
 export interface Message {
-  /** Whether these wants replace all earlier ones instead of changing them. */
+  /** Whether these wants replace the wantlist instead of changing it. */
   readonly full: boolean
   readonly wants: readonly WantEntry[]
   readonly presences: readonly BlockPresence[]
@@ -21,12 +20,12 @@ export interface Message {
   readonly pendingBytes: number
 }
 
-export interface Decoded extends Message {
+export interface DecodedMessage extends Message {
   readonly blocks: readonly ReceivedBlock[]
-  /** Wants and presences beyond `ENTRIES_MAX`, or naming blocks by a hash we cannot check. */
-  readonly passedOver: number
+  /** Wants and presences beyond `ENTRIES_MAX`, or with a hash function that cannot be checked. */
+  readonly skipped: number
   /** Blocks beyond `ENTRIES_MAX`. */
-  readonly passedOverBlocks: number
+  readonly skippedBlocks: number
 }
 
 export interface WantEntry {
@@ -35,7 +34,7 @@ export interface WantEntry {
   readonly cancel: boolean
   /** Higher is more urgent. */
   readonly priority: number
-  /** Whether silence is not an answer. */
+  /** Whether the sender wants a DONT_HAVE if the block is absent. */
   readonly sendDontHave: boolean
 }
 
@@ -44,13 +43,30 @@ export interface BlockPresence {
   readonly have: boolean
 }
 
-/** A block as received: which CID it has is what hashing it will tell. */
+/** A received block. Hashing its data gives its CID. */
 export interface ReceivedBlock {
   readonly prefix: CidPrefix
   readonly data: Bytes
 }
 
-/** Why a message was refused whole. */
+/** A block whose data matches its CID. */
+export interface Block {
+  readonly cid: Cid
+  readonly data: Bytes
+}
+
+/** A received message with hashed blocks. */
+export interface ReceivedMessage {
+  readonly message: Message
+  /** The blocks under the CIDs that their data hashes to. */
+  readonly blocks: readonly Block[]
+  /** Wants and presences that were skipped. */
+  readonly skipped: number
+  /** Blocks that were skipped: too many, or with a hash function that cannot be checked. */
+  readonly skippedBlocks: number
+}
+
+/** Why a message was rejected. */
 export class BitswapError extends Error {
   constructor(message: string) {
     super(message)
@@ -62,7 +78,7 @@ export function encodeMessage(message: Message, blocks: readonly Block[] = []): 
   const wantlist = new MessageWriter()
   for (const want of message.wants) wantlist.message(1, encodeWant(want))
   if (message.full) wantlist.uint(2, 1)
-  // Older kubo falls over when the wantlist is left out, even an empty one.
+  // Older kubo versions crash without a wantlist, even an empty one.
   const writer = new MessageWriter().message(1, wantlist)
   for (const { cid, data } of blocks) {
     const block = new MessageWriter().bytes(1, encodePrefix(cid))
@@ -85,7 +101,7 @@ function encodeWant(want: WantEntry): MessageWriter {
   return entry
 }
 
-/** Bytes that `encodeMessage` makes. */
+/** The number of bytes that `encodeMessage` returns. */
 export function messageBytes(message: Message, blocks: readonly Block[]): number {
   const wantlist = message.wants.reduce((sum, want) => sum + wantBytes(want), 0) + numberBytes(message.full ? 1 : 0)
   let bytes = fieldBytes(wantlist) + numberBytes(Math.min(message.pendingBytes, 0x7fff_ffff))
@@ -96,13 +112,13 @@ export function messageBytes(message: Message, blocks: readonly Block[]): number
   return message.presences.reduce((sum, presence) => sum + presenceBytes(presence), bytes)
 }
 
-/** Bytes that a want takes in a message. */
+/** The number of bytes that a want takes in a message. */
 export function wantBytes({ cid, priority, cancel, type, sendDontHave }: WantEntry): number {
   const flags = numberBytes(cancel ? 1 : 0) + numberBytes(type === 'have' ? 1 : 0) + numberBytes(sendDontHave ? 1 : 0)
   return fieldBytes(fieldBytes(cidBytes(cid)) + numberBytes(priority) + flags)
 }
 
-/** Bytes that a presence takes in a message. */
+/** The number of bytes that a presence takes in a message. */
 export function presenceBytes({ cid, have }: BlockPresence): number {
   return fieldBytes(fieldBytes(cidBytes(cid)) + numberBytes(have ? 0 : 1))
 }
@@ -116,7 +132,7 @@ function fieldBytes(length: number): number {
   return 1 + varintBytes(length) + length
 }
 
-/** Zero is not written. */
+/** Zero is not encoded. */
 function numberBytes(value: number): number {
   return value === 0 ? 0 : 1 + varintBytes(value)
 }
@@ -128,28 +144,28 @@ function varintBytes(value: number): number {
   return bytes
 }
 
-/** Reads a message, and gives its blocks the names that their bytes hash to. */
-export async function receiveMessage(bytes: Bytes): Promise<Received> {
+/** Decodes a message and hashes its blocks. */
+export async function receiveMessage(bytes: Bytes): Promise<ReceivedMessage> {
   const { full, wants, presences, pendingBytes, ...decoded } = decodeMessage(bytes)
   const blocks: Block[] = []
-  let { passedOverBlocks } = decoded
+  let { skippedBlocks } = decoded
   for (const { prefix, data } of decoded.blocks) {
     try {
       blocks.push({ cid: await cidOfBlock(prefix, data), data })
     } catch (error) {
       if (!(error instanceof ContentError)) throw error
-      passedOverBlocks++
+      skippedBlocks++
     }
   }
-  return { message: { full, wants, presences, pendingBytes }, blocks, passedOver: decoded.passedOver, passedOverBlocks }
+  return { message: { full, wants, presences, pendingBytes }, blocks, skipped: decoded.skipped, skippedBlocks }
 }
 
-/** Reads a message without its length prefix. Unknown fields are skipped; anything malformed is a `BitswapError`. */
-export function decodeMessage(bytes: Bytes): Decoded {
+/** Decodes a message without its length prefix. Skips unknown fields. Throws a `BitswapError` if it is malformed. */
+export function decodeMessage(bytes: Bytes): DecodedMessage {
   if (bytes.length > MESSAGE_BYTES_MAX) {
-    throw new BitswapError(`a message of ${bytes.length} bytes; at most ${MESSAGE_BYTES_MAX} are read`)
+    throw new BitswapError(`cannot decode a message of ${bytes.length} bytes: the limit is ${MESSAGE_BYTES_MAX} bytes`)
   }
-  const reading: Reading = { full: false, wants: [], blocks: [], presences: [], pendingBytes: 0, passedOver: 0, passedOverBlocks: 0 }
+  const reading: MutableMessage = { full: false, wants: [], blocks: [], presences: [], pendingBytes: 0, skipped: 0, skippedBlocks: 0 }
   try {
     for (const field of decodeFields(bytes)) {
       if (field.number === 1) decodeWantlist(bytesOf(field), reading)
@@ -165,25 +181,25 @@ export function decodeMessage(bytes: Bytes): Decoded {
   return reading
 }
 
-interface Reading extends Decoded {
+interface MutableMessage extends DecodedMessage {
   full: boolean
   readonly wants: WantEntry[]
   readonly blocks: ReceivedBlock[]
   readonly presences: BlockPresence[]
   pendingBytes: number
-  passedOver: number
-  passedOverBlocks: number
+  skipped: number
+  skippedBlocks: number
 }
 
-/** What a block of Bitswap 1.0 is, which says nothing about itself. */
+/** The prefix of blocks of Bitswap 1.0, which carry none. */
 const CID_V0: CidPrefix = { version: 0, codec: DAG_PB, hash: SHA2_256, digestLength: 32 }
 
-function decodeWantlist(bytes: Bytes, reading: Reading): void {
+function decodeWantlist(bytes: Bytes, reading: MutableMessage): void {
   for (const field of decodeFields(bytes)) {
     if (field.number === 2) reading.full = uintOf(field) !== 0
     if (field.number !== 1) continue
     const want = reading.wants.length < ENTRIES_MAX ? decodeWant(bytesOf(field)) : null
-    if (want === null) reading.passedOver++
+    if (want === null) reading.skipped++
     else reading.wants.push(want)
   }
 }
@@ -212,17 +228,17 @@ function decodeBlock(bytes: Bytes): ReceivedBlock {
     if (field.number === 1) prefix = decodePrefix(bytesOf(field))
     else if (field.number === 2) data = bytesOf(field)
   }
-  if (prefix === null) throw new BitswapError('a block that does not say what it is')
+  if (prefix === null) throw new BitswapError('cannot decode a block: it has no prefix')
   return { prefix, data }
 }
 
-function pushBlock(reading: Reading, block: ReceivedBlock): void {
-  if (block.data.length > BLOCK_BYTES_MAX) throw new BitswapError(`a block of ${block.data.length} bytes`)
+function pushBlock(reading: MutableMessage, block: ReceivedBlock): void {
+  if (block.data.length > BLOCK_BYTES_MAX) throw new BitswapError(`cannot decode a block of ${block.data.length} bytes: the limit is ${BLOCK_BYTES_MAX} bytes`)
   if (reading.blocks.length < ENTRIES_MAX) reading.blocks.push(block)
-  else reading.passedOverBlocks++
+  else reading.skippedBlocks++
 }
 
-function decodePresence(bytes: Bytes, reading: Reading): void {
+function decodePresence(bytes: Bytes, reading: MutableMessage): void {
   let cid: Bytes | null = null
   let have = true
   for (const field of decodeFields(bytes)) {
@@ -230,13 +246,13 @@ function decodePresence(bytes: Bytes, reading: Reading): void {
     else if (field.number === 2) have = uintOf(field) === 0
   }
   const read = reading.presences.length < ENTRIES_MAX ? cidOrNull(cid) : null
-  if (read === null) reading.passedOver++
+  if (read === null) reading.skipped++
   else reading.presences.push({ cid: read, have })
 }
 
-/** `null` for a CID that is well formed but of a hash we do not check. */
+/** Returns `null` for a valid CID whose hash function cannot be checked. */
 function cidOrNull(bytes: Bytes | null): Cid | null {
-  if (bytes === null) throw new BitswapError('an entry without a CID')
+  if (bytes === null) throw new BitswapError('cannot decode an entry: it has no CID')
   try {
     return decodeCid(bytes)
   } catch (error) {

@@ -1,8 +1,8 @@
 declare const brand: unique symbol
-/** Who a peer is on a page's topic: sixteen hex digits. */
+/** The id of a peer on a page's topic: sixteen hex digits. */
 export type PeerId = string & { readonly [brand]: 'PeerId' }
 
-/** What is known of each peer, in the order of their names, so that the same inputs lead to the same outputs. */
+/** A map from peers to what is known of them, ordered by id, so that the same inputs lead to the same outputs. */
 export class PeerMap<Known> {
   readonly #peers = new Map<PeerId, Known>()
 
@@ -18,11 +18,11 @@ export class PeerMap<Known> {
     return this.#peers.get(peer)
   }
 
-  /** Peers come and go seldom, so this may cost more than it does to look at them. */
+  /** Sorts on each call, because peers connect seldom and are iterated often. */
   set(peer: PeerId, known: Known): void {
     const others = [...this.#peers].filter(([other]) => other !== peer)
     this.#peers.clear()
-    for (const [name, of] of [...others, [peer, known] as const].sort(([a], [b]) => compare(a, b))) this.#peers.set(name, of)
+    for (const [name, of] of [...others, [peer, known] as const].sort(([a], [b]) => comparePeers(a, b))) this.#peers.set(name, of)
   }
 
   delete(peer: PeerId): void {
@@ -42,12 +42,12 @@ export class PeerMap<Known> {
   }
 }
 
-/** In the order of their names. */
-export function sorted(peers: Iterable<PeerId>): PeerId[] {
-  return [...peers].sort(compare)
+/** Sorts peers by id. */
+export function sortedPeers(peers: Iterable<PeerId>): PeerId[] {
+  return [...peers].sort(comparePeers)
 }
 
-export function compare(a: PeerId, b: PeerId): number {
+export function comparePeers(a: PeerId, b: PeerId): number {
   if (a === b) return 0
   return a < b ? -1 : 1
 }

@@ -1,16 +1,16 @@
 import {
-  buildFile, BLOCKS_MAX, BlockStore, cidOf, DagWalk, DEPTH_MAX, unixfsV1_2025, type Cid,
+  buildFile, BLOCKS_MAX, MemoryBlockStore, cidOf, DagWalk, DEPTH_MAX, unixfsV1_2025, type Cid,
 } from '../content/index.ts'
-import { pattern } from '../content/pattern.ts'
+import { pattern } from '../content/test-pattern.ts'
 import { Exchange, messageBytes, MILLI, type Block, type Input, type Misbehaviour, type Output, type PeerId } from './index.ts'
 
 type Millis = number
 
-/** Content for a swarm: a file in small blocks, so that much happens in little memory. */
+/** Content for a swarm: a file in small blocks, so that a test needs little memory. */
 export interface SimulatedPage {
   readonly root: Cid
   readonly blocks: readonly Block[]
-  /** For each block, what a liar sends in its place. */
+  /** For each block, the data that a liar sends instead. */
   readonly lies: ReadonlyMap<string, Block>
 }
 
@@ -18,7 +18,7 @@ export async function simulatedPage(leaves: number, chunkBytes = 10_000): Promis
   const blocks: Block[] = []
   const lies = new Map<string, Block>()
   const profile = { ...unixfsV1_2025, chunkBytes, linksMax: 50 }
-  // A few bytes at the front make every leaf a block of its own, though the pattern repeats.
+  // The first bytes make every leaf different, although the pattern repeats.
   const content = new Blob(Array.from({ length: leaves }, (_, i) => [`leaf ${i}`.padEnd(20), pattern(chunkBytes - 20)]).flat())
   const building = buildFile(content, { profile })
   for (;;) {
@@ -32,24 +32,24 @@ export async function simulatedPage(leaves: number, chunkBytes = 10_000): Promis
   }
 }
 
-/** `silent` reads but never sends; `liar` sends other bytes than asked for. */
+/** `silent` reads but never sends. `liar` sends wrong data. */
 export type Manner = 'honest' | 'silent' | 'liar'
 
 interface Node {
   readonly id: PeerId
   readonly exchange: Exchange
   readonly walk: DagWalk
-  readonly store: BlockStore
+  readonly store: MemoryBlockStore
   readonly manner: Manner
   readonly bytesPerMs: number
-  /** Messages with blocks on their way out, the one whose frame is next first. */
+  /** Messages with blocks being sent. The first one sends the next frame. */
   readonly transfers: Transfer[]
   isSending: boolean
   present: boolean
   completeAt: Millis | null
   wakesAt: Millis | null
   readonly dropped: Map<PeerId, Misbehaviour>
-  /** Bytes to each peer that have not left. */
+  /** Bytes queued for each peer. */
   readonly unsent: Map<PeerId, number>
 }
 
@@ -61,25 +61,25 @@ interface Transfer {
 
 const LATENCY = 20
 const FRAME_BYTES = 65_536
-/** Bytes to one peer that have not left, beyond which it gets no more. */
+/** Bytes queued for one peer at most. */
 const PIPE_BYTES = 1 << 20
 
 /**
- * Peers that exchange one page in pretend time. Blocks take their time on their sender's line, frame by frame and in
- * turns when they go to several; then everything takes `LATENCY`.
+ * Peers that exchange one page in simulated time. Each peer's uplink sends blocks frame by frame, in turns if there are
+ * several destinations. Every frame then takes `LATENCY`.
  */
 export class SimulatedSwarm {
   now: Millis = 0
   readonly nodes = new Map<string, Node>()
   readonly #page: SimulatedPage
-  /** Latest first. */
+  /** Sorted, the latest first. */
   readonly #events: { at: Millis; happen: () => void }[] = []
 
   constructor(page: SimulatedPage) {
     this.#page = page
   }
 
-  /** A node joins, now. `holds` tells which blocks it starts with. */
+  /** Adds a node now. `holds` says which blocks it starts with. */
   join(
     name: string,
     options: { isProvider?: boolean; holds?: (i: number) => boolean; manner?: Manner; bytesPerMs?: number; seed?: number } = {},
@@ -88,7 +88,7 @@ export class SimulatedSwarm {
     const limits = { bytesMax: 1 << 30, blocksMax: BLOCKS_MAX, depthMax: DEPTH_MAX }
     const node: Node = {
       id: name as PeerId, exchange: new Exchange(BigInt(seed)), walk: new DagWalk(this.#page.root, limits),
-      store: new BlockStore(1 << 30), manner, bytesPerMs, transfers: [], isSending: false, present: true, completeAt: null, wakesAt: null,
+      store: new MemoryBlockStore(1 << 30), manner, bytesPerMs, transfers: [], isSending: false, present: true, completeAt: null, wakesAt: null,
       dropped: new Map(), unsent: new Map(),
     }
     for (const [i, { cid, data }] of this.#page.blocks.entries()) if (holds(i)) node.store.put(cid, data)
@@ -110,11 +110,11 @@ export class SimulatedSwarm {
 
   node(name: string): Node {
     const node = this.nodes.get(name)
-    if (node === undefined) throw new Error(`${name} has joined`)
+    if (node === undefined) throw new Error(`no node is called ${name}`)
     return node
   }
 
-  /** Lets time pass until nothing more happens, `until` is reached, or `stop` says so. */
+  /** Runs until there are no events left, until the time `until`, or until `stop` returns true. */
   run(until: Millis, stop: () => boolean = () => false): void {
     while (!stop()) {
       const next = this.#events.at(-1)
@@ -125,7 +125,7 @@ export class SimulatedSwarm {
     }
   }
 
-  /** Whether every block is with at least one of these. */
+  /** Whether at least one of these nodes has each block. */
   isSpreadOver(names: readonly string[]): boolean {
     return this.#page.blocks.every(({ cid }) => names.some((name) => this.node(name).store.has(cid)))
   }
@@ -139,7 +139,7 @@ export class SimulatedSwarm {
     let high = this.#events.length
     while (low < high) {
       const middle = (low + high) >> 1
-      // Of one time, the last to come goes first in the list, and so happens last.
+      // Among events of the same time, the one added last comes first in the list, and so runs last.
       if ((this.#events[middle]?.at ?? 0) > at) low = middle + 1
       else high = middle
     }
@@ -173,8 +173,8 @@ export class SimulatedSwarm {
       case 'send':
         this.#send(node, output)
         return
-      case 'look':
-        this.#at(this.now, () => this.#tell(node, { kind: 'found', cid: output.cid, length: node.store.size(output.cid) }))
+      case 'lookup':
+        this.#at(this.now, () => this.#tell(node, { kind: 'lookup-result', cid: output.cid, length: node.store.size(output.cid) }))
         return
       case 'read': {
         const { peer, cid } = output
@@ -186,21 +186,21 @@ export class SimulatedSwarm {
       case 'find-providers':
         this.#at(this.now + 2 * LATENCY, () => this.#tell(node, { kind: 'providers', peers: [] }))
         return
-      case 'got': {
+      case 'block-received': {
         const { cid, data } = output.block
         node.store.put(cid, data)
-        this.#at(this.now, () => this.#tell(node, { kind: 'have', cid, length: data.length }))
+        this.#at(this.now, () => this.#tell(node, { kind: 'stored', cid, length: data.length }))
         this.#want(node, node.walk.arrived(cid, data.length, data))
         if (node.walk.isComplete) node.completeAt ??= this.now
         return
       }
-      case 'drop':
+      case 'drop-peer':
         node.dropped.set(output.peer, output.reason)
         return
     }
   }
 
-  /** Wants what a node lacks, walking through what it has. */
+  /** Wants the blocks that a node lacks, following the links of the blocks it has. */
   #want(node: Node, wanted: ReturnType<DagWalk['start']>): void {
     const missing: ReturnType<DagWalk['start']> = []
     for (let next = wanted.shift(); next !== undefined; next = wanted.shift()) {
@@ -223,17 +223,17 @@ export class SimulatedSwarm {
       const unsent = (from.unsent.get(peer) ?? 0) - bytes
       from.unsent.set(peer, unsent)
       this.#at(this.now + LATENCY, () => {
-        if (isThere()) this.#tell(to, { kind: 'received', peer: from.id, message, blocks: carried, passedOver: 0, passedOverBlocks: 0 })
+        if (isThere()) this.#tell(to, { kind: 'message', peer: from.id, message, blocks: carried, skipped: 0, skippedBlocks: 0 })
       })
       this.#tell(from, { kind: 'writable', peer, roomBytes: Math.max(0, PIPE_BYTES - unsent) })
     }
     if (carried.length === 0) {
-      // Small, and slips in between.
+      // A small message. It is sent between the frames of blocks.
       this.#at(this.now, allSent)
       return
     }
     const frameSent = () =>
-      this.#at(this.now + LATENCY, () => isThere() && this.#tell(to, { kind: 'arriving', peer: from.id }))
+      this.#at(this.now + LATENCY, () => isThere() && this.#tell(to, { kind: 'partial-message', peer: from.id }))
     from.transfers.push({ left: bytes, frameSent, allSent })
     if (!from.isSending) this.#nextFrame(from)
   }
@@ -250,7 +250,7 @@ export class SimulatedSwarm {
         transfer.frameSent()
         from.transfers.push(transfer)
       }
-      // Before what the end of this one may start.
+      // Before the events that the end of this frame may cause.
       this.#nextFrame(from)
       if (transfer.left === 0) transfer.allSent()
     })

@@ -1,107 +1,107 @@
 import { MILLI, rateOf, SECOND, since, type Nanos } from './time.ts'
 
-/** Least length of a round, for the hiccups of a busy machine. */
+/** The shortest round. Shorter ones would measure the scheduling of a busy machine. */
 const ROUND_MIN: Nanos = 20 * MILLI
-/** Messages that are sent one after the other at first. */
+/** Messages at the start that are sent one after the other. */
 const MESSAGES_AT_FIRST = 16
-/** Messages that are under way later, at least, where the link is fast. */
+/** On a fast link, messages in flight later, at least. */
 const MESSAGES_MAX = 6
-/** Bytes of a message of several blocks while the link's rate is not known. */
+/** The length of a message of several blocks while the link's rate is unknown. */
 const BATCH_BYTES_AT_FIRST = 128 << 10
-/** Least bytes at which a message of several blocks ends. */
+/** The least length at which a message of several blocks ends. */
 const BATCH_BYTES_MIN = 16 << 10
-/** Rounds after which twice as much is tried again. */
+/** Rounds without a gain before a window of twice the size is tried again. */
 const ROUNDS_BEFORE_PROBE = 16
-/** What twice as much has to gain, in eighths of the rate, to be kept. */
+/** The gain that twice the window must bring, in eighths of the rate. */
 const GAIN = 1
-/** The same beyond the usual. */
+/** The gain above the usual maximum. */
 const GREAT_GAIN = 2
-/** When nothing leaves for at least so long, other peers get their chance. */
+/** If nothing leaves for this long, other peers get their turn. */
 const STUCK_AFTER: Nanos = 2 * SECOND
 
 /**
- * How many bytes of blocks are under way to all peers together.
+ * Limits how many bytes of blocks are in flight to all peers together.
  *
- * Whoever sends a block to each of many peers at once delivers all of them late; one after the other, all but the last
- * arrive sooner, and are served on sooner. So no more is under way than fills the uplink. How much that is, is found by
- * trying: twice as much is kept if it makes the bytes leave faster. Beyond the usual, that is tried only where with half
- * they leave more slowly: where it is those who take them that are slow. What stands still altogether waits for its peers:
- * it does not count.
+ * If a peer sends one block to each of many peers at once, all of these blocks arrive late. If it sends them one after
+ * the other, all but the last arrive sooner, and can be served to others sooner. So the window is just large enough to
+ * fill the uplink. Its size is found by trying: twice the window is kept if bytes then leave faster. Above the usual
+ * maximum, twice the window is tried only if half of it makes bytes leave more slowly, which shows that the receivers
+ * are slow. Bytes that are stuck do not count.
  */
 export class Uplink {
-  #held = 0
-  /** Of all messages so far. */
+  #inFlightBytes = 0
+  /** Bytes of all messages so far. */
   #sentBytes = 0
   #window = 0
-  /** The best rate found, in bytes a second, and the least window that it was found with. */
+  /** The best rate so far, in bytes a second, and the smallest window that reached it. */
   #best = { rate: 0, window: 0 }
-  /** The last rate found; 0 before the first. */
+  /** The last measured rate. 0 before the first. */
   #rate = 0
   #roundsWithoutGain = 0
-  /** Whether half is tried, to see whether that makes the bytes leave more slowly. */
-  #isHalved = false
-  #roundFrom: Nanos = 0
+  /** Whether half the window is being tried. */
+  #isTestingHalf = false
+  #roundStartedAt: Nanos = 0
   #roundBytes = 0
   /** Whether something waited because of the window. */
   #isLimiting = false
-  #leftAt: Nanos = 0
-  /** The longest time of late in which nothing left. */
-  #gap: Nanos = 0
-  /** The longest message of late. */
-  #message = 128 << 10
-  /** Beyond, much has to be gained. */
+  #lastLeftAt: Nanos = 0
+  /** The longest recent time in which nothing left. */
+  #longestGap: Nanos = 0
+  /** The longest recent message. */
+  #longestMessage = 128 << 10
+  /** Above this window, the gain must be greater. */
   readonly #usualMax: number
 
-  /** More than `usualMax` bytes are under way only where that makes the bytes leave much faster. */
+  /** `usualMax`: the window exceeds this many bytes only if bytes then leave much faster. */
   constructor(usualMax: number) {
     this.#usualMax = usualMax
   }
 
-  /** Bytes that may be sent now, `reading` of which are spoken for. */
-  room(reading: number): number {
-    const room = Math.max(0, this.#windowNow - (this.#held + reading))
+  /** Bytes that may be sent now. `reading` bytes are reserved already. */
+  roomBytes(reading: number): number {
+    const room = Math.max(0, this.#currentWindow - (this.#inFlightBytes + reading))
     this.#isLimiting ||= room === 0
     return room
   }
 
   /**
-   * Most bytes of a message of several blocks: what leaves within a moment, so that on a slow link others are not kept
-   * waiting, and what is taken back can still be kept back.
+   * The longest message of several blocks: what leaves in a quarter of a second. So on a slow link other peers do not
+   * wait long, and cancelled blocks are often not sent yet.
    */
   get batchBytesMax(): number {
     return this.#rate === 0 ? BATCH_BYTES_AT_FIRST : Math.max(BATCH_BYTES_MIN, Math.floor(this.#rate / 4))
   }
 
-  sent(now: Nanos, bytes: number): void {
-    if (this.#held === 0) {
-      this.#roundFrom = now
+  noteSent(now: Nanos, bytes: number): void {
+    if (this.#inFlightBytes === 0) {
+      this.#roundStartedAt = now
       this.#roundBytes = 0
-      this.#leftAt = now
+      this.#lastLeftAt = now
     }
-    this.#held += bytes
+    this.#inFlightBytes += bytes
     this.#sentBytes += bytes
-    this.#message = Math.max(bytes, Math.floor(this.#message / 8) * 7)
+    this.#longestMessage = Math.max(bytes, Math.floor(this.#longestMessage / 8) * 7)
   }
 
-  /** Bytes left, or are given up with their peer. */
-  left(now: Nanos, bytes: number): void {
-    this.#held -= bytes
-    this.#gap = Math.max(since(now, this.#leftAt), Math.floor(this.#gap / 16) * 15)
-    this.#leftAt = now
+  /** Bytes left, or were given up because their peer left. */
+  noteLeft(now: Nanos, bytes: number): void {
+    this.#inFlightBytes -= bytes
+    this.#longestGap = Math.max(since(now, this.#lastLeftAt), Math.floor(this.#longestGap / 16) * 15)
+    this.#lastLeftAt = now
     this.#roundBytes += bytes
-    const took = since(now, this.#roundFrom)
-    const window = this.#windowNow
-    // What was under way before half is tried leaves first.
-    const round = this.#isHalved ? this.#best.window : window
+    const took = since(now, this.#roundStartedAt)
+    const window = this.#currentWindow
+    // While half is tried, what was in flight before leaves first.
+    const round = this.#isTestingHalf ? this.#best.window : window
     if (this.#roundBytes < round || took < ROUND_MIN) return
     const rate = rateOf(this.#roundBytes, took)
     this.#rate = rate
-    this.#roundFrom = now
+    this.#roundStartedAt = now
     this.#roundBytes = 0
     if (!this.#isLimiting) return
     this.#isLimiting = false
-    if (this.#isHalved) {
-      this.#isHalved = false
+    if (this.#isTestingHalf) {
+      this.#isTestingHalf = false
       const isSlower = rate < Math.floor(this.#best.rate / 8) * 7
       if (!isSlower && this.#best.window > this.#usualMax) this.#best = { rate, window }
       this.#window = isSlower ? this.#best.window * 2 : this.#best.window
@@ -118,15 +118,15 @@ export class Uplink {
     this.#roundsWithoutGain++
     if (this.#roundsWithoutGain < ROUNDS_BEFORE_PROBE) return
     this.#roundsWithoutGain = 0
-    this.#best = { rate, window: this.#windowNow }
-    this.#isHalved = this.#best.window >= this.#usualMax
-    this.#window = this.#isHalved ? Math.floor(this.#best.window / 2) : this.#doubled(this.#best.window)
+    this.#best = { rate, window: this.#currentWindow }
+    this.#isTestingHalf = this.#best.window >= this.#usualMax
+    this.#window = this.#isTestingHalf ? Math.floor(this.#best.window / 2) : this.#doubled(this.#best.window)
   }
 
-  /** When to look whether anything leaves at all. */
+  /** When to check whether anything leaves at all. */
   nextWake(): Nanos | null {
-    if (!this.#isLimiting || this.#held === 0) return null
-    return this.#leftAt + Math.max(STUCK_AFTER, this.#gap * 4)
+    if (!this.#isLimiting || this.#inFlightBytes === 0) return null
+    return this.#lastLeftAt + Math.max(STUCK_AFTER, this.#longestGap * 4)
   }
 
   /** Whether nothing leaves any more. */
@@ -135,30 +135,29 @@ export class Uplink {
     return wake !== null && wake <= now
   }
 
-  /** What is under way now does not count any more. */
-  giveUp(): void {
-    this.#held = 0
+  /** Stops counting the bytes in flight. */
+  resetInFlight(): void {
+    this.#inFlightBytes = 0
     this.#isLimiting = false
   }
 
-  /** Twice as much, but no more than the usual. */
+  /** Twice the window, up to the usual maximum. */
   #doubled(window: number): number {
     return Math.max(window, Math.min(window * 2, this.#usualMax))
   }
 
   /**
-   * One peer after the other at first, when each block is awaited by many; later more of them: some take what we send
-   * slowly, for what others send them, and the link is not to wait for them. No more than leaves within a moment, or it
-   * would be promised too early.
+   * At first two messages, because many peers wait for each block. Later more, because some peers receive slowly from
+   * us while others send to them. At most what leaves in 0.7 seconds, because bytes in flight cannot be taken back.
    */
-  get #least(): number {
-    const two = this.#message * 2
-    if (this.#sentBytes <= this.#message * MESSAGES_AT_FIRST) return two
+  get #minWindow(): number {
+    const two = this.#longestMessage * 2
+    if (this.#sentBytes <= this.#longestMessage * MESSAGES_AT_FIRST) return two
     const moment = Math.floor(this.#best.rate / 10) * 7
-    return Math.max(two, Math.min(moment, this.#message * MESSAGES_MAX))
+    return Math.max(two, Math.min(moment, this.#longestMessage * MESSAGES_MAX))
   }
 
-  get #windowNow(): number {
-    return this.#isHalved ? this.#window : Math.max(this.#window, this.#least)
+  get #currentWindow(): number {
+    return this.#isTestingHalf ? this.#window : Math.max(this.#window, this.#minWindow)
   }
 }

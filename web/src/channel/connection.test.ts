@@ -5,7 +5,7 @@ import { connect, reconnectDelay, type Connection, type Topic } from './connecti
 
 type Frame = [joinRef: string | null, ref: string, topic: string, event: string, payload: unknown]
 
-/** Just enough of a Phoenix server: answers joins, echoes pushes, and does what a test tells it. */
+/** The part of a Phoenix server that is needed: replies to joins, echoes pushes, and does what a test says. */
 class Server {
   readonly #listener = new WebSocketServer({ port: 0, host: '127.0.0.1' })
   readonly sockets = new Set<WebSocket>()
@@ -93,7 +93,7 @@ function note(what: string): void {
   wake?.()
 }
 
-/** Waits until `count` things have happened. */
+/** Waits until `count` events have happened. */
 async function events(count: number): Promise<string[]> {
   while (happened.length < count) await new Promise<void>((resolve) => (wake = resolve))
   return happened
@@ -111,7 +111,7 @@ function join(): Topic {
 }
 
 describe('a topic', () => {
-  it('is joined, hears what the server says, and gets replies to what it says', async () => {
+  it('is joined, receives events, and gets replies to pushes', async () => {
     const topic = join()
     expect(topic.isJoined()).toBe(false)
     await events(1)
@@ -126,7 +126,7 @@ describe('a topic', () => {
     expect(await events(3)).toEqual(['joined {"welcome":1}', 'news {"hot":true}', 'relay 1,2,255'])
   })
 
-  it('carries bytes, and only those of the view', async () => {
+  it('sends bytes, and only those of the view', async () => {
     const topic = join()
     await events(1)
     expect(await topic.push('relay', Uint8Array.of(9, 1, 2, 3, 9).subarray(1, 4))).toEqual({ status: 'ok', response: {} })
@@ -136,7 +136,7 @@ describe('a topic', () => {
     expect(frame?.subarray(-8, -3).toString()).toBe('relay')
   })
 
-  it('is joined again after the line broke, with what is true by then', async () => {
+  it('is joined again after a disconnect, with the current payload', async () => {
     const topic = join()
     await events(1)
     server.breakAll()
@@ -147,7 +147,7 @@ describe('a topic', () => {
     expect(server.joins).toEqual([{ attempt: 1 }, { attempt: 2 }])
   })
 
-  it('that is refused is tried again', async () => {
+  it('is joined again after a rejection', async () => {
     server.refusal = { reason: 'page full' }
     join()
     await events(1)
@@ -155,7 +155,7 @@ describe('a topic', () => {
     expect(await events(2)).toEqual(['refused {"reason":"page full"}', 'joined {"welcome":2}'])
   })
 
-  it('that was left hears nothing more', async () => {
+  it('receives nothing after it was left', async () => {
     const topic = join()
     await events(1)
     topic.leave()
@@ -169,14 +169,14 @@ describe('a topic', () => {
 })
 
 describe('a connection', () => {
-  it('tells when it is lost and found', async () => {
+  it('reports when it is lost and restored', async () => {
     connection.subscribe(note)
     await events(1)
     server.breakAll()
     expect((await events(3)).slice(0, 3)).toEqual(['open', 'offline', 'open'])
   })
 
-  it('is tried again ever less often, and not by everyone at once', () => {
+  it('is retried less and less often, with jitter', () => {
     const delays = [1, 2, 3, 4, 5, 6, 7, 50].map((n) => reconnectDelay(n, () => 0.999999))
     expect(delays).toEqual([250, 500, 1000, 2000, 4000, 8000, 10_000, 10_000])
     expect(reconnectDelay(1, () => 0)).toBe(125)

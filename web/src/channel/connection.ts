@@ -1,72 +1,76 @@
 import { Socket } from 'phoenix'
 
-/** Whether the server can be reached now. The socket keeps trying by itself. */
+/** Whether the server can be reached now. The socket reconnects by itself. */
 export type ConnectionState = 'connecting' | 'open' | 'offline'
 
-/** What the server said to one push; `timeout` and `offline` are said by this side. */
+/** The reply to one push. `timeout` and `offline` come from this side. */
 export type Reply =
   | { status: 'ok'; response: unknown }
   | { status: 'error'; response: unknown }
   | { status: 'timeout' }
   | { status: 'offline' }
 
-/** What happens on a topic. */
+/** The events of a topic. */
 export interface TopicEvents {
-  /** Sent with every join and rejoin, so it is asked for each time. */
+  /** The payload of each join and rejoin. */
   params?: () => Record<string, unknown>
-  /** Joined, or joined again after the connection was lost: the server has forgotten all before. */
+  /**
+   * The topic was joined, or joined again after the connection was lost. The server has forgotten everything before.
+   */
   joined?: (response: unknown) => void
-  /** The server refused. The topic is tried again later unless it is left. */
+  /** The server rejected the join. The join is repeated later unless the topic is left. */
   refused?: (response: unknown) => void
-  /** The connection or the channel broke; `joined` follows when it heals. */
+  /** The connection or the channel broke. `joined` follows when it is back. */
   lost?: () => void
-  /** Every push and broadcast of the server. The payload is an `ArrayBuffer` when it was binary. */
+  /** A push or broadcast of the server. The payload is an `ArrayBuffer` if it was binary. */
   message?: (event: string, payload: unknown) => void
 }
 
-/** One topic this page is on. */
+/** A topic that was joined. */
 export interface Topic {
   isJoined(): boolean
-  /** Resolves with what the server said; never rejects. Nothing is queued while not joined. */
+  /** Resolves with the server's reply. Never rejects. Nothing is queued while the topic is not joined. */
   push(event: string, payload: Record<string, unknown> | Uint8Array): Promise<Reply>
   leave(): void
 }
 
-/** The one socket of this browser tab. */
+/** The socket of this browser tab. */
 export interface Connection {
   readonly state: ConnectionState
   /**
-   * Calls back on every change until the returned function is called. `wait`: milliseconds until the server is called
-   * again, where that is to come.
+   * Calls back on every change until the returned function is called. `wait`: milliseconds until the next reconnect, if
+   * there will be one.
    */
   subscribe(listener: (state: ConnectionState, wait: number | null) => void): () => void
-  /** `events` names every event wanted; of others nothing is told. */
+  /** Joins a topic. `names` lists the events to receive. Other events are ignored. */
   join(topic: string, names: readonly string[], events: TopicEvents): Topic
   close(): void
 }
 
 export interface ConnectionOptions {
-  /** The `WebSocket` class to use; the browser's own when left out. */
+  /** The `WebSocket` class to use. Default: the browser's. */
   transport?: unknown
   random?: () => number
   /** How long a push waits for its reply, in milliseconds. */
   timeout?: number
 }
 
-/** Wait before the nth reconnect, n from 1. Jittered, so a restarted server meets a drizzle. */
+/**
+ * Wait before the nth reconnect, n from 1. Jittered, so that clients of a restarted server do not return all at once.
+ */
 export function reconnectDelay(n: number, random: () => number): number {
   return Math.round((0.5 + random() / 2) * Math.min(10_000, 250 * 2 ** Math.min(n - 1, 10)))
 }
 
-/** We use nothing that Phoenix would remember, and a browser may forbid to remember anything. */
+/** Nothing needs to be remembered, and a browser may forbid session storage. */
 const forgetful = { getItem: () => null, setItem: () => undefined }
 
-/** Connects to the server's socket at `endPoint`, such as `/socket`, and stays connected. */
+/** Connects to the server's socket at `endPoint`, such as `/socket`, and reconnects when it is lost. */
 export function connect(endPoint: string, options: ConnectionOptions = {}): Connection {
   const random = options.random ?? Math.random
   const delay = (tries: number) => reconnectDelay(tries, random)
   const socket = new Socket(endPoint, {
-    // Asked once for each reconnect, as it is planned.
+    // Called once for each reconnect, when it is planned.
     reconnectAfterMs: (tries) => {
       const wait = delay(tries)
       become('offline', wait)
@@ -135,7 +139,7 @@ function joinTopic(socket: Socket, name: string, names: readonly string[], event
   return {
     isJoined: () => joined,
     push(event, payload) {
-      // phoenix.js queues without bound while not joined; what matters is said again after a rejoin.
+      // phoenix.js queues without a bound while not joined. Callers send again after a rejoin.
       if (!joined || !socket.isConnected()) return Promise.resolve({ status: 'offline' })
       const body = payload instanceof Uint8Array ? exactBuffer(payload) : payload
       return new Promise((resolve) => {
@@ -155,7 +159,7 @@ function joinTopic(socket: Socket, name: string, names: readonly string[], event
   }
 }
 
-/** phoenix.js knows a binary payload by its constructor being `ArrayBuffer`. */
+/** phoenix.js detects a binary payload by its constructor, which must be `ArrayBuffer`. */
 function exactBuffer(bytes: Uint8Array): ArrayBuffer {
   const whole = bytes.byteOffset === 0 && bytes.byteLength === bytes.buffer.byteLength
   if (whole && bytes.buffer instanceof ArrayBuffer) return bytes.buffer

@@ -1,4 +1,4 @@
-/** What we use of the npm package `phoenix`, which carries no types of its own. */
+/** The part of the npm package `phoenix` that is used. The package has no types of its own. */
 declare module 'phoenix' {
   export interface SocketOptions {
     params?: Record<string, unknown> | (() => Record<string, unknown>)

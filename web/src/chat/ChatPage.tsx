@@ -3,26 +3,26 @@ import { signal } from '@preact/signals'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { navigate } from '../ui/location.ts'
 import { chatAddress } from '../ui/route.ts'
-import type { RoomMessage, RoomSession, Said, Site } from '../ui/site.ts'
-import { wearFace } from '../ui/tab.ts'
-import { language } from '../words/index.ts'
-import { chat as words } from '../words/chat.ts'
+import type { RoomMessage, RoomSession, SendResult, Site } from '../ui/site.ts'
+import { showTabStatus } from '../ui/tab-status.ts'
+import { language } from '../messages/index.ts'
+import { chat as text } from '../messages/chat.ts'
 import { BODY_LENGTH_MAX, USER_LENGTH_MAX } from './room.ts'
 
-/** Kept while the tab is open, from room to room. */
+/** The person's name, kept while the tab is open, across rooms. */
 const user = signal('')
 
-/** Pixels from the end within which a reader is taken to follow along. */
+/** Pixels from the end within which the list scrolls along with new messages. */
 const FOLLOWING_PX = 80
 
-/** A room: whoever has it open reads what is said from then on. Nothing is kept anywhere. */
+/** A chat room. Everybody who has it open sees the messages sent from then on; no history is kept. */
 export function ChatPage({ site, room }: { site: Site; room: string }) {
-  const session = useMemo(() => site.enterRoom(room), [site, room])
+  const session = useMemo(() => site.joinRoom(room), [site, room])
   useEffect(() => () => session.leave(), [session])
-  useEffect(() => wearFace(words('tab', { room }), 'lit'), [room])
+  useEffect(() => showTabStatus(text('tab', { room }), 'available'), [room])
   return (
     <div class="chat">
-      <h1 class="unseen">{words('title', { room })}</h1>
+      <h1 class="unseen">{text('title', { room })}</h1>
       <RoomBar session={session} room={room} />
       <Messages messages={session.messages.value} />
       <SayForm session={session} />
@@ -41,7 +41,7 @@ function RoomBar({ session, room }: { session: RoomSession; room: string }) {
       }}
     >
       <label>
-        {words('room')}{' '}
+        {text('room')}{' '}
         <input
           value={name}
           maxLength={64}
@@ -50,7 +50,7 @@ function RoomBar({ session, room }: { session: RoomSession; room: string }) {
           onInput={(event) => setName(event.currentTarget.value)}
         />
       </label>
-      {name.trim() !== room && <button type="submit">{words('enter')}</button>}
+      {name.trim() !== room && <button type="submit">{text('enter')}</button>}
       <p class="standing" role="status">
         {standing(session.state.value)}
       </p>
@@ -59,14 +59,14 @@ function RoomBar({ session, room }: { session: RoomSession; room: string }) {
 }
 
 function standing(state: RoomSession['state']['value']): string {
-  if (state === 'joining') return words('joining')
-  if (state === 'joined') return words('joined')
-  return words('refused', { reason: state.refused ?? words('noReason') })
+  if (state === 'joining') return text('joining')
+  if (state === 'joined') return text('joined')
+  return text('refused', { reason: state.refused ?? text('noReason') })
 }
 
-function unsaidSentence(said: Exclude<Said, 'ok'> | 'unsent'): string {
-  if (typeof said === 'object') return words('unsaid', { reason: said.refused ?? words('noReason') })
-  return words(said)
+function unsaidSentence(said: Exclude<SendResult, 'ok'> | 'unsent'): string {
+  if (typeof said === 'object') return text('rejected', { reason: said.refused ?? text('noReason') })
+  return text(said)
 }
 
 function Messages({ messages }: { messages: readonly RoomMessage[] }) {
@@ -80,13 +80,13 @@ function Messages({ messages }: { messages: readonly RoomMessage[] }) {
       ref={list}
       class="messages"
       role="log"
-      aria-label={words('said')}
+      aria-label={text('messages')}
       tabIndex={0}
       onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => {
         following.current = scrollHeight - scrollTop - clientHeight < FOLLOWING_PX
       }}
     >
-      {messages.length === 0 && <p class="none">{words('nothing')}</p>}
+      {messages.length === 0 && <p class="none">{text('none')}</p>}
       <ol>
         {messages.map((message, i) => (
           <li key={i}>
@@ -107,10 +107,10 @@ function SayForm({ session }: { session: RoomSession }) {
   const [problem, setProblem] = useState<string | null>(null)
   const joined = session.state.value === 'joined'
   const ready = joined && body.trim() !== '' && user.value.trim() !== ''
-  const say = async () => {
+  const send = async () => {
     if (!ready) return
     setProblem(null)
-    const said = await session.say(user.value, body).catch(() => 'unsent' as const)
+    const said = await session.send(user.value, body).catch(() => 'unsent' as const)
     if (said === 'ok') setBody('')
     else setProblem(unsaidSentence(said))
   }
@@ -119,7 +119,7 @@ function SayForm({ session }: { session: RoomSession }) {
       class="say"
       onSubmit={(event) => {
         event.preventDefault()
-        void say()
+        void send()
       }}
     >
       {problem !== null && (
@@ -129,8 +129,8 @@ function SayForm({ session }: { session: RoomSession }) {
       )}
       <input
         class="user"
-        aria-label={words('name')}
-        placeholder={words('name')}
+        aria-label={text('name')}
+        placeholder={text('name')}
         autocomplete="nickname"
         maxLength={USER_LENGTH_MAX}
         value={user.value}
@@ -138,8 +138,8 @@ function SayForm({ session }: { session: RoomSession }) {
       />
       <input
         class="body"
-        aria-label={words('message')}
-        placeholder={words('invitation')}
+        aria-label={text('message')}
+        placeholder={text('invitation')}
         autocomplete="off"
         enterkeyhint="send"
         maxLength={BODY_LENGTH_MAX}
@@ -147,7 +147,7 @@ function SayForm({ session }: { session: RoomSession }) {
         onInput={(event) => setBody(event.currentTarget.value)}
       />
       <button type="submit" class="strong" disabled={!ready}>
-        {words('send')}
+        {text('send')}
       </button>
     </form>
   )

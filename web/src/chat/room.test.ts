@@ -4,14 +4,14 @@ import { BODY_LENGTH_MAX, readMessage, ROOM_MESSAGES_MAX, withMessage, writeMess
 const now = new Date('2026-05-01T10:00:00Z')
 
 describe('a message of a room', () => {
-  it('survives the round trip', () => {
+  it('is unchanged after encoding and parsing', () => {
     const earlier = new Date('2026-05-01T09:59:00Z')
     expect(readMessage(writeMessage(' Ada ', ' hello ', earlier), now)).toEqual({
       user: 'Ada', body: 'hello', at: earlier,
     })
   })
 
-  it('may come from a client that leaves things out', () => {
+  it('may lack fields', () => {
     expect(readMessage({ body: 'hi' }, now)).toEqual({ user: 'somebody', body: 'hi', at: now })
     expect(readMessage({ body: 'hi', user: 7, at: 'soon' }, now)).toMatchObject({ at: now })
   })
@@ -21,7 +21,7 @@ describe('a message of a room', () => {
     (payload) => expect(readMessage(payload, now)).toBeNull(),
   )
 
-  it('is cut to what a room shows', () => {
+  it('is cut to the length that a room shows', () => {
     const long = readMessage({ user: 'u'.repeat(999), body: 'b'.repeat(99_999) }, now)
     expect(long?.body).toHaveLength(BODY_LENGTH_MAX)
     expect(long?.user).toHaveLength(40)

@@ -1,12 +1,12 @@
 import type { RoomMessage } from '../ui/site.ts'
 
-/** Messages kept of a room; older ones are dropped. */
+/** Messages kept per room; older ones are dropped. */
 export const ROOM_MESSAGES_MAX = 200
-/** Letters of a message and of a name; what is longer is cut, here and when it arrives. */
+/** Longest message and name, in characters; longer ones are cut when sent and when received. */
 export const BODY_LENGTH_MAX = 2000
 export const USER_LENGTH_MAX = 40
 
-/** Reads a `new_msg`, which anybody may have sent in any shape; `null` when it says nothing. */
+/** Parses a `new_msg`. Any client may have sent it in any shape; `null` when it is not valid. */
 export function readMessage(payload: unknown, now: Date): RoomMessage | null {
   if (typeof payload !== 'object' || payload === null) return null
   const { user, body, at } = payload as Record<string, unknown>
@@ -15,7 +15,7 @@ export function readMessage(payload: unknown, now: Date): RoomMessage | null {
   return { user: named || 'somebody', body: body.slice(0, BODY_LENGTH_MAX), at: readTime(at, now) }
 }
 
-/** What is sent for a message. */
+/** The payload of a message. */
 export function writeMessage(user: string, body: string, now: Date): Record<string, unknown> {
   return {
     user: user.trim().slice(0, USER_LENGTH_MAX),
@@ -24,12 +24,12 @@ export function writeMessage(user: string, body: string, now: Date): Record<stri
   }
 }
 
-/** The messages with one more, and no more than a room keeps. */
+/** Appends a message and drops the oldest beyond the limit. */
 export function withMessage(messages: readonly RoomMessage[], message: RoomMessage): RoomMessage[] {
   return [...messages.slice(-(ROOM_MESSAGES_MAX - 1)), message]
 }
 
-/** A sender's clock may be wrong or absent; ours is good enough then. */
+/** The sender's clock may be wrong or absent; then the local time is used. */
 function readTime(at: unknown, now: Date): Date {
   const time = new Date(typeof at === 'string' || typeof at === 'number' ? at : Number.NaN)
   return Number.isNaN(time.getTime()) ? now : time

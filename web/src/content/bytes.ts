@@ -1,4 +1,4 @@
-/** Bytes in memory of our own; what `Blob` and `crypto.subtle` accept. */
+/** Bytes in their own buffer, as `Blob` and `crypto.subtle` accept them. */
 export type Bytes = Uint8Array<ArrayBuffer>
 
 export function concat(parts: readonly Uint8Array[]): Bytes {
@@ -15,7 +15,7 @@ export function isSameBytes(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && a.every((byte, i) => byte === b[i])
 }
 
-/** The order of Go strings, and so of names in a kubo directory: byte by byte. */
+/** Compares byte by byte, as Go compares strings. kubo sorts names in directories this way. */
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   const shorter = Math.min(a.length, b.length)
   for (let i = 0; i < shorter; i++) {

@@ -6,7 +6,7 @@ import {
 import { ContentError } from './error.ts'
 import { decodeBase32, decodeBase58, encodeBase32, encodeBase58 } from './multibase.ts'
 import { sha256InBrowser, sha256InScript } from './sha256.ts'
-import { fromHex, readVectors } from './vectors.ts'
+import { fromHex, readVectors } from './test-vectors.ts'
 
 const V0 = 'QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH'
 const V1 = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'
@@ -17,7 +17,7 @@ const forms = readVectors<{
 }>('cid_forms.json')
 
 describe('a CID', () => {
-  it('is read and written in the form people know', () => {
+  it('is parsed and written in its text form', () => {
     for (const text of [V0, V1]) {
       const cid = parseCid(text)
       expect(cid.text).toBe(text)
@@ -27,7 +27,7 @@ describe('a CID', () => {
     expect(parseCid(V1)).toMatchObject({ version: 1, codec: RAW, hash: SHA2_256 })
   })
 
-  it('of version 0 and the same of version 1 name one block', () => {
+  it('of version 0 and of version 1 identify the same block', () => {
     const v0 = parseCid(V0)
     const v1 = makeCid(1, v0.codec, v0.hash, v0.digest)
     expect(v1.key).toBe(v0.key)
@@ -35,7 +35,7 @@ describe('a CID', () => {
   })
 
   it.each(forms.accepted)('may be $about', ({ text, canonical, hex, codec }) => {
-    // Numbers are exact to 2^53 here; no codec in use comes near.
+    // Numbers are exact up to 2^53. No codec in use is larger.
     if (BigInt(codec) > BigInt(Number.MAX_SAFE_INTEGER)) {
       expect(() => parseCid(text)).toThrow(ContentError)
       return
@@ -50,11 +50,11 @@ describe('a CID', () => {
     if (hex !== undefined) expect(() => decodeCid(fromHex(hex))).toThrow(ContentError)
   })
 
-  it('is not the name of something every object inherits', () => {
+  it('is not confused with an inherited property', () => {
     for (const text of ['constructor', 'b__proto__']) expect(() => parseCid(text)).toThrow(ContentError)
   })
 
-  it('keeps its prefix on the wire, version 0 as boxo writes it', () => {
+  it('keeps its prefix when encoded, with version 0 as in boxo', () => {
     expect([...encodePrefix(parseCid(V0))]).toEqual([0x00, 0x70, 0x12, 0x20])
     expect([...encodePrefix(parseCid(V1))]).toEqual([0x01, 0x55, 0x12, 0x20])
     expect(() => decodePrefix(Uint8Array.of(1, 0x55, 0x12))).toThrow(ContentError)
@@ -62,7 +62,7 @@ describe('a CID', () => {
     expect(() => decodePrefix(Uint8Array.of(2, 0x55, 0x12, 0x20))).toThrow(ContentError)
   })
 
-  it('of a received block is what its bytes hash to', async () => {
+  it('of a received block is the hash of its bytes', async () => {
     const bytes = new TextEncoder().encode('watchfire')
     const cid = await cidOf(RAW, bytes)
     expect((await cidOfBlock(decodePrefix(encodePrefix(cid)), bytes)).key).toBe(cid.key)
@@ -70,15 +70,15 @@ describe('a CID', () => {
     await expect(cidOfBlock(prefix, bytes)).rejects.toThrow(ContentError)
   })
 
-  it('of no bytes, or of the identity hash, tells its block', () => {
+  it('of no bytes or of the identity hash contains its block', () => {
     expect(inlineBytes(parseCid(V1))).toEqual(new Uint8Array())
     expect(inlineBytes(makeCid(1, RAW, IDENTITY, Uint8Array.of(1, 2)))).toEqual(Uint8Array.of(1, 2))
     expect(inlineBytes(parseCid(V0))).toBeNull()
   })
 })
 
-describe('a base', () => {
-  it('gives back what it was given, leading zeros too', () => {
+describe('a multibase encoding', () => {
+  it('decodes to what was encoded, including leading zeros', () => {
     for (const bytes of [[], [0], [0, 0, 1], [255], [1, 2, 3, 4, 5, 6, 7]].map((all) => Uint8Array.from(all))) {
       expect(decodeBase32(encodeBase32(bytes))).toEqual(bytes)
       expect(decodeBase58(encodeBase58(bytes))).toEqual(bytes)
@@ -86,8 +86,8 @@ describe('a base', () => {
   })
 })
 
-describe('the hash in script', () => {
-  it('is the hash of the browser', async () => {
+describe('SHA-256 without WebCrypto', () => {
+  it('gives the same hash as WebCrypto', async () => {
     for (const size of [0, 1, 63, 64, 65, 100_000]) {
       const bytes = new Uint8Array(size).fill(7)
       expect(await sha256InScript(bytes)).toEqual(await sha256InBrowser(bytes))

@@ -9,11 +9,11 @@ export const DAG_PB = 0x70
 export const SHA2_256 = 0x12
 export const IDENTITY = 0x00
 
-/** Longest CID we read, in bytes, and the longest digest in one; the bounds of boxo. */
+/** The longest CID that is read, and the longest digest in one, in bytes. boxo has the same limits. */
 export const CID_BYTES_MAX = 168
 export const DIGEST_BYTES_MAX = 128
 
-/** The name of a block: what its bytes mean and what they hash to. */
+/** A content identifier: what a block's bytes mean, and their hash. */
 export interface Cid {
   readonly version: 0 | 1
   /** Such as `RAW` or `DAG_PB`. */
@@ -21,9 +21,9 @@ export interface Cid {
   /** Such as `SHA2_256`. */
   readonly hash: number
   readonly digest: Bytes
-  /** As people write it: base58 for version 0, base32 for version 1. */
+  /** The text form: base58 for version 0, base32 for version 1. */
   readonly text: string
-  /** The same for both versions of one CID: what maps are keyed by, and what names a page's topic. */
+  /** The same for both versions of a CID. It is the key of maps, and the name of a page's topic. */
   readonly key: CidKey
 }
 
@@ -31,7 +31,7 @@ declare const brand: unique symbol
 /** A CID as version 1 in base32. */
 export type CidKey = string & { readonly [brand]: 'CidKey' }
 
-/** What a Bitswap block says about itself: a CID without its digest. */
+/** The part of a CID that Bitswap sends with a block: all but the digest. */
 export interface CidPrefix {
   readonly version: 0 | 1
   readonly codec: number
@@ -45,12 +45,12 @@ export function makeCid(version: 0 | 1, codec: number, hash: number, digest: Byt
   return { version, codec, hash, digest, text, key }
 }
 
-/** The CID of a block of ours: version 1, sha2-256. */
+/** The CID of a new block: version 1, sha2-256. */
 export async function cidOf(codec: number, bytes: Bytes): Promise<Cid> {
   return makeCid(1, codec, SHA2_256, await sha256(bytes))
 }
 
-/** The CID that a received block has in truth. Refuses hashes other than sha2-256. */
+/** The CID that a received block has by its bytes. Rejects hash functions other than sha2-256. */
 export async function cidOfBlock(prefix: CidPrefix, bytes: Bytes): Promise<Cid> {
   if (prefix.hash !== SHA2_256 || prefix.digestLength !== 32) {
     throw new ContentError({ kind: 'unsupported', what: 'hash', code: `0x${prefix.hash.toString(16)}` })
@@ -58,7 +58,7 @@ export async function cidOfBlock(prefix: CidPrefix, bytes: Bytes): Promise<Cid> 
   return makeCid(prefix.version, prefix.codec, SHA2_256, await sha256(bytes))
 }
 
-/** Reads a CID as people write it: base58 for version 0, base32 or base58 for version 1. */
+/** Parses the text form: base58 for version 0, base32 or base58 for version 1. */
 export function parseCid(text: string): Cid {
   if (text.length > 2 * CID_BYTES_MAX) throw malformed('cidLong')
   if (text.length === 46 && text.startsWith('Qm')) return decodeCid(decodeBase58(text))
@@ -68,7 +68,7 @@ export function parseCid(text: string): Cid {
   return cid
 }
 
-/** Reads a CID that fills `bytes` exactly, of one of the hashes that we can check: sha2-256 and identity. */
+/** Decodes a CID that fills `bytes` exactly. Only the hash functions sha2-256 and identity are supported. */
 export function decodeCid(bytes: Uint8Array): Cid {
   if (bytes.length > CID_BYTES_MAX) throw malformed('cidLong')
   if (bytes.length === 34 && bytes[0] === SHA2_256 && bytes[1] === 32) {
@@ -106,10 +106,10 @@ export function decodePrefix(bytes: Uint8Array): CidPrefix {
   return { version: version.value, codec: codec.value, hash: hash.value, digestLength: length.value }
 }
 
-/** The bytes of a block that its CID alone tells: an identity CID's, or no bytes at all. */
+/** The bytes of a block that its CID contains: an identity CID, or no bytes at all. `null` for other CIDs. */
 export function inlineBytes(cid: Cid): Bytes | null {
   if (cid.hash === IDENTITY) return cid.digest
-  // kubo cannot send this one: it takes size 0 for "size unknown".
+  // kubo cannot send the empty block: it treats size 0 as unknown.
   return cid.key === EMPTY_RAW ? new Uint8Array() : null
 }
 

@@ -3,21 +3,21 @@ import { decodeCid, encodeCid, type Cid } from './cid.ts'
 import { malformed } from './error.ts'
 import { bytesOf, decodeFields, MessageWriter, uintOf } from './protobuf.ts'
 
-/** A node of a Merkle DAG: links to other blocks, and some data. */
+/** A node of a Merkle DAG: links to other blocks, and data. */
 export interface PbNode {
   readonly links: readonly PbLink[]
-  /** `null` when the field is absent, which is not the same bytes as empty. */
+  /** `null` if the field is absent, which encodes differently from empty. */
   readonly data: Bytes | null
 }
 
 export interface PbLink {
   readonly cid: Cid
   readonly name: string
-  /** Bytes of the linked block and of all below it, as the maker of the node says; `null` when not said. */
+  /** Bytes of the linked block and all blocks below it, as the node's author states. `null` if not stated. */
   readonly dagBytes: number | null
 }
 
-/** Writes links before data, as every implementation does, whatever the numbers of the fields say. */
+/** Encodes links before data, as every implementation does, regardless of the field numbers. */
 export function encodePbNode(node: PbNode): Bytes {
   const writer = new MessageWriter()
   for (const link of node.links) {

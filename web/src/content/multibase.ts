@@ -41,7 +41,7 @@ export function decodeBase32(text: string): Bytes {
   return bytes
 }
 
-/** Bitcoin's base58. Quadratic in its length, so callers bound that. */
+/** Bitcoin's base58. It takes quadratic time, so callers limit the length. */
 export function encodeBase58(bytes: Uint8Array): string {
   const digits: number[] = []
   for (const byte of bytes) {

@@ -9,11 +9,11 @@ const mix1 = (k: bigint) => times(rotate(times(k, C1), 31n), C2)
 const mix2 = (k: bigint) => times(rotate(times(k, C2), 33n), C1)
 
 /**
- * The first 64 bits of MurmurHash3 for 64-bit machines, seed 0: by it UnixFS spreads the names of large directories.
- * It is public domain, and protects from nothing: whoever likes finds names with the same hash.
+ * The first 64 bits of MurmurHash3 x64 128, seed 0. UnixFS uses it to shard the names of large directories. It is not a
+ * cryptographic hash: anybody can find names with the same hash.
  */
 export function murmur3(bytes: Uint8Array): bigint {
-  // Zeros mix to zeros, so a tail that is filled up with them is what the definition asks for.
+  // Zeros mix to zeros, so padding the tail with zeros gives the defined result.
   const padded = new Uint8Array(Math.floor(bytes.length / 16) * 16 + 16)
   padded.set(bytes)
   const view = new DataView(padded.buffer)

@@ -7,23 +7,23 @@ const FIXED64 = 1
 const LENGTH_DELIMITED = 2
 const FIXED32 = 5
 
-/** One field of a protobuf message: its number, and its value by wire type. */
+/** A field of a protobuf message: its number, and its value by wire type. */
 export interface Field {
   readonly number: number
   readonly wire: number
-  /** The value of a varint field, exact up to 2^53; anything else has 0. */
+  /** The value of a varint field, exact up to 2^53. 0 for other fields. */
   readonly value: number
-  /** The low 32 bits of a varint field, signed: what an `int32` is. */
+  /** The low 32 bits of a varint field, signed: an `int32`. */
   readonly int32: number
-  /** The value of a length-delimited field, a view; anything else has none. */
+  /** The value of a length-delimited field, as a view. Absent for other fields. */
   readonly bytes: Bytes
 }
 
 const NO_BYTES: Bytes = new Uint8Array()
 
 /**
- * Walks the fields of a message. Fixed-width fields come without a value, since no format of ours
- * has any; groups, which nothing has written for a decade, are refused.
+ * Iterates over the fields of a message. Fixed-width fields have no value, because no format here uses them. Groups are
+ * rejected.
  */
 export function* decodeFields(bytes: Bytes): Generator<Field, void> {
   let at = 0
@@ -65,13 +65,13 @@ export function* decodeFields(bytes: Bytes): Generator<Field, void> {
   }
 }
 
-/** The bytes of a field that must be length-delimited. */
+/** The bytes of a field. Throws if it is not length-delimited. */
 export function bytesOf(field: Field): Bytes {
   if (field.wire !== LENGTH_DELIMITED) throw malformed('fieldTypeWrong')
   return field.bytes
 }
 
-/** The value of a field that must be a whole number from 0 below 2^53. */
+/** The value of a field. Throws if it is not a whole number from 0 below 2^53. */
 export function uintOf(field: Field): number {
   if (field.wire !== VARINT) throw malformed('fieldTypeWrong')
   if (!Number.isSafeInteger(field.value)) throw malformed('numberRange')
@@ -83,7 +83,7 @@ export function int32Of(field: Field): number {
   return field.int32
 }
 
-/** The numbers of one packed field. */
+/** The numbers of a packed field. */
 export function* decodePacked(bytes: Bytes): Generator<number, void> {
   let value = 0
   let shift = 0
@@ -102,7 +102,7 @@ export function* decodePacked(bytes: Bytes): Generator<number, void> {
   if (shift > 0) throw malformed('numberEndless')
 }
 
-/** Writes a message. Long fields are not copied before `finish`. */
+/** Encodes a message. Long fields are not copied before `finish`. */
 export class MessageWriter {
   readonly #parts: Uint8Array[] = []
   #length = 0
@@ -114,7 +114,7 @@ export class MessageWriter {
     return this.#add(Uint8Array.from(head))
   }
 
-  /** A positive or negative `int32`; the negative take ten bytes, as protobuf has it. */
+  /** Encodes an `int32`. A negative number takes ten bytes, as protobuf requires. */
   int32(field: number, value: number): this {
     if (value >= 0) return this.uint(field, value)
     const head: number[] = []

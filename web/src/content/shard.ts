@@ -5,40 +5,40 @@ import { ContentError, malformed } from './error.ts'
 import { murmur3 } from './murmur3.ts'
 import { MessageWriter } from './protobuf.ts'
 
-/** A directory too large for one node is spread over many, shards, by the hashes of its names (HAMT). */
+/** Sharded directories (HAMT): a directory too large for one node is split by the hashes of its names. */
 export const SHARD_TYPE = 5
-/** murmur3-x64-64 in the multicodec table: what everyone spreads by. */
+/** murmur3-x64-64 in the multicodec table, which every implementation uses. */
 const HASH_TYPE = 0x22
-/** Slots of a shard that we build, as everybody does, and of those that we read. */
+/** The fanout of shards that are built, as in kubo, and the largest fanout that is read. */
 const FANOUT = 256
 const FANOUT_MIN = 8
 const FANOUT_MAX = 1024
 const HASH_BITS = 64
 
 export interface ShardLink extends PbLink {
-  /** Whether it leads to a further shard instead of to an entry. */
+  /** Whether it links to another shard instead of an entry. */
   readonly isShard: boolean
   readonly slot: number
 }
 
-/** What a shard says about itself. */
+/** The header of a shard. */
 export interface ShardHead {
   readonly bitmap: Bytes
   readonly hashType: number | null
   readonly fanout: number | null
 }
 
-/** The first bits of the hashes of all that is below some place: where a name may be found, and only there. */
-export interface Trail {
+/** The first bits of the hashes of all names below a node. */
+export interface HamtPath {
   readonly path: bigint
   readonly bits: number
-  /** Slots of the shards above; `null` at the root. */
+  /** The fanout of the shards above. `null` at the root. */
   readonly fanout: number | null
 }
 
-export const ROOT_TRAIL: Trail = { path: 0n, bits: 0, fanout: null }
+export const HAMT_ROOT: HamtPath = { path: 0n, bits: 0, fanout: null }
 
-/** Reads the links of a shard. What is well formed would be written the same. */
+/** Reads the links of a shard. Throws unless encoding them again gives the same. */
 export function shardLinks(head: ShardHead, links: readonly PbLink[]): ShardLink[] {
   const fanout = fanoutOf(head)
   if (head.hashType !== HASH_TYPE) throw malformed('shardHash')
@@ -58,8 +58,11 @@ export function shardLinks(head: ShardHead, links: readonly PbLink[]): ShardLink
   return found
 }
 
-/** Where what is in a slot lies; refuses a name whose hash leads elsewhere, since it could be listed and never found. */
-export function trailBelow(trail: Trail, fanout: number, { slot, name, isShard }: ShardLink): Trail {
+/**
+ * The path of a slot. Throws if the hash of its name does not match, because the entry could then be listed but never
+ * found.
+ */
+export function hamtPathBelow(trail: HamtPath, fanout: number, { slot, name, isShard }: ShardLink): HamtPath {
   const bits = trail.bits + Math.log2(fanout)
   if (trail.fanout !== null && trail.fanout !== fanout) throw malformed('shardWidths')
   if (bits > HASH_BITS) throw malformed('shardDepth')
@@ -76,13 +79,13 @@ export function fanoutOf({ fanout }: Pick<ShardHead, 'fanout'>): number {
   return fanout
 }
 
-export interface SpreadEntry {
+export interface HashedEntry {
   readonly link: PbLink & { dagBytes: number }
   readonly hash: bigint
 }
 
-/** Entries in the order of their hashes. Two with the same have no place beside each other. */
-export function spread(links: readonly (PbLink & { dagBytes: number })[]): SpreadEntry[] {
+/** Entries in the order of their hashes. Throws if two names have the same hash. */
+export function hashEntries(links: readonly (PbLink & { dagBytes: number })[]): HashedEntry[] {
   const entries = links.map((link) => ({ link, hash: hashOf(link.name) }))
   entries.sort((a, b) => (a.hash < b.hash ? -1 : 1))
   for (const [i, { hash, link }] of entries.entries()) {
@@ -91,15 +94,17 @@ export function spread(links: readonly (PbLink & { dagBytes: number })[]): Sprea
   return entries
 }
 
-/** Builds the shards for entries that agree in the first `bits` of their hashes; the block of the outermost comes last. */
+/**
+ * Builds the shards for entries whose hashes have the same first `bits`. The block of the outermost shard comes last.
+ */
 export async function* buildShards(
-  entries: readonly SpreadEntry[],
+  entries: readonly HashedEntry[],
   bits = 0,
 ): AsyncGenerator<{ cid: Cid; block: Bytes; size: number }, { cid: Cid; dagBytes: number }> {
   const links: (PbLink & { dagBytes: number })[] = []
   const slots: number[] = []
   const step = Math.log2(FANOUT)
-  const slotOf = ({ hash }: SpreadEntry) => Number((hash >> BigInt(HASH_BITS - bits - step)) & BigInt(FANOUT - 1))
+  const slotOf = ({ hash }: HashedEntry) => Number((hash >> BigInt(HASH_BITS - bits - step)) & BigInt(FANOUT - 1))
   for (let from = 0; from < entries.length; ) {
     const first = entries[from]
     if (first === undefined) break
@@ -126,12 +131,12 @@ export async function* buildShards(
 const utf8 = new TextEncoder()
 const hashOf = (name: string) => murmur3(utf8.encode(name))
 
-/** Hexadecimal digits in front of each name in a shard. */
+/** Hexadecimal digits before each name in a shard. */
 const slotDigits = (fanout: number) => Math.ceil(Math.log2(fanout) / 4)
 
 const slotName = (slot: number, fanout: number) => slot.toString(16).toUpperCase().padStart(slotDigits(fanout), '0')
 
-/** One bit for each slot that something is in, slot 0 the last bit, without zeros in front. */
+/** One bit for each used slot. Slot 0 is the lowest bit. Leading zeros are left out. */
 function bitmapOf(slots: readonly number[]): Bytes {
   const bytes = new Uint8Array(FANOUT_MAX / 8)
   for (const slot of slots) {

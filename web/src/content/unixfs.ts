@@ -7,14 +7,14 @@ import { fanoutOf, SHARD_TYPE, shardLinks, type ShardLink } from './shard.ts'
 
 const TYPE = { raw: 0, directory: 1, file: 2, metadata: 3, symlink: 4, shard: SHARD_TYPE } as const
 
-/** What a block means as a part of a file system. */
+/** The meaning of a block in a file system. */
 export type FsNode =
-  /** The end of a file's tree: nothing but bytes. */
+  /** A leaf of a file: only bytes. */
   | { kind: 'leaf'; bytes: Bytes }
-  /** Bytes of its own first, then those of its children. */
+  /** A file: its own bytes come before those of its children. */
   | { kind: 'file'; size: number; bytes: Bytes; children: readonly FileChild[] }
   | { kind: 'directory'; links: readonly PbLink[] }
-  /** A part of a directory too large for one block. */
+  /** A part of a directory that is too large for one block. */
   | { kind: 'shard'; links: readonly ShardLink[]; fanout: number }
   | { kind: 'symlink'; target: string }
 
@@ -33,12 +33,12 @@ export function encodeFile(children: readonly FileChild[]): Bytes {
   return encodePbNode({ links, data: fs.finish() })
 }
 
-/** `links` must be in the order of their names' bytes. */
+/** `links` must be sorted by the bytes of their names. */
 export function encodeDirectory(links: readonly PbLink[]): Bytes {
   return encodePbNode({ links, data: new MessageWriter().uint(1, TYPE.directory).finish() })
 }
 
-/** Reads a verified block. What the node says about itself must add up. */
+/** Decodes a verified block. Throws if its sizes do not add up. */
 export function decodeFsNode(cid: Cid, block: Bytes): FsNode {
   if (cid.codec === RAW) return { kind: 'leaf', bytes: block }
   if (cid.codec !== DAG_PB) {
@@ -109,12 +109,12 @@ function fileNode(fs: Fs, links: readonly PbLink[]): FsNode {
   return { kind: 'file', size, bytes: fs.data, children }
 }
 
-/** Whether a directory entry may be called so; a path is these joined by slashes. */
+/** Whether a directory entry may have this name. A path is names joined by slashes. */
 export function isEntryName(name: string): boolean {
   return name !== '' && name !== '.' && name !== '..' && !/[/\0]/.test(name)
 }
 
-/** Bytes of a block with everything below it, as its parent's link states them. */
+/** Bytes of a block and all blocks below it, as its parent's link states them. */
 export function dagBytesOf(block: Uint8Array, children: readonly { dagBytes: number | null }[]): number {
   return children.reduce((sum, child) => sum + (child.dagBytes ?? 0), block.length)
 }

@@ -1,6 +1,6 @@
 import { malformed } from './error.ts'
 
-/** Appends an unsigned varint, as multiformats and protobuf write it. */
+/** Appends an unsigned varint, as in multiformats and protobuf. */
 export function encodeVarint(value: number, into: number[]): void {
   let rest = value
   while (rest >= 0x80) {
@@ -10,7 +10,7 @@ export function encodeVarint(value: number, into: number[]): void {
   into.push(rest)
 }
 
-/** Reads the shortest form of an unsigned varint below 2^53; multiformats allow no other. */
+/** Reads an unsigned varint below 2^53. Only the shortest form is valid in multiformats. */
 export function decodeVarint(bytes: Uint8Array, offset: number): { value: number; next: number } {
   let value = 0
   let scale = 1

@@ -11,13 +11,13 @@ const told = {
 }
 
 describe('the limits of a server', () => {
-  it('are taken as told, and all kept for showing', () => {
+  it('are parsed, and all kept for display', () => {
     const limits = parseLimits(told)
     expect(limits.pageBytesMax).toBe(1000)
     expect(limits.all.get('something_new')).toEqual({ value: 7, unit: 'things', whenReached: 'They wait.' })
   })
 
-  it('that make no sense keep our own values', () => {
+  it('that are not valid keep the defaults', () => {
     const limits = parseLimits(told)
     expect(limits.relayFrameBytesMax).toBe(defaultLimits.relayFrameBytesMax)
     expect(limits.blocksInFlightMax).toBe(defaultLimits.blocksInFlightMax)
@@ -26,7 +26,7 @@ describe('the limits of a server', () => {
     }
   })
 
-  it('say where a page is reported, when that is an address to follow', () => {
+  it('contain the address for reports, if it is a safe link', () => {
     for (const report of ['https://example.org/report?page={cid}', 'mailto:abuse@example.org']) {
       expect(parseLimits({ ...told, report }).report).toBe(report)
     }
@@ -35,7 +35,7 @@ describe('the limits of a server', () => {
     }
   })
 
-  it('are ours when the server does not answer', async () => {
+  it('are the defaults when the server does not answer', async () => {
     const broken = () => Promise.reject(new TypeError('failed to fetch'))
     expect(await fetchLimits(broken)).toEqual(defaultLimits)
     const missing = () => Promise.resolve(new Response('', { status: 404 }))
@@ -44,7 +44,7 @@ describe('the limits of a server', () => {
     expect((await fetchLimits(answered)).pageBytesMax).toBe(1000)
   })
 
-  it('are not waited for once aborted', async () => {
+  it('are not awaited after an abort', async () => {
     const aborted = (_: unknown, init?: RequestInit) => Promise.reject(init?.signal?.reason)
     await expect(fetchLimits(aborted, { signal: AbortSignal.abort() })).rejects.toThrow(/abort/i)
   })

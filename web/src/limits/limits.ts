@@ -1,32 +1,30 @@
-/** One bound of the server, as it tells it. */
+/** One limit of the server, from `GET /limits`. */
 export interface Limit {
   value: number
   /** Such as `bytes`, `peers`, `blocks`. */
   unit: string
-  /** One sentence for people: what happens at the bound. */
+  /** One sentence for people: what happens at the limit. */
   whenReached: string
 }
 
-/** The bounds a page lives within: the ones we act on by name, and all of them for showing. */
+/** The limits of a page: those that the client applies, and all of them for display. */
 export interface Limits {
   pageBytesMax: number
   relayFrameBytesMax: number
-  relayBytesPerSecond: number
   peersPerPageMax: number
   blocksInFlightMax: number
   frameBytesMax: number
-  /** Where a page is reported to the operator, with `{cid}` for the page; `null` for nowhere. */
+  /** Where a page is reported to the operator, with `{cid}` for the page; `null` when there is no address. */
   report: string | null
   all: ReadonlyMap<string, Limit>
-  /** The host and port below which pages have origins of their own, `null` where they have none. */
+  /** The host and port below which pages have origins of their own; `null` when they have none. */
   sitesBelow: string | null
 }
 
-/** What we assume of a server that does not tell. */
+/** The limits of a server that does not report any. */
 export const defaultLimits: Limits = {
   pageBytesMax: 4 * 1024 * 1024 * 1024,
   relayFrameBytesMax: 65_536,
-  relayBytesPerSecond: 128 * 1024 * 1024,
   peersPerPageMax: 10_000,
   blocksInFlightMax: 8,
   frameBytesMax: 131_072,
@@ -35,7 +33,7 @@ export const defaultLimits: Limits = {
   sitesBelow: null,
 }
 
-/** Asks the server for its limits. A server that cannot tell them is not an error: ours are used. */
+/** Requests the server's limits. A server that cannot report them is not an error: the defaults apply. */
 export async function fetchLimits(
   fetch: typeof globalThis.fetch,
   options: { url?: string; signal?: AbortSignal } = {},
@@ -49,7 +47,7 @@ export async function fetchLimits(
   }
 }
 
-/** Reads the body of `GET /limits`. What is missing or not a positive whole number keeps our value. */
+/** Parses the body of `GET /limits`. A value that is missing or not a positive integer keeps its default. */
 export function parseLimits(body: unknown): Limits {
   const all = new Map<string, Limit>()
   const named = field(body, 'limits')
@@ -70,7 +68,6 @@ export function parseLimits(body: unknown): Limits {
   return {
     pageBytesMax: value('page_bytes_max', defaultLimits.pageBytesMax),
     relayFrameBytesMax: value('relay_frame_bytes_max', defaultLimits.relayFrameBytesMax),
-    relayBytesPerSecond: value('relay_bytes_per_second', defaultLimits.relayBytesPerSecond),
     peersPerPageMax: value('peers_per_page_max', defaultLimits.peersPerPageMax),
     blocksInFlightMax: value('blocks_in_flight_max', defaultLimits.blocksInFlightMax),
     frameBytesMax: value('frame_bytes_max', defaultLimits.frameBytesMax),
@@ -80,12 +77,12 @@ export function parseLimits(body: unknown): Limits {
   }
 }
 
-/** What can stand in a policy and an address. */
+/** Only characters that are valid in a policy and a URL. */
 function sitesBelowOf(told: unknown): string | null {
   return typeof told === 'string' && /^[a-z0-9.-]+(?::\d+)?$/.test(told) ? told : null
 }
 
-/** Only what a link may be: the server is ours, but what its operator typed is not. */
+/** Only http, https and mailto URLs: the operator's setting is not trusted to be a safe link. */
 function reportOf(told: unknown): string | null {
   return typeof told === 'string' && /^(?:https?:\/\/|mailto:)/.test(told) ? told : null
 }

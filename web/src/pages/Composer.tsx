@@ -1,13 +1,13 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Flame } from '../ui/Flame.tsx'
 import type { PageFile, PageSession, Site } from '../ui/site.ts'
-import { percentOf, percentText, sizeText } from '../words/index.ts'
-import { home } from '../words/home.ts'
+import { percentOf, percentText, sizeText } from '../messages/index.ts'
+import { home } from '../messages/home.ts'
 import type { Draft, Writing } from './draft.ts'
 import { bundle, draftBytes, isEmpty, pictureMarkup, withFiles } from './draft.ts'
-import type { Dropped } from './dropped.ts'
+import type { Dropped } from './dropped-files.ts'
 import { Toggle } from './Toggle.tsx'
-import { DROPPED_FILES_MAX, filesOf, filesOfDrop } from './dropped.ts'
+import { DROPPED_FILES_MAX, filesOf, filesOfDrop } from './dropped-files.ts'
 
 const WRITINGS: readonly Writing[] = ['markdown', 'text', 'html']
 const CHIPS_MAX = 50
@@ -17,7 +17,7 @@ interface ComposerProps {
   onLit: (session: PageSession, filename: string | null) => void
 }
 
-/** The box to write in, with the files that go along. */
+/** The editor of the home page, with the files that go with the text. */
 export function Composer({ site, onLit }: ComposerProps) {
   const [draft, setDraft] = useState<Draft>({ writing: 'markdown', text: '', files: [] })
   const [problem, setProblem] = useState<string | null>(null)
@@ -67,8 +67,8 @@ export function Composer({ site, onLit }: ComposerProps) {
     setProblem(null)
     setHashed(0)
     try {
-      const wish = { signal: controller.signal, onProgress: setHashed }
-      const session = await site.kindle(files, isPrivate ? { ...wish, sealed: { name: filename } } : wish)
+      const options = { signal: controller.signal, onProgress: setHashed }
+      const session = await site.share(files, isPrivate ? { ...options, sealed: { name: filename } } : options)
       onLit(session, filename)
     } catch (reason) {
       setHashed(null)
@@ -158,7 +158,7 @@ export function Composer({ site, onLit }: ComposerProps) {
           {roomText(bytes, most, empty)}
         </p>
         {!lighting && (
-          <Toggle words={home('sealed')} isOn={isPrivate} onChange={setPrivate} />
+          <Toggle label={home('sealed')} isOn={isPrivate} onChange={setPrivate} />
         )}
         {lighting && (
           <>
@@ -169,7 +169,7 @@ export function Composer({ site, onLit }: ComposerProps) {
           </>
         )}
         <button type="submit" class="light" disabled={tooLarge || lighting} title={home('keys')}>
-          <Flame fire="lit" size={22} />
+          <Flame availability="available" size={22} />
           {lighting ? home('lighting', { percent: percentText(percentOf(hashed, bytes)) }) : home('light')}
         </button>
       </div>
@@ -208,7 +208,7 @@ function Chips({ files, isLoose, onPutInText, onRemove }: ChipsProps) {
   )
 }
 
-/** Takes files dropped anywhere on the page; says whether some hover over it. */
+/** Accepts files dropped anywhere on the page; returns whether files are being dragged over it. */
 function useDrop(onDrop: (dropped: Dropped | null) => void): boolean {
   const [dragging, setDragging] = useState(false)
   const take = useRef(onDrop)
@@ -236,7 +236,7 @@ function useDrop(onDrop: (dropped: Dropped | null) => void): boolean {
   return dragging
 }
 
-/** Nothing is stored, so closing the tab loses what was written: the browser asks first. */
+/** Makes the browser ask before the tab closes, because a draft is stored nowhere. */
 function useUnloadWarning(unsaved: boolean): void {
   useEffect(() => {
     if (!unsaved) return

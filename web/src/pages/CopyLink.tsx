@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { page } from '../words/page.ts'
+import { page } from '../messages/page.ts'
 
 const THANKED_MS = 2000
 
@@ -34,7 +34,7 @@ export function CopyLink({ link }: { link: string }) {
   )
 }
 
-/** Copies the text; the old way, from the selected field, where the clipboard is not to be had. */
+/** Copies the text; falls back to copying the selected field when there is no clipboard API. */
 async function putOnClipboard(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text)

@@ -1,21 +1,21 @@
 import { useEffect } from 'preact/hooks'
 import { afterPaint } from '../ui/after-paint.ts'
-import { deferred } from '../ui/deferred.tsx'
-import type { Hearth } from '../ui/hearth.ts'
-import { isKept } from '../ui/hearth.ts'
+import { lazy } from '../ui/lazy.tsx'
+import type { OpenPages } from '../ui/open-pages.ts'
+import { isKept } from '../ui/open-pages.ts'
 import { navigate } from '../ui/location.ts'
-import { Ridge } from '../ui/Ridge.tsx'
+import { Landscape } from '../ui/Landscape.tsx'
 import { pageAddress } from '../ui/route.ts'
 import type { Site } from '../ui/site.ts'
-import { home } from '../words/home.ts'
-import { wearFace } from '../ui/tab.ts'
+import { home } from '../messages/home.ts'
+import { showTabStatus } from '../ui/tab-status.ts'
 import { Composer } from './Composer.tsx'
-import { LimitsTold } from './LimitsTold.tsx'
+import { LimitsList } from './LimitsList.tsx'
 
-const KeptPages = deferred(() => import('./KeptPages.tsx').then(({ KeptPages }) => KeptPages))
+const KeptPages = lazy(() => import('./KeptPages.tsx').then(({ KeptPages }) => KeptPages))
 
-export function Home({ site, hearth }: { site: Site; hearth: Hearth }) {
-  useEffect(() => wearFace('Watchfire', 'lit'), [])
+export function Home({ site, openPages }: { site: Site; openPages: OpenPages }) {
+  useEffect(() => showTabStatus('Watchfire', 'available'), [])
   useEffect(() => void afterPaint().then(() => site.prepare()), [site])
   return (
     <div class="home">
@@ -24,20 +24,20 @@ export function Home({ site, hearth }: { site: Site; hearth: Hearth }) {
       <Composer
         site={site}
         onLit={(session, filename) => {
-          hearth.keep(session, filename)
+          openPages.keep(session, filename)
           navigate(pageAddress(session.cid, filename, session.key.value))
         }}
       />
-      {hearth.kept.value.some(isKept) && <KeptPages hearth={hearth} />}
+      {openPages.list.value.some(isKept) && <KeptPages openPages={openPages} />}
       <footer class="small">
-        <LimitsTold limits={site.limits.value} />
+        <LimitsList limits={site.limits.value} />
         <p>
           {home('stores')} <a href="/chat">{home('chat')}</a>
           {' · '}
           <a href="/sprites/meadow">{home('sprites')}</a>
         </p>
       </footer>
-      <Ridge fires={site.visitors.value ?? 0} />
+      <Landscape count={site.visitors.value ?? 0} />
     </div>
   )
 }

@@ -1,35 +1,35 @@
-import type { Hearth, KeptPage } from '../ui/hearth.ts'
-import { isKept, isLastHolder } from '../ui/hearth.ts'
-import { HEARTH_ADDRESS, pageAddress } from '../ui/route.ts'
+import type { OpenPages, OpenPage } from '../ui/open-pages.ts'
+import { isKept, isLastHolder } from '../ui/open-pages.ts'
+import { KEPT_PAGES_ADDRESS, pageAddress } from '../ui/route.ts'
 import { heldSentence, watchingSentence } from '../ui/sentences.ts'
 import type { PageState } from '../ui/site.ts'
-import { percentOf, percentText, sizeText } from '../words/index.ts'
-import { kept } from '../words/kept.ts'
+import { percentOf, percentText, sizeText } from '../messages/index.ts'
+import { kept } from '../messages/kept.ts'
 
-/** The pages that go on burning in this tab while its reader is here; and the way to all about them. */
-export function KeptPages({ hearth }: { hearth: Hearth }) {
+/** The pages that this tab keeps sharing, on the home page, with a link to manage them. */
+export function KeptPages({ openPages }: { openPages: OpenPages }) {
   return (
     <section class="kept" aria-label={kept('title')}>
       <h2>
-        {kept('title')} <a href={HEARTH_ADDRESS}>{kept('all')}</a>
+        {kept('title')} <a href={KEPT_PAGES_ADDRESS}>{kept('all')}</a>
       </h2>
-      <KeptList hearth={hearth} />
+      <KeptList openPages={openPages} />
     </section>
   )
 }
 
-/** Each page of this tab: what it is, who watches it, what it has given, and an end to it. */
-export function KeptList({ hearth }: { hearth: Hearth }) {
+/** Each kept page: its name, its viewers, the bytes sent, and a button to stop sharing it. */
+export function KeptList({ openPages }: { openPages: OpenPages }) {
   return (
     <ul>
-      {hearth.kept.value.filter(isKept).map((page) => (
-        <KeptRow key={page.session.cid} page={page} onLetGo={() => hearth.close(page.session.cid)} />
+      {openPages.list.value.filter(isKept).map((page) => (
+        <KeptRow key={page.session.cid} page={page} onStop={() => openPages.close(page.session.cid)} />
       ))}
     </ul>
   )
 }
 
-function KeptRow({ page, onLetGo }: { page: KeptPage; onLetGo: () => void }) {
+function KeptRow({ page, onStop }: { page: OpenPage; onStop: () => void }) {
   const { session, filename } = page
   const counts = session.counts.value
   const { sentBytes } = session.traffic.value
@@ -42,16 +42,16 @@ function KeptRow({ page, onLetGo }: { page: KeptPage; onLetGo: () => void }) {
       </a>
       <span class="standing">{standingOf(session.state.value)}</span>
       {counts !== null && <span title={heldSentence(counts, 'all')}>{watchingSentence(counts)}</span>}
-      {sentBytes > 0 && <span>{kept('given', { size: sizeText(sentBytes) })}</span>}
+      {sentBytes > 0 && <span>{kept('sent', { size: sizeText(sentBytes) })}</span>}
       {isLast && <b class="last">{kept('last')}</b>}
-      <button type="button" class="quiet" aria-label={kept('letGoOf', { name })} onClick={onLetGo}>
-        {kept('letGo')}
+      <button type="button" class="quiet" aria-label={kept('stopOne', { name })} onClick={onStop}>
+        {kept('stop')}
       </button>
     </li>
   )
 }
 
-/** How large it is, once it is here; how far it has come until then. */
+/** The size of a page that is here, or its progress. */
 function standingOf(state: PageState): string {
   switch (state.kind) {
     case 'held':
@@ -61,7 +61,7 @@ function standingOf(state: PageState): string {
     case 'locked':
       return kept('locked')
     case 'loading':
-      return kept('coming', { percent: percentText(state.total === null ? 0 : percentOf(state.bytes, state.total)) })
+      return kept('loading', { percent: percentText(state.total === null ? 0 : percentOf(state.bytes, state.total)) })
     case 'joining':
       return kept('searching')
     case 'waiting':

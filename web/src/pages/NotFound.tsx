@@ -1,15 +1,15 @@
 import { useEffect } from 'preact/hooks'
-import { Ridge } from '../ui/Ridge.tsx'
-import { shell } from '../words/shell.ts'
-import { wearFace } from '../ui/tab.ts'
+import { Landscape } from '../ui/Landscape.tsx'
+import { shell } from '../messages/shell.ts'
+import { showTabStatus } from '../ui/tab-status.ts'
 
 export function NotFound({ path }: { path: string }) {
-  useEffect(() => wearFace(shell('nowhereTitle'), 'dark'), [])
+  useEffect(() => showTabStatus(shell('nowhereTitle'), 'unavailable'), [])
   return (
     <section class="plain">
       <h1>{shell('nowhere')}</h1>
       <p>
-        {shell.around('nowhereWhy', {
+        {shell.withNodes('nowhereWhy', {
           path: <code translate={false}>{path}</code>,
           example: <code translate={false}>/p/…</code>,
         })}
@@ -19,7 +19,7 @@ export function NotFound({ path }: { path: string }) {
           {shell('lightOne')}
         </a>
       </p>
-      <Ridge fires={0} />
+      <Landscape count={0} />
     </section>
   )
 }

@@ -1,93 +1,93 @@
 import '../style/page.css'
 import { useEffect, useMemo } from 'preact/hooks'
 import { parseCid } from '../content/index.ts'
-import { DirectoryView, FileView, indexOf, playedKind, useUnnamedPlays } from '../render/index.ts'
+import { DirectoryView, FileView, indexOf, mediaKind, useIsUnnamedMedia } from '../render/index.ts'
 import { isPage, siteOrigin } from '../sites/index.ts'
-import { openTap } from '../tap/index.ts'
-import { stayAwakeFor } from '../ui/awake.ts'
-import type { Hearth } from '../ui/hearth.ts'
-import { restate } from '../ui/restate.ts'
+import { openFileStreams } from '../streaming/index.ts'
+import { keepAwakeFor } from '../ui/keep-awake.ts'
+import type { OpenPages } from '../ui/open-pages.ts'
+import { replaceAddress } from '../ui/replace-address.ts'
 import type { Route } from '../ui/route.ts'
 import { pageAddress } from '../ui/route.ts'
-import type { Mine } from '../ui/sentences.ts'
-import type { PageContent, PageState, Trouble } from '../ui/site.ts'
-import { percentOf } from '../words/index.ts'
-import { page as words, refusalOf } from '../words/page.ts'
-import type { Fire } from '../ui/tab.ts'
-import { wearFace } from '../ui/tab.ts'
+import type { OwnCopy } from '../ui/sentences.ts'
+import type { PageContent, PageState, PageWarning } from '../ui/site.ts'
+import { percentOf } from '../messages/index.ts'
+import { page as text, refusalOf } from '../messages/page.ts'
+import type { Availability } from '../ui/tab-status.ts'
+import { showTabStatus } from '../ui/tab-status.ts'
 import { tabTitle } from '../ui/title.ts'
-import { Coming } from './Coming.tsx'
-import { FirePanel } from './FirePanel.tsx'
-import { Locked } from './Locked.tsx'
-import { Refused } from './Refused.tsx'
+import { LoadingView } from './LoadingView.tsx'
+import { StatusPanel } from './StatusPanel.tsx'
+import { LockedView } from './LockedView.tsx'
+import { RefusedView } from './RefusedView.tsx'
 import { ReportLink } from './ReportLink.tsx'
 
 interface PageViewProps {
   place: Extract<Route, { kind: 'page' }>
-  hearth: Hearth
+  openPages: OpenPages
   /** See `Site.sitesBelow`. */
   sitesBelow: string | null
-  /** Where pages are reported, if anywhere. */
+  /** Where pages are reported; `null` when there is no address. */
   report: string | null
 }
 
-/** One page: how its fire stands, and below it what it says. */
-export function PageView({ place, hearth, sitesBelow, report }: PageViewProps) {
-  const page = useMemo(() => hearth.open(place.cid, place.filename, place.key), [hearth, place.cid, place.key])
-  useEffect(() => () => hearth.lookAway(place.cid), [hearth, place.cid])
-  useEffect(() => stayAwakeFor(hearth), [hearth])
+/** One page: its status, and its content below. */
+export function PageView({ place, openPages, sitesBelow, report }: PageViewProps) {
+  const page = useMemo(() => openPages.open(place.cid, place.filename, place.key), [openPages, place.cid, place.key])
+  useEffect(() => () => openPages.leave(place.cid), [openPages, place.cid])
+  useEffect(() => keepAwakeFor(openPages), [openPages])
   const { session } = page
   const state = session.state.value
   const counts = session.counts.value
   const key = session.key.value
   const filename = place.filename ?? page.filename ?? session.name.value
-  const fire = fireOf(state)
+  const availability = availabilityOf(state)
   const title = tabTitle({
-    fire,
+    availability,
     name: place.file ?? filename,
     percent: percentOfState(state),
     watching: counts && counts.watching - (counts.nodes?.watching ?? 0),
   })
-  useEffect(() => wearFace(title, fire), [title, fire])
+  useEffect(() => showTabStatus(title, availability), [title, availability])
   useEffect(() => {
-    // Opened here before by a longer link: that is the one to pass on.
-    if (key !== null && place.key === null) restate(pageAddress(place.cid, filename, key))
+    // The page was opened in this tab by a longer link; the address shows that one.
+    if (key !== null && place.key === null) replaceAddress(pageAddress(place.cid, filename, key))
   }, [key, place.key])
 
-  const played = playedKind(place.file ?? filename)
+  const played = mediaKind(place.file ?? filename)
   useEffect(() => {
     const isWanted = played !== null || place.file !== null
     if (!isWanted || session.state.peek().kind === 'held') return
     const stop = new AbortController()
-    // The worker starts, and the first blocks come, while the player is still to be drawn.
-    if (played !== null) void openTap()
-    session.expect?.(place.file ?? '', played === null, stop.signal)
+    // Starts the worker and loads the first blocks before the player is rendered.
+    if (played !== null) void openFileStreams()
+    session.prefetch?.(place.file ?? '', played === null, stop.signal)
     return () => stop.abort()
   }, [session, played?.mime, place.file])
 
   const unnamed = filename === null && 'content' in state && state.content?.kind === 'file' ? state.content.streamed : undefined
-  const unnamedPlays = useUnnamedPlays(unnamed)
+  const isUnnamedMedia = useIsUnnamedMedia(unnamed)
 
-  if (state.kind === 'refused') return <Refused cid={place.cid} reason={state.reason} />
+  if (state.kind === 'refused') return <RefusedView cid={place.cid} reason={state.reason} />
   const origin = originOf(place.cid, sitesBelow)
-  const content = state.kind === 'held' ? state.content : early(state, place.file, filename, unnamedPlays, origin)
+  const content = state.kind === 'held' ? state.content : early(state, place.file, filename, isUnnamedMedia, origin)
   const coming = state.kind === 'locked' ? state.coming : state.kind === 'held' ? null : state
   return (
     <div class="page">
-      <FirePanel page={page} fire={fire} mine={mineOf(state)} title={filename ?? title} link={location.href} />
-      {session.trouble.value !== null && (
+      <StatusPanel page={page} availability={availability} ownCopy={ownCopyOf(state)} title={filename ?? title} link={location.href} />
+      {session.warning.value !== null && (
         <p class="notice" role="status">
-          {troubleSentence(session.trouble.value)}
+          {warningSentence(session.warning.value)}
         </p>
       )}
-      {key !== null && <p class="small sealed">{words('sealed')}</p>}
-      {state.kind === 'locked' && <Locked cid={place.cid} filename={filename} reason={state.reason} />}
+      {key !== null && <p class="small sealed">{text('private')}</p>}
+      {state.kind === 'locked' && <LockedView cid={place.cid} filename={filename} reason={state.reason} />}
       {coming !== null && content === null && (
-        <Coming
+        <LoadingView
           state={coming}
           filename={filename}
           holders={counts?.holders ?? 0}
-          lastLit={session.lastLit.value}
+          lastAvailable={session.lastAvailable.value}
           isBrief={state.kind === 'locked'}
         />
       )}
@@ -96,11 +96,11 @@ export function PageView({ place, hearth, sitesBelow, report }: PageViewProps) {
         <DirectoryView files={content.files} open={place.file} name={filename ?? 'page'} origin={origin} />
       )}
       {coming !== null && content !== null && (
-        <Coming
+        <LoadingView
           state={coming}
           filename={filename}
           holders={counts?.holders ?? 0}
-          lastLit={session.lastLit.value}
+          lastAvailable={session.lastAvailable.value}
           isBrief
         />
       )}
@@ -109,16 +109,16 @@ export function PageView({ place, hearth, sitesBelow, report }: PageViewProps) {
   )
 }
 
-function troubleSentence(trouble: Trouble): string {
-  return trouble.kind === 'unfound' ? words('unfound', { reason: refusalOf(trouble.reason) }) : trouble.sentence
+function warningSentence(warning: PageWarning): string {
+  return warning.kind === 'rejected' ? text('rejected', { reason: refusalOf(warning.reason) }) : warning.sentence
 }
 
-/** What of a page is shown before all of it is here: what plays while it comes, and what leads to such. */
+/** The content that is shown before the page is complete: media that can play already, and lists that contain such. */
 function early(
   state: PageState,
   file: string | null,
   filename: string | null,
-  unnamedPlays: boolean,
+  isUnnamedMedia: boolean,
   origin: string | null,
 ): PageContent | null {
   if (state.kind !== 'loading' && state.kind !== 'waiting') return null
@@ -127,21 +127,21 @@ function early(
     case undefined:
       return null
     case 'file':
-      return unnamedPlays || playedKind(filename) !== null ? content : null
+      return isUnnamedMedia || mediaKind(filename) !== null ? content : null
     case 'directory': {
       const { files } = content
       const opened = file ?? indexOf(files)?.path
       // A site waits for each of its files by itself.
       if (origin !== null && opened !== undefined && isPage({ path: opened })) return content
-      const plays = ({ path }: { path: string }) => playedKind(path) !== null
-      // It comes before all others, and is shown when it is here.
+      const plays = ({ path }: { path: string }) => mediaKind(path) !== null
+      // The chosen file is loaded first, and shown when it is here.
       if (file !== null) return files.some(({ path }) => path === file) ? content : null
       return indexOf(files) === null && files.some(plays) ? content : null
     }
   }
 }
 
-/** Where the page may be shown as a site, `null` where it cannot. */
+/** The origin on which the page may be shown as a site; `null` when there is none. */
 function originOf(cid: string, sitesBelow: string | null): string | null {
   try {
     return siteOrigin(parseCid(cid).key, sitesBelow, location.protocol)
@@ -150,27 +150,27 @@ function originOf(cid: string, sitesBelow: string | null): string | null {
   }
 }
 
-function fireOf(state: PageState): Fire {
+function availabilityOf(state: PageState): Availability {
   switch (state.kind) {
     case 'joining':
     case 'loading':
-      return 'kindling'
+      return 'loading'
     case 'held':
-      return 'lit'
+      return 'available'
     case 'locked':
-      return state.coming === null ? 'lit' : fireOf(state.coming)
+      return state.coming === null ? 'available' : availabilityOf(state.coming)
     case 'waiting':
     case 'refused':
-      return 'dark'
+      return 'unavailable'
   }
 }
 
-function mineOf(state: PageState): Mine {
+function ownCopyOf(state: PageState): OwnCopy {
   switch (state.kind) {
     case 'held':
       return 'all'
     case 'locked':
-      return state.coming === null ? 'all' : mineOf(state.coming)
+      return state.coming === null ? 'all' : ownCopyOf(state.coming)
     case 'loading':
     case 'waiting':
       return state.bytes > 0 ? 'some' : 'none'

@@ -1,10 +1,10 @@
 import { encode } from 'uqr'
-import { page } from '../words/page.ts'
+import { page } from '../messages/page.ts'
 
-/** What the standard asks for around the code. */
+/** Width of the margin that the standard requires, in modules. */
 const QUIET_MODULES = 4
 
-/** The link as a code for the cameras of phones. Dark on white in every theme, or they misread it. */
+/** The link as a QR code. Dark on white in every theme, because cameras misread inverted codes. */
 export function QrCode({ text }: { text: string }) {
   const code = codeOf(text)
   if (code === null) return <p class="notice">{page('codeTooLong')}</p>

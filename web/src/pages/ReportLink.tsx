@@ -1,6 +1,6 @@
-import { page } from '../words/page.ts'
+import { page } from '../messages/page.ts'
 
-/** Tells the operator of a page, where the operator wants to be told. */
+/** A link that reports the page to the operator. */
 export function ReportLink({ address, cid }: { address: string; cid: string }) {
   return (
     <p class="report">

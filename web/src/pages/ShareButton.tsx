@@ -1,13 +1,13 @@
-import { page } from '../words/page.ts'
+import { page } from '../messages/page.ts'
 
-/** Hands the link to another application, where the system has a sheet for that. */
+/** Opens the share sheet of the system, where there is one. */
 export function ShareButton({ link, title }: { link: string; title: string }) {
   if (typeof navigator.share !== 'function') return null
   const share = async () => {
     try {
       await navigator.share({ title, url: link })
     } catch {
-      // Closed without choosing, or not allowed: the link is still there to be copied.
+      // Cancelled or not allowed; the link can still be copied.
     }
   }
   return (

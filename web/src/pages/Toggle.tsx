@@ -1,16 +1,16 @@
 interface ToggleProps {
-  words: string
+  label: string
   isOn: boolean
   onChange: (isOn: boolean) => void
   title?: string
 }
 
-/** A switch with its words beside it. */
-export function Toggle({ words, isOn, onChange, title }: ToggleProps) {
+/** A switch with a label. */
+export function Toggle({ label, isOn, onChange, title }: ToggleProps) {
   return (
     <label class="toggle" title={title}>
       <input type="checkbox" role="switch" checked={isOn} onChange={(event) => onChange(event.currentTarget.checked)} />
-      <span>{words}</span>
+      <span>{label}</span>
     </label>
   )
 }

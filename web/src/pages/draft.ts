@@ -5,14 +5,14 @@ export type Writing = 'markdown' | 'text' | 'html'
 const EXTENSIONS: Record<Writing, string> = { markdown: 'md', text: 'txt', html: 'html' }
 const NAME_LENGTH_MAX = 48
 
-/** What is on the home page before it is lit. */
+/** The contents of the home page before they are shared. */
 export interface Draft {
   writing: Writing
   text: string
   files: readonly PageFile[]
 }
 
-/** What a draft becomes: the files of the page, and the name it goes by where it has one. */
+/** The files of the page that a draft becomes, and its name if it has one. */
 export interface Bundle {
   files: readonly PageFile[]
   filename: string | null
@@ -22,13 +22,13 @@ export function isEmpty({ text, files }: Draft): boolean {
   return text.trim() === '' && files.length === 0
 }
 
-/** Bytes the page will have, without the few that hold it together. */
+/** Bytes of the page's content, without the nodes that link it together. */
 export function draftBytes({ text, files }: Draft): number {
   const written = text.trim() === '' ? 0 : new Blob([text]).size
   return files.reduce((sum, { blob }) => sum + blob.size, written)
 }
 
-/** One file stays itself; a text with files, or several files, become a directory. */
+/** A single file stays a file; a text with files, or several files, become a directory. */
 export function bundle(draft: Draft): Bundle {
   const { writing, text, files } = draft
   const [only] = files
@@ -49,14 +49,14 @@ export function bundle(draft: Draft): Bundle {
   return { files: [{ path, blob }, ...files], filename: name }
 }
 
-/** The folder that all of them were in, `null` when they were not. */
+/** The folder that contains all of them; `null` when there is none. */
 function sharedFolder(files: readonly PageFile[]): string | null {
   const folders = new Set(files.map(({ path }) => (path.includes('/') ? path.split('/', 1)[0] : null)))
   const [only] = folders
   return folders.size === 1 ? only ?? null : null
 }
 
-/** A name for what was written, from its first words. */
+/** A file name from the first words of a text. */
 export function nameOfText(text: string, writing: Writing): string {
   const titled = writing === 'html' ? /<title[^>]*>([^<]+)/i.exec(text)?.[1] ?? '' : text
   const line = titled.split('\n').find((candidate) => candidate.trim() !== '') ?? ''
@@ -70,7 +70,7 @@ export function nameOfText(text: string, writing: Writing): string {
   return letters.replace(/-+$/, '') || 'page'
 }
 
-/** `name`, or `name-2` and so on when the draft has one of that name. */
+/** Returns `name`, or `name-2` and so on when the draft has a file of that name. */
 export function freeName(name: string, files: readonly PageFile[]): string {
   const taken = new Set(files.map(({ path }) => path))
   const dot = name.lastIndexOf('.')
@@ -80,7 +80,7 @@ export function freeName(name: string, files: readonly PageFile[]): string {
   return free
 }
 
-/** A path that a directory can have: no steps up, no empty ones, no control characters. */
+/** A valid path in a directory: no `..`, no empty segments, no control characters. */
 export function tidyPath(path: string): string {
   const steps = path
     .replace(/\p{Cc}/gu, '')
@@ -89,14 +89,14 @@ export function tidyPath(path: string): string {
   return steps.join('/') || 'file'
 }
 
-/** Adds files under names that are still free. */
+/** Adds files under unused names. */
 export function withFiles(draft: Draft, added: readonly PageFile[]): Draft {
   const files = [...draft.files]
   for (const { path, blob } of added) files.push({ path: freeName(tidyPath(path), files), blob })
   return { ...draft, files }
 }
 
-/** The Markdown that shows a picture of the same page. */
+/** The Markdown for a picture of the same page. */
 export function pictureMarkup(path: string): string {
   const words = path.replace(/^.*\//, '').replace(/\.[^.]*$/, '').replace(/[[\]\\]/g, ' ')
   const address = path.split('/').map(encodeURIComponent).join('/').replace(/[()]/g, (bracket) =>

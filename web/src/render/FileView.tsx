@@ -1,40 +1,40 @@
 import type { DirectoryFile } from '../ui/site.ts'
-import { sizeText } from '../words/index.ts'
-import { files as words } from '../words/files.ts'
-import { useAwaited } from './awaited.ts'
+import { sizeText } from '../messages/index.ts'
+import { files as text } from '../messages/files.ts'
+import { useAsync } from './use-async.ts'
 import { CodeView } from './CodeView.tsx'
 import type { Kind } from './kind.ts'
-import { headOf, kindOf, playedKind, SNIFFED_BYTES } from './kind.ts'
+import { headOf, kindOf, mediaKind, SNIFFED_BYTES } from './kind.ts'
 import { MarkdownView } from './MarkdownView.tsx'
 import { PictureView } from './PictureView.tsx'
 import { Player } from './Player.tsx'
-import type { PlayedFile } from './played-source.ts'
+import type { MediaFile } from './player-source.ts'
 import { HtmlView } from '../sandbox/index.ts'
 import { SaveLink } from './SaveLink.tsx'
 import { TextView } from './TextView.tsx'
 
 interface FileViewProps {
   name: string | null
-  file: PlayedFile
-  /** The files that its own references may name. */
+  file: MediaFile
+  /** The files that references in it may name. */
   beside?: readonly DirectoryFile[]
 }
 
 type Opened =
   | { blob: Blob; kind: Exclude<Kind, Played> }
-  /** Plays while it comes. */
+  /** Media that plays while it loads. */
   | { blob: null; kind: Played }
 
 type Played = Extract<Kind, { kind: 'audio' | 'video' }>
 
-/** One file: a line that says what it is, and the file itself as its kind is best shown. */
+/** One file: a line that describes it, and the file in the view for its kind. */
 export function FileView({ name, file, beside = [] }: FileViewProps) {
-  const opened = useAwaited(() => openFile(name, file), [name, file])
+  const opened = useAsync(() => openFile(name, file), [name, file])
   const savedAs = name?.replace(/^.*\//, '') ?? 'page'
   return (
     <article class="file">
       <header class="bar">
-        <h1 class="name" dir="auto" translate={name === null}>{name ?? words('nameless')}</h1>
+        <h1 class="name" dir="auto" translate={name === null}>{name ?? text('nameless')}</h1>
         <p>{sizeText(file.size)}</p>
         <SaveLink file={{ ...file, name: savedAs }} />
       </header>
@@ -51,10 +51,10 @@ export function FileView({ name, file, beside = [] }: FileViewProps) {
   )
 }
 
-async function openFile(name: string | null, file: PlayedFile): Promise<Opened> {
-  const played = playedKind(name)
+async function openFile(name: string | null, file: MediaFile): Promise<Opened> {
+  const played = mediaKind(name)
   if (played !== null) return { blob: null, kind: played }
-  // Without a name its first bytes tell, which are here long before all.
+  // The first bytes of an unnamed file decide, long before all of it is here.
   const head = name === null ? await headOf(file.streamed) : null
   const sniffed = head === null ? null : kindOf(null, head)
   if (sniffed?.kind === 'audio' || sniffed?.kind === 'video') return { blob: null, kind: sniffed }
@@ -65,7 +65,7 @@ async function openFile(name: string | null, file: PlayedFile): Promise<Opened> 
 
 interface ShownProps {
   name: string
-  file: PlayedFile
+  file: MediaFile
   opened: Opened
   beside: readonly DirectoryFile[]
 }
@@ -85,8 +85,8 @@ function Shown({ name, file, opened, beside }: ShownProps) {
     case 'picture':
       return <PictureView blob={blob} mime={kind.mime} name={name} />
     case 'pdf':
-      return <p class="notice">{words('pdf')}</p>
+      return <p class="notice">{text('pdf')}</p>
     case 'other':
-      return <p class="notice">{words('unshown')}</p>
+      return <p class="notice">{text('unshown')}</p>
   }
 }

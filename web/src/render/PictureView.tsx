@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
-import { files as words } from '../words/files.ts'
-import { useBlobAddress } from './awaited.ts'
+import { files as text } from '../messages/files.ts'
+import { useObjectUrl } from './use-async.ts'
 
 interface PictureViewProps {
   blob: Blob
@@ -8,11 +8,11 @@ interface PictureViewProps {
   name: string
 }
 
-/** A picture. SVG is shown as one too, which runs no script and loads nothing. */
+/** A picture. SVG is shown as an image as well, so it runs no script and loads nothing. */
 export function PictureView({ blob, mime, name }: PictureViewProps) {
-  const address = useBlobAddress(blob, mime)
+  const address = useObjectUrl(blob, mime)
   const [broken, setBroken] = useState(false)
-  if (broken) return <p class="notice">{words('broken')}</p>
+  if (broken) return <p class="notice">{text('broken')}</p>
   if (address === null) return <p class="fetching" aria-busy="true" />
   return <img class="shown" src={address} alt={name} onError={() => setBroken(true)} />
 }

@@ -1,29 +1,29 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { OpenFile } from '../ui/site.ts'
-import { files as words } from '../words/files.ts'
-import { percentOf, percentText } from '../words/index.ts'
-import { usePlayedSource, type PlayedFile } from './played-source.ts'
+import { files as text } from '../messages/files.ts'
+import { percentOf, percentText } from '../messages/index.ts'
+import { usePlayerSource, type MediaFile } from './player-source.ts'
 
-/** Parts of the strip that shows what of a file is here. */
+/** Segments of the bar that shows which parts of a file are here. */
 const PARTS = 64
 const LOOK_INTERVAL = 500
 
 interface PlayerProps {
-  file: PlayedFile
+  file: MediaFile
   kind: 'audio' | 'video'
   mime: string
   name: string
 }
 
-/** A sound or a film, which plays while it comes; where no service worker may run, once all of it is here. */
+/** Audio or video that plays while it loads, or, without a service worker, once it has loaded. */
 export function Player({ file, kind, mime, name }: PlayerProps) {
   const [whole, setWhole] = useState(false)
   const [broken, setBroken] = useState(false)
   const [waits, setWaits] = useState(false)
   const player = useRef<HTMLMediaElement>(null)
   const resumeAt = useRef(0)
-  const source = usePlayedSource(file, name, mime, whole)
-  if (broken) return <p class="notice">{words('broken')}</p>
+  const source = usePlayerSource(file, name, mime, whole)
+  if (broken) return <p class="notice">{text('broken')}</p>
   if (source === null) return <p class="fetching" aria-busy="true" />
   if (source.kind === 'failed') {
     return (
@@ -33,7 +33,7 @@ export function Player({ file, kind, mime, name }: PlayerProps) {
     )
   }
   if (source.kind === 'waiting') {
-    return <p class="notice">{words(whole || source.isSecure ? 'wholeFirst' : 'insecure')}</p>
+    return <p class="notice">{text(whole || source.isSecure ? 'wholeFirst' : 'insecure')}</p>
   }
   const shared = {
     class: 'shown',
@@ -43,7 +43,7 @@ export function Player({ file, kind, mime, name }: PlayerProps) {
     'aria-label': name,
     onError: () => {
       resumeAt.current = player.current?.currentTime ?? 0
-      // What a browser does not play piece by piece it may still play whole.
+      // A browser that cannot play the stream may still play the whole file.
       if (source.kind === 'stream') setWhole(true)
       else setBroken(true)
     },
@@ -67,7 +67,7 @@ export function Player({ file, kind, mime, name }: PlayerProps) {
   )
 }
 
-/** What of a file is here, as a strip as long as the file. It goes when all is. */
+/** A bar that shows which parts of a file are here. It disappears when all are. */
 function Here({ file, waits }: { file: OpenFile; waits: boolean }) {
   const [parts, setParts] = useState(() => file.present(PARTS))
   const here = parts.filter(Boolean).length
@@ -81,13 +81,13 @@ function Here({ file, waits }: { file: OpenFile; waits: boolean }) {
   const percent = percentText(percentOf(here, parts.length))
   return (
     <figcaption class="here">
-      <div role="img" aria-label={words('here', { percent })} style={{ '--here': strip(parts) }} />
-      <p>{words(waits ? 'fetchingPart' : 'plays')}</p>
+      <div role="img" aria-label={text('loaded', { percent })} style={{ '--here': strip(parts) }} />
+      <p>{text(waits ? 'fetchingPart' : 'plays')}</p>
     </figcaption>
   )
 }
 
-/** The stops of a gradient: filled where it is here, and nothing elsewhere. */
+/** Gradient stops: filled for parts that are here, transparent for the others. */
 function strip(parts: readonly boolean[]): string {
   const at = (i: number) => `${((i / parts.length) * 100).toFixed(2)}%`
   const stops = parts.map((isHere, i) => `${isHere ? 'var(--flame)' : 'transparent'} ${at(i)} ${at(i + 1)}`)

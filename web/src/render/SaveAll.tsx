@@ -1,10 +1,10 @@
 import type { DirectoryFile } from '../ui/site.ts'
-import { files as words } from '../words/files.ts'
+import { files as text } from '../messages/files.ts'
 import { savingText } from './SaveLink.tsx'
-import { useSaving } from './saving.ts'
+import { useSaving } from './use-saving.ts'
 
 interface SaveAllProps {
-  /** What the folder, or the zip file, is to be called. */
+  /** The name for the folder or the zip file. */
   name: string
   files: readonly DirectoryFile[]
 }
@@ -19,8 +19,8 @@ export function SaveAll({ name, files }: SaveAllProps) {
   const named = files.map(({ path, ...file }) => ({ ...file, name: path }))
   const bytes = files.reduce((sum, { size }) => sum + size, 0)
   const folder = useSaving(async (progress) => {
-    const { saveFolder, savedOf } = await saves
-    return saveFolder(name, named.map(savedOf), progress)
+    const { saveFolder, saveSource } = await saves
+    return saveFolder(name, named.map(saveSource), progress)
   }, [files])
   const cid = files.find(({ streamed }) => streamed !== undefined)?.streamed?.cid
   const zip = useSaving(async (progress, heavy) => {
@@ -31,16 +31,16 @@ export function SaveAll({ name, files }: SaveAllProps) {
     <p class="saves">
       {CAN_PICK_FOLDER && (
         <button type="button" onClick={folder.click}>
-          {savingText(folder.saving, bytes, words('saveFolder'))}
+          {savingText(folder.saving, bytes, text('saveFolder'))}
         </button>
       )}
       <button type="button" class={CAN_PICK_FOLDER ? 'quiet' : ''} onClick={zip.click}>
-        {savingText(zip.saving, bytes, words('saveZip'))}
+        {savingText(zip.saving, bytes, text('saveZip'))}
       </button>
       {[folder.saving, zip.saving].map(
         (saving) =>
           (saving.kind === 'failed' || saving.kind === 'heavy') && (
-            <span role="alert">{saving.kind === 'heavy' ? words('heavyWhy') : words('notSavedBecause', { reason: saving.reason })}</span>
+            <span role="alert">{saving.kind === 'heavy' ? text('memoryNeeded') : text('notSavedBecause', { reason: saving.reason })}</span>
           ),
       )}
     </p>

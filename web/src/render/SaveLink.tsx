@@ -1,18 +1,18 @@
 import type { SavedFile } from '../save/index.ts'
-import { files as words } from '../words/files.ts'
-import { percentOf, percentText } from '../words/index.ts'
-import { useSaving, type Saving } from './saving.ts'
+import { files as text } from '../messages/files.ts'
+import { percentOf, percentText } from '../messages/index.ts'
+import { useSaving, type Saving } from './use-saving.ts'
 
 interface SaveLinkProps {
   file: SavedFile
   strong?: boolean
 }
 
-// Fetched when a file is shown, so that a click finds it here: choosing a place wants a click that is fresh.
+// Imported when a file is shown, because a file picker opens only in direct response to a click.
 const saves = import('../save/index.ts')
 saves.catch(() => undefined)
 
-/** Saves a file to the disk of its reader. */
+/** A button that saves a file to disk. */
 export function SaveLink({ file, strong = false }: SaveLinkProps) {
   const { name, size } = file
   const { saving, click } = useSaving(async (progress, heavy) => (await saves).saveFile(file, progress, { heavy }), [name])
@@ -20,27 +20,27 @@ export function SaveLink({ file, strong = false }: SaveLinkProps) {
     <button
       type="button"
       class={strong ? 'strong' : ''}
-      aria-label={words(saving.kind === 'saving' ? 'stopSaving' : 'saveOne', { name })}
-      title={saving.kind === 'failed' ? saving.reason : saving.kind === 'heavy' ? words('heavyWhy') : undefined}
+      aria-label={text(saving.kind === 'saving' ? 'stopSaving' : 'saveOne', { name })}
+      title={saving.kind === 'failed' ? saving.reason : saving.kind === 'heavy' ? text('memoryNeeded') : undefined}
       onClick={click}
     >
-      {savingText(saving, size, words('save'))}
+      {savingText(saving, size, text('save'))}
     </button>
   )
 }
 
-/** What a button that saves says; `idle` is what it says at rest. */
+/** The label of a save button; `idle` is its label at rest. */
 export function savingText(saving: Saving, bytes: number, idle: string): string {
   switch (saving.kind) {
     case 'idle':
       return idle
     case 'saving':
-      return saving.bytes === 0 ? words('saving') : words('savingAt', { percent: percentText(percentOf(saving.bytes, bytes)) })
+      return saving.bytes === 0 ? text('saving') : text('savingAt', { percent: percentText(percentOf(saving.bytes, bytes)) })
     case 'ended':
-      return saving.how === 'saved' ? words('saved') : idle
+      return saving.how === 'saved' ? text('saved') : idle
     case 'heavy':
-      return words('heavy')
+      return text('saveAnyway')
     case 'failed':
-      return words('notSaved')
+      return text('notSaved')
   }
 }

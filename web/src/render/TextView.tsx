@@ -1,15 +1,15 @@
-import { useAwaited } from './awaited.ts'
+import { useAsync } from './use-async.ts'
 import { blocksOf, textOf } from './text.ts'
 
 interface TextViewProps {
   blob: Blob
-  /** Whether its letters are to stand in columns. */
+  /** Whether to use a monospace font. */
   columns?: boolean
 }
 
-/** Words as they are. */
+/** Plain text. */
 export function TextView({ blob, columns = false }: TextViewProps) {
-  const read = useAwaited(() => textOf(blob), [blob])
+  const read = useAsync(() => textOf(blob), [blob])
   if (read === null || 'failed' in read) return <p class="fetching" aria-busy={read === null} />
   return (
     <>

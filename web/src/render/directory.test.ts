@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { fileMeant, indexOf } from './directory.ts'
+import { findReferencedFile, indexOf } from './directory.ts'
 
 const files = (...paths: string[]) =>
   paths.map((path) => ({ path, size: 1, blob: () => Promise.resolve(new Blob()) }))
@@ -12,10 +12,10 @@ describe('a directory', () => {
     expect(indexOf(files('a.png', 'sub/index.md'))).toBeNull()
   })
 
-  it('finds the file that a reference means', () => {
+  it('finds the file that a reference names', () => {
     const some = files('index.md', 'trip/cat.png')
-    expect(fileMeant(some, 'trip/cat.png', 'index.md')?.path).toBe('trip/cat.png')
-    expect(fileMeant(some, 'https://x/trip/cat.png', 'index.md')).toBeNull()
-    expect(fileMeant(some, 'dog.png', 'index.md')).toBeNull()
+    expect(findReferencedFile(some, 'trip/cat.png', 'index.md')?.path).toBe('trip/cat.png')
+    expect(findReferencedFile(some, 'https://x/trip/cat.png', 'index.md')).toBeNull()
+    expect(findReferencedFile(some, 'dog.png', 'index.md')).toBeNull()
   })
 })

@@ -3,7 +3,7 @@ import { resolveName } from './resolve.ts'
 
 const INDEX_NAMES = ['index.md', 'index.html', 'readme.md', 'index.htm', 'index.txt', 'readme.txt', 'readme']
 
-/** The file that a directory opens with, `null` when it only lists itself. */
+/** The file that a directory opens with; `null` when it only shows its list. */
 export function indexOf(files: readonly DirectoryFile[]): DirectoryFile | null {
   for (const name of INDEX_NAMES) {
     const found = files.find(({ path }) => path.toLowerCase() === name)
@@ -12,8 +12,8 @@ export function indexOf(files: readonly DirectoryFile[]): DirectoryFile | null {
   return null
 }
 
-/** Finds the file that a reference in `from` means. */
-export function fileMeant(
+/** Finds the file that a reference in `from` names. */
+export function findReferencedFile(
   files: readonly DirectoryFile[],
   reference: string,
   from: string,

@@ -1,8 +1,8 @@
 import type { HLJSApi, LanguageFn } from 'highlight.js'
 import core from 'highlight.js/lib/core'
 
-/** Text beyond this is shown in one colour: colouring it would keep the tab busy for seconds. */
-export const COLOURED_BYTES_MAX = 512 * 1024
+/** Longer text is not highlighted, because that would block the tab for seconds. */
+export const HIGHLIGHTED_BYTES_MAX = 512 * 1024
 
 const grammars: Record<string, () => Promise<{ default: LanguageFn }>> = {
   bash: () => import('highlight.js/lib/languages/bash'),
@@ -29,8 +29,8 @@ const ALIASES: Record<string, string> = {
   sh: 'bash', shell: 'bash', svg: 'xml', toml: 'ini', ts: 'typescript', tsx: 'typescript', yml: 'yaml',
 }
 
-/** The source as markup with coloured spans; `null` when we do not know the language. */
-export async function coloured(source: string, language: string): Promise<string | null> {
+/** The source as markup with coloured spans; `null` for an unknown language. */
+export async function highlightCode(source: string, language: string): Promise<string | null> {
   const name = ALIASES[language] ?? language
   const grammar = Object.hasOwn(grammars, name) ? grammars[name] : undefined
   if (grammar === undefined) return null

@@ -6,7 +6,7 @@ const utf8 = (text: string) => new TextEncoder().encode(text)
 const nothing = new Uint8Array()
 
 describe('the name of a file', () => {
-  it('tells its kind', () => {
+  it('determines its kind', () => {
     expect(kindOf('notes.md', nothing)).toEqual({ kind: 'markdown' })
     expect(kindOf('INDEX.HTML', nothing)).toEqual({ kind: 'html' })
     expect(kindOf('a.b.rs', nothing)).toEqual({ kind: 'code', language: 'rust' })
@@ -17,14 +17,14 @@ describe('the name of a file', () => {
     expect(kindOf('paper.pdf', nothing)).toEqual({ kind: 'pdf' })
   })
 
-  it('is not believed when it promises text and the bytes are not', () => {
+  it('is ignored when it promises text and the bytes are not text', () => {
     const transportStream = bytes('\x47\x40\x00\x10\x00\xff')
     expect(kindOf('film.ts', transportStream)).toEqual({ kind: 'other' })
     expect(kindOf('film.ts', utf8('const a = 1'))).toEqual({ kind: 'code', language: 'typescript' })
     expect(kindOf('readme.md', bytes('\x89PNG\r\n\x1a\n'))).toMatchObject({ kind: 'picture' })
   })
 
-  it('is not looked up among what every object inherits', () => {
+  it('is not looked up among inherited properties', () => {
     expect(kindOf('a.constructor', utf8('x'))).toEqual({ kind: 'text' })
     expect(kindOf('a.toString', utf8('x'))).toEqual({ kind: 'text' })
   })
@@ -33,7 +33,7 @@ describe('the name of a file', () => {
 describe('the first bytes of a file', () => {
   const sniff = (head: Uint8Array) => kindOf(null, head)
 
-  it('tell pictures', () => {
+  it('identify pictures', () => {
     expect(sniff(bytes('\x89PNG\r\n\x1a\n....'))).toEqual({ kind: 'picture', mime: 'image/png' })
     expect(sniff(bytes('\xff\xd8\xff\xe0'))).toEqual({ kind: 'picture', mime: 'image/jpeg' })
     expect(sniff(bytes('GIF89a'))).toEqual({ kind: 'picture', mime: 'image/gif' })
@@ -42,7 +42,7 @@ describe('the first bytes of a file', () => {
     expect(sniff(utf8('<?xml version="1.0"?>\n<svg xmlns="x">'))).toMatchObject({ kind: 'picture' })
   })
 
-  it('tell sound and film', () => {
+  it('identify audio and video', () => {
     expect(sniff(bytes('RIFF....WAVE'))).toEqual({ kind: 'audio', mime: 'audio/wav' })
     expect(sniff(bytes('ID3\x04'))).toEqual({ kind: 'audio', mime: 'audio/mpeg' })
     expect(sniff(bytes('\xff\xfb\x90\x00'))).toEqual({ kind: 'audio', mime: 'audio/mpeg' })
@@ -51,19 +51,19 @@ describe('the first bytes of a file', () => {
     expect(sniff(bytes('\x1a\x45\xdf\xa3'))).toEqual({ kind: 'video', mime: 'video/webm' })
   })
 
-  it('tell HTML by its doctype or first element, past comments', () => {
+  it('identify HTML by its doctype or first element, after comments', () => {
     expect(sniff(utf8('<!DOCTYPE html><title>x'))).toEqual({ kind: 'html' })
     expect(sniff(utf8('\uFEFF <!-- hi -->\n<html lang="en">'))).toEqual({ kind: 'html' })
     expect(sniff(utf8('<p>just a fragment'))).toEqual({ kind: 'text' })
   })
 
-  it('tell text, even when the last letter is cut in two', () => {
+  it('identify text, even when the last character is incomplete', () => {
     expect(sniff(utf8('grüße\n'))).toEqual({ kind: 'text' })
     expect(sniff(utf8('ü').subarray(0, 1))).toEqual({ kind: 'text' })
     expect(sniff(nothing)).toEqual({ kind: 'text' })
   })
 
-  it('leave everything else for saving', () => {
+  it('identify nothing else, so other files can only be saved', () => {
     expect(sniff(bytes('PK\x03\x04'))).toEqual({ kind: 'other' })
     expect(sniff(bytes('\x7fELF\x02\x01'))).toEqual({ kind: 'other' })
     expect(sniff(bytes('caf\xe9 '))).toEqual({ kind: 'other' })

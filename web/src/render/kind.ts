@@ -1,7 +1,7 @@
 import type { Streamed } from '../ui/site.ts'
-import { FILMS, SOUNDS } from './played.ts'
+import { VIDEO_TYPES, AUDIO_TYPES } from './media-types.ts'
 
-/** How a file is shown. What is none of these is offered for saving. */
+/** How a file is shown. `other` can only be saved. */
 export type Kind =
   | { kind: 'text' }
   | { kind: 'markdown' }
@@ -13,7 +13,7 @@ export type Kind =
   | { kind: 'pdf' }
   | { kind: 'other' }
 
-/** Bytes from the start of a file that are enough to tell its kind. */
+/** Bytes from the start of a file that are enough to determine its kind. */
 export const SNIFFED_BYTES = 4096
 
 const MARKDOWN = new Set(['md', 'markdown', 'mdown', 'mkd'])
@@ -35,8 +35,8 @@ const PICTURES: Record<string, string> = {
 }
 
 /**
- * The kind of a file by its name; by its first bytes when the name says nothing, or promises text
- * and the bytes are not.
+ * The kind of a file by its name. Its first bytes decide when the name has no known extension, or
+ * promises text and the bytes are not text.
  */
 export function kindOf(name: string | null, head: Uint8Array): Kind {
   const named = name === null ? null : kindOfName(name)
@@ -56,20 +56,20 @@ function kindOfName(name: string): Kind | null {
   if (language !== undefined) return { kind: 'code', language }
   const picture = own(PICTURES, extension)
   if (picture !== undefined) return { kind: 'picture', mime: picture }
-  const sound = own(SOUNDS, extension)
+  const sound = own(AUDIO_TYPES, extension)
   if (sound !== undefined) return { kind: 'audio', mime: sound }
-  const film = own(FILMS, extension)
+  const film = own(VIDEO_TYPES, extension)
   if (film !== undefined) return { kind: 'video', mime: film }
   return null
 }
 
-/** What a file is by its name alone, if it is a sound or a film. */
-export function playedKind(name: string | null): Extract<Kind, { kind: 'audio' | 'video' }> | null {
+/** Whether a file is audio or video, by its name alone; `null` for all others. */
+export function mediaKind(name: string | null): Extract<Kind, { kind: 'audio' | 'video' }> | null {
   const named = name === null ? null : kindOfName(name)
   return named?.kind === 'audio' || named?.kind === 'video' ? named : null
 }
 
-/** The first bytes of a file, as soon as they are here; `null` for one that cannot be read before all of it is. */
+/** The first bytes of a file, as soon as they are here; `null` for a file that can only be read whole. */
 export async function headOf(streamed: Streamed | undefined): Promise<Uint8Array | null> {
   if (streamed === undefined) return null
   const file = await streamed.open()
@@ -82,7 +82,7 @@ export async function headOf(streamed: Streamed | undefined): Promise<Uint8Array
   }
 }
 
-/** The media type of a picture, by its name and bytes; `null` when it is none we show. */
+/** The media type of a picture, by its name and bytes; `null` when it is not a picture that the app shows. */
 export function pictureType(name: string, head: Uint8Array): string | null {
   const kind = kindOf(name, head)
   return kind.kind === 'picture' ? kind.mime : null
@@ -115,13 +115,13 @@ function kindOfBytes(head: Uint8Array): Kind {
   return { kind: 'text' }
 }
 
-/** Layer III of MPEG 1 or 2: eleven set bits, a version and a layer that exist. */
+/** Layer III of MPEG 1 or 2: eleven set bits, and a valid version and layer. */
 function isMp3Frame(head: Uint8Array): boolean {
   const [first = 0, second = 0, third = 0] = head
   return first === 0xff && (second & 0xe6) === 0xe2 && (second & 0x18) !== 0x08 && third >> 4 !== 15
 }
 
-/** UTF-8 without the control characters that only binary files have; a cut last letter is fine. */
+/** UTF-8 without the control characters that only binary files have; an incomplete last character is allowed. */
 function isText(head: Uint8Array): boolean {
   if (head.some((byte) => byte < 0x20 && !(byte >= 0x09 && byte <= 0x0d) && byte !== 0x1b)) {
     return false

@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from 'vitest'
-import { buildMarkdown, headingMeant } from './markdown.ts'
+import { buildMarkdown, findHeading } from './markdown.ts'
 
 async function built(text: string): Promise<HTMLElement> {
   const holder = document.createElement('div')
@@ -10,37 +10,37 @@ async function built(text: string): Promise<HTMLElement> {
 }
 
 describe('Markdown', () => {
-  it('becomes what it means', async () => {
+  it('is rendered as HTML', async () => {
     expect((await built('# Tea\n\nat *five*')).innerHTML).toBe('<h1>Tea</h1>\n<p>at <em>five</em></p>\n')
   })
 
-  it('leads to the files beside it', async () => {
+  it('links to the files beside it', async () => {
     const link = (await built('[how](recipe.md)')).querySelector('a')
     expect(link?.getAttribute('href')).toBe('#file=recipe.md')
   })
 
-  it('may carry HTML, which is built again like all else', async () => {
+  it('may contain HTML, which is sanitised', async () => {
     expect((await built('a <b onclick=x()>b</b><script>x()</script>')).innerHTML).toBe('<p>a <b>b</b></p>\n')
   })
 
-  it('colours code that names its language, letter for letter', async () => {
+  it('highlights code that names its language, and keeps every character', async () => {
     const code = '\n  fn main() { "<b>&amp;" }\n'
     const fence = (await built(`\`\`\`rust\n${code}\`\`\``)).querySelector('pre > code')
     expect(fence?.textContent).toBe(code)
     expect(fence?.querySelector('.hljs-keyword')?.textContent).toBe('fn')
   })
 
-  it('leaves code of other languages plain', async () => {
+  it('leaves code in unknown languages plain', async () => {
     const fence = (await built('```constructor\n<b>\n```')).querySelector('pre > code')
     expect(fence?.innerHTML).toBe('&lt;b&gt;\n')
   })
 })
 
 describe('a link within a text', () => {
-  it('means the heading whose words make its name', async () => {
+  it('leads to the heading with that slug', async () => {
     const text = await built('## What to bring?\n\n### Ünïts & more')
-    expect(headingMeant(text, '#what-to-bring')?.tagName).toBe('H2')
-    expect(headingMeant(text, '#%C3%BCn%C3%AFts--more')?.tagName).toBe('H3')
-    expect(headingMeant(text, '#nowhere')).toBeNull()
+    expect(findHeading(text, '#what-to-bring')?.tagName).toBe('H2')
+    expect(findHeading(text, '#%C3%BCn%C3%AFts--more')?.tagName).toBe('H3')
+    expect(findHeading(text, '#nowhere')).toBeNull()
   })
 })

@@ -1,7 +1,7 @@
 import { Marked } from 'marked'
 import type { DirectoryFile } from '../ui/site.ts'
-import { fileHere } from '../ui/location.ts'
-import { fileMeant } from './directory.ts'
+import { fileLink } from '../ui/location.ts'
+import { findReferencedFile } from './directory.ts'
 import { pictureType, SNIFFED_BYTES } from './kind.ts'
 import { sanitise } from './sanitise.ts'
 
@@ -9,11 +9,11 @@ const parser = new Marked({ gfm: true, breaks: false, async: false })
 
 export interface BuiltMarkdown {
   nodes: DocumentFragment
-  /** The addresses of its pictures, to be revoked when it is gone. */
+  /** The object URLs of its pictures, to be revoked when it is unmounted. */
   addresses: readonly string[]
 }
 
-/** Builds a Markdown text with the pictures that its directory brings. */
+/** Renders Markdown with the pictures of its directory. */
 export async function buildMarkdown(
   text: string,
   from: string,
@@ -22,7 +22,7 @@ export async function buildMarkdown(
   const markup = parser.parse(text, { async: false })
   const wanted = new Map<DirectoryFile, string | null>()
   const note = (reference: string) => {
-    const file = fileMeant(files, reference, from)
+    const file = findReferencedFile(files, reference, from)
     if (file !== null) wanted.set(file, null)
     return null
   }
@@ -31,31 +31,31 @@ export async function buildMarkdown(
 
   const nodes = sanitise(markup, {
     picture: (reference) => {
-      const file = fileMeant(files, reference, from)
+      const file = findReferencedFile(files, reference, from)
       return file === null ? null : wanted.get(file) ?? null
     },
     file: (reference) => {
-      const file = fileMeant(files, reference, from)
-      return file === null ? null : fileHere(file.path)
+      const file = findReferencedFile(files, reference, from)
+      return file === null ? null : fileLink(file.path)
     },
   })
-  await colourFences(nodes)
+  await highlightCodeBlocks(nodes)
   return { nodes, addresses: [...wanted.values()].filter((address) => address !== null) }
 }
 
-/** Colours the code that names its language, as far as that takes no noticeable time. */
-async function colourFences(nodes: DocumentFragment): Promise<void> {
+/** Highlights code blocks that name their language, as far as that takes no noticeable time. */
+async function highlightCodeBlocks(nodes: DocumentFragment): Promise<void> {
   const fences = nodes.querySelectorAll('pre > code[class^="language-"]')
   if (fences.length === 0) return
-  const { coloured, COLOURED_BYTES_MAX } = await import('./highlight.ts')
-  let room = COLOURED_BYTES_MAX
+  const { highlightCode, HIGHLIGHTED_BYTES_MAX } = await import('./highlight.ts')
+  let room = HIGHLIGHTED_BYTES_MAX
   for (const fence of fences) {
     const source = fence.textContent ?? ''
     room -= source.length
     if (room < 0) return
-    const markup = await coloured(source, fence.className.replace('language-', ''))
+    const markup = await highlightCode(source, fence.className.replace('language-', ''))
     if (markup === null) continue
-    // Around it a pre, whose first newline the parser drops: so one is there to be dropped.
+    // The parser drops the first newline of a pre element, so one is added.
     const built = sanitise(`<pre>\n${markup}</pre>`, { picture: () => null, file: () => null })
     fence.replaceChildren(...(built.firstElementChild?.childNodes ?? []))
   }
@@ -68,14 +68,14 @@ async function pictureAddress(file: DirectoryFile): Promise<string | null> {
   return mime === null ? null : URL.createObjectURL(blob.slice(0, blob.size, mime))
 }
 
-/** The heading that a link such as `#my-part` means: the one whose words make that name. */
-export function headingMeant(within: ParentNode, fragment: string): Element | null {
-  const wanted = headingName(decoded(fragment.replace(/^#/, '')))
+/** The heading that a link such as `#my-part` names. */
+export function findHeading(within: ParentNode, fragment: string): Element | null {
+  const wanted = headingSlug(decoded(fragment.replace(/^#/, '')))
   const headings = within.querySelectorAll('h1, h2, h3, h4, h5, h6')
-  return [...headings].find((heading) => headingName(heading.textContent ?? '') === wanted) ?? null
+  return [...headings].find((heading) => headingSlug(heading.textContent ?? '') === wanted) ?? null
 }
 
-function headingName(words: string): string {
+function headingSlug(words: string): string {
   return words.trim().toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, '').replace(/\s/g, '-')
 }
 

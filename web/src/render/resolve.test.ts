@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { isElsewhere, resolveName } from './resolve.ts'
 
 describe('a relative reference', () => {
-  it('names a file beside the one that holds it', () => {
+  it('names a file beside the one that contains it', () => {
     expect(resolveName('cat.png', 'index.md')).toBe('cat.png')
     expect(resolveName('./cat.png', 'trip/index.md')).toBe('trip/cat.png')
     expect(resolveName('../cat.png', 'trip/day/index.md')).toBe('trip/cat.png')
@@ -12,25 +12,25 @@ describe('a relative reference', () => {
     expect(resolveName('/img/cat.png', 'trip/index.md')).toBe('img/cat.png')
   })
 
-  it('is percent-decoded, and loses its query and fragment', () => {
+  it('is percent-decoded, without its query and fragment', () => {
     expect(resolveName('my%20cat.png?v=1#x', 'index.md')).toBe('my cat.png')
     expect(resolveName('100%.png', 'index.md')).toBeNull()
   })
 
-  it('does not leave the directory', () => {
+  it('cannot leave the directory', () => {
     expect(resolveName('../secret', 'index.md')).toBeNull()
     expect(resolveName('a/../../secret', 'index.md')).toBeNull()
     expect(resolveName('%2e%2e/secret', 'index.md')).toBeNull()
   })
 
-  it('of nothing names nothing', () => {
+  it('that is empty names nothing', () => {
     expect(resolveName('', 'index.md')).toBeNull()
     expect(resolveName('#part', 'index.md')).toBeNull()
     expect(resolveName('.', 'index.md')).toBeNull()
   })
 })
 
-describe('a reference elsewhere', () => {
+describe('a reference to another site', () => {
   it.each([
     'https://example.org/cat.png',
     '//example.org/cat.png',

@@ -1,8 +1,8 @@
 /**
- * The file of the same directory that a relative reference means, as a path from the directory's
- * root; `null` for what points elsewhere: another site, above the root, or nowhere.
+ * Resolves a relative reference to a file of the same directory, as a path from the directory's
+ * root; `null` for references to another site, above the root, or to nothing.
  *
- * @param from path of the file that holds the reference, such as `notes/index.md`
+ * @param from path of the file that contains the reference, such as `notes/index.md`
  */
 export function resolveName(reference: string, from: string): string | null {
   const trimmed = reference.trim()
@@ -23,9 +23,9 @@ export function resolveName(reference: string, from: string): string | null {
   return steps.length === 0 ? null : steps.join('/')
 }
 
-/** Whether a reference names a scheme or another host, by the rules browsers use. */
+/** Whether a reference has a scheme or a host, by the rules of browsers. */
 export function isElsewhere(reference: string): boolean {
-  // Browsers skip tabs and newlines anywhere in an address, and read a backslash as a slash.
+  // Browsers ignore tabs and newlines anywhere in a URL, and read a backslash as a slash.
   const address = reference.replace(/[\t\n\r]/g, '').replace(/^[\0-\x20]+/, '')
   return /^(?:[a-z][a-z0-9+.-]*:|[/\\]{2})/i.test(address)
 }

@@ -1,52 +1,52 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from 'vitest'
-import type { Surroundings } from './sanitise.ts'
+import type { References } from './sanitise.ts'
 import { sanitise } from './sanitise.ts'
 
-const alone: Surroundings = { picture: () => null, file: () => null }
+const alone: References = { picture: () => null, file: () => null }
 
-function built(markup: string, surroundings = alone): HTMLElement {
+function built(markup: string, references = alone): HTMLElement {
   const holder = document.createElement('div')
-  holder.append(sanitise(markup, surroundings))
+  holder.append(sanitise(markup, references))
   return holder
 }
 
-describe('what people write', () => {
-  it('stays as it was', () => {
+describe('harmless markup', () => {
+  it('is unchanged', () => {
     const markup = '<h2>Tea</h2><p>a <em>b</em> <code class="language-rust">fn</code></p><hr>' +
       '<ol start="3"><li>c</li></ol><table><tbody><tr><td align="right">1</td></tr></tbody></table>'
     expect(built(markup).innerHTML).toBe(markup)
   })
 
-  it('keeps the boxes of a task list, which nobody can tick', () => {
+  it('keeps the checkboxes of a task list, read-only', () => {
     const list = built('<li><input type="checkbox" checked onclick="x()"> a<li><input type="checkbox"> b')
     const boxes = [...list.querySelectorAll('[role=img]')]
     expect(boxes.map((box) => box.getAttribute('aria-label'))).toEqual(['Done:', 'To do:'])
     expect(list.querySelector('input')).toBeNull()
   })
 
-  it('keeps the text of elements we do not know', () => {
+  it('keeps the text of unknown elements', () => {
     expect(built('<center>a <blink>b</blink></center>').textContent).toBe('a b')
   })
 })
 
 describe('a link', () => {
-  const link = (markup: string, surroundings = alone) => built(markup, surroundings).querySelector('a')
+  const link = (markup: string, references = alone) => built(markup, references).querySelector('a')
 
-  it('to another site opens apart and says nothing of where it came from', () => {
+  it('to another site opens in a new tab without a referrer', () => {
     const to = link('<a href="https://example.org/x" target="_self" rel="opener">x</a>')
     expect(to?.getAttribute('href')).toBe('https://example.org/x')
     expect(to?.rel).toBe('noopener noreferrer nofollow')
     expect(to?.target).toBe('_blank')
   })
 
-  it('to a file of the page leads to that file', () => {
+  it('to a file of the page opens that file', () => {
     const file = (reference: string) => (reference === 'b.md' ? '#file=b.md' : null)
     expect(link('<a href="b.md">b</a>', { ...alone, file })?.getAttribute('href')).toBe('#file=b.md')
     expect(link('<a href="c.md">c</a>', { ...alone, file })?.hasAttribute('href')).toBe(false)
   })
 
-  it('without a host of its own takes https', () => {
+  it('without a scheme uses https', () => {
     expect(link('<a href="//example.org">x</a>')?.href).toBe('https://example.org/')
   })
 })
@@ -61,14 +61,14 @@ describe('a picture', () => {
   it('of another site becomes a link to it', () => {
     const holder = built('<img src="https://example.org/track.gif?me" alt="dot">')
     expect(holder.querySelector('img')).toBeNull()
-    expect(holder.querySelector('a')?.textContent).toBe('Picture kept on example.org: dot')
+    expect(holder.querySelector('a')?.textContent).toBe('Picture on example.org: dot')
   })
 
-  it('that is nowhere says so', () => {
+  it('without a source is replaced by a note', () => {
     expect(built('<img src="gone.png" alt="a cat">').textContent).toBe('Picture not on this page: a cat')
   })
 
-  it('inline is shown, other data is not', () => {
+  it('inline is shown, and other data is not', () => {
     expect(built('<img src="data:image/png;base64,AAAA">').querySelector('img')).not.toBeNull()
     expect(built('<img src="data:text/html,<script>x()</script>">').querySelector('img')).toBeNull()
   })
@@ -141,7 +141,7 @@ describe('hostile markup', () => {
   const DANGEROUS = 'script,style,iframe,object,embed,svg,math,form,button,base,meta,link,template,' +
     'textarea,select,dialog,video,audio,input,[style],[id],[name],[is],[popover]'
 
-  it.each(corpus)('leaves nothing that runs, loads or looks like us: %s', (markup) => {
+  it.each(corpus)('loses everything that runs, loads or imitates the app: %s', (markup) => {
     for (const wrapped of [markup, `<p>${markup}`, `<table><tr><td>${markup}`, `<ul><li>${markup}`]) {
       const holder = built(wrapped)
       expect(holder.querySelector(DANGEROUS)).toBeNull()
@@ -156,7 +156,7 @@ describe('hostile markup', () => {
     }
   })
 
-  it('nested very deep loses its markup and keeps its text', () => {
+  it('nested very deep loses its elements and keeps its text', () => {
     const holder = built('<div>'.repeat(1_000) + 'deep')
     expect(holder.textContent).toBe('deep')
     expect(holder.querySelectorAll('div').length).toBeLessThanOrEqual(100)

@@ -1,16 +1,16 @@
-import { files } from '../words/files.ts'
+import { files } from '../messages/files.ts'
 
 /**
- * Turns markup that strangers wrote into nodes that can stand in our own document.
+ * Turns untrusted markup into nodes that are safe in our own document.
  *
- * The markup is parsed into an inert document, where nothing loads or runs, and then built again
- * from nothing but the elements and attributes listed here. The result is never written out and
- * parsed a second time, so there is no text that could be read differently the second time.
+ * The markup is parsed into an inert document, where nothing loads or runs. It is then rebuilt
+ * from the elements and attributes listed here. The result is never serialised and parsed again,
+ * so it cannot be read differently the second time.
  */
-export interface Surroundings {
+export interface References {
   /** The address of a picture the page itself brings (blob: or data:), `null` if it brings none. */
   picture: (reference: string) => string | null
-  /** The address of a file the page itself brings, `null` if it brings none. */
+  /** The URL of a file of the page; `null` when the page has no such file. */
   file: (reference: string) => string | null
 }
 
@@ -29,7 +29,7 @@ const KEPT: Record<string, readonly string[]> = {
   UL: [], VAR: [], WBR: [],
 }
 
-/** Elements whose text is not for reading, or is read by other rules than ours. */
+/** Elements whose text is not for reading, or is parsed by other rules. */
 const DROPPED_WHOLE = new Set([
   'AUDIO', 'BUTTON', 'CANVAS', 'DATALIST', 'EMBED', 'FRAMESET', 'HEAD', 'IFRAME', 'MATH', 'NOEMBED',
   'NOFRAMES', 'NOSCRIPT', 'OBJECT', 'PLAINTEXT', 'SCRIPT', 'SELECT', 'STYLE', 'SVG', 'TEMPLATE',
@@ -38,22 +38,22 @@ const DROPPED_WHOLE = new Set([
 
 const HTML_NAMESPACE = 'http://www.w3.org/1999/xhtml'
 
-/** Builds `markup` again, safe to insert. Code keeps its `language-…` and `hljs-…` classes. */
-export function sanitise(markup: string, surroundings: Surroundings): DocumentFragment {
+/** Rebuilds `markup`, safe to insert. Code keeps its `language-…` and `hljs-…` classes. */
+export function sanitise(markup: string, references: References): DocumentFragment {
   const source = new DOMParser().parseFromString(markup, 'text/html')
   const result = document.createDocumentFragment()
-  rebuildChildren(source.body, result, surroundings, 0)
+  rebuildChildren(source.body, result, references, 0)
   return result
 }
 
-function rebuildChildren(from: Node, into: Node, surroundings: Surroundings, depth: number): void {
+function rebuildChildren(from: Node, into: Node, references: References, depth: number): void {
   for (const child of from.childNodes) {
     if (child.nodeType === Node.TEXT_NODE) into.appendChild(new Text(child.nodeValue ?? ''))
-    else if (child instanceof Element) rebuildElement(child, into, surroundings, depth + 1)
+    else if (child instanceof Element) rebuildElement(child, into, references, depth + 1)
   }
 }
 
-function rebuildElement(from: Element, into: Node, surroundings: Surroundings, depth: number) {
+function rebuildElement(from: Element, into: Node, references: References, depth: number) {
   if (from.namespaceURI !== HTML_NAMESPACE || DROPPED_WHOLE.has(from.tagName)) return
   if (depth > DEPTH_MAX) {
     into.appendChild(new Text(from.textContent ?? ''))
@@ -65,21 +65,21 @@ function rebuildElement(from: Element, into: Node, surroundings: Surroundings, d
   }
   const attributes = Object.hasOwn(KEPT, from.tagName) ? KEPT[from.tagName] : undefined
   if (attributes === undefined) {
-    rebuildChildren(from, into, surroundings, depth)
+    rebuildChildren(from, into, references, depth)
     return
   }
   if (from.tagName === 'IMG') {
-    into.appendChild(picture(from, surroundings))
+    into.appendChild(picture(from, references))
     return
   }
   const element = document.createElement(from.tagName)
   copyAttributes(from, element, attributes)
   copyClasses(from, element)
-  // Long lines scroll, and those who use a keyboard must reach them.
+  // Long lines scroll, so keyboard users must be able to focus them.
   if (from.tagName === 'PRE') element.tabIndex = 0
-  if (from.tagName === 'A') aim(element as HTMLAnchorElement, from, surroundings)
+  if (from.tagName === 'A') aim(element as HTMLAnchorElement, from, references)
   into.appendChild(element)
-  rebuildChildren(from, element, surroundings, depth)
+  rebuildChildren(from, element, references, depth)
 }
 
 function copyAttributes(from: Element, into: Element, names: readonly string[]) {
@@ -95,7 +95,7 @@ function copyClasses(from: Element, into: Element) {
   if (kept.length > 0) into.setAttribute('class', kept.join(' '))
 }
 
-/** A box of a task list: seen, not used. */
+/** A read-only checkbox of a task list. */
 function checkbox(from: Element): HTMLElement {
   const done = from.hasAttribute('checked')
   const box = document.createElement('span')
@@ -105,11 +105,11 @@ function checkbox(from: Element): HTMLElement {
   return box
 }
 
-/** A picture the page brings; a link in its place when it is another site's, which would be told. */
-function picture(from: Element, surroundings: Surroundings): Node {
+/** A picture of the page. A picture of another site becomes a link, because loading it would contact that site. */
+function picture(from: Element, references: References): Node {
   const reference = from.getAttribute('src') ?? ''
   const words = from.getAttribute('alt') ?? ''
-  const source = isPictureInline(reference) ? reference : surroundings.picture(reference)
+  const source = isPictureInline(reference) ? reference : references.picture(reference)
   if (source !== null) {
     const image = document.createElement('img')
     copyAttributes(from, image, KEPT['IMG'] ?? [])
@@ -131,7 +131,7 @@ function picture(from: Element, surroundings: Surroundings): Node {
   return link
 }
 
-function aim(link: HTMLAnchorElement, from: Element, surroundings: Surroundings) {
+function aim(link: HTMLAnchorElement, from: Element, references: References) {
   const reference = from.getAttribute('href')
   if (reference === null) return
   if (reference.startsWith('#') && reference.length > 1) {
@@ -143,7 +143,7 @@ function aim(link: HTMLAnchorElement, from: Element, surroundings: Surroundings)
     openOutside(link, outside)
     return
   }
-  const file = surroundings.file(reference)
+  const file = references.file(reference)
   if (file !== null) link.setAttribute('href', file)
 }
 
@@ -153,7 +153,7 @@ function openOutside(link: HTMLAnchorElement, address: URL) {
   link.setAttribute('target', '_blank')
 }
 
-/** An absolute address of the web or of mail; `null` for every other scheme and for relative ones. */
+/** An absolute http, https or mailto URL; `null` for every other scheme and for relative ones. */
 function outsideAddress(reference: string): URL | null {
   const absolute = /^\s*[/\\]{2}/.test(reference) ? `https:${reference.trim()}` : reference
   if (!URL.canParse(absolute)) return null

@@ -1,18 +1,18 @@
-import { sizeText } from '../words/index.ts'
-import { files } from '../words/files.ts'
+import { sizeText } from '../messages/index.ts'
+import { files } from '../messages/files.ts'
 
-/** Text beyond this is for saving. */
+/** Longer text is shown only in part. */
 export const TEXT_SHOWN_BYTES_MAX = 4 * 1024 * 1024
 
-/** Letters laid out as one. Browsers take time by the square of this when directions alternate. */
+/** Characters per layout block. Layout takes quadratic time when directions alternate. */
 export const BLOCK_LENGTH_MAX = 8192
 
-/** Alternations between right-to-left and Latin letters that one block can bear. */
+/** Direction changes that one block may have. */
 const TURNS_MAX = 10_000
 
 export interface ShownText {
   text: string
-  /** A sentence on what is not shown, `null` when all is. */
+  /** A sentence that says what is not shown; `null` when everything is. */
   cut: string | null
 }
 
@@ -21,13 +21,13 @@ export async function textOf(blob: Blob): Promise<ShownText> {
   if (blob.size <= TEXT_SHOWN_BYTES_MAX) return { text: await blob.text(), cut: null }
   const bytes = await blob.slice(0, TEXT_SHOWN_BYTES_MAX).arrayBuffer()
   return {
-    // Streaming leaves out a last letter that is cut in two.
+    // Streaming mode drops an incomplete last character.
     text: new TextDecoder().decode(bytes, { stream: true }),
     cut: files('cut', { shown: sizeText(TEXT_SHOWN_BYTES_MAX), size: sizeText(blob.size) }),
   }
 }
 
-/** The text in blocks that are laid out one by one, as they come into view; cut between lines where it can be. */
+/** Splits the text into blocks that are laid out as they come into view, between lines where possible. */
 export function blocksOf(text: string): string[] {
   const blocks: string[] = []
   let start = 0
@@ -47,8 +47,8 @@ export function blocksOf(text: string): string[] {
   return blocks
 }
 
-/** Whether a text is too tangled to be laid out in one piece: a few hundred kilobytes would take minutes. */
-export function isTangled(text: string): boolean {
+/** Whether the text has so many direction changes that laying it out in one piece would take minutes. */
+export function mixesDirectionsTooOften(text: string): boolean {
   const turns = text.matchAll(/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc][^a-z\u0590-\u08ff]{0,9}[a-z]/gi)
   let count = 0
   for (const _ of turns) {

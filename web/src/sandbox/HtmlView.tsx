@@ -1,12 +1,12 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { useAwaited } from '../render/awaited.ts'
+import { useAsync } from '../render/use-async.ts'
 import { TextView } from '../render/TextView.tsx'
 import type { DirectoryFile } from '../ui/site.ts'
-import { files as words } from '../words/files.ts'
-import { mayHaveScripts, runningDocument, stillDocument } from './document.ts'
-import { sealsConnections } from './seal.ts'
+import { files as text } from '../messages/files.ts'
+import { mayHaveScripts, scriptedDocument, staticDocument } from './document.ts'
+import { blocksWebRtc } from './blocks-webrtc.ts'
 
-/** HTML beyond this is shown as text. */
+/** Longer HTML is shown as text. */
 const HTML_BYTES_MAX = 16 * 1024 * 1024
 const FRAME_READY_MS = 10_000
 
@@ -16,35 +16,35 @@ interface HtmlViewProps {
   files: readonly DirectoryFile[]
 }
 
-/** Somebody's HTML, apart from everything of ours: still at first, with its scripts when asked. */
+/** Untrusted HTML in a sandbox, without scripts until the reader allows them. */
 export function HtmlView({ blob, from, files }: HtmlViewProps) {
   const [running, setRunning] = useState(false)
   const place = useRef<HTMLDivElement>(null)
-  const read = useAwaited(() => prepare(blob, from, files, running), [blob, from, files, running])
+  const read = useAsync(() => prepare(blob, from, files, running), [blob, from, files, running])
   if (blob.size > HTML_BYTES_MAX || (read !== null && 'failed' in read)) return <TextView blob={blob} />
   return (
     <>
       {read !== null && read.ok.hasScripts && (
-        <div class="bar seal">
-          <p>{sealSentence(running)}</p>
+        <div class="bar sandbox">
+          <p>{sandboxSentence(running)}</p>
           <button type="button" onClick={() => setRunning(!running)}>
-            {words(running ? 'stop' : 'run')}
+            {text(running ? 'stop' : 'run')}
           </button>
         </div>
       )}
       <div class="stage" ref={place}>
         {read === null && <p class="fetching" aria-busy="true" />}
         {read !== null && (
-          <SealedFrame key={String(read.ok.running)} html={read.ok.html} running={read.ok.running} />
+          <SandboxFrame key={String(read.ok.running)} html={read.ok.html} running={read.ok.running} />
         )}
       </div>
       <div class="bar">
         {read !== null && read.ok.leftOut > 0 && (
-          <p class="notice">{words('leftOut', { count: read.ok.leftOut })}</p>
+          <p class="notice">{text('leftOut', { count: read.ok.leftOut })}</p>
         )}
         {document.fullscreenEnabled && (
           <button type="button" class="quiet" onClick={() => void place.current?.requestFullscreen()}>
-            {words('wholeScreen')}
+            {text('fullScreen')}
           </button>
         )}
       </div>
@@ -54,30 +54,30 @@ export function HtmlView({ blob, from, files }: HtmlViewProps) {
 
 async function prepare(blob: Blob, from: string, files: readonly DirectoryFile[], running: boolean) {
   if (blob.size > HTML_BYTES_MAX) return { html: '', leftOut: 0, hasScripts: false, running }
-  const text = await blob.text()
-  const prepared = await (running ? runningDocument : stillDocument)(text, from, files)
-  return { ...prepared, hasScripts: mayHaveScripts(text), running }
+  const html = await blob.text()
+  const prepared = await (running ? scriptedDocument : staticDocument)(html, from, files)
+  return { ...prepared, hasScripts: mayHaveScripts(html), running }
 }
 
-/** What a page's scripts may and may not do in this browser. */
-export function sealSentence(running: boolean): string {
-  const how = words(running ? 'running' : 'still')
-  return sealsConnections(navigator) ? how : `${how} ${words('weaker')}`
+/** What the scripts of a page can and cannot do in this browser. */
+export function sandboxSentence(running: boolean): string {
+  const how = text(running ? 'withScripts' : 'withoutScripts')
+  return blocksWebRtc(navigator) ? how : `${how} ${text('webRtcOpen')}`
 }
 
-/** The shell that the server sends sealed, with the HTML handed over once it is there. */
-function SealedFrame({ html, running }: { html: string; running: boolean }) {
+/** The sandboxed shell from the server; it receives the HTML once it has loaded. */
+function SandboxFrame({ html, running }: { html: string; running: boolean }) {
   const frame = useRef<HTMLIFrameElement>(null)
   const [failed, setFailed] = useState(false)
-  // Before anything is painted: the frame says once that it is there, and may be sooner than that.
+  // A layout effect, because the frame announces itself only once, possibly before the first paint.
   useLayoutEffect(() => {
     const timer = setTimeout(() => setFailed(true), FRAME_READY_MS)
     const hand = (event: MessageEvent) => {
-      // Its origin is "null", like that of every sealed frame; only the source tells them apart.
+      // The origin of every sandboxed frame is "null", so only the source identifies it.
       if (event.source === null || event.source !== frame.current?.contentWindow) return
       removeEventListener('message', hand)
       clearTimeout(timer)
-      frame.current.contentWindow.postMessage(running ? { running: html } : { still: html }, '*')
+      frame.current.contentWindow.postMessage(running ? { scripted: html } : { static: html }, '*')
     }
     addEventListener('message', hand)
     return () => {
@@ -88,14 +88,14 @@ function SealedFrame({ html, running }: { html: string; running: boolean }) {
   if (failed) {
     return (
       <p class="notice bad" role="alert">
-        {words('frameMissing')}
+        {text('frameMissing')}
       </p>
     )
   }
   return (
     <iframe
       ref={frame}
-      title={words(running ? 'frameRunning' : 'frameStill')}
+      title={text(running ? 'frameWithScripts' : 'frameWithoutScripts')}
       sandbox="allow-scripts"
       referrerpolicy="no-referrer"
       src="/frame"

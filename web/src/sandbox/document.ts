@@ -1,46 +1,46 @@
-import { fileMeant } from '../render/directory.ts'
+import { findReferencedFile } from '../render/directory.ts'
 import { kindOf, SNIFFED_BYTES } from '../render/kind.ts'
 import type { DirectoryFile } from '../ui/site.ts'
 
-/** What HTML without its scripts may do: look like something. Nothing leaves it. */
+/** The policy of HTML without scripts: it may have styles and inlined media, and no connections. */
 const STILL_POLICY =
   "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; font-src data:; " +
   "base-uri 'none'; form-action 'none'"
 
-/** Files of the page that go into its HTML, together. What is beyond stays out. */
+/** Total bytes of the page's files that are inlined into its HTML; further files are left out. */
 export const INLINED_BYTES_MAX = 32 * 1024 * 1024
 
 export interface PreparedHtml {
   html: string
-  /** Files it names that were too large to go in. */
+  /** Referenced files that were too large to be inlined. */
   leftOut: number
 }
 
-/** Whether the markup may have something to run. Wrong only by offering a button that does nothing. */
+/** Whether the markup may contain scripts. A false positive only shows a button without effect. */
 export function mayHaveScripts(html: string): boolean {
   return /<script|\son[a-z]+\s*=|javascript:/i.test(html)
 }
 
-/** HTML for a frame without scripts: the policy stands first, and links lead nowhere. */
-export async function stillDocument(
+/** HTML for a frame without scripts: the policy comes first, and links lead nowhere. */
+export async function staticDocument(
   html: string,
   from: string,
   files: readonly DirectoryFile[],
 ): Promise<PreparedHtml> {
   const page = new DOMParser().parseFromString(html, 'text/html')
-  const leftOut = await bringInside(page, from, files, { scripts: false })
+  const leftOut = await inlineFiles(page, from, files, { scripts: false })
   for (const link of page.querySelectorAll('a[href], area[href]')) {
     const address = link.getAttribute('href') ?? ''
     if (address.startsWith('#')) {
-      // Such a document resolves addresses against its parent's, and would go there.
+      // A srcdoc document resolves URLs against its parent's, and would navigate there.
       link.setAttribute('href', `about:srcdoc${address}`)
       continue
     }
-    // A frame that may not open windows ignores the click; without this it would go there itself.
+    // A frame that may not open windows ignores the click; without a target it would navigate itself.
     link.setAttribute('target', '_blank')
     link.setAttribute('title', address)
   }
-  // The policy lets no link load anything; some would still look up a name or open a connection.
+  // The policy blocks the load of a link element, but some would still look up a name or open a connection.
   for (const link of page.querySelectorAll('link')) link.remove()
   const policy = page.createElement('meta')
   policy.setAttribute('http-equiv', 'Content-Security-Policy')
@@ -49,15 +49,15 @@ export async function stillDocument(
   return { html: written(page), leftOut }
 }
 
-/** HTML for the sealed frame, whose policies its server sends. */
-export async function runningDocument(
+/** HTML for the sandboxed frame, whose policies come from the server. */
+export async function scriptedDocument(
   html: string,
   from: string,
   files: readonly DirectoryFile[],
 ): Promise<PreparedHtml> {
   if (files.length <= 1) return { html, leftOut: 0 }
   const page = new DOMParser().parseFromString(html, 'text/html')
-  const leftOut = await bringInside(page, from, files, { scripts: true })
+  const leftOut = await inlineFiles(page, from, files, { scripts: true })
   return { html: written(page), leftOut }
 }
 
@@ -65,8 +65,8 @@ function written(page: Document): string {
   return `${page.doctype === null ? '' : '<!doctype html>'}${page.documentElement.outerHTML}`
 }
 
-/** Puts the page's own files in the place of their names: a sealed frame can fetch nothing. */
-async function bringInside(
+/** Replaces references by the page's own files, because a sandboxed frame cannot fetch. */
+async function inlineFiles(
   page: Document,
   from: string,
   files: readonly DirectoryFile[],
@@ -75,7 +75,7 @@ async function bringInside(
   let room = INLINED_BYTES_MAX
   let leftOut = 0
   const take = async (reference: string | null): Promise<Blob | null> => {
-    const file = reference === null ? null : fileMeant(files, reference, from)
+    const file = reference === null ? null : findReferencedFile(files, reference, from)
     if (file === null) return null
     if (file.size > room) {
       leftOut += 1

@@ -1,2 +1,2 @@
 export { mayHaveScripts } from './document.ts'
-export { HtmlView, sealSentence } from './HtmlView.tsx'
+export { HtmlView, sandboxSentence } from './HtmlView.tsx'

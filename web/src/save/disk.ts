@@ -1,10 +1,10 @@
 import type { Bytes } from '../content/index.ts'
-import type { Tap } from '../tap/index.ts'
-import { files } from '../words/files.ts'
+import type { FileStreams } from '../streaming/index.ts'
+import { files } from '../messages/files.ts'
 import { safeName, safePaths } from './names.ts'
 
-/** Something to save as it comes. */
-export interface Saved {
+/** A file to save while it loads. */
+export interface SaveSource {
   readonly name: string
   readonly size: number
   read(signal: AbortSignal): Promise<ReadableStream<Bytes>>
@@ -15,20 +15,20 @@ export interface Progress {
   onBytes(bytes: number): void
 }
 
-/** `given` is on its way in the browser's own list of downloads, which tells how it goes on. */
-export type SaveEnd = 'saved' | 'given' | 'cancelled'
+/** `handed-over`: the browser's own download list shows the progress from here on. */
+export type SaveEnd = 'saved' | 'handed-over' | 'cancelled'
 
 interface Picking {
   showSaveFilePicker?(options: { suggestedName: string }): Promise<FileSystemFileHandle>
   showDirectoryPicker?(options: { mode: 'readwrite'; id: string }): Promise<FileSystemDirectoryHandle>
 }
 
-/** Longer than any browser takes to begin a download. */
+/** Longer than any browser takes to start a download. */
 const BEGUN_WITHIN = 10_000
-/** How long a frame or an address stays for its download to be read. */
+/** How long a frame or an object URL stays, so that its download can be read. */
 const READ_MS = 60_000
 
-/** Whether a reader can choose a folder, into which files are written one by one. */
+/** Whether the browser can write files into a folder that the reader chooses. */
 export function canPickFolder(): boolean {
   return typeof (globalThis as Picking).showDirectoryPicker === 'function'
 }
@@ -37,17 +37,17 @@ export function canPickFile(): boolean {
   return typeof (globalThis as Picking).showSaveFilePicker === 'function'
 }
 
-/** Asks for a place and writes there; nothing stands there before all of it has come. To be called on a click. */
-export async function saveByPicker(saved: Saved, progress: Progress): Promise<SaveEnd> {
-  const picked = await unlessCancelled(() => (globalThis as Picking).showSaveFilePicker?.({ suggestedName: safeName(saved.name) }))
+/** Asks for a place and writes there; the file appears when it is complete. Must be called on a click. */
+export async function saveThroughPicker(saved: SaveSource, progress: Progress): Promise<SaveEnd> {
+  const picked = await nullIfCancelled(() => (globalThis as Picking).showSaveFilePicker?.({ suggestedName: safeName(saved.name) }))
   if (picked === undefined) return 'cancelled'
   await write(picked, saved, progress)
   return 'saved'
 }
 
-/** Asks for a folder and writes these files below a new one in it, one after the other. To be called on a click. */
-export async function saveFolder(name: string, files: readonly Saved[], progress: Progress): Promise<SaveEnd> {
-  const picked = await unlessCancelled(() => (globalThis as Picking).showDirectoryPicker?.({ mode: 'readwrite', id: 'pages' }))
+/** Asks for a folder and writes these files into a new folder in it, one after the other. Must be called on a click. */
+export async function saveFolder(name: string, files: readonly SaveSource[], progress: Progress): Promise<SaveEnd> {
+  const picked = await nullIfCancelled(() => (globalThis as Picking).showDirectoryPicker?.({ mode: 'readwrite', id: 'pages' }))
   if (picked === undefined) return 'cancelled'
   const top = await newFolder(picked, safeName(name))
   for (const [i, path] of safePaths(files.map((file) => file.name)).entries()) {
@@ -62,8 +62,8 @@ export async function saveFolder(name: string, files: readonly Saved[], progress
   return 'saved'
 }
 
-/** Hands it to the browser as a download, through the service worker. */
-export async function saveByWorker(tap: Tap, cid: string, saved: Saved, { signal }: Progress): Promise<SaveEnd> {
+/** Passes the file to the browser as a download, through the service worker. */
+export async function saveThroughWorker(streams: FileStreams, cid: string, saved: SaveSource, { signal }: Progress): Promise<SaveEnd> {
   const frame = document.createElement('iframe')
   frame.hidden = true
   let withdraw = () => {}
@@ -73,20 +73,20 @@ export async function saveByWorker(tap: Tap, cid: string, saved: Saved, { signal
   }
   await new Promise<void>((resolve, reject) => {
     const late = setTimeout(() => reject(new Error(files('notBegun'))), BEGUN_WITHIN)
-    const given = tap.give('save', {
+    const offer = streams.offer('save', {
       cid,
       name: safeName(saved.name),
       mime: 'application/octet-stream',
       size: saved.size,
       read: (_from, _to, stopped) => later(() => saved.read(stopped)),
-      begun: () => {
+      onStart: () => {
         clearTimeout(late)
         resolve()
       },
-      ended: () => setTimeout(leave, READ_MS),
+      onEnd: () => setTimeout(leave, READ_MS),
     })
-    withdraw = given.withdraw
-    frame.src = given.address
+    withdraw = offer.withdraw
+    frame.src = offer.url
     signal.addEventListener('abort', () => {
       reject(signal.reason)
       leave()
@@ -96,33 +96,33 @@ export async function saveByWorker(tap: Tap, cid: string, saved: Saved, { signal
     leave()
     throw reason
   })
-  return 'given'
+  return 'handed-over'
 }
 
-/** Hands a whole file to the browser as a download. */
+/** Passes a whole file to the browser as a download. */
 export function saveBlob(name: string, blob: Blob): SaveEnd {
-  // Whatever the file says it is, saving treats it as bytes.
+  // Saved as bytes, whatever type the file claims.
   const address = URL.createObjectURL(blob.slice(0, blob.size, 'application/octet-stream'))
   const link = document.createElement('a')
   link.href = address
   link.download = safeName(name)
   link.click()
   setTimeout(() => URL.revokeObjectURL(address), READ_MS)
-  return 'given'
+  return 'handed-over'
 }
 
-/** Gathers all of it in memory first, where nothing better is to be had. */
-export async function saveByMemory(saved: Saved, { signal, onBytes }: Progress): Promise<SaveEnd> {
+/** Collects the whole file in memory first, when nothing better is available. */
+export async function saveFromMemory(saved: SaveSource, { signal, onBytes }: Progress): Promise<SaveEnd> {
   const pieces: Blob[] = []
   await readAll(await saved.read(signal), async (piece) => {
-    // Blobs the browser may put on disk.
+    // Browsers may store blobs on disk.
     pieces.push(new Blob([piece]))
     onBytes(piece.length)
   })
   return saveBlob(saved.name, new Blob(pieces))
 }
 
-async function write(file: FileSystemFileHandle, saved: Saved, { signal, onBytes }: Progress): Promise<void> {
+async function write(file: FileSystemFileHandle, saved: SaveSource, { signal, onBytes }: Progress): Promise<void> {
   const disk = await file.createWritable()
   try {
     await readAll(await saved.read(signal), async (piece) => {
@@ -145,7 +145,7 @@ async function readAll(stream: ReadableStream<Bytes>, take: (piece: Bytes) => Pr
   }
 }
 
-async function unlessCancelled<T>(pick: () => Promise<T> | undefined): Promise<T | undefined> {
+async function nullIfCancelled<T>(pick: () => Promise<T> | undefined): Promise<T | undefined> {
   try {
     return await pick()
   } catch (error) {
@@ -154,7 +154,7 @@ async function unlessCancelled<T>(pick: () => Promise<T> | undefined): Promise<T
   }
 }
 
-/** What is there already is left alone. */
+/** Existing folders are left alone. */
 async function newFolder(place: FileSystemDirectoryHandle, name: string): Promise<FileSystemDirectoryHandle> {
   for (let n = 1; ; n++) {
     const next = n === 1 ? name : `${name} (${n})`
@@ -167,7 +167,7 @@ async function newFolder(place: FileSystemDirectoryHandle, name: string): Promis
   }
 }
 
-/** Browsers refuse some endings, such as those of shortcuts. */
+/** Browsers reject some extensions, such as those of shortcuts. */
 async function named<T>(name: string, make: (name: string) => Promise<T>): Promise<T> {
   try {
     return await make(name)
@@ -177,7 +177,7 @@ async function named<T>(name: string, make: (name: string) => Promise<T>): Promi
   }
 }
 
-/** A stream that begins when somebody reads it. */
+/** A stream that starts when it is first read. */
 function later(begin: () => Promise<ReadableStream<Bytes>>): ReadableStream<Bytes> {
   let reader: Promise<ReadableStreamDefaultReader<Bytes>> | null = null
   return new ReadableStream<Bytes>(

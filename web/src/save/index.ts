@@ -1,3 +1,3 @@
-/** Saving files and folders to the disk of their reader, as they come. */
-export { canPickFolder, saveFile, saveFolder, savedOf, saveZip, TooHeavy } from './save.ts'
+/** Saves files and folders to disk while they load. */
+export { canPickFolder, saveFile, saveFolder, saveSource, saveZip, MemoryConfirmationNeeded } from './save.ts'
 export type { Progress, SavedFile, SaveEnd } from './save.ts'

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { safeName, safePaths } from './names.ts'
 
-describe('a name that is saved', () => {
-  it('stays as it is in every script', () => {
+describe('a saved name', () => {
+  it('is unchanged in every script', () => {
     for (const name of ['notes.md', 'Grüße 世界 🔥.txt', 'عربي.mp4', '.gitignore', 'a b (2).tar.gz', 'CONsole.txt', 'com10.txt']) {
       expect(safeName(name)).toBe(name)
     }
   })
 
-  it('leads nowhere else and hides nothing', () => {
+  it('cannot contain a path or hidden characters', () => {
     expect(safeName('..')).toBe('_')
     expect(safeName('../../etc/passwd')).toBe('.._.._etc_passwd')
     expect(safeName('a\\b:c*d?e"f<g>h|i')).toBe('a_b_c_d_e_f_g_h_i')
@@ -19,23 +19,23 @@ describe('a name that is saved', () => {
     expect(safeName('lone \ud800 half')).toBe('lone \ufffd half')
   })
 
-  it('is no device of Windows', () => {
+  it('is not a device name of Windows', () => {
     for (const name of ['con', 'NUL.txt', 'aux.tar.gz', 'COM1', 'lpt9.log', 'COM¹', 'CONIN$']) expect(safeName(name)).toBe(`_${name}`)
   })
 
-  it('fits every file system, its ending kept', () => {
+  it('fits every file system and keeps its extension', () => {
     const long = safeName(`${'世'.repeat(200)}.webm`)
     expect(new TextEncoder().encode(long).length).toBeLessThanOrEqual(255)
     expect(long).toMatch(/^世+\.webm$/)
   })
 })
 
-describe('paths that are saved', () => {
+describe('saved paths', () => {
   it('keep their folders', () => {
     expect(safePaths(['a/b/c.txt', 'a/d.txt', 'e.txt'])).toEqual(['a/b/c.txt', 'a/d.txt', 'e.txt'])
   })
 
-  it('do not fall into one, though systems take names for the same', () => {
+  it('stay distinct on systems that treat similar names as equal', () => {
     expect(safePaths(['A.txt', 'a.txt', 'a?.txt', 'a_.txt', 'a:.txt'])).toEqual(['A.txt', 'a (2).txt', 'a_.txt', 'a_ (2).txt', 'a_ (3).txt'])
     expect(safePaths(['x./1', 'x/1', 'x'])).toEqual(['x/1', 'x (2)/1', 'x (3)'])
     expect(safePaths(['../../up', '../..'])).toEqual(['_/_/up', '_/_ (2)'])

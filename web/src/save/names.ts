@@ -1,25 +1,25 @@
-/** Bytes that a name may have on nearly every file system. */
+/** Longest name on nearly every file system, in bytes. */
 const NAME_BYTES_MAX = 255
-/** Devices of Windows, with any ending. */
+/** Device names of Windows, with any extension. */
 const RESERVED = /^(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)/i
-/** Control characters, and those that make a name read otherwise than it is. */
+/** Control characters, and characters that make a name look different. */
 const INVISIBLE = /[\p{Cc}\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/gu
 
-/** A name that leads to no other folder, shows what it is, and that every system can write. */
+/** A name without path separators that every system can write and that looks like what it is. */
 export function safeName(name: string): string {
   const plain = name
     .toWellFormed()
     .normalize('NFC')
     .replace(INVISIBLE, '')
     .replace(/[/\\:*?"<>|]/g, '_')
-    // Windows drops these; so two names could become one, or `..` appear.
+    // Windows drops trailing dots and spaces, so two names could become one, or `..` could appear.
     .replace(/[. ]+$/, '')
     .replace(/^ +/, '')
   if (/^\.*$/.test(plain)) return '_'
   return cut(RESERVED.test(plain) ? `_${plain}` : plain, NAME_BYTES_MAX)
 }
 
-/** The same for paths of one page, in their order: each part is safe, and no two are the same on any system. */
+/** The same for the paths of one page, in order: each segment is safe, and no two paths are equal on any system. */
 export function safePaths(paths: readonly string[]): string[] {
   const top = new Folder()
   return paths.map((path) => {
@@ -35,7 +35,7 @@ export function safePaths(paths: readonly string[]): string[] {
   })
 }
 
-/** The names of one folder to be. */
+/** The names used in one folder. */
 class Folder {
   readonly #taken = new Set<string>()
   readonly #folders = new Map<string, { name: string; folder: Folder }>()
@@ -63,14 +63,14 @@ class Folder {
   }
 }
 
-/** What is the same name to a file system that is not particular. */
+/** The form in which case-insensitive file systems compare names. */
 function sameness(name: string): string {
   return name.normalize('NFC').toLowerCase()
 }
 
 const utf8 = new TextEncoder()
 
-/** Shortened to so many bytes, without its ending if that is short. */
+/** Shortens a name to that many bytes, and keeps a short extension. */
 function cut(name: string, bytesMax: number): string {
   if (utf8.encode(name).length <= bytesMax) return name
   const ending = /\.[^.]{1,16}$/.exec(name)?.[0] ?? ''

@@ -1,31 +1,31 @@
 import type { DirectoryFile } from '../ui/site.ts'
-import { openTap } from '../tap/index.ts'
-import { canPickFile, saveBlob, saveByMemory, saveByPicker, saveByWorker, type Progress, type SaveEnd, type Saved } from './disk.ts'
+import { openFileStreams } from '../streaming/index.ts'
+import { canPickFile, saveBlob, saveFromMemory, saveThroughPicker, saveThroughWorker, type Progress, type SaveEnd, type SaveSource } from './disk.ts'
 import { safePaths } from './names.ts'
 import { zip } from './zip/zip.ts'
 
 export { canPickFolder, saveFolder } from './disk.ts'
 export type { Progress, SaveEnd } from './disk.ts'
 
-/** A file up to this is handed over whole, without a question where to. */
+/** Files up to this size are saved whole, without asking for a place. */
 const SAVED_WHOLE_BYTES = 64 << 20
-/** More than this in memory may be more than a phone has. */
+/** Larger files may not fit into the memory of a phone. */
 const MEMORY_BYTES_MAX = 512 << 20
 
 /** What is saved of a page: one of its files, or all in one. */
 export type SavedFile = Omit<DirectoryFile, 'path'> & { readonly name: string }
 
-/** Thrown instead of filling the memory unasked; `heavy` may be tried again with the reader's word. */
-export class TooHeavy extends Error {}
+/** Thrown when a large file would have to be held in memory; with `heavy`, the reader has confirmed that. */
+export class MemoryConfirmationNeeded extends Error {}
 
-/** Saves one file, as it comes if it is large. To be called on a click. */
+/** Saves one file, while it loads if it is large. Must be called on a click. */
 export async function saveFile(file: SavedFile, progress: Progress, { heavy = false } = {}): Promise<SaveEnd> {
   const { streamed } = file
   if (file.size <= SAVED_WHOLE_BYTES || streamed === undefined) return saveBlob(file.name, await file.blob())
-  return saveStreamed(streamed.cid, savedOf(file), progress, heavy)
+  return saveStreamed(streamed.cid, saveSource(file), progress, heavy)
 }
 
-/** Saves files as one zip file, made on the way. To be called on a click. */
+/** Saves files as one zip file that is created while it is written. Must be called on a click. */
 export async function saveZip(
   name: string,
   cid: string,
@@ -34,21 +34,21 @@ export async function saveZip(
   { heavy = false } = {},
 ): Promise<SaveEnd> {
   const paths = safePaths(files.map((file) => file.name))
-  const members = files.map((file, i) => ({ path: paths[i] ?? file.name, size: file.size, read: savedOf(file).read }))
+  const members = files.map((file, i) => ({ path: paths[i] ?? file.name, size: file.size, read: saveSource(file).read }))
   const { size, read } = zip(members, new Date())
   return saveStreamed(cid, { name: `${name}.zip`, size, read: async (signal) => read(signal) }, progress, heavy)
 }
 
-async function saveStreamed(cid: string, saved: Saved, progress: Progress, heavy: boolean): Promise<SaveEnd> {
-  if (canPickFile()) return saveByPicker(saved, progress)
-  const tap = await openTap()
-  if (tap !== null) return saveByWorker(tap, cid, saved, progress)
-  if (saved.size > MEMORY_BYTES_MAX && !heavy) throw new TooHeavy()
-  return saveByMemory(saved, progress)
+async function saveStreamed(cid: string, saved: SaveSource, progress: Progress, heavy: boolean): Promise<SaveEnd> {
+  if (canPickFile()) return saveThroughPicker(saved, progress)
+  const streams = await openFileStreams()
+  if (streams !== null) return saveThroughWorker(streams, cid, saved, progress)
+  if (saved.size > MEMORY_BYTES_MAX && !heavy) throw new MemoryConfirmationNeeded()
+  return saveFromMemory(saved, progress)
 }
 
-/** A file as it is read for saving: in its order, and not before what somebody watches. */
-export function savedOf({ name, size, blob, streamed }: SavedFile): Saved {
+/** A file in the form that is read for saving: in order, and with lower priority than media that plays. */
+export function saveSource({ name, size, blob, streamed }: SavedFile): SaveSource {
   return {
     name,
     size,

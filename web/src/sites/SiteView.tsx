@@ -1,29 +1,29 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { useAwaited } from '../render/awaited.ts'
+import { useAsync } from '../render/use-async.ts'
 import { SaveLink } from '../render/SaveLink.tsx'
-import { mayHaveScripts, sealSentence } from '../sandbox/index.ts'
-import { isAtWalk, walkTo } from '../ui/location.ts'
+import { mayHaveScripts, sandboxSentence } from '../sandbox/index.ts'
+import { isAtFrameEntry, recordFrameFile } from '../ui/location.ts'
 import type { DirectoryFile } from '../ui/site.ts'
-import { files as fileWords } from '../words/files.ts'
-import { sizeText } from '../words/index.ts'
-import { sites as words } from '../words/sites.ts'
+import { files as fileText } from '../messages/files.ts'
+import { sizeText } from '../messages/index.ts'
+import { sites as text } from '../messages/sites.ts'
 import { SiteFolder } from './folder.ts'
 import { frameDocument, SiteFrame, type FrameEvent } from './frame.ts'
-import { addressOf } from './origin.ts'
+import { urlPathOf } from './origin.ts'
 
-/** Pages beyond this are not searched for scripts, and offered to run what they may have. */
+/** Larger pages are not searched for scripts; the reader is offered to run them in any case. */
 const SEARCHED_BYTES_MAX = 4 << 20
 
 interface SiteViewProps {
   origin: string
   files: readonly DirectoryFile[]
-  /** The file it opens with, and the one that its reader chose last outside of it. */
+  /** The file to open, and later the one that the reader chose outside of the frame. */
   open: DirectoryFile
-  /** Called when there can be no site here, with the reason. */
+  /** Called with the reason when the site cannot be shown. */
   onFailed: (reason: string) => void
 }
 
-/** A folder as a site on an origin of its own: still at first, with its scripts when asked. */
+/** A folder as a site on an origin of its own, without scripts until the reader allows them. */
 export function SiteView({ origin, files, open, onFailed }: SiteViewProps) {
   const [running, setRunning] = useState(false)
   const [isReady, setReady] = useState(false)
@@ -32,18 +32,18 @@ export function SiteView({ origin, files, open, onFailed }: SiteViewProps) {
   const outer = useRef<HTMLIFrameElement>(null)
   const stage = useRef<HTMLDivElement>(null)
   const frame = useRef<SiteFrame | null>(null)
-  /** Which of the frames shown one after the other: histories of earlier ones are gone. */
-  const walk = useRef(0)
+  /** Counts the frames shown one after the other; the history entries of earlier ones are invalid. */
+  const frameId = useRef(0)
   const folder = useMemo(() => new SiteFolder(files), [files])
   const source = useMemo(() => frameDocument(origin), [origin])
 
   const show = (file: DirectoryFile, scripts: boolean) => {
-    walk.current += 1
+    frameId.current += 1
     setNotice(null)
     setAt(file)
-    frame.current?.show(addressOf(file.path), scripts)
+    frame.current?.show(urlPathOf(file.path), scripts)
   }
-  const hear = (event: FrameEvent) => {
+  const onFrameEvent = (event: FrameEvent) => {
     switch (event.kind) {
       case 'ready':
         setReady(true)
@@ -55,22 +55,22 @@ export function SiteView({ origin, files, open, onFailed }: SiteViewProps) {
         setNotice({ kind: 'lost' })
         return
       case 'outside':
-        setNotice({ kind: 'outside', address: event.address })
+        setNotice({ kind: 'outside', url: event.url })
         return
-      case 'at': {
+      case 'location': {
         setNotice(null)
-        const found = folder.find(event.address)
-        // Pictures and the like are looked at within the page that leads there.
+        const found = folder.find(event.path)
+        // A picture or other file is viewed within the page that links to it.
         if (found.kind !== 'file' || !isPage(found.file)) return
         setAt(found.file)
-        walkTo(found.file.path, walk.current)
+        recordFrameFile(found.file.path, frameId.current)
       }
     }
   }
-  const listen = useRef(hear)
-  listen.current = hear
+  const listen = useRef(onFrameEvent)
+  listen.current = onFrameEvent
 
-  // Before anything is painted, lest the frame says that it is there to nobody.
+  // A layout effect, so that the listener exists before the frame announces itself.
   useLayoutEffect(() => {
     if (outer.current === null) return
     const shown = new SiteFrame(origin, outer.current, folder, (event) => listen.current(event))
@@ -81,11 +81,11 @@ export function SiteView({ origin, files, open, onFailed }: SiteViewProps) {
     if (isReady) show(open, running)
   }, [isReady, running])
   useEffect(() => {
-    // The frame goes by itself where its own history leads.
-    if (isReady && open !== at && !isAtWalk(walk.current)) show(open, running)
+    // The frame itself follows its own history entries.
+    if (isReady && open !== at && !isAtFrameEntry(frameId.current)) show(open, running)
   }, [open])
 
-  const scripted = useAwaited(async () => {
+  const scripted = useAsync(async () => {
     if (at.size > SEARCHED_BYTES_MAX) return true
     return mayHaveScripts(await (await at.blob()).text())
   }, [at])
@@ -98,21 +98,21 @@ export function SiteView({ origin, files, open, onFailed }: SiteViewProps) {
         <SaveLink file={{ ...at, name }} />
       </header>
       {(running || (scripted !== null && 'ok' in scripted && scripted.ok)) && (
-        <div class="bar seal">
-          <p>{sealSentence(running)}</p>
+        <div class="bar sandbox">
+          <p>{sandboxSentence(running)}</p>
           <button type="button" onClick={() => setRunning(!running)}>
-            {fileWords(running ? 'stop' : 'run')}
+            {fileText(running ? 'stop' : 'run')}
           </button>
         </div>
       )}
-      {notice !== null && <Told notice={notice} back={() => show(at, running)} />}
+      {notice !== null && <NoticeBar notice={notice} back={() => show(at, running)} />}
       <div class="stage" ref={stage}>
-        <iframe ref={outer} title={words('frame')} srcdoc={source} />
+        <iframe ref={outer} title={text('frame')} srcdoc={source} />
       </div>
       {document.fullscreenEnabled && (
         <div class="bar">
           <button type="button" class="quiet" onClick={() => void stage.current?.requestFullscreen()}>
-            {fileWords('wholeScreen')}
+            {fileText('fullScreen')}
           </button>
         </div>
       )}
@@ -120,27 +120,27 @@ export function SiteView({ origin, files, open, onFailed }: SiteViewProps) {
   )
 }
 
-type Notice = { kind: 'lost' } | { kind: 'outside'; address: string }
+type Notice = { kind: 'lost' } | { kind: 'outside'; url: string }
 
-function Told({ notice, back }: { notice: Notice; back: () => void }) {
+function NoticeBar({ notice, back }: { notice: Notice; back: () => void }) {
   if (notice.kind === 'outside') {
     return (
       <p class="notice" role="status">
-        {words.around('outside', { address: <code translate={false}>{notice.address.slice(0, 300)}</code> })}
+        {text.withNodes('outside', { address: <code translate={false}>{notice.url.slice(0, 300)}</code> })}
       </p>
     )
   }
   return (
     <p class="notice" role="status">
-      {words('lost')}{' '}
+      {text('lost')}{' '}
       <button type="button" class="quiet" onClick={back}>
-        {words('back')}
+        {text('back')}
       </button>
     </p>
   )
 }
 
-/** Whether a file is a page of a site by its name. */
+/** Whether a file is an HTML page, by its name. */
 export function isPage({ path }: { path: string }): boolean {
   return /\.x?html?$/i.test(path)
 }

@@ -1,17 +1,17 @@
 import { describe, expect, it } from 'vitest'
 import { SiteFolder } from './folder.ts'
-import { addressOf, pathOf, siteOrigin } from './origin.ts'
+import { filePathOf, siteOrigin, urlPathOf } from './origin.ts'
 
 const folder = (...paths: string[]) => new SiteFolder(paths.map((path) => ({ path })))
 const site = folder(
   'index.html', 'Style.css', 'docs/index.htm', 'docs/a b.html', 'pictures/deep/cat.png', 'über/да & #?.html', 'e\u0301.html', '%41.html',
 )
-const fileAt = (address: string) => {
-  const found = site.find(address)
+const fileAt = (urlPath: string) => {
+  const found = site.find(urlPath)
   return found.kind === 'file' ? found.file.path : found
 }
 
-describe('an address of a site', () => {
+describe('a URL path of a site', () => {
   it.each([
     ['/', 'index.html'],
     ['/index.html', 'index.html'],
@@ -20,45 +20,45 @@ describe('an address of a site', () => {
     ['/%C3%BCber/%D0%B4%D0%B0%20%26%20%23%3F.html', 'über/да & #?.html'],
     ['/%c3%a9.html', 'e\u0301.html'],
     ['/%2541.html', '%41.html'],
-  ])('%s is the file %s', (address, path) => {
-    expect(fileAt(address)).toBe(path)
+  ])('%s is the file %s', (urlPath, path) => {
+    expect(fileAt(urlPath)).toBe(path)
   })
 
   it.each(['/gone.html', '/style.css', '/docs/gone', '//index.html', '/docs//a%20b.html', '/index.html/', '/constructor', '/__proto__/'])(
     '%s is absent',
-    (address) => expect(fileAt(address)).toMatchObject({ kind: 'absent' }),
+    (urlPath) => expect(fileAt(urlPath)).toMatchObject({ kind: 'absent' }),
   )
 
-  it.each(['/%2e%2e/x', '/docs%2findex.htm', '/%00', '/%ff', '/%', '/..'])('%s means nothing', (address) => {
-    expect(fileAt(address)).toEqual({ kind: 'absent', path: null })
+  it.each(['/%2e%2e/x', '/docs%2findex.htm', '/%00', '/%ff', '/%', '/..'])('%s is not valid', (urlPath) => {
+    expect(fileAt(urlPath)).toEqual({ kind: 'absent', path: null })
   })
 
-  it('of a folder has a slash at the end', () => {
-    expect(fileAt('/docs')).toEqual({ kind: 'folder-elsewhere', address: '/docs/' })
-    expect(fileAt('/%C3%BCber')).toEqual({ kind: 'folder-elsewhere', address: '/%C3%BCber/' })
+  it('of a folder without a trailing slash is redirected', () => {
+    expect(fileAt('/docs')).toEqual({ kind: 'redirect', urlPath: '/docs/' })
+    expect(fileAt('/%C3%BCber')).toEqual({ kind: 'redirect', urlPath: '/%C3%BCber/' })
   })
 
-  it('of a folder without a page of its own is what is in it', () => {
+  it('of a folder without an index file lists its names', () => {
     expect(fileAt('/pictures/')).toEqual({ kind: 'folder', path: 'pictures', names: ['deep/'] })
     expect(fileAt('/pictures/deep/')).toEqual({ kind: 'folder', path: 'pictures/deep', names: ['cat.png'] })
     expect(folder('a.txt', 'b/c/d').find('/')).toEqual({ kind: 'folder', path: '', names: ['a.txt', 'b/'] })
   })
 
-  it('goes there and back for every path', () => {
+  it('maps every file path to a URL path and back', () => {
     for (const path of ['a', 'a/b c/d', '100%', '?#&=+', '日本/語.html', "it's", 'a\\b', '..a/...']) {
-      expect(pathOf(addressOf(path)), path).toBe(path)
-      expect(new URL(addressOf(path), 'http://x').pathname, path).toBe(addressOf(path))
+      expect(filePathOf(urlPathOf(path)), path).toBe(path)
+      expect(new URL(urlPathOf(path), 'http://x').pathname, path).toBe(urlPathOf(path))
     }
   })
 })
 
 describe('the origin of a site', () => {
   const key = 'bafybeicl2vqmrnvrbfywpem5bcbbv2vx4fwsg5ooa6yvmczz3dvh5f7pzm'
-  it('has the CID in front', () => {
+  it('starts with the CID', () => {
     expect(siteOrigin(key, 'localhost:4000', 'http:')).toBe(`http://${key}.localhost:4000`)
   })
 
-  it('is not there without a domain, or for a CID that no host name can hold', () => {
+  it('is null without a site domain, or for a CID that does not fit into a host name', () => {
     expect(siteOrigin(key, null, 'http:')).toBeNull()
     expect(siteOrigin(`b${'a'.repeat(63)}`, 'localhost', 'http:')).toBeNull()
     expect(siteOrigin('zdj7W', 'localhost', 'http:')).toBeNull()

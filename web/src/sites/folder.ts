@@ -1,21 +1,21 @@
-import { pathOf, addressOf } from './origin.ts'
+import { filePathOf, urlPathOf } from './origin.ts'
 
-/** Files that a folder opens with, the first that is there. */
+/** Files that a folder opens with; the first that exists is used. */
 const INDEX_NAMES = ['index.html', 'index.htm']
 
-/** What an address of a site leads to. */
+/** The result of looking up a URL path in a site. */
 export type Found<File> =
   | { kind: 'file'; file: File }
-  /** A folder without its slash at the end: names in its page would mean something else. */
-  | { kind: 'folder-elsewhere'; address: string }
-  /** A folder that opens with nothing: what is in it, folders with a slash at the end. */
+  /** A folder whose URL lacks the trailing slash, so that relative links in its page would resolve wrongly. */
+  | { kind: 'redirect'; urlPath: string }
+  /** A folder without an index file: the names in it, those of folders with a trailing slash. */
   | { kind: 'folder'; path: string; names: readonly string[] }
   | { kind: 'absent'; path: string | null }
 
-/** The files of a page by their addresses. */
+/** The files of a page by URL path. */
 export class SiteFolder<File extends { readonly path: string }> {
   readonly #files = new Map<string, File>()
-  /** Names that are written with letters of another form, such as those of macOS. */
+  /** Files by their path in Unicode form NFC, because macOS writes names in another form. */
   readonly #composed = new Map<string, File>()
   readonly #folders = new Map<string, Set<string>>([['', new Set()]])
 
@@ -23,24 +23,24 @@ export class SiteFolder<File extends { readonly path: string }> {
     for (const file of files) {
       this.#files.set(file.path, file)
       this.#composed.set(file.path.normalize('NFC'), file)
-      this.#plant(file.path)
+      this.#addToFolders(file.path)
     }
   }
 
-  /** Whether it has something to open with. */
+  /** Whether the root folder has an index file. */
   get hasIndex(): boolean {
     return this.#indexOf('') !== null
   }
 
-  find(address: string): Found<File> {
-    const path = pathOf(address)
+  find(urlPath: string): Found<File> {
+    const path = filePathOf(urlPath)
     if (path === null) return { kind: 'absent', path }
     const file = this.#fileAt(path)
     if (file !== null) return { kind: 'file', file }
     const folder = path.replace(/\/$/, '')
     const names = this.#folders.get(folder)
     if (names === undefined) return { kind: 'absent', path }
-    if (folder !== '' && folder === path) return { kind: 'folder-elsewhere', address: `${addressOf(folder)}/` }
+    if (folder !== '' && folder === path) return { kind: 'redirect', urlPath: `${urlPathOf(folder)}/` }
     const index = this.#indexOf(folder)
     if (index !== null) return { kind: 'file', file: index }
     return { kind: 'folder', path: folder, names: [...names].sort() }
@@ -58,7 +58,7 @@ export class SiteFolder<File extends { readonly path: string }> {
     return null
   }
 
-  #plant(path: string): void {
+  #addToFolders(path: string): void {
     let name = path
     for (let at = path.lastIndexOf('/'); at >= 0; at = name.slice(0, -1).lastIndexOf('/')) {
       const folder = name.slice(0, at)

@@ -1,3 +1,3 @@
-/** Folders of web pages as sites: on an origin of their own, out of this tab. */
+/** Shows a folder of web pages as a site on an origin of its own, served from this tab. */
 export { siteOrigin } from './origin.ts'
 export { isPage, SiteView } from './SiteView.tsx'

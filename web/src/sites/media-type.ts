@@ -1,6 +1,6 @@
 import { kindOf } from '../render/kind.ts'
 
-/** Types that a browser needs for what it loads into a page, beyond those that we show ourselves. */
+/** Types that a browser requires for the resources of a page, besides those that the app itself shows. */
 const TYPES: Record<string, string> = {
   css: 'text/css', html: 'text/html', htm: 'text/html', xhtml: 'application/xhtml+xml',
   js: 'text/javascript', mjs: 'text/javascript', json: 'application/json', map: 'application/json',
@@ -9,10 +9,10 @@ const TYPES: Record<string, string> = {
   pdf: 'application/pdf',
 }
 
-/** Text without a word on its letters is read as what it mostly is. */
+/** Text without a declared encoding is served as UTF-8, the most common one. */
 const UTF8 = '; charset=utf-8'
 
-/** The media type to send a file with, by its name, or by its first bytes when that says nothing. */
+/** The media type of a file, by its name, or by its first bytes when the name does not decide. */
 export function mediaType(path: string, head: Uint8Array): string {
   const extension = /\.([a-z0-9]+)$/i.exec(path)?.[1]?.toLowerCase() ?? ''
   const known = Object.hasOwn(TYPES, extension) ? TYPES[extension] : undefined

@@ -1,12 +1,13 @@
 /**
- * The policy of every document of a site. It reaches its own origin alone, where every request is answered by its
- * worker; there is no way to load a worker from it, since browsers fetch those past the worker.
+ * The content security policy of every document of a site. The document may reach only its own origin, where the worker
+ * answers every request. It may not load a worker from there, because browsers fetch worker scripts without asking the
+ * current worker.
  *
- * @param origin the site's
- * @param app the origin that may show it
+ * @param origin the origin of the site
+ * @param app the origin that may embed it
  */
 export function policyOf({ scripts, origin, app }: { scripts: boolean; origin: string; app: string }): string {
-  // The origin and not 'self', which would let websockets through to its server.
+  // The origin instead of 'self': 'self' would also allow WebSockets to the server.
   const own = `${origin} data: blob:`
   return [
     `sandbox allow-same-origin${scripts ? ' allow-scripts allow-forms' : ''}`,
@@ -27,9 +28,9 @@ function isOrigin(text: string): boolean {
   return /^https?:\/\/[\w.-]+(?::\d+)?$/.test(text)
 }
 
-/** What goes with every answer of a site, besides its policy. */
-export const SEALED_HEADERS: Readonly<Record<string, string>> = {
-  // Where the browser knows it: no connection but to its own origin, by any means. It knows no worker that answers.
+/** Headers of every response of a site, besides its policy. */
+export const SANDBOX_HEADERS: Readonly<Record<string, string>> = {
+  // Browsers that implement it block every connection to other origins, WebRTC included.
   'connection-allowlist': '(response-origin)',
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',

@@ -1,64 +1,64 @@
-import { refusalText } from '../words/refusals.ts'
-import type { Read, ReadAnswer } from './message.ts'
-import { policyOf, SEALED_HEADERS } from './policy.ts'
-import { rangeOf } from './range.ts'
-import type { Client, WorkerScope } from './worker-scope.ts'
+import { refusalText } from '../messages/refusals.ts'
+import { parseRange } from '../service-worker/range.ts'
+import type { Client, WorkerScope } from '../service-worker/scope.ts'
+import { policyOf, SANDBOX_HEADERS } from './policy.ts'
+import type { ReadReply, ReadRequest } from './protocol.ts'
 
-// The worker of a site's origin. It knows nothing and keeps nothing: each request is asked of the tab that shows the
-// site, and answered with a policy that lets nothing out. Whatever is not asked there is refused.
+// The worker of a site's origin. It has no state and caches nothing. It forwards each request to the tab that shows the
+// site, and sends the reply with a policy that blocks all connections. Requests that the tab cannot answer are refused.
 
-const worker = self as unknown as WorkerScope
+const scope = self as unknown as WorkerScope
 const SHELL = '/.watchfire/shell'
-/** Browsers end a worker that takes five minutes for one answer. */
-const ANSWER_MS = 240_000
+/** Below the five minutes after which browsers stop a worker that has not answered. */
+const REPLY_TIMEOUT_MS = 240_000
 
-worker.addEventListener('install', (event) => event.waitUntil(worker.skipWaiting()))
-worker.addEventListener('activate', (event) => event.waitUntil(worker.clients.claim()))
-worker.addEventListener('fetch', (event) => {
+scope.addEventListener('install', (event) => event.waitUntil(scope.skipWaiting()))
+scope.addEventListener('activate', (event) => event.waitUntil(scope.clients.claim()))
+scope.addEventListener('fetch', (event) => {
   const { request } = event
-  // The shell alone is the server's to give, and only without a word beside it.
-  if (request.mode === 'navigate' && request.url === `${worker.location.origin}${SHELL}`) return
-  event.respondWith(answer(request))
+  // Only the shell comes from the server, and only without a query, which could carry data out.
+  if (request.mode === 'navigate' && request.url === `${scope.location.origin}${SHELL}`) return
+  event.respondWith(respond(request))
 })
 
-async function answer(request: Request): Promise<Response> {
+async function respond(request: Request): Promise<Response> {
   const url = new URL(request.url)
-  if (url.origin !== worker.location.origin) return Response.error()
-  if (request.method !== 'GET' && request.method !== 'HEAD') return plain(405, refusalText('get'))
+  if (url.origin !== scope.location.origin) return Response.error()
+  if (request.method !== 'GET' && request.method !== 'HEAD') return textResponse(405, refusalText('get'))
   const shell = await findShell()
-  if (shell === null) return plain(503, refusalText('closed'))
-  const answer = await ask(shell, { kind: 'read', address: url.pathname })
-  switch (answer.kind) {
+  if (shell === null) return textResponse(503, refusalText('closed'))
+  const reply = await askTab(shell, { kind: 'read', path: url.pathname })
+  switch (reply.kind) {
     case 'failed':
-      return plain(503, answer.reason)
+      return textResponse(503, reply.reason)
     case 'file':
-      return fileResponse(request, answer)
+      return fileResponse(request, reply)
   }
 }
 
 async function findShell(): Promise<Client | null> {
-  const clients = await worker.clients.matchAll({ type: 'window', includeUncontrolled: true })
+  const clients = await scope.clients.matchAll({ type: 'window', includeUncontrolled: true })
   return clients.find(({ url }) => new URL(url).pathname === SHELL) ?? null
 }
 
-function ask(shell: Client, read: Read): Promise<ReadAnswer> {
+function askTab(shell: Client, request: ReadRequest): Promise<ReadReply> {
   const { port1, port2 } = new MessageChannel()
   return new Promise((resolve) => {
-    const timer = setTimeout(() => settle({ kind: 'failed', reason: refusalText('late') }), ANSWER_MS)
-    const settle = (answer: ReadAnswer) => {
+    const timer = setTimeout(() => settle({ kind: 'failed', reason: refusalText('late') }), REPLY_TIMEOUT_MS)
+    const settle = (reply: ReadReply) => {
       clearTimeout(timer)
       port1.close()
-      resolve(answer)
+      resolve(reply)
     }
-    port1.onmessage = ({ data }: MessageEvent<ReadAnswer>) => settle(data)
-    shell.postMessage(read, [port2])
+    port1.onmessage = ({ data }: MessageEvent<ReadReply>) => settle(data)
+    shell.postMessage(request, [port2])
   })
 }
 
-function fileResponse(request: Request, { blob, status, type, scripts, app }: ReadAnswer & { kind: 'file' }): Response {
-  const headers = sealed({ scripts, app, type })
-  const range = status === 200 ? rangeOf(request.headers.get('range'), blob.size) : null
-  if (range === 'beyond') {
+function fileResponse(request: Request, { blob, status, type, scripts, app }: ReadReply & { kind: 'file' }): Response {
+  const headers = headersFor({ scripts, app, type })
+  const range = status === 200 ? parseRange(request.headers.get('range'), blob.size) : null
+  if (range === 'unsatisfiable') {
     headers.set('content-range', `bytes */${blob.size}`)
     return new Response(null, { status: 416, headers })
   }
@@ -72,14 +72,14 @@ function fileResponse(request: Request, { blob, status, type, scripts, app }: Re
   return new Response(blob.slice(range.from, range.to), { status: 206, headers })
 }
 
-function sealed({ scripts, app, type }: { scripts: boolean; app: string; type: string }): Headers {
-  const headers = new Headers(SEALED_HEADERS)
-  headers.set('content-security-policy', policyOf({ scripts, app, origin: worker.location.origin }))
+function headersFor({ scripts, app, type }: { scripts: boolean; app: string; type: string }): Headers {
+  const headers = new Headers(SANDBOX_HEADERS)
+  headers.set('content-security-policy', policyOf({ scripts, app, origin: scope.location.origin }))
   headers.set('content-type', type)
   return headers
 }
 
-function plain(status: number, words: string): Response {
-  const headers = sealed({ scripts: false, app: '', type: 'text/plain; charset=utf-8' })
-  return new Response(`${words}\n`, { status, headers })
+function textResponse(status: number, text: string): Response {
+  const headers = headersFor({ scripts: false, app: '', type: 'text/plain; charset=utf-8' })
+  return new Response(`${text}\n`, { status, headers })
 }

@@ -1,76 +1,76 @@
 import '../style/sprites.css'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import type { Hearth } from '../ui/hearth.ts'
+import type { OpenPages } from '../ui/open-pages.ts'
 import type { Site } from '../ui/site.ts'
-import { wearFace } from '../ui/tab.ts'
-import { plane as words } from '../words/plane.ts'
+import { showTabStatus } from '../ui/tab-status.ts'
+import { grid as text } from '../messages/grid.ts'
 import { DRAWINGS } from './drawings.tsx'
 import { Game } from './game.ts'
-import type { Neighbours } from './throw.ts'
-import { EDGES, NOBODY } from './throw.ts'
+import type { Neighbours } from './protocol.ts'
+import { EDGES, NOBODY } from './protocol.ts'
 import { SpriteButton } from './SpriteButton.tsx'
-import { useFilesBrought } from './brought.ts'
-import type { Body } from './world.ts'
+import { useDroppedFiles } from './use-dropped-files.ts'
+import type { Body } from './physics.ts'
 
-/** A plane: this window is a desktop, and beyond each of its edges is somebody else's. */
-export function SpritesPage({ site, hearth, plane }: { site: Site; hearth: Hearth; plane: string }) {
+/** A grid of sprites: this window is a desktop, and beyond each of its edges is somebody else's. */
+export function SpritesPage({ site, openPages, grid }: { site: Site; openPages: OpenPages; grid: string }) {
   const stage = useRef<HTMLDivElement>(null)
   const [game, setGame] = useState<Game | null>(null)
   const [bodies, setBodies] = useState<readonly Body[]>([])
   const [news, setNews] = useState('')
-  const [trouble, setTrouble] = useState<string | null>(null)
-  useEffect(() => wearFace(words('tab', { plane }), 'lit'), [plane])
+  const [problem, setProblem] = useState<string | null>(null)
+  useEffect(() => showTabStatus(text('tab', { grid }), 'available'), [grid])
   useLayoutEffect(() => {
     if (stage.current === null) return
-    const playing = new Game(site, hearth, plane, stage.current, { bodies: setBodies, news: setNews, trouble: setTrouble })
+    const playing = new Game(site, openPages, grid, stage.current, { bodies: setBodies, news: setNews, problem: setProblem })
     setGame(playing)
     return () => playing.end()
-  }, [site, hearth, plane])
-  const isDragging = useFilesBrought((files, drop) => game?.putPictures(files, drop))
+  }, [site, openPages, grid])
+  const isDragging = useDroppedFiles((files, drop) => game?.putPictures(files, drop))
   const standing = game?.session.standing.value ?? 'joining'
   return (
-    <div class={isDragging ? 'plane dragging' : 'plane'}>
-      <h1 class="unseen">{words('title', { plane })}</h1>
+    <div class={isDragging ? 'grid dragging' : 'grid'}>
+      <h1 class="unseen">{text('title', { grid })}</h1>
       <div ref={stage} class="stage">
         {bodies.map((body) => (
           <SpriteButton key={body.id} body={body} game={game} />
         ))}
       </div>
-      <div class="shelf" role="toolbar" aria-label={words('shelf')}>
+      <div class="shelf" role="toolbar" aria-label={text('shelf')}>
         {[...DRAWINGS].map(([sprite, { name, picture }]) => (
-          <button type="button" key={sprite} class="quiet" aria-label={words('put', { name: words(name).toLowerCase() })} onClick={() => game?.put(sprite)}>
+          <button type="button" key={sprite} class="quiet" aria-label={text('put', { name: text(name).toLowerCase() })} onClick={() => game?.put(sprite)}>
             <svg viewBox="0 0 64 64" width="28" height="28" aria-hidden="true">{picture}</svg>
           </button>
         ))}
         <PicturePicker onPick={(files) => game?.putPictures(files)} />
       </div>
       <NeighbourMap neighbours={game?.session.neighbours.value ?? NOBODY} />
-      <div class="told">
+      <div class="status">
         <p class="news" role="status">
-          {standing === 'joining' && words('joining')}
-          {typeof standing === 'object' && words('refused', { reason: standing.refused })}
-          {standing === 'joined' && (news || words('how'))}
+          {standing === 'joining' && text('joining')}
+          {typeof standing === 'object' && text('refused', { reason: standing.refused })}
+          {standing === 'joined' && (news || text('how'))}
         </p>
-        {trouble !== null && (
+        {problem !== null && (
           <p class="news trouble" role="alert">
-            {trouble}
-            <button type="button" class="quiet" aria-label={words('closeMessage')} onClick={() => setTrouble(null)}>×</button>
+            {problem}
+            <button type="button" class="quiet" aria-label={text('closeMessage')} onClick={() => setProblem(null)}>×</button>
           </p>
         )}
       </div>
-      {isDragging && <p class="drop-here" aria-hidden="true">{words('letGo')}</p>}
+      {isDragging && <p class="drop-here" aria-hidden="true">{text('letGo')}</p>}
     </div>
   )
 }
 
 function PicturePicker({ onPick }: { onPick: (files: readonly File[]) => void }) {
   return (
-    <label class="button quiet picker" title={words('putPicture')}>
+    <label class="button quiet picker" title={text('putPicture')}>
       <input
         type="file"
         accept="image/*"
         multiple
-        aria-label={words('putPicture')}
+        aria-label={text('putPicture')}
         onChange={(event) => {
           onPick([...(event.currentTarget.files ?? [])])
           event.currentTarget.value = ''
@@ -87,17 +87,17 @@ function PicturePicker({ onPick }: { onPick: (files: readonly File[]) => void })
 
 function NeighbourMap({ neighbours }: { neighbours: Neighbours }) {
   return (
-    <dl class="map" aria-label={words('neighbours')}>
+    <dl class="map" aria-label={text('neighbours')}>
       {EDGES.map((edge) => {
         const peer = neighbours[edge]
         return (
           <div key={edge} class={`${edge} ${peer === null ? 'nobody' : ''}`} style={peer === null ? {} : { '--hue': hueOf(peer) }}>
-            <dt class="unseen">{words(edge)}</dt>
-            <dd title={peer === null ? words('nobody') : peer}>{peer === null ? '–' : peer.slice(0, 4)}</dd>
+            <dt class="unseen">{text(edge)}</dt>
+            <dd title={peer === null ? text('nobody') : peer}>{peer === null ? '–' : peer.slice(0, 4)}</dd>
           </div>
         )
       })}
-      <div class="you" aria-hidden="true">{words('you')}</div>
+      <div class="you" aria-hidden="true">{text('you')}</div>
     </dl>
   )
 }

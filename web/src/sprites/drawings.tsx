@@ -2,7 +2,7 @@ import type { JSX } from 'preact'
 
 /** A sprite that every window can draw. */
 export interface Drawing {
-  /** What it is called in the catalogue. */
+  /** Its name in the catalogue. */
   name: 'cat' | 'kite' | 'ball' | 'ghost' | 'fish' | 'star' | 'snail' | 'ember' | 'stranger'
   picture: JSX.Element
 }
@@ -14,7 +14,7 @@ const eyes = (
   </g>
 )
 
-/** By the id they are thrown under. */
+/** Drawings by the id under which they are thrown. */
 export const DRAWINGS: ReadonlyMap<string, Drawing> = new Map<string, Drawing>([
   ['cat', {
     name: 'cat',
@@ -94,7 +94,7 @@ export const DRAWINGS: ReadonlyMap<string, Drawing> = new Map<string, Drawing>([
   }],
 ])
 
-/** For what cannot be shown. */
+/** Shown in place of an unknown sprite or picture. */
 export const questionMark = (
   <g>
     <circle cx="32" cy="32" r="26" fill="#8d8793" />
@@ -102,7 +102,7 @@ export const questionMark = (
   </g>
 )
 
-/** A sprite by its id; one that this client does not know is a question mark. */
+/** A sprite by its id; an id that this client does not know is a question mark. */
 export function drawingOf(sprite: string): Drawing {
   return DRAWINGS.get(sprite) ?? { name: 'stranger', picture: questionMark }
 }

@@ -1,18 +1,18 @@
-import { plane as words } from '../words/plane.ts'
+import { grid as text } from '../messages/grid.ts'
 import { drawingOf } from './drawings.tsx'
 
-/** The server's bound of what a sprite is called. */
+/** The server's limit for the name of a sprite. */
 const NAME_BYTES_MAX = 64
-/** Control characters, and those that turn the direction of the words around them. */
+/** Control characters, and those that change the direction of the surrounding text. */
 const UNSEEMLY = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu
 
-/** What a sprite is called here. A stranger may have named it. */
+/** The displayed name of a sprite. Any client may have chosen it. */
 export function nameOf({ sprite, picture }: { sprite: string; picture: string | null }): string {
-  if (picture === null) return words(drawingOf(sprite).name)
-  return sprite.replace(UNSEEMLY, '').trim() || words('aPicture')
+  if (picture === null) return text(drawingOf(sprite).name)
+  return sprite.replace(UNSEEMLY, '').trim() || text('aPicture')
 }
 
-/** What a picture from a file is thrown as: the file's name without its ending, as far as it fits. */
+/** The name for a picture from a file: the file name without its extension, shortened to fit. */
 export function spriteNamed(filename: string): string {
   const stem = filename.replace(/\.[^.]*$/, '').toWellFormed().replace(UNSEEMLY, '').trim()
   let name = ''

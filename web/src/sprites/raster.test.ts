@@ -17,7 +17,7 @@ const GIF = letters('GIF89a\x02\0\x01\0\0\0\0;')
 const size = { width: 2, height: 1, isMoving: false }
 
 describe('the head of a picture', () => {
-  it('tells its type and size, whatever it was called', () => {
+  it('contains its type and size, whatever the file name', () => {
     expect(readRaster(PNG)).toEqual({ type: 'image/png', ...size })
     expect(readRaster(JPEG)).toEqual({ type: 'image/jpeg', ...size })
     for (const webp of [WEBP, WEBP_LOSSLESS, WEBP_WITH_ALPHA]) {
@@ -25,18 +25,18 @@ describe('the head of a picture', () => {
     }
   })
 
-  it('tells when there is more than one frame', () => {
+  it('shows whether it is animated', () => {
     expect(readRaster(MOVING_PNG)?.isMoving).toBe(true)
     expect(readRaster(MOVING_WEBP)?.isMoving).toBe(true)
   })
 
-  it('of anything else tells nothing', () => {
+  it('of anything else is null', () => {
     const texts = ['', 'hello', '<svg xmlns="http://www.w3.org/2000/svg"/>', 'RIFF....WAVEfmt ....................']
     for (const text of texts) expect(readRaster(letters(text))).toBeNull()
     expect(readRaster(GIF)).toBeNull()
   })
 
-  it('that is cut short anywhere, or follows its own lengths in circles, does no harm', () => {
+  it('that is truncated or has circular lengths does no harm', () => {
     for (const whole of [PNG, JPEG, WEBP, WEBP_LOSSLESS, WEBP_WITH_ALPHA, MOVING_PNG]) {
       for (let length = 0; length < whole.length; length++) {
         const read = readRaster(whole.subarray(0, length))

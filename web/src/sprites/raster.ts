@@ -1,22 +1,22 @@
-/** What the first bytes of a picture say about it. */
+/** The properties stated in the header of a picture. */
 export interface Raster {
   readonly type: 'image/png' | 'image/jpeg' | 'image/webp'
   readonly width: number
   readonly height: number
-  /** It has more than one frame. */
+  /** Whether it is animated. */
   readonly isMoving: boolean
 }
 
 /**
- * Reads the head of a PNG, a JPEG or a WebP, whatever it was called; `null` for anything else. It tells the size before
- * anybody decodes, which is when a lie about it would cost memory.
+ * Parses the header of a PNG, JPEG or WebP, whatever its file name; `null` for anything else. The size is known
+ * before decoding, when a wrong one would cost memory.
  */
 export function readRaster(bytes: Uint8Array): Raster | null {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   try {
     return readPng(view) ?? readWebp(view) ?? readJpeg(view)
   } catch (error) {
-    // It ends in the middle of its head.
+    // The data ends within the header.
     if (error instanceof RangeError) return null
     throw error
   }
@@ -59,7 +59,7 @@ function readJpeg(view: DataView): Raster | null {
   if (view.getUint16(0) !== 0xffd8) return null
   for (let at = 2; view.getUint8(at) === 0xff; ) {
     const marker = view.getUint8(at + 1)
-    // Any number of these may stand before a marker.
+    // Any number of fill bytes may precede a marker.
     if (marker === 0xff) {
       at++
       continue
@@ -68,7 +68,7 @@ function readJpeg(view: DataView): Raster | null {
     if (isFrame) {
       return { type: 'image/jpeg', width: view.getUint16(at + 7), height: view.getUint16(at + 5), isMoving: false }
     }
-    // The scan begins, or there is no picture in it.
+    // The image data starts, or there is none.
     if (marker === 0xda || marker === 0xd9) return null
     at += 2 + view.getUint16(at + 2)
   }

@@ -14,13 +14,13 @@ function encoder(weights: Record<string, number>) {
 }
 
 describe('a picture', () => {
-  it('that is small enough is kept exactly', async () => {
+  it('that is small enough is encoded losslessly', async () => {
     const { asked, encode } = encoder({ 'image/png': 0.5, 'image/webp': 0.1 })
     expect((await shrunk(encode))?.type).toBe('image/png')
     expect(asked).toEqual(['256 image/png 1'])
   })
 
-  it('that is not is written less exactly before it is written smaller', async () => {
+  it('that is too large loses quality before size', async () => {
     const { asked, encode } = encoder({ 'image/png': 4, 'image/webp': 1.2 })
     const picture = await shrunk(encode)
     expect(picture?.type).toBe('image/webp')
@@ -28,17 +28,17 @@ describe('a picture', () => {
     expect(asked.at(-1)).toBe('256 image/webp 0.7')
   })
 
-  it('of noise, in a browser that writes PNG alone, gets smaller until it fits', async () => {
+  it('of noise, in a browser that only writes PNG, is scaled down until it fits', async () => {
     const { asked, encode } = encoder({ 'image/png': 4.1 })
     expect((await shrunk(encode))?.type).toBe('image/png')
     expect(asked.at(-1)).toBe('64 image/png 1')
   })
 
-  it('that fits in no way is none', async () => {
+  it('that cannot fit is null', async () => {
     expect(await shrunk(encoder({ 'image/png': 100, 'image/webp': 100 }).encode)).toBeNull()
   })
 
-  it('keeps its shape, and grows no larger than it was', () => {
+  it('keeps its aspect ratio, and is not enlarged', () => {
     expect(within(256, 4000, 3000)).toEqual({ width: 256, height: 192 })
     expect(within(256, 3, 9000)).toEqual({ width: 1, height: 256 })
     expect(within(256, 32, 16)).toEqual({ width: 32, height: 16 })

@@ -1,22 +1,22 @@
 import type { Bytes, Cid } from '../content/index.ts'
-import type { NamedBytes } from './batch.ts'
+import type { StoredBlock } from './block-file.ts'
 
-/** A block that was on disk already, and has been hashed again. */
-export interface Restored {
+/** A block that was on disk already and was hashed again. */
+export interface RestoredBlock {
   readonly cid: Cid
   readonly block: Bytes | Blob
 }
 
-/** Where the blocks of one page lie on disk. */
+/** The blocks of one page on disk. */
 export interface Disk {
-  /** What an earlier visit left here. Blocks that are not what they should be are passed over. */
-  restore(): Promise<Restored[]>
-  /** Writes blocks; the answer holds them back to back, and is read when it is asked for bytes. */
-  write(blocks: readonly NamedBytes[]): Promise<Blob>
-  /** Bytes that the browser would still let us write; `null` when it does not tell. */
+  /** Blocks of an earlier visit. Damaged blocks are skipped. */
+  restore(): Promise<RestoredBlock[]>
+  /** Writes blocks. The returned blob has them without gaps, and is read when bytes are needed. */
+  write(blocks: readonly StoredBlock[]): Promise<Blob>
+  /** Bytes that the browser still allows. `null` if unknown. */
   roomBytes(): Promise<number | null>
   remove(): Promise<void>
 }
 
-/** Gives a page its place; `null` where there is no disk to be had. */
+/** Opens the disk for a page. `null` if there is none. */
 export type OpenDisk = (page: string) => Promise<Disk | null>

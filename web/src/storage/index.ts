@@ -1,20 +1,20 @@
-/** Where the blocks of a page that comes from others are kept: on the browser's own disk, for as long as the tab lives. */
-import { dagBytesMax, type Blocks, type Cid } from '../content/index.ts'
-import { DiskBlocks } from './disk-blocks.ts'
-import { hadFolder } from './tab.ts'
+/** The store for received blocks of a page: on the browser's disk, for as long as the tab lives. */
+import { dagBytesMax, type BlockStore, type Cid } from '../content/index.ts'
+import { DiskBlockStore } from './disk-block-store.ts'
+import { hadFolder } from './tab-folder.ts'
 
-export { DiskBlocks, MEMORY_BYTES_MAX, type DiskBlocksDeps } from './disk-blocks.ts'
-export type { Disk, OpenDisk, Restored } from './disk.ts'
+export { DiskBlockStore, MEMORY_BYTES_MAX, type DiskBlockStoreDeps } from './disk-block-store.ts'
+export type { Disk, OpenDisk, RestoredBlock } from './disk.ts'
 
-/** Makes the place for the blocks of a page. */
-export type MakeBlocks = (root: Cid, pageBytesMax: number, after: (milliseconds: number, callback: () => void) => () => void) => Blocks
+/** Makes the store for the blocks of a page. */
+export type MakeBlockStore = (root: Cid, pageBytesMax: number, after: (milliseconds: number, callback: () => void) => () => void) => BlockStore
 
-/** On disk where this browser has one to give, else in memory. */
-export const browserBlocks: MakeBlocks = (root, pageBytesMax, after) =>
-  new DiskBlocks({
+/** On disk if the browser has one, otherwise in memory. */
+export const browserBlockStore: MakeBlockStore = (root, pageBytesMax, after) =>
+  new DiskBlockStore({
     bytesMax: dagBytesMax(pageBytesMax),
-    // Fetched when there is something to keep, or to find again.
-    open: () => import('./browser.ts').then(({ openDisk }) => openDisk(root.key)),
+    // Loaded when there is something to write or to restore.
+    open: () => import('./browser-disk.ts').then(({ openDisk }) => openDisk(root.key)),
     hasLeftovers: hasLeftovers(),
     after,
   })

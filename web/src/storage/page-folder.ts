@@ -1,21 +1,21 @@
 import { RAW, readSlice, type Bytes } from '../content/index.ts'
-import { encodeBatch, readPlaces, type NamedBytes } from './batch.ts'
-import type { Disk, Restored } from './disk.ts'
+import { encodeBlockFile, readPositions, type StoredBlock } from './block-file.ts'
+import type { Disk, RestoredBlock } from './disk.ts'
 
 /** Writes a new file below the root of the origin's private file system. */
 export type WriteFile = (path: readonly string[], bytes: Bytes) => Promise<File>
 
-/** Blocks that are read and hashed at once when an earlier visit's are looked through. */
+/** Blocks that are read and hashed at the same time when an earlier visit is restored. */
 const HASHED_AT_ONCE = 4
 
-/** The folder of one page, a file for each batch of its blocks. It is made when the first is written. */
+/** The folder of one page, with one file for each batch of blocks. It is created with the first batch. */
 export class PageFolder implements Disk {
   readonly #parent: () => Promise<FileSystemDirectoryHandle>
   readonly #path: readonly string[]
   readonly #name: string
   readonly #write: WriteFile
   readonly #estimate: () => Promise<StorageEstimate>
-  /** Names of files are numbers, in the order they were written. */
+  /** File names are numbers, in the order in which they were written. */
   #nextFile: number | null = null
 
   constructor(
@@ -30,10 +30,10 @@ export class PageFolder implements Disk {
     this.#estimate = deps.estimate
   }
 
-  async restore(): Promise<Restored[]> {
-    const found: Restored[] = []
+  async restore(): Promise<RestoredBlock[]> {
+    const found: RestoredBlock[] = []
     for (const file of await this.#files()) {
-      const places = await readPlaces(file)
+      const places = await readPositions(file)
       for (let i = 0; i < places.length; i += HASHED_AT_ONCE) {
         const some = places.slice(i, i + HASHED_AT_ONCE).map(async ({ cid, at, size }) => {
           const slice = file.slice(at, at + size)
@@ -46,11 +46,11 @@ export class PageFolder implements Disk {
     return found
   }
 
-  async write(blocks: readonly NamedBytes[]): Promise<Blob> {
+  async write(blocks: readonly StoredBlock[]): Promise<Blob> {
     if (this.#nextFile === null) await this.#files()
     const name = `${this.#nextFile ?? 0}`
     this.#nextFile = Number(name) + 1
-    const { bytes, bodyAt } = encodeBatch(blocks)
+    const { bytes, bodyAt } = encodeBlockFile(blocks)
     const file = await this.#write([...this.#path, name], bytes)
     return file.slice(bodyAt)
   }
@@ -65,7 +65,7 @@ export class PageFolder implements Disk {
     await parent.removeEntry(this.#name, { recursive: true }).catch(passOverMissing)
   }
 
-  /** The files that are here, oldest first. */
+  /** The files in the folder, the oldest first. */
   async #files(): Promise<File[]> {
     this.#nextFile = 0
     const parent = await this.#parent()

@@ -1,16 +1,16 @@
 import type { PeerId } from '../bitswap/index.ts'
 import type { Cid } from '../content/index.ts'
 import type { BlockMap, Rarest } from './api.ts'
-import type { Copies, Holdings } from './holdings.ts'
+import type { Copies, BlockAvailability } from './block-availability.ts'
 
-/** Where the blocks of a page are, these being all that are known of it, in the order of the page. */
-export function mapBlocks(blocks: readonly Cid[], isHere: (cid: Cid) => boolean, holdings: Holdings, isNode: (peer: PeerId) => boolean): BlockMap {
+/** Where these blocks of a page are. `blocks`: all known blocks, in the order of the page. */
+export function mapBlocks(blocks: readonly Cid[], isHere: (cid: Cid) => boolean, availability: BlockAvailability, isNode: (peer: PeerId) => boolean): BlockMap {
   const here = Uint8Array.from(blocks, (cid) => (isHere(cid) ? 1 : 0))
-  const known = holdings.copiesOf(blocks.map(({ key }) => key), isNode)
+  const known = availability.copiesOf(blocks.map(({ key }) => key), isNode)
   return { here, elsewhere: known.copies, rarest: rarestOf(here, known) }
 }
 
-/** Of the blocks that somebody has, this tab among them, those that the fewest have. */
+/** Of the blocks that anybody has, this tab included, those with the fewest copies. */
 function rarestOf(here: Uint8Array, { copies: elsewhere, inNodes, holders, nodes }: Copies): Rarest | null {
   let copies = Infinity
   let blocks = 0

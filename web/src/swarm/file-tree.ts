@@ -2,40 +2,40 @@ import {
   ContentError, decodeFsNode, DEPTH_MAX, malformed, RAW, type Bytes, type Cid, type Leaf, type CidKey, type FsNode,
 } from '../content/index.ts'
 
-/** What reading needs of the blocks that are here. */
-export interface HeldBlocks {
+/** The blocks that are here. */
+export interface LocalBlocks {
   has(cid: Cid): boolean
   size(cid: Cid): number | null
   get(cid: Cid): Bytes | Leaf | null
   read(cid: Cid): Promise<Bytes>
 }
 
-/** Nodes kept decoded: a few levels, at a few places. */
+/** Decoded nodes that are cached. Enough for a few levels at a few positions. */
 const NODES_MAX = 32
 
-/** The block that has, or leads to, the bytes of a file from `from` up to `to`. */
+/** The block that contains, or leads to, the bytes of a file from `from` up to `to`. */
 export type Part = { readonly cid: Cid; readonly from: number; readonly to: number; readonly isHere: boolean }
 
-/** Where in its blocks a file's bytes are, as far as the nodes that are here tell. */
+/** The positions of a file's bytes in its blocks, as far as its nodes are here. */
 export class FileTree {
   readonly size: number
-  readonly #blocks: HeldBlocks
+  readonly #blocks: LocalBlocks
   readonly #top: Cid
   readonly #nodes = new Map<CidKey, FsNode>()
 
-  private constructor(blocks: HeldBlocks, top: Cid) {
+  private constructor(blocks: LocalBlocks, top: Cid) {
     this.#blocks = blocks
     this.#top = top
     this.size = this.#nodeOf(top).size
   }
 
-  /** `null` while the block on top is not here; throws for what is no file. */
-  static over(blocks: HeldBlocks, top: Cid): FileTree | null {
+  /** Returns `null` while the root block is not here. Throws if it is not a file. */
+  static open(blocks: LocalBlocks, top: Cid): FileTree | null {
     return blocks.has(top) ? new FileTree(blocks, top) : null
   }
 
-  /** The part with the byte at `position`, which is below `size`. */
-  at(position: number): Part {
+  /** The part with the byte at `position`. `position` must be below `size`. */
+  partAt(position: number): Part {
     let cid = this.#top
     let from = 0
     let size = this.size
@@ -60,11 +60,11 @@ export class FileTree {
     return node.kind === 'leaf' || node.kind === 'file' ? node.bytes.subarray(0, to - from) : new Uint8Array()
   }
 
-  /** Blocks that are absent between two places, nearest first; no more than `blocksMax` blocks are looked at. */
+  /** Missing blocks between two positions, the nearest first. Checks at most `blocksMax` blocks. */
   absent(from: number, to: number, blocksMax: number): Cid[] {
     const absent: Cid[] = []
     for (let at = from, looks = 0; at < Math.min(to, this.size) && looks < blocksMax; looks++) {
-      const part = this.at(at)
+      const part = this.partAt(at)
       if (!part.isHere) absent.push(part.cid)
       at = part.to
     }
@@ -95,7 +95,7 @@ export class FileTree {
     const block = this.#blocks.get(cid)
     if (!(block instanceof Uint8Array)) throw malformed('innerKept')
     const node = decodeFsNode(cid, block)
-    // Leaves would keep their bytes here.
+    // A cached leaf would keep its bytes in memory.
     if (node.kind !== 'leaf') this.#nodes.set(cid.key, node)
     if (this.#nodes.size > NODES_MAX) for (const oldest of this.#nodes.keys()) {
       this.#nodes.delete(oldest)
@@ -105,7 +105,7 @@ export class FileTree {
   }
 }
 
-/** Children without bytes are passed over: a few blocks could spell out any number of them. */
+/** Skips children without bytes. A few blocks could list any number of them. */
 function childAt(children: readonly { cid: Cid; size: number }[], start: number, position: number) {
   let from = start
   for (const { cid, size } of children) {

@@ -1,11 +1,11 @@
 import { ContentError, parseCid, type Cid } from '../content/index.ts'
-import { linkSentence } from '../words/swarm.ts'
+import { linkSentence } from '../messages/swarm.ts'
 import type { PageDeps, PageSession } from './api.ts'
 import { Session } from './session.ts'
 
 /**
- * Joins the page's topic; loads what is missing and serves what is here until closed. Throws when `cid` is none, with
- * a sentence that says so.
+ * Joins the page's topic, loads the missing blocks, and serves blocks until closed. Throws an error with a sentence for
+ * people if `cid` is not valid.
  */
 export function openPage(cid: string, deps: PageDeps): PageSession {
   return new Session(named(cid), deps)

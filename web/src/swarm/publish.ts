@@ -1,10 +1,10 @@
-import { BlockStore, buildDirectory, buildFile, ContentError, dagBytesMax } from '../content/index.ts'
+import { MemoryBlockStore, buildDirectory, buildFile, ContentError, dagBytesMax } from '../content/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { Publication, PublishOptions, Source } from './api.ts'
 
 /**
- * Chunks and hashes the sources and builds their DAG, so that `openPage` can serve them. The files are not copied: their
- * blocks are slices of them. Rejects with a `ContentError` when they cannot be a page.
+ * Chunks and hashes files and builds their DAG, ready for `openPage`. Files are not copied: blocks are slices of them.
+ * Rejects with a `ContentError` if they cannot be a page.
  */
 export async function publish(sources: readonly Source[], options: PublishOptions = {}): Promise<Publication> {
   const { pageBytesMax = defaultLimits.pageBytesMax, onProgress, signal } = options
@@ -13,7 +13,7 @@ export async function publish(sources: readonly Source[], options: PublishOption
   if (first === undefined) throw new ContentError({ kind: 'no-such-file', path: '' })
   const bytesTotal = sources.reduce((sum, { blob }) => sum + blob.size, 0)
   if (bytesTotal > pageBytesMax) throw new ContentError({ kind: 'too-large', bytes: bytesTotal, bytesMax: pageBytesMax })
-  const store = new BlockStore(dagBytesMax(pageBytesMax))
+  const store = new MemoryBlockStore(dagBytesMax(pageBytesMax))
   const asDirectory = options.directory ?? (sources.length > 1 || first.path.includes('/'))
   const building = asDirectory
     ? buildDirectory(sources, signal ? { signal } : {})

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Reply } from '../channel/index.ts'
 import type { PeerId } from '../bitswap/index.ts'
 import { PeerLost } from './peer.ts'
-import { PretendClock } from './pretend-clock.ts'
+import { FakeClock } from './fake-clock.ts'
 import { RelayPeer } from './relay-peer.ts'
 import { decodeRelayFrame, RELAY_OVERHEAD_BYTES } from './segment.ts'
 
@@ -13,13 +13,13 @@ interface Frame {
   readonly answer: (reply: Reply) => Promise<void>
 }
 
-let clock: PretendClock
+let clock: FakeClock
 let frames: Frame[]
 let peer: RelayPeer
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 beforeEach(() => {
-  clock = new PretendClock()
+  clock = new FakeClock()
   frames = []
   sends = 0
   peer = new RelayPeer('0000000000000001' as PeerId, {
@@ -36,21 +36,21 @@ beforeEach(() => {
   })
 })
 
-/** Messages are numbered by who sends them. */
+/** The sender numbers its messages. */
 let sends = 0
 const send = (message: Uint8Array<ArrayBuffer>) => peer.send(message, sends++)
 const ok: Reply = { status: 'ok', response: {} }
 const refused = (reason: string, more = {}): Reply => ({ status: 'error', response: { reason, ...more } })
 const sent = () => frames.map(({ message, offset }) => [message, offset])
-/** Answers the frame that has waited longest. */
+/** Replies to the frame that has waited longest. */
 const answer = async (reply: Reply) => {
   const frame = frames.shift()
   if (frame === undefined) throw new Error('a frame waits')
   await frame.answer(reply)
 }
 
-describe('a message to a peer', () => {
-  it('goes frame by frame, four unanswered at a time, and is through when all are accepted', async () => {
+describe('a relayed message', () => {
+  it('is sent frame by frame, at most four without a reply, and is done when all are accepted', async () => {
     let isThrough = false
     const sending = send(new Uint8Array(55)).then(() => (isThrough = true))
     expect(sent()).toEqual([[0, 0], [0, 10], [0, 20], [0, 30]])
@@ -65,14 +65,14 @@ describe('a message to a peer', () => {
     expect(frames).toEqual([])
   })
 
-  it('is overtaken by a short one when it is long', async () => {
+  it('is overtaken by a short message if it is long', async () => {
     void send(new Uint8Array(20_000))
     void send(new Uint8Array(5))
     await answer(ok)
     expect(sent().at(-1)).toEqual([1, 0])
   })
 
-  it('is not overtaken by a long one that is some bytes shorter', async () => {
+  it('is not overtaken by another long message', async () => {
     const lengths = [20_003, 20_002, 20_001]
     for (const length of lengths) void send(new Uint8Array(length))
     const order: number[] = []
@@ -83,7 +83,7 @@ describe('a message to a peer', () => {
     expect(order).toEqual(lengths.flatMap((_, i) => Array.from({ length: 2001 }, () => i)))
   })
 
-  it('waits as long as told when the peer is busy, and sends the refused part again', async () => {
+  it('waits for the given delay if the peer is busy, and sends the rejected part again', async () => {
     void send(new Uint8Array(100))
     await answer(refused('peer busy', { retry_after_ms: 50 }))
     await answer(ok)
@@ -94,7 +94,7 @@ describe('a message to a peer', () => {
     expect(sent()).toEqual([[0, 20], [0, 30], [0, 0], [0, 40]])
   })
 
-  it('waits when the page has relayed enough for now', async () => {
+  it('waits if the relay quota of the page is used up', async () => {
     void send(new Uint8Array(10))
     await answer(refused('relay budget', { retry_after_ms: 700 }))
     clock.pass(699)
@@ -103,7 +103,7 @@ describe('a message to a peer', () => {
     expect(sent()).toEqual([[0, 0]])
   })
 
-  it('never waits forever, whatever the server says', async () => {
+  it('never waits longer than the maximum, for any delay that the server sends', async () => {
     void send(new Uint8Array(10))
     await answer(refused('relay budget', { retry_after_ms: 1e12 }))
     clock.pass(10_000)
@@ -113,14 +113,14 @@ describe('a message to a peer', () => {
     expect(frames).toHaveLength(1)
   })
 
-  it('goes in smaller frames when told that they are too large', async () => {
+  it('is sent in smaller frames if the server says that they are too large', async () => {
     void send(new Uint8Array(30))
     await answer(refused('relay frame too large', { max: RELAY_OVERHEAD_BYTES + 6 }))
     await answer(refused('relay frame too large', { max: RELAY_OVERHEAD_BYTES + 6 }))
     expect(frames.map(({ offset, length }) => [offset, length])).toEqual([[20, 10], [0, 6], [6, 4], [10, 6]])
   })
 
-  it('is sent again when no answer comes, but not for ever', async () => {
+  it('is sent again without a reply, up to a limit', async () => {
     const sending = send(new Uint8Array(10))
     await answer({ status: 'timeout' })
     await answer({ status: 'timeout' })
@@ -132,18 +132,18 @@ describe('a message to a peer', () => {
 
 describe('a peer', () => {
   it.each<[string, Reply]>([
-    ['has gone', refused('peer gone')],
-    ['cannot be told of for a reason we do not know', refused('unmatched topic')],
-    ['cannot be reached for want of a line', { status: 'offline' }],
-    ['is asked for frames of no size', refused('relay frame too large', { max: 3 })],
-  ])('that %s is lost, and so is all that was for it', async (_what, reply) => {
+    ['has left', refused('peer gone')],
+    ['is rejected for an unknown reason', refused('unmatched topic')],
+    ['cannot be reached because this tab is offline', { status: 'offline' }],
+    ['accepts only frames without data', refused('relay frame too large', { max: 3 })],
+  ])('that %s is lost, with all messages for it', async (_what, reply) => {
     const sendings = [send(new Uint8Array(10)), send(new Uint8Array(10))]
     void answer(reply)
     for (const sending of sendings) await expect(sending).rejects.toThrow(PeerLost)
     await expect(send(new Uint8Array(1))).rejects.toThrow(PeerLost)
   })
 
-  it('that has been busy for half a minute is lost', async () => {
+  it('is lost when it has been busy for half a minute', async () => {
     const sending = send(new Uint8Array(10))
     sending.catch(() => {})
     for (let waited = 0; waited <= 30_000; waited += 5000) {
@@ -153,7 +153,7 @@ describe('a peer', () => {
     await expect(sending).rejects.toThrow('does not read')
   })
 
-  it('that was closed sends nothing more', async () => {
+  it('sends nothing after it was closed', async () => {
     const sending = send(new Uint8Array(100))
     peer.close()
     await expect(sending).rejects.toThrow(PeerLost)

@@ -1,25 +1,25 @@
 import type { Reply } from '../channel/index.ts'
 import type { Bytes } from '../content/index.ts'
 import type { PeerId } from '../bitswap/index.ts'
-import type { Clock, Millis } from './api.ts'
+import type { Clock, Millis } from './clock.ts'
 import { PeerLost } from './peer.ts'
-import type { Unread } from './two-way-peer.ts'
-import { encodeRelayFrame, nextToGo, RELAY_OVERHEAD_BYTES } from './segment.ts'
+import type { UnacknowledgedMessage } from './message-path.ts'
+import { encodeRelayFrame, nextToSend, RELAY_OVERHEAD_BYTES } from './segment.ts'
 
 /** Frames to one peer that the server has not answered yet. */
 const WINDOW = 4
-/** Replies in a row that may fail to come before the peer counts as lost. */
+/** After this many timeouts in a row, the peer counts as lost. */
 const TIMEOUTS_MAX = 3
-/** How long a peer may be too busy for a single frame before it counts as lost. */
+/** A peer that is busy for this long counts as lost. */
 const BUSY_MAX: Millis = 30_000
-/** Bounds on the delays that the server tells. */
+/** Bounds on the retry delays that the server sends. */
 const DELAY_MIN: Millis = 10
 const DELAY_MAX: Millis = 10_000
 
-interface Outgoing extends Unread {
-  /** What is still to be sent, as `[from, to)`; refused parts come back here. */
+interface Outgoing extends UnacknowledgedMessage {
+  /** What is still to be sent, as `[from, to)`. Rejected parts are added again. */
   readonly ranges: [from: number, to: number][]
-  /** Bytes not accepted by the server yet. */
+  /** Bytes that the server has not accepted yet. */
   left: number
 }
 
@@ -27,21 +27,21 @@ export interface RelayPeerOptions {
   /** Pushes one relay frame on the page's topic. */
   readonly push: (frame: Bytes) => Promise<Reply>
   readonly clock: Clock
-  /** Data of one relay frame at most, in bytes. */
+  /** The largest relay frame in bytes. */
   readonly frameBytesMax: number
 }
 
-/** A peer reached through the server, which carries frame by frame and may refuse any of them. */
+/** A peer reached through the server. The server relays frame by frame, and may reject any frame. */
 export class RelayPeer {
   readonly id: PeerId
   readonly #push: (frame: Bytes) => Promise<Reply>
   readonly #clock: Clock
   #partBytesMax: number
-  /** In the order in which they came. */
+  /** In the order in which they were added. */
   readonly #outgoing: Outgoing[] = []
   #unanswered = 0
   #timeouts = 0
-  /** Since when every frame was refused because the peer was busy; `null` when the last one was not. */
+  /** Since when every frame was rejected because the peer is busy. `null` if the last one was not. */
   #busySince: Millis | null = null
   #stopWaiting: (() => void) | null = null
   #lost: PeerLost | null = null
@@ -53,7 +53,7 @@ export class RelayPeer {
     this.#partBytesMax = Math.max(1, frameBytesMax - RELAY_OVERHEAD_BYTES)
   }
 
-  /** `id` tells it from all other messages to this peer. */
+  /** `id`: the number of the message, unique for this peer. */
   send(message: Bytes, id: number): Promise<void> {
     if (this.#lost !== null) return Promise.reject(this.#lost)
     return new Promise((resolve, reject) => {
@@ -62,8 +62,8 @@ export class RelayPeer {
     })
   }
 
-  /** Messages of which nothing was sent yet; they are not its affair any more. */
-  takeBack(): Unread[] {
+  /** Takes the messages of which nothing was sent yet. The caller is responsible for them from now on. */
+  takeUnsent(): UnacknowledgedMessage[] {
     const isWhole = ({ ranges, message }: Outgoing) => ranges.length === 1 && ranges[0]?.[0] === 0 && ranges[0][1] === message.length
     const whole = this.#outgoing.filter(isWhole)
     for (const each of whole) this.#outgoing.splice(this.#outgoing.indexOf(each), 1)
@@ -76,7 +76,7 @@ export class RelayPeer {
 
   #pump(): void {
     while (this.#unanswered < WINDOW && this.#stopWaiting === null && this.#lost === null) {
-      const next = nextToGo(this.#outgoing.filter(({ ranges }) => ranges.length > 0))
+      const next = nextToSend(this.#outgoing.filter(({ ranges }) => ranges.length > 0))
       const range = next?.ranges[0]
       if (next === null || range === undefined) return
       const [from, to] = range
@@ -152,8 +152,8 @@ export class RelayPeer {
 }
 
 function readRefusal(response: unknown): { reason: string; retryAfter: number; max: number } {
-  const told: Record<string, unknown> = typeof response === 'object' && response !== null ? { ...response } : {}
-  const { reason, retry_after_ms: retryAfter, max } = told as { reason?: unknown; retry_after_ms?: unknown; max?: unknown }
+  const fields: Record<string, unknown> = typeof response === 'object' && response !== null ? { ...response } : {}
+  const { reason, retry_after_ms: retryAfter, max } = fields as { reason?: unknown; retry_after_ms?: unknown; max?: unknown }
   return {
     reason: typeof reason === 'string' ? reason : 'refused',
     retryAfter: typeof retryAfter === 'number' && retryAfter >= 0 ? retryAfter : 50,

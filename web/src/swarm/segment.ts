@@ -1,14 +1,14 @@
 import type { Bytes } from '../content/index.ts'
 import type { PeerId } from '../bitswap/index.ts'
 
-/** Bytes in front of what the server passes on: the peer it goes to, or comes from. */
+/** The length of the peer id at the start of a relay or signal frame: the receiver, or the sender. */
 const PEER_BYTES = 8
-/** Bytes in front of what a segment carries. */
+/** The length of a segment's header. */
 export const SEGMENT_HEADER_BYTES = 12
-/** What a relay frame carries besides a part of a message. */
+/** The bytes of a relay frame besides its data. */
 export const RELAY_OVERHEAD_BYTES = PEER_BYTES + SEGMENT_HEADER_BYTES
 
-/** Messages up to here go before longer ones, so that a want does not wait behind a block. */
+/** Messages of at most this length are sent before longer ones, so that a want does not wait behind a block. */
 const SHORT_BYTES_MAX = 16 << 10
 
 export function isShort(message: Bytes): boolean {
@@ -16,18 +16,18 @@ export function isShort(message: Bytes): boolean {
 }
 
 /**
- * What goes next of messages in the order in which they came: the first short one; among long ones none overtakes another,
- * or one that is some bytes longer than all that follow would never arrive.
+ * The next message to send, from messages in the order in which they were added: the first short one, or else the
+ * first. Long messages never overtake each other, because a slightly longer one might then wait forever.
  */
-export function nextToGo<T extends { readonly message: Bytes }>(messages: readonly T[]): T | null {
+export function nextToSend<T extends { readonly message: Bytes }>(messages: readonly T[]): T | null {
   return messages.find(({ message }) => isShort(message)) ?? messages[0] ?? null
 }
 
-/** A part of a message, with its place in it. */
+/** A part of a message, and its position in the message. */
 export interface Segment {
   readonly message: number
   readonly offset: number
-  /** Bytes of the whole message. */
+  /** The length of the whole message. */
   readonly total: number
   readonly bytes: Bytes
 }
@@ -38,13 +38,13 @@ export function encodeRelayFrame(to: PeerId, segment: Segment): Bytes {
   return frame
 }
 
-/** `null` when it is too short to be one. The segment is a view into the frame. */
+/** Returns `null` if the frame is too short. The segment is a view of the frame. */
 export function decodeRelayFrame(frame: ArrayBuffer): { from: PeerId; segment: Segment } | null {
   const segment = decodeSegment(frame, PEER_BYTES)
   return segment === null ? null : { from: senderOf(frame), segment }
 }
 
-/** The bytes of a segment, behind room for what its carrier puts in front. */
+/** Encodes a segment after `roomBytes` bytes that the caller fills. */
 export function encodeSegment({ message, offset, total, bytes }: Segment, roomBytes: number): Bytes {
   const frame = new Uint8Array(roomBytes + SEGMENT_HEADER_BYTES + bytes.length)
   const view = new DataView(frame.buffer)
@@ -55,7 +55,7 @@ export function encodeSegment({ message, offset, total, bytes }: Segment, roomBy
   return frame
 }
 
-/** The segment behind what its carrier put in front, as a view; `null` when it is too short to be one. */
+/** Decodes the segment after the first `roomBytes` bytes, as a view. Returns `null` if the frame is too short. */
 export function decodeSegment(frame: ArrayBuffer, roomBytes: number): Segment | null {
   if (frame.byteLength < roomBytes + SEGMENT_HEADER_BYTES) return null
   const view = new DataView(frame)
@@ -67,7 +67,7 @@ export function decodeSegment(frame: ArrayBuffer, roomBytes: number): Segment | 
   }
 }
 
-/** A signal for one peer, as the server passes it on. */
+/** A signal for one peer, as the server forwards it. */
 export function encodeSignalFrame(to: PeerId, signal: Bytes): Bytes {
   const frame = new Uint8Array(PEER_BYTES + signal.length)
   new DataView(frame.buffer).setBigUint64(0, BigInt(`0x${to}`))
@@ -75,7 +75,7 @@ export function encodeSignalFrame(to: PeerId, signal: Bytes): Bytes {
   return frame
 }
 
-/** `null` when it is too short to be one. */
+/** Returns `null` if the frame is too short. */
 export function decodeSignalFrame(frame: ArrayBuffer): { from: PeerId; signal: Bytes } | null {
   if (frame.byteLength <= PEER_BYTES) return null
   return { from: senderOf(frame), signal: new Uint8Array(frame, PEER_BYTES) }

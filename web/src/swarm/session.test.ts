@@ -1,23 +1,23 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { BlockStore, cidOf, ContentError, DAG_PB, isSameBytes, parseCid, RAW, readFile, type Blocks, type Bytes } from '../content/index.ts'
-import { pattern } from '../content/pattern.ts'
+import { MemoryBlockStore, cidOf, ContentError, DAG_PB, isSameBytes, parseCid, RAW, readFile, type BlockStore, type Bytes } from '../content/index.ts'
+import { pattern } from '../content/test-pattern.ts'
 import { encodeFile } from '../content/unixfs.ts'
 import type { PeerId } from '../bitswap/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import { openPage, publish, type PageSession, type PageState, type Publication, type Source } from './index.ts'
-import { PretendClock } from './pretend-clock.ts'
-import { PretendServer, type PretendConnection } from './pretend-server.ts'
+import { FakeClock } from './fake-clock.ts'
+import { FakeServer, type FakeConnection } from './fake-server.ts'
 import { encodeRelayFrame } from './segment.ts'
 
-let clock: PretendClock
-let server: PretendServer
+let clock: FakeClock
+let server: FakeServer
 beforeEach(() => {
-  clock = new PretendClock()
-  server = new PretendServer(clock)
+  clock = new FakeClock()
+  server = new FakeServer(clock)
 })
 
 let dice = 0
-function open(root: string, publication?: Publication): { session: PageSession; line: PretendConnection } {
+function open(root: string, publication?: Publication): { session: PageSession; line: FakeConnection } {
   const line = server.connect()
   const random = () => (dice = (dice + 0.381) % 1)
   const deps = { connection: line, limits: defaultLimits, clock, random }
@@ -28,10 +28,10 @@ const file = (size: number, path = 'file.bin'): Source => ({ path, blob: new Blo
 const isPattern = async (blob: Blob) => isSameBytes(new Uint8Array(await blob.arrayBuffer()), pattern(blob.size))
 const isComplete = ({ state }: PageSession) => state.phase === 'complete'
 /** The peer that has been on the page for longest. */
-const eldest = () => server.guests[0]?.id ?? ''
+const eldest = () => server.members[0]?.id ?? ''
 
 describe('a published file', () => {
-  it('is complete at once where it was published, and tells its progress', async () => {
+  it('is complete at once in the tab that published it, and reports its progress', async () => {
     const seen: number[] = []
     const published = await publish([file(2_500_000)], { onProgress: ({ bytesDone }) => seen.push(bytesDone) })
     expect(seen).toEqual([1_048_576, 2_097_152, 2_500_000])
@@ -43,7 +43,7 @@ describe('a published file', () => {
     expect([whole.size, await isPattern(whole)]).toEqual([2_500_000, true])
   })
 
-  it('loads from there in another tab, which then holds it too', async () => {
+  it('loads in another tab, which then is a holder too', async () => {
     const published = await publish([file(2_500_000)])
     open(published.root, published)
     const { session } = open(published.root)
@@ -61,7 +61,7 @@ describe('a published file', () => {
     await clock.until(() => session.state.counts.holders === 2)
   })
 
-  it('travels on from those who loaded it when its publisher has gone', async () => {
+  it('loads from other viewers when its publisher has left', async () => {
     const published = await publish([file(1_500_000)])
     const first = open(published.root, published)
     const second = open(published.root)
@@ -72,7 +72,7 @@ describe('a published file', () => {
     await clock.until(() => second.session.state.sentBytes >= third.session.state.receivedBytes)
   })
 
-  it('is loaded by five at once', async () => {
+  it('is loaded by five tabs at once', async () => {
     const published = await publish([file(3_000_000)])
     open(published.root, published)
     const seekers = Array.from({ length: 5 }, () => open(published.root).session)
@@ -80,7 +80,7 @@ describe('a published file', () => {
     for (const seeker of seekers) expect((await seeker.file('')).size).toBe(3_000_000)
   })
 
-  it('too large for a page is refused before it is read', async () => {
+  it('is rejected before it is read if it is too large', async () => {
     await expect(publish([file(1000)], { pageBytesMax: 999 })).rejects.toThrow(/1000 bytes, more than the 999 bytes/)
     await expect(publish([])).rejects.toThrow(ContentError)
     await expect(publish([file(10)], { signal: AbortSignal.abort() })).rejects.toThrow(/abort/i)
@@ -104,25 +104,25 @@ describe('a published directory', () => {
     await expect(session.file('other')).rejects.toThrow(/no file "other"/)
   })
 
-  it('may hold a single file, so that its name is kept', async () => {
+  it('may contain a single file, which keeps its name', async () => {
     const published = await publish([file(9, 'index.md')], { directory: true })
     expect(open(published.root, published).session.entries()?.[0]?.path).toBe('index.md')
   })
 })
 
-describe('a page', () => {
-  it('that nobody has is dark, and lights by itself', async () => {
+describe('an open page', () => {
+  it('is unavailable if nobody has it, and loads when a holder joins', async () => {
     const published = await publish([file(1000)])
     const { session } = open(published.root)
     const phases: string[] = []
     session.subscribe(({ phase }) => phases.at(-1) !== phase && phases.push(phase))
-    await clock.until(() => session.state.phase === 'dark')
+    await clock.until(() => session.state.phase === 'unavailable')
     open(published.root, published)
     await clock.until(() => isComplete(session))
-    expect(phases).toEqual(['searching', 'dark', 'searching', 'complete'])
+    expect(phases).toEqual(['searching', 'unavailable', 'searching', 'complete'])
   })
 
-  it('goes dark when its only holder leaves, and keeps what it has', async () => {
+  it('becomes unavailable when its only holder leaves, and keeps its blocks', async () => {
     const published = await publish([file(15_000_000)])
     const holder = open(published.root, published)
     const { session } = open(published.root)
@@ -131,38 +131,38 @@ describe('a page', () => {
     const all = session.state.progress.blocksTotal
     expect(session.state.peers).toMatchObject([{ blocks: all }])
     expect(session.blockMap()?.rarest).toMatchObject({ copies: 1, isOurs: false, holders: 1 })
-    await clock.until(() => session.state.phase === 'dark')
+    await clock.until(() => session.state.phase === 'unavailable')
     expect(session.state.counts).toMatchObject({ holders: 0, watching: 1 })
     const map = session.blockMap()
     expect(map?.here).toHaveLength(all ?? -1)
     expect([map?.here.reduce((sum, n) => sum + n), map?.elsewhere.some((n) => n > 0)]).toEqual([session.state.progress.blocksDone, false])
     clock.pass(60_000)
-    expect(session.state.lastLit).toBeGreaterThanOrEqual(60_000)
-    expect(session.state.lastLit).toBeLessThan(70_000)
+    expect(session.state.sinceAvailable).toBeGreaterThanOrEqual(60_000)
+    expect(session.state.sinceAvailable).toBeLessThan(70_000)
     const { blocksDone } = session.state.progress
     open(published.root, published)
     await clock.until(() => session.state.phase === 'loading')
-    expect(session.state.lastLit).toBe(null)
+    expect(session.state.sinceAvailable).toBe(null)
     expect(session.state.progress.blocksDone).toBe(blocksDone)
     await clock.until(() => isComplete(session))
   })
 
-  it('finds a holder it was not introduced to', async () => {
+  it('finds a holder that the server did not name at first', async () => {
     server.introductions = 1
     const published = await publish([file(1000)])
     open(published.root, published)
-    await clock.until(() => server.guests.length === 1)
+    await clock.until(() => server.members.length === 1)
     const seekers = Array.from({ length: 3 }, () => open(published.root).session)
-    server.judge = (from, to) => (from === eldest() || to === eldest() ? null : { status: 'error', response: { reason: 'peer gone' } })
+    server.refuseRelay = (from, to) => (from === eldest() || to === eldest() ? null : { status: 'error', response: { reason: 'peer gone' } })
     await clock.until(() => seekers.every(isComplete))
   })
 
-  it('that makes no sense fails with a reason, and so do its files', async () => {
+  it('fails with a reason if its content is invalid, and so do its files', async () => {
     const published = await publish([file(5)])
     const block = encodeFile([{ cid: (await cidOf(DAG_PB, pattern(3))), size: 1e12, dagBytes: 1e12 }])
     const cid = await cidOf(DAG_PB, block)
     published.store.put(cid, block)
-    // The server is told that this one has it all.
+    // The server believes that this peer has a full copy.
     const sharer = open(cid.text, published)
     await clock.until(() => sharer.session.state.phase === 'failed')
     expect(sharer.session.state.problems).toEqual([
@@ -172,11 +172,11 @@ describe('a page', () => {
     expect(sharer.session.entries()).toBeNull()
   })
 
-  it('with no CID is not opened', () => {
-    expect(() => open('hello')).toThrow(/^This link is not one of ours: what follows/)
+  it('is not opened without a valid CID', () => {
+    expect(() => open('hello')).toThrow(/^This link is not valid: the part after/)
   })
 
-  it('once closed tells nothing more and gives no files', async () => {
+  it('notifies nobody and returns no files after it was closed', async () => {
     const published = await publish([file(5)])
     const { session } = open(published.root)
     const states: PageState[] = []
@@ -187,10 +187,10 @@ describe('a page', () => {
     const told = states.length
     clock.pass(60_000)
     expect(states).toHaveLength(told)
-    expect(server.guests).toEqual([])
+    expect(server.members).toEqual([])
   })
 
-  it('no longer awaits a file that its asker has given up', async () => {
+  it('stops waiting for a file when its request is aborted', async () => {
     const { session } = open((await publish([file(5)])).root)
     const stop = new AbortController()
     const promised = session.file('', { signal: stop.signal })
@@ -199,7 +199,7 @@ describe('a page', () => {
     await expect(session.file('', { signal: stop.signal })).rejects.toThrow('enough')
   })
 
-  it('reports at most ten times a second while nothing changes but numbers', async () => {
+  it('notifies at most ten times a second while only numbers change', async () => {
     const published = await publish([file(12_000_000)])
     open(published.root, published)
     const { session } = open(published.root)
@@ -211,19 +211,19 @@ describe('a page', () => {
   })
 })
 
-describe('what a tab keeps', () => {
-  /** A page that is received into these blocks. */
-  function openInto(root: string, blocks: Blocks): PageSession {
+describe('the stored blocks of a tab', () => {
+  /** Opens a page that loads into this store. */
+  function openInto(root: string, blocks: BlockStore): PageSession {
     const deps = { connection: server.connect(), limits: defaultLimits, clock, random: () => 0.5 }
     return openPage(root, { ...deps, blocks: () => blocks })
   }
 
-  class Leftovers extends BlockStore {
+  class Leftovers extends MemoryBlockStore {
     resolve = (): void => {}
     override readonly restored = new Promise<void>((resolve) => (this.resolve = resolve)) as never
   }
 
-  it('from before a reload is not asked for again', async () => {
+  it('are not requested again after a reload', async () => {
     const published = await publish([file(12_000_000)])
     const holder = open(published.root, published)
     const left = new Leftovers(1 << 30)
@@ -246,10 +246,10 @@ describe('what a tab keeps', () => {
     await clock.until(() => holder.session.state.sentBytes >= session.state.receivedBytes)
   })
 
-  it('stays and is served when there is no room for more', async () => {
+  it('stay and are served if there is no room for more', async () => {
     const published = await publish([file(24 << 20)])
     const holder = open(published.root, published)
-    const full = new BlockStore(1 << 30)
+    const full = new MemoryBlockStore(1 << 30)
     const put = full.put.bind(full)
     full.put = (cid, block) => {
       if (full.bytes > 4 << 20) throw new ContentError({ kind: 'no-room', bytes: full.bytes })
@@ -258,11 +258,11 @@ describe('what a tab keeps', () => {
     const session = openInto(published.root, full)
     await clock.until(() => session.state.problems.length > 0)
     expect(session.state.problems).toEqual([
-      { fatal: false, sentence: expect.stringMatching(/^There is no room in this browser for more than .* kept and shared/) },
+      { fatal: false, sentence: expect.stringMatching(/^This browser has no room for more than .* stays shared/) },
     ])
     const here = session.state.progress.blocksDone
     expect([session.state.phase, here]).toEqual(['loading', 5])
-    // Nobody sends in vain what would be thrown away.
+    // Blocks that cannot be stored are not requested.
     const whole = open(published.root).session
     await clock.until(() => isComplete(whole))
     expect(session.state.receivedBytes).toBeLessThan(16 << 20)
@@ -273,10 +273,10 @@ describe('what a tab keeps', () => {
     expect(session.state.problems).toHaveLength(1)
   })
 
-  it('waits when the disk is slower than those who send', async () => {
+  it('make peers wait if the disk is slow', async () => {
     const published = await publish([file(9_000_000)])
     open(published.root, published)
-    const slow = new BlockStore(1 << 30)
+    const slow = new MemoryBlockStore(1 << 30)
     let letIn = () => {}
     slow.room = (() => (slow.bytes < 2 << 20 ? null : new Promise<void>((resolve) => (letIn = resolve)))) as never
     const session = openInto(published.root, slow)
@@ -290,10 +290,10 @@ describe('what a tab keeps', () => {
 })
 
 describe('a shared file', () => {
-  it('that has changed is told of, and is not offered any more', async () => {
+  it('is reported and not offered any more when it has changed', async () => {
     const published = await publish([file(3_000_000), file(10, 'notes.md')])
     const { session } = open(published.root, published)
-    await clock.until(() => server.guests[0]?.have === 'all')
+    await clock.until(() => server.members[0]?.have === 'all')
     const arrayBuffer = Blob.prototype.arrayBuffer
     Blob.prototype.arrayBuffer = async function () {
       const bytes = new Uint8Array(await arrayBuffer.call(this))
@@ -305,9 +305,9 @@ describe('a shared file', () => {
       await clock.until(() => session.state.problems.length > 0)
       expect(session.state).toMatchObject({
         phase: 'complete',
-        problems: [{ fatal: false, sentence: expect.stringMatching(/^"file.bin" has changed or gone/) }],
+        problems: [{ fatal: false, sentence: expect.stringMatching(/^"file.bin" was changed or removed/) }],
       })
-      await clock.until(() => server.guests[0]?.have === 'some')
+      await clock.until(() => server.members[0]?.have === 'some')
       await clock.until(() => seeker.entries()?.find(({ path }) => path === 'notes.md')?.complete === true)
       expect(seeker.state.problems).toEqual([])
     } finally {
@@ -316,8 +316,8 @@ describe('a shared file', () => {
   })
 })
 
-describe('a broken line', () => {
-  it('is joined again, with what was loaded announced and the rest fetched', async () => {
+describe('a broken connection to the server', () => {
+  it('is restored, the loaded part is announced, and the rest is fetched', async () => {
     const published = await publish([file(12_000_000)])
     open(published.root, published)
     const { session, line } = open(published.root)
@@ -327,12 +327,12 @@ describe('a broken line', () => {
     expect(session.state.peers).toEqual([])
     const { blocksDone } = session.state.progress
     await clock.until(() => session.state.presence.kind === 'joined')
-    expect(server.guests.at(-1)?.have).toBe('some')
+    expect(server.members.at(-1)?.have).toBe('some')
     expect(session.state.progress.blocksDone).toBeGreaterThanOrEqual(blocksDone)
     await clock.until(() => isComplete(session))
   })
 
-  it('of the holder is the seekers’ chance to wait', async () => {
+  it('of the holder makes the leechers wait', async () => {
     const published = await publish([file(12_000_000)])
     const holder = open(published.root, published)
     const { session } = open(published.root)
@@ -343,11 +343,11 @@ describe('a broken line', () => {
   })
 })
 
-describe('a relay under pressure', () => {
-  it('refuses frames now and then, and everything arrives all the same', async () => {
+describe('a busy relay', () => {
+  it('rejects frames at times, and everything still arrives', async () => {
     const published = await publish([file(5_000_000)])
     let frames = 0
-    server.judge = () => {
+    server.refuseRelay = () => {
       frames++
       if (frames % 3 === 0) return { status: 'error', response: { reason: 'peer busy', retry_after_ms: 50 } }
       if (frames % 7 === 0) return { status: 'error', response: { reason: 'relay budget', retry_after_ms: 200 } }
@@ -361,9 +361,9 @@ describe('a relay under pressure', () => {
     expect([whole.size, await isPattern(whole)]).toEqual([5_000_000, true])
   })
 
-  it('carries smaller frames when told that they are too large', async () => {
+  it('gets smaller frames if they are too large', async () => {
     const published = await publish([file(100_000)])
-    server.judge = (_from, _to, data) =>
+    server.refuseRelay = (_from, _to, data) =>
       data.length > 10_000 ? { status: 'error', response: { reason: 'relay frame too large', max: 10_000 } } : null
     open(published.root, published)
     const { session } = open(published.root)
@@ -372,7 +372,7 @@ describe('a relay under pressure', () => {
 })
 
 describe('a hostile peer', () => {
-  /** Sends raw bytes to the eldest peer on the page, as one whole message. */
+  /** Sends raw bytes to the first peer on the page, as one message. */
   async function attack(root: string, messages: readonly Bytes[], header: { total?: number; offset?: number } = {}) {
     const line = server.connect()
     const topic = line.join(`page:${root}`, [], { params: () => ({ have: 'all' }) })
@@ -383,13 +383,13 @@ describe('a hostile peer', () => {
     }
   }
 
-  it('sending garbage is ignored from then on, and others are not disturbed', async () => {
+  it('is dropped when it sends invalid messages, and other peers are not affected', async () => {
     const published = await publish([file(1000)])
     const { session } = open(published.root)
     await clock.until(() => session.state.presence.kind === 'joined')
     await attack(published.root, [Uint8Array.of(0xff, 0xff, 0xff)])
     await clock.until(() => session.state.problems.length > 0)
-    expect(session.state.problems[0]).toMatchObject({ fatal: false, sentence: expect.stringContaining('cannot be read') })
+    expect(session.state.problems[0]).toMatchObject({ fatal: false, sentence: expect.stringContaining('invalid messages') })
     expect(session.state.peers).toEqual([])
     open(published.root, published)
     await clock.until(() => isComplete(session))
@@ -399,7 +399,7 @@ describe('a hostile peer', () => {
     ['a message that is too long', { total: 5_000_000 }],
     ['a part beyond its end', { total: 3, offset: 2 }],
     ['an empty message', { total: 0 }],
-  ])('sending %s is ignored from then on', async (_what, header) => {
+  ])('is dropped when it sends %s', async (_what, header) => {
     const published = await publish([file(1000)])
     const { session } = open(published.root)
     await clock.until(() => session.state.presence.kind === 'joined')
@@ -407,9 +407,9 @@ describe('a hostile peer', () => {
     await clock.until(() => session.state.problems.length > 0)
   })
 
-  it('sending wrong bytes is dropped, and the page is loaded from the honest', async () => {
+  it('is dropped when it sends wrong data, and the page loads from honest peers', async () => {
     const published = await publish([file(3_000_000)])
-    // The liar reads one block and sends another.
+    // This peer reads one block and sends another.
     const liar = await publish([file(3_000_000)])
     const read = liar.store.read.bind(liar.store)
     liar.store.read = async (cid) => (await read(cid)).map((byte) => byte ^ 1)
@@ -423,13 +423,13 @@ describe('a hostile peer', () => {
     expect([whole.size, await isPattern(whole)]).toEqual([3_000_000, true])
   })
 
-  it('saying nonsense through the server changes nothing', async () => {
+  it('cannot change anything by invalid server messages', async () => {
     const published = await publish([file(1000)])
     const { session } = open(published.root)
     await clock.until(() => session.state.presence.kind === 'joined')
-    const guest = server.guests[0]
+    const guest = server.members[0]
     const nonsense: unknown[] = [null, 7, 'x', [], {}, { peer: 5 }, { peer: 'zz', have: 'all' }, { watching: -1 }, new ArrayBuffer(3)]
-    for (const event of ['relay', 'peer_joined', 'peer_left', 'counts', 'lit?']) {
+    for (const event of ['relay', 'peer_joined', 'peer_left', 'counts', 'available?']) {
       for (const payload of nonsense) guest?.events.message?.(event, payload)
     }
     expect(session.state).toMatchObject({ peers: [], problems: [], counts: { watching: 1 } })

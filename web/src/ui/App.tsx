@@ -1,37 +1,37 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { Home } from '../pages/Home.tsx'
 import { NotFound } from '../pages/NotFound.tsx'
-import { shell } from '../words/shell.ts'
+import { shell } from '../messages/shell.ts'
 import { afterPaint } from './after-paint.ts'
 import { Banner } from './Banner.tsx'
-import { deferred } from './deferred.tsx'
+import { lazy } from './lazy.tsx'
 import { Header } from './Header.tsx'
-import { Hearth, wouldEnd } from './hearth.ts'
+import { OpenPages, wouldEnd } from './open-pages.ts'
 import { followLink, route } from './location.ts'
 import type { Site } from './site.ts'
 
 const loadPage = () => import('../pages/PageView.tsx').then(({ PageView }) => PageView)
-const PageView = deferred(loadPage)
-const HearthPage = deferred(() => import('../pages/HearthPage.tsx').then(({ HearthPage }) => HearthPage))
-const SpritesPage = deferred(() => import('../sprites/index.ts').then(({ SpritesPage }) => SpritesPage))
-const ChatPage = deferred(() => import('../chat/index.ts').then(({ ChatPage }) => ChatPage))
+const PageView = lazy(loadPage)
+const KeptPagesView = lazy(() => import('../pages/KeptPagesView.tsx').then(({ KeptPagesView }) => KeptPagesView))
+const SpritesPage = lazy(() => import('../sprites/index.ts').then(({ SpritesPage }) => SpritesPage))
+const ChatPage = lazy(() => import('../chat/index.ts').then(({ ChatPage }) => ChatPage))
 
-/** The whole application, over one site. */
+/** The whole application for one site. */
 export function App({ site }: { site: Site }) {
-  const hearth = useMemo(() => new Hearth(site), [site])
+  const openPages = useMemo(() => new OpenPages(site), [site])
   useEffect(() => {
-    // Fetched ahead: what is lit here must show even if the server goes away meanwhile.
+    // Loaded ahead, so that a page created here can be shown even if the server goes away.
     void afterPaint().then(loadPage).catch(() => undefined)
     const warn = (event: BeforeUnloadEvent) => {
-      if (wouldEnd(hearth.kept.peek())) event.preventDefault()
+      if (wouldEnd(openPages.list.peek())) event.preventDefault()
     }
     addEventListener('beforeunload', warn)
     return () => removeEventListener('beforeunload', warn)
-  }, [hearth])
+  }, [openPages])
   const main = useRef<HTMLElement>(null)
   useFollowedFocus(main)
   const skip = (event: MouseEvent) => {
-    // Not by the address, whose fragment is the page's.
+    // Not through the address, whose fragment belongs to the page.
     event.preventDefault()
     main.current?.focus()
   }
@@ -40,40 +40,40 @@ export function App({ site }: { site: Site }) {
       <a class="skip" href="#main" onClick={skip}>
         {shell('skip')}
       </a>
-      <Header site={site} hearth={hearth} />
+      <Header site={site} openPages={openPages} />
       <Banner site={site} />
       <main id="main" ref={main} tabIndex={-1}>
-        <Place site={site} hearth={hearth} />
+        <Place site={site} openPages={openPages} />
       </main>
     </div>
   )
 }
 
-/** Whoever goes to another place by keyboard, or hears it read, begins at its beginning. */
+/** Moves the focus to the start of the main content after a navigation, for keyboards and screen readers. */
 function useFollowedFocus(main: { current: HTMLElement | null }): void {
   const before = useRef(route.peek())
   const now = route.value
   useEffect(() => {
     if (before.current === now) return
     before.current = now
-    // A place that has said where to begin, such as one that refuses, is left to it.
+    // A view that has set the focus itself, such as an error, keeps it.
     if (!main.current?.contains(document.activeElement)) main.current?.focus({ preventScroll: true })
   }, [now, main])
 }
 
-function Place({ site, hearth }: { site: Site; hearth: Hearth }) {
+function Place({ site, openPages }: { site: Site; openPages: OpenPages }) {
   const place = route.value
   switch (place.kind) {
     case 'home':
-      return <Home site={site} hearth={hearth} />
-    case 'hearth':
-      return <HearthPage site={site} hearth={hearth} />
+      return <Home site={site} openPages={openPages} />
+    case 'kept-pages':
+      return <KeptPagesView site={site} openPages={openPages} />
     case 'page':
       return (
         <PageView
           key={place.cid}
           place={place}
-          hearth={hearth}
+          openPages={openPages}
           sitesBelow={site.sitesBelow.value}
           report={site.report.value}
         />
@@ -81,7 +81,7 @@ function Place({ site, hearth }: { site: Site; hearth: Hearth }) {
     case 'chat':
       return <ChatPage key={place.room} site={site} room={place.room} />
     case 'sprites':
-      return <SpritesPage key={place.plane} site={site} hearth={hearth} plane={place.plane} />
+      return <SpritesPage key={place.grid} site={site} openPages={openPages} grid={place.grid} />
     case 'unknown':
       return <NotFound path={place.path} />
   }

@@ -1,11 +1,11 @@
 import { useEffect, useState } from 'preact/hooks'
-import { secondsText } from '../words/index.ts'
-import { shell } from '../words/shell.ts'
+import { secondsText } from '../messages/index.ts'
+import { shell } from '../messages/shell.ts'
 import type { Site } from './site.ts'
 
 const LOOK_MS = 250
 
-/** That the server cannot be reached, and when it is called again. */
+/** Shows that the server cannot be reached, and when the next attempt is made. */
 export function Banner({ site }: { site: Site }) {
   const retryAt = site.retryAt.value
   if (site.connection.value !== 'lost') return null

@@ -1,23 +1,23 @@
-import { shell } from '../words/shell.ts'
+import { shell } from '../messages/shell.ts'
 import { Flame } from './Flame.tsx'
-import type { Hearth } from './hearth.ts'
-import { isKept } from './hearth.ts'
-import { HEARTH_ADDRESS } from './route.ts'
+import type { OpenPages } from './open-pages.ts'
+import { isKept } from './open-pages.ts'
+import { KEPT_PAGES_ADDRESS } from './route.ts'
 import type { Site } from './site.ts'
 import { nextTheme, theme } from './theme.ts'
 
-export function Header({ site, hearth }: { site: Site; hearth: Hearth }) {
+export function Header({ site, openPages }: { site: Site; openPages: OpenPages }) {
   const visitors = site.visitors.value
-  const burning = hearth.kept.value.filter(isKept).length
+  const burning = openPages.list.value.filter(isKept).length
   const shown = shell(theme.value)
   return (
     <header class="top">
       <a class="brand" href="/">
-        <Flame fire="lit" size={26} />
+        <Flame availability="available" size={26} />
         <span translate={false}>Watchfire</span>
       </a>
       {burning > 0 && (
-        <a class="burning" href={HEARTH_ADDRESS}>
+        <a class="burning" href={KEPT_PAGES_ADDRESS}>
           {shell('burning', { count: burning })}
         </a>
       )}

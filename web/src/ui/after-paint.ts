@@ -1,9 +1,9 @@
-/** How long to wait for a paint that may not come: a tab in the background paints nothing. */
+/** Longest wait for a paint; a background tab never paints. */
 const AT_LATEST_MS = 1000
 
 let painted: Promise<void> | null = null
 
-/** Resolves when something has been painted for the first time: what is fetched from then on keeps nobody waiting. */
+/** Resolves after the first paint, so that later downloads do not delay it. */
 export function afterPaint(): Promise<void> {
   return (painted ??= new Promise((resolve) => {
     setTimeout(resolve, AT_LATEST_MS)

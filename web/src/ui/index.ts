@@ -1,5 +1,5 @@
 export { afterPaint } from './after-paint.ts'
 export { App } from './App.tsx'
-export { liveSite } from './live.ts'
+export { liveSite } from './live-site.ts'
 export { followHistory, route } from './location.ts'
-export { wearTheme } from './theme.ts'
+export { applyTheme } from './theme.ts'

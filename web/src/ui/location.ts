@@ -4,66 +4,66 @@ import { fileFragment, isFileFragment, parseRoute, withFile } from './route.ts'
 
 const here = () => parseRoute(location.pathname, location.hash)
 
-/** Where this tab is. */
+/** The current view of this tab. */
 export const route = signal<Route>(here())
 
-/** Follows the tab's history. Called once, at the start. */
+/** Follows the tab's history. Called once, at startup. */
 export function followHistory(): void {
   addEventListener('popstate', () => {
     route.value = here()
   })
 }
 
-/** Goes to an address of ours without leaving the tab, so that what it holds goes on burning. */
+/** Navigates within the tab, so that its pages stay open. */
 export function navigate(address: string): void {
   history.pushState(null, '', address)
   route.value = here()
   if (!address.startsWith('#')) scrollTo(0, 0)
 }
 
-/** The fragment that opens a file of the page that this tab is at, with the key when that is private. */
-export function fileHere(path: string): string {
+/** The fragment that opens a file of the current page, with the key when the page is private. */
+export function fileLink(path: string): string {
   const place = route.peek()
   return fileFragment(path, place.kind === 'page' ? place.key : null)
 }
 
 /**
- * A site that this tab shows went to another of its files by itself, with an entry in the tab's history that is the
- * frame's: the address says where it is.
+ * Records that a site in this tab navigated to another of its files. The frame has added the history entry
+ * itself; this updates the address of that entry.
  *
- * @param walk which of the frames it is
+ * @param frameId the frame, counted up for each new one
  */
-export function walkTo(file: string, walk: number): void {
+export function recordFrameFile(file: string, frameId: number): void {
   const place = route.peek()
   if (place.kind !== 'page') return
   try {
-    // What an earlier frame says too late is of an entry that the tab has left.
-    if (place.file !== null && place.file !== file && isAtAnotherWalk(walk)) return
-    const isTold = place.file === file || (place.file === null && !isAtWalk(walk))
-    history.replaceState({ walk }, '', isTold ? null : withFile(location.hash, file))
+    // A late message from an earlier frame is about an entry that the tab has left.
+    if (place.file !== null && place.file !== file && isAtOtherFrameEntry(frameId)) return
+    const isTold = place.file === file || (place.file === null && !isAtFrameEntry(frameId))
+    history.replaceState({ frameId }, '', isTold ? null : withFile(location.hash, file))
   } catch {
-    // Browsers refuse when it happens too often; the address is then a little behind.
+    // Browsers reject too frequent updates; the address is then slightly out of date.
     return
   }
   route.value = here()
 }
 
-/** Whether the tab's history is at an entry of that walk, to which the frame goes by itself. */
-export function isAtWalk(walk: number): boolean {
-  return walkHere() === walk
+/** Whether the current history entry belongs to that frame, which then navigates by itself. */
+export function isAtFrameEntry(frameId: number): boolean {
+  return currentFrameId() === frameId
 }
 
-function isAtAnotherWalk(walk: number): boolean {
-  const here = walkHere()
-  return here !== null && here !== walk
+function isAtOtherFrameEntry(frameId: number): boolean {
+  const here = currentFrameId()
+  return here !== null && here !== frameId
 }
 
-function walkHere(): unknown {
+function currentFrameId(): unknown {
   const state: unknown = history.state
-  return typeof state === 'object' && state !== null && 'walk' in state ? state.walk : null
+  return typeof state === 'object' && state !== null && 'frameId' in state ? state.frameId : null
 }
 
-/** Lets links of ours be followed within the tab; for the click handler of what surrounds them. */
+/** Click handler of a container: follows links to our own views within the tab. */
 export function followLink(event: MouseEvent): void {
   if (event.defaultPrevented || event.button !== 0) return
   if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return

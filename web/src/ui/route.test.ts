@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { keyMeant } from './key-meant.ts'
+import { parseKeyInput } from './parse-key.ts'
 import { chatAddress, fileFragment, isFileFragment, pageAddress, parseRoute } from './route.ts'
 
 const CID = 'bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy'
@@ -10,13 +10,13 @@ describe('a location', () => {
     expect(parseRoute('', '#anything')).toEqual({ kind: 'home' })
   })
 
-  it('is a page under /p, with or without a slash at its end', () => {
+  it('is a page under /p, with or without a trailing slash', () => {
     const page = { kind: 'page', cid: CID, filename: null, file: null, key: null }
     expect(parseRoute(`/p/${CID}`, '')).toEqual(page)
     expect(parseRoute(`/p/${CID}/`, '')).toEqual(page)
   })
 
-  it('carries the name of the file in its fragment', () => {
+  it('has the file name in its fragment', () => {
     const route = parseRoute(`/p/${CID}`, '#filename=my%20notes.md')
     expect(route).toEqual({ kind: 'page', cid: CID, filename: 'my notes.md', file: null, key: null })
   })
@@ -26,7 +26,7 @@ describe('a location', () => {
     expect(route).toMatchObject({ cid: CID, file: 'trip/day 1.md' })
   })
 
-  it('hands on what is not a CID, for the page to refuse in words', () => {
+  it('passes on an invalid CID, so that the page can reject it', () => {
     expect(parseRoute('/p/%zz', '')).toEqual({ kind: 'page', cid: '%zz', filename: null, file: null, key: null })
   })
 
@@ -36,14 +36,14 @@ describe('a location', () => {
     expect(parseRoute('/admin', '')).toEqual({ kind: 'unknown', path: '/admin' })
   })
 
-  it('is a plane of sprites under /sprites, whose name is plain', () => {
-    expect(parseRoute('/sprites/meadow-2', '')).toEqual({ kind: 'sprites', plane: 'meadow-2' })
+  it('is a grid of sprites under /sprites, with a restricted name', () => {
+    expect(parseRoute('/sprites/meadow-2', '')).toEqual({ kind: 'sprites', grid: 'meadow-2' })
     for (const path of ['/sprites', '/sprites/a/b', '/sprites/%20', `/sprites/${'x'.repeat(65)}`]) {
       expect(parseRoute(path, '').kind).toBe('unknown')
     }
   })
 
-  it('names a room, the lobby when it names none', () => {
+  it('names a room, by default the lobby', () => {
     expect(parseRoute('/chat', '')).toEqual({ kind: 'chat', room: 'lobby' })
     expect(parseRoute('/chat', '#room=%20')).toEqual({ kind: 'chat', room: 'lobby' })
     expect(parseRoute('/chat', '#room=kitchen')).toEqual({ kind: 'chat', room: 'kitchen' })
@@ -57,25 +57,25 @@ describe('a filename in a link', () => {
     return route.kind === 'page' ? route.filename : undefined
   }
 
-  it('never names a folder', () => {
+  it('never contains a folder', () => {
     expect(filename('../../etc/passwd')).toBe('passwd')
     expect(filename('C:\\windows\\calc.exe')).toBe('calc.exe')
     expect(filename('..')).toBeNull()
     expect(filename('a/')).toBeNull()
   })
 
-  it('cannot turn its own letters around or hide them', () => {
+  it('cannot contain hidden or direction-changing characters', () => {
     expect(filename('photo\u202Egnp.exe')).toBe('photognp.exe')
     expect(filename('a\u0000b\n.txt')).toBe('ab.txt')
   })
 
-  it('is bounded', () => {
+  it('has a bounded length', () => {
     expect(filename('x'.repeat(10_000))).toHaveLength(255)
   })
 })
 
 describe('an address', () => {
-  it('survives the round trip', () => {
+  it('is unchanged after parsing and formatting', () => {
     const address = new URL(pageAddress(CID, 'a & b#1.md'), 'http://localhost')
     const route = parseRoute(address.pathname, address.hash)
     expect(route).toEqual({ kind: 'page', cid: CID, filename: 'a & b#1.md', file: null, key: null })
@@ -91,7 +91,7 @@ describe('an address', () => {
 describe('the key of a private page', () => {
   const key = 'AQgPFh0kKzI5QEdOVVxjanF4f4aNlJuiqbC3vsXM09o'
 
-  it('stays behind the #, with what is told there', () => {
+  it('stays in the fragment', () => {
     const address = new URL(pageAddress(CID, 'a & b.md', key), 'http://host')
     expect(address.pathname + address.search).toBe(`/p/${CID}`)
     expect(parseRoute(address.pathname, address.hash)).toEqual({ kind: 'page', cid: CID, filename: 'a & b.md', file: null, key })
@@ -100,15 +100,15 @@ describe('the key of a private page', () => {
     expect(parseRoute(`/p/${CID}`, fragment)).toMatchObject({ file: 'trip/day 1.md', key })
   })
 
-  it('is found in whatever a person pastes', () => {
+  it('is found in any pasted link or key', () => {
     for (const text of [key, ` ${key}\n`, `https://host/p/${CID}#key=${key}&filename=x`, `watchfire:${CID}?peer=/ip4/1#filename=x&key=${key}`, `#key=${key}`]) {
-      expect(keyMeant(text)).toBe(key)
+      expect(parseKeyInput(text)).toBe(key)
     }
-    expect(keyMeant(`https://host/p/${CID}`)).toBe(null)
-    expect(keyMeant('hello')).toBe(null)
+    expect(parseKeyInput(`https://host/p/${CID}`)).toBe(null)
+    expect(parseKeyInput('hello')).toBe(null)
   })
 
-  it('is no part of the address of a page without one', () => {
+  it('is absent from the address of a public page', () => {
     expect(pageAddress(CID, null)).toBe(`/p/${CID}`)
     expect(fileFragment('a.md')).toBe('#file=a.md')
     expect(isFileFragment('#heading')).toBe(false)

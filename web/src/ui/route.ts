@@ -1,33 +1,33 @@
-/** The places of the application. Everything the server answers with its shell is one of these. */
+/** The views of the application, one for each path for which the server sends the app shell. */
 export type Route =
   | { kind: 'home' }
-  | { kind: 'hearth' }
-  /** `key` opens it when it is private. */
+  | { kind: 'kept-pages' }
+  /** `key` opens the page when it is private. */
   | { kind: 'page'; cid: string; filename: string | null; file: string | null; key: string | null }
   | { kind: 'chat'; room: string }
-  | { kind: 'sprites'; plane: string }
+  | { kind: 'sprites'; grid: string }
   | { kind: 'unknown'; path: string }
 
 const ROOM_LENGTH_MAX = 64
 const FILENAME_LENGTH_MAX = 255
-/** Longer than any key: what was pasted by mistake is not carried along. */
+/** Longer than any key, so that text pasted by mistake is not kept. */
 const KEY_LENGTH_MAX = 64
 
 /**
- * Reads a location. Names of files and keys stay behind the `#`, which browsers do not send: the
- * server learns a CID and nothing else. Whether the CID is one, and whether the directory has the file,
- * is for the page to say.
+ * Parses a location. File names and keys are in the fragment, which browsers do not send, so the server
+ * sees only a CID. The page checks whether the CID is valid and whether the directory has the
+ * file.
  */
 export function parseRoute(pathname: string, hash: string): Route {
   const path = pathname.length > 1 ? pathname.replace(/\/+$/, '') : pathname
-  if (path === '' || path === '/') return { kind: hash === '#burning' ? 'hearth' : 'home' }
+  if (path === '' || path === '/') return { kind: hash === '#burning' ? 'kept-pages' : 'home' }
   const fragment = new URLSearchParams(hash.replace(/^#/, ''))
   if (path === '/chat') {
     const room = fragment.get('room')?.trim().slice(0, ROOM_LENGTH_MAX)
     return { kind: 'chat', room: room || 'lobby' }
   }
-  const plane = /^\/sprites\/([\w.~-]{1,64})$/.exec(path)?.[1]
-  if (plane !== undefined) return { kind: 'sprites', plane }
+  const grid = /^\/sprites\/([\w.~-]{1,64})$/.exec(path)?.[1]
+  if (grid !== undefined) return { kind: 'sprites', grid }
   const cid = /^\/p\/([^/]+)$/.exec(path)?.[1]
   if (cid !== undefined) {
     const filename = filenameOf(fragment.get('filename'))
@@ -37,16 +37,16 @@ export function parseRoute(pathname: string, hash: string): Route {
   return { kind: 'unknown', path }
 }
 
-/** Where the pages are that this tab keeps burning. */
-export const HEARTH_ADDRESS = '/#burning'
+/** The address of the pages that this tab keeps sharing. */
+export const KEPT_PAGES_ADDRESS = '/#burning'
 
 /** The address of a page, without the origin. */
 export function pageAddress(cid: string, filename: string | null, key: string | null = null): string {
   return `/p/${encodeURIComponent(cid)}${fragmentOf({ key, filename })}`
 }
 
-/** The page that a person means by a link of this server, or by a CID alone; `null` when it is neither. */
-export function pageMeant(link: string, origin: string): Extract<Route, { kind: 'page' }> | null {
+/** Parses a link of this server, or a CID alone; `null` when it is neither. */
+export function parsePageLink(link: string, origin: string): Extract<Route, { kind: 'page' }> | null {
   const text = link.trim()
   const address = /^\w{20,}$/.test(text) ? `/p/${text}` : text
   if (!URL.canParse(address, origin)) return null
@@ -55,12 +55,12 @@ export function pageMeant(link: string, origin: string): Extract<Route, { kind: 
   return place?.kind === 'page' ? place : null
 }
 
-/** The fragment that opens one file of a page that is a directory. */
+/** The fragment that opens one file of a directory. */
 export function fileFragment(file: string, key: string | null = null): string {
   return fragmentOf({ key, file })
 }
 
-/** Whether it is what `fileFragment` gives. */
+/** Whether it is a fragment made by `fileFragment`. */
 export function isFileFragment(fragment: string): boolean {
   return /^#(key=[\w-]*&)?file=/.test(fragment)
 }
@@ -70,7 +70,7 @@ function fragmentOf(parts: Record<string, string | null>): string {
   return said.length === 0 ? '' : `#${said.join('&')}`
 }
 
-/** A fragment with another file in it, and all else as it was. */
+/** Replaces the file in a fragment and keeps the rest. */
 export function withFile(fragment: string, file: string): string {
   const rest = fragment.replace(/^#/, '').split('&').filter((part) => part !== '' && !part.startsWith('file='))
   return `#${[...rest, `file=${encodeURIComponent(file)}`].join('&')}`
@@ -81,7 +81,7 @@ export function chatAddress(room: string): string {
   return `/chat#room=${encodeURIComponent(room)}`
 }
 
-/** A name somebody else chose: no folders, no control or direction-turning characters. */
+/** A file name chosen by somebody else, without folders, control characters and direction overrides. */
 function filenameOf(given: string | null): string | null {
   if (given === null) return null
   const name = given

@@ -1,41 +1,41 @@
-import { holdersText } from '../words/holders.ts'
-import { page } from '../words/page.ts'
+import { holdersText } from '../messages/holders.ts'
+import { page } from '../messages/page.ts'
 
-/** How many have the page open, and how much of it they have. */
-export interface Share {
+/** How many tabs and nodes have the page open, and how much of it they have. */
+export interface HolderCounts {
   watching: number
   holders: number
   partial: number
 }
 
-/** Tabs and nodes, as the server counts them. */
-export interface Counts extends Share {
-  /** How many of them are nodes, which are nobody's tab. */
-  nodes?: Share
+/** The counts of the server, tabs and nodes together. */
+export interface Counts extends HolderCounts {
+  /** The nodes among them. */
+  nodes?: HolderCounts
 }
 
-const NO_NODES: Share = { watching: 0, holders: 0, partial: 0 }
+const NO_NODES: HolderCounts = { watching: 0, holders: 0, partial: 0 }
 
 /** How much of the page this tab has. */
-export type Mine = 'all' | 'some' | 'none'
+export type OwnCopy = 'all' | 'some' | 'none'
 
-/** Who is there, for the headline of a page. */
+/** The headline of a page: how many people have it open. */
 export function watchingSentence({ watching, nodes = NO_NODES }: Counts): string {
   if (nodes.watching === 0) return page('watching', { count: Math.max(0, watching) })
   const count = Math.max(0, watching - nodes.watching)
   return page('watchingNodes', { count, nodes: holdersText(nodes.watching, nodes.watching) })
 }
 
-/** What keeps the page alive, in plain words. */
-export function heldSentence({ watching, holders, partial, nodes = NO_NODES }: Counts, mine: Mine): string {
+/** Who holds the page, and what happens when this tab closes. */
+export function heldSentence({ watching, holders, partial, nodes = NO_NODES }: Counts, ownCopy: OwnCopy): string {
   if (holders <= 0) {
-    const others = Math.max(0, partial - (mine === 'some' ? 1 : 0))
+    const others = Math.max(0, partial - (ownCopy === 'some' ? 1 : 0))
     if (others === 0) return page('nobody')
     const who = whoOf(others, nodes.partial)
     return who === null ? page('parts', { count: others }) : page('partsWith', { who })
   }
-  if (mine === 'all' && holders === 1) return page(watching <= 1 ? 'onlyYou' : 'onlyYouFull')
-  const ours = mine === 'all'
+  if (ownCopy === 'all' && holders === 1) return page(watching <= 1 ? 'onlyYou' : 'onlyYouFull')
+  const ours = ownCopy === 'all'
   const parts = partial > 0 ? page('onlyPart', { count: partial }) : null
   const who = whoOf(holders, nodes.holders)
   if (who !== null) {
@@ -46,12 +46,12 @@ export function heldSentence({ watching, holders, partial, nodes = NO_NODES }: C
   return page(ours ? 'heldOursParts' : 'heldParts', { count: holders, parts })
 }
 
-/** So many, some of them nodes; `null` when they are tabs. */
+/** Names a number of holders with some nodes among them; `null` when all are tabs. */
 function whoOf(count: number, nodes: number): string | null {
   return nodes > 0 ? holdersText(count, Math.min(count, nodes)) : null
 }
 
-/** Where the missing part is coming from; `direct` of the peers are reached past the server, and `nodes` are nobody's tab. */
+/** The peers that send the missing part; `direct` of them are connected directly, `nodes` of them are not tabs. */
 export function peersSentence(peers: number, direct = 0, nodes = 0): string {
   if (nodes > 0) {
     const who = holdersText(nodes, nodes)

@@ -6,81 +6,81 @@ import type { Counts } from './sentences.ts'
 export type { OpenFile }
 
 /**
- * What the pages need of the world behind them. `main.tsx` gives them the channels and the swarm,
- * tests and galleries a small pretence.
+ * The interface between the views and the network. `main.tsx` connects it to the channels and the
+ * swarm, tests to fakes.
  */
 export interface Site {
   readonly connection: ReadonlySignal<Connection>
-  /** When the server is called next, by `performance.now()`; `null` while it is being called, or answers. */
+  /** Time of the next connection attempt, by `performance.now()`; `null` while connecting or connected. */
   readonly retryAt: ReadonlySignal<number | null>
-  /** Everyone on the site, `null` until the server has told. */
+  /** People on the site; `null` until the server has reported them. */
   readonly visitors: ReadonlySignal<number | null>
-  /** The server's limits, `null` until it has told. */
+  /** The server's limits; `null` until they have loaded. */
   readonly limits: ReadonlySignal<Limits | null>
-  /** The host and port below which pages have origins of their own, `null` where there are none. */
+  /** The host and port below which pages have origins of their own; `null` when there are none. */
   readonly sitesBelow: ReadonlySignal<string | null>
-  /** Where a page is reported to the operator, with `{cid}` for the page; `null` for nowhere. */
+  /** Where a page is reported to the operator, with `{cid}` for the page; `null` when there is no address. */
   readonly report: ReadonlySignal<string | null>
-  /** Fetches what `kindle` needs, so that lighting does not wait for it. */
+  /** Loads what `share` needs, so that it can start without delay. */
   prepare(): void
-  /** Makes a page of these files and holds it in this tab. */
-  kindle(files: readonly PageFile[], wish: KindleWish): Promise<PageSession>
-  /** Looks for a page among those who have it open; one of more than `bytesMax` bytes is refused. `key` opens it when it is private. */
+  /** Creates a page of these files and serves it from this tab. */
+  share(files: readonly PageFile[], options: ShareOptions): Promise<PageSession>
+  /** Opens a page. One of more than `bytesMax` bytes is rejected. `key` opens a private page. */
   open(cid: string, bytesMax?: number, key?: string | null): PageSession
-  enterRoom(room: string): RoomSession
-  /** The tab's socket, for a part of the application that joins topics of its own. */
+  joinRoom(room: string): RoomSession
+  /** The tab's connection, for views that join topics of their own. */
   readonly channels: Promise<Channels>
 }
 
-/** What goes wrong while a page goes on: the server lets nobody find this tab, or a problem in a sentence. */
-export type Trouble = { kind: 'unfound'; reason: string } | { kind: 'problem'; sentence: string }
+/** A problem that does not end the page: the server does not introduce this tab to others, or a sentence. */
+export type PageWarning = { kind: 'rejected'; reason: string } | { kind: 'problem'; sentence: string }
 
 export type Connection = 'connecting' | 'open' | 'lost'
 
 export interface Limit {
   value: number
   unit: string
-  /** A sentence: what happens at the limit. */
+  /** One sentence: what happens at the limit. */
   whenReached: string
 }
 
 export type Limits = ReadonlyMap<string, Limit>
 
-/** A file of a page to be: its path below the page, and what is in it. */
+/** A file for a new page: its path in the page, and its content. */
 export interface PageFile {
   path: string
   blob: Blob
 }
 
-export interface KindleWish {
+export interface ShareOptions {
   signal: AbortSignal
-  /** Called now and then with the bytes hashed so far. */
+  /** Called from time to time with the number of bytes hashed. */
   onProgress: (bytes: number) => void
-  /** Whether only who has the key may read it; then this is what it is called inside. */
+  /** Makes the page private; `name` is stored inside it. */
   sealed?: { name: string | null }
 }
 
-/** One page, open in this tab. */
+/** One page that is open in this tab. */
 export interface PageSession {
   readonly cid: string
   readonly state: ReadonlySignal<PageState>
-  /** What opens it, when it is private and open; never shown but in a link. */
+  /** The key of a private page that is open; shown only as part of a link. */
   readonly key: ReadonlySignal<string | null>
-  /** What a private page is called inside. */
+  /** The name stored inside a private page. */
   readonly name: ReadonlySignal<string | null>
-  /** Who has it open, `null` until the server has told. */
+  /** Who has it open; `null` until the server has reported it. */
   readonly counts: ReadonlySignal<Counts | null>
-  /** The latest thing that went wrong without ending the page, in a sentence. */
-  readonly trouble: ReadonlySignal<Trouble | null>
-  /** What went to others and came from them. */
+  /** The latest problem that did not end the page. */
+  readonly warning: ReadonlySignal<PageWarning | null>
+  /** Bytes sent to and received from other peers. */
   readonly traffic: ReadonlySignal<Traffic>
-  /** When somebody last had all of it, by `Date.now()`; `null` while somebody has, or where that is not known. */
-  readonly lastLit: ReadonlySignal<number | null>
-  /** What is behind it, for whoever looks closer; `null` until there is something. */
+  /** When the page was last available, by `Date.now()`; `null` while it is, or when that is unknown. */
+  readonly lastAvailable: ReadonlySignal<number | null>
+  /** The swarm session, for the transfer panel; `null` until it has started. */
   readonly swarm: ReadonlySignal<Swarm | null>
-  /** Fetches that file, or how it begins, before the rest of the page, as somebody is about to look at it. */
-  expect?(path: string, whole: boolean, signal: AbortSignal): void
-  /** Tries a key on a private page that is closed. */
+  /** Loads that file, or its start, before the rest of the page. */
+  prefetch?(path: string, whole: boolean, signal: AbortSignal): void
+  /** Tries a key on a private page that is not open. */
   unlock(key: string): void
   close(): void
 }
@@ -91,13 +91,13 @@ export interface Traffic {
 }
 
 export type PageState =
-  /** Waiting for the server's word on who has it. */
+  /** Waiting for the server's reply about who has it. */
   | { kind: 'joining' }
-  /** The server, or the link itself, says no. */
+  /** The server rejected the page, or the link is not valid. */
   | { kind: 'refused'; reason: string }
-  /** Nobody here has all of it; what came so far is kept. */
+  /** Nobody here has all of it; the blocks received so far are kept. */
   | { kind: 'waiting'; bytes: number; total: number | null; content?: PageContent | undefined }
-  /** It comes from so many peers, `direct` of whom are reached past the server, and `nodes` of whom are no people. */
+  /** Loading from that many peers: `direct` of them are connected directly, `nodes` of them are not tabs. */
   | {
       kind: 'loading'
       bytes: number
@@ -105,12 +105,12 @@ export type PageState =
       peers: number
       direct: number
       nodes: number
-      /** Its files, once the names and sizes of all are known, though they are not all here. */
+      /** Its files, once all names and sizes are known, before all content is here. */
       content?: PageContent | undefined
     }
   /** All of it is here and verified. */
   | { kind: 'held'; content: PageContent }
-  /** It is held for others, and cannot be read: without a key, or for this reason. `coming`: while not all is here. */
+  /** Served to others but not readable here, for `reason` or for lack of a key. `coming`: progress while incomplete. */
   | { kind: 'locked'; reason: string | null; coming: Extract<PageState, { kind: 'loading' | 'waiting' }> | null }
 
 export type PageContent =
@@ -118,39 +118,39 @@ export type PageContent =
   | { kind: 'directory'; files: readonly DirectoryFile[] }
 
 export interface DirectoryFile {
-  /** Path below the page, such as `trip/cat.png`. */
+  /** Path in the page, such as `trip/cat.png`. */
   path: string
   size: number
-  /** All of it, once it is here. */
+  /** Resolves with the whole file once it is here. */
   blob: () => Promise<Blob>
-  /** Absent where it can be had only whole. */
+  /** Absent when the file can only be read whole. */
   streamed?: Streamed
 }
 
 /** A file that can be read before all of it is here. */
 export interface Streamed {
-  /** The page that it is a file of. */
+  /** The CID of its page. */
   readonly cid: string
-  /** Whether all of the page is here. */
+  /** Whether the whole page is here. */
   isWhole(): boolean
   open(options?: { signal?: AbortSignal }): Promise<OpenFile>
 }
 
 export interface RoomSession {
-  /** Messages since this tab came, oldest first; the oldest are dropped, see `ROOM_MESSAGES_MAX`. */
+  /** Messages since this tab joined, oldest first; the oldest are dropped, see `ROOM_MESSAGES_MAX`. */
   readonly messages: ReadonlySignal<readonly RoomMessage[]>
   readonly state: ReadonlySignal<'joining' | 'joined' | { refused: string | null }>
-  /** Rejects when there is no room to say it in. */
-  say(user: string, body: string): Promise<Said>
+  /** Rejects when the queue of unsent messages is full. */
+  send(user: string, body: string): Promise<SendResult>
   leave(): void
 }
 
-/** What became of something said: whether it was taken, or why not, in the words of the server. */
-export type Said = 'ok' | 'timeout' | 'offline' | { refused: string | null }
+/** The result of sending a message; `refused` is the server's reason. */
+export type SendResult = 'ok' | 'timeout' | 'offline' | { refused: string | null }
 
 export interface RoomMessage {
   user: string
   body: string
-  /** When its sender says it was sent. */
+  /** The sender's own timestamp. */
   at: Date
 }

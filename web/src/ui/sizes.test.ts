@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { percentOf, sizeText } from './sizes.ts'
 
 describe('a size', () => {
-  it('reads as people say it', () => {
+  it('is formatted for people', () => {
     expect(sizeText(0)).toBe('0 bytes')
     expect(sizeText(1)).toBe('1 byte')
     expect(sizeText(1023)).toBe('1023 bytes')
@@ -11,19 +11,19 @@ describe('a size', () => {
     expect(sizeText(536_870_912)).toBe('512 MiB')
   })
 
-  it('moves to the next unit rather than say 1024', () => {
+  it('uses the next unit instead of 1024', () => {
     expect(sizeText(1024 * 1024 - 1)).toBe('1 MiB')
   })
 })
 
 describe('a percentage', () => {
-  it('is 100 only when everything is there', () => {
+  it('is 100 only when everything is here', () => {
     expect(percentOf(999_999, 1_000_000)).toBe(99)
     expect(percentOf(1_000_000, 1_000_000)).toBe(100)
     expect(percentOf(0, 10)).toBe(0)
   })
 
-  it('of nothing is all of it', () => {
+  it('of nothing is 100', () => {
     expect(percentOf(0, 0)).toBe(100)
   })
 })

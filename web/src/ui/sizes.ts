@@ -1,1 +1,1 @@
-export { percentOf, percentText, sizeText } from '../words/index.ts'
+export { percentOf, percentText, sizeText } from '../messages/index.ts'

@@ -6,7 +6,7 @@ const KEY = 'theme'
 
 export const theme = signal<Theme>('system')
 
-/** The theme after this one, for a switch with one button. */
+/** The next theme, for a switch with one button. */
 export function nextTheme(current: Theme): Theme {
   switch (current) {
     case 'system':
@@ -18,8 +18,8 @@ export function nextTheme(current: Theme): Theme {
   }
 }
 
-/** Applies the theme and remembers it: the only thing this application stores. */
-export function wearTheme(): void {
+/** Applies the theme and stores the choice. */
+export function applyTheme(): void {
   const stored = remembered()
   if (stored === 'light' || stored === 'dark') theme.value = stored
   effect(() => {
@@ -29,7 +29,7 @@ export function wearTheme(): void {
   })
 }
 
-// Storage throws where the browser forbids it; then the choice lasts as long as the tab.
+// Storage throws when the browser forbids it; the choice then lasts as long as the tab.
 function remembered(): string | null {
   try {
     return localStorage.getItem(KEY)

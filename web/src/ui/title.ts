@@ -1,25 +1,25 @@
-import { percentText } from '../words/index.ts'
-import { page } from '../words/page.ts'
-import type { Fire } from './tab.ts'
+import { percentText } from '../messages/index.ts'
+import { page } from '../messages/page.ts'
+import type { Availability } from './tab-status.ts'
 
-/** What the tab says of itself in a row of tabs. */
+/** The parts of a tab title. */
 export interface TabFace {
-  fire: Fire
+  availability: Availability
   name: string | null
-  /** Percent that has come, while it comes. */
+  /** Progress in percent, while loading. */
   percent: number | null
   watching: number | null
 }
 
-/** The title of the tab: first what changes, because tabs are narrow. */
-export function tabTitle({ fire, name, percent, watching }: TabFace): string {
+/** The title of the tab. What changes comes first, because tabs are narrow. */
+export function tabTitle({ availability, name, percent, watching }: TabFace): string {
   const named = name ?? page('aPage')
-  switch (fire) {
-    case 'kindling':
+  switch (availability) {
+    case 'loading':
       return percent === null ? page('tab', { name: named }) : page('tabPercent', { percent: percentText(percent), name: named })
-    case 'dark':
-      return page('tabDark', { name: named })
-    case 'lit':
+    case 'unavailable':
+      return page('tabUnavailable', { name: named })
+    case 'available':
       return watching === null ? page('tab', { name: named }) : page('tabWatching', { count: watching, name: named })
   }
 }

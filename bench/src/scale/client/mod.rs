@@ -9,6 +9,7 @@ mod visitors;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::event::epoll::EventFlags;
@@ -16,9 +17,9 @@ use serde::Serialize;
 
 use self::net::{Net, Part};
 use super::clock::now_ns;
-use super::histogram::Histogram;
 use super::orders::{Kind, Line, Order, Status};
 use crate::limits;
+use watchfire_report::{Histogram, Snapshot};
 
 const STDIN: u64 = u64::MAX;
 /// How often a process tells what it sees.
@@ -105,7 +106,7 @@ struct Durations(Vec<(&'static str, Histogram)>);
 impl Durations {
     fn record(&mut self, what: &'static str, nanos: u64) {
         match self.0.iter_mut().find(|(known, _)| *known == what) {
-            Some((_, histogram)) => histogram.record(nanos),
+            Some((_, histogram)) => histogram.record(Duration::from_nanos(nanos)),
             None => {
                 self.0.push((what, Histogram::default()));
                 self.record(what, nanos);
@@ -113,7 +114,8 @@ impl Durations {
         }
     }
 
-    fn take(&mut self) -> BTreeMap<String, Histogram> {
-        self.0.drain(..).map(|(what, histogram)| (what.to_owned(), histogram)).collect()
+    fn take(&mut self) -> BTreeMap<String, Snapshot> {
+        let taken = self.0.drain(..);
+        taken.map(|(what, histogram)| (what.to_owned(), histogram.snapshot())).collect()
     }
 }

@@ -12,8 +12,8 @@ use socket2::{Domain, Socket, Type};
 
 use crate::poller::{Poller, Ready};
 use crate::scale::clock::now_ns;
-use crate::scale::histogram::Histogram;
 use crate::scale::orders::{Order, Status};
+use watchfire_report::Snapshot;
 
 const READ_BYTES: usize = 65_536;
 const PORT_FIRST: u16 = 10_000;
@@ -71,7 +71,7 @@ pub trait Part {
     /// After every turn; returns when the next is wanted at the latest.
     fn turned(&mut self, net: &mut Net, now_ns: u64) -> Result<u64>;
     fn status(&mut self) -> &mut Status;
-    fn take_report(&mut self) -> BTreeMap<String, Histogram>;
+    fn take_report(&mut self) -> BTreeMap<String, Snapshot>;
 }
 
 impl Net {

@@ -6,8 +6,8 @@ use super::Durations;
 use super::net::{ConnId, End, Net, Part};
 use crate::message;
 use crate::scale::clock::now_ns;
-use crate::scale::histogram::Histogram;
 use crate::scale::orders::{Order, Status};
+use watchfire_report::Snapshot;
 
 /// How often to look whether it is time, when nothing happens.
 const TURN_NS: u64 = 100_000_000;
@@ -82,7 +82,7 @@ impl Part for Requests {
         &mut self.status
     }
 
-    fn take_report(&mut self) -> BTreeMap<String, Histogram> {
+    fn take_report(&mut self) -> BTreeMap<String, Snapshot> {
         self.durations.take()
     }
 }

@@ -6,9 +6,10 @@ use anyhow::{Result, bail, ensure};
 use super::Durations;
 use super::net::{ConnId, End, Net, Part};
 use crate::message::{self, WEBSOCKET_ACCEPT, WEBSOCKET_KEY};
-use crate::scale::clock::{Dice, now_ns};
-use crate::scale::histogram::Histogram;
+use crate::scale::clock::now_ns;
 use crate::scale::orders::{Order, Status};
+use watchfire_report::Snapshot;
+use watchfire_types::Rng;
 
 /// As often as phoenix.js does.
 const HEARTBEAT_EVERY_NS: u64 = 30_000_000_000;
@@ -33,7 +34,7 @@ pub struct Sockets {
     opening_max: usize,
     opening: usize,
     is_jittered: bool,
-    dice: Option<Dice>,
+    rng: Option<Rng>,
     /// Absent while none are to be sent.
     heartbeat: Option<Heartbeats>,
     chatter: Chatter,
@@ -98,7 +99,7 @@ impl Part for Sockets {
                 ensure!(self.seats.is_empty(), "there are sockets already");
                 (self.first, self.rooms) = (first, rooms.max(1));
                 self.opening_max = opening_max as usize;
-                self.dice = Some(Dice::new(u64::from(first)));
+                self.rng = Some(Rng::from_seed(u64::from(first)));
                 // The first is due a period after the join.
                 let first_at_ns = now_ns() + HEARTBEAT_EVERY_NS;
                 self.heartbeat = heartbeats.then(|| Heartbeats::from(first_at_ns));
@@ -215,7 +216,7 @@ impl Part for Sockets {
         &mut self.status
     }
 
-    fn take_report(&mut self) -> BTreeMap<String, Histogram> {
+    fn take_report(&mut self) -> BTreeMap<String, Snapshot> {
         self.durations.take()
     }
 }
@@ -254,8 +255,8 @@ impl Sockets {
         let step = RETRY_MILLIS[usize::from(seat.tries).min(RETRY_MILLIS.len() - 1)];
         (seat.conn, seat.stage, seat.tries) = (None, Stage::Away, seat.tries.saturating_add(1));
         self.status.retries += 1;
-        let factor = match &mut self.dice {
-            Some(dice) if self.is_jittered => 0.5 + dice.part(),
+        let factor = match &mut self.rng {
+            Some(rng) if self.is_jittered => 0.5 + rng.fraction(),
             _ => 1.0,
         };
         let wait = (step as f64 * factor * 1e6) as u64;
@@ -276,9 +277,9 @@ impl Sockets {
         (self.opening, self.status.present) = (0, 0);
         let now = now_ns();
         self.storm_at_ns = Some(now);
-        let dice = self.dice.get_or_insert_with(|| Dice::new(0));
+        let rng = self.rng.get_or_insert_with(|| Rng::from_seed(0));
         for (index, seat) in self.seats.iter().enumerate() {
-            let wait = RETRY_MILLIS[0] * 1_000_000 + (dice.part() * spread_ns as f64) as u64;
+            let wait = RETRY_MILLIS[0] * 1_000_000 + (rng.fraction() * spread_ns as f64) as u64;
             net.set_timer(now + wait, RETURN | u64::from(seat.attempt) << 32 | index as u64);
         }
     }

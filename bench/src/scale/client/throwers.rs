@@ -6,11 +6,12 @@ use serde::Deserialize;
 use super::Durations;
 use super::net::{ConnId, End, Net, Part};
 use crate::message;
-use crate::scale::clock::{Dice, now_ns};
-use crate::scale::histogram::Histogram;
+use crate::scale::clock::now_ns;
 use crate::scale::orders::{Order, Status};
+use watchfire_report::Snapshot;
+use watchfire_types::Rng;
 
-const PLANE: &str = "meadow";
+const GRID: &str = "meadow";
 const EDGES: [&str; 4] = ["left", "right", "up", "down"];
 /// Throws of one process that are under way; more wait, and their wait is measured.
 const THROWING_MAX: usize = 1_000;
@@ -25,7 +26,7 @@ const FLY: u64 = 2 << 60;
 /// Below them, how often throwing was ordered: what was due before is not thrown after.
 const ORDER_BITS: u32 = 32;
 
-/// Windows on a plane of sprites: each holds a place by a poll, and throws what comes.
+/// Windows on a grid of sprites: each holds a place by a poll, and throws what comes.
 #[derive(Default)]
 pub struct Throwers {
     seats: Vec<Seat>,
@@ -38,7 +39,7 @@ pub struct Throwers {
     throws: Vec<Throw>,
     free: Vec<u32>,
     waiting: VecDeque<Waiting>,
-    dice: Option<Dice>,
+    rng: Option<Rng>,
     status: Status,
     durations: Durations,
 }
@@ -95,7 +96,7 @@ impl Part for Throwers {
             Order::Join { count, opening_max } => {
                 ensure!(self.seats.is_empty(), "there are windows already");
                 self.opening_max = opening_max as usize;
-                self.dice = Some(Dice::new(u64::from(net.process())));
+                self.rng = Some(Rng::from_seed(u64::from(net.process())));
                 let seat = || Seat { stage: Stage::Away, token: "".into() };
                 self.seats = std::iter::repeat_with(seat).take(count as usize).collect();
                 self.fill_opening(net)
@@ -183,7 +184,7 @@ impl Part for Throwers {
         &mut self.status
     }
 
-    fn take_report(&mut self) -> BTreeMap<String, Histogram> {
+    fn take_report(&mut self) -> BTreeMap<String, Snapshot> {
         self.durations.take()
     }
 }
@@ -240,7 +241,7 @@ impl Throwers {
         self.status.polls += 1;
         let token = &self.seats[owner as usize].token;
         let poll =
-            format!("GET /sprites/{PLANE}/poll?token={token} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            format!("GET /sprites/{GRID}/poll?token={token} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         if !net.send(conn, poll.as_bytes()) {
             net.close(conn);
             self.status.reset += 1;
@@ -269,13 +270,13 @@ impl Throwers {
 
     fn throw_request(&mut self, throw: usize) -> String {
         let Waiting { seat, due_ns } = self.throws[throw];
-        let edge = self.dice.as_mut().map_or(0, |dice| dice.below(4)) as usize;
+        let edge = self.rng.as_mut().map_or(0, |rng| rng.index(4));
         let body = format!(
             r#"{{"token":"{}","sprite":"kite {due_ns}","edge":"{}","at":0.5,"velocity":{{"x":600,"y":-40}}}}"#,
             self.seats[seat as usize].token, EDGES[edge]
         );
         format!(
-            "POST /sprites/{PLANE}/throw HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+            "POST /sprites/{GRID}/throw HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         )
@@ -309,7 +310,7 @@ impl Throwers {
 fn join_request(token: &str) -> String {
     let body = if token.is_empty() { String::new() } else { format!(r#"{{"token":"{token}"}}"#) };
     format!(
-        "POST /sprites/{PLANE}/join HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}",
+        "POST /sprites/{GRID}/join HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )
 }

@@ -6,9 +6,10 @@ use super::Durations;
 use super::net::{ConnId, End, Net, Part};
 use super::sockets::put_upgrade;
 use crate::message;
-use crate::scale::clock::{Dice, now_ns};
-use crate::scale::histogram::Histogram;
+use crate::scale::clock::now_ns;
 use crate::scale::orders::{Day, Order, Status};
+use watchfire_report::Snapshot;
+use watchfire_types::Rng;
 
 const TURN_NS: u64 = 100_000_000;
 const HEARTBEAT_EVERY_NS: u64 = 30_000_000_000;
@@ -24,7 +25,7 @@ pub struct Visitors {
     begun: u32,
     visits: Vec<Visit>,
     free: Vec<u32>,
-    dice: Option<Dice>,
+    rng: Option<Rng>,
     out: Vec<u8>,
     status: Status,
     durations: Durations,
@@ -57,7 +58,7 @@ impl Part for Visitors {
     fn order(&mut self, net: &mut Net, order: &Order) -> Result<()> {
         match order {
             Order::Day(day) => {
-                self.dice = Some(Dice::new(u64::from(net.process())));
+                self.rng = Some(Rng::from_seed(u64::from(net.process())));
                 self.day = Some(day.clone());
                 if day.with_holder {
                     self.begin(net, now_ns(), true)?;
@@ -148,7 +149,7 @@ impl Part for Visitors {
         &mut self.status
     }
 
-    fn take_report(&mut self) -> BTreeMap<String, Histogram> {
+    fn take_report(&mut self) -> BTreeMap<String, Snapshot> {
         self.durations.take()
     }
 }
@@ -238,7 +239,7 @@ impl Visitors {
                 if visit.is_holder {
                     net.set_timer(now + HEARTBEAT_EVERY_NS, BEAT | key);
                 } else {
-                    let part = self.dice.as_mut().map_or(0.5, Dice::part);
+                    let part = self.rng.as_mut().map_or(0.5, Rng::fraction);
                     let stay = self.day.as_ref().map_or(0, |day| day.stay_ns) as f64;
                     net.set_timer(now + (stay * -(1.0 - part).ln()) as u64, LEAVE | key);
                 }

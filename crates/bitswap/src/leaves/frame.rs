@@ -1,37 +1,37 @@
-//! What is said on a stream of `/watchfire/leaves/1`, as bytes.
+//! The encoding of `/watchfire/leaves/1` streams.
 
 use bytes::Bytes;
-use content::varint::{self, VarintError};
-use content::{Block, BlockError, Cid, CidError, Prefix};
+use watchfire_content::varint::{self, VarintError};
+use watchfire_content::{Block, BlockError, Cid, CidError, Prefix};
 
-use super::{Ranges, Word};
+use super::{ListMessage, Ranges};
 use crate::message::{self, MessageError};
 use crate::{Message, Payload, Protocol};
 
 /// The kinds of frames. The first is a message of Bitswap 1.2.
 mod kind {
     pub(super) const BITSWAP: u8 = 0;
-    pub(super) const FOLLOW: u8 = 1;
-    pub(super) const UNFOLLOW: u8 = 2;
-    pub(super) const REFUSE: u8 = 3;
-    pub(super) const HERE_ALL: u8 = 4;
-    pub(super) const HERE_MORE: u8 = 5;
-    pub(super) const LACK: u8 = 6;
-    pub(super) const ASK: u8 = 7;
+    pub(super) const SUBSCRIBE: u8 = 1;
+    pub(super) const UNSUBSCRIBE: u8 = 2;
+    pub(super) const REJECT: u8 = 3;
+    pub(super) const HAVE_ONLY: u8 = 4;
+    pub(super) const HAVE_MORE: u8 = 5;
+    pub(super) const DONT_HAVE: u8 = 6;
+    pub(super) const REQUEST: u8 = 7;
     pub(super) const CANCEL: u8 = 8;
     pub(super) const LEAF: u8 = 9;
-    pub(super) const RETURN: u8 = 10;
+    pub(super) const CANCEL_QUEUED: u8 = 10;
 }
 
 /// The start of a long block is copied behind what is in front of it, up to so many bytes: a few
 /// bytes alone would travel in a packet of their own.
 const COPIED_BYTES: usize = 16 * 1024;
 
-/// Why bytes are not a frame.
+/// Why bytes are not a valid frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Nothing says what kind of frame it is, or no such kind is known.
-    #[error("frames of kind {kind:?} are not known")]
+    /// The frame is empty, or its kind is unknown.
+    #[error("cannot read a frame: unknown kind {kind:?}")]
     Kind {
         /// Its kind; `None` when the frame is empty.
         kind: Option<u8>,
@@ -39,28 +39,28 @@ pub enum FrameError {
     /// A number is not a varint.
     #[error(transparent)]
     Varint(#[from] VarintError),
-    /// A number is larger than such numbers are.
-    #[error("a number of {value}, and at most 32 bits are read")]
+    /// A number has more than 32 bits.
+    #[error("cannot read the number {value}: it has more than 32 bits")]
     Number {
         /// The number.
         value: u64,
     },
     /// Runs of leaves are empty, or touch one another.
-    #[error("runs of leaves that are not in their shortest form")]
+    #[error("cannot read runs of leaves: they are not in their shortest form")]
     Runs,
     /// More leaves than any list has.
-    #[error("leaves beyond the end of every list")]
+    #[error("cannot read runs of leaves: they exceed the longest list")]
     TooManyLeaves,
-    /// There is more in a frame than belongs there.
-    #[error("{extra} bytes behind the end of a frame")]
+    /// Bytes follow the end of the frame.
+    #[error("cannot read a frame: {extra} bytes follow its end")]
     TrailingBytes {
         /// Bytes that are left over.
         extra: usize,
     },
-    /// Not a message of Bitswap.
+    /// The frame holds no valid Bitswap message.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// Not a CID, or not the start of one.
+    /// A CID or prefix is not valid.
     #[error(transparent)]
     Cid(#[from] CidError),
     /// A leaf is too long.
@@ -68,14 +68,14 @@ pub enum FrameError {
     Block(#[from] BlockError),
 }
 
-/// The message as frames, each behind its length: pieces to be written one after the other. All but
-/// the start of long leaves shares the blocks' bytes.
+/// Encodes a message as frames, each after its length. The pieces are to be written in order. All but
+/// the start of a long leaf shares the bytes of its block.
 pub fn encode(message: &Message<Block>) -> Vec<Bytes> {
     let (mut pieces, mut small) = (Vec::new(), Vec::new());
     for word in &message.leaves {
-        start_frame(word_len(word), &mut small);
-        encode_word(word, &mut small);
-        if let Word::Leaf { block, .. } = word {
+        start_frame(list_message_len(word), &mut small);
+        encode_list_message(word, &mut small);
+        if let ListMessage::Leaf { block, .. } = word {
             let data = block.bytes();
             let copied = data.len().min(COPIED_BYTES.saturating_sub(small.len()));
             small.extend_from_slice(&data[..copied]);
@@ -100,7 +100,7 @@ pub fn encode(message: &Message<Block>) -> Vec<Bytes> {
 /// Bytes that [`encode`] makes.
 pub fn encoded_len<B: Payload>(message: &Message<B>) -> usize {
     let framed = |len: usize| varint::encoded_len(len as u64) + len;
-    let words = message.leaves.iter().map(|word| framed(word_len(word))).sum::<usize>();
+    let words = message.leaves.iter().map(|word| framed(list_message_len(word))).sum::<usize>();
     let rest = has_rest(message).then(|| framed(1 + message.encoded_len(Protocol::V1_2)));
     words + rest.unwrap_or(0)
 }
@@ -114,40 +114,42 @@ pub fn decode(frame: &Bytes) -> Result<Message<Block>, FrameError> {
     }
     let mut body = Body { frame, at: 1 };
     let word = match kind {
-        kind::FOLLOW => {
+        kind::SUBSCRIBE => {
             let (list, leaves) = (body.number()?, body.number()?);
             match Cid::decode(&frame[body.at..]) {
-                Ok(node) => Word::Follow { list, node, leaves },
-                // Nobody has what cannot be checked.
-                Err(CidError::Hash { .. }) => return Ok(passed_over()),
+                Ok(node) => ListMessage::Subscribe { list, node, leaves },
+                // A node with an unknown hash function cannot be verified.
+                Err(CidError::Hash { .. }) => return Ok(skipped_entries()),
                 Err(error) => return Err(error.into()),
             }
         }
-        kind::UNFOLLOW => Word::Unfollow { list: body.last_number()? },
-        kind::REFUSE => Word::Refuse { list: body.last_number()? },
-        kind::HERE_ALL | kind::HERE_MORE => {
+        kind::UNSUBSCRIBE => ListMessage::Unsubscribe { list: body.last_number()? },
+        kind::REJECT => ListMessage::Reject { list: body.last_number()? },
+        kind::HAVE_ONLY | kind::HAVE_MORE => {
             let (list, leaves) = (body.number()?, body.ranges()?);
-            Word::Here { list, is_all: kind == kind::HERE_ALL, leaves }
+            ListMessage::Have { list, is_complete: kind == kind::HAVE_ONLY, leaves }
         }
-        kind::LACK => Word::Lack { list: body.number()?, leaves: body.ranges()? },
-        kind::ASK => {
+        kind::DONT_HAVE => ListMessage::DontHave { list: body.number()?, leaves: body.ranges()? },
+        kind::REQUEST => {
             let (list, priority) = (body.number()?, body.number()?);
-            Word::Ask { list, priority, leaves: body.ranges()? }
+            ListMessage::Request { list, priority, leaves: body.ranges()? }
         }
-        kind::CANCEL => Word::Cancel { list: body.number()?, leaves: body.ranges()? },
-        kind::RETURN => Word::Return { list: body.number()?, leaves: body.ranges()? },
+        kind::CANCEL => ListMessage::Cancel { list: body.number()?, leaves: body.ranges()? },
+        kind::CANCEL_QUEUED => {
+            ListMessage::CancelQueued { list: body.number()?, leaves: body.ranges()? }
+        }
         kind::LEAF => {
             let (list, leaf, prefix_len) = (body.number()?, body.number()?, body.number()?);
             let end = body.at.saturating_add(prefix_len as usize);
             let prefix = frame.get(body.at..end).ok_or(VarintError::Truncated)?;
             let prefix = match Prefix::decode(prefix) {
                 Ok(prefix) => prefix,
-                Err(CidError::Hash { .. }) => return Ok(passed_over_block()),
+                Err(CidError::Hash { .. }) => return Ok(skipped_block()),
                 Err(error) => return Err(error.into()),
             };
             match Block::named(prefix, frame.slice(end..))? {
-                Some(block) => Word::Leaf { list, leaf, block },
-                None => return Ok(passed_over_block()),
+                Some(block) => ListMessage::Leaf { list, leaf, block },
+                None => return Ok(skipped_block()),
             }
         }
         kind => return Err(FrameError::Kind { kind: Some(kind) }),
@@ -161,12 +163,12 @@ fn has_rest<B>(message: &Message<B>) -> bool {
     message.has_bitswap() || message.leaves.is_empty()
 }
 
-fn passed_over() -> Message {
-    Message { passed_over: 1, ..Message::default() }
+fn skipped_entries() -> Message {
+    Message { skipped_entries: 1, ..Message::default() }
 }
 
-fn passed_over_block() -> Message {
-    Message { passed_over_blocks: 1, ..Message::default() }
+fn skipped_block() -> Message {
+    Message { skipped_blocks: 1, ..Message::default() }
 }
 
 /// What is left of a frame.
@@ -204,20 +206,20 @@ fn number_len(number: u32) -> usize {
 }
 
 /// Bytes of a word's frame without its length.
-fn word_len<B: Payload>(word: &Word<B>) -> usize {
+fn list_message_len<B: Payload>(word: &ListMessage<B>) -> usize {
     1 + match word {
-        Word::Follow { list, node, leaves } => {
+        ListMessage::Subscribe { list, node, leaves } => {
             number_len(*list) + number_len(*leaves) + node.encoded_len()
         }
-        Word::Unfollow { list } | Word::Refuse { list } => number_len(*list),
-        Word::Here { list, leaves, .. }
-        | Word::Lack { list, leaves }
-        | Word::Cancel { list, leaves }
-        | Word::Return { list, leaves } => number_len(*list) + leaves.encoded_len(),
-        Word::Ask { list, priority, leaves } => {
+        ListMessage::Unsubscribe { list } | ListMessage::Reject { list } => number_len(*list),
+        ListMessage::Have { list, leaves, .. }
+        | ListMessage::DontHave { list, leaves }
+        | ListMessage::Cancel { list, leaves }
+        | ListMessage::CancelQueued { list, leaves } => number_len(*list) + leaves.encoded_len(),
+        ListMessage::Request { list, priority, leaves } => {
             number_len(*list) + number_len(*priority) + leaves.encoded_len()
         }
-        Word::Leaf { list, leaf, block } => {
+        ListMessage::Leaf { list, leaf, block } => {
             let prefix = block.cid().prefix().encode(block.len()).len();
             number_len(*list) + number_len(*leaf) + 1 + prefix + block.len()
         }
@@ -225,38 +227,38 @@ fn word_len<B: Payload>(word: &Word<B>) -> usize {
 }
 
 /// A word's frame, without its length and without the bytes of its block.
-fn encode_word(word: &Word, bytes: &mut Vec<u8>) {
+fn encode_list_message(word: &ListMessage, bytes: &mut Vec<u8>) {
     let (kind, list) = match word {
-        Word::Follow { list, .. } => (kind::FOLLOW, list),
-        Word::Unfollow { list } => (kind::UNFOLLOW, list),
-        Word::Refuse { list } => (kind::REFUSE, list),
-        Word::Here { list, is_all: true, .. } => (kind::HERE_ALL, list),
-        Word::Here { list, is_all: false, .. } => (kind::HERE_MORE, list),
-        Word::Lack { list, .. } => (kind::LACK, list),
-        Word::Ask { list, .. } => (kind::ASK, list),
-        Word::Cancel { list, .. } => (kind::CANCEL, list),
-        Word::Return { list, .. } => (kind::RETURN, list),
-        Word::Leaf { list, .. } => (kind::LEAF, list),
+        ListMessage::Subscribe { list, .. } => (kind::SUBSCRIBE, list),
+        ListMessage::Unsubscribe { list } => (kind::UNSUBSCRIBE, list),
+        ListMessage::Reject { list } => (kind::REJECT, list),
+        ListMessage::Have { list, is_complete: true, .. } => (kind::HAVE_ONLY, list),
+        ListMessage::Have { list, is_complete: false, .. } => (kind::HAVE_MORE, list),
+        ListMessage::DontHave { list, .. } => (kind::DONT_HAVE, list),
+        ListMessage::Request { list, .. } => (kind::REQUEST, list),
+        ListMessage::Cancel { list, .. } => (kind::CANCEL, list),
+        ListMessage::CancelQueued { list, .. } => (kind::CANCEL_QUEUED, list),
+        ListMessage::Leaf { list, .. } => (kind::LEAF, list),
     };
     bytes.push(kind);
     varint::encode((*list).into(), bytes);
     match word {
-        Word::Follow { node, leaves, .. } => {
+        ListMessage::Subscribe { node, leaves, .. } => {
             varint::encode((*leaves).into(), bytes);
             node.encode_into(bytes);
         }
-        Word::Unfollow { .. } | Word::Refuse { .. } => {}
-        Word::Here { leaves, .. }
-        | Word::Lack { leaves, .. }
-        | Word::Cancel { leaves, .. }
-        | Word::Return { leaves, .. } => {
+        ListMessage::Unsubscribe { .. } | ListMessage::Reject { .. } => {}
+        ListMessage::Have { leaves, .. }
+        | ListMessage::DontHave { leaves, .. }
+        | ListMessage::Cancel { leaves, .. }
+        | ListMessage::CancelQueued { leaves, .. } => {
             leaves.encode_into(bytes);
         }
-        Word::Ask { priority, leaves, .. } => {
+        ListMessage::Request { priority, leaves, .. } => {
             varint::encode((*priority).into(), bytes);
             leaves.encode_into(bytes);
         }
-        Word::Leaf { leaf, block, .. } => {
+        ListMessage::Leaf { leaf, block, .. } => {
             varint::encode((*leaf).into(), bytes);
             let prefix = block.cid().prefix().encode(block.bytes().len());
             varint::encode(prefix.len() as u64, bytes);
@@ -267,36 +269,40 @@ fn encode_word(word: &Word, bytes: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use content::{Codec, Multihash, Version};
+    use watchfire_content::{Codec, Multihash, Version};
 
     use super::*;
-    use crate::dice::Dice;
     use crate::{Presence, WantEntry, WantKind};
+    use watchfire_types::Rng;
 
     fn cid(text: &str) -> Cid {
         Cid::v1(Codec::RAW, Multihash::sha2_256(text.as_bytes()))
     }
 
-    fn words() -> Vec<Word> {
+    fn words() -> Vec<ListMessage> {
         let leaves: Ranges = [0, 1, 2, 70, 65_535].into_iter().collect();
         let list = 300;
         let block = |len: usize| Block::raw(vec![7; len].into()).unwrap();
         let version_0 = Block::dag_pb(Version::V0, vec![10, 0].into()).unwrap();
         vec![
-            Word::Follow { list, node: cid("node"), leaves: 65_536 },
-            Word::Unfollow { list },
-            Word::Refuse { list: u32::MAX },
-            Word::Here { list, is_all: true, leaves: leaves.clone() },
-            Word::Here { list, is_all: false, leaves: leaves.clone() },
-            Word::Here { list, is_all: true, leaves: Ranges::default() },
-            Word::Lack { list, leaves: leaves.clone() },
-            Word::Ask { list, priority: i32::MAX.unsigned_abs(), leaves: leaves.clone() },
-            Word::Cancel { list, leaves: leaves.clone() },
-            Word::Return { list, leaves },
-            Word::Leaf { list, leaf: 0, block: block(0) },
-            Word::Leaf { list, leaf: 65_535, block: block(100_000) },
-            Word::Leaf { list, leaf: 1, block: block(3) },
-            Word::Leaf { list, leaf: 2, block: version_0 },
+            ListMessage::Subscribe { list, node: cid("node"), leaves: 65_536 },
+            ListMessage::Unsubscribe { list },
+            ListMessage::Reject { list: u32::MAX },
+            ListMessage::Have { list, is_complete: true, leaves: leaves.clone() },
+            ListMessage::Have { list, is_complete: false, leaves: leaves.clone() },
+            ListMessage::Have { list, is_complete: true, leaves: Ranges::default() },
+            ListMessage::DontHave { list, leaves: leaves.clone() },
+            ListMessage::Request {
+                list,
+                priority: i32::MAX.unsigned_abs(),
+                leaves: leaves.clone(),
+            },
+            ListMessage::Cancel { list, leaves: leaves.clone() },
+            ListMessage::CancelQueued { list, leaves },
+            ListMessage::Leaf { list, leaf: 0, block: block(0) },
+            ListMessage::Leaf { list, leaf: 65_535, block: block(100_000) },
+            ListMessage::Leaf { list, leaf: 1, block: block(3) },
+            ListMessage::Leaf { list, leaf: 2, block: version_0 },
         ]
     }
 
@@ -315,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_said_is_heard_in_as_many_bytes_as_were_promised() {
+    fn every_message_survives_encoding_in_the_computed_length() {
         let want = |kind| WantEntry {
             cid: cid("want"),
             priority: 9,
@@ -337,12 +343,13 @@ mod tests {
         let mut heard: Vec<Message> =
             cut(&pieces).iter().map(|frame| decode(frame).unwrap()).collect();
         assert_eq!(heard.pop(), Some(rest));
-        let heard: Vec<Word> = heard.into_iter().flat_map(|message| message.leaves).collect();
+        let heard: Vec<ListMessage> =
+            heard.into_iter().flat_map(|message| message.leaves).collect();
         assert_eq!(heard, words());
     }
 
     #[test]
-    fn what_is_said_and_what_is_brought_are_as_long_apart_as_together() {
+    fn a_split_message_is_as_long_as_the_whole() {
         let presences = vec![Presence { cid: cid("here"), is_here: true }];
         let said = Message { leaves: words(), presences, ..Message::default() };
         let block = Block::raw("block".into()).unwrap();
@@ -363,7 +370,7 @@ mod tests {
     #[test]
     fn a_long_leaf_is_not_copied() {
         let block = Block::raw(vec![1; 1 << 20].into()).unwrap();
-        let leaf = Word::Leaf { list: 1, leaf: 2, block: block.clone() };
+        let leaf = ListMessage::Leaf { list: 1, leaf: 2, block: block.clone() };
         let pieces = encode(&Message { leaves: vec![leaf], ..Message::default() });
         assert_eq!(pieces.len(), 2);
         assert!(pieces[0].len() >= COPIED_BYTES);
@@ -372,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_says_nothing_is_still_a_frame() {
+    fn an_empty_message_is_still_a_frame() {
         let pieces = encode(&Message::default());
         assert_eq!(cut(&pieces).len(), 1);
         assert_eq!(decode(&cut(&pieces)[0]), Ok(Message::default()));
@@ -383,9 +390,12 @@ mod tests {
         for word in words() {
             let is_list = matches!(
                 word,
-                Word::Here { .. } | Word::Lack { .. } | Word::Cancel { .. } | Word::Return { .. }
+                ListMessage::Have { .. }
+                    | ListMessage::DontHave { .. }
+                    | ListMessage::Cancel { .. }
+                    | ListMessage::CancelQueued { .. }
             );
-            let is_leaf = matches!(word, Word::Leaf { .. } | Word::Ask { .. });
+            let is_leaf = matches!(word, ListMessage::Leaf { .. } | ListMessage::Request { .. });
             let pieces = encode(&Message { leaves: vec![word], ..Message::default() });
             let frame = cut(&pieces).remove(0);
             for end in 0..frame.len().min(64) {
@@ -397,25 +407,25 @@ mod tests {
     }
 
     #[test]
-    fn whatever_dice_make_of_a_frame_is_refused_or_means_what_it_says() {
+    fn a_damaged_frame_is_rejected_or_decodes_to_what_it_encodes() {
         let pieces = encode(&Message { leaves: words(), ..Message::default() });
         let frames = cut(&pieces);
-        let mut dice = Dice::new(7);
+        let mut rng = Rng::from_seed(7);
         let mut understood = 0;
         for _ in 0..20_000 {
-            let mut frame = frames[dice.below(frames.len())].to_vec();
-            frame.truncate(dice.below(200));
-            for _ in 0..=dice.below(3) {
-                let at = dice.below(frame.len().min(16));
-                match (dice.below(3), frame.get_mut(at)) {
-                    (0, Some(byte)) => *byte ^= 1 << dice.below(8),
+            let mut frame = frames[rng.index(frames.len())].to_vec();
+            frame.truncate(rng.index(200));
+            for _ in 0..=rng.index(3) {
+                let at = rng.index(frame.len().min(16));
+                match (rng.index(3), frame.get_mut(at)) {
+                    (0, Some(byte)) => *byte ^= 1 << rng.index(8),
                     (1, Some(_)) => drop(frame.drain(at..at + 1)),
-                    _ => frame.insert(at, dice.throw() as u8),
+                    _ => frame.insert(at, rng.next_u64() as u8),
                 }
             }
             let Ok(mut heard) = decode(&frame.into()) else { continue };
             understood += 1;
-            (heard.passed_over, heard.passed_over_blocks) = (0, 0);
+            (heard.skipped_entries, heard.skipped_blocks) = (0, 0);
             let pieces = encode(&heard);
             assert_eq!(pieces.iter().map(Bytes::len).sum::<usize>(), encoded_len(&heard));
             assert_eq!(decode(&cut(&pieces)[0]), Ok(heard));
@@ -424,26 +434,26 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_no_kind_and_bytes_behind_the_end_are_refused() {
+    fn unknown_kinds_and_bytes_after_the_end_are_rejected() {
         let decode = |bytes: &'static [u8]| decode(&Bytes::from_static(bytes)).unwrap_err();
         assert_eq!(decode(&[]), FrameError::Kind { kind: None });
         assert_eq!(decode(&[11]), FrameError::Kind { kind: Some(11) });
-        assert_eq!(decode(&[kind::UNFOLLOW, 1, 2, 3]), FrameError::TrailingBytes { extra: 2 });
-        let large = [kind::REFUSE, 0xff, 0xff, 0xff, 0xff, 0x7f];
+        assert_eq!(decode(&[kind::UNSUBSCRIBE, 1, 2, 3]), FrameError::TrailingBytes { extra: 2 });
+        let large = [kind::REJECT, 0xff, 0xff, 0xff, 0xff, 0x7f];
         assert!(matches!(super::decode(&large.to_vec().into()), Err(FrameError::Number { .. })));
-        assert!(matches!(decode(&[kind::FOLLOW, 1, 1, 9]), FrameError::Cid(_)));
+        assert!(matches!(decode(&[kind::SUBSCRIBE, 1, 1, 9]), FrameError::Cid(_)));
     }
 
     #[test]
-    fn what_no_hash_here_can_check_is_passed_over() {
+    fn blocks_with_unknown_hash_functions_are_skipped() {
         let blake3 = [1, 0x55, 0x1e, 0x20];
         let mut leaf = vec![kind::LEAF, 0, 0, 4];
         leaf.extend(blake3);
         leaf.extend([9; 10]);
-        assert_eq!(decode(&leaf.into()).unwrap().passed_over_blocks, 1);
-        let mut follow = vec![kind::FOLLOW, 0, 9];
+        assert_eq!(decode(&leaf.into()).unwrap().skipped_blocks, 1);
+        let mut follow = vec![kind::SUBSCRIBE, 0, 9];
         follow.extend(blake3);
         follow.extend([9; 32]);
-        assert_eq!(decode(&follow.into()).unwrap().passed_over, 1);
+        assert_eq!(decode(&follow.into()).unwrap().skipped_entries, 1);
     }
 }

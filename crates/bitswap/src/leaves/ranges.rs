@@ -1,11 +1,11 @@
-use content::varint;
+use watchfire_content::varint;
 
 use super::{FrameError, LEAVES_MAX};
 
-/// Numbers of leaves, in order, as runs: what a peer has of a list is mostly one, or few.
+/// A set of leaf numbers, stored as runs. What a peer has of a list is mostly a few runs.
 ///
 /// ```
-/// use bitswap::leaves::Ranges;
+/// use watchfire_bitswap::leaves::Ranges;
 ///
 /// let ranges: Ranges = [7, 3, 4, 5].into_iter().collect();
 /// assert_eq!(ranges.iter().collect::<Vec<_>>(), [3, 4, 5, 7]);
@@ -23,17 +23,17 @@ impl Ranges {
         self.runs.iter().flat_map(|&(start, len)| start..start + len)
     }
 
-    /// How many there are.
+    /// How many numbers are in the set.
     pub fn len(&self) -> usize {
         self.runs.iter().map(|&(_, len)| len as usize).sum()
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// One more than the last of them.
+    /// One more than the largest number; 0 for an empty set.
     pub fn end(&self) -> u32 {
         self.runs.last().map_or(0, |&(start, len)| start + len)
     }
@@ -103,14 +103,14 @@ impl FromIterator<u32> for Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dice::Dice;
+    use watchfire_types::Rng;
 
     #[test]
-    fn whatever_numbers_go_in_come_out_of_as_many_bytes_as_were_promised() {
-        let mut dice = Dice::new(1);
+    fn any_set_survives_encoding_in_the_computed_length() {
+        let mut rng = Rng::from_seed(1);
         for round in 0..2000 {
-            let (count, end) = (dice.below(200), 1 + dice.below(1 << (round % 17)));
-            let mut numbers: Vec<u32> = (0..count).map(|_| dice.below(end) as u32).collect();
+            let (count, end) = (rng.index(200), 1 + rng.index(1 << (round % 17)));
+            let mut numbers: Vec<u32> = (0..count).map(|_| rng.index(end) as u32).collect();
             let ranges: Ranges = numbers.iter().copied().collect();
             numbers.sort_unstable();
             numbers.dedup();
@@ -124,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_list_takes_a_few_bytes() {
+    fn a_complete_list_takes_four_bytes() {
         let all: Ranges = (0..LEAVES_MAX).collect();
         assert_eq!(all.encoded_len(), 4);
         assert_eq!(all.end(), LEAVES_MAX);
     }
 
     #[test]
-    fn runs_that_are_empty_or_touch_or_end_outside_every_list_are_refused() {
+    fn runs_that_are_empty_or_adjacent_or_too_long_are_rejected() {
         let decode = |numbers: &[u64]| {
             let mut bytes = Vec::new();
             numbers.iter().for_each(|number| varint::encode(*number, &mut bytes));

@@ -2,9 +2,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::mem;
 
-use content::Cid;
+use watchfire_content::Cid;
 
-use crate::asking::URGENT_MAX;
+use crate::requester::URGENT_MAX;
 use crate::{Limits, Payload, Presence, WantEntry, WantKind};
 
 /// What a peer wants of us, and what it is about to get.
@@ -12,7 +12,7 @@ use crate::{Limits, Payload, Presence, WantEntry, WantKind};
 pub(super) struct Account<B> {
     pub has_presences: bool,
     /// Where it sits among those who take turns.
-    pub seat: u64,
+    pub turn_key: u64,
     pub wants: BTreeMap<Cid, Wanted>,
     /// Blocks to be sent, in the order in which the peer wants them.
     queue: BTreeMap<(Reverse<i32>, u64), Cid>,
@@ -41,7 +41,7 @@ pub(super) struct Wanted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// The store was asked about it.
-    Looking,
+    LookingUp,
     /// It is not here; the peer gets it when it comes.
     Absent,
     /// It is here, and waits for its turn.
@@ -95,10 +95,10 @@ const SHORT_BYTES: usize = 64 << 10;
 const URGENT_ABOVE: i32 = i32::MAX - URGENT_MAX as i32;
 
 impl<B: Payload> Account<B> {
-    pub(super) fn new(has_presences: bool, seat: u64) -> Self {
+    pub(super) fn new(has_presences: bool, turn_key: u64) -> Self {
         Account {
             has_presences,
-            seat,
+            turn_key,
             wants: BTreeMap::new(),
             queue: BTreeMap::new(),
             next_place: 0,
@@ -118,7 +118,7 @@ impl<B: Payload> Account<B> {
             priority: entry.priority,
             kind: entry.kind,
             send_dont_have: entry.send_dont_have,
-            state: State::Looking,
+            state: State::LookingUp,
         };
         let Some(wanted) = self.wants.get_mut(&entry.cid) else {
             self.wants.insert(entry.cid.clone(), new);
@@ -135,10 +135,10 @@ impl<B: Payload> Account<B> {
                 false
             }
             State::Absent => {
-                wanted.state = State::Looking;
+                wanted.state = State::LookingUp;
                 true
             }
-            State::Looking | State::Queued { .. } | State::Reading => false,
+            State::LookingUp | State::Queued { .. } | State::Reading => false,
         }
     }
 
@@ -167,18 +167,18 @@ impl<B: Payload> Account<B> {
     }
 
     /// The block is not here. Whether the peer is told.
-    pub(super) fn is_absent(&mut self, cid: &Cid, limits: &Limits) -> bool {
+    pub(super) fn mark_absent(&mut self, cid: &Cid, limits: &Limits) -> bool {
         let Some(wanted) = self.wants.get_mut(cid) else { return false };
         wanted.state = State::Absent;
         let is_told = wanted.send_dont_have;
         if is_told {
-            self.tell(cid, false, limits);
+            self.queue_presence(cid, false, limits);
         }
         is_told
     }
 
     /// To be told with the next message. One that does not listen is told no more than it can want.
-    pub(super) fn tell(&mut self, cid: &Cid, is_here: bool, limits: &Limits) {
+    pub(super) fn queue_presence(&mut self, cid: &Cid, is_here: bool, limits: &Limits) {
         if self.has_presences && self.presences.len() < limits.wants_per_peer_max * 2 {
             self.presences.push(Presence { cid: cid.clone(), is_here });
             self.is_urgent |= !is_here;
@@ -280,7 +280,7 @@ impl<B: Payload> Account<B> {
                 return Some(0);
             }
             Some(_) => {}
-            None => drop(self.is_absent(cid, limits)),
+            None => drop(self.mark_absent(cid, limits)),
         }
         self.batch.bytes -= len;
         Some(len)

@@ -1,6 +1,6 @@
 use bytes::Bytes;
-use content::protobuf::{Fields, Value};
-use content::{Block, Cid, CidError, Codec, HashFunction, Prefix, Version};
+use watchfire_content::protobuf::{Fields, Value};
+use watchfire_content::{Block, Cid, CidError, Codec, HashFunction, Prefix, Version};
 
 use super::{ENTRIES_MAX, MESSAGE_BYTES_MAX, Message, MessageError, Presence, WantEntry, WantKind};
 
@@ -19,7 +19,7 @@ pub fn decode(bytes: &Bytes) -> Result<Message<Block>, MessageError> {
             (2, Value::Bytes(data)) => push_block(&mut message, PREFIX_1_0, bytes, data)?,
             (3, Value::Bytes(block)) => decode_block(block, bytes, &mut message)?,
             (4, Value::Bytes(presence)) => decode_presence(presence, &mut message)?,
-            // Negative numbers of bytes are none.
+            // A negative number of bytes counts as zero.
             (5, Value::Varint(pending)) => {
                 message.pending_bytes = u32::try_from(pending as i32).unwrap_or(0);
             }
@@ -30,17 +30,19 @@ pub fn decode(bytes: &Bytes) -> Result<Message<Block>, MessageError> {
     Ok(message)
 }
 
-/// What a block of Bitswap 1.0 is, which says nothing about itself.
+/// The prefix of a block of Bitswap 1.0, which carries none.
 const PREFIX_1_0: Prefix =
     Prefix { version: Version::V0, codec: Codec::DAG_PB, hash: HashFunction::Sha2_256 };
 
 fn decode_wantlist(bytes: &[u8], message: &mut Message<Block>) -> Result<(), MessageError> {
     for field in Fields::new(bytes) {
         match field? {
-            (1, Value::Bytes(_)) if message.wants.len() >= ENTRIES_MAX => message.passed_over += 1,
+            (1, Value::Bytes(_)) if message.wants.len() >= ENTRIES_MAX => {
+                message.skipped_entries += 1
+            }
             (1, Value::Bytes(entry)) => match decode_entry(entry)? {
                 Some(want) => message.wants.push(want),
-                None => message.passed_over += 1,
+                None => message.skipped_entries += 1,
             },
             (2, Value::Varint(full)) => message.full = full != 0,
             (field @ 0..=2, _) => return Err(MessageError::Field { field, of: "a wantlist" }),
@@ -50,7 +52,7 @@ fn decode_wantlist(bytes: &[u8], message: &mut Message<Block>) -> Result<(), Mes
     Ok(())
 }
 
-/// `None` when the block is named by a hash that cannot be checked.
+/// Decodes an entry; `None` if its CID has an unknown hash function.
 fn decode_entry(bytes: &[u8]) -> Result<Option<WantEntry>, MessageError> {
     let of = "an entry";
     let mut name = None;
@@ -91,7 +93,7 @@ fn decode_block(
     match Prefix::decode(prefix.ok_or(MessageError::Nameless { of })?) {
         Ok(prefix) => push_block(message, prefix, whole, data),
         Err(CidError::Hash { .. }) => {
-            message.passed_over_blocks += 1;
+            message.skipped_blocks += 1;
             Ok(())
         }
         Err(error) => Err(error.into()),
@@ -105,14 +107,14 @@ fn push_block(
     data: &[u8],
 ) -> Result<(), MessageError> {
     if message.blocks.len() >= ENTRIES_MAX {
-        message.passed_over_blocks += 1;
+        message.skipped_blocks += 1;
         return Ok(());
     }
     let is_small = data.len() < whole.len() / 8;
     let bytes = if is_small { Bytes::copy_from_slice(data) } else { whole.slice_ref(data) };
     match Block::named(prefix, bytes)? {
         Some(block) => message.blocks.push(block),
-        None => message.passed_over_blocks += 1,
+        None => message.skipped_blocks += 1,
     }
     Ok(())
 }
@@ -120,7 +122,7 @@ fn push_block(
 fn decode_presence(bytes: &[u8], message: &mut Message<Block>) -> Result<(), MessageError> {
     let of = "a presence";
     if message.presences.len() >= ENTRIES_MAX {
-        message.passed_over += 1;
+        message.skipped_entries += 1;
         return Ok(());
     }
     let mut name = None;
@@ -135,12 +137,12 @@ fn decode_presence(bytes: &[u8], message: &mut Message<Block>) -> Result<(), Mes
     }
     match decode_cid(name.ok_or(MessageError::Nameless { of })?)? {
         Some(cid) => message.presences.push(Presence { cid, is_here }),
-        None => message.passed_over += 1,
+        None => message.skipped_entries += 1,
     }
     Ok(())
 }
 
-/// `None` when the CID is of a hash that cannot be checked.
+/// Decodes a CID; `None` if its hash function is unknown.
 fn decode_cid(bytes: &[u8]) -> Result<Option<Cid>, MessageError> {
     match Cid::decode(bytes) {
         Ok(cid) => Ok(Some(cid)),

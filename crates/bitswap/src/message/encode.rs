@@ -1,10 +1,10 @@
-use content::protobuf::{Value, encode_field};
-use content::{Block, varint};
+use watchfire_content::protobuf::{Value, encode_field};
+use watchfire_content::{Block, varint};
 
 use super::{Message, Presence, WantEntry, WantKind};
 use crate::{Payload, Protocol, leaves};
 
-/// The message as bytes, without the length in front of it.
+/// Encodes a message, without a length before it.
 ///
 /// To peers before [`Protocol::V1_2`] presences are not written, and neither are wants for one; to those
 /// of [`Protocol::V1_0`] blocks go without their names. For [`Protocol::Leaves`] there is
@@ -15,7 +15,7 @@ pub fn encode(message: &Message<Block>, protocol: Protocol) -> Vec<u8> {
     bytes
 }
 
-/// The message as bytes, behind its length.
+/// Encodes a message after its length.
 pub fn encode_framed(message: &Message<Block>, protocol: Protocol) -> Vec<u8> {
     let len = message.encoded_len(protocol);
     let mut bytes = Vec::with_capacity(varint::encoded_len(len as u64) + len);
@@ -70,10 +70,10 @@ pub(crate) fn block_len(block: &impl Payload, protocol: Protocol) -> usize {
 }
 
 fn encode_into(message: &Message<Block>, protocol: Protocol, bytes: &mut Vec<u8>) {
-    assert!(protocol != Protocol::Leaves, "leaves are written as frames");
-    // Older kubo falls over when the wantlist is left out, even an empty one.
+    assert!(protocol != Protocol::Leaves, "messages about lists are encoded as frames");
+    // Older kubo fails without a wantlist, even if it is empty.
     start_field(1, wantlist_len(message, protocol), bytes);
-    for want in message.wants.iter().filter(|want| is_spoken(want, protocol)) {
+    for want in message.wants.iter().filter(|want| is_known(want, protocol)) {
         start_field(1, entry_len(want), bytes);
         encode_entry(want, bytes);
     }
@@ -105,12 +105,12 @@ fn encode_into(message: &Message<Block>, protocol: Protocol, bytes: &mut Vec<u8>
 }
 
 /// Whether a peer of this protocol understands the want.
-fn is_spoken(want: &WantEntry, protocol: Protocol) -> bool {
+fn is_known(want: &WantEntry, protocol: Protocol) -> bool {
     protocol.has_presences() || want.kind == WantKind::Block || want.cancel
 }
 
 fn wantlist_len<B>(message: &Message<B>, protocol: Protocol) -> usize {
-    let wants = message.wants.iter().filter(|want| is_spoken(want, protocol));
+    let wants = message.wants.iter().filter(|want| is_known(want, protocol));
     wants.map(WantEntry::encoded_len).sum::<usize>() + varint_field_len(message.full.into())
 }
 

@@ -1,11 +1,11 @@
 use std::mem;
 
 use bytes::{Buf, Bytes, BytesMut};
-use content::varint::{self, VarintError};
+use watchfire_content::varint::{self, VarintError};
 
 use super::{MESSAGE_BYTES_MAX, MessageError};
 
-/// Cuts a stream into messages.
+/// Splits a stream into messages.
 ///
 /// It holds what came of one message, and what was pushed behind it; so at most
 /// [`MESSAGE_BYTES_MAX`] and one push, if frames are taken out after each.
@@ -19,15 +19,15 @@ pub struct FrameReader {
 const LENGTH_BYTES_MAX: usize = varint::encoded_len(MESSAGE_BYTES_MAX as u64);
 
 impl FrameReader {
-    /// Takes what came on the stream. After an error nothing more is taken.
+    /// Adds bytes of the stream. After an error they are ignored.
     pub fn push(&mut self, bytes: &[u8]) {
         if !self.is_refused {
             self.bytes.extend_from_slice(bytes);
         }
     }
 
-    /// The next message without its length, or `None` while it is not all here. After an error the
-    /// stream is of no use any more.
+    /// The next message without its length, or `None` until all of it has arrived. After an error the
+    /// stream cannot be read any further.
     pub fn next_frame(&mut self) -> Result<Option<Bytes>, MessageError> {
         match self.cut() {
             Err(error) => {
@@ -39,7 +39,7 @@ impl FrameReader {
         }
     }
 
-    /// Whether part of a message is here: a stream that ends now ends too early.
+    /// Whether part of a message has arrived, so that the stream must not end now.
     pub fn is_inside_frame(&self) -> bool {
         !self.bytes.is_empty()
     }

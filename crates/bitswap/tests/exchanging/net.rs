@@ -4,20 +4,20 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use bitswap::{
-    Behaviour, Exchange, Limits, Message, Misbehaviour, Output, Payload, Protocol, SessionId, Want,
+use watchfire_bitswap::{
+    Exchange, Limits, Message, Misbehaviour, Output, Payload, Protocol, SessionId, Want,
 };
-use content::{Cid, Codec, Multihash};
-use vocab::Instant;
+use watchfire_content::{Cid, Codec, Multihash};
+use watchfire_types::Instant;
 
 /// A block of which only the name and the length exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Toy {
+pub struct FakeBlock {
     pub cid: Cid,
     pub len: usize,
 }
 
-impl Payload for Toy {
+impl Payload for FakeBlock {
     fn cid(&self) -> &Cid {
         &self.cid
     }
@@ -35,8 +35,8 @@ pub fn cid(n: u64) -> Cid {
     Cid::v1(Codec::RAW, Multihash::Sha2_256(digest))
 }
 
-pub fn toys(count: u64, len: usize) -> Vec<Toy> {
-    (0..count).map(|n| Toy { cid: cid(n), len }).collect()
+pub fn toys(count: u64, len: usize) -> Vec<FakeBlock> {
+    (0..count).map(|n| FakeBlock { cid: cid(n), len }).collect()
 }
 
 /// What a node's links carry in a second, and how far away everybody is.
@@ -62,7 +62,7 @@ const PIPE_BYTES: usize = 512 << 10;
 const PIECE_BYTES: usize = 64 << 10;
 
 pub struct Node {
-    pub exchange: Exchange<usize, Toy>,
+    pub exchange: Exchange<usize, FakeBlock>,
     pub store: BTreeMap<Cid, usize>,
     pub links: Links,
     pub session: Option<SessionId>,
@@ -75,7 +75,7 @@ pub struct Node {
     pub is_mute: bool,
     /// So many of its next messages with blocks are lost on their way.
     pub loses: usize,
-    pipes: BTreeMap<usize, VecDeque<(Message<Toy>, usize)>>,
+    pipes: BTreeMap<usize, VecDeque<(Message<FakeBlock>, usize)>>,
     turn: usize,
     is_sending: bool,
     down_free_at: Instant,
@@ -85,7 +85,7 @@ pub struct Node {
 enum Event {
     Left { from: usize, to: usize, bytes: usize },
     Piece { from: usize, to: usize },
-    Message { from: usize, to: usize, message: Message<Toy> },
+    Message { from: usize, to: usize, message: Message<FakeBlock> },
     Wake { node: usize },
 }
 
@@ -116,14 +116,14 @@ impl Net {
         }
     }
 
-    pub fn add(&mut self, behaviour: Behaviour, links: Links) -> usize {
-        self.add_limited(behaviour, links, Limits::default())
+    pub fn add(&mut self, links: Links) -> usize {
+        self.add_limited(links, Limits::default())
     }
 
-    pub fn add_limited(&mut self, behaviour: Behaviour, links: Links, limits: Limits) -> usize {
+    pub fn add_limited(&mut self, links: Links, limits: Limits) -> usize {
         let id = self.nodes.len();
         self.nodes.push(Node {
-            exchange: Exchange::new(limits, behaviour, id as u64 + 1),
+            exchange: Exchange::new(limits, id as u64 + 1),
             store: BTreeMap::new(),
             links,
             session: None,
@@ -146,8 +146,8 @@ impl Net {
         for (one, other) in [(a, b), (b, a)] {
             let node = &mut self.nodes[one];
             node.pipes.insert(other, VecDeque::new());
-            node.exchange.connected(self.now, other, protocol);
-            node.exchange.writable(self.now, other, PIPE_BYTES);
+            node.exchange.handle_connected(self.now, other, protocol);
+            node.exchange.handle_writable(self.now, other, PIPE_BYTES);
         }
         self.drain(a);
         self.drain(b);
@@ -164,32 +164,32 @@ impl Net {
     pub fn disconnect(&mut self, a: usize, b: usize) {
         for (one, other) in [(a, b), (b, a)] {
             if self.nodes[one].pipes.remove(&other).is_some() {
-                self.nodes[one].exchange.disconnected(self.now, other);
+                self.nodes[one].exchange.handle_disconnected(self.now, other);
             }
         }
         self.drain(a);
         self.drain(b);
     }
 
-    pub fn store(&mut self, node: usize, blocks: &[Toy]) {
+    pub fn store(&mut self, node: usize, blocks: &[FakeBlock]) {
         for block in blocks {
             self.nodes[node].store.insert(block.cid.clone(), block.len);
-            self.nodes[node].exchange.have(self.now, &block.cid, block.len);
+            self.nodes[node].exchange.handle_stored(self.now, &block.cid, block.len);
         }
         self.drain(node);
     }
 
     pub fn want(&mut self, node: usize, wants: impl IntoIterator<Item = Want>) -> SessionId {
         let exchange = &mut self.nodes[node].exchange;
-        let session = exchange.start(self.now);
+        let session = exchange.start_session(self.now);
         exchange.want(self.now, session, wants);
         self.nodes[node].session = Some(session);
         self.drain(node);
         session
     }
 
-    pub fn want_all(&mut self, node: usize, blocks: &[Toy]) -> SessionId {
-        let want = |block: &Toy| Want {
+    pub fn want_all(&mut self, node: usize, blocks: &[FakeBlock]) -> SessionId {
+        let want = |block: &FakeBlock| Want {
             len: u32::try_from(block.len).ok(),
             ..Want::new(block.cid.clone())
         };
@@ -197,7 +197,7 @@ impl Net {
     }
 
     /// Puts a message on the wire that no exchange made.
-    pub fn say(&mut self, from: usize, to: usize, message: Message<Toy>) {
+    pub fn say(&mut self, from: usize, to: usize, message: Message<FakeBlock>) {
         self.send(from, to, message);
     }
 
@@ -243,7 +243,11 @@ impl Net {
                         }
                     }
                     let queued: usize = pipe.iter().map(|(_, left)| left).sum();
-                    sender.exchange.writable(self.now, to, PIPE_BYTES.saturating_sub(queued));
+                    sender.exchange.handle_writable(
+                        self.now,
+                        to,
+                        PIPE_BYTES.saturating_sub(queued),
+                    );
                 }
                 self.travel(from, to, bytes, is_whole);
                 self.drain(from);
@@ -251,14 +255,14 @@ impl Net {
             }
             Event::Piece { from, to } => {
                 if self.nodes[to].pipes.contains_key(&from) {
-                    self.nodes[to].exchange.arriving(self.now, from);
+                    self.nodes[to].exchange.handle_partial_message(self.now, from);
                     self.drain(to);
                 }
             }
             Event::Message { from, to, message } => {
                 if self.nodes[to].pipes.contains_key(&from) && !self.nodes[to].is_mute {
                     self.note(from as u64 ^ (to as u64) << 20 ^ self.now.as_nanos());
-                    self.nodes[to].exchange.received(self.now, from, message);
+                    self.nodes[to].exchange.handle_message(self.now, from, message);
                     self.drain(to);
                 }
             }
@@ -278,7 +282,13 @@ impl Net {
     }
 
     /// A piece is on its way; with the last of a message, the message.
-    fn travel(&mut self, from: usize, to: usize, bytes: usize, message: Option<Message<Toy>>) {
+    fn travel(
+        &mut self,
+        from: usize,
+        to: usize,
+        bytes: usize,
+        message: Option<Message<FakeBlock>>,
+    ) {
         let delay = self.nodes[from].links.delay.max(self.nodes[to].links.delay);
         let receiver = &mut self.nodes[to];
         let start = (self.now + delay).max(receiver.down_free_at);
@@ -293,7 +303,7 @@ impl Net {
         );
     }
 
-    fn send(&mut self, from: usize, to: usize, message: Message<Toy>) {
+    fn send(&mut self, from: usize, to: usize, message: Message<FakeBlock>) {
         let protocol = if message.leaves.is_empty() { Protocol::V1_2 } else { Protocol::Leaves };
         let bytes = message.encoded_len(protocol).max(1);
         let sender = &mut self.nodes[from];
@@ -327,26 +337,26 @@ impl Net {
             match output {
                 Output::Send { peer, message } if !node.is_mute => self.send(id, peer, message),
                 Output::Send { .. } => {}
-                Output::Look { cid } => {
-                    node.exchange.found(self.now, &cid, node.store.get(&cid).copied());
+                Output::Lookup { cid } => {
+                    node.exchange.handle_lookup(self.now, &cid, node.store.get(&cid).copied());
                 }
-                Output::List { node: list } => {
+                Output::ListLinks { node: list } => {
                     let has = |cid: &Cid| node.store.contains_key(cid);
                     let leaves =
                         self.lists.get(&list).filter(|_| has(&list)).map(|leaves| {
                             leaves.iter().map(|cid| (cid.clone(), has(cid))).collect()
                         });
-                    node.exchange.listed(self.now, &list, leaves);
+                    node.exchange.handle_links(self.now, &list, leaves);
                 }
                 Output::Read { peer, cid } => {
                     let len = node.store.get(&cid).copied();
-                    let block = len.map(|len| Toy { cid: cid.clone(), len });
-                    node.exchange.read(self.now, peer, &cid, block);
+                    let block = len.map(|len| FakeBlock { cid: cid.clone(), len });
+                    node.exchange.handle_read(self.now, peer, &cid, block);
                 }
-                Output::Got { block, .. } => {
+                Output::BlockReceived { block, .. } => {
                     node.got += 1;
                     node.store.insert(block.cid.clone(), block.len);
-                    node.exchange.have(self.now, &block.cid, block.len);
+                    node.exchange.handle_stored(self.now, &block.cid, block.len);
                     let session = node.session.expect("somebody wanted it");
                     if node.exchange.missing(session) == 0 {
                         node.done_at = Some(self.now);
@@ -354,9 +364,9 @@ impl Net {
                 }
                 Output::FindProviders { session, .. } => {
                     node.searches += 1;
-                    node.exchange.providers(self.now, session, &[]);
+                    node.exchange.handle_providers(self.now, session, &[]);
                 }
-                Output::Drop { peer, reason } => {
+                Output::DropPeer { peer, reason } => {
                     node.dropped.push((peer, reason));
                     self.disconnect(id, peer);
                 }

@@ -1,15 +1,15 @@
 //! One seeder, many leechers.
 
-use bitswap::{Behaviour, Protocol};
+use watchfire_bitswap::Protocol;
 
-use crate::net::{Links, MIB, Net, Node, Toy, toys};
+use crate::net::{FakeBlock, Links, MIB, Net, Node, toys};
 
 /// A seeder with everything, and leechers that want it, all connected to one another.
-fn mesh(behaviour: Behaviour, seeder: Links, leechers: &[Links], blocks: &[Toy]) -> Net {
+fn mesh(seeder: Links, leechers: &[Links], blocks: &[FakeBlock]) -> Net {
     let mut net = Net::new();
-    net.add(behaviour, seeder);
+    net.add(seeder);
     for links in leechers {
-        net.add(behaviour, *links);
+        net.add(*links);
     }
     net.mesh(Protocol::V1_2);
     net.store(0, blocks);
@@ -19,20 +19,20 @@ fn mesh(behaviour: Behaviour, seeder: Links, leechers: &[Links], blocks: &[Toy])
     net
 }
 
-fn bytes(blocks: &[Toy]) -> u64 {
+fn bytes(blocks: &[FakeBlock]) -> u64 {
     blocks.iter().map(|block| block.len as u64).sum()
 }
 
 /// Copies of the file that the seeder sent.
-fn copies(net: &Net, blocks: &[Toy]) -> f64 {
+fn copies(net: &Net, blocks: &[FakeBlock]) -> f64 {
     net.nodes[0].exchange.totals().bytes_out as f64 / bytes(blocks) as f64
 }
 
 /// Part of the bytes that were not needed.
-fn duplicates(net: &Net, blocks: &[Toy]) -> f64 {
+fn duplicates(net: &Net, blocks: &[FakeBlock]) -> f64 {
     let of = |node: &Node| {
         let totals = node.exchange.totals();
-        totals.duplicate_bytes + totals.unasked_bytes
+        totals.duplicate_bytes + totals.unsolicited_bytes
     };
     let all = bytes(blocks) * (net.nodes.len() as u64 - 1);
     net.nodes.iter().map(of).sum::<u64>() as f64 / all as f64
@@ -40,7 +40,7 @@ fn duplicates(net: &Net, blocks: &[Toy]) -> f64 {
 
 /// How much longer it took than it had to: the seeder sends everything once, everyone receives
 /// everything, and all together send as many copies as there are leechers.
-fn slowdown(net: &Net, blocks: &[Toy]) -> f64 {
+fn slowdown(net: &Net, blocks: &[FakeBlock]) -> f64 {
     let file = bytes(blocks) as f64;
     let leechers = &net.nodes[1..];
     let up: u64 = net.nodes.iter().map(|node| node.links.up).sum();
@@ -59,7 +59,7 @@ fn progress(net: &Net) -> Vec<usize> {
 #[test]
 fn leechers_serve_one_another_so_that_the_seeder_need_not() {
     let (blocks, links) = (toys(300, MIB as usize), Links::mib_a_second(100, 100));
-    let mut net = mesh(Behaviour::Ours, links, &[links; 32], &blocks);
+    let mut net = mesh(links, &[links; 32], &blocks);
     assert!(net.run(600, Net::all_done), "{:?}", progress(&net));
     let copies = copies(&net, &blocks);
     // Right would be 1.2 of both: its link is as fast as theirs, so it sends as long as they fetch.
@@ -74,9 +74,9 @@ fn leechers_serve_one_another_so_that_the_seeder_need_not() {
 fn leechers_that_know_only_the_seeder_get_everything_from_it() {
     let (blocks, links) = (toys(50, MIB as usize), Links::mib_a_second(100, 100));
     let mut net = Net::new();
-    net.add(Behaviour::Ours, links);
+    net.add(links);
     for leecher in 1..=8 {
-        net.add(Behaviour::Ours, links);
+        net.add(links);
         net.connect(0, leecher, Protocol::V1_2);
     }
     net.store(0, &blocks);
@@ -94,9 +94,9 @@ fn who_waits_for_a_very_slow_peer_that_serves_many_does_not_give_it_up() {
     let blocks = toys(24, MIB as usize);
     let mut net = Net::new();
     let slow = Links { up: 16_000, ..Links::mib_a_second(1, 1) };
-    net.add(Behaviour::Ours, slow);
+    net.add(slow);
     for leecher in 1..=12 {
-        net.add(Behaviour::Ours, Links::mib_a_second(1, 1));
+        net.add(Links::mib_a_second(1, 1));
         net.connect(0, leecher, Protocol::V1_2);
     }
     net.store(0, &blocks);
@@ -114,7 +114,7 @@ fn who_waits_for_a_very_slow_peer_that_serves_many_does_not_give_it_up() {
 #[test]
 fn a_slow_seeder_sends_little_more_than_one_copy() {
     let (blocks, fast) = (toys(100, MIB as usize), Links::mib_a_second(100, 100));
-    let mut net = mesh(Behaviour::Ours, Links::mib_a_second(10, 10), &[fast; 16], &blocks);
+    let mut net = mesh(Links::mib_a_second(10, 10), &[fast; 16], &blocks);
     assert!(net.run(600, Net::all_done), "{:?}", progress(&net));
     let copies = copies(&net, &blocks);
     assert!(copies <= 1.2, "the seeder sent {copies:.2} copies");
@@ -126,7 +126,7 @@ fn a_slow_seeder_sends_little_more_than_one_copy() {
 fn a_slow_leecher_is_dropped_by_nobody_and_holds_up_nobody() {
     let (blocks, fast) = (toys(60, MIB as usize / 4), Links::mib_a_second(50, 50));
     let slow = Links { up: 20_000, down: 100_000, ..fast };
-    let mut net = mesh(Behaviour::Ours, fast, &[fast, fast, slow, fast], &blocks);
+    let mut net = mesh(fast, &[fast, fast, slow, fast], &blocks);
     assert!(net.run(600, Net::all_done), "{:?}", progress(&net));
     assert!(net.nodes.iter().all(|node| node.dropped.is_empty()));
     let done = |node: usize| net.nodes[node].done_at.expect("it is done").as_secs();
@@ -137,7 +137,7 @@ fn a_slow_leecher_is_dropped_by_nobody_and_holds_up_nobody() {
 #[test]
 fn when_the_seeder_leaves_after_one_copy_the_others_have_everything() {
     let (blocks, fast) = (toys(50, MIB as usize), Links::mib_a_second(100, 100));
-    let mut net = mesh(Behaviour::Ours, Links::mib_a_second(10, 10), &[fast; 8], &blocks);
+    let mut net = mesh(Links::mib_a_second(10, 10), &[fast; 8], &blocks);
     let is_out = |net: &Net| {
         blocks
             .iter()
@@ -154,22 +154,9 @@ fn when_the_seeder_leaves_after_one_copy_the_others_have_everything() {
 fn the_same_seeds_make_the_same_history() {
     let trace = || {
         let (blocks, links) = (toys(40, 100_000), Links::mib_a_second(10, 20));
-        let mut net = mesh(Behaviour::Ours, links, &[links; 6], &blocks);
+        let mut net = mesh(links, &[links; 6], &blocks);
         assert!(net.run(600, Net::all_done));
         (net.trace, net.now)
     };
     assert_eq!(trace(), trace());
-}
-
-#[test]
-fn the_ways_of_others_get_there_too_with_more_duplicates() {
-    let (blocks, links) = (toys(40, MIB as usize / 4), Links::mib_a_second(50, 50));
-    let came_twice = |behaviour| {
-        let mut net = mesh(behaviour, links, &[links; 8], &blocks);
-        assert!(net.run(600, Net::all_done), "{behaviour:?}: {:?}", progress(&net));
-        duplicates(&net, &blocks)
-    };
-    let old = came_twice(Behaviour::Old11);
-    came_twice(Behaviour::Kubo12);
-    assert!(old > came_twice(Behaviour::Ours), "splits made no duplicates: {old}");
 }

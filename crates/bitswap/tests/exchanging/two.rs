@@ -1,14 +1,14 @@
 //! One who has and one who wants.
 
-use bitswap::{Behaviour, Message, Protocol, Want, WantEntry, WantKind};
+use watchfire_bitswap::{Message, Protocol, Want, WantEntry, WantKind};
 
 use crate::net::{Links, Net, cid, toys};
 
 fn pair(protocol: Protocol) -> Net {
     let mut net = Net::new();
     let links = Links::mib_a_second(100, 100);
-    net.add(Behaviour::Ours, links);
-    net.add(Behaviour::Ours, links);
+    net.add(links);
+    net.add(links);
     net.connect(0, 1, protocol);
     net
 }
@@ -57,7 +57,7 @@ fn what_is_taken_back_is_not_sent() {
     let session = net.want_all(1, &blocks);
     net.run(10, |net| net.nodes[1].got >= 5);
     let now = net.now;
-    net.nodes[1].exchange.stop(now, session);
+    net.nodes[1].exchange.stop_session(now, session);
     net.say(1, 0, Message::default());
     net.run(10, |_| false);
     assert!(net.nodes[0].exchange.totals().blocks_out < 20);
@@ -77,15 +77,15 @@ fn a_million_wants_are_as_many_as_the_ledger_holds() {
         };
         let wants = (part * 1000..(part + 1) * 1000).map(want).collect();
         let now = net.now;
-        net.nodes[0].exchange.received(now, 1, Message { wants, ..Message::default() });
+        net.nodes[0].exchange.handle_message(now, 1, Message { wants, ..Message::default() });
         while let Some(output) = net.nodes[0].exchange.poll_output() {
-            if let bitswap::Output::Look { cid } = output {
-                net.nodes[0].exchange.found(now, &cid, None);
+            if let watchfire_bitswap::Output::Lookup { cid } = output {
+                net.nodes[0].exchange.handle_lookup(now, &cid, None);
             }
         }
     }
     assert_eq!(net.nodes[0].exchange.peer(1).unwrap().wants, 1024);
-    assert_eq!(net.nodes[0].exchange.totals().wants_refused, 1_000_000 - 1024);
+    assert_eq!(net.nodes[0].exchange.totals().rejected_wants, 1_000_000 - 1024);
 }
 
 #[test]
@@ -93,14 +93,14 @@ fn a_peer_is_told_of_no_more_wants_than_it_remembers() {
     for protocol in [Protocol::V1_1, Protocol::V1_2] {
         let mut net = Net::new();
         let links = Links::mib_a_second(4000, 4000);
-        net.add(Behaviour::Ours, links);
-        net.add(Behaviour::Ours, links);
+        net.add(links);
+        net.add(links);
         net.connect(0, 1, protocol);
         let blocks = toys(5000, 4000);
         net.store(0, &blocks);
         net.want_all(1, &blocks);
         assert!(net.run(60, Net::all_done), "{protocol:?}: {} came", net.nodes[1].got);
-        assert_eq!(net.nodes[0].exchange.totals().wants_refused, 0);
+        assert_eq!(net.nodes[0].exchange.totals().rejected_wants, 0);
     }
 }
 

@@ -1,9 +1,9 @@
-use bitswap::message::{FrameReader, MESSAGE_BYTES_MAX, decode, encode, encode_framed};
-use bitswap::{Message, Presence, Protocol, WantEntry, WantKind};
 use bytes::Bytes;
-use content::{Block, Cid, Codec, Multihash, Version};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use watchfire_bitswap::message::{FrameReader, MESSAGE_BYTES_MAX, decode, encode, encode_framed};
+use watchfire_bitswap::{Message, Presence, Protocol, WantEntry, WantKind};
+use watchfire_content::{Block, Cid, Codec, Multihash, Version};
 
 fn cid() -> impl Strategy<Value = Cid> {
     let codec = prop_oneof![Just(Codec::RAW), Just(Codec::DAG_PB)];
@@ -113,7 +113,7 @@ proptest! {
         }
         bytes.truncate(cut.index(bytes.len() + 1));
         if let Ok(read) = decode(&bytes.into()) {
-            let read = Message { passed_over: 0, passed_over_blocks: 0, ..read };
+            let read = Message { skipped_entries: 0, skipped_blocks: 0, ..read };
             let again = encode(&read, Protocol::V1_2);
             prop_assert!(again.len() <= MESSAGE_BYTES_MAX);
             prop_assert_eq!(decode(&again.into()), Ok(read));

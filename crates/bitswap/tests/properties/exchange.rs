@@ -1,8 +1,7 @@
-use bitswap::Behaviour;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::world::{BLOCKS, PEERS, Saying, Step, Wanting, World};
+use crate::fake_network::{BLOCKS, FakeNetwork, PEERS, Saying, Step, Wanting};
 
 fn wanting() -> impl Strategy<Value = Wanting> {
     let flags = (prop::bool::weighted(0.2), any::<bool>(), any::<bool>());
@@ -47,13 +46,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn live(behaviour: Behaviour, seed: u64, steps: &[Step]) {
-    let mut world = World::new(behaviour, seed);
-    world.take(&Step::Start);
-    world.take(&Step::Connect(0, 0));
-    world.take(&Step::Room(0, 5000));
-    steps.iter().for_each(|step| world.take(step));
-    world.end();
+fn live(seed: u64, steps: &[Step]) {
+    let mut network = FakeNetwork::new(seed);
+    network.take(&Step::Start);
+    network.take(&Step::Connect(0, 0));
+    network.take(&Step::Room(0, 5000));
+    steps.iter().for_each(|step| network.take(step));
+    network.end();
 }
 
 proptest! {
@@ -64,6 +63,6 @@ proptest! {
         seed in any::<u64>(),
         steps in vec(step(), 0..150),
     ) {
-        live(Behaviour::Ours, seed, &steps);
+        live(seed, &steps);
     }
 }

@@ -2,4 +2,4 @@
 
 mod codec;
 mod exchange;
-mod world;
+mod fake_network;

@@ -1,8 +1,8 @@
 //! Messages as another implementation writes them.
 
-use bitswap::Protocol;
-use bitswap::message::{FrameReader, decode, encode_framed};
 use serde_json::Value;
+use watchfire_bitswap::Protocol;
+use watchfire_bitswap::message::{FrameReader, decode, encode_framed};
 
 const VECTORS: &str = include_str!("../../../../tests/vectors/bitswap_messages.json");
 

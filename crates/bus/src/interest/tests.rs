@@ -21,7 +21,7 @@ fn ticks(interest: &mut Interest, number: usize) -> Vec<Arc<str>> {
 }
 
 #[test]
-fn what_is_ready_is_what_the_slowest_has_acknowledged() {
+fn a_number_is_ready_once_the_slowest_node_has_acknowledged_it() {
     let mut interest = interest(PATIENT);
     (1..=2).for_each(|node| join(&mut interest, node));
     let seqs = ["a", "b", "c"].map(|topic| interest.subscribe(topic).announce.unwrap());
@@ -33,7 +33,7 @@ fn what_is_ready_is_what_the_slowest_has_acknowledged() {
 }
 
 #[test]
-fn what_was_never_asked_cannot_be_acknowledged() {
+fn an_unrequested_number_cannot_be_acknowledged() {
     let mut interest = interest(PATIENT);
     join(&mut interest, 1);
     let seq = interest.subscribe("t").announce.unwrap();
@@ -332,7 +332,7 @@ impl World {
 }
 
 #[test]
-fn in_any_order_of_events_what_is_ready_is_known_and_in_the_end_all_is() {
+fn in_any_order_of_events_ready_numbers_are_known_and_all_become_ready() {
     for seed in 0..300 {
         println!("seed {seed}");
         let nodes = (0..NODES).map(|_| Node {

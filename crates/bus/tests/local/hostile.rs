@@ -1,8 +1,8 @@
 use std::io::Write;
 
-use bus::frame::Frame;
-use bus::{Bus, BusLimits, Loss};
-use vocab::NodeId;
+use watchfire_bus::frame::Frame;
+use watchfire_bus::{Bus, BusLimits, Loss};
+use watchfire_types::NodeId;
 
 use crate::support::{Event, Node, Said};
 
@@ -36,7 +36,7 @@ fn a_malformed_frame_cuts_its_link_and_no_other() {
 }
 
 #[test]
-fn an_acknowledgement_of_what_was_never_asked_cuts_the_link() {
+fn an_unrequested_acknowledgement_cuts_the_link() {
     let node = Node::start(0, BusLimits::default());
     let mut peer = node.peer(1);
     peer.say(Frame::Ack { seq: u64::MAX });
@@ -45,7 +45,7 @@ fn an_acknowledgement_of_what_was_never_asked_cuts_the_link() {
 }
 
 #[test]
-fn an_unsubscribe_of_what_was_never_subscribed_is_nothing() {
+fn an_unsubscribe_without_a_subscribe_has_no_effect() {
     let node = Node::start(0, BusLimits::default());
     let mut peer = node.peer(1);
     peer.say(Frame::Unsubscribe { topic: "t" });

@@ -2,9 +2,9 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use bus::frame::Frame;
-use bus::{Bus, BusLimits, LocalBus, Loss, Readiness, Undelivered};
-use vocab::NodeId;
+use watchfire_bus::frame::Frame;
+use watchfire_bus::{Bus, BusLimits, LocalBus, Loss, Readiness, Undelivered};
+use watchfire_types::NodeId;
 
 use crate::support::{Event, Node, Said};
 
@@ -66,7 +66,7 @@ fn a_subscribe_waits_for_a_link_from_the_call_on_that_brings_it() {
 }
 
 #[test]
-fn what_a_node_said_before_it_went_is_heard() {
+fn messages_that_a_node_sent_before_it_ended_are_received() {
     let node = Node::start(0, BusLimits::default());
     let mut peer = node.peer(1);
     // It goes without having read what it was sent, and while more is being sent.
@@ -86,7 +86,7 @@ fn what_a_node_said_before_it_went_is_heard() {
 }
 
 #[test]
-fn up_is_told_before_anything_else_and_may_send() {
+fn up_is_called_first_and_may_send() {
     let node = Node::start(0, BusLimits::default());
     node.bus.subscribe("t");
     let bus = Arc::downgrade(&node.bus);
@@ -101,7 +101,7 @@ fn up_is_told_before_anything_else_and_may_send() {
 }
 
 #[test]
-fn a_stopped_bus_has_written_what_it_took_and_lets_go_of_all() {
+fn a_stopped_bus_has_written_its_queues_and_releases_everything() {
     let node = Node::start(0, BusLimits::default());
     let mut peer = node.peer(1);
     node.bus.send(NodeId(1), "last".into(), Loss::Drop).unwrap();

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bus::frame::Frame;
-use bus::{Bus, BusLimits, Loss, Readiness};
-use vocab::NodeId;
+use watchfire_bus::frame::Frame;
+use watchfire_bus::{Bus, BusLimits, Loss, Readiness};
+use watchfire_types::NodeId;
 
 use crate::support::{Event, Node, Peer, Said, mesh};
 
@@ -52,7 +52,7 @@ fn a_subscribe_is_ready_when_all_nodes_have_acknowledged_and_not_before() {
 }
 
 #[test]
-fn what_interested_sends_arrives_before_the_subscribe_is_ready() {
+fn messages_sent_inside_interested_arrive_before_the_subscribe_is_ready() {
     let nodes = mesh(3, &patient());
     for other in &nodes[1..] {
         let bus = Arc::downgrade(&other.bus);
@@ -116,7 +116,7 @@ fn no_wait_is_longer_than_the_timeout() {
 }
 
 #[test]
-fn a_new_node_is_told_all_topics_and_waited_for() {
+fn all_topics_are_announced_to_a_new_node_and_subscribes_wait_for_it() {
     let node = Node::start(0, patient());
     let topics: Vec<_> = (0..1000).map(|number| format!("topic:{number}")).collect();
     for topic in &topics {
@@ -158,7 +158,7 @@ fn a_topic_that_comes_back_soon_is_ready_at_once() {
 }
 
 #[test]
-fn interest_is_told_once_and_acknowledged_after_it_was_handled() {
+fn interest_is_announced_once_and_acknowledged_after_it_was_handled() {
     let node = Node::start(0, patient());
     let mut peer = node.peer(1);
     let bus = Arc::downgrade(&node.bus);

@@ -1,5 +1,5 @@
-use bus::{Bus, BusLimits, Loss, Readiness, Undelivered};
-use vocab::NodeId;
+use watchfire_bus::{Bus, BusLimits, Loss, Readiness, Undelivered};
+use watchfire_types::NodeId;
 
 use crate::support::{Event, mesh};
 
@@ -58,7 +58,7 @@ fn messages_of_all_sizes_and_ways_arrive_in_order() {
 }
 
 #[test]
-fn what_many_threads_send_arrives_once_and_in_the_order_of_each() {
+fn messages_of_many_threads_arrive_once_and_in_each_threads_order() {
     let nodes = mesh(3, &BusLimits::default());
     std::thread::scope(|scope| {
         for thread in 0..4_u8 {
@@ -118,7 +118,7 @@ fn a_message_over_the_limit_is_refused_to_its_sender() {
 }
 
 #[test]
-fn nobody_is_sent_anything_who_is_not_there() {
+fn a_message_to_a_node_that_is_down_is_refused() {
     let nodes = mesh(2, &BusLimits::default());
     let send = |to| nodes[0].bus.send(NodeId(to), "x".into(), Loss::Cut);
     for absent in [0, 2, 127, 128, u16::MAX] {

@@ -1,6 +1,6 @@
-use bus::frame::Frame;
-use bus::{Bus, BusLimits, Loss, Undelivered};
-use vocab::NodeId;
+use watchfire_bus::frame::Frame;
+use watchfire_bus::{Bus, BusLimits, Loss, Undelivered};
+use watchfire_types::NodeId;
 
 use crate::support::{Event, Node, Said};
 
@@ -9,7 +9,7 @@ fn narrow() -> BusLimits {
 }
 
 #[test]
-fn a_reader_that_stalls_loses_what_may_be_lost_and_then_goes_on() {
+fn a_reader_that_stalls_loses_droppable_messages_and_then_continues() {
     let node = Node::start(0, narrow());
     let (mut slow, mut quick) = (node.peer(1), node.peer(2));
     for peer in [&mut slow, &mut quick] {
@@ -38,7 +38,7 @@ fn a_reader_that_stalls_loses_what_may_be_lost_and_then_goes_on() {
 }
 
 #[test]
-fn a_reader_that_stalls_is_cut_by_what_may_not_be_lost() {
+fn a_reader_that_stalls_is_cut_when_a_required_message_does_not_fit() {
     let node = Node::start(0, narrow());
     let mut peer = node.peer(1);
     let mut queued = 0;

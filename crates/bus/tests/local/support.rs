@@ -3,9 +3,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use bus::frame::{Decoder, Frame};
-use bus::{Bus, BusLimits, BusTotals, Handler, LocalBus};
-use vocab::NodeId;
+use watchfire_bus::frame::{Decoder, Frame};
+use watchfire_bus::{Bus, BusLimits, BusTotals, Handler, LocalBus};
+use watchfire_types::NodeId;
 
 /// Longest wait for anything. Only failures take it.
 pub const PATIENCE: Duration = Duration::from_secs(30);

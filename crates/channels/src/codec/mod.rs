@@ -28,13 +28,13 @@ pub enum Serializer {
 /// payload is checked to be JSON of any depth and otherwise left alone.
 ///
 /// ```
-/// use channels::{Payload, Serializer};
+/// use watchfire_channels::{Payload, Serializer};
 ///
 /// let frame = r#"["3","4","rooms:lobby","new_msg",{"body":"hi"}]"#;
-/// let message = channels::decode_text(Serializer::V2, frame)?;
+/// let message = watchfire_channels::decode_text(Serializer::V2, frame)?;
 /// assert_eq!((&*message.topic, &*message.event), ("rooms:lobby", "new_msg"));
 /// assert_eq!(message.payload, Payload::Json(r#"{"body":"hi"}"#));
-/// # Ok::<(), channels::DecodeError>(())
+/// # Ok::<(), watchfire_channels::DecodeError>(())
 /// ```
 pub fn decode_text(serializer: Serializer, frame: &str) -> Result<Message<'_>, DecodeError> {
     match serializer {
@@ -46,13 +46,13 @@ pub fn decode_text(serializer: Serializer, frame: &str) -> Result<Message<'_>, D
 /// Read a binary frame; on a V1 socket that is JSON text as well.
 ///
 /// ```
-/// use channels::{Payload, Serializer};
+/// use watchfire_channels::{Payload, Serializer};
 ///
 /// let frame = b"\0\x01\x01\x0b\x0336rooms:lobbybin\x01\x02\xff";
-/// let push = channels::decode_binary(Serializer::V2, frame)?;
+/// let push = watchfire_channels::decode_binary(Serializer::V2, frame)?;
 /// assert_eq!((&*push.topic, &*push.event), ("rooms:lobby", "bin"));
 /// assert_eq!(push.payload, Payload::Binary(&[1, 2, 255]));
-/// # Ok::<(), channels::DecodeError>(())
+/// # Ok::<(), watchfire_channels::DecodeError>(())
 /// ```
 pub fn decode_binary(serializer: Serializer, frame: &[u8]) -> Result<Message<'_>, DecodeError> {
     match serializer {
@@ -90,12 +90,12 @@ pub fn encode_reply(
 /// Append a push to `out`.
 ///
 /// ```
-/// use channels::{Payload, Push, Ref, Serializer};
+/// use watchfire_channels::{Payload, Push, Ref, Serializer};
 ///
 /// let (join_ref, mut out) = (Ref::from_text("3")?, Vec::new());
 /// let payload = Payload::Json(r#"{"left":2}"#);
 /// let push = Push { join_ref: &join_ref, topic: "rooms:lobby", event: "tick", payload };
-/// channels::encode_push(Serializer::V2, &push, &mut out)?;
+/// watchfire_channels::encode_push(Serializer::V2, &push, &mut out)?;
 /// assert_eq!(out, br#"["3",null,"rooms:lobby","tick",{"left":2}]"#);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -123,15 +123,15 @@ pub fn encode_push(
 /// Append a broadcast to `out`: the same bytes for every subscriber, so encode it once.
 ///
 /// ```
-/// use channels::{Broadcast, Kind, Payload, Serializer};
+/// use watchfire_channels::{Broadcast, Kind, Payload, Serializer};
 ///
 /// let mut out = Vec::new();
 /// let payload = Payload::Binary(&[1, 2, 255]);
 /// let broadcast = Broadcast { topic: "rooms:lobby", event: "bin", payload };
-/// let kind = channels::encode_broadcast(Serializer::V2, &broadcast, &mut out)?;
+/// let kind = watchfire_channels::encode_broadcast(Serializer::V2, &broadcast, &mut out)?;
 /// assert_eq!(kind, Kind::Binary);
 /// assert_eq!(out, b"\x02\x0b\x03rooms:lobbybin\x01\x02\xff");
-/// # Ok::<(), channels::EncodeError>(())
+/// # Ok::<(), watchfire_channels::EncodeError>(())
 /// ```
 pub fn encode_broadcast(
     serializer: Serializer,
@@ -204,13 +204,13 @@ pub fn encode_heartbeat_reply(serializer: Serializer, reference: &Ref, out: &mut
 /// Append the protocol's own refusal of a message.
 ///
 /// ```
-/// use channels::{Refusal, Serializer};
+/// use watchfire_channels::{Refusal, Serializer};
 ///
 /// let frame = r#"["1","1","nowhere","phx_join",{}]"#;
-/// let (join, mut out) = (channels::decode_text(Serializer::V2, frame)?, Vec::new());
-/// channels::encode_refusal(Serializer::V2, &join, &Refusal::Unmatched, &mut out);
+/// let (join, mut out) = (watchfire_channels::decode_text(Serializer::V2, frame)?, Vec::new());
+/// watchfire_channels::encode_refusal(Serializer::V2, &join, &Refusal::Unmatched, &mut out);
 /// assert!(out.ends_with(br#"{"reason":"unmatched topic"}}]"#));
-/// # Ok::<(), channels::DecodeError>(())
+/// # Ok::<(), watchfire_channels::DecodeError>(())
 /// ```
 pub fn encode_refusal(
     serializer: Serializer,

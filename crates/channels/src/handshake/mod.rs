@@ -1,8 +1,8 @@
 //! What a client says before its first frame: its parameters, origin, subprotocols and version.
 //!
 //! ```
-//! use channels::Serializer;
-//! use channels::handshake::{OriginPolicy, Params, Scheme};
+//! use watchfire_channels::Serializer;
+//! use watchfire_channels::handshake::{OriginPolicy, Params, Scheme};
 //!
 //! let params = Params::parse("user%5Bname%5D=ada&vsn=2.0.0")?;
 //! assert_eq!(params.serializer(), Ok(Serializer::V2));
@@ -10,7 +10,7 @@
 //!
 //! let origin = Some("http://localhost:4000");
 //! assert!(OriginPolicy::SameOrigin.allows(origin, Scheme::Http, "localhost:4000"));
-//! # Ok::<(), channels::handshake::QueryError>(())
+//! # Ok::<(), watchfire_channels::handshake::QueryError>(())
 //! ```
 
 mod origin;

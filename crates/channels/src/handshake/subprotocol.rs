@@ -36,13 +36,13 @@ pub enum SubprotocolRefusal {
 /// spoken, `configured` besides.
 ///
 /// ```
-/// use channels::handshake::negotiate;
+/// use watchfire_channels::handshake::negotiate;
 ///
 /// let asked = ["phoenix, base64url.bearer.phx.c2VjcmV0"];
 /// let granted = negotiate(asked, &[])?;
 /// assert_eq!(granted.protocol, Some("phoenix"));
 /// assert_eq!(granted.auth_token.as_deref(), Some("secret"));
-/// # Ok::<(), channels::handshake::SubprotocolRefusal>(())
+/// # Ok::<(), watchfire_channels::handshake::SubprotocolRefusal>(())
 /// ```
 pub fn negotiate<'a>(
     headers: impl IntoIterator<Item = &'a str>,

@@ -14,7 +14,7 @@ impl Serializer {
     /// The serializer of a `vsn` parameter: `~> 1.0.0`, `~> 2.0.0`, or none, which means 1.0.0.
     ///
     /// ```
-    /// use channels::Serializer;
+    /// use watchfire_channels::Serializer;
     ///
     /// assert_eq!(Serializer::from_vsn(None), Ok(Serializer::V1));
     /// assert_eq!(Serializer::from_vsn(Some("2.0.0")), Ok(Serializer::V2));

@@ -5,8 +5,8 @@
 //! what it is answered. Sessions are found by a token, which is their owner's affair.
 //!
 //! ```
-//! use channels::longpoll::{self, Input, LongPoll, LongPollLimits, Output, Status};
-//! use vocab::Instant;
+//! use watchfire_channels::longpoll::{self, Input, LongPoll, LongPollLimits, Output, Status};
+//! use watchfire_types::Instant;
 //!
 //! let limits = LongPollLimits::default();
 //! let (mut session, mut outputs) = (LongPoll::new(Instant::ZERO), Vec::new());

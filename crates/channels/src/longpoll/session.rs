@@ -4,7 +4,7 @@ use std::mem;
 use std::time::Duration;
 
 use bytes::Bytes;
-use vocab::Instant;
+use watchfire_types::Instant;
 
 use super::answer::Status;
 
@@ -25,8 +25,8 @@ impl Default for LongPollLimits {
     fn default() -> Self {
         LongPollLimits {
             window: Duration::from_secs(10),
-            queued_messages_max: 1_024,
-            queued_bytes_max: 256 * 1024,
+            queued_messages_max: 1_000,
+            queued_bytes_max: 1 << 20,
         }
     }
 }

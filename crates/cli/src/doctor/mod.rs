@@ -1,80 +1,115 @@
-//! `watchfire doctor`: which limit of this machine bites first.
+//! `watchfire doctor`: the system limits on the number of sockets, and how to raise them.
 
-mod judgement;
+mod limits;
 mod snapshot;
 
 use std::process::ExitCode;
 
-use judgement::{Finding, Wish, judge};
+use watchfire_report::Table;
+use watchfire_report::units::{binary_bytes, count};
+
+use limits::{Demand, Limit, limits_of};
 use snapshot::Snapshot;
 
-/// What the process ends with when a limit is in the way.
+/// The exit code when a limit is below what `--sockets` needs.
 const LIMITED: u8 = 3;
+/// The most sockets that a limit is computed for.
+const SOCKETS_MAX: u64 = 1_000_000_000;
 
 /// What `watchfire doctor` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// So many sockets are wanted.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    sockets: u64,
-    /// The clients are simulated on this machine too: both ends of every connection are here.
+    /// Check the limits for this number of sockets; the exit code is 3 when one is too low.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SOCKETS_MAX))]
+    sockets: Option<u64>,
+    /// The clients run on this machine too, so each connection needs two sockets.
     #[arg(long)]
     load: bool,
 }
 
-/// Compare what the sockets need with what this machine gives.
+/// Show what this machine can hold, or whether a number of sockets fits.
 pub fn run(arguments: &Arguments) -> ExitCode {
-    let wish = Wish { sockets: arguments.sockets, has_both_ends: arguments.load };
-    let findings = judge(&Snapshot::read(), &wish);
-    print!("{}", table(&findings, &wish));
-    let is_limited = findings.iter().any(Finding::is_in_the_way);
+    let (snapshot, has_both_ends) = (Snapshot::read(), arguments.load);
+    let Some(sockets) = arguments.sockets else {
+        print!("{}", survey(&snapshot, has_both_ends));
+        return ExitCode::SUCCESS;
+    };
+    let demand = Demand { sockets, has_both_ends };
+    let limits = limits_of(&snapshot, &demand);
+    print!("{}", check(&limits, &demand));
+    let is_limited = limits.iter().any(Limit::is_too_low);
     if is_limited { ExitCode::from(LIMITED) } else { ExitCode::SUCCESS }
 }
 
-fn table(findings: &[Finding], wish: &Wish) -> String {
-    let mut out = format!("{:<34} {:>16} {:>16}\n", "limit", "now", "needed");
-    for finding in findings {
-        let now = finding.now.map_or("unknown".to_owned(), |now| grouped(now, finding.unit));
-        let word = match (finding.holds, finding.is_hard) {
-            (None, _) => "?",
-            (Some(holds), _) if holds >= wish.sockets => "fits",
+/// How many sockets each limit allows, which one is reached first, and how to raise that one.
+fn survey(snapshot: &Snapshot, has_both_ends: bool) -> String {
+    let demand = |sockets| Demand { sockets, has_both_ends };
+    let mut limits = limits_of(snapshot, &demand(1));
+    limits.retain(|limit| limit.is_hard);
+    limits.sort_by_key(|limit| limit.holds.unwrap_or(u64::MAX));
+    let mut table = Table::new(["limit", "now", "allows sockets"]);
+    for limit in &limits {
+        let holds = limit.holds.map(|holds| match holds {
+            ..SOCKETS_MAX => count(holds),
+            _ => "no limit".to_owned(),
+        });
+        table.push([limit.name.to_owned(), shown(limit), holds.unwrap_or("unknown".to_owned())]);
+    }
+    let mut known = limits.iter().filter_map(|limit| Some((limit, limit.holds?)));
+    let Some((first, holds)) = known.next() else {
+        return table.terminal() + "\nThis system does not report its limits.\n";
+    };
+    let mut out = format!(
+        "{}\nThis machine can hold about {} sockets. The first limit is {}: {}.\n",
+        table.terminal(),
+        count(holds),
+        first.name,
+        first.reason
+    );
+    let higher = known.find(|(_, next)| *next > holds);
+    let goal = higher.map_or(holds, |(_, next)| next).min(SOCKETS_MAX);
+    let raised = limits_of(snapshot, &demand(goal));
+    if let Some(raise) = raised.iter().find(|limit| limit.name == first.name) {
+        out += &format!("To hold {}, raise it:\n    {}\n", count(goal), raise.raise);
+    }
+    out + "`watchfire doctor --sockets N` checks all limits for a number of sockets.\n"
+}
+
+/// Every limit beside what the demand needs, and how to raise those that are too low.
+fn check(limits: &[Limit], demand: &Demand) -> String {
+    let mut table = Table::new(["limit", "now", "needed", ""]);
+    for limit in limits {
+        let verdict = match (limit.holds, limit.is_hard) {
+            (None, _) => "unknown",
+            (Some(holds), _) if holds >= demand.sockets => "enough",
             (Some(_), true) => "TOO LOW",
             (Some(_), false) => "low",
         };
-        let needed = grouped(finding.needed, finding.unit);
-        out.push_str(&format!("{:<34} {now:>16} {needed:>16}   {word}\n", finding.name));
+        let needed = with_unit(limit.needed, limit.unit);
+        table.push([limit.name.to_owned(), shown(limit), needed, verdict.to_owned()]);
     }
-    for finding in findings.iter().filter(|finding| finding.holds.is_some_and(|n| n < wish.sockets))
-    {
-        out.push_str(&format!("\n{}: {}\n    {}\n", finding.name, finding.reason, finding.raise));
+    let mut out = table.terminal();
+    let is_low = |limit: &&Limit| limit.holds.is_some_and(|holds| holds < demand.sockets);
+    for limit in limits.iter().filter(is_low) {
+        out += &format!("\n{}: {}\n    {}\n", limit.name, limit.reason, limit.raise);
     }
-    out.push_str(&match first_to_bite(findings) {
-        Some((finding, holds)) => {
-            format!("\n{} bites first, at {} sockets.\n", finding.name, grouped(holds, ""))
+    let too_low = limits.iter().filter(|limit| limit.is_too_low());
+    let first = too_low.filter_map(|limit| Some((limit, limit.holds?)));
+    out += &match first.min_by_key(|(_, holds)| *holds) {
+        Some((limit, holds)) => {
+            format!("\n{} is the first limit, at {} sockets.\n", limit.name, count(holds))
         }
-        None => format!("\n{} sockets fit on this machine.\n", grouped(wish.sockets, "")),
-    });
+        None => format!("\n{} sockets fit on this machine.\n", count(demand.sockets)),
+    };
     out
 }
 
-/// The limit in the way that lets the fewest sockets through, and how many.
-fn first_to_bite(findings: &[Finding]) -> Option<(&Finding, u64)> {
-    let in_the_way = findings.iter().filter(|finding| finding.is_in_the_way());
-    in_the_way.filter_map(|finding| Some((finding, finding.holds?))).min_by_key(|(_, holds)| *holds)
+fn shown(limit: &Limit) -> String {
+    limit.now.map_or("unknown".to_owned(), |now| with_unit(now, limit.unit))
 }
 
-/// `1234567` as `1,234,567`, and bytes in MiB.
-fn grouped(number: u64, unit: &str) -> String {
-    let (number, suffix) = if unit == "bytes" { (number >> 20, " MiB") } else { (number, "") };
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out + suffix
+fn with_unit(number: u64, unit: &str) -> String {
+    if unit == "bytes" { binary_bytes(number) } else { count(number) }
 }
 
 #[cfg(test)]
@@ -82,19 +117,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_says_what_bites_first_and_the_line_that_raises_it() {
+    fn without_a_number_of_sockets_the_first_limit_is_shown_with_how_to_raise_it() {
         let snapshot = Snapshot { files_hard: Some(20_000), ..Snapshot::roomy() };
-        let wish = Wish { sockets: 1_000_000, has_both_ends: false };
-        let table = table(&judge(&snapshot, &wish), &wish);
-        assert!(table.contains("open files of one process                    20,000"), "{table}");
-        assert!(table.contains("TOO LOW") && table.contains("nofile 1000064"), "{table}");
-        assert!(table.contains("bites first, at 19,936 sockets"), "{table}");
+        let survey = survey(&snapshot, false);
+        assert!(survey.contains("can hold about 19,936 sockets"), "{survey}");
+        assert!(survey.contains("The first limit is open files of one process"), "{survey}");
+        // The next limit is the one of all processes on the machine.
+        assert!(survey.contains("To hold 3,999,936, raise it"), "{survey}");
+        assert!(survey.contains("nofile 4000000"), "{survey}");
     }
 
     #[test]
-    fn what_fits_is_said_in_one_line() {
-        let wish = Wish { sockets: 10_000, has_both_ends: true };
-        let table = table(&judge(&Snapshot::roomy(), &wish), &wish);
+    fn the_clients_on_the_same_machine_halve_what_memory_allows() {
+        let snapshot =
+            Snapshot { memory_available_bytes: Some(8_000_000_000), ..Snapshot::roomy() };
+        assert!(survey(&snapshot, false).contains("can hold about 1,818,181 sockets"));
+        assert!(survey(&snapshot, true).contains("can hold about 919,540 sockets"));
+    }
+
+    #[test]
+    fn a_system_that_reports_no_limits_is_named_as_such() {
+        let survey = survey(&Snapshot::default(), false);
+        assert!(survey.ends_with("does not report its limits.\n"), "{survey}");
+    }
+
+    #[test]
+    fn the_table_names_the_first_limit_and_how_to_raise_it() {
+        let snapshot = Snapshot { files_hard: Some(20_000), ..Snapshot::roomy() };
+        let demand = Demand { sockets: 1_000_000, has_both_ends: false };
+        let table = check(&limits_of(&snapshot, &demand), &demand);
+        assert!(table.contains("TOO LOW") && table.contains("nofile 1000064"), "{table}");
+        assert!(table.contains("is the first limit, at 19,936 sockets"), "{table}");
+    }
+
+    #[test]
+    fn a_machine_that_fits_gets_one_line() {
+        let demand = Demand { sockets: 10_000, has_both_ends: true };
+        let table = check(&limits_of(&Snapshot::roomy(), &demand), &demand);
         assert!(table.ends_with("\n10,000 sockets fit on this machine.\n"), "{table}");
         assert!(!table.contains("TOO LOW"), "{table}");
     }

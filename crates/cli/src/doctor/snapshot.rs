@@ -1,29 +1,29 @@
-//! What this machine gives, as /proc tells it.
+//! The limits of this machine, read from /proc.
 
 use std::fs;
 
-/// Limits of one moment. `None` where the machine does not tell, as other systems do not.
+/// The limits at one moment. `None` where the system does not report one; only Linux does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Snapshot {
     pub(super) files_hard: Option<u64>,
     pub(super) nr_open: Option<u64>,
     pub(super) file_max: Option<u64>,
     pub(super) files_in_use: Option<u64>,
-    /// The ports that clients are given.
+    /// The range that the kernel chooses client ports from.
     pub(super) ports: Option<(u64, u64)>,
-    /// The most pages that TCP may fill.
+    /// The most memory pages that TCP may use.
     pub(super) tcp_pages_max: Option<u64>,
     pub(super) tcp_pages_in_use: Option<u64>,
     pub(super) somaxconn: Option<u64>,
     /// Buckets of the table of established connections.
     pub(super) tcp_buckets: Option<u64>,
     pub(super) memory_available_bytes: Option<u64>,
-    /// Connections that are tracked, and the most that can be.
+    /// Connections tracked by the firewall now, and the most that can be.
     pub(super) tracked: Option<(u64, u64)>,
 }
 
 impl Snapshot {
-    /// Look at this machine now.
+    /// Read the limits of this machine.
     pub(super) fn read() -> Snapshot {
         let read = |path: &str| fs::read_to_string(format!("/proc/{path}")).unwrap_or_default();
         let sysctl = |path: &str| numbers(&read(&format!("sys/{path}")));
@@ -46,7 +46,7 @@ impl Snapshot {
         }
     }
 
-    /// A machine on which nothing is in the way of a million sockets.
+    /// A machine whose limits allow a million sockets.
     #[cfg(test)]
     pub(super) fn roomy() -> Snapshot {
         Snapshot {
@@ -65,8 +65,8 @@ impl Snapshot {
     }
 }
 
-/// All whole numbers of a file. A minus sign is dropped: the size of a table that is shared with
-/// another namespace is told with one.
+/// All whole numbers of a file. A minus sign is dropped: the kernel writes one before the size of a
+/// table that is shared with another namespace.
 fn numbers(text: &str) -> Vec<u64> {
     text.split_whitespace().filter_map(|word| word.trim_start_matches('-').parse().ok()).collect()
 }
@@ -80,7 +80,7 @@ fn hard_limit(limits: &str, name: &str) -> Option<u64> {
     }
 }
 
-/// In the line that begins so, the number after this word, or the first.
+/// The number after a word in the line with this beginning; without a word, the first number.
 fn value_after(text: &str, begin: &str, word: &str) -> Option<u64> {
     let mut words = text.lines().find_map(|line| line.strip_prefix(begin))?.split_whitespace();
     if !word.is_empty() {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_of_proc_are_read() {
+    fn the_files_of_proc_are_parsed() {
         let limits = "Limit                     Soft Limit           Hard Limit           Units\n\
                       Max open files            1024                 20000                files\n";
         assert_eq!(hard_limit(limits, "Max open files"), Some(20_000));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_at_least_its_open_files() {
+    fn this_machine_reports_at_least_its_open_files() {
         assert!(Snapshot::read().files_hard.is_some());
     }
 }

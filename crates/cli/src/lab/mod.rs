@@ -13,7 +13,7 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Experiment {
-    /// Simulate a swarm on a pretend clock and network: who has what when, and how close to the bound.
+    /// Simulate a swarm: how fast a file reaches every peer, compared with the least possible time.
     Swarm(swarm::Arguments),
 }
 

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use sim::{Progress, Run, Scenario};
+use watchfire_sim::{Progress, Run, Scenario};
 
-/// What the process ends with when somebody who was waited for never had everything, or a promise of the
-/// exchange was broken; other failures end with 1.
+/// The exit code when an awaited peer never had the whole file, or the exchange broke a rule; other
+/// failures end with 1.
 const NOT_HEALTHY: u8 = 3;
 
 /// How often progress is drawn.
@@ -20,24 +20,24 @@ const BAR_CELLS: usize = 32;
 /// What `watchfire lab swarm` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Peers, their links, and what they share; see docs/simulation.md.
+    /// The scenario file: peers, links and the shared file; see docs/reference/swarm-scenarios.md.
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
-    /// Decide every draw by this number instead of the scenario's.
+    /// Use this seed for random numbers instead of the scenario's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Write all that came of it here, as JSON.
+    /// Write all results to this file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a report with pictures here: one page that needs nothing else.
+    /// Write a report with charts to this file: one HTML page that needs no other file.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Write the pictures alone here, to be shown beside a text.
+    /// Write only the charts to this file.
     #[arg(long, value_name = "FILE.svg")]
     picture: Option<PathBuf>,
 }
 
-/// Simulate a swarm, and say whether all went well.
+/// Simulate a swarm. The exit code says whether every awaited peer got the file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let name = arguments.scenario.display().to_string();
     let text = std::fs::read_to_string(&arguments.scenario).with_context(|| name.clone())?;
@@ -48,26 +48,27 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let report = scenario.simulate(&mut |run, progress| bar.draw(run, progress));
     bar.clear();
 
-    print!("{}", sim::table(&report));
+    print!("{}", watchfire_sim::table(&report));
     if let Some(file) = &arguments.json {
-        let text = serde_json::to_string_pretty(&sim::json(&report))?;
+        let text = serde_json::to_string_pretty(&watchfire_sim::json(&report))?;
         std::fs::write(file, text + "\n").with_context(|| file.display().to_string())?;
     }
     if let Some(file) = &arguments.report {
-        let page = sim::html(&report);
+        let page = watchfire_sim::html(&report);
         std::fs::write(file, page).with_context(|| file.display().to_string())?;
     }
     if let Some(file) = &arguments.picture {
-        let picture = sim::picture(&report);
+        let picture = watchfire_sim::picture(&report);
         std::fs::write(file, picture).with_context(|| file.display().to_string())?;
     }
-    let is_healthy =
-        |(_, outcome): &(Run, sim::Outcome)| outcome.unfinished() == 0 && outcome.broken.is_empty();
+    let is_healthy = |(_, outcome): &(Run, watchfire_sim::Outcome)| {
+        outcome.unfinished() == 0 && outcome.violations.is_empty()
+    };
     let is_healthy = report.runs.iter().all(is_healthy);
     Ok(if is_healthy { ExitCode::SUCCESS } else { ExitCode::from(NOT_HEALTHY) })
 }
 
-/// Progress in one line of a terminal; elsewhere nothing is drawn.
+/// A progress bar in one line of a terminal; nothing when the output is not a terminal.
 #[derive(Default)]
 struct Bar {
     drawn_at: Option<Instant>,
@@ -80,7 +81,7 @@ impl Bar {
             return;
         }
         self.drawn_at = Some(Instant::now());
-        // Who closed our output does not want to see more; the simulation goes on.
+        // The simulation goes on when its output is closed.
         let _ = write!(io::stderr(), "\r\x1b[2K{}", line(run, progress));
     }
 
@@ -105,12 +106,12 @@ fn line(run: &Run, progress: Progress) -> String {
 
 #[cfg(test)]
 mod tests {
-    use sim::Scenario;
+    use watchfire_sim::Scenario;
 
     use super::*;
 
     #[test]
-    fn the_bar_says_how_far_it_is() {
+    fn the_bar_shows_the_progress_of_a_run() {
         let text = "[file]\nsize='1kB'\n[[peers]]\nrole='seeder'\nup='1MB'\ndown='1MB'\n\
                     [[peers]]\nrole='leecher'\nup='1MB'\ndown='1MB'\n";
         let run = Scenario::parse("two.toml", text).unwrap().runs.remove(0);

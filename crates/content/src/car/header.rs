@@ -1,35 +1,35 @@
-//! The header of an archive, in the little of CBOR that it is written in.
+//! The header of an archive, and the part of CBOR that it uses.
 
 use crate::{Cid, CidError};
 
-/// Most bytes of a header that is read: as many as a thousand roots need.
+/// The longest header that is read, which is enough for a thousand roots.
 pub const CAR_HEADER_BYTES_MAX: usize = 64 * 1024;
 
-/// Why bytes are not the header of an archive that we can read.
+/// Why bytes are not a valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The bytes end before the header does.
-    #[error("it ends early")]
+    #[error("it is truncated")]
     Truncated,
-    /// Something else was expected there.
-    #[error("byte {found:#04x} at {at} is not expected there")]
+    /// A byte is not valid at its position.
+    #[error("unexpected byte {found:#04x} at {at}")]
     Unexpected {
         /// The byte.
         found: u8,
-        /// Where it stands, from the start of the header.
+        /// Its offset in the header.
         at: usize,
     },
-    /// A field comes twice, or is unknown, or is not there.
+    /// A field is repeated, unknown or missing.
     #[error("its fields are not `roots` and `version`")]
     Fields,
-    /// The archive has another version than 1.
-    #[error("version {version} is not read, only version 1")]
+    /// The version is not 1.
+    #[error("version {version} is not supported, only version 1")]
     Version {
-        /// Which.
+        /// The version.
         version: u64,
     },
-    /// A root is no CID that we can verify.
-    #[error("a root: {0}")]
+    /// A root is not a supported CID.
+    #[error("invalid root: {0}")]
     Root(#[from] CidError),
 }
 
@@ -50,7 +50,7 @@ pub(super) fn encode(roots: &[Cid]) -> Vec<u8> {
     put(ARRAY, roots.len() as u64, &mut bytes);
     for root in roots {
         put(TAG, CID_TAG, &mut bytes);
-        // The prefix of the binary base, a leftover from when CIDs were text.
+        // The prefix of the multibase "identity", which the format requires.
         put(BYTES, 1 + root.encoded_len() as u64, &mut bytes);
         bytes.push(0);
         root.encode_into(&mut bytes);
@@ -65,7 +65,7 @@ fn put_text(text: &str, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(text.as_bytes());
 }
 
-/// A kind of value and its number, in the fewest bytes.
+/// Encodes the kind of a value and its number in the fewest bytes.
 fn put(kind: u8, number: u64, bytes: &mut Vec<u8>) {
     let start = kind << 5;
     let all = number.to_be_bytes();
@@ -87,7 +87,7 @@ fn put(kind: u8, number: u64, bytes: &mut Vec<u8>) {
     }
 }
 
-/// The roots that a header names.
+/// Returns the roots of a header.
 pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Cid>, HeaderError> {
     let mut cbor = Cbor { bytes, at: 0 };
     let (mut roots, mut version) = (None, None);
@@ -99,7 +99,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Cid>, HeaderError> {
             _ => return Err(HeaderError::Fields),
         }
     }
-    // First the version: what has another one has other fields.
+    // The version is checked first, because other versions have other fields.
     match version {
         Some(1) => {}
         Some(version) => return Err(HeaderError::Version { version }),
@@ -128,7 +128,7 @@ impl<'a> Cbor<'a> {
         self.take(1).map(|byte| byte[0])
     }
 
-    /// The number of a value of this kind.
+    /// Decodes the number of a value of this kind.
     fn number_of(&mut self, kind: u8) -> Result<u64, HeaderError> {
         let at = self.at;
         let first = self.byte()?;
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn roots_come_back_however_many() {
+    fn any_number_of_roots_is_decoded_again() {
         for count in [0, 1, 23, 24, 256, 1000] {
             let roots: Vec<Cid> = (0..count).map(|i: u32| cid(&i.to_le_bytes())).collect();
             let bytes = encode(&roots);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_come_in_any_order_and_each_once() {
+    fn fields_may_be_in_any_order_but_not_repeated() {
         let bytes = encode(&[cid(b"x")]);
         let (map, fields) = bytes.split_at(1);
         let (roots, version) = fields.split_at(fields.len() - 9);
@@ -200,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn the_second_version_is_named() {
+    fn version_2_is_rejected_by_its_number() {
         let pragma = b"\xa1\x67version\x02";
         assert_eq!(decode(pragma), Err(HeaderError::Version { version: 2 }));
     }
 
     #[test]
-    fn what_is_cut_or_padded_is_refused_everywhere() {
+    fn truncated_and_padded_headers_are_rejected() {
         let bytes = encode(&[cid(b"x")]);
         for len in 0..bytes.len() {
             assert!(decode(&bytes[..len]).is_err(), "{len}");

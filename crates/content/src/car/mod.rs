@@ -1,13 +1,12 @@
-//! Blocks one after the other in one stream: content-addressable archives (CAR), version 1.
+//! Content-addressable archives (CAR), version 1.
 //!
-//! An archive is a header with its roots, and sections of one block each. To write one, send
-//! [`header`], and for each block [`section_head`] and the block's bytes. In the order of
-//! [`Walk`](crate::Walk) that is the archive that kubo exports, byte for byte. To read one, see
-//! [`CarReader`].
+//! An archive is a header with its roots, followed by one section for each block. To write an archive,
+//! write [`header`], and for each block [`section_head`] and the bytes of the block. In the order of
+//! [`Walk`](crate::Walk) the archive is identical to an export of kubo. [`CarReader`] reads archives.
 //!
 //! ```
-//! use content::car::{self, CarItem, CarReader};
-//! use content::Block;
+//! use watchfire_content::car::{self, CarItem, CarReader};
+//! use watchfire_content::Block;
 //!
 //! let block = Block::raw("hi".into())?;
 //! let roots = [block.cid().clone()];
@@ -29,7 +28,7 @@ use crate::{Block, Cid, varint};
 pub use header::{CAR_HEADER_BYTES_MAX, HeaderError};
 pub use reader::{CarError, CarItem, CarReader};
 
-/// The start of an archive.
+/// Returns the header of an archive.
 pub fn header(roots: &[Cid]) -> Vec<u8> {
     let header = header::encode(roots);
     let mut bytes = Vec::with_capacity(varint::VARINT_BYTES_MAX + header.len());
@@ -38,7 +37,7 @@ pub fn header(roots: &[Cid]) -> Vec<u8> {
     bytes
 }
 
-/// What stands in an archive before the bytes of `block`.
+/// Returns the bytes of a section before the bytes of `block`.
 pub fn section_head(block: &Block) -> Vec<u8> {
     let cid_len = block.cid().encoded_len();
     let mut bytes = Vec::with_capacity(varint::VARINT_BYTES_MAX + cid_len);

@@ -4,70 +4,70 @@ use super::header::{self, CAR_HEADER_BYTES_MAX, HeaderError};
 use crate::varint::{self, VarintError};
 use crate::{BLOCK_BYTES_MAX, Block, BlockError, CID_BYTES_MAX, Cid, CidError};
 
-/// Most bytes of a section.
+/// The longest section.
 const SECTION_BYTES_MAX: usize = CID_BYTES_MAX + BLOCK_BYTES_MAX;
 
-/// What comes out of an archive.
+/// An item of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CarItem {
-    /// What the archive is about; first, and once. Nobody promises that their blocks follow.
+    /// The roots of the archive, which come first. Their blocks may be missing.
     Roots(Vec<Cid>),
-    /// A block, whose hash was matched.
+    /// A verified block.
     Block(Block),
 }
 
-/// Why bytes are not an archive that we can read.
+/// Why bytes are not a valid archive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CarError {
-    /// The header is not one.
-    #[error("the archive's header: {0}")]
+    /// The header is invalid.
+    #[error("invalid header of the archive: {0}")]
     Header(#[from] HeaderError),
     /// A length is not a varint.
-    #[error("a length at byte {at} of the archive: {error}")]
+    #[error("invalid length at byte {at} of the archive: {error}")]
     Length {
-        /// Where it stands.
+        /// Its offset.
         at: u64,
-        /// What is wrong with it.
+        /// The cause.
         error: VarintError,
     },
-    /// The header or a section is longer than any that we read.
-    #[error("{len} bytes at byte {at} of the archive, and at most {max} are read")]
+    /// The header or a section exceeds the limit.
+    #[error("{len} bytes at byte {at} of the archive exceed the limit of {max} bytes")]
     TooLong {
-        /// Where it stands.
+        /// Its offset.
         at: u64,
         /// Its length.
         len: u64,
-        /// Most bytes of it.
+        /// The limit.
         max: usize,
     },
-    /// A section does not start with a CID that we can verify.
-    #[error("the section at byte {at} of the archive: {error}")]
+    /// A section does not begin with a supported CID.
+    #[error("invalid section at byte {at} of the archive: {error}")]
     Cid {
-        /// Where it stands.
+        /// Its offset.
         at: u64,
-        /// What is wrong with it.
+        /// The cause.
         error: CidError,
     },
-    /// A block is not what its CID says.
-    #[error("the section at byte {at} of the archive: {error}")]
+    /// A block does not match its CID.
+    #[error("invalid section at byte {at} of the archive: {error}")]
     Block {
-        /// Where it stands.
+        /// Its offset.
         at: u64,
-        /// What is wrong with it.
+        /// The cause.
         error: BlockError,
     },
-    /// The archive ends in the middle of something.
-    #[error("the archive ends early, in what starts at byte {at}")]
+    /// The archive ends within the header or a section.
+    #[error("the archive is truncated in the section at byte {at}")]
     Truncated {
-        /// Where it starts.
+        /// Its offset.
         at: u64,
     },
 }
 
-/// Reads an archive as it arrives, in pieces of any size.
+/// Reads an archive in pieces of any size.
 ///
-/// Takes the piece that is pushed, and holds at most one section beside it. After an error it is
-/// the same error again and again: where the next section would start is unknown.
+/// It holds the current piece and at most one section. After an error each call returns the same
+/// error, because the start of the next section is unknown.
 #[derive(Clone, Debug, Default)]
 pub struct CarReader {
     unread: BytesMut,
@@ -77,13 +77,13 @@ pub struct CarReader {
 }
 
 impl CarReader {
-    /// Takes the next bytes of the archive. Call [`CarReader::next`] until it has nothing, before
-    /// pushing again.
+    /// Adds the next bytes of the archive. Call [`CarReader::next`] until it returns `None` before the
+    /// next call.
     pub fn push(&mut self, bytes: &[u8]) {
         self.unread.extend_from_slice(bytes);
     }
 
-    /// What is complete by now; `None` asks for more bytes.
+    /// Returns the next complete item; `None` if more bytes are needed.
     #[expect(clippy::should_implement_trait, reason = "`None` is not the end")]
     pub fn next(&mut self) -> Result<Option<CarItem>, CarError> {
         let max = if self.has_header { SECTION_BYTES_MAX } else { CAR_HEADER_BYTES_MAX };
@@ -116,12 +116,12 @@ impl CarReader {
         let section = &self.unread[start..end];
         let split = Cid::decode_start(section);
         let (cid, bytes) = split.map_err(|error| CarError::Cid { at, error })?;
-        // A copy, so that a small block does not hold on to the piece that it came in.
+        // A copy, so that a small block does not keep the whole piece in memory.
         let block = Block::verify(cid, Bytes::copy_from_slice(bytes));
         Ok(CarItem::Block(block.map_err(|error| CarError::Block { at, error })?))
     }
 
-    /// No more bytes will come: whether the archive is complete.
+    /// Ends the archive. Fails if it is incomplete.
     pub fn finish(self) -> Result<(), CarError> {
         let is_complete = self.has_header && self.unread.is_empty();
         if is_complete { Ok(()) } else { Err(CarError::Truncated { at: self.at }) }
@@ -143,7 +143,7 @@ mod tests {
         bytes
     }
 
-    /// All that comes out when the archive comes in pieces of this size.
+    /// Reads an archive in pieces of this size.
     fn read(archive: &[u8], piece: usize) -> Result<Vec<CarItem>, CarError> {
         let mut reader = CarReader::default();
         let mut items = Vec::new();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_come_out_whatever_pieces_they_came_in() {
+    fn blocks_are_read_from_pieces_of_any_size() {
         let bytes = archive(&blocks());
         let mut expected = vec![CarItem::Roots(vec![blocks()[0].cid().clone()])];
         expected.extend(blocks().into_iter().map(CarItem::Block));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_that_is_cut_between_sections_is_whole_and_elsewhere_is_not() {
+    fn an_archive_that_is_cut_within_a_section_is_truncated() {
         let bytes = archive(&blocks());
         let ends: Vec<usize> = (0..=3).map(archive_len).collect();
         for len in 0..bytes.len() {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_another_is_refused_where_it_stands() {
+    fn a_block_that_does_not_match_its_cid_is_rejected_with_its_offset() {
         let mut bytes = archive(&blocks());
         *bytes.last_mut().unwrap() ^= 1;
         let cid = blocks()[2].cid().clone();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_cost_nothing() {
+    fn wrong_lengths_allocate_no_memory() {
         let mut reader = CarReader::default();
         reader.push(&[0xff; 12]);
         assert!(matches!(reader.next(), Err(CarError::Length { at: 0, .. })));

@@ -8,7 +8,7 @@ use crate::varint;
 /// learn their name, and can only learn their true one.
 ///
 /// ```
-/// use content::{Cid, Prefix};
+/// use watchfire_content::{Cid, Prefix};
 ///
 /// let prefix = Prefix::decode(&[0x01, 0x55, 0x12, 0x20]).unwrap();
 /// let name = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";

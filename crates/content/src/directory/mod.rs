@@ -5,38 +5,38 @@ mod shard;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::dag_pb::{DagPbError, Link, Node};
-use crate::profile::{DIRECTORY_BYTES_MAX, DirectoryWeight};
+use crate::profile::{HAMT_THRESHOLD_BYTES, HamtSizeEstimation};
 use crate::unixfs::{Kind, UnixFs, UnixFsError};
 use crate::{Block, Cid, Codec, Profile, Root, Version};
 
-pub use reader::{DirectoryReader, ListError, LookedUp, Lookup, list};
+pub use reader::{DirectoryReader, ListError, Lookup, LookupStep, list};
 pub use shard::ShardError;
-use shard::{Spread, build_shards, hash_of};
+use shard::{ShardEntry, build_shards, hash_of};
 
-/// Most bytes of a name that [`DirectoryBuilder`] takes: what file systems can store.
+/// The longest name that [`DirectoryBuilder`] accepts, which is the limit of file systems.
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// Why a name cannot stand in a directory.
+/// Why a name is not valid in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// There is nothing to call the entry by.
+    /// The name is empty.
     #[error("the name is empty")]
     Empty,
-    /// It would lead to the directory itself or out of it.
+    /// The name would refer to the directory itself or its parent.
     #[error("the name is `.` or `..`")]
     Dots,
-    /// It would lead into another directory.
+    /// The name would refer to another directory.
     #[error("the name contains a slash")]
     Slash,
-    /// File systems end names there.
+    /// File systems do not support it.
     #[error("the name contains a NUL")]
     Nul,
-    /// Longer than file systems can store.
-    #[error("a name of {len} bytes, and at most {max} are allowed")]
+    /// The name is longer than file systems support.
+    #[error("a name of {len} bytes exceeds the limit of {max} bytes")]
     TooLong {
-        /// Bytes of the name.
+        /// The length in bytes.
         len: usize,
-        /// Most bytes of a name.
+        /// The limit.
         max: usize,
     },
 }
@@ -54,22 +54,22 @@ fn check_name(name: &str) -> Result<(), NameError> {
 /// Why a directory cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryBuildError {
-    /// The name is not one.
-    #[error("{name:?}: {error}")]
+    /// The name is invalid.
+    #[error("invalid name {name:?}: {error}")]
     Name {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The cause.
         error: NameError,
     },
-    /// Another entry has this name already.
-    #[error("{name:?} is there already")]
+    /// Another entry has this name.
+    #[error("the directory has an entry {name:?} already")]
     DuplicateName {
         /// The name.
         name: String,
     },
-    /// The directory is spread over many nodes by the hashes of its names, and another name has
-    /// the same. Nobody comes upon two by accident.
+    /// The directory is sharded by the hashes of its names, and another name has the same hash. This
+    /// does not happen by accident.
     #[error("{name:?} has the same hash as another name")]
     SameHash {
         /// The name.
@@ -77,14 +77,14 @@ pub enum DirectoryBuildError {
     },
 }
 
-/// Builds a directory, just as kubo does: one node while that is light enough, and from
-/// [`DIRECTORY_BYTES_MAX`] on many, over which its entries are spread by the hashes of their names.
+/// Builds a directory as kubo does: one node up to [`HAMT_THRESHOLD_BYTES`], and above it a HAMT, whose
+/// shards contain the entries by the hashes of their names.
 ///
-/// Entries may be added in any order; in one node they are written in the order of their names'
-/// bytes. A directory in a directory is built first, and added like a file.
+/// Entries may be added in any order. In one node they are sorted by the bytes of their names. A
+/// nested directory is built first and added like a file.
 ///
 /// ```
-/// use content::{Block, Directory, DirectoryBuilder, Profile, Root};
+/// use watchfire_content::{Block, Directory, DirectoryBuilder, Profile, Root};
 ///
 /// let note = Block::raw("hi".into()).unwrap();
 /// let note = Root { cid: note.cid().clone(), dag_bytes: 2, file_bytes: 2 };
@@ -103,26 +103,26 @@ pub enum DirectoryBuildError {
 pub struct DirectoryBuilder {
     profile: Profile,
     entries: BTreeMap<String, (Cid, u64)>,
-    weight: usize,
-    /// The hashes of all names, from when the directory is too heavy for one node.
+    estimated_bytes: usize,
+    /// The hashes of all names, once the directory is too large for one node.
     hashes: Option<BTreeSet<u64>>,
 }
 
 impl DirectoryBuilder {
-    /// A directory without entries. Of the profile, only the CID's version and the directory's
-    /// weight matter.
+    /// Creates a directory without entries. It uses only the CID version and the size estimation of
+    /// the profile.
     pub fn new(profile: Profile) -> Self {
-        let weight = match profile.directory_weight {
-            DirectoryWeight::Block => {
+        let estimated_bytes = match profile.hamt_size_estimation {
+            HamtSizeEstimation::BlockBytes => {
                 let data = UnixFs::new(Kind::Directory).encode();
                 Node { data: Some(data.into()), ..Node::default() }.encoded_len()
             }
-            DirectoryWeight::NamesAndCids => 0,
+            HamtSizeEstimation::LinksBytes => 0,
         };
-        DirectoryBuilder { profile, entries: BTreeMap::new(), weight, hashes: None }
+        DirectoryBuilder { profile, entries: BTreeMap::new(), estimated_bytes, hashes: None }
     }
 
-    /// Adds an entry; after an error the directory is as it was.
+    /// Adds an entry. After an error the directory is unchanged.
     pub fn insert(&mut self, name: &str, root: &Root) -> Result<(), DirectoryBuildError> {
         let owned = || name.to_owned();
         let (len, max) = (name.len(), NAME_BYTES_MAX);
@@ -133,22 +133,22 @@ impl DirectoryBuilder {
         if self.entries.contains_key(name) {
             return Err(DirectoryBuildError::DuplicateName { name: owned() });
         }
-        let weight = self.weight
-            + match self.profile.directory_weight {
-                DirectoryWeight::Block => {
+        let estimated_bytes = self.estimated_bytes
+            + match self.profile.hamt_size_estimation {
+                HamtSizeEstimation::BlockBytes => {
                     link(owned(), root.cid.clone(), root.dag_bytes).field_len()
                 }
-                DirectoryWeight::NamesAndCids => name.len() + root.cid.encoded_len(),
+                HamtSizeEstimation::LinksBytes => name.len() + root.cid.encoded_len(),
             };
-        if weight > DIRECTORY_BYTES_MAX {
+        if estimated_bytes > HAMT_THRESHOLD_BYTES {
             self.check_hash(name)?;
         }
-        self.weight = weight;
+        self.estimated_bytes = estimated_bytes;
         self.entries.insert(owned(), (root.cid.clone(), root.dag_bytes));
         Ok(())
     }
 
-    /// Whether no other name has the same hash, so that their ways part at some depth.
+    /// Fails if another name has the same hash, because such names cannot be put into different slots.
     fn check_hash(&mut self, name: &str) -> Result<(), DirectoryBuildError> {
         let same = || DirectoryBuildError::SameHash { name: name.to_owned() };
         if self.hashes.is_none() {
@@ -162,12 +162,12 @@ impl DirectoryBuilder {
         if is_new { Ok(()) } else { Err(same()) }
     }
 
-    /// The directory is complete: emits its blocks, the root last, and says what was built.
+    /// Completes the directory: emits its blocks, the root last, and returns the root.
     pub fn finish<E>(self, emit: &mut impl FnMut(Block) -> Result<(), E>) -> Result<Root, E> {
         let version = self.profile.cid_version;
-        if self.weight > DIRECTORY_BYTES_MAX {
-            let spread = |(name, (cid, dag_bytes))| Spread::new(name, cid, dag_bytes);
-            let mut entries: Vec<_> = self.entries.into_iter().map(spread).collect();
+        if self.estimated_bytes > HAMT_THRESHOLD_BYTES {
+            let shard_entry = |(name, (cid, dag_bytes))| ShardEntry::new(name, cid, dag_bytes);
+            let mut entries: Vec<_> = self.entries.into_iter().map(shard_entry).collect();
             entries.sort_by_key(|entry| entry.hash);
             return build_shards(entries, 0, version, emit);
         }
@@ -178,12 +178,12 @@ impl DirectoryBuilder {
     }
 }
 
-/// A node of a directory, and what is needed to link to it.
+/// Returns the block of a directory node and its root.
 fn directory_node(links: Vec<Link>, data: UnixFs, version: Version) -> (Block, Root) {
     let below = links.iter().filter_map(|link| link.tsize).fold(0, u64::saturating_add);
     let node = Node { links, data: Some(data.encode().into()), ..Node::default() };
     let block = Block::dag_pb(version, node.encode().into())
-        .expect("a node that was weighed, or of 256 links, fits into a block");
+        .expect("a node below the threshold, or of 256 links, fits into a block");
     let dag_bytes = below.saturating_add(block.bytes().len() as u64);
     let root = Root { cid: block.cid().clone(), dag_bytes, file_bytes: 0 };
     (block, root)
@@ -193,9 +193,9 @@ fn link(name: String, cid: Cid, dag_bytes: u64) -> Link {
     Link { cid, name: Some(name), tsize: Some(dag_bytes) }
 }
 
-/// The block of a symbolic link to `target`, and what is needed to put it into a directory.
+/// Returns the block of a symbolic link to `target` and its root.
 ///
-/// Fails when the target is longer than a block.
+/// Fails if the target is longer than a block.
 pub fn build_symlink(profile: Profile, target: &str) -> Result<(Block, Root), crate::BlockError> {
     let data = Some(bytes::Bytes::copy_from_slice(target.as_bytes()));
     let symlink = UnixFs { data, ..UnixFs::new(Kind::Symlink) };
@@ -206,63 +206,62 @@ pub fn build_symlink(profile: Profile, target: &str) -> Result<(Block, Root), cr
     Ok((block, root))
 }
 
-/// What a directory calls something, and where it is.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its name: never empty, `.` or `..`, and without slashes and NULs.
     pub name: String,
-    /// Its root.
+    /// The CID of its root.
     pub cid: Cid,
-    /// Bytes of all its blocks, as the directory's maker counted them: a hint, not verified.
+    /// The total size of its blocks that the directory declares: a hint, not verified.
     pub dag_bytes: Option<u64>,
 }
 
-/// A directory as it was found in a block.
+/// A decoded directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directory {
     entries: Vec<Entry>,
 }
 
-/// Why a block is not a directory that we can read.
+/// Why a block is not a valid directory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryError {
-    /// The block is not a node.
-    #[error("a block of {codec} is not a directory")]
+    /// The codec of the block is not dag-pb.
+    #[error("a block of codec {codec} is not a directory")]
     Codec {
-        /// How the block is to be read.
+        /// The codec.
         codec: Codec,
     },
-    /// The block is not a node although its CID says so.
-    #[error("the directory is not dag-pb: {0}")]
+    /// The CID of the block says that it is a dag-pb node, but its bytes are not.
+    #[error("the directory is not a dag-pb node: {0}")]
     DagPb(#[from] DagPbError),
-    /// The node's data is not UnixFS.
+    /// The data of the node is not UnixFS.
     #[error("the directory is not UnixFS: {0}")]
     UnixFs(#[from] UnixFsError),
-    /// The node is something else.
+    /// The node is not a directory.
     #[error("{kind:?} is not a directory")]
     Kind {
-        /// What it is.
+        /// Its kind.
         kind: Kind,
     },
-    /// The directory is spread over many nodes: one of them is not all of it. See
-    /// [`DirectoryReader`].
-    #[error("the directory is spread over many nodes, of which this is one")]
+    /// The block is one shard of a sharded directory. Read it with [`DirectoryReader`].
+    #[error("the directory is sharded, and this block is only one shard")]
     Sharded,
-    /// One of the nodes that the directory is spread over is wrong.
+    /// A shard is invalid.
     #[error(transparent)]
     Shard(#[from] ShardError),
-    /// There are more entries than its reader wants.
-    #[error("more than {max} entries")]
+    /// The directory exceeds the limit of its reader.
+    #[error("the directory has more than {max} entries, which is the limit")]
     TooManyEntries {
-        /// Most entries that are wanted.
+        /// The limit.
         max: usize,
     },
-    /// An entry has a name that could lead elsewhere.
-    #[error("an entry's name {name:?}: {error}")]
+    /// The name of an entry is invalid, for example a path out of the directory.
+    #[error("invalid name {name:?} of an entry: {error}")]
     Name {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The cause.
         error: NameError,
     },
     /// Two entries have the same name.
@@ -274,11 +273,10 @@ pub enum DirectoryError {
 }
 
 impl Directory {
-    /// Reads the directory in `block`, which is all of it: [`DirectoryReader`] reads those too that
-    /// are spread over many.
+    /// Decodes a directory of one block. [`DirectoryReader`] also reads sharded directories.
     ///
-    /// All of it or nothing: one name that could lead out of the directory refuses it whole, since
-    /// nobody makes one by mistake.
+    /// A directory with one invalid name is rejected as a whole, because such a name is not there by
+    /// mistake.
     pub fn decode(block: &Block) -> Result<Self, DirectoryError> {
         let (node, unixfs) = node_of(block)?;
         match unixfs.kind {
@@ -300,9 +298,9 @@ impl Directory {
         Self::of(entries)
     }
 
-    /// The directory of these entries, whose names were checked.
+    /// Creates a directory of entries whose names were checked.
     fn of(mut entries: Vec<Entry>) -> Result<Self, DirectoryError> {
-        // Everyone sorts by name today; what is older need not be.
+        // Old directories may be unsorted.
         entries.sort_by(|a: &Entry, b: &Entry| a.name.cmp(&b.name));
         if let Some(pair) = entries.windows(2).find(|pair| pair[0].name == pair[1].name) {
             return Err(DirectoryError::DuplicateName { name: pair[0].name.clone() });
@@ -310,19 +308,19 @@ impl Directory {
         Ok(Directory { entries })
     }
 
-    /// All entries, in the order of their names' bytes.
+    /// Returns all entries, sorted by the bytes of their names.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The entry of that name.
+    /// Returns the entry of a name.
     pub fn find(&self, name: &str) -> Option<&Entry> {
         let at = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name)).ok()?;
         Some(&self.entries[at])
     }
 }
 
-/// The node in `block`, and what it says about a directory.
+/// Decodes the node and its UnixFS data.
 fn node_of(block: &Block) -> Result<(Node, UnixFs), DirectoryError> {
     let codec = block.cid().codec();
     if codec != Codec::DAG_PB {
@@ -424,8 +422,9 @@ mod tests {
 
     #[test]
     fn one_entry_more_than_fits_spreads_the_directory() {
-        for directory_weight in [DirectoryWeight::Block, DirectoryWeight::NamesAndCids] {
-            let profile = Profile { directory_weight, ..Profile::UNIXFS_V1_2025 };
+        for hamt_size_estimation in [HamtSizeEstimation::BlockBytes, HamtSizeEstimation::LinksBytes]
+        {
+            let profile = Profile { hamt_size_estimation, ..Profile::UNIXFS_V1_2025 };
             let mut builder = DirectoryBuilder::new(profile);
             let mut number = 0;
             let mut insert = |builder: &mut DirectoryBuilder| {
@@ -433,13 +432,13 @@ mod tests {
                 number += 1;
             };
             let mut before = builder.clone();
-            while builder.weight <= DIRECTORY_BYTES_MAX {
+            while builder.estimated_bytes <= HAMT_THRESHOLD_BYTES {
                 before = builder.clone();
                 insert(&mut builder);
             }
             let one = only_block(before);
-            if directory_weight == DirectoryWeight::Block {
-                assert!(one.bytes().len() <= DIRECTORY_BYTES_MAX);
+            if hamt_size_estimation == HamtSizeEstimation::BlockBytes {
+                assert!(one.bytes().len() <= HAMT_THRESHOLD_BYTES);
             }
             let (blocks, root) = built(builder);
             let last = blocks.last().unwrap();
@@ -451,8 +450,8 @@ mod tests {
     #[test]
     fn the_weight_of_a_block_is_its_length() {
         let builder = with(&["a", "a much longer name, so that lengths differ", "ü"]);
-        let weight = builder.weight;
-        assert_eq!(only_block(builder).bytes().len(), weight);
+        let estimated_bytes = builder.estimated_bytes;
+        assert_eq!(only_block(builder).bytes().len(), estimated_bytes);
     }
 
     #[test]

@@ -3,7 +3,7 @@ use super::{Directory, DirectoryError, Entry, node_of};
 use crate::unixfs::Kind;
 use crate::{Block, BlockStore, Cid};
 
-/// One block of a directory: all of it, or one of the nodes that it is spread over.
+/// One block of a directory: the whole directory, or one of its shards.
 enum Part {
     Whole(Directory),
     Shard(Shard),
@@ -14,7 +14,7 @@ impl Part {
         let (node, unixfs) = node_of(block)?;
         match unixfs.kind {
             Kind::HamtShard => Ok(Part::Shard(Shard::from_node(node, unixfs, trail)?)),
-            // Below a shard there are only shards.
+            // A shard links to shards only.
             Kind::Directory if trail == Trail::default() => {
                 Ok(Part::Whole(Directory::from_links(node.links)?))
             }
@@ -23,14 +23,13 @@ impl Part {
     }
 }
 
-/// Lists a directory, whether it is one node or spread over many.
+/// Lists a directory of one node or of many shards.
 ///
-/// It is given one block after the other, and says which is next. Every name is where its hash
-/// leads, so that no name comes twice; work is in proportion to the entries that come out, and what
-/// is held to the width of the nodes.
+/// The caller passes it one block after the other. Every name must be in the slot of its hash, so no
+/// name can occur twice. Time is proportional to the entries, and memory to the links of the shards.
 ///
 /// ```
-/// use content::{BlockStore, DirectoryBuilder, DirectoryReader, MemoryStore, Profile};
+/// use watchfire_content::{BlockStore, DirectoryBuilder, DirectoryReader, MemoryStore, Profile};
 ///
 /// let mut store = MemoryStore::new(1 << 20);
 /// let mut put = |block| store.put(block);
@@ -52,32 +51,32 @@ impl Part {
 pub struct DirectoryReader {
     entries_max: usize,
     entries: usize,
-    /// What is still to be read, the next one last.
+    /// The blocks that were not read yet, the next one last.
     parts: Vec<(Trail, Cid)>,
 }
 
 impl DirectoryReader {
-    /// A reader of the directory whose root is `root`, unless it has more than `entries_max`
+    /// Creates a reader of the directory `root`. Reading fails if it has more than `entries_max`
     /// entries.
     pub fn new(root: Cid, entries_max: usize) -> Self {
         DirectoryReader { entries_max, entries: 0, parts: vec![(Trail::default(), root)] }
     }
 
-    /// The block to give to [`DirectoryReader::take`]; `None` when the list is complete.
+    /// Returns the block to pass to [`DirectoryReader::take`]; `None` when the list is complete.
     pub fn next(&self) -> Option<&Cid> {
         self.parts.last().map(|(_, cid)| cid)
     }
 
-    /// All blocks that are known to be needed, the next one first: what to ask others for.
+    /// Returns the known unread blocks, the next one first.
     pub fn wanted(&self) -> impl Iterator<Item = &Cid> {
         self.parts.iter().rev().map(|(_, cid)| cid)
     }
 
-    /// The entries in the next block: in the order of their names when the directory is one node,
-    /// otherwise in that of their hashes.
+    /// Returns the entries of the next block, sorted by name in a directory of one node, and by hash
+    /// in a sharded directory.
     ///
     /// # Panics
-    /// When it is not the block that [`DirectoryReader::next`] names.
+    /// Panics if it is not the block of [`DirectoryReader::next`].
     pub fn take(&mut self, block: &Block) -> Result<Vec<Entry>, DirectoryError> {
         let (trail, cid) = self.parts.last().expect("the list is not complete");
         assert_eq!(cid.hash(), block.cid().hash(), "the next block is another");
@@ -97,7 +96,7 @@ impl DirectoryReader {
             }
         };
         let max = self.entries_max;
-        // What is below has an entry each, at least.
+        // Each shard below has at least one entry.
         let known = self.entries + entries.len() + below.len() + self.parts.len() - 1;
         if known > max {
             return Err(DirectoryError::TooManyEntries { max });
@@ -112,18 +111,18 @@ impl DirectoryReader {
 /// Why a directory cannot be listed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
-    /// A block of it is not in the store.
-    #[error("{cid} is missing")]
+    /// A block is not stored.
+    #[error("block {cid} is missing")]
     Missing {
         /// The block.
         cid: Cid,
     },
-    /// Its blocks are not a directory.
+    /// The blocks are not a valid directory.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
 }
 
-/// The whole directory whose root is `root`, unless it has more than `entries_max` entries.
+/// Returns the directory `root`. Fails if it has more than `entries_max` entries.
 pub fn list(
     store: &impl BlockStore,
     root: &Cid,
@@ -139,29 +138,29 @@ pub fn list(
     Ok(Directory::of(entries)?)
 }
 
-/// What [`Lookup::take`] came to.
+/// The result of [`Lookup::take`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LookedUp {
-    /// This is called by the name.
+pub enum LookupStep {
+    /// The entry of the name.
     Found(Entry),
-    /// Nothing is.
-    Absent,
-    /// It is not in this block: [`Lookup::next`] names another.
-    Further,
+    /// The directory has no such entry.
+    NotFound,
+    /// The entry may be in the block of [`Lookup::next`].
+    Continue,
 }
 
-/// Finds one name in a directory, whether that is one node or spread over many: of those, only the
-/// ones on the way are read, at most one for each eight bits of a hash.
+/// Finds a name in a directory of one node or of many shards. It reads only the shards on the path to
+/// the name, at most one for each eight bits of the hash.
 ///
 /// ```
-/// use content::{BlockStore, DirectoryBuilder, LookedUp, Lookup, MemoryStore, Profile};
+/// use watchfire_content::{BlockStore, DirectoryBuilder, LookupStep, Lookup, MemoryStore, Profile};
 ///
 /// let mut store = MemoryStore::new(1024);
 /// let root = DirectoryBuilder::new(Profile::default()).finish(&mut |block| store.put(block))?;
 ///
 /// let mut lookup = Lookup::new(root.cid, "index.html");
 /// let block = store.get(lookup.next()).expect("it was built");
-/// assert_eq!(lookup.take(&block)?, LookedUp::Absent);
+/// assert_eq!(lookup.take(&block)?, LookupStep::NotFound);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -172,33 +171,33 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// Looks for `name` in the directory whose root is `root`.
+    /// Creates a lookup of `name` in the directory `root`.
     pub fn new(root: Cid, name: &str) -> Self {
         Lookup { name: name.to_owned(), trail: Trail::default(), at: root }
     }
 
-    /// The block to give to [`Lookup::take`].
+    /// Returns the block to pass to [`Lookup::take`].
     pub fn next(&self) -> &Cid {
         &self.at
     }
 
-    /// Looks into the next block.
+    /// Searches the next block.
     ///
     /// # Panics
-    /// When it is not the block that [`Lookup::next`] names.
-    pub fn take(&mut self, block: &Block) -> Result<LookedUp, DirectoryError> {
+    /// Panics if it is not the block of [`Lookup::next`].
+    pub fn take(&mut self, block: &Block) -> Result<LookupStep, DirectoryError> {
         assert_eq!(self.at.hash(), block.cid().hash(), "the next block is another");
         let found = match Part::decode(&block.read_as(&self.at), self.trail)? {
             Part::Whole(directory) => directory.find(&self.name).cloned(),
             Part::Shard(shard) => match shard.into_slot_of(&self.name) {
                 Some((trail, Slot::Shard(cid))) => {
                     (self.trail, self.at) = (trail, cid);
-                    return Ok(LookedUp::Further);
+                    return Ok(LookupStep::Continue);
                 }
                 Some((_, Slot::Entry(entry))) => Some(entry).filter(|it| it.name == self.name),
                 None => None,
             },
         };
-        Ok(found.map_or(LookedUp::Absent, LookedUp::Found))
+        Ok(found.map_or(LookupStep::NotFound, LookupStep::Found))
     }
 }

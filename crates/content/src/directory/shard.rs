@@ -6,65 +6,64 @@ use crate::dag_pb::{Link, Node};
 use crate::unixfs::{Kind, UnixFs};
 use crate::{Block, Cid, Root, Version};
 
-/// The hash function of shards in the multicodec table: murmur3-x64-64.
+/// The code of the hash function of shards in the multicodec table: murmur3-x64-64.
 const HASH_TYPE: u64 = 0x22;
 
-/// Slots of a shard that is built here, as everywhere.
+/// The slots of a shard that is built here; other importers use the same number.
 const FANOUT: u64 = 256;
 
-/// Most slots of a shard that is read.
+/// The largest number of slots of a shard that is read.
 const FANOUT_MAX: u64 = 1024;
 
-/// Why a node is not a part of a directory that we can read.
+/// Why a node is not a valid shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShardError {
     /// The number of slots is not a power of two from 8 to 1024, or not that of the shard above.
-    #[error("a shard of {found:?} slots")]
+    #[error("invalid shard of {found:?} slots")]
     Fanout {
-        /// What the shard says.
+        /// The value in the shard.
         found: Option<u64>,
     },
-    /// Names were spread by another hash function than murmur3-x64-64.
-    #[error("a shard of hash function {found:?}")]
+    /// The hash function is not murmur3-x64-64.
+    #[error("a shard uses the unsupported hash function {found:?}")]
     HashType {
-        /// What the shard says.
+        /// The value in the shard.
         found: Option<u64>,
     },
-    /// The bitmap has not one bit for each link, at its slot.
-    #[error("the bitmap of a shard does not fit its links")]
+    /// The bitmap does not match the links.
+    #[error("the bitmap of a shard does not match its links")]
     Bitmap,
-    /// A link's name does not start with the number of a slot, or not of a later one than the link
-    /// before.
-    #[error("{name:?} in a shard does not say its slot, or is out of order")]
+    /// The name of a link does not begin with its slot, or the slots are out of order.
+    #[error("the link {name:?} of a shard has no slot or is out of order")]
     Slot {
         /// The name.
         name: String,
     },
-    /// A name is not where its hash would have it, so that it could be listed and never found.
-    #[error("{name:?} is in a shard where its hash does not lead")]
+    /// A name is not in the slot of its hash. It would be listed, but a lookup would not find it.
+    #[error("{name:?} is not in the slot of its hash")]
     Misplaced {
         /// The name.
         name: String,
     },
-    /// A shard below another has nothing in it.
-    #[error("a shard below another is empty")]
+    /// A shard below the root is empty.
+    #[error("a shard below the root is empty")]
     Empty,
-    /// A shard lies deeper than hashes have bits.
-    #[error("a shard lies deeper than hashes lead")]
+    /// A shard is deeper than the hash has bits.
+    #[error("a shard is deeper than the hash has bits")]
     TooDeep,
 }
 
-/// The hash of a name, and how much of it led here: the bits of the slots above.
+/// The path to a shard: the bits of the hash that select the slots above it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Trail {
-    /// The first bits of the hashes of all that is here, followed by zeros.
+    /// The common first bits of the hashes of all names below, followed by zeros.
     path: u64,
     bits: u32,
     /// Slots of the shards above; 0 at the root.
     fanout: u64,
 }
 
-/// One node of a directory that is spread over many.
+/// One shard of a directory.
 #[derive(Debug)]
 pub(super) struct Shard {
     trail: Trail,
@@ -79,7 +78,7 @@ pub(super) enum Slot {
 }
 
 impl Shard {
-    /// Reads the node of a shard that `trail` led to.
+    /// Decodes the shard at `trail`.
     pub fn from_node(node: Node, unixfs: UnixFs, trail: Trail) -> Result<Self, DirectoryError> {
         let found = unixfs.fanout;
         let fanout = found.filter(|n| n.is_power_of_two() && (8..=FANOUT_MAX).contains(n));
@@ -112,7 +111,7 @@ impl Shard {
         let at = name
             .get(..digits)
             .and_then(|text| u64::from_str_radix(text, 16).ok())
-            // One spelling only, so that what is read would be written the same.
+            // Only one spelling is valid, so that encoding restores the same bytes.
             .filter(|at| slot_name(*at, self.fanout) == name[..digits])
             .filter(|at| *at < self.fanout && last.is_none_or(|last| last < *at));
         let Some(at) = at else { return Err(ShardError::Slot { name }.into()) };
@@ -129,13 +128,13 @@ impl Shard {
         Ok((at, Slot::Entry(Entry { name, cid: link.cid, dag_bytes: link.tsize })))
     }
 
-    /// All slots that something is in, and how what is below a shard's is reached.
+    /// Returns the used slots, and the trail of each.
     pub fn into_slots(self) -> impl DoubleEndedIterator<Item = (Trail, Slot)> {
         let Shard { trail, fanout, slots } = self;
         slots.into_iter().map(move |(at, slot)| (trail.below(at, fanout), slot))
     }
 
-    /// What is in the slot that a name's hash leads to.
+    /// Returns the content of the slot of a name's hash.
     pub fn into_slot_of(self, name: &str) -> Option<(Trail, Slot)> {
         let hash = murmur3_x64_64(name.as_bytes());
         self.into_slots().find(|(trail, _)| trail.leads_to(hash))
@@ -157,7 +156,7 @@ impl Trail {
     }
 }
 
-/// Hexadecimal digits in front of each name in a shard.
+/// The number of hexadecimal digits before each name in a shard.
 fn slot_digits(fanout: u64) -> usize {
     (fanout.ilog2() as usize).div_ceil(4)
 }
@@ -166,7 +165,7 @@ fn slot_name(slot: u64, fanout: u64) -> String {
     format!("{slot:0digits$X}", digits = slot_digits(fanout))
 }
 
-/// One bit for each slot that something is in, slot 0 the last bit, without zeros in front.
+/// Returns the bitmap of the used slots. Slot 0 is the last bit, and leading zero bytes are omitted.
 fn bitmap(slots: impl Iterator<Item = u64>) -> Vec<u8> {
     let mut bytes = [0_u8; FANOUT_MAX as usize / 8];
     for slot in slots {
@@ -176,15 +175,15 @@ fn bitmap(slots: impl Iterator<Item = u64>) -> Vec<u8> {
     bytes[zeros..].to_vec()
 }
 
-/// An entry of a directory that is being spread.
-pub(super) struct Spread {
+/// An entry of a directory that is being sharded.
+pub(super) struct ShardEntry {
     pub hash: u64,
     pub link: Link,
 }
 
-impl Spread {
+impl ShardEntry {
     pub fn new(name: String, cid: Cid, dag_bytes: u64) -> Self {
-        Spread { hash: hash_of(&name), link: link(name, cid, dag_bytes) }
+        ShardEntry { hash: hash_of(&name), link: link(name, cid, dag_bytes) }
     }
 }
 
@@ -192,12 +191,11 @@ pub(super) fn hash_of(name: &str) -> u64 {
     murmur3_x64_64(name.as_bytes())
 }
 
-/// Emits the shards of a directory, each after all that it links to, and says what they are.
+/// Emits the shards of a directory, each after the shards that it links to, and returns the root.
 ///
-/// `entries` are in the order of their hashes, and no two hashes are the same. They agree in the
-/// first `bits`.
+/// `entries` are sorted by hash and have different hashes that agree in the first `bits`.
 pub(super) fn build_shards<E>(
-    entries: Vec<Spread>,
+    entries: Vec<ShardEntry>,
     bits: u32,
     version: Version,
     emit: &mut impl FnMut(Block) -> Result<(), E>,

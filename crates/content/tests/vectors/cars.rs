@@ -1,6 +1,6 @@
-use content::car::{self, CarItem, CarReader};
-use content::{BlockStore, Cid, Codec, MemoryStore, Multihash, Root, Visit, Walk};
 use serde::Deserialize;
+use watchfire_content::car::{self, CarItem, CarReader};
+use watchfire_content::{BlockStore, Cid, Codec, MemoryStore, Multihash, Root, Walk, WalkStep};
 
 use crate::directories::{Built, EntryVector};
 use crate::{Cids, from_hex, generated, vectors};
@@ -12,14 +12,14 @@ struct Cars {
     cars: Vec<CarVector>,
 }
 
-/// What kubo exports: exactly one of `entries`, `generated` and `spread` says what that is.
+/// What kubo exports: exactly one of `entries`, `generated` and `sharded` says what that is.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CarVector {
     profile: String,
     entries: Option<Vec<EntryVector>>,
     generated: Option<usize>,
-    spread: Option<Numbered>,
+    sharded: Option<Numbered>,
     cid: String,
     bytes: usize,
     sha256: String,
@@ -35,7 +35,7 @@ struct Numbered {
 
 impl CarVector {
     fn build(&self, built: &mut Built) -> Root {
-        match (&self.entries, self.generated, &self.spread) {
+        match (&self.entries, self.generated, &self.sharded) {
             (Some(entries), None, None) => built.entries(entries),
             (None, Some(bytes), None) => built.file(generated(bytes)),
             (None, None, Some(Numbered { count, name_digits })) => {
@@ -50,13 +50,13 @@ fn exported(store: &MemoryStore, root: &Cid) -> Vec<u8> {
     let mut archive = car::header(std::slice::from_ref(root));
     let mut walk = Walk::new(root.clone(), 10_000);
     loop {
-        match walk.visit(store).unwrap() {
-            Visit::Here(block) => {
+        match walk.step(store).unwrap() {
+            WalkStep::Block(block) => {
                 archive.extend(car::section_head(&block));
                 archive.extend_from_slice(block.bytes());
             }
-            Visit::Missing(cid) => panic!("{cid} is missing"),
-            Visit::End => return archive,
+            WalkStep::Missing(cid) => panic!("{cid} is missing"),
+            WalkStep::End => return archive,
         }
     }
 }

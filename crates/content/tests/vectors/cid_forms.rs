@@ -1,5 +1,5 @@
-use content::{Cid, CidError, HashFunction, Version};
 use serde::Deserialize;
+use watchfire_content::{Cid, CidError, HashFunction, Version};
 
 use crate::{from_hex, vectors};
 

@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 
-use content::{
+use serde::Deserialize;
+use watchfire_content::{
     Block, BlockStore, DirectoryBuilder, DirectoryError, FileBuilder, MemoryStore, Profile, Root,
     build_symlink, list,
 };
-use serde::Deserialize;
 
 use crate::{Cids, generated};
 
@@ -148,7 +148,8 @@ fn directories_have_the_cids_that_kubo_gives_them() {
         let expected = (directory.cid.clone(), directory.dag_bytes);
         assert_eq!(told, expected, "{}, {}", directory.about, directory.profile);
         let block = built.store.get(&root.cid).unwrap();
-        let is_sharded = content::Directory::decode(&block) == Err(DirectoryError::Sharded);
+        let is_sharded =
+            watchfire_content::Directory::decode(&block) == Err(DirectoryError::Sharded);
         assert_eq!(is_sharded, directory.sharded, "{}", directory.about);
     }
 }

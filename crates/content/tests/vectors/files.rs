@@ -1,7 +1,7 @@
 use std::convert::Infallible;
 
-use content::{BlockStore, FileBuilder, MemoryStore, Profile, Root, assemble};
 use serde::Deserialize;
+use watchfire_content::{BlockStore, FileBuilder, MemoryStore, Profile, Root, assemble};
 
 use crate::{Cids, generated};
 

@@ -6,15 +6,15 @@ mod directories;
 mod files;
 mod nodes;
 mod refused;
-mod spread;
+mod sharded_directories;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use content::{DirectoryWeight, Profile, Version};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use watchfire_content::{HamtSizeEstimation, Profile, Version};
 
 /// Reads one of the files of vectors.
 #[expect(clippy::disallowed_methods, reason = "the crate opens no files, its tests do")]
@@ -43,14 +43,14 @@ struct NamedProfile {
     raw_leaves: bool,
     chunk_bytes: usize,
     links_max: usize,
-    directory_weight: Weight,
+    hamt_size_estimation: SizeEstimation,
 }
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Weight {
-    Block,
-    NamesAndCids,
+enum SizeEstimation {
+    BlockBytes,
+    LinksBytes,
 }
 
 impl Cids {
@@ -65,9 +65,9 @@ impl Cids {
             raw_leaves: named.raw_leaves,
             chunk_bytes: named.chunk_bytes,
             links_max: named.links_max,
-            directory_weight: match named.directory_weight {
-                Weight::Block => DirectoryWeight::Block,
-                Weight::NamesAndCids => DirectoryWeight::NamesAndCids,
+            hamt_size_estimation: match named.hamt_size_estimation {
+                SizeEstimation::BlockBytes => HamtSizeEstimation::BlockBytes,
+                SizeEstimation::LinksBytes => HamtSizeEstimation::LinksBytes,
             },
         }
     }

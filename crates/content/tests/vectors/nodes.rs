@@ -1,8 +1,8 @@
 use bytes::Bytes;
-use content::dag_pb::Node;
-use content::unixfs::{Kind, ModifiedAt, UnixFs};
-use content::{Block, Cid};
 use serde::Deserialize;
+use watchfire_content::dag_pb::Node;
+use watchfire_content::unixfs::{Kind, ModifiedAt, UnixFs};
+use watchfire_content::{Block, Cid};
 
 use crate::{from_hex, vectors};
 
@@ -78,7 +78,7 @@ impl UnixFsVector {
 }
 
 fn links(node: &Node) -> Vec<LinkVector> {
-    let vector = |link: &content::dag_pb::Link| LinkVector {
+    let vector = |link: &watchfire_content::dag_pb::Link| LinkVector {
         cid: link.cid.to_string(),
         name: link.name.clone().expect("kubo writes names"),
         tsize: link.tsize.expect("kubo writes sizes"),

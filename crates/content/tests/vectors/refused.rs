@@ -1,10 +1,10 @@
-use content::dag_pb::{DagPbError, Node};
-use content::unixfs::{UnixFs, UnixFsError};
-use content::{
+use serde::Deserialize;
+use watchfire_content::dag_pb::{DagPbError, Node};
+use watchfire_content::unixfs::{UnixFs, UnixFsError};
+use watchfire_content::{
     AssembleError, Block, BlockStore, Cid, Directory, DirectoryError, MemoryStore, ReadError,
     Version, assemble,
 };
-use serde::Deserialize;
 
 use crate::{from_hex, vectors};
 

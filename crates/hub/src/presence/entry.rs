@@ -6,7 +6,7 @@ const PREVIOUS_LEN: usize = PREVIOUS_FIELD.len() + REFERENCE_LEN + 1;
 
 /// Who knows of a version: each knows of those that the one before does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Told {
+pub(crate) enum KnownTo {
     #[default]
     Nobody,
     /// Other nodes may: its leave is for them.
@@ -25,7 +25,7 @@ pub(crate) struct Version {
     key_len: u16,
     /// Whether the meta ends in a `phx_ref_prev`.
     follows: bool,
-    pub told: Told,
+    pub known_to: KnownTo,
 }
 
 /// What a vacant slot holds.
@@ -37,7 +37,7 @@ impl Default for Version {
             topic: NONE,
             key_len: 0,
             follows: false,
-            told: Told::Nobody,
+            known_to: KnownTo::Nobody,
         }
     }
 }
@@ -48,13 +48,13 @@ impl Version {
         let key_len = u16::try_from(key.len()).expect("the key's length was checked");
         let open = meta.strip_suffix('}').expect("an object ends in a brace").trim_end();
         let text = [key, open].concat().into();
-        Version { text, reference, topic, key_len, follows: false, told: Told::Nobody }
+        Version { text, reference, topic, key_len, follows: false, known_to: KnownTo::Nobody }
     }
 
     /// The version that replaces an older one: it names the newest one before it that clients know.
     pub fn replacing(self, older: &Version) -> Self {
         let mut text = self.text_for_a_field();
-        if older.told == Told::Clients {
+        if older.known_to == KnownTo::Clients {
             text.push_str(PREVIOUS_FIELD);
             older.reference.write(&mut text);
             text.push('"');
@@ -184,8 +184,8 @@ impl Default for Entry {
 mod tests {
     use super::*;
 
-    fn version(key: &str, meta: &str, number: u64, told: Told) -> Version {
-        Version { told, ..Version::new(0, key, meta, Reference::numbered(number)) }
+    fn version(key: &str, meta: &str, number: u64, known_to: KnownTo) -> Version {
+        Version { known_to, ..Version::new(0, key, meta, Reference::numbered(number)) }
     }
 
     fn written(versions: &[Version]) -> String {
@@ -197,9 +197,9 @@ mod tests {
     #[test]
     fn versions_of_one_key_share_its_metas() {
         let versions = [
-            version("\"a\"", "{\"n\":1}", 1, Told::Nobody),
-            version("\"a\"", "{}", 2, Told::Nobody),
-            version("\"b\"", "{ }", 3, Told::Nobody),
+            version("\"a\"", "{\"n\":1}", 1, KnownTo::Nobody),
+            version("\"a\"", "{}", 2, KnownTo::Nobody),
+            version("\"b\"", "{ }", 3, KnownTo::Nobody),
         ];
         let metas = r#"[{"n":1,"phx_ref":"AAAAAAAAAAAAAAAB"},{"phx_ref":"AAAAAAAAAAAAAAAC"}]"#;
         let others = r#"[{"phx_ref":"AAAAAAAAAAAAAAAD"}]"#;
@@ -210,9 +210,9 @@ mod tests {
 
     #[test]
     fn a_version_names_the_one_before_it_that_clients_know() {
-        let known = version("\"a\"", "{\"n\":1}", 1, Told::Clients);
-        let unknown = version("\"a\"", "{\"n\":2}", 2, Told::Nodes).replacing(&known);
-        let newest = version("\"a\"", "{}", 3, Told::Nobody).replacing(&unknown);
+        let known = version("\"a\"", "{\"n\":1}", 1, KnownTo::Clients);
+        let unknown = version("\"a\"", "{\"n\":2}", 2, KnownTo::Nodes).replacing(&known);
+        let newest = version("\"a\"", "{}", 3, KnownTo::Nobody).replacing(&unknown);
         let meta = r#"{"phx_ref_prev":"AAAAAAAAAAAAAAAB","phx_ref":"AAAAAAAAAAAAAAAD"}"#;
         assert_eq!(newest.previous(), Some(known.reference()));
         assert_eq!(written(&[newest]), format!(r#"{{"a":{{"metas":[{meta}]}}}}"#));
@@ -220,9 +220,9 @@ mod tests {
 
     #[test]
     fn what_was_given_can_be_told_from_what_was_added() {
-        let known = version("\"\\\"a\"", "{}", 1, Told::Clients);
+        let known = version("\"\\\"a\"", "{}", 1, KnownTo::Clients);
         for meta in ["{}", "{\"n\":[1, 2]}"] {
-            let newer = version(known.key(), meta, 2, Told::Nobody);
+            let newer = version(known.key(), meta, 2, KnownTo::Nobody);
             assert_eq!((newer.plain_meta(), newer.previous()), (meta.into(), None));
             let newer = newer.replacing(&known);
             assert_eq!((newer.plain_key(), newer.plain_meta()), ("\"a".into(), meta.into()));

@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
-use vocab::NodeId;
+use watchfire_types::NodeId;
 
-use self::entry::{Entry, Told, Version, write_by_key};
+use self::entry::{Entry, KnownTo, Version, write_by_key};
 pub use self::limits::{PresenceLimits, TrackError};
 pub use self::reference::Reference;
 use self::reference::References;
@@ -76,7 +76,7 @@ pub struct Diff {
 /// have it too, as long as they are interested in its topic: see [`export`](Presence::export).
 ///
 /// ```
-/// use hub::{Presence, PresenceOwner};
+/// use watchfire_hub::{Presence, PresenceOwner};
 ///
 /// let mut presence = Presence::new(7);
 /// let mut alice = PresenceOwner::default();
@@ -222,7 +222,7 @@ impl Presence {
     /// leave of that is told.
     pub fn state(&mut self, topic: &str) -> String {
         let Some(topic) = self.find_topic(topic) else { return "{}".into() };
-        self.note_told(topic, Told::Clients);
+        self.note_known_to(topic, KnownTo::Clients);
         let mut state = String::with_capacity(STATE_BYTES_PER_ENTRY * self.topics[topic].entries);
         let versions = self.of_topic(topic).map(|slot| &self.entries[slot].version);
         write_by_key(versions, &mut state);
@@ -232,7 +232,7 @@ impl Presence {
     /// What changed on one topic since it was told last; `None` when nothing changed anywhere.
     pub fn poll_diff(&mut self) -> Option<Diff> {
         while let Some(topic) = self.changed.pop_front() {
-            self.note_told(topic, Told::Clients);
+            self.note_known_to(topic, KnownTo::Clients);
             let changes = self.topics[topic].changes.take();
             let Changes { joins, first_left } = *changes.expect("a changed topic has changes");
             let leaves = self.take_left(first_left);
@@ -351,7 +351,7 @@ impl Presence {
         let newer = newer.replacing(version);
         let older = std::mem::replace(version, newer);
         self.note_crowded(slot);
-        if older.told > Told::Nobody {
+        if older.known_to > KnownTo::Nobody {
             let left = self.entries.insert(Entry { version: older, ..Entry::default() });
             self.note_left(left);
         }
@@ -361,7 +361,7 @@ impl Presence {
     /// Take out an entry that its owner's list has lost already, and tell it.
     fn remove(&mut self, slot: u32) {
         self.unlink(slot);
-        if self.entries[slot].version.told > Told::Nobody {
+        if self.entries[slot].version.known_to > KnownTo::Nobody {
             self.note_left(slot);
         } else {
             self.entries.remove(slot);
@@ -413,7 +413,7 @@ impl Presence {
     }
 
     /// Note that a topic's presences are told now: to other nodes its own alone, to clients all.
-    fn note_told(&mut self, topic: u32, to: Told) {
+    fn note_known_to(&mut self, topic: u32, to: KnownTo) {
         let me = self.node();
         let Presence { topics, entries, .. } = self;
         let Some(changes) = &topics[topic].changes else { return };
@@ -422,8 +422,10 @@ impl Presence {
                 continue;
             };
             let version = &mut entry.version;
-            if version.reference() == reference && (to == Told::Clients || reference.node() == me) {
-                version.told = version.told.max(to);
+            if version.reference() == reference
+                && (to == KnownTo::Clients || reference.node() == me)
+            {
+                version.known_to = version.known_to.max(to);
             }
         }
     }
@@ -451,7 +453,7 @@ impl Presence {
         // its link was cut, and after. Clients apply leaves last and would not see it any more.
         let is_back =
             |left: &Version| joins.binary_search_by(|joined| compare(joined, left)).is_ok();
-        leaves.retain(|left| left.told == Told::Clients && !is_back(left));
+        leaves.retain(|left| left.known_to == KnownTo::Clients && !is_back(left));
         let mut leaves: Vec<&Version> = leaves.iter().collect();
         sort(&mut leaves);
         if joins.is_empty() && leaves.is_empty() {

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use vocab::NodeId;
+use watchfire_types::{NodeId, Rng};
 
 /// Characters of a `phx_ref`.
 pub(crate) const REFERENCE_LEN: usize = 16;
@@ -65,11 +65,9 @@ pub(crate) struct References {
 
 impl References {
     pub fn new(seed: u64, node: NodeId) -> Self {
-        // Seeds may differ in a few bits alone; their counters are to start far apart.
-        let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        References { node, counter: (mixed ^ mixed >> 31) & COUNTER_MASK }
+        // The drivers' seeds may differ in a few bits only; the counters must start far apart.
+        let first = Rng::from_seed(seed).next_u64();
+        References { node, counter: first & COUNTER_MASK }
     }
 
     pub fn node(&self) -> NodeId {

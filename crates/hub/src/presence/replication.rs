@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use vocab::NodeId;
+use watchfire_types::NodeId;
 
-use super::entry::{Entry, Told, Version};
+use super::entry::{Entry, KnownTo, Version};
 use super::reference::Reference;
 use super::topic::PresenceTopic;
 use super::{Presence, TrackError};
@@ -66,13 +66,17 @@ pub enum ImportError {
 
 /// # What other nodes know
 ///
-/// Each node tells those that are interested in a topic what it [`export`](Presence::export)s when
-/// they become so, and from then on the [`own`](super::Diff::own) changes of each diff, in order.
-/// They [`import_all`](Presence::import_all) the first and [`import`](Presence::import) the others.
-/// Both may tell the same thing twice.
+/// When another node becomes interested in a topic, this node sends it what
+/// [`export`](Presence::export) returns. After that it sends the [`own`](super::Diff::own) changes
+/// of each diff, in order. The other node passes each of them to [`import`](Presence::import). The
+/// same change may arrive twice.
 ///
-/// The driver drops what comes for a topic that nobody reads here, and calls
-/// [`forget_foreign`](Presence::forget_foreign) when the last reader is gone.
+/// A driver whose links resume without [`forget_node`](Presence::forget_node) passes the exported presences to
+/// [`import_all`](Presence::import_all) instead: it also removes what the node no longer has. The
+/// server always forgets a node whose link ended, so it does not need that.
+///
+/// The driver drops changes of a topic without subscribers here. It calls
+/// [`forget_foreign`](Presence::forget_foreign) when the last subscriber has left.
 impl Presence {
     /// This node's own presences on a topic.
     ///
@@ -80,7 +84,7 @@ impl Presence {
     /// know now: a leave of that is told.
     pub fn export(&mut self, topic: &str) -> Vec<Exported> {
         let Some(topic) = self.find_topic(topic) else { return Vec::new() };
-        self.note_told(topic, Told::Nodes);
+        self.note_known_to(topic, KnownTo::Nodes);
         let versions = self.of_topic(topic).map(|slot| &self.entries[slot].version);
         versions.filter(|version| self.is_own(version.reference())).map(Exported::from).collect()
     }

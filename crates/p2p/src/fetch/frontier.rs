@@ -1,110 +1,118 @@
-//! How far a fetch has come: which blocks of a DAG are known, and which comes next.
+//! The frontier of a fetch: the blocks of a DAG that are known and not fetched yet.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use content::dag_pb::{DagPbError, Node};
-use content::{BLOCK_BYTES_MAX, Cid, Codec, Multihash};
+use watchfire_content::dag_pb::{DagPbError, Node};
+use watchfire_content::{BLOCK_BYTES_MAX, Cid, Codec, Multihash};
 
-use super::Reach;
 use crate::settings::FetchLimits;
 
-/// Blocks that are known and not asked for, beyond which few further nodes are opened.
-const AHEAD_MAX: usize = 16 * 1024;
-/// Nodes asked for at once whose links may be many.
-const HEAVY_ASKED_MAX: usize = 64;
+/// Pending leaves. While there are more, no further inner node is requested.
+const PENDING_LEAVES_MAX: usize = 16 * 1024;
+/// Inner nodes that are requested at once. Each may have many links.
+const REQUESTED_INNER_NODES_MAX: usize = 64;
 
-/// Why a DAG is not followed to its end.
+/// How much of a DAG is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FetchScope {
+    /// The root alone.
+    Block,
+    /// All blocks that the root links to, directly or through other nodes.
+    Dag,
+}
+
+/// Why a DAG cannot be fetched completely.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DagError {
-    /// A block is not a node although its CID says so.
-    #[error("{cid} is not dag-pb: {error}")]
+    /// The CID of a block says that it is a dag-pb node, but its bytes are not.
+    #[error("{cid} is not a dag-pb node: {error}")]
     DagPb {
         /// The block.
         cid: Cid,
-        /// What is wrong with it.
+        /// The cause.
         error: DagPbError,
     },
-    /// More nodes with links than a fetch may know.
-    #[error("more than {max} nodes have links")]
+    /// The DAG has too many nodes with links.
+    #[error("the DAG has more than {max} nodes with links, which is the limit")]
     TooManyNodes {
-        /// Most of them.
+        /// The limit.
         max: usize,
     },
-    /// Nodes in nodes in nodes.
-    #[error("nodes lie more than {max} deep")]
+    /// The DAG is too deep.
+    #[error("the DAG is more than {max} levels deep, which is the limit")]
     TooDeep {
-        /// Deepest of them.
+        /// The limit.
         max: usize,
     },
 }
 
-/// The blocks of one DAG that are ahead, without clock, network or disk.
+/// Selects the blocks of one DAG to request next, without a clock, a network or a disk.
 ///
-/// Nodes whose subtrees are large come first, so that the skeleton is soon known and all leaves
-/// can be asked for; but only while there are not enough leaves ahead, so that memory does not
-/// grow with the content. Every node is opened once, whatever links to it: a billion links to one
-/// block are one block.
+/// Inner nodes, which have large subtrees, come first: the sooner they arrive, the more leaves can
+/// be requested. With enough pending leaves, inner nodes wait, so that memory does not grow with the
+/// content. Each node is expanded once: a billion links to one block are one request.
 #[derive(Debug)]
 pub(crate) struct Frontier {
-    reach: Reach,
+    scope: FetchScope,
     limits: FetchLimits,
-    /// Nodes of large subtrees, the next one last.
-    heavy: Vec<Ahead>,
-    /// Everything else, the next one first.
-    light: VecDeque<Ahead>,
-    /// What is asked for, how deep it lies, and whether it is heavy.
-    asked: BTreeMap<Cid, (usize, bool)>,
-    heavy_asked: usize,
-    /// Nodes with links that were opened.
-    opened: BTreeSet<Cid>,
+    /// Pending inner nodes, the next one last.
+    inner_nodes: Vec<PendingBlock>,
+    /// Pending leaves and nodes of small subtrees, the next one first.
+    leaves: VecDeque<PendingBlock>,
+    /// For each requested block, its depth and whether it is an inner node.
+    requested: BTreeMap<Cid, (usize, bool)>,
+    requested_inner_nodes: usize,
+    /// Nodes whose links are known.
+    expanded: BTreeSet<Cid>,
 }
 
 impl Frontier {
-    pub(crate) fn new(root: Cid, reach: Reach, limits: FetchLimits) -> Self {
+    pub(crate) fn new(root: Cid, scope: FetchScope, limits: FetchLimits) -> Self {
         Frontier {
-            reach,
+            scope,
             limits,
-            heavy: vec![Ahead { cid: root, bytes: None, depth: 0, is_heavy: true }],
-            light: VecDeque::new(),
-            asked: BTreeMap::new(),
-            heavy_asked: 0,
-            opened: BTreeSet::new(),
+            inner_nodes: vec![PendingBlock { cid: root, bytes: None, depth: 0, is_inner: true }],
+            leaves: VecDeque::new(),
+            requested: BTreeMap::new(),
+            requested_inner_nodes: 0,
+            expanded: BTreeSet::new(),
         }
     }
 
-    /// A block that is needed next, how deep it lies and whether it is heavy: found here and told
-    /// to [`Frontier::found`], or asked for and told to [`Frontier::ask`]. `None` while enough is
-    /// asked for, and at the end.
-    pub(crate) fn next(&mut self) -> Option<Ahead> {
+    /// Returns the next block. The caller passes it to [`Frontier::handle_present`] if it is in a
+    /// store, or to [`Frontier::handle_requested`]. `None` while enough blocks are requested, and at
+    /// the end.
+    pub(crate) fn next(&mut self) -> Option<PendingBlock> {
         loop {
-            if self.asked.len() >= self.limits.wants_max {
+            if self.requested.len() >= self.limits.wants_max {
                 return None;
             }
-            let may_open = self.light.len() < AHEAD_MAX && self.heavy_asked < HEAVY_ASKED_MAX;
-            let ahead = match self.heavy.pop_if(|_| may_open) {
-                Some(ahead) => ahead,
-                None => match self.light.pop_front() {
-                    Some(ahead) => ahead,
-                    None if self.heavy_asked == 0 => self.heavy.pop()?,
+            let is_inner_next = self.leaves.len() < PENDING_LEAVES_MAX
+                && self.requested_inner_nodes < REQUESTED_INNER_NODES_MAX;
+            let pending = match self.inner_nodes.pop_if(|_| is_inner_next) {
+                Some(pending) => pending,
+                None => match self.leaves.pop_front() {
+                    Some(pending) => pending,
+                    None if self.requested_inner_nodes == 0 => self.inner_nodes.pop()?,
                     None => return None,
                 },
             };
-            if !self.opened.contains(&ahead.cid) && !self.asked.contains_key(&ahead.cid) {
-                return Some(ahead);
+            if !self.expanded.contains(&pending.cid) && !self.requested.contains_key(&pending.cid) {
+                return Some(pending);
             }
         }
     }
 
-    /// Notes that a block was asked for.
-    pub(crate) fn ask(&mut self, ahead: Ahead) {
-        self.heavy_asked += usize::from(ahead.is_heavy);
-        self.asked.insert(ahead.cid, (ahead.depth, ahead.is_heavy));
+    /// A block was requested.
+    pub(crate) fn handle_requested(&mut self, pending: PendingBlock) {
+        self.requested_inner_nodes += usize::from(pending.is_inner);
+        self.requested.insert(pending.cid, (pending.depth, pending.is_inner));
     }
 
-    /// The name by which a block was asked for, when it is another than this of the same hash.
-    pub(crate) fn name_asked(&self, cid: &Cid) -> Option<Cid> {
-        if self.asked.contains_key(cid) {
+    /// Returns the CID under which a block was requested, if that is another CID of the same hash.
+    pub(crate) fn requested_cid(&self, cid: &Cid) -> Option<Cid> {
+        if self.requested.contains_key(cid) {
             return None;
         }
         let hash = cid.hash();
@@ -113,24 +121,29 @@ impl Frontier {
             Multihash::Identity(_) => None,
         };
         let version_1 = [Codec::RAW, Codec::DAG_PB].map(|codec| Cid::v1(codec, hash.clone()));
-        version_1.into_iter().chain(version_0).find(|name| self.asked.contains_key(name))
+        version_1.into_iter().chain(version_0).find(|cid| self.requested.contains_key(cid))
     }
 
-    /// Opens a block that was asked for; whether it was.
-    pub(crate) fn arrived(&mut self, cid: &Cid, bytes: &Bytes) -> Result<bool, DagError> {
-        let Some((depth, is_heavy)) = self.asked.remove(cid) else { return Ok(false) };
-        self.heavy_asked -= usize::from(is_heavy);
-        self.open(cid, depth, bytes)?;
+    /// A block arrived. Returns whether it was requested.
+    pub(crate) fn handle_arrived(&mut self, cid: &Cid, bytes: &Bytes) -> Result<bool, DagError> {
+        let Some((depth, is_inner)) = self.requested.remove(cid) else { return Ok(false) };
+        self.requested_inner_nodes -= usize::from(is_inner);
+        self.expand(cid, depth, bytes)?;
         Ok(true)
     }
 
-    /// Opens a block that was here.
-    pub(crate) fn found(&mut self, ahead: &Ahead, bytes: &Bytes) -> Result<(), DagError> {
-        self.open(&ahead.cid, ahead.depth, bytes)
+    /// A block was in a store.
+    pub(crate) fn handle_present(
+        &mut self,
+        pending: &PendingBlock,
+        bytes: &Bytes,
+    ) -> Result<(), DagError> {
+        self.expand(&pending.cid, pending.depth, bytes)
     }
 
-    fn open(&mut self, cid: &Cid, depth: usize, bytes: &Bytes) -> Result<(), DagError> {
-        if cid.codec() != Codec::DAG_PB || self.reach == Reach::Block {
+    /// Adds the links of a node.
+    fn expand(&mut self, cid: &Cid, depth: usize, bytes: &Bytes) -> Result<(), DagError> {
+        if cid.codec() != Codec::DAG_PB || self.scope == FetchScope::Block {
             return Ok(());
         }
         let node = Node::decode(bytes);
@@ -139,63 +152,68 @@ impl Frontier {
             return Ok(());
         }
         let max = self.limits.nodes_max;
-        if self.opened.len() == max {
+        if self.expanded.len() == max {
             return Err(DagError::TooManyNodes { max });
         }
         let max = self.limits.depth_max;
         if depth == max {
             return Err(DagError::TooDeep { max });
         }
-        self.opened.insert(cid.clone());
-        let mut heavy = Vec::new();
-        // Within one node most of a billion links to one block are next to each other.
+        self.expanded.insert(cid.clone());
+        let mut inner_nodes = Vec::new();
+        // Repeated links to one block are mostly next to each other.
         let mut previous: Option<Cid> = None;
         for link in node.links {
-            if previous.as_ref() == Some(&link.cid) || self.opened.contains(&link.cid) {
+            if previous.as_ref() == Some(&link.cid) || self.expanded.contains(&link.cid) {
                 continue;
             }
             previous = Some(link.cid.clone());
-            // A size that lies costs memory for one node's links, and they are bounded.
+            // A wrong size costs the memory of one node's links, which is bounded.
             let is_small = link.tsize.is_some_and(|bytes| bytes <= BLOCK_BYTES_MAX as u64);
             if link.cid.codec() == Codec::DAG_PB && !is_small {
                 let (cid, bytes) = (link.cid, None);
-                heavy.push(Ahead { cid, bytes, depth: depth + 1, is_heavy: true });
+                inner_nodes.push(PendingBlock { cid, bytes, depth: depth + 1, is_inner: true });
             } else {
                 let bytes = link.tsize.filter(|_| is_small).and_then(|bytes| bytes.try_into().ok());
                 let cid = link.cid;
-                self.light.push_back(Ahead { cid, bytes, depth: depth + 1, is_heavy: false });
+                self.leaves.push_back(PendingBlock {
+                    cid,
+                    bytes,
+                    depth: depth + 1,
+                    is_inner: false,
+                });
             }
         }
-        self.heavy.extend(heavy.into_iter().rev());
+        self.inner_nodes.extend(inner_nodes.into_iter().rev());
         Ok(())
     }
 
-    /// Whether this is a node with links that was opened.
-    pub(crate) fn is_opened(&self, cid: &Cid) -> bool {
-        self.opened.contains(cid)
+    /// Whether the links of this node are known.
+    pub(crate) fn is_expanded(&self, cid: &Cid) -> bool {
+        self.expanded.contains(cid)
     }
 
-    /// Whether every block was opened.
+    /// Whether no block is left.
     pub(crate) fn is_done(&self) -> bool {
-        self.asked.is_empty() && self.heavy.is_empty() && self.light.is_empty()
+        self.requested.is_empty() && self.inner_nodes.is_empty() && self.leaves.is_empty()
     }
 }
 
-/// A block that is needed, and where in the DAG it is.
+/// A block that is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ahead {
+pub(crate) struct PendingBlock {
     pub(crate) cid: Cid,
-    /// Its bytes, as its node says; whatever it says, a hint.
+    /// The length that its parent declares: a hint, not verified.
     pub(crate) bytes: Option<u32>,
     depth: usize,
-    /// Much is behind it.
-    pub(crate) is_heavy: bool,
+    /// Whether the block is a node with a large subtree.
+    pub(crate) is_inner: bool,
 }
 
 #[cfg(test)]
 mod tests {
-    use content::dag_pb::{FieldOrder, Link};
-    use content::{Block, BlockStore, FileBuilder, MemoryStore, Profile, Version};
+    use watchfire_content::dag_pb::{FieldOrder, Link};
+    use watchfire_content::{Block, BlockStore, FileBuilder, MemoryStore, Profile, Version};
 
     use super::*;
 
@@ -207,20 +225,24 @@ mod tests {
         Block::dag_pb(Version::V1, node.encode().into()).unwrap()
     }
 
-    /// All blocks that a fetch asks for when nothing is here, in order.
-    fn follow(root: &Cid, store: &MemoryStore, limits: FetchLimits) -> Result<Vec<Cid>, DagError> {
-        let mut frontier = Frontier::new(root.clone(), Reach::Whole, limits);
+    /// Returns all blocks that a fetch requests when no block is here, in order.
+    fn fetch_all(
+        root: &Cid,
+        store: &MemoryStore,
+        limits: FetchLimits,
+    ) -> Result<Vec<Cid>, DagError> {
+        let mut frontier = Frontier::new(root.clone(), FetchScope::Dag, limits);
         let mut order = Vec::new();
         while !frontier.is_done() {
             let mut batch = Vec::new();
-            while let Some(ahead) = frontier.next() {
-                batch.push(ahead.cid.clone());
-                frontier.ask(ahead);
+            while let Some(pending) = frontier.next() {
+                batch.push(pending.cid.clone());
+                frontier.handle_requested(pending);
             }
-            assert!(!batch.is_empty(), "a frontier that is not done has something ahead");
+            assert!(!batch.is_empty(), "a frontier that is not done has a pending block");
             for cid in batch {
                 let block = store.get(&cid).expect("a block of the DAG");
-                assert!(frontier.arrived(&cid, block.bytes())?);
+                assert!(frontier.handle_arrived(&cid, block.bytes())?);
                 order.push(cid);
             }
         }
@@ -228,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn every_block_of_a_file_is_asked_for_once_and_never_too_many_together() {
+    fn every_block_of_a_file_is_requested_once_and_the_request_limit_holds() {
         let mut store = MemoryStore::new(64 << 20);
         let profile = Profile { chunk_bytes: 1024, ..Profile::UNIXFS_V1_2025 };
         let profile = Profile { links_max: 10, ..profile };
@@ -238,13 +260,13 @@ mod tests {
         builder.write(&bytes, &mut |block| store.put(block)).unwrap();
         let root = builder.finish(&mut |block| store.put(block)).unwrap();
         let limits = FetchLimits { wants_max: 50, ..FetchLimits::default() };
-        let order = follow(&root.cid, &store, limits).unwrap();
+        let order = fetch_all(&root.cid, &store, limits).unwrap();
         assert_eq!(order.len(), store.len());
         assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), store.len());
     }
 
     #[test]
-    fn a_billion_links_to_one_block_are_one_block() {
+    fn a_billion_links_to_one_block_are_one_request() {
         let mut store = MemoryStore::new(64 << 20);
         let leaf = Block::raw("x".into()).unwrap();
         let mut top = leaf.clone();
@@ -254,12 +276,12 @@ mod tests {
             top = node(&vec![(&cid, u64::MAX); 10_000]);
             store.put(top.clone()).unwrap();
         }
-        let order = follow(top.cid(), &store, FetchLimits::default()).unwrap();
+        let order = fetch_all(top.cid(), &store, FetchLimits::default()).unwrap();
         assert_eq!(order.len(), 6);
     }
 
     #[test]
-    fn a_chain_that_is_too_deep_and_nodes_that_are_too_many_fail() {
+    fn a_dag_that_is_too_deep_or_has_too_many_nodes_is_rejected() {
         let mut store = MemoryStore::new(1 << 20);
         let leaf = Block::raw("x".into()).unwrap();
         let mut top = leaf.clone();
@@ -271,7 +293,7 @@ mod tests {
         }
         let with = |depth_max, nodes_max| {
             let limits = FetchLimits { depth_max, nodes_max, ..FetchLimits::default() };
-            follow(top.cid(), &store, limits).map(|order| order.len())
+            fetch_all(top.cid(), &store, limits).map(|order| order.len())
         };
         assert_eq!(with(5, 5), Ok(6));
         assert_eq!(with(4, 5), Err(DagError::TooDeep { max: 4 }));
@@ -279,12 +301,12 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_no_node_is_named() {
+    fn the_error_names_the_block_that_is_not_a_node() {
         let bytes = Bytes::from_static(b"\xff\xff");
         let block = Block::dag_pb(Version::V0, bytes).unwrap();
         let mut store = MemoryStore::new(1024);
         store.put(block.clone()).unwrap();
-        let error = follow(block.cid(), &store, FetchLimits::default()).unwrap_err();
+        let error = fetch_all(block.cid(), &store, FetchLimits::default()).unwrap_err();
         assert!(matches!(error, DagError::DagPb { cid, .. } if cid == *block.cid()));
     }
 }

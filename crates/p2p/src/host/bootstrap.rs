@@ -1,3 +1,5 @@
+//! The peers that a host stays connected to.
+
 use std::time::Duration;
 
 use libp2p::multiaddr::Protocol as Part;
@@ -5,94 +7,96 @@ use libp2p::swarm::ConnectionId;
 use libp2p::{Multiaddr, PeerId};
 use tokio::time::Instant;
 
-/// Pause before a peer is dialled again, at first; doubled each time.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
-const AGAIN_DOUBLINGS_MAX: u32 = 6;
+/// The first pause before a peer is dialled again. It doubles with each failure.
+const REDIAL_AFTER: Duration = Duration::from_secs(1);
+const REDIAL_DOUBLINGS_MAX: u32 = 6;
 
-/// Peers to stay connected to.
+/// Decides when to dial the bootstrap peers.
 #[derive(Debug)]
 pub(super) struct Bootstrap {
-    peers: Vec<Kept>,
+    peers: Vec<BootstrapPeer>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct BootstrapPeer {
     address: Multiaddr,
     state: State,
-    /// Dials that failed, or connections that ended soon, one after the other.
-    failed: u32,
+    /// Consecutive dials that failed, or connections that ended.
+    failures: u32,
 }
 
 #[derive(Debug)]
 enum State {
     DialAt(Instant),
+    /// The connection is established, or its dial is under way.
     Connection(ConnectionId),
 }
 
 impl Bootstrap {
     pub(super) fn new(addresses: Vec<Multiaddr>, now: Instant) -> Self {
-        let kept = |address| Kept { address, state: State::DialAt(now), failed: 0 };
-        Bootstrap { peers: addresses.into_iter().map(kept).collect() }
+        let peer = |address| BootstrapPeer { address, state: State::DialAt(now), failures: 0 };
+        Bootstrap { peers: addresses.into_iter().map(peer).collect() }
     }
 
-    /// Whether it is one of these, as far as their addresses say who they are.
-    pub(super) fn is_kept(&self, peer: &PeerId) -> bool {
-        let is_it = |part: Part<'_>| matches!(part, Part::P2p(id) if id == *peer);
-        self.peers.iter().any(|kept| kept.address.iter().any(is_it))
+    /// Whether the address of a bootstrap peer contains this peer id.
+    pub(super) fn contains(&self, id: &PeerId) -> bool {
+        let is_id = |part: Part<'_>| matches!(part, Part::P2p(found) if found == *id);
+        self.peers.iter().any(|peer| peer.address.iter().any(is_id))
     }
 
-    /// When somebody is to be dialled.
+    /// When the next dial is due.
     pub(super) fn next_wake(&self) -> Option<Instant> {
-        let due = |kept: &Kept| match kept.state {
+        let due = |peer: &BootstrapPeer| match peer.state {
             State::DialAt(at) => Some(at),
             State::Connection(_) => None,
         };
         self.peers.iter().filter_map(due).min()
     }
 
-    /// Whom to dial now. Each is to be told to [`Bootstrap::dialled`] or [`Bootstrap::failed`].
+    /// Returns the addresses to dial now. The caller passes each of them to
+    /// [`Bootstrap::handle_dialled`] or [`Bootstrap::handle_failed`].
     pub(super) fn due(&self, now: Instant) -> Vec<Multiaddr> {
-        let is_due = |kept: &&Kept| matches!(kept.state, State::DialAt(at) if at <= now);
-        self.peers.iter().filter(is_due).map(|kept| kept.address.clone()).collect()
+        let is_due = |peer: &&BootstrapPeer| matches!(peer.state, State::DialAt(at) if at <= now);
+        self.peers.iter().filter(is_due).map(|peer| peer.address.clone()).collect()
     }
 
-    /// A dial is under way as this connection.
-    pub(super) fn dialled(&mut self, address: &Multiaddr, connection: ConnectionId) {
-        for kept in self.peers.iter_mut().filter(|kept| kept.address == *address) {
-            kept.state = State::Connection(connection);
+    /// A dial has started as this connection.
+    pub(super) fn handle_dialled(&mut self, address: &Multiaddr, connection: ConnectionId) {
+        for peer in self.peers.iter_mut().filter(|peer| peer.address == *address) {
+            peer.state = State::Connection(connection);
         }
     }
 
-    /// A dial could not even begin.
-    pub(super) fn failed(&mut self, address: &Multiaddr, now: Instant) {
-        for kept in self.peers.iter_mut().filter(|kept| kept.address == *address) {
-            kept.again(now);
+    /// A dial could not start.
+    pub(super) fn handle_failed(&mut self, address: &Multiaddr, now: Instant) {
+        for peer in self.peers.iter_mut().filter(|peer| peer.address == *address) {
+            peer.schedule_dial(now);
         }
     }
 
-    /// A dial succeeded.
-    pub(super) fn connected(&mut self, connection: ConnectionId) {
-        for kept in self.peers.iter_mut().filter(|kept| kept.is(connection)) {
-            kept.failed = 0;
+    /// A connection was established.
+    pub(super) fn handle_connected(&mut self, connection: ConnectionId) {
+        for peer in self.peers.iter_mut().filter(|peer| peer.has(connection)) {
+            peer.failures = 0;
         }
     }
 
     /// A dial failed, or a connection ended.
-    pub(super) fn ended(&mut self, connection: ConnectionId, now: Instant) {
-        for kept in self.peers.iter_mut().filter(|kept| kept.is(connection)) {
-            kept.again(now);
+    pub(super) fn handle_ended(&mut self, connection: ConnectionId, now: Instant) {
+        for peer in self.peers.iter_mut().filter(|peer| peer.has(connection)) {
+            peer.schedule_dial(now);
         }
     }
 }
 
-impl Kept {
-    fn is(&self, connection: ConnectionId) -> bool {
+impl BootstrapPeer {
+    fn has(&self, connection: ConnectionId) -> bool {
         matches!(self.state, State::Connection(one) if one == connection)
     }
 
-    fn again(&mut self, now: Instant) {
-        let pause = AGAIN_AFTER * 2u32.pow(self.failed.min(AGAIN_DOUBLINGS_MAX));
-        self.failed += 1;
+    fn schedule_dial(&mut self, now: Instant) {
+        let pause = REDIAL_AFTER * 2u32.pow(self.failures.min(REDIAL_DOUBLINGS_MAX));
+        self.failures += 1;
         self.state = State::DialAt(now + pause);
     }
 }
@@ -102,23 +106,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_is_dialled_at_once_and_then_ever_later_until_it_answers() {
+    fn a_peer_is_dialled_at_once_and_then_after_growing_pauses_until_it_answers() {
         let address: Multiaddr = "/ip4/127.0.0.1/tcp/1".parse().unwrap();
         let mut now = Instant::now();
         let mut bootstrap = Bootstrap::new(vec![address.clone()], now);
         for pause in [1, 2, 4, 8, 16, 32, 64, 64] {
             assert_eq!(bootstrap.due(now), std::slice::from_ref(&address));
             let connection = ConnectionId::new_unchecked(pause);
-            bootstrap.dialled(&address, connection);
+            bootstrap.handle_dialled(&address, connection);
             assert_eq!((bootstrap.due(now), bootstrap.next_wake()), (Vec::new(), None));
-            bootstrap.ended(connection, now);
+            bootstrap.handle_ended(connection, now);
             now += Duration::from_secs(pause as u64);
             assert_eq!(bootstrap.next_wake(), Some(now));
         }
         let connection = ConnectionId::new_unchecked(100);
-        bootstrap.dialled(&address, connection);
-        bootstrap.connected(connection);
-        bootstrap.ended(connection, now);
+        bootstrap.handle_dialled(&address, connection);
+        bootstrap.handle_connected(connection);
+        bootstrap.handle_ended(connection, now);
         assert_eq!(bootstrap.next_wake(), Some(now + Duration::from_secs(1)));
     }
 }

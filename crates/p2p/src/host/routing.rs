@@ -1,9 +1,7 @@
-//! Content routing: telling others what is here, and finding who has what is not.
+//! Content routing: announcing blocks and finding their providers through Kademlia.
 
 use std::collections::HashMap;
 
-use bitswap::SessionId;
-use content::{Cid, Codec};
 use libp2p::kad::store::MemoryStore;
 use libp2p::kad::{self, GetProvidersOk, QueryId, QueryResult, RecordKey};
 use libp2p::multiaddr::Protocol as Part;
@@ -11,50 +9,54 @@ use libp2p::swarm::Swarm;
 use libp2p::swarm::dial_opts::DialOpts;
 use libp2p::{Multiaddr, PeerId, StreamProtocol, identify};
 use tokio::sync::oneshot;
+use watchfire_bitswap::SessionId;
+use watchfire_content::{Cid, Codec};
 
-use super::RoutingError;
 use crate::behaviour::Behaviour;
+use crate::error::RoutingError;
 use crate::settings::{Dht, HostSettings};
 
-/// Providers of one block that are dialled; the others are not needed.
+/// Providers of one block that a search returns. More are not needed.
 const PROVIDERS_MAX: usize = 10;
-/// Searches and announcements under way; further ones are answered with failure at once.
+/// Queries that run at once. Further queries fail.
 const QUERIES_MAX: usize = 256;
 
 type FindReply = oneshot::Sender<Result<Vec<PeerId>, RoutingError>>;
 type ProvideReply = oneshot::Sender<Result<(), RoutingError>>;
 
-/// What Kademlia was asked.
+/// A query that Kademlia runs.
 #[derive(Debug)]
-enum Asked {
-    Find { asker: Asker, found: Vec<PeerId> },
+enum Query {
+    Find { requester: Requester, found: Vec<PeerId> },
     Provide(ProvideReply),
 }
 
-/// Who wants to know.
 #[derive(Debug)]
-enum Asker {
+enum Requester {
     Session(SessionId),
     Caller(FindReply),
 }
 
+/// Runs queries for the exchange and for callers.
 #[derive(Debug)]
 pub(super) struct Routing {
-    is_on: bool,
+    is_enabled: bool,
     protocol: String,
+    /// Added to Kademlia when the host starts.
     bootstrap: Vec<(PeerId, Multiaddr)>,
-    asked: HashMap<QueryId, Asked>,
+    queries: HashMap<QueryId, Query>,
 }
 
 impl Routing {
     pub(super) fn new(settings: &HostSettings) -> Self {
         let bootstrap = settings.bootstrap.iter().filter_map(peer_and_address).collect();
         let protocol = settings.dht_protocol.clone();
-        Routing { is_on: settings.dht != Dht::Off, protocol, bootstrap, asked: HashMap::new() }
+        let is_enabled = settings.dht != Dht::Off;
+        Routing { is_enabled, protocol, bootstrap, queries: HashMap::new() }
     }
 
-    /// Tells Kademlia whom to ask first.
-    pub(super) fn begin(&mut self, swarm: &mut Swarm<Behaviour>) {
+    /// Adds the bootstrap peers to Kademlia.
+    pub(super) fn start(&mut self, swarm: &mut Swarm<Behaviour>) {
         if let Some(kad) = swarm.behaviour_mut().kad.as_mut() {
             for (peer, address) in self.bootstrap.drain(..) {
                 kad.add_address(&peer, address);
@@ -62,8 +64,9 @@ impl Routing {
         }
     }
 
-    /// Whether the search is under way; its end comes out of [`Routing::handle`].
-    pub(super) fn find(
+    /// Searches providers for a session of the exchange. Returns whether the search started.
+    /// [`Routing::handle_event`] returns its result.
+    pub(super) fn find_for_session(
         &mut self,
         swarm: &mut Swarm<Behaviour>,
         session: SessionId,
@@ -71,7 +74,8 @@ impl Routing {
     ) -> bool {
         let Ok(kad) = self.kad(swarm) else { return false };
         let query = kad.get_providers(key_of(cid));
-        self.asked.insert(query, Asked::Find { asker: Asker::Session(session), found: Vec::new() });
+        let requester = Requester::Session(session);
+        self.queries.insert(query, Query::Find { requester, found: Vec::new() });
         true
     }
 
@@ -84,20 +88,20 @@ impl Routing {
         match self.kad(swarm) {
             Ok(kad) => {
                 let query = kad.get_providers(key_of(cid));
-                let asker = Asker::Caller(reply);
-                self.asked.insert(query, Asked::Find { asker, found: Vec::new() });
+                let requester = Requester::Caller(reply);
+                self.queries.insert(query, Query::Find { requester, found: Vec::new() });
             }
             Err(error) => drop(reply.send(Err(error))),
         }
     }
 
-    /// Kademlia, if it may be asked something more.
+    /// Returns Kademlia if another query may start.
     fn kad<'a>(
         &self,
         swarm: &'a mut Swarm<Behaviour>,
     ) -> Result<&'a mut kad::Behaviour<MemoryStore>, RoutingError> {
-        if self.asked.len() >= QUERIES_MAX {
-            let error = format!("{QUERIES_MAX} queries are under way, and no more are allowed");
+        if self.queries.len() >= QUERIES_MAX {
+            let error = format!("the limit of {QUERIES_MAX} queries is reached: try again later");
             return Err(RoutingError::Failed(error));
         }
         swarm.behaviour_mut().kad.as_mut().ok_or(RoutingError::Off)
@@ -109,20 +113,20 @@ impl Routing {
             query.map_err(|error| RoutingError::Failed(error.to_string()))
         });
         match started {
-            Ok(query) => drop(self.asked.insert(query, Asked::Provide(reply))),
+            Ok(query) => drop(self.queries.insert(query, Query::Provide(reply))),
             Err(error) => drop(reply.send(Err(error))),
         }
     }
 
-    /// Tells nobody any more that a block is here; who was told forgets it with time.
-    pub(super) fn unprovide(&mut self, swarm: &mut Swarm<Behaviour>, cid: &Cid) {
+    /// Stops announcing a block. Records that other peers store expire with time.
+    pub(super) fn stop_providing(&mut self, swarm: &mut Swarm<Behaviour>, cid: &Cid) {
         if let Some(kad) = swarm.behaviour_mut().kad.as_mut() {
             kad.stop_providing(&key_of(cid));
         }
     }
 
-    /// Searches that are over, and whom they found.
-    pub(super) fn handle(
+    /// Handles an event of Kademlia. Returns the session and the providers of a finished search.
+    pub(super) fn handle_event(
         &mut self,
         swarm: &mut Swarm<Behaviour>,
         event: kad::Event,
@@ -133,12 +137,12 @@ impl Routing {
         match result {
             QueryResult::GetProviders(result) => {
                 if let Ok(GetProvidersOk::FoundProviders { providers, .. }) = result
-                    && let Some(Asked::Find { asker, found }) = self.asked.get_mut(&id)
+                    && let Some(Query::Find { requester, found }) = self.queries.get_mut(&id)
                 {
                     for peer in providers {
                         if found.len() < PROVIDERS_MAX && !found.contains(&peer) {
                             found.push(peer);
-                            if matches!(asker, Asker::Session(_)) {
+                            if matches!(requester, Requester::Session(_)) {
                                 dial(swarm, peer);
                             }
                         }
@@ -147,17 +151,19 @@ impl Routing {
                 if !step.last {
                     return None;
                 }
-                match self.asked.remove(&id)? {
-                    Asked::Find { asker: Asker::Session(session), found } => Some((session, found)),
-                    Asked::Find { asker: Asker::Caller(reply), found } => {
+                match self.queries.remove(&id)? {
+                    Query::Find { requester: Requester::Session(session), found } => {
+                        Some((session, found))
+                    }
+                    Query::Find { requester: Requester::Caller(reply), found } => {
                         let _ = reply.send(Ok(found));
                         None
                     }
-                    Asked::Provide(_) => None,
+                    Query::Provide(_) => None,
                 }
             }
             QueryResult::StartProviding(result) => {
-                if let Some(Asked::Provide(reply)) = self.asked.remove(&id) {
+                if let Some(Query::Provide(reply)) = self.queries.remove(&id) {
                     let result = result.map(drop);
                     let _ = reply.send(result.map_err(|e| RoutingError::Failed(e.to_string())));
                 }
@@ -167,11 +173,11 @@ impl Routing {
         }
     }
 
-    /// Peers that speak Kademlia are told to it.
-    pub(super) fn identified(&mut self, swarm: &mut Swarm<Behaviour>, event: identify::Event) {
+    /// Adds a peer to Kademlia if it speaks the protocol of this network.
+    pub(super) fn handle_identify(&mut self, swarm: &mut Swarm<Behaviour>, event: identify::Event) {
         let identify::Event::Received { peer_id, info, .. } = event else { return };
-        let speaks_it = |protocol: &StreamProtocol| protocol.as_ref() == self.protocol;
-        if !self.is_on || !info.protocols.iter().any(speaks_it) {
+        let is_kademlia = |protocol: &StreamProtocol| protocol.as_ref() == self.protocol;
+        if !self.is_enabled || !info.protocols.iter().any(is_kademlia) {
             return;
         }
         if let Some(kad) = swarm.behaviour_mut().kad.as_mut() {
@@ -191,10 +197,10 @@ fn dial(swarm: &mut Swarm<Behaviour>, peer: PeerId) {
     }
 }
 
-/// Kademlia goes by the hash alone, as do stores.
+/// The key of a block is its multihash, without the version and the codec of the CID.
 fn key_of(cid: &Cid) -> RecordKey {
     let version_1 = Cid::v1(Codec::RAW, cid.hash().clone()).encode();
-    // A version and a codec, of a byte each, are in front of the hash.
+    // The version and the codec take one byte each.
     RecordKey::from(version_1[2..].to_vec())
 }
 
@@ -211,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_versions_of_a_cid_are_found_under_its_hash() {
+    fn all_cids_of_one_hash_have_the_same_key() {
         let cid: Cid = "QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH".parse().unwrap();
         assert_eq!(key_of(&cid).as_ref(), cid.encode());
         let other = Cid::v1(Codec::DAG_PB, cid.hash().clone());

@@ -1,7 +1,8 @@
+//! The Bitswap streams of all peers.
+
 use std::collections::{BTreeMap, VecDeque};
 use std::task::{Context, Poll};
 
-use bitswap::{Message, Protocol};
 use libp2p::core::Endpoint;
 use libp2p::core::transport::PortUse;
 use libp2p::swarm::{
@@ -9,155 +10,184 @@ use libp2p::swarm::{
     THandler, THandlerInEvent, THandlerOutEvent, ToSwarm,
 };
 use libp2p::{Multiaddr, PeerId};
+use watchfire_bitswap::{Message, Protocol};
 
-use super::arrivals::{Hall, Place};
-use super::handler::{Ask, Handler, Tell};
-use super::offer::Offer;
+use super::handler::{Handler, HandlerCommand, HandlerEvent};
+use super::protocols::SupportedProtocols;
+use super::receive_budget::{HostReceiveBudget, Reservation};
+use crate::framing;
 use crate::settings::StreamLimits;
-use crate::wire;
 
-/// Messages of a peer that came before there was a stream to answer on; further ones are dropped,
-/// and those that make more bytes: they are wants, and what is longer nobody asked for. As many as a
-/// peer may have wants: each may come in a message of its own.
-const EARLY_MAX: usize = 1024;
+/// Messages of one peer that are kept until a stream to it is open. Further messages are dropped.
+/// As many as a peer may have wants, because each want may arrive in a message of its own.
+const EARLY_MESSAGES_MAX: usize = 1024;
+/// Bytes of those messages. They hold wants; nobody requested blocks yet.
 const EARLY_BYTES_MAX: usize = 256 * 1024;
 
-/// What the streams tell the host.
+/// An event of the streams.
 #[derive(Debug)]
-pub(crate) enum Event {
-    /// This peer can be sent messages.
+pub(crate) enum StreamEvent {
+    /// Messages can be sent to this peer.
     Opened { peer: PeerId, protocol: Protocol },
-    /// It cannot any more; what was not written is lost.
+    /// Messages can no longer be sent to this peer. Those that were not written are lost.
     Closed { peer: PeerId },
-    /// Part of a long message came from a peer.
-    Arriving { peer: PeerId },
-    /// A message came from a peer that can be answered. It takes its place until that is dropped.
-    Message { peer: PeerId, message: Message, bytes: usize, place: Option<Place> },
-    /// Some of what was to be sent to a peer was written: there is room again.
+    /// Part of a long message arrived from a peer.
+    Receiving { peer: PeerId },
+    /// A message arrived from a peer that messages can be sent to. Dropping the reservation frees
+    /// its part of the receive budget.
+    Message { peer: PeerId, message: Message, bytes: usize, reservation: Option<Reservation> },
+    /// Messages to a peer were written, so that its send queue has room.
     Written { peer: PeerId },
-    /// A peer sent something that is no message; so many on this connection.
-    Malformed { peer: PeerId, error: String, so_far: u32 },
+    /// A malformed message arrived. `count` is the number of such messages on the connection.
+    Malformed { peer: PeerId, error: String, count: u32 },
 }
 
-/// The Bitswap streams of all peers. Of a peer's connections one is used to send, all to hear.
-pub(crate) struct Streams {
+/// The Bitswap streams of all peers. If a peer has several connections, messages are sent on one of
+/// them and received on all.
+pub(crate) struct BitswapStreams {
     limits: StreamLimits,
-    hall: Hall,
-    offer: Offer,
+    budget: HostReceiveBudget,
+    protocols: SupportedProtocols,
     peers: BTreeMap<PeerId, Peer>,
-    /// What was not handed to the swarm yet. The swarm takes all of it before it hears more.
-    events: VecDeque<ToSwarm<Event, Ask>>,
+    /// The swarm empties this queue before it reports further events.
+    events: VecDeque<ToSwarm<StreamEvent, HandlerCommand>>,
 }
 
 #[derive(Default)]
 struct Peer {
-    /// Connections on which messages can be sent, the one in use first.
+    /// Connections that messages can be sent on. The first one is in use.
     open: Vec<(ConnectionId, Protocol)>,
-    /// Bytes that were given to the one in use and not written.
+    /// Bytes that were given to the connection in use and were not written yet.
     unwritten_bytes: usize,
-    /// Peers speak as soon as they are connected, and many do not say it again for long: what
-    /// they say waits here until they can be answered.
-    early: VecDeque<(Message, usize)>,
+    /// Messages that arrived before a stream to the peer was open. Many peers send their wants as
+    /// soon as they are connected, and do not repeat them for a long time.
+    early_messages: VecDeque<(Message, usize)>,
     early_bytes: usize,
 }
 
-impl Streams {
-    /// All connections together may have `arriving_bytes_max` bytes of messages arriving.
-    pub(crate) fn new(limits: StreamLimits, arriving_bytes_max: usize, offer: Offer) -> Self {
-        // Or the longest would never come.
-        let hall = Hall::new(arriving_bytes_max.max(limits.message_bytes_max));
-        Streams { limits, hall, offer, peers: BTreeMap::new(), events: VecDeque::new() }
+impl BitswapStreams {
+    /// `receiving_bytes_max` bounds the messages that all connections receive at once.
+    pub(crate) fn new(
+        limits: StreamLimits,
+        receiving_bytes_max: usize,
+        protocols: SupportedProtocols,
+    ) -> Self {
+        // With less than this, the largest message could never be received.
+        let budget = HostReceiveBudget::new(receiving_bytes_max.max(limits.message_bytes_max));
+        let (peers, events) = (BTreeMap::new(), VecDeque::new());
+        BitswapStreams { limits, budget, protocols, peers, events }
     }
 
-    /// Bytes that can be queued for this peer now.
+    /// Returns how many bytes can be queued for this peer now.
     pub(crate) fn room(&self, peer: &PeerId) -> usize {
         let Some(peer) = self.peers.get(peer) else { return 0 };
         if peer.open.is_empty() {
             return 0;
         }
-        self.limits.outbox_bytes_max.saturating_sub(peer.unwritten_bytes)
+        self.limits.send_queue_bytes_max.saturating_sub(peer.unwritten_bytes)
     }
 
-    /// Queues a message, and tells how many bytes it has. The caller has asked for room before.
+    /// Queues a message and returns its length in bytes. The caller checks the room first.
     pub(crate) fn send(&mut self, peer_id: PeerId, message: Message) -> usize {
         let Some(peer) = self.peers.get_mut(&peer_id) else { return 0 };
         let Some(&(connection, protocol)) = peer.open.first() else { return 0 };
-        let bytes = wire::len(&message, protocol);
+        let bytes = framing::encoded_len(&message, protocol);
         peer.unwritten_bytes += bytes;
         let handler = NotifyHandler::One(connection);
-        let event = Ask::Send(message);
+        let event = HandlerCommand::Send(message);
         self.events.push_back(ToSwarm::NotifyHandler { peer_id, handler, event });
         bytes
     }
 
-    /// Hears nothing more from this peer.
-    pub(crate) fn ignore(&mut self, peer_id: PeerId) {
+    /// Accepts no more messages from this peer.
+    pub(crate) fn stop_receiving(&mut self, peer_id: PeerId) {
         let handler = NotifyHandler::Any;
-        let event = Ask::Ignore;
+        let event = HandlerCommand::StopReceiving;
         self.events.push_back(ToSwarm::NotifyHandler { peer_id, handler, event });
     }
 
-    fn tell(&mut self, event: Event) {
+    fn emit(&mut self, event: StreamEvent) {
         self.events.push_back(ToSwarm::GenerateEvent(event));
     }
 
-    fn opened(&mut self, peer_id: PeerId, connection: ConnectionId, protocol: Protocol) {
+    fn handle_opened(&mut self, peer_id: PeerId, connection: ConnectionId, protocol: Protocol) {
         let peer = self.peers.entry(peer_id).or_default();
         peer.open.push((connection, protocol));
         if peer.open.len() > 1 {
             return;
         }
-        let early = std::mem::take(&mut peer.early);
+        let early_messages = std::mem::take(&mut peer.early_messages);
         peer.early_bytes = 0;
-        self.tell(Event::Opened { peer: peer_id, protocol });
-        for (message, bytes) in early {
-            self.tell(Event::Message { peer: peer_id, message, bytes, place: None });
+        self.emit(StreamEvent::Opened { peer: peer_id, protocol });
+        for (message, bytes) in early_messages {
+            self.emit(StreamEvent::Message { peer: peer_id, message, bytes, reservation: None });
         }
     }
 
-    fn closed(&mut self, peer_id: PeerId, connection: ConnectionId) {
+    fn handle_closed(&mut self, peer_id: PeerId, connection: ConnectionId) {
         let Some(peer) = self.peers.get_mut(&peer_id) else { return };
         let Some(at) = peer.open.iter().position(|(one, _)| *one == connection) else { return };
-        let (_, was) = peer.open.remove(at);
+        let (_, closed_protocol) = peer.open.remove(at);
         if at > 0 {
             return;
         }
         let next = peer.open.first().copied();
-        // The other side does not begin anew while any connection is left, so neither do we if we
-        // can help it.
-        if peer.unwritten_bytes == 0 && next.is_some_and(|(_, protocol)| protocol == was) {
+        // The other side keeps its state while any connection is left. Without lost messages, this
+        // side keeps its state too.
+        if peer.unwritten_bytes == 0 && next.is_some_and(|(_, next)| next == closed_protocol) {
             return;
         }
-        // What waited for the one in use is lost, so the exchange begins anew on the next.
+        // Queued messages are lost, so the exchange starts again on the next connection.
         peer.unwritten_bytes = 0;
-        self.tell(Event::Closed { peer: peer_id });
+        self.emit(StreamEvent::Closed { peer: peer_id });
         if let Some((_, protocol)) = next {
-            self.tell(Event::Opened { peer: peer_id, protocol });
+            self.emit(StreamEvent::Opened { peer: peer_id, protocol });
         }
     }
 
-    fn heard(&mut self, peer_id: PeerId, message: Message, bytes: usize, place: Place) {
+    fn handle_message(
+        &mut self,
+        peer_id: PeerId,
+        message: Message,
+        bytes: usize,
+        reservation: Reservation,
+    ) {
         let peer = self.peers.entry(peer_id).or_default();
         if !peer.open.is_empty() {
-            self.tell(Event::Message { peer: peer_id, message, bytes, place: Some(place) });
-        } else if peer.early.len() < EARLY_MAX && peer.early_bytes + bytes <= EARLY_BYTES_MAX {
+            let reservation = Some(reservation);
+            self.emit(StreamEvent::Message { peer: peer_id, message, bytes, reservation });
+        } else if peer.early_messages.len() < EARLY_MESSAGES_MAX
+            && peer.early_bytes + bytes <= EARLY_BYTES_MAX
+        {
             peer.early_bytes += bytes;
-            peer.early.push_back((message, bytes));
+            peer.early_messages.push_back((message, bytes));
         }
     }
 
-    fn written(&mut self, peer_id: PeerId, connection: ConnectionId, bytes: usize) {
+    fn handle_written(&mut self, peer_id: PeerId, connection: ConnectionId, bytes: usize) {
         let Some(peer) = self.peers.get_mut(&peer_id) else { return };
         if peer.open.first().is_some_and(|(one, _)| *one == connection) {
             peer.unwritten_bytes = peer.unwritten_bytes.saturating_sub(bytes);
-            self.tell(Event::Written { peer: peer_id });
+            self.emit(StreamEvent::Written { peer: peer_id });
         }
+    }
+
+    fn handle_unsupported(&mut self, peer_id: PeerId) {
+        tracing::debug!(peer = %peer_id, "the peer does not speak Bitswap");
+        if let Some(peer) = self.peers.get_mut(&peer_id) {
+            peer.early_messages.clear();
+            peer.early_bytes = 0;
+        }
+    }
+
+    fn new_handler(&self) -> Handler {
+        Handler::new(self.limits.clone(), self.budget.clone(), self.protocols.clone())
     }
 }
 
-impl NetworkBehaviour for Streams {
+impl NetworkBehaviour for BitswapStreams {
     type ConnectionHandler = Handler;
-    type ToSwarm = Event;
+    type ToSwarm = StreamEvent;
 
     fn handle_established_inbound_connection(
         &mut self,
@@ -166,7 +196,7 @@ impl NetworkBehaviour for Streams {
         _: &Multiaddr,
         _: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        Ok(Handler::new(self.limits.clone(), self.hall.clone(), self.offer.clone()))
+        Ok(self.new_handler())
     }
 
     fn handle_established_outbound_connection(
@@ -177,13 +207,13 @@ impl NetworkBehaviour for Streams {
         _: Endpoint,
         _: PortUse,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        Ok(Handler::new(self.limits.clone(), self.hall.clone(), self.offer.clone()))
+        Ok(self.new_handler())
     }
 
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
         if let FromSwarm::ConnectionClosed(closed) = event {
             let ConnectionClosed { peer_id, connection_id, remaining_established, .. } = closed;
-            self.closed(peer_id, connection_id);
+            self.handle_closed(peer_id, connection_id);
             if remaining_established == 0 {
                 self.peers.remove(&peer_id);
             }
@@ -194,23 +224,19 @@ impl NetworkBehaviour for Streams {
         &mut self,
         peer: PeerId,
         connection: ConnectionId,
-        tell: THandlerOutEvent<Self>,
+        event: THandlerOutEvent<Self>,
     ) {
-        match tell {
-            Tell::Opened { protocol } => self.opened(peer, connection, protocol),
-            Tell::Closed => self.closed(peer, connection),
-            Tell::Unsupported => {
-                tracing::debug!(%peer, "speaks no Bitswap");
-                if let Some(peer) = self.peers.get_mut(&peer) {
-                    peer.early.clear();
-                    peer.early_bytes = 0;
-                }
+        match event {
+            HandlerEvent::Opened { protocol } => self.handle_opened(peer, connection, protocol),
+            HandlerEvent::Closed => self.handle_closed(peer, connection),
+            HandlerEvent::Unsupported => self.handle_unsupported(peer),
+            HandlerEvent::Receiving => self.emit(StreamEvent::Receiving { peer }),
+            HandlerEvent::Message { message, bytes, reservation } => {
+                self.handle_message(peer, message, bytes, reservation);
             }
-            Tell::Arriving => self.tell(Event::Arriving { peer }),
-            Tell::Message { message, bytes, place } => self.heard(peer, message, bytes, place),
-            Tell::Written { bytes } => self.written(peer, connection, bytes),
-            Tell::Malformed { error, so_far } => {
-                self.tell(Event::Malformed { peer, error, so_far });
+            HandlerEvent::Written { bytes } => self.handle_written(peer, connection, bytes),
+            HandlerEvent::Malformed { error, count } => {
+                self.emit(StreamEvent::Malformed { peer, error, count });
             }
         }
     }

@@ -1,10 +1,11 @@
+//! The Bitswap streams of one connection.
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bitswap::{Message, Protocol};
 use futures::StreamExt;
 use futures::stream::SelectAll;
 use libp2p::Stream;
@@ -13,271 +14,294 @@ use libp2p::swarm::{
     ConnectionHandler, ConnectionHandlerEvent, StreamUpgradeError, SubstreamProtocol,
 };
 use tokio::time::{Sleep, sleep};
+use watchfire_bitswap::{Message, Protocol};
 
-use super::arrivals::{Arrivals, Hall, Place};
-use super::inbound::{Inbound, InboundError};
-use super::lanes::Lanes;
-use super::offer::Offer;
-use super::outbound::Outbound;
+use super::message_reader::{MessageReader, ReadError};
+use super::message_writer::MessageWriter;
+use super::protocols::SupportedProtocols;
+use super::receive_budget::{HostReceiveBudget, ReceiveBudget, Reservation};
+use super::send_streams::SendStreams;
+use crate::framing;
 use crate::settings::StreamLimits;
-use crate::wire;
 
-/// How long to wait before a stream that broke is opened again, at first; doubled each time.
+/// The first pause before a failed stream is opened again. It doubles with each failure.
 const REOPEN_AFTER: Duration = Duration::from_millis(100);
 const REOPEN_DOUBLINGS_MAX: u32 = 8;
 
-/// How often the host is told that part of a message came.
-const ARRIVING_EVERY: Duration = Duration::from_millis(100);
+/// The shortest time between two [`HandlerEvent::Receiving`].
+const RECEIVING_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the host asks of one connection.
+/// A command of the behaviour to the handler of a connection.
 #[derive(Debug)]
-pub(crate) enum Ask {
-    /// Send this, in this version's encoding.
+pub(crate) enum HandlerCommand {
+    /// Send this message in the encoding of the negotiated protocol.
     Send(Message),
-    /// Hang up on this peer's streams: none of its messages is wanted any more.
-    Ignore,
+    /// Close the receiving streams and accept no more of them.
+    StopReceiving,
 }
 
-/// What one connection tells the host.
+/// An event of one connection.
 #[derive(Debug)]
-pub(crate) enum Tell {
+pub(crate) enum HandlerEvent {
     /// Messages can be sent from now on.
     Opened { protocol: Protocol },
-    /// They cannot any more; what was not written is lost.
+    /// Messages can no longer be sent. Those that were not written are lost.
     Closed,
     /// The other side does not speak Bitswap.
     Unsupported,
-    /// Part of a long message came.
-    Arriving,
-    /// A message came.
-    Message { message: Message, bytes: usize, place: Place },
-    /// A message of so many bytes, as [`wire::len`] counts them, was handed to the network.
+    /// Part of a long message arrived.
+    Receiving,
+    /// A message arrived.
+    Message { message: Message, bytes: usize, reservation: Reservation },
+    /// Bytes of messages, as counted by [`framing::encoded_len`], were written to the network.
     Written { bytes: usize },
-    /// Something came that is no message; so many have by now.
-    Malformed { error: String, so_far: u32 },
+    /// A malformed message arrived. `count` is the number of such messages on this connection.
+    Malformed { error: String, count: u32 },
 }
 
-type HandlerEvent = ConnectionHandlerEvent<Offer, (), Tell>;
+type SwarmHandlerEvent = ConnectionHandlerEvent<SupportedProtocols, (), HandlerEvent>;
 
-/// The Bitswap streams of one connection.
+/// Sends and receives messages on one connection.
 pub(crate) struct Handler {
     limits: StreamLimits,
-    offer: Offer,
-    inbound: SelectAll<Inbound<Stream>>,
-    /// Streams that are read when others have ended: most bring an answer that is not sent again.
+    protocols: SupportedProtocols,
+    readers: SelectAll<MessageReader<Stream>>,
+    /// Streams that are read when other streams have ended. They are not rejected, because most
+    /// carry a response that is not sent again.
     unread: VecDeque<(Stream, Protocol)>,
-    arrivals: Arrivals,
-    told_at: Instant,
-    outbound: Out,
-    /// Streams to the other side that broke since the last message was written.
-    broken: u32,
-    malformed: u32,
-    is_ignored: bool,
-    /// At most one for what happened since the last poll, each kind.
-    tells: VecDeque<Tell>,
+    budget: ReceiveBudget,
+    receiving_reported_at: Instant,
+    send_state: SendState,
+    /// Failures of the sending stream since the last write.
+    failures: u32,
+    malformed_messages: u32,
+    has_stopped_receiving: bool,
+    /// Holds at most one event of each kind between two polls.
+    events: VecDeque<HandlerEvent>,
 }
 
-enum Out {
-    /// To be opened when the pause is over.
-    Wanted(Option<Pin<Box<Sleep>>>),
+enum SendState {
+    /// The stream is opened after the pause.
+    Closed(Option<Pin<Box<Sleep>>>),
     Opening,
-    /// The stream for words is open, and the one for blocks is to be opened.
-    HalfOpen {
-        words: Outbound<Stream>,
-        is_asked: bool,
+    /// The control stream is open. The stream for blocks is opened next.
+    ControlOpen {
+        control: MessageWriter<Stream>,
+        is_requested: bool,
     },
     Open {
-        lanes: Box<Lanes<Stream>>,
+        streams: Box<SendStreams<Stream>>,
         protocol: Protocol,
     },
-    /// The other side refused every version.
+    /// The other side rejected all protocols.
     Unsupported,
 }
 
 impl Handler {
-    pub(super) fn new(limits: StreamLimits, hall: Hall, offer: Offer) -> Self {
+    pub(super) fn new(
+        limits: StreamLimits,
+        host_budget: HostReceiveBudget,
+        protocols: SupportedProtocols,
+    ) -> Self {
         Handler {
-            offer,
-            inbound: SelectAll::new(),
+            protocols,
+            readers: SelectAll::new(),
             unread: VecDeque::new(),
-            arrivals: Arrivals::new(limits.arriving_bytes_max, hall),
+            budget: ReceiveBudget::new(limits.receiving_bytes_max, host_budget),
             limits,
-            told_at: Instant::now(),
-            outbound: Out::Wanted(None),
-            broken: 0,
-            malformed: 0,
-            is_ignored: false,
-            tells: VecDeque::new(),
+            receiving_reported_at: Instant::now(),
+            send_state: SendState::Closed(None),
+            failures: 0,
+            malformed_messages: 0,
+            has_stopped_receiving: false,
+            events: VecDeque::new(),
         }
     }
 
     fn accept(&mut self, stream: Stream, protocol: Protocol) {
-        if self.is_ignored || self.unread.len() >= self.limits.unread_max {
-            tracing::debug!("refused a stream");
+        if self.has_stopped_receiving || self.unread.len() >= self.limits.unread_streams_max {
+            tracing::debug!("rejected a stream");
             return;
         }
         self.unread.push_back((stream, protocol));
     }
 
-    /// Whether there was a stream to be read from now on.
-    fn read_more(&mut self) -> bool {
-        let before = self.inbound.len();
-        while self.inbound.len() < self.limits.inbound_max
+    /// Starts to read waiting streams. Returns whether there was one.
+    fn read_waiting_streams(&mut self) -> bool {
+        let before = self.readers.len();
+        while self.readers.len() < self.limits.inbound_streams_max
             && let Some((stream, protocol)) = self.unread.pop_front()
         {
             let max = self.limits.message_bytes_max;
-            let inbound = Inbound::new(stream, max, self.arrivals.clone());
-            self.inbound.push(inbound.speaking(protocol));
+            let reader = MessageReader::new(stream, max, self.budget.clone());
+            self.readers.push(reader.with_protocol(protocol));
         }
-        self.inbound.len() > before
+        self.readers.len() > before
     }
 
-    fn malformed(&mut self, error: String) -> Tell {
-        self.malformed += 1;
-        Tell::Malformed { error, so_far: self.malformed }
+    fn malformed(&mut self, error: String) -> HandlerEvent {
+        self.malformed_messages += 1;
+        HandlerEvent::Malformed { error, count: self.malformed_messages }
     }
 
-    /// A stream to the other side is open. Leaves have two: what is said is not to wait for blocks.
-    fn opened(&mut self, stream: Outbound<Stream>, protocol: Protocol) {
-        match std::mem::replace(&mut self.outbound, Out::Opening) {
-            Out::HalfOpen { words, .. } if protocol == Protocol::Leaves => {
-                self.is_open(Lanes::two(words, stream), protocol);
+    /// A sending stream is open. The leaves protocol has two of them.
+    fn handle_opened(&mut self, stream: MessageWriter<Stream>, protocol: Protocol) {
+        match std::mem::replace(&mut self.send_state, SendState::Opening) {
+            SendState::ControlOpen { control, .. } if protocol == Protocol::Leaves => {
+                self.set_open(SendStreams::split(control, stream), protocol);
             }
-            Out::HalfOpen { words, .. } => self.is_open(Lanes::one(words), Protocol::Leaves),
+            SendState::ControlOpen { control, .. } => {
+                self.set_open(SendStreams::single(control), Protocol::Leaves);
+            }
             _ if protocol == Protocol::Leaves => {
-                self.outbound = Out::HalfOpen { words: stream, is_asked: false };
+                self.send_state = SendState::ControlOpen { control: stream, is_requested: false };
             }
-            _ => self.is_open(Lanes::one(stream), protocol),
+            _ => self.set_open(SendStreams::single(stream), protocol),
         }
     }
 
-    fn is_open(&mut self, lanes: Lanes<Stream>, protocol: Protocol) {
-        self.outbound = Out::Open { lanes: Box::new(lanes), protocol };
-        self.tells.push_back(Tell::Opened { protocol });
+    fn set_open(&mut self, streams: SendStreams<Stream>, protocol: Protocol) {
+        self.send_state = SendState::Open { streams: Box::new(streams), protocol };
+        self.events.push_back(HandlerEvent::Opened { protocol });
     }
 
-    fn not_opened(&mut self, error: StreamUpgradeError<Infallible>) {
-        match (std::mem::replace(&mut self.outbound, Out::Unsupported), error) {
-            // One will do.
-            (Out::HalfOpen { words, .. }, _) => self.is_open(Lanes::one(words), Protocol::Leaves),
-            (_, StreamUpgradeError::NegotiationFailed) => self.tells.push_back(Tell::Unsupported),
+    fn handle_not_opened(&mut self, error: StreamUpgradeError<Infallible>) {
+        match (std::mem::replace(&mut self.send_state, SendState::Unsupported), error) {
+            // One stream is enough.
+            (SendState::ControlOpen { control, .. }, _) => {
+                self.set_open(SendStreams::single(control), Protocol::Leaves);
+            }
+            (_, StreamUpgradeError::NegotiationFailed) => {
+                self.events.push_back(HandlerEvent::Unsupported);
+            }
             (_, error) => {
-                tracing::debug!(%error, "could not open a stream");
+                tracing::debug!(%error, "cannot open a stream");
                 self.reopen();
             }
         }
     }
 
     fn reopen(&mut self) {
-        let pause = REOPEN_AFTER * 2u32.pow(self.broken.min(REOPEN_DOUBLINGS_MAX));
-        self.broken += 1;
-        self.outbound = Out::Wanted(Some(Box::pin(sleep(pause))));
+        let pause = REOPEN_AFTER * 2u32.pow(self.failures.min(REOPEN_DOUBLINGS_MAX));
+        self.failures += 1;
+        self.send_state = SendState::Closed(Some(Box::pin(sleep(pause))));
     }
 
-    fn poll_outbound(&mut self, cx: &mut Context<'_>) -> Poll<HandlerEvent> {
-        match &mut self.outbound {
-            Out::Wanted(pause) => {
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<SwarmHandlerEvent> {
+        match &mut self.send_state {
+            SendState::Closed(pause) => {
                 if let Some(pause) = pause
                     && pause.as_mut().poll(cx).is_pending()
                 {
                     return Poll::Pending;
                 }
-                self.outbound = Out::Opening;
-                let protocol = SubstreamProtocol::new(self.offer.clone(), ());
+                self.send_state = SendState::Opening;
+                let protocol = SubstreamProtocol::new(self.protocols.clone(), ());
                 Poll::Ready(ConnectionHandlerEvent::OutboundSubstreamRequest { protocol })
             }
-            Out::HalfOpen { is_asked, .. } => {
-                if std::mem::replace(is_asked, true) {
+            SendState::ControlOpen { is_requested, .. } => {
+                if std::mem::replace(is_requested, true) {
                     return Poll::Pending;
                 }
-                let protocol = SubstreamProtocol::new(self.offer.clone(), ());
+                let protocol = SubstreamProtocol::new(self.protocols.clone(), ());
                 Poll::Ready(ConnectionHandlerEvent::OutboundSubstreamRequest { protocol })
             }
-            Out::Open { lanes, .. } => match lanes.poll_written(cx) {
+            SendState::Open { streams, .. } => match streams.poll_written(cx) {
                 Poll::Ready(Ok(bytes)) => {
-                    self.broken = 0;
-                    Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(Tell::Written { bytes }))
+                    self.failures = 0;
+                    let event = HandlerEvent::Written { bytes };
+                    Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(event))
                 }
                 Poll::Ready(Err(error)) => {
-                    tracing::debug!(%error, "a stream broke");
+                    tracing::debug!(%error, "a sending stream failed");
                     self.reopen();
-                    Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(Tell::Closed))
+                    Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(HandlerEvent::Closed))
                 }
                 Poll::Pending => Poll::Pending,
             },
-            Out::Opening | Out::Unsupported => Poll::Pending,
+            SendState::Opening | SendState::Unsupported => Poll::Pending,
         }
     }
 
-    fn poll_inbound(&mut self, cx: &mut Context<'_>) -> Poll<Tell> {
-        self.read_more();
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<HandlerEvent> {
+        self.read_waiting_streams();
         loop {
-            let next = match self.inbound.poll_next_unpin(cx) {
+            let next = match self.readers.poll_next_unpin(cx) {
                 Poll::Ready(Some(next)) => next,
-                _ if self.read_more() => continue,
+                _ if self.read_waiting_streams() => continue,
                 _ => break,
             };
             match next {
-                Ok(frame) => {
-                    let bytes = frame.bytes.len();
-                    self.told_at = Instant::now();
-                    return Poll::Ready(match wire::decode(&frame.bytes, frame.protocol) {
-                        Ok(message) => Tell::Message { message, bytes, place: frame.place },
+                Ok(raw) => {
+                    let bytes = raw.bytes.len();
+                    self.receiving_reported_at = Instant::now();
+                    return Poll::Ready(match framing::decode(&raw.bytes, raw.protocol) {
+                        Ok(message) => {
+                            HandlerEvent::Message { message, bytes, reservation: raw.reservation }
+                        }
                         Err(error) => self.malformed(error),
                     });
                 }
-                // Streams break when their peer goes away: nobody's fault.
-                Err(InboundError::Broken(error)) => tracing::debug!(%error, "a stream broke"),
+                // Streams fail when their peer goes away, which is not its fault.
+                Err(ReadError::Broken(error)) => {
+                    tracing::debug!(%error, "a receiving stream failed");
+                }
                 Err(error) => return Poll::Ready(self.malformed(error.to_string())),
             }
         }
-        if self.arrivals.take_note() && self.told_at.elapsed() >= ARRIVING_EVERY {
-            self.told_at = Instant::now();
-            return Poll::Ready(Tell::Arriving);
+        if self.budget.take_progress() && self.receiving_reported_at.elapsed() >= RECEIVING_INTERVAL
+        {
+            self.receiving_reported_at = Instant::now();
+            return Poll::Ready(HandlerEvent::Receiving);
         }
         Poll::Pending
     }
 }
 
 impl ConnectionHandler for Handler {
-    type FromBehaviour = Ask;
-    type ToBehaviour = Tell;
-    type InboundProtocol = Offer;
-    type OutboundProtocol = Offer;
+    type FromBehaviour = HandlerCommand;
+    type ToBehaviour = HandlerEvent;
+    type InboundProtocol = SupportedProtocols;
+    type OutboundProtocol = SupportedProtocols;
     type InboundOpenInfo = ();
     type OutboundOpenInfo = ();
 
-    fn listen_protocol(&self) -> SubstreamProtocol<Offer, ()> {
-        SubstreamProtocol::new(self.offer.clone(), ())
+    fn listen_protocol(&self) -> SubstreamProtocol<SupportedProtocols, ()> {
+        SubstreamProtocol::new(self.protocols.clone(), ())
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<HandlerEvent> {
-        if let Some(tell) = self.tells.pop_front() {
-            return Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(tell));
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<SwarmHandlerEvent> {
+        if let Some(event) = self.events.pop_front() {
+            return Poll::Ready(ConnectionHandlerEvent::NotifyBehaviour(event));
         }
-        if let Poll::Ready(event) = self.poll_outbound(cx) {
+        if let Poll::Ready(event) = self.poll_send(cx) {
             return Poll::Ready(event);
         }
-        if self.is_ignored {
+        if self.has_stopped_receiving {
             return Poll::Pending;
         }
-        self.poll_inbound(cx).map(ConnectionHandlerEvent::NotifyBehaviour)
+        self.poll_receive(cx).map(ConnectionHandlerEvent::NotifyBehaviour)
     }
 
-    fn on_behaviour_event(&mut self, ask: Ask) {
-        match (ask, &mut self.outbound) {
-            (Ask::Send(message), Out::Open { lanes, protocol }) => lanes.push(message, *protocol),
-            // The stream broke while the message was on its way here; `Closed` says so.
-            (Ask::Send(_), _) => {}
-            (Ask::Ignore, _) => {
-                self.is_ignored = true;
-                self.inbound.clear();
+    fn on_behaviour_event(&mut self, command: HandlerCommand) {
+        match (command, &mut self.send_state) {
+            (HandlerCommand::Send(message), SendState::Open { streams, protocol }) => {
+                streams.push(message, *protocol);
+            }
+            // The stream failed while the command was in the queue; `Closed` reports that.
+            (HandlerCommand::Send(_), _) => {}
+            (HandlerCommand::StopReceiving, _) => {
+                self.has_stopped_receiving = true;
+                self.readers.clear();
                 self.unread.clear();
             }
         }
     }
 
-    fn on_connection_event(&mut self, event: ConnectionEvent<'_, Offer, Offer>) {
+    fn on_connection_event(
+        &mut self,
+        event: ConnectionEvent<'_, SupportedProtocols, SupportedProtocols>,
+    ) {
         match event {
             ConnectionEvent::FullyNegotiatedInbound(inbound) => {
                 let (stream, protocol) = inbound.protocol;
@@ -285,10 +309,10 @@ impl ConnectionHandler for Handler {
             }
             ConnectionEvent::FullyNegotiatedOutbound(outbound) => {
                 let (stream, protocol) = outbound.protocol;
-                self.opened(Outbound::new(stream), protocol);
+                self.handle_opened(MessageWriter::new(stream), protocol);
             }
             ConnectionEvent::DialUpgradeError(DialUpgradeError { error, .. }) => {
-                self.not_opened(error);
+                self.handle_not_opened(error);
             }
             _ => {}
         }

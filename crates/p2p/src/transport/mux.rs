@@ -1,4 +1,4 @@
-//! Many streams in one connection: yamux.
+//! Multiplexing with yamux.
 
 use std::collections::VecDeque;
 use std::future::{Ready, ready};
@@ -12,21 +12,21 @@ use libp2p::core::muxing::{StreamMuxer, StreamMuxerEvent};
 use libp2p::core::upgrade::{InboundConnectionUpgrade, OutboundConnectionUpgrade, UpgradeInfo};
 use yamux::{Config, Connection, ConnectionError, DEFAULT_CREDIT, Mode, Stream};
 
-/// Streams with one peer: more than we and they together ever have open.
+/// Largest number of streams of a connection, more than both sides together use.
 const STREAMS_MAX: usize = 512;
 
-/// Streams that the other side opened and nobody took yet; further ones are reset. As many as it
-/// may open unanswered.
-const UNTAKEN_MAX: usize = 256;
+/// Streams of the other side that wait to be accepted, which is the limit of yamux. Further ones are
+/// reset.
+const BACKLOG_MAX: usize = 256;
 
-/// Bytes that one peer may have under way to us beyond what each stream has at first.
+/// Receive window of a connection beyond the initial windows of its streams.
 const WINDOWS_BYTES_MAX: usize = 32 << 20;
 
-/// Bytes of a frame: four records of TLS with its header, written at once. Each frame is flushed,
-/// so shorter ones cost a system call here, and the reader another and a wake-up.
+/// Largest frame: with its header it fills four TLS records. Each frame is flushed, so shorter frames
+/// cost more system calls and wake-ups on both sides.
 pub(super) const FRAME_BYTES_MAX: usize = 64 * 1024 - HEADER_BYTES;
 
-/// Bytes in front of each frame.
+/// Length of the header of a frame.
 pub(super) const HEADER_BYTES: usize = 12;
 
 /// The upgrade of a secured connection.
@@ -41,7 +41,7 @@ impl Yamux {
         config.set_max_connection_receive_window(Some(windows));
         config.set_split_send_size(FRAME_BYTES_MAX);
         let connection = Connection::new(socket, config, mode);
-        Muxer { connection, untaken: VecDeque::new(), taker: None }
+        Muxer { connection, backlog: VecDeque::new(), waiting: None }
     }
 }
 
@@ -78,11 +78,11 @@ impl<C: AsyncRead + AsyncWrite + Unpin> OutboundConnectionUpgrade<C> for Yamux {
 #[derive(Debug)]
 pub(super) struct Muxer<C> {
     connection: Connection<C>,
-    /// Whatever is to happen on the connection happens while it is asked for new streams, so some
-    /// come when nobody can take them.
-    untaken: VecDeque<Stream>,
-    /// Who would take one.
-    taker: Option<Waker>,
+    /// New streams that were not accepted yet. The connection makes progress only while it is polled
+    /// for new streams, so streams may arrive at any time.
+    backlog: VecDeque<Stream>,
+    /// The task that waits for a new stream.
+    waiting: Option<Waker>,
 }
 
 impl<C: AsyncRead + AsyncWrite + Unpin> Muxer<C> {
@@ -100,12 +100,12 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Stream, ConnectionError>> {
-        if let Some(stream) = self.untaken.pop_front() {
+        if let Some(stream) = self.backlog.pop_front() {
             return Poll::Ready(Ok(stream));
         }
         let stream = self.poll_connection(cx);
         if stream.is_pending() {
-            self.taker = Some(cx.waker().clone());
+            self.waiting = Some(cx.waker().clone());
         }
         stream
     }
@@ -129,13 +129,13 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<StreamMuxerEvent, ConnectionError>> {
         let Poll::Ready(stream) = self.poll_connection(cx)? else { return Poll::Pending };
-        if self.untaken.len() < UNTAKEN_MAX {
-            self.untaken.push_back(stream);
-            self.taker.take().into_iter().for_each(Waker::wake);
+        if self.backlog.len() < BACKLOG_MAX {
+            self.backlog.push_back(stream);
+            self.waiting.take().into_iter().for_each(Waker::wake);
         } else {
-            tracing::debug!(%stream, "reset a stream that nobody took");
+            tracing::debug!(%stream, "reset a stream: the backlog is full");
         }
-        // There may be more, and others are to have their turn.
+        // More streams may be ready. Other tasks run first.
         cx.waker().wake_by_ref();
         Poll::Pending
     }

@@ -1,8 +1,8 @@
-//! TLS as libp2p has it: each side shows one certificate that it signed itself, and in it its
-//! peer id with a proof.
+//! TLS as specified by libp2p: each side presents a self-signed certificate, which contains its peer
+//! id and a proof of it.
 //!
-//! The configuration that comes with libp2p prefers ChaCha20, which costs five times as much as
-//! AES where the processor has instructions for that.
+//! The default configuration of libp2p prefers ChaCha20. On processors with AES instructions, AES takes
+//! a fifth of the time.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -26,7 +26,7 @@ use rustls::{
     OtherError, ServerConfig, SignatureScheme, SupportedCipherSuite,
 };
 
-/// What the streams in the connection are.
+/// The application protocol that is negotiated.
 const ALPN: &[u8] = b"libp2p";
 
 /// The upgrade of a plain connection.
@@ -36,7 +36,7 @@ pub(super) struct Tls {
     server: Arc<ServerConfig>,
 }
 
-/// Why there can be no TLS.
+/// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TlsError {
     #[error(transparent)]
@@ -60,7 +60,7 @@ impl Tls {
         let client = client.with_custom_certificate_verifier(verifier.clone());
         let mut client = client.with_client_cert_resolver(identity.clone());
         client.alpn_protocols = vec![ALPN.to_vec()];
-        // Sessions are kept by the other side's name, and all have the same one.
+        // Sessions are cached by server name, and all peers have the same one.
         client.resumption = Resumption::disabled();
 
         let server = ServerConfig::builder_with_provider(provider);
@@ -84,16 +84,16 @@ impl Tls {
         self,
         socket: C,
     ) -> io::Result<(PeerId, TlsStream<C>)> {
-        // An address is not sent, as a name would be.
-        let nobody =
+        // Unlike a name, an address is not sent to the peer.
+        let server_name =
             ServerName::IpAddress(IpAddr::from(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
-        let stream = TlsConnector::from(self.client).connect(nobody, socket).await?;
+        let stream = TlsConnector::from(self.client).connect(server_name, socket).await?;
         let peer = peer_of(stream.get_ref().1)?;
         Ok((peer, stream.into()))
     }
 }
 
-/// What we speak, the cheapest first. Who answers a client goes by the client's order.
+/// Returns the cipher suites, the cheapest first. A server follows the order of its client.
 fn suites(has_aes: bool) -> Vec<SupportedCipherSuite> {
     use cipher_suite::{
         TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,

@@ -1,8 +1,8 @@
 use std::sync::{Arc, Condvar, Mutex};
 
-use content::{Block, Cid};
-use p2p::Host;
-use store::{Memory, ReadBlocks, StoreError, Stores};
+use watchfire_content::{Block, Cid};
+use watchfire_p2p::Host;
+use watchfire_store::{LockedMemoryStore, ReadBlocks, StoreError, Stores};
 
 use crate::{Node, settings, until, within};
 
@@ -42,7 +42,7 @@ impl ReadBlocks for Staller {
 
 async fn host_with(store: impl ReadBlocks + 'static) -> Host {
     let stores = Stores::new(vec![Arc::new(store)]);
-    Host::start(settings(), stores, Arc::new(Memory::new(0))).await.unwrap()
+    Host::start(settings(), stores, Arc::new(LockedMemoryStore::new(0))).await.unwrap()
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Hosts that speak of leaves, and hosts that do not.
 
-use bitswap::Protocol;
-use p2p::HostSettings;
+use watchfire_bitswap::Protocol;
+use watchfire_p2p::HostSettings;
 
 use crate::{Node, settings, until};
 

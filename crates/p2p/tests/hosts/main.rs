@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use watchfire_types::Rng;
 
-use content::{Block, Cid, FileBuilder, Profile};
-use p2p::{Fetched, Host, HostSettings, HostStats};
-use store::{Memory, ReadBlocks, Stores, WriteBlocks};
+use watchfire_content::{Block, Cid, FileBuilder, Profile};
+use watchfire_p2p::{Fetched, Host, HostSettings, HostStats};
+use watchfire_store::{LockedMemoryStore, ReadBlocks, Stores, WriteBlocks};
 
 /// What nothing here may take, on however slow a machine.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -27,7 +28,7 @@ fn settings() -> HostSettings {
 /// A host and the store that it keeps things in.
 struct Node {
     host: Host,
-    kept: Arc<Memory>,
+    kept: Arc<LockedMemoryStore>,
 }
 
 impl Node {
@@ -36,7 +37,7 @@ impl Node {
     }
 
     async fn with(settings: HostSettings) -> Self {
-        let kept = Arc::new(Memory::new(STORE_BYTES));
+        let kept = Arc::new(LockedMemoryStore::new(STORE_BYTES));
         let host = Host::start(settings, Stores::default(), kept.clone()).await.unwrap();
         Node { host, kept }
     }
@@ -45,18 +46,12 @@ impl Node {
     fn add(&self, bytes: usize, seed: u64) -> Cid {
         let mut builder = FileBuilder::new(Profile::UNIXFS_V1_2025).unwrap();
         let mut put = |block: Block| self.kept.put(&block);
-        let mut dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut rng = Rng::from_seed(seed);
         let mut piece = Vec::with_capacity(1 << 16);
         let mut left = bytes;
         while left > 0 {
-            piece.clear();
-            while piece.len() < left.min(1 << 16) {
-                dice ^= dice << 13;
-                dice ^= dice >> 7;
-                dice ^= dice << 17;
-                piece.extend_from_slice(&dice.to_le_bytes());
-            }
-            piece.truncate(left);
+            piece.resize(left.min(1 << 16), 0);
+            rng.fill(&mut piece);
             left -= piece.len();
             builder.write(&piece, &mut put).unwrap();
         }

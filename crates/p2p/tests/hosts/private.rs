@@ -1,4 +1,4 @@
-use p2p::{Dht, HostSettings};
+use watchfire_p2p::{Dht, HostSettings};
 
 use crate::{Node, settings, until, within};
 
@@ -28,9 +28,10 @@ async fn a_swarm_key_lets_its_holders_in_and_keeps_strangers_out() {
 async fn quic_is_refused_in_a_private_network() {
     let listen = vec!["/ip4/127.0.0.1/udp/0/quic-v1".parse().unwrap()];
     let settings = HostSettings { listen, ..with_key(Some([7; 32])) };
-    let kept = std::sync::Arc::new(store::Memory::new(0));
-    let started = p2p::Host::start(settings, store::Stores::default(), kept).await;
-    assert!(matches!(started, Err(p2p::StartError::Listen { .. })));
+    let kept = std::sync::Arc::new(watchfire_store::LockedMemoryStore::new(0));
+    let started =
+        watchfire_p2p::Host::start(settings, watchfire_store::Stores::default(), kept).await;
+    assert!(matches!(started, Err(watchfire_p2p::StartError::Listen { .. })));
 }
 
 #[tokio::test]
@@ -66,6 +67,6 @@ async fn a_root_is_found_through_hosts_that_do_not_have_it() {
 async fn nothing_is_provided_while_routing_is_off() {
     let node = Node::start().await;
     let root = node.add(10, 3);
-    assert_eq!(node.host.provide(root.clone()).await, Err(p2p::RoutingError::Off));
-    assert_eq!(node.host.find_providers(root).await, Err(p2p::RoutingError::Off));
+    assert_eq!(node.host.provide(root.clone()).await, Err(watchfire_p2p::RoutingError::Off));
+    assert_eq!(node.host.find_providers(root).await, Err(watchfire_p2p::RoutingError::Off));
 }

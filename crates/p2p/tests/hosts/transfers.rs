@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use p2p::{FetchError, HostSettings};
-use store::{DiskLimits, DiskStore, ReadBlocks, Stores};
+use watchfire_p2p::{FetchError, HostSettings};
+use watchfire_store::{DiskLimits, DiskStore, ReadBlocks, Stores};
 
 use crate::{Folder, Node, settings, within};
 
@@ -124,7 +124,7 @@ async fn what_is_asked_for_first_and_added_later_arrives() {
     let mut fetch = other.host.fetch(root.clone()).await.unwrap();
     while !within(fetch.next()).await.expect("it cannot have ended").is_searching {}
     assert_eq!(one.add(1000, 8), root);
-    one.host.have(root.clone(), 1000).await.unwrap();
+    one.host.notify_block_stored(root.clone(), 1000).await.unwrap();
     within(fetch.finished()).await.unwrap();
     assert!(other.has(&root));
 }
@@ -135,7 +135,8 @@ async fn a_folder_of_blocks_serves_and_is_filled() {
     let one = Node::start().await;
     let root = one.add(5_000_000, 9);
     let kept = Arc::new(DiskStore::open(folder.path(), DiskLimits::default()).unwrap());
-    let middle = p2p::Host::start(settings(), Stores::default(), kept.clone()).await.unwrap();
+    let middle =
+        watchfire_p2p::Host::start(settings(), Stores::default(), kept.clone()).await.unwrap();
     middle.connect(one.host.addresses()[0].clone()).await.unwrap();
     let mut fetch = middle.fetch(root.clone()).await.unwrap();
     within(fetch.finished()).await.unwrap();
@@ -151,8 +152,9 @@ async fn a_folder_of_blocks_serves_and_is_filled() {
 async fn a_full_store_fails_the_fetch_and_harms_nothing() {
     let one = Node::start().await;
     let root = one.add(5_000_000, 10);
-    let small = Arc::new(store::Memory::new(3_000_000));
-    let host = p2p::Host::start(settings(), Stores::default(), small.clone()).await.unwrap();
+    let small = Arc::new(watchfire_store::LockedMemoryStore::new(3_000_000));
+    let host =
+        watchfire_p2p::Host::start(settings(), Stores::default(), small.clone()).await.unwrap();
     host.connect(one.host.addresses()[0].clone()).await.unwrap();
     let mut fetch = host.fetch(root).await.unwrap();
     let error = within(fetch.finished()).await.unwrap_err();
@@ -169,7 +171,7 @@ async fn a_host_that_stopped_says_so() {
     let node = Node::start().await;
     within(node.host.stop()).await;
     assert!(node.host.stats().await.is_err());
-    let root = content::Block::raw("x".into()).unwrap().cid().clone();
+    let root = watchfire_content::Block::raw("x".into()).unwrap().cid().clone();
     assert!(matches!(node.host.fetch(root).await, Err(FetchError::Stopped)));
 }
 
@@ -181,7 +183,7 @@ async fn an_identity_that_is_kept_is_the_same_next_time() {
     let first = Node::with(with()).await.host.peer_id();
     assert_eq!(Node::with(with()).await.host.peer_id(), first);
     std::fs::write(identity.clone().unwrap(), "not a key").unwrap();
-    let kept = Arc::new(store::Memory::new(0));
-    let error = p2p::Host::start(with(), Stores::default(), kept).await.unwrap_err();
-    assert!(matches!(error, p2p::StartError::Identity { .. }), "{error}");
+    let kept = Arc::new(watchfire_store::LockedMemoryStore::new(0));
+    let error = watchfire_p2p::Host::start(with(), Stores::default(), kept).await.unwrap_err();
+    assert!(matches!(error, watchfire_p2p::StartError::Identity { .. }), "{error}");
 }

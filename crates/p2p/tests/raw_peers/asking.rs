@@ -1,10 +1,10 @@
 //! What a host answers to those who want something.
 
-use bitswap::message::MESSAGE_BYTES_MAX;
-use bitswap::{Message, WantKind};
-use content::{Block, Cid, Codec, Multihash, varint};
 use futures::{AsyncReadExt, AsyncWriteExt};
-use store::WriteBlocks;
+use watchfire_bitswap::message::MESSAGE_BYTES_MAX;
+use watchfire_bitswap::{Message, WantKind};
+use watchfire_content::{Block, Cid, Codec, Multihash, varint};
+use watchfire_store::WriteBlocks;
 
 use crate::raw::{Raw, cancel, want, within};
 use crate::{block, host, put};
@@ -51,7 +51,7 @@ async fn what_comes_later_is_sent_to_who_waits_and_not_to_who_does_not_any_more(
     peer.hear_of(&fence).await;
     for block in [&cancelled, &waited] {
         kept.put(block).unwrap();
-        host.have(block.cid().clone(), LONG).await.unwrap();
+        host.notify_block_stored(block.cid().clone(), LONG).await.unwrap();
     }
     let heard = peer.hear_of(waited.cid()).await;
     assert!(heard.has_block(waited.cid()) && !heard.has_block(cancelled.cid()));
@@ -113,7 +113,8 @@ async fn many_messages_come_on_one_stream_and_one_message_on_many() {
         let mut out = peer.stream().await;
         let wants = vec![want(cid, WantKind::Block, true)];
         let message = Message { wants, ..Message::default() };
-        let bytes = bitswap::message::encode_framed(&message, bitswap::Protocol::V1_2);
+        let bytes =
+            watchfire_bitswap::message::encode_framed(&message, watchfire_bitswap::Protocol::V1_2);
         out.write_all(&bytes).await.unwrap();
         out.close().await.unwrap();
     }

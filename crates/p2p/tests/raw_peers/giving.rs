@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bitswap::{Message, Presence, WantKind};
-use content::{Block, Cid};
-use p2p::{Fetch, FetchError, Fetched};
-use store::ReadBlocks;
+use watchfire_bitswap::{Message, Presence, WantKind};
+use watchfire_content::{Block, Cid};
+use watchfire_p2p::{Fetch, FetchError, Fetched};
+use watchfire_store::ReadBlocks;
 
 use crate::raw::{Raw, within};
 use crate::{block, file, host};

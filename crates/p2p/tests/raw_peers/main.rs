@@ -7,9 +7,9 @@ mod raw;
 
 use std::sync::Arc;
 
-use content::{Block, Cid, FileBuilder, Profile};
-use p2p::{Host, HostSettings};
-use store::{Memory, Stores, WriteBlocks};
+use watchfire_content::{Block, Cid, FileBuilder, Profile};
+use watchfire_p2p::{Host, HostSettings};
+use watchfire_store::{LockedMemoryStore, Stores, WriteBlocks};
 
 use raw::{Raw, within};
 
@@ -32,20 +32,20 @@ impl Raw {
 }
 
 /// A host on loopback, and what it has.
-async fn host() -> (Host, Arc<Memory>) {
+async fn host() -> (Host, Arc<LockedMemoryStore>) {
     host_with(HostSettings::default()).await
 }
 
-async fn host_with(settings: HostSettings) -> (Host, Arc<Memory>) {
+async fn host_with(settings: HostSettings) -> (Host, Arc<LockedMemoryStore>) {
     let listen = vec!["/ip4/127.0.0.1/tcp/0".parse().expect("an address")];
-    let kept = Arc::new(Memory::new(256 << 20));
+    let kept = Arc::new(LockedMemoryStore::new(256 << 20));
     let settings = HostSettings { listen, ..settings };
     let host = Host::start(settings, Stores::default(), kept.clone()).await.expect("a host");
     (host, kept)
 }
 
 /// Puts a block of so many bytes into a store; each number is another.
-fn put(kept: &Arc<Memory>, number: u64, bytes: usize) -> Cid {
+fn put(kept: &Arc<LockedMemoryStore>, number: u64, bytes: usize) -> Cid {
     let block = block(number, bytes);
     kept.put(&block).expect("there is room");
     block.cid().clone()

@@ -5,17 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use bitswap::WantKind;
-use p2p::{HostLimits, HostSettings};
-use store::{Memory, WriteBlocks};
+use watchfire_bitswap::WantKind;
+use watchfire_p2p::{HostLimits, HostSettings};
+use watchfire_store::{LockedMemoryStore, WriteBlocks};
 
 use crate::raw::{Raw, want, within};
 use crate::{file, host, host_with, put};
 
 #[tokio::test]
 async fn peers_that_are_of_no_use_make_room_for_others() {
-    let limits =
-        HostLimits { connections_max: 8, unused_grace: Duration::ZERO, ..HostLimits::default() };
+    let limits = HostLimits {
+        connections_max: 8,
+        trim_grace_period: Duration::ZERO,
+        ..HostLimits::default()
+    };
     let (host, kept) = host_with(HostSettings { limits, ..HostSettings::default() }).await;
     let long = put(&kept, 1, 5000);
     let mut useful = Raw::connect(&host).await;
@@ -68,7 +71,7 @@ async fn on_a_machine_without_time_nobody_who_is_well_is_dropped() {
     let load = Load::new(8);
     let mut leechers = Vec::new();
     for _ in 0..2 {
-        let (leecher, _): (_, Arc<Memory>) = host().await;
+        let (leecher, _): (_, Arc<LockedMemoryStore>) = host().await;
         leecher.connect(seeder.addresses()[0].clone()).await.unwrap();
         let fetch = leecher.fetch(root.clone()).await.unwrap();
         leechers.push((leecher, fetch));

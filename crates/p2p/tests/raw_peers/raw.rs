@@ -5,9 +5,6 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use bitswap::message::{FrameReader, decode, encode_framed};
-use bitswap::{Message, Protocol, WantEntry, WantKind};
-use content::{Block, Cid};
 use futures::{AsyncReadExt, AsyncWriteExt};
 use libp2p::core::Endpoint;
 use libp2p::core::muxing::{StreamMuxerBox, StreamMuxerExt, SubstreamBox};
@@ -16,10 +13,13 @@ use libp2p::core::upgrade::Version;
 use libp2p::identity::Keypair;
 use libp2p::{Transport, noise, tcp, yamux};
 use multistream_select::{Negotiated, dialer_select_proto, listener_select_proto};
-use p2p::Multiaddr;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use watchfire_bitswap::message::{FrameReader, decode, encode_framed};
+use watchfire_bitswap::{Message, Protocol, WantEntry, WantKind};
+use watchfire_content::{Block, Cid};
+use watchfire_p2p::Multiaddr;
 
 /// Longest wait for anything that must come.
 const PATIENCE: Duration = Duration::from_secs(30);

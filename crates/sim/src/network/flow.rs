@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 
-use vocab::Instant;
+use watchfire_types::{Instant, Rng};
 
 use super::window::Window;
 use super::{Host, NetworkLimits, Path, loss_of};
-use crate::dice::Dice;
 
 /// Less than this is not sent while more is under way and waits.
 const SMALL_BYTES: u64 = 16 << 10;
@@ -46,8 +45,8 @@ pub(super) struct Flow<M> {
     /// When the receiver has handled all that has reached it.
     handled_at: Instant,
     /// The room that its user counts with.
-    told_room: u64,
-    told_at: Instant,
+    reported_room: u64,
+    reported_at: Instant,
     /// Most bytes of it that move as one.
     chunk_bytes: u64,
 }
@@ -72,7 +71,7 @@ impl<M> Flow<M> {
             ahead: VecDeque::new(),
             handed: VecDeque::new(),
             handed_bytes: 0,
-            handed_bytes_max: limits.unsent_bytes_max,
+            handed_bytes_max: limits.kernel_buffer_bytes,
             messages: VecDeque::new(),
             queued: 0,
             sent: 0,
@@ -81,8 +80,8 @@ impl<M> Flow<M> {
             not_before: Instant::ZERO,
             reached: 0,
             handled_at: Instant::ZERO,
-            told_room: limits.pipe_bytes,
-            told_at: Instant::ZERO,
+            reported_room: limits.send_buffer_bytes,
+            reported_at: Instant::ZERO,
             chunk_bytes: limits.chunk_bytes(slower_rate),
         }
     }
@@ -99,7 +98,7 @@ impl<M> Flow<M> {
 
     fn pushed(&mut self, bytes: u64) {
         self.queued += bytes;
-        self.told_room = self.told_room.saturating_sub(bytes);
+        self.reported_room = self.reported_room.saturating_sub(bytes);
         self.hand_over();
     }
 
@@ -118,25 +117,27 @@ impl<M> Flow<M> {
     }
 
     pub(super) const fn room(&self, limits: &NetworkLimits) -> u64 {
-        limits.pipe_bytes.saturating_sub(self.queued - self.sent)
+        limits.send_buffer_bytes.saturating_sub(self.queued - self.sent)
     }
 
     /// The room, when it is so much more than its user knows that it is worth telling, or all there is.
-    pub(super) fn room_to_tell(
+    pub(super) fn take_room_report(
         &mut self,
         now: Instant,
         has_ended: bool,
         limits: &NetworkLimits,
     ) -> Option<u64> {
         let room = self.room(limits);
-        let is_empty = self.queued == self.sent && room > self.told_room;
-        let is_much = room >= self.told_room + limits.told_bytes.min(limits.pipe_bytes / 4);
-        let is_due = is_much && (has_ended || now.since(self.told_at) >= limits.told_within);
+        let is_empty = self.queued == self.sent && room > self.reported_room;
+        let is_much =
+            room >= self.reported_room + limits.room_report_bytes.min(limits.send_buffer_bytes / 4);
+        let is_due =
+            is_much && (has_ended || now.since(self.reported_at) >= limits.room_report_interval);
         if !is_empty && !is_due {
             return None;
         }
-        self.told_room = room;
-        self.told_at = now;
+        self.reported_room = room;
+        self.reported_at = now;
         Some(room)
     }
 
@@ -187,13 +188,13 @@ impl<M> Flow<M> {
     }
 
     /// When a chunk that left at `sent_at` is at the receiver's downlink.
-    pub(super) fn arrives_at(&mut self, sent_at: Instant, bytes: u64, dice: &mut Dice) -> Instant {
+    pub(super) fn arrives_at(&mut self, sent_at: Instant, bytes: u64, rng: &mut Rng) -> Instant {
         let Path { delay, jitter, loss } = self.path;
         let mut at = sent_at + delay;
         if !jitter.is_zero() {
-            at += jitter.mul_f64(dice.unit());
+            at += jitter.mul_f64(rng.fraction());
         }
-        if loss > 0.0 && dice.happens(loss_of(bytes, loss)) {
+        if loss > 0.0 && rng.chance(loss_of(bytes, loss)) {
             // The receiver's acknowledgements tell the sender, who sends it again.
             at += 2 * delay;
             self.slow_down(sent_at);

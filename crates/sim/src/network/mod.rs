@@ -1,6 +1,6 @@
-//! A pretend network that moves messages as TCP would over access links.
+//! A simulated network that moves messages as TCP would over access links.
 //!
-//! Every host has an uplink and a downlink, and nothing else on the way is ever full. Bytes leave in
+//! Every host has an uplink and a downlink. No other part of a path is ever full. Bytes leave in
 //! chunks, which are smaller where a link is slow: connections that have something to send take turns on the
 //! uplink, travel for the path's delay, and wait for the downlink in the order of their arrival. A connection has no more under way
 //! than its [window](Window); losses and long queues shrink that, and what is behind a lost
@@ -20,15 +20,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use vocab::Instant;
+use watchfire_types::{Instant, Rng};
 
-use crate::dice::Dice;
 use flow::Flow;
 use processors::Machines;
 pub use processors::Processors;
 use window::SEGMENT_BYTES;
 
-/// A machine on the pretend network.
+/// A host on the simulated network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Host(pub u32);
 
@@ -41,7 +40,7 @@ pub struct Access {
     pub down: u64,
 }
 
-/// What lies between two hosts.
+/// The path between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Path {
     /// Time from one end to the other.
@@ -52,7 +51,7 @@ pub struct Path {
     pub loss: f64,
 }
 
-/// What holds for all of a network.
+/// The limits of a whole network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkLimits {
     /// Bytes that move as one where links are fast.
@@ -60,13 +59,13 @@ pub struct NetworkLimits {
     /// How long a slower link takes to move what moves as one. No less than one packet does.
     pub chunk_time: Duration,
     /// Bytes of messages that a connection takes before they are under way.
-    pub pipe_bytes: u64,
+    pub send_buffer_bytes: u64,
     /// Bytes whose leaving is told to their sender when a message has left.
-    pub told_bytes: u64,
+    pub room_report_bytes: u64,
     /// How long nothing is told of a message that leaves slowly.
-    pub told_within: Duration,
+    pub room_report_interval: Duration,
     /// Most bytes that have been handed to the sender's kernel and have not left.
-    pub unsent_bytes_max: u64,
+    pub kernel_buffer_bytes: u64,
     /// Most bytes that a connection has under way.
     pub window_bytes_max: u64,
     /// How long a downlink's queue may be before connections are told to slow down.
@@ -80,10 +79,10 @@ impl Default for NetworkLimits {
         NetworkLimits {
             chunk_bytes_max: 64 << 10,
             chunk_time: Duration::from_millis(6),
-            pipe_bytes: 2 << 20,
-            told_bytes: 64 << 10,
-            told_within: Duration::from_millis(250),
-            unsent_bytes_max: 256 << 10,
+            send_buffer_bytes: 2 << 20,
+            room_report_bytes: 64 << 10,
+            room_report_interval: Duration::from_millis(250),
+            kernel_buffer_bytes: 256 << 10,
             window_bytes_max: 16 << 20,
             queue_max: Duration::from_millis(30),
             processors: None,
@@ -100,30 +99,30 @@ impl NetworkLimits {
     }
 }
 
-/// What a network has to tell.
+/// What happens at the ends of connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrival<M> {
     /// A message, whole.
     Message {
-        /// Who sent it.
+        /// The sender.
         from: Host,
-        /// To whom.
+        /// The receiver.
         to: Host,
         /// The message.
         message: M,
     },
     /// Part of a message.
     Part {
-        /// Who sends it.
+        /// The sender.
         from: Host,
-        /// To whom.
+        /// The receiver.
         to: Host,
     },
-    /// A connection that was nearly full takes messages again.
+    /// A connection that was nearly full has room again.
     Room {
-        /// Who may send.
+        /// The host that may send.
         from: Host,
-        /// To whom.
+        /// The receiver.
         to: Host,
         /// How many bytes.
         bytes: u64,
@@ -134,7 +133,7 @@ pub enum Arrival<M> {
 #[derive(Debug)]
 pub struct Network<M> {
     limits: NetworkLimits,
-    hosts: Vec<Ends>,
+    hosts: Vec<HostLinks>,
     machines: Option<Machines>,
     /// Each connection has two, one a direction. A closed one leaves its place empty.
     flows: Vec<Option<Flow<M>>>,
@@ -142,12 +141,12 @@ pub struct Network<M> {
     steps: BinaryHeap<Reverse<(Instant, u64, Step)>>,
     steps_taken: u64,
     arrivals: VecDeque<Arrival<M>>,
-    dice: Dice,
+    rng: Rng,
 }
 
 /// The two links of a host.
 #[derive(Debug)]
-struct Ends {
+struct HostLinks {
     access: Access,
     /// Chunks that processors or the uplink are busy with.
     sending: u32,
@@ -185,14 +184,14 @@ impl<M> Network<M> {
             steps: BinaryHeap::new(),
             steps_taken: 0,
             arrivals: VecDeque::new(),
-            dice: Dice::new(seed),
+            rng: Rng::from_seed(seed),
         }
     }
 
     /// Adds a host.
     pub fn add(&mut self, access: Access) -> Host {
         let host = Host(u32::try_from(self.hosts.len()).expect("fewer hosts than addresses"));
-        self.hosts.push(Ends {
+        self.hosts.push(HostLinks {
             access,
             sending: 0,
             sent_at: Instant::ZERO,
@@ -204,7 +203,7 @@ impl<M> Network<M> {
         host
     }
 
-    /// Connects two hosts; nothing if they are.
+    /// Connects two hosts. Does nothing if they are connected.
     pub fn open(&mut self, a: Host, b: Host, path: Path) {
         if self.is_open(a, b) {
             return;
@@ -218,7 +217,7 @@ impl<M> Network<M> {
         }
     }
 
-    /// Disconnects two hosts; what was under way is gone.
+    /// Disconnects two hosts. What was under way is lost.
     pub fn close(&mut self, a: Host, b: Host) {
         for ends in [(a, b), (b, a)] {
             if let Some(id) = self.by_ends.remove(&ends) {
@@ -232,13 +231,13 @@ impl<M> Network<M> {
         self.by_ends.contains_key(&(a, b))
     }
 
-    /// Bytes of messages that a connection takes now; 0 for one that is not there.
+    /// Bytes of messages that fit into a connection's send buffer now; 0 without a connection.
     pub fn room(&self, from: Host, to: Host) -> u64 {
         self.by_ends.get(&(from, to)).map_or(0, |id| self.flow(*id).room(&self.limits))
     }
 
-    /// Sends a message of so many bytes; it is lost if the hosts are not connected. Whoever sends minds
-    /// [`Network::room`]: a message is taken whether there is room or not.
+    /// Sends a message of so many bytes. It is lost if the hosts are not connected. The sender must respect
+    /// [`Network::room`]: a message is accepted even without room.
     pub fn send(&mut self, now: Instant, from: Host, to: Host, bytes: u64, message: M) {
         let Some(&id) = self.by_ends.get(&(from, to)) else { return };
         self.flow_mut(id).push(bytes.max(1), message);
@@ -253,12 +252,12 @@ impl<M> Network<M> {
         self.take_turn(now, id);
     }
 
-    /// When the next thing happens.
+    /// When the next step is due.
     pub fn next_at(&self) -> Option<Instant> {
         self.steps.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Lets the next thing happen. What comes of it is told by [`Network::poll_arrival`].
+    /// Runs the next step. [`Network::poll_arrival`] returns what follows from it.
     pub fn step(&mut self) -> Option<Instant> {
         let Reverse((now, _, step)) = self.steps.pop()?;
         match step {
@@ -276,7 +275,7 @@ impl<M> Network<M> {
         Some(now)
     }
 
-    /// The next thing to tell.
+    /// The next arrival.
     pub fn poll_arrival(&mut self) -> Option<Arrival<M>> {
         self.arrivals.pop_front()
     }
@@ -287,7 +286,7 @@ impl<M> Network<M> {
         (ends.sent_bytes, ends.received_bytes)
     }
 
-    /// Everything that happened so far, counted.
+    /// The number of steps so far.
     pub const fn steps_taken(&self) -> u64 {
         self.steps_taken
     }
@@ -339,7 +338,7 @@ impl<M> Network<M> {
             if flow.is_in_turn {
                 ends.turns.push_back(id);
             }
-            if let Some(bytes) = flow.room_to_tell(now, messages > 0, &self.limits) {
+            if let Some(bytes) = flow.take_room_report(now, messages > 0, &self.limits) {
                 let (from, to) = (flow.from, flow.to);
                 self.arrivals.push_back(Arrival::Room { from, to, bytes });
             }
@@ -351,7 +350,7 @@ impl<M> Network<M> {
             if let Some(machines) = &mut self.machines {
                 sent_at = sent_at.max(machines.send(now, host, bytes, messages));
             }
-            let arrives_at = flow.arrives_at(sent_at, bytes, &mut self.dice);
+            let arrives_at = flow.arrives_at(sent_at, bytes, &mut self.rng);
             let bytes = bytes as u32;
             let steps = [
                 (sent_at, Step::Sent { host, flow: id }),

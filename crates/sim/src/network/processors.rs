@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vocab::Instant;
+use watchfire_types::Instant;
 
 use super::time;
 

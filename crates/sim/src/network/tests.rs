@@ -1,4 +1,5 @@
 use super::*;
+use watchfire_types::Rng;
 
 const MB: u64 = 1_000_000;
 
@@ -96,7 +97,7 @@ fn who_cannot_use_a_share_leaves_it_to_others() {
 #[test]
 fn every_byte_that_is_sent_is_received_once() {
     let (mut network, hosts) = network(&[(3 * MB, 5 * MB); 8]);
-    let mut dice = Dice::new(5);
+    let mut rng = Rng::from_seed(5);
     let lossy = Path { loss: 0.01, jitter: millis(3), ..path(20) };
     let mut sent = 0;
     for a in 0..8 {
@@ -105,9 +106,9 @@ fn every_byte_that_is_sent_is_received_once() {
         }
     }
     for message in 0..200 {
-        let from = dice.below(8);
-        let to = (from + 1 + dice.below(7)) % 8;
-        let bytes = 1 + dice.below(MB);
+        let from = rng.below(8);
+        let to = (from + 1 + rng.below(7)) % 8;
+        let bytes = 1 + rng.below(MB);
         let (from, to) = (hosts[from as usize], hosts[to as usize]);
         network.send(Instant::ZERO, from, to, bytes, message);
         sent += bytes;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vocab::Instant;
+use watchfire_types::Instant;
 
 /// Bytes of one packet's payload.
 pub(super) const SEGMENT_BYTES: u64 = 1460;

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use super::{Report, finish};
 use crate::scenario::Scenario;
-use crate::swarm::{Outcome, PeerOutcome, Use};
+use crate::swarm::{Outcome, PeerOutcome, UplinkUse};
 
 /// The whole outcome for programs. Times are in seconds from the begin, sizes in bytes.
 pub fn json(report: &Report) -> Value {
     let runs = report.runs.iter().map(|(run, outcome)| {
         json!({
             "name": run.name,
-            "behaviour": format!("{:?}", run.behaviour).to_lowercase(),
+            "strategy": format!("{:?}", run.strategy).to_lowercase(),
             "outcome": one_outcome(&report.scenario, outcome),
         })
     });
@@ -46,17 +46,17 @@ fn one_outcome(scenario: &Scenario, outcome: &Outcome) -> Value {
         "unfinished": outcome.unfinished(),
         "duplicates": outcome.duplicates(),
         "seeder_copies": outcome.seeder_copies(),
-        "healthy_dropped": outcome.healthy_dropped,
-        "liars_dropped": outcome.liars_dropped,
-        "broken": outcome.broken,
-        "uplinks": outcome.uses.iter().map(one_use).collect::<Value>(),
+        "honest_dropped": outcome.honest_dropped,
+        "malicious_dropped": outcome.malicious_dropped,
+        "broken": outcome.violations,
+        "uplinks": outcome.uplink_use.iter().map(one_use).collect::<Value>(),
         "ended_at": secs(outcome.ended_at),
         "steps": outcome.steps,
         "peers": outcome.peers.iter().map(|peer| one_peer(scenario, peer)).collect::<Value>(),
     })
 }
 
-fn one_use(one: &Use) -> Value {
+fn one_use(one: &UplinkUse) -> Value {
     json!({
         "until": secs(one.until),
         "seeder_bytes": one.seeder_bytes,
@@ -73,14 +73,14 @@ fn one_peer(scenario: &Scenario, peer: &PeerOutcome) -> Value {
         "is_awaited": peer.is_awaited,
         "arrived_at": secs(peer.arrived_at),
         "finished_at": peer.finished_at.map(secs),
-        "blocks": peer.came.len(),
+        "blocks": peer.received_at.len(),
         "sent_bytes": peer.sent_bytes,
         "received_bytes": peer.received_bytes,
         "duplicate_bytes": peer.sum(|totals| totals.duplicate_bytes),
-        "unasked_bytes": peer.sum(|totals| totals.unasked_bytes),
+        "unsolicited_bytes": peer.sum(|totals| totals.unsolicited_bytes),
         "messages_in": peer.sum(|totals| totals.messages_in),
-        "hedges": peer.sum(|totals| totals.hedges),
-        "silences": peer.sum(|totals| totals.silences),
+        "endgame_requests": peer.sum(|totals| totals.endgame_requests),
+        "silent_requests": peer.sum(|totals| totals.silent_requests),
     })
 }
 

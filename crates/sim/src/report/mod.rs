@@ -1,6 +1,6 @@
-//! What came of a scenario, for people, for programs, and as a picture.
+//! The results of a scenario: as a table, as JSON, as an HTML page and as a picture.
 
-mod curve;
+mod chart;
 mod html;
 mod json;
 mod table;
@@ -12,7 +12,7 @@ pub use html::{html, picture};
 pub use json::json;
 pub use table::table;
 
-/// A scenario and what came of each of its runs.
+/// A scenario and the outcome of each of its runs.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// What was simulated.
@@ -21,7 +21,7 @@ pub struct Report {
     pub runs: Vec<(Run, Outcome)>,
 }
 
-/// When a part of those who were waited for had everything, in seconds; `None` when fewer ever had.
+/// When a share of the awaited peers had the whole file, in seconds; `None` when fewer ever had it.
 fn finish(outcome: &Outcome, part: f64) -> Option<f64> {
     let finishes = outcome.finishes();
     let awaited = finishes.len() + outcome.unfinished();

@@ -1,16 +1,34 @@
-//! The outcome as a table for a terminal.
+//! The report as a table for a terminal.
 
 use std::fmt::Write as _;
+
+use watchfire_report::Table;
+use watchfire_report::units::{binary_bytes, percent};
 
 use super::{Report, finish};
 use crate::swarm::Outcome;
 
-/// What is told of each run.
-pub(super) const COLUMNS: [&str; 9] =
-    ["run", "first", "half", "last", "x bound", "unfinished", "twice", "seeder sent", "messages"];
+/// One row for each run.
+pub(super) fn runs(report: &Report) -> Table {
+    let heads = [
+        "run",
+        "first",
+        "half",
+        "last",
+        "x bound",
+        "unfinished",
+        "duplicates",
+        "seeder sent",
+        "messages",
+    ];
+    let mut table = Table::new(heads);
+    for (run, outcome) in &report.runs {
+        table.push(row(&run.name, outcome));
+    }
+    table
+}
 
-/// One run's row.
-pub(super) fn row(name: &str, outcome: &Outcome) -> [String; 9] {
+fn row(name: &str, outcome: &Outcome) -> [String; 9] {
     let time = |part| finish(outcome, part).map_or_else(|| "never".to_owned(), seconds);
     let times = outcome.times_the_bound();
     let messages = outcome.sum(|totals| totals.messages_in) / outcome.peers.len().max(1) as u64;
@@ -21,9 +39,9 @@ pub(super) fn row(name: &str, outcome: &Outcome) -> [String; 9] {
         time(1.0),
         times.map_or_else(|| "-".to_owned(), |times| format!("{times:.2}")),
         outcome.unfinished().to_string(),
-        format!("{:.2} %", outcome.duplicates() * 100.0),
+        percent(outcome.duplicates(), 2),
         format!("{:.2} copies", outcome.seeder_copies()),
-        format!("{messages} a peer"),
+        format!("{messages} per peer"),
     ]
 }
 
@@ -31,29 +49,29 @@ pub(super) fn seconds(seconds: f64) -> String {
     format!("{seconds:.2} s")
 }
 
-/// What the scenario is, in a line.
+/// The scenario in one line.
 pub(super) fn headline(report: &Report) -> String {
     let Some((_, outcome)) = report.runs.first() else { return String::new() };
     let seeders = outcome.peers.iter().filter(|peer| peer.is_seeder).count();
     let awaited = outcome.awaited().count();
     let others = outcome.peers.len() - seeders - awaited;
     let mut line = format!(
-        "{:.1} MiB in {} blocks, from {seeders} to {awaited} peers",
-        outcome.bytes as f64 / f64::from(1 << 20),
+        "{} in {} blocks, from {seeders} to {awaited} peers",
+        binary_bytes(outcome.bytes),
         outcome.blocks
     );
     if others > 0 {
-        write!(line, " beside {others} who leave or lie").expect("it is a text");
+        write!(line, " and {others} that leave or attack").expect("a string takes everything");
     }
-    write!(line, "; seed {}", report.scenario.seed).expect("it is a text");
+    write!(line, "; seed {}", report.scenario.seed).expect("a string takes everything");
     line
 }
 
-/// What the bound is, and why.
+/// The least possible time, and what sets it.
 pub(super) fn bound_line(outcome: &Outcome) -> String {
     let bound = outcome.bound;
     format!(
-        "No faster than {}: the seeder's uplink needs {}, the slowest downlink {}, all uplinks together {}",
+        "Bound: no faster than {}. The uplink of the seeder needs {}, the slowest downlink {}, all uplinks together {}",
         seconds(bound.seconds()),
         seconds(bound.source),
         seconds(bound.slowest),
@@ -61,54 +79,41 @@ pub(super) fn bound_line(outcome: &Outcome) -> String {
     )
 }
 
-/// What is not in the table and must be known.
+/// Broken promises, which the table does not show.
 pub(super) fn remarks(outcome: &Outcome) -> Vec<String> {
     let mut remarks = Vec::new();
-    if outcome.healthy_dropped > 0 {
-        remarks.push(format!("{} times a healthy peer was dropped", outcome.healthy_dropped));
+    if outcome.honest_dropped > 0 {
+        remarks.push(format!("{} times an honest peer was dropped", outcome.honest_dropped));
     }
-    if outcome.liars_dropped > 0 {
-        remarks.push(format!("{} times a liar was dropped", outcome.liars_dropped));
+    if outcome.malicious_dropped > 0 {
+        remarks.push(format!("{} times a malicious peer was dropped", outcome.malicious_dropped));
     }
-    let others = outcome.broken.iter().filter(|what| !what.contains("which is healthy"));
+    let others = outcome.violations.iter().filter(|what| !what.contains("which is healthy"));
     remarks.extend(others.take(5).map(|what| format!("broken promise: {what}")));
     remarks
 }
 
-/// The whole outcome for people at a terminal.
+/// The report for a terminal.
 pub fn table(report: &Report) -> String {
     let mut out = format!("{}\n{}\n", report.scenario.name, headline(report));
     if let Some((_, outcome)) = report.runs.first() {
         out.push_str(&bound_line(outcome));
         out.push('\n');
     }
-    let mut rows = vec![COLUMNS.map(str::to_owned)];
-    rows.extend(report.runs.iter().map(|(run, outcome)| row(&run.name, outcome)));
-    let widths: Vec<usize> = (0..COLUMNS.len())
-        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
-        .collect();
-    for row in &rows {
-        out.push('\n');
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let written = match column {
-                0 => write!(out, "  {cell:<width$}"),
-                _ => write!(out, "  {cell:>width$}"),
-            };
-            written.expect("it is a text");
-        }
-    }
     out.push('\n');
+    out += &runs(report).terminal();
     for published in &report.scenario.published {
         let time = seconds(published.time.as_secs_f64());
-        writeln!(out, "  published: {}: {time}", published.name).expect("it is a text");
+        writeln!(out, "  published: {}: {time}", published.name)
+            .expect("a string takes everything");
     }
     for (run, outcome) in &report.runs {
         for remark in remarks(outcome) {
-            writeln!(out, "  {}: {remark}", run.name).expect("it is a text");
+            writeln!(out, "  {}: {remark}", run.name).expect("a string takes everything");
         }
     }
     for note in &report.scenario.notes {
-        writeln!(out, "\n{note}").expect("it is a text");
+        writeln!(out, "\n{note}").expect("a string takes everything");
     }
     out
 }

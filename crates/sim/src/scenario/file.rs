@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
-use bitswap::Behaviour;
 use serde::Deserialize;
 use toml::Spanned;
+use watchfire_report::scenario::SourceText;
+use watchfire_report::units::{ByteRateText, BytesText, DurationText, Share};
 
-use super::place::Place;
-use super::values::{Part, Rate, Size, Span};
 use super::{Group, Published, Run, Scenario, ScenarioError};
 use crate::dag::FileShape;
 use crate::network::{Access, NetworkLimits, Path, Processors};
-use crate::plan::Lie;
+use crate::plan::Attack;
+use crate::strategies::Strategy;
 
 /// Most peers in all.
 const PEERS_MAX: u32 = 100_000;
 /// Most blocks of the shared file.
 const BLOCKS_MAX: u64 = 1_000_000;
 /// Largest leaf: what every Bitswap peer accepts.
-const BLOCK_BYTES_MAX: u64 = content::BLOCK_BYTES_MAX as u64;
+const BLOCK_BYTES_MAX: u64 = watchfire_content::BLOCK_BYTES_MAX as u64;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,7 +29,7 @@ struct ScenarioFile {
     #[serde(default)]
     notes: Vec<String>,
     #[serde(default)]
-    time_max: Option<Span>,
+    time_max: Option<DurationText>,
     file: Spanned<FileFile>,
     #[serde(default)]
     network: NetworkFile,
@@ -44,9 +44,9 @@ struct ScenarioFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileFile {
-    size: Size,
+    size: BytesText,
     #[serde(default)]
-    block: Option<Size>,
+    block: Option<BytesText>,
     #[serde(default)]
     links_max: Option<u32>,
 }
@@ -54,12 +54,12 @@ struct FileFile {
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct NetworkFile {
-    latency: Option<Span>,
-    jitter: Span,
-    loss: Part,
+    latency: Option<DurationText>,
+    jitter: DurationText,
+    loss: Share,
     neighbours: Option<u32>,
-    queue_max: Option<Span>,
-    window_max: Option<Size>,
+    queue_max: Option<DurationText>,
+    window_max: Option<BytesText>,
     paths: Vec<Spanned<PathFile>>,
 }
 
@@ -71,18 +71,18 @@ struct ProcessorsFile {
     #[serde(default)]
     shared: bool,
     #[serde(default)]
-    message: Span,
-    send: Rate,
-    receive: Rate,
+    message: DurationText,
+    send: ByteRateText,
+    receive: ByteRateText,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PathFile {
     between: [String; 2],
-    latency: Option<Span>,
-    jitter: Option<Span>,
-    loss: Option<Part>,
+    latency: Option<DurationText>,
+    jitter: Option<DurationText>,
+    loss: Option<Share>,
 }
 
 #[derive(Deserialize)]
@@ -92,16 +92,16 @@ struct PeersFile {
     #[serde(default = "one")]
     count: u32,
     role: Role,
-    up: Rate,
-    down: Rate,
+    up: ByteRateText,
+    down: ByteRateText,
     #[serde(default)]
     region: String,
     #[serde(default)]
-    arrive_within: Span,
+    arrive_within: DurationText,
     leave: Option<LeaveFile>,
     #[serde(default)]
     leaves_when_done: bool,
-    lie: Option<LieFile>,
+    attack: Option<LieFile>,
 }
 
 #[derive(Clone, Copy, Deserialize, PartialEq)]
@@ -114,16 +114,16 @@ enum Role {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LeaveFile {
-    part: Part,
-    within: Span,
+    part: Share,
+    within: DurationText,
     #[serde(default)]
-    noticed_after: Span,
+    noticed_after: DurationText,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LieFile {
-    part: Part,
+    part: Share,
     how: How,
 }
 
@@ -138,23 +138,15 @@ enum How {
 #[serde(deny_unknown_fields)]
 struct RunFile {
     name: Option<String>,
-    behaviour: Way,
+    strategy: Strategy,
     processors: Option<ProcessorsFile>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Way {
-    Ours,
-    Kubo12,
-    Old11,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PublishedFile {
     name: String,
-    time: Span,
+    time: DurationText,
 }
 
 const fn one() -> u32 {
@@ -162,59 +154,58 @@ const fn one() -> u32 {
 }
 
 pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, ScenarioError> {
-    let place = Place { name, text };
-    let file: ScenarioFile = toml::from_str(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        let line = if error.span().is_some() { place.line(at) } else { 0 };
-        ScenarioError::new(name, line, &place.key(at), error.message())
-    })?;
-    file.check(&place)
+    let source = SourceText { name, text };
+    let file: ScenarioFile = source.parse()?;
+    file.check(&source)
 }
 
 impl ScenarioFile {
-    fn check(self, place: &Place<'_>) -> Result<Scenario, ScenarioError> {
-        let file = self.file.get_ref().check(self.file.span().start, place)?;
+    fn check(self, source: &SourceText<'_>) -> Result<Scenario, ScenarioError> {
+        let file = self.file.get_ref().check(self.file.span().start, source)?;
         let mut regions: Vec<String> = Vec::new();
         let mut groups = Vec::new();
         let mut count: u32 = 0;
         for peers in &self.peers {
             let at = peers.span().start;
-            let group = peers.get_ref().check(at, &mut regions, place)?;
+            let group = peers.get_ref().check(at, &mut regions, source)?;
             count = count.saturating_add(group.count);
             if count > PEERS_MAX {
                 let problem = format!("more than {PEERS_MAX} peers in all");
-                return Err(place.error(at, "count", problem));
+                return Err(source.error(at, "count", problem));
             }
             groups.push(group);
         }
-        let gives = |group: &Group| group.is_seeder && group.lying < 1.0;
+        let gives = |group: &Group| group.is_seeder && group.malicious < 1.0;
         if !groups.iter().any(gives) {
-            return Err(place.whole("peers", "somebody must be a seeder"));
+            return Err(source.error_in_file("peers", "somebody must be a seeder"));
         }
-        let is_waiting = |group: &Group| !group.is_seeder && group.lying + group.leaving < 1.0;
+        let is_waiting = |group: &Group| !group.is_seeder && group.malicious + group.leaving < 1.0;
         if !groups.iter().any(is_waiting) {
-            return Err(place.whole("peers", "somebody must be a leecher who stays"));
+            return Err(source.error_in_file("peers", "somebody must be a leecher who stays"));
         }
-        let paths = self.network.paths(&regions, place)?;
+        let paths = self.network.paths(&regions, source)?;
         let neighbours = self.network.neighbours;
         if neighbours == Some(0) {
-            return Err(place.whole("neighbours", "must be one at least"));
+            return Err(source.error_in_file("neighbours", "must be one at least"));
         }
         let mut all = self.processors.iter();
         let mut each = self.runs.iter().filter_map(|run| run.processors.as_ref());
         let is_coreless = |one: &ProcessorsFile| one.cores == 0;
         if all.any(is_coreless) || each.any(is_coreless) {
-            return Err(place.whole("cores", "must be one at least"));
+            return Err(source.error_in_file("cores", "must be one at least"));
         }
         let usual = self.processors;
         let mut runs: Vec<Run> = self.runs.iter().map(|run| run.check(usual)).collect();
         if runs.is_empty() {
-            runs.push(RunFile { name: None, behaviour: Way::Ours, processors: None }.check(usual));
+            runs.push(
+                RunFile { name: None, strategy: Strategy::Watchfire, processors: None }
+                    .check(usual),
+            );
         }
         let published = self.published.into_iter();
         let published = published.map(|one| Published { name: one.name, time: one.time.0 });
         Ok(Scenario {
-            name: self.name.unwrap_or_else(|| place.name.to_owned()),
+            name: self.name.unwrap_or_else(|| source.name.to_owned()),
             seed: self.seed,
             notes: self.notes,
             file,
@@ -230,22 +221,22 @@ impl ScenarioFile {
 }
 
 impl FileFile {
-    fn check(&self, at: usize, place: &Place<'_>) -> Result<FileShape, ScenarioError> {
+    fn check(&self, at: usize, source: &SourceText<'_>) -> Result<FileShape, ScenarioError> {
         let bytes = self.size.0;
         let block_bytes = self.block.map_or(1 << 20, |block| block.0);
         if bytes == 0 {
-            return Err(place.error(at, "size", "must not be empty"));
+            return Err(source.error(at, "size", "must not be empty"));
         }
         if !(1024..=BLOCK_BYTES_MAX).contains(&block_bytes) {
-            return Err(place.error(at, "block", "must be between 1KiB and 2MiB"));
+            return Err(source.error(at, "block", "must be between 1KiB and 2MiB"));
         }
         if bytes.div_ceil(block_bytes) > BLOCKS_MAX {
             let problem = format!("more than {BLOCKS_MAX} blocks");
-            return Err(place.error(at, "size", problem));
+            return Err(source.error(at, "size", problem));
         }
         let links_max = self.links_max.unwrap_or(1024);
         if !(2..=8192).contains(&links_max) {
-            return Err(place.error(at, "links_max", "must be between 2 and 8192"));
+            return Err(source.error(at, "links_max", "must be between 2 and 8192"));
         }
         Ok(FileShape { bytes, block_bytes: block_bytes as u32, links_max })
     }
@@ -264,7 +255,7 @@ impl NetworkFile {
     fn paths(
         &self,
         regions: &[String],
-        place: &Place<'_>,
+        source: &SourceText<'_>,
     ) -> Result<Vec<Vec<Path>>, ScenarioError> {
         let usual = Path {
             delay: self.latency.map_or(Duration::from_millis(10), |span| span.0),
@@ -278,7 +269,7 @@ impl NetworkFile {
             for (end, region) in ends.iter_mut().zip(&path.between) {
                 let found = regions.iter().position(|known| known == region);
                 let problem = || format!("nobody is in region {region:?}");
-                *end = found.ok_or_else(|| place.error(at, "between", problem()))?;
+                *end = found.ok_or_else(|| source.error(at, "between", problem()))?;
             }
             let path = Path {
                 delay: path.latency.map_or(usual.delay, |span| span.0),
@@ -290,7 +281,9 @@ impl NetworkFile {
         }
         let is_lossy = |path: &Path| path.loss > 0.5;
         if paths.iter().flatten().any(is_lossy) {
-            return Err(place.whole("loss", "nothing gets through when half of it is lost"));
+            return Err(
+                source.error_in_file("loss", "nothing gets through when half of it is lost")
+            );
         }
         Ok(paths)
     }
@@ -301,17 +294,17 @@ impl PeersFile {
         &self,
         at: usize,
         regions: &mut Vec<String>,
-        place: &Place<'_>,
+        source: &SourceText<'_>,
     ) -> Result<Group, ScenarioError> {
-        let error = |key, problem: &str| Err(place.error(at, key, problem));
-        let (leaving, lying) = (
+        let error = |key, problem: &str| Err(source.error(at, key, problem));
+        let (leaving, malicious) = (
             self.leave.as_ref().map_or(0.0, |leave| leave.part.0),
-            self.lie.as_ref().map_or(0.0, |lie| lie.part.0),
+            self.attack.as_ref().map_or(0.0, |attack| attack.part.0),
         );
         if self.count == 0 {
             return error("count", "must be one at least");
         }
-        if leaving + lying > 1.0 {
+        if leaving + malicious > 1.0 {
             return error("leave", "who leaves and who lies are more than all");
         }
         let region = regions.iter().position(|known| *known == self.region).unwrap_or_else(|| {
@@ -331,10 +324,10 @@ impl PeersFile {
             leave_within: self.leave.as_ref().map_or(Duration::ZERO, |leave| leave.within.0),
             noticed_after: self.leave.as_ref().map_or(Duration::ZERO, |l| l.noticed_after.0),
             leaves_when_done: self.leaves_when_done,
-            lying,
-            lie: match self.lie.as_ref().map(|lie| lie.how) {
-                Some(How::Withhold) => Lie::Withhold,
-                Some(How::Forge) | None => Lie::Forge,
+            malicious,
+            attack: match self.attack.as_ref().map(|attack| attack.how) {
+                Some(How::Withhold) => Attack::Withhold,
+                Some(How::Forge) | None => Attack::Forge,
             },
         })
     }
@@ -342,10 +335,10 @@ impl PeersFile {
 
 impl RunFile {
     fn check(&self, usual: Option<ProcessorsFile>) -> Run {
-        let (behaviour, name) = match self.behaviour {
-            Way::Ours => (Behaviour::Ours, "ours"),
-            Way::Kubo12 => (Behaviour::Kubo12, "Bitswap 1.2 as kubo does it"),
-            Way::Old11 => (Behaviour::Old11, "Bitswap 1.1, before HAVE"),
+        let name = match self.strategy {
+            Strategy::Watchfire => "Watchfire",
+            Strategy::Boxo => "Bitswap 1.2, as in kubo",
+            Strategy::GoBitswap => "Bitswap 1.1, before HAVE",
         };
         let processors = self.processors.or(usual).map(|one| Processors {
             cores: one.cores,
@@ -355,7 +348,7 @@ impl RunFile {
             receive: one.receive.0,
         });
         let name = self.name.clone().unwrap_or_else(|| name.to_owned());
-        Run { name, behaviour, processors }
+        Run { name, strategy: self.strategy, processors }
     }
 }
 
@@ -388,20 +381,20 @@ up = "10Mbit"
 down = "12MB"
 region = "us"
 leave = { part = 0.2, within = "10s" }
-lie = { part = 0.1, how = "forge" }
+attack = { part = 0.1, how = "forge" }
 
 [[runs]]
-behaviour = "kubo12"
+strategy = "boxo"
 "#;
 
     #[test]
     fn a_scenario_is_read_and_becomes_a_plan() {
         let scenario = Scenario::parse("good.toml", GOOD).unwrap();
         let plan = scenario.plan(&scenario.runs[0]);
-        assert_eq!(plan.behaviour, Behaviour::Kubo12);
+        assert_eq!(plan.strategy, Strategy::Boxo);
         assert_eq!(plan.peers.len(), 31);
         assert_eq!(plan.peers[0].access, Access { up: 12_500_000, down: 125_000_000 });
-        assert_eq!(plan.peers.iter().filter(|peer| peer.lie.is_some()).count(), 3);
+        assert_eq!(plan.peers.iter().filter(|peer| peer.attack.is_some()).count(), 3);
         assert_eq!(plan.peers.iter().filter(|peer| peer.leaves_at.is_some()).count(), 6);
         assert_eq!(plan.paths[0][1].delay, Duration::from_millis(45));
         assert_eq!(plan.paths[0][0].delay, Duration::from_millis(5));
@@ -411,21 +404,21 @@ behaviour = "kubo12"
     #[test]
     fn what_is_wrong_is_named_with_its_line_and_key() {
         let cases: &[(&str, &str, usize, &str, &str)] = &[
-            ("10MiB", "10 bananas", 4, "size", "no size"),
+            ("10MiB", "10 bananas", 4, "size", "invalid size"),
             ("10MiB", "0B", 3, "size", "empty"),
             ("10MiB", "1000GB", 3, "size", "blocks"),
             ("256KiB", "3MiB", 3, "block", "2MiB"),
-            ("latency = \"5ms\"", "latncy = \"5ms\"", 8, "latncy", "unknown field"),
+            ("latency = \"5ms\"", "latncy = \"5ms\"", 8, "latncy", "did you mean `latency`?"),
             ("\"us\"]", "\"uss\"]", 10, "between", "uss"),
             ("role = \"seeder\"", "role = \"sower\"", 14, "role", "unknown variant"),
             ("role = \"seeder\"", "role = \"leecher\"", 0, "peers", "a seeder"),
-            ("100Mbit", "100", 15, "up", "no rate"),
+            ("100Mbit", "100", 15, "up", "invalid rate"),
             ("count = 30", "count = 0", 19, "count", "one at least"),
             ("count = 30", "count = 200000", 19, "count", "more than"),
             ("part = 0.2", "part = 1.2", 25, "part", "between 0 and 1"),
             ("part = 0.2", "part = 0.95", 19, "leave", "more than all"),
             ("latency = \"5ms\"", "loss = 0.9", 0, "loss", "half"),
-            ("\"kubo12\"", "\"kubo13\"", 29, "behaviour", "unknown variant"),
+            ("\"boxo\"", "\"kubo\"", 29, "strategy", "unknown variant"),
         ];
         for (old, new, line, key, problem) in cases {
             let text = GOOD.replacen(old, new, 1);

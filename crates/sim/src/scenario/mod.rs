@@ -1,22 +1,20 @@
-//! A swarm to simulate, written as one TOML file. See docs/simulation.md for all of it.
+//! A swarm to simulate, written as one TOML file. See docs/reference/swarm-scenarios.md for all of it.
 
-mod error;
 mod file;
-mod place;
-mod values;
 
 use std::time::Duration;
 
-use bitswap::{Behaviour, Limits};
+use watchfire_bitswap::Limits;
 
 use crate::dag::FileShape;
-use crate::dice::Dice;
 use crate::network::{Access, NetworkLimits, Path, Processors};
-use crate::plan::{Lie, PeerPlan, Plan};
+use crate::plan::{Attack, PeerPlan, Plan};
 use crate::report::Report;
+use crate::strategies::Strategy;
 use crate::swarm::{self, Progress};
+use watchfire_types::Rng;
 
-pub use error::ScenarioError;
+pub use watchfire_report::scenario::ScenarioError;
 
 /// A swarm, and the ways of exchanging that are compared on it.
 #[derive(Clone, Debug)]
@@ -45,8 +43,8 @@ pub struct Scenario {
 pub struct Run {
     /// What it is called in reports.
     pub name: String,
-    /// How everyone goes about it.
-    pub behaviour: Behaviour,
+    /// How every node requests blocks.
+    pub strategy: Strategy,
     /// What handling messages costs them; `None` if it costs nothing.
     pub processors: Option<Processors>,
 }
@@ -73,15 +71,15 @@ struct Group {
     leave_within: Duration,
     noticed_after: Duration,
     leaves_when_done: bool,
-    lying: f64,
-    lie: Lie,
+    malicious: f64,
+    attack: Attack,
 }
 
 impl Scenario {
     /// Reads a scenario. `name` is the file's, for errors.
     ///
     /// ```
-    /// let error = sim::Scenario::parse("swarm.toml", "[file]\nsize = '300 bananas'\n");
+    /// let error = watchfire_sim::Scenario::parse("swarm.toml", "[file]\nsize = '300 bananas'\n");
     /// assert!(error.unwrap_err().to_string().starts_with("swarm.toml:2: size: "));
     /// ```
     pub fn parse(name: &str, text: &str) -> Result<Scenario, ScenarioError> {
@@ -105,27 +103,30 @@ impl Scenario {
     /// What one of its runs is to be. Who leaves and who lies follows from the seed, and is the same in
     /// all runs.
     pub fn plan(&self, run: &Run) -> Plan {
-        let mut dice = Dice::of(self.seed, 0x5ce);
+        let mut rng = Rng::for_purpose(self.seed, 0x5ce);
         let mut peers = Vec::new();
         for (group, shape) in self.groups.iter().enumerate() {
-            let mut fates: Vec<PeerPlan> =
-                (0..shape.count).map(|_| shape.peer(group, &mut dice)).collect();
+            let mut peers_of_group: Vec<PeerPlan> =
+                (0..shape.count).map(|_| shape.peer(group, &mut rng)).collect();
             let some = |part: f64| (part * f64::from(shape.count)).round() as usize;
             // Which of them is chosen by the shuffle below.
-            let liars = some(shape.lying);
-            fates.iter_mut().take(liars).for_each(|peer| peer.lie = Some(shape.lie));
-            let leaving = fates.iter_mut().skip(liars).take(some(shape.leaving));
+            let attackers = some(shape.malicious);
+            peers_of_group
+                .iter_mut()
+                .take(attackers)
+                .for_each(|peer| peer.attack = Some(shape.attack));
+            let leaving = peers_of_group.iter_mut().skip(attackers).take(some(shape.leaving));
             for peer in leaving {
-                let after = shape.leave_within.mul_f64(dice.unit());
+                let after = shape.leave_within.mul_f64(rng.fraction());
                 peer.leaves_at = Some(peer.arrives_at + after);
             }
-            dice.shuffle(&mut fates);
-            peers.append(&mut fates);
+            rng.shuffle(&mut peers_of_group);
+            peers.append(&mut peers_of_group);
         }
         Plan {
             seed: self.seed,
             file: self.file,
-            behaviour: run.behaviour,
+            strategy: run.strategy,
             limits: Limits::default(),
             peers,
             paths: self.paths.clone(),
@@ -139,18 +140,18 @@ impl Scenario {
 }
 
 impl Group {
-    fn peer(&self, group: usize, dice: &mut Dice) -> PeerPlan {
+    fn peer(&self, group: usize, rng: &mut Rng) -> PeerPlan {
         PeerPlan {
             group,
             access: self.access,
             region: self.region,
             is_seeder: self.is_seeder,
-            arrives_at: self.arrive_within.mul_f64(dice.unit()),
+            arrives_at: self.arrive_within.mul_f64(rng.fraction()),
             leaves_at: None,
             returns_at: None,
             noticed_after: self.noticed_after,
             leaves_when_done: self.leaves_when_done,
-            lie: None,
+            attack: None,
         }
     }
 }

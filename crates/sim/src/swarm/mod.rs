@@ -1,28 +1,28 @@
-//! A swarm of exchanges on a pretend clock and network.
+//! A swarm of exchanges on a simulated clock and network.
 
+mod message_len;
 mod node;
 mod outcome;
 mod topology;
-mod uses;
-mod wire;
+mod uplink_use;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use bitswap::{Behaviour, Exchange, Message, Output, Payload, Protocol};
-use content::Cid;
-use vocab::Instant;
+use watchfire_bitswap::{Exchange, Message, Output, Payload};
+use watchfire_content::Cid;
+use watchfire_types::{Instant, Rng};
 
-use crate::dag::{Dag, Parcel};
-use crate::dice::Dice;
+use crate::dag::{Dag, FakeBlock};
 use crate::network::{Arrival, Host, Network, Path};
-use crate::plan::{Bound, Lie, PeerPlan, Plan};
+use crate::plan::{Attack, Bound, PeerPlan, Plan};
+use crate::strategies::Strategy;
 use node::{Node, Peer};
 use topology::Topology;
-use uses::Uses;
+use uplink_use::UplinkUseLog;
 
-pub use outcome::{Outcome, PeerOutcome, Use};
+pub use outcome::{Outcome, PeerOutcome, UplinkUse};
 
 /// Round trips until a connection can be used: TCP's, TLS's, and one to agree on protocols.
 const ROUND_TRIPS_TO_CONNECT: u32 = 3;
@@ -32,7 +32,7 @@ const REDIAL: Duration = Duration::from_secs(1);
 const SEARCH: Duration = Duration::from_millis(300);
 /// Providers that a search finds.
 const PROVIDERS_MAX: usize = 10;
-/// Wakes at one time after which an exchange is held to run in circles.
+/// Wakes at one time after which an exchange counts as stuck in a loop.
 const WAKES_MAX: u32 = 10_000;
 /// Peers of a node that is looked at whenever it was woken.
 const CHECKED_ALWAYS: usize = 12;
@@ -40,25 +40,25 @@ const CHECKED_ALWAYS: usize = 12;
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Steps between two looks at how far it is.
 const STEPS_PER_LOOK: u64 = 1 << 14;
-/// Broken promises that are told one by one.
-const BROKEN_MAX: usize = 100;
+/// Violations after which a simulation stops.
+const VIOLATIONS_MAX: usize = 100;
 
-/// How far a simulation is.
+/// The progress of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// The pretend time.
+    /// The simulated time.
     pub now: Duration,
-    /// Part of all blocks that those who are waited for have.
+    /// The part of all blocks that the awaited peers have.
     pub part: f64,
-    /// How many that are waited for have everything.
+    /// Awaited peers that have all blocks.
     pub finished: usize,
-    /// How many are waited for.
+    /// Peers that are awaited.
     pub awaited: usize,
 }
 
-/// Runs a plan to its end: until all who are waited for have everything, or its time is up.
+/// Runs a plan until all awaited peers have all blocks, or its time is up.
 ///
-/// The same plan has the same outcome, whatever the machine.
+/// The same plan has the same outcome on every machine.
 pub fn run(plan: &Plan, watch: &mut dyn FnMut(Progress)) -> Outcome {
     let mut swarm = Swarm::new(plan);
     swarm.run(watch);
@@ -68,58 +68,58 @@ pub fn run(plan: &Plan, watch: &mut dyn FnMut(Progress)) -> Outcome {
 struct Swarm<'a> {
     plan: &'a Plan,
     dag: Dag,
-    network: Network<Message<Parcel>>,
+    network: Network<Message<FakeBlock>>,
     topology: Topology,
     nodes: Vec<Node>,
-    alarms: BinaryHeap<Reverse<(Instant, u64, Alarm)>>,
-    alarms_set: u64,
+    timers: BinaryHeap<Reverse<(Instant, u64, Timer)>>,
+    timers_set: u64,
     now: Instant,
-    dice: Dice,
+    rng: Rng,
     awaited: usize,
     finished: usize,
     /// Blocks of those that are waited for.
     held: u64,
-    uses: Uses,
-    broken: Vec<String>,
-    healthy_dropped: u32,
-    liars_dropped: u32,
+    uplink_use: UplinkUseLog,
+    violations: Vec<String>,
+    honest_dropped: u32,
+    malicious_dropped: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Alarm {
+enum Timer {
     Arrive(Peer),
     Leave(Peer),
     Wake(Peer),
     /// The handshakes of a connection are done.
-    Connect(Peer, Peer, Why),
+    Connect(Peer, Peer, DialReason),
     /// A peer notices that another, which had arrived so often, is gone.
-    Notice(Peer, Peer, u32),
+    DisconnectNoticed(Peer, Peer, u32),
     /// Some connection breaks.
     Break,
     /// The store of a peer, which had arrived so often, has read a block for another.
     Read(Peer, Peer, u32, u32),
-    Found(Peer, Cid, u32),
+    SearchDone(Peer, Cid, u32),
 }
 
 /// Why two peers connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Why {
-    /// They are next to each other. Who comes in between before the handshakes are done takes the place.
-    Neighbours,
-    /// One was named to the other as a provider, or they were connected before.
-    Called,
+enum DialReason {
+    /// They are next to each other. Who comes in between before the handshakes are done takes the location.
+    Neighbour,
+    /// One was found as a provider for the other, or they were connected before.
+    Provider,
 }
 
 impl<'a> Swarm<'a> {
     fn new(plan: &'a Plan) -> Self {
         let dag = Dag::new(plan.file, plan.seed);
-        let mut network = Network::new(plan.network, Dice::of(plan.seed, 1).word());
-        let mut dice = Dice::of(plan.seed, 2);
-        let topology = Topology::new(plan.neighbours, Dice::of(plan.seed, 3).word());
+        let mut network = Network::new(plan.network, Rng::for_purpose(plan.seed, 1).next_u64());
+        let mut rng = Rng::for_purpose(plan.seed, 2);
+        let topology = Topology::new(plan.neighbours, Rng::for_purpose(plan.seed, 3).next_u64());
         let mut nodes = Vec::with_capacity(plan.peers.len());
         for peer in &plan.peers {
             network.add(peer.access);
-            nodes.push(Node::new(exchange(plan, &mut dice), dag.len()));
+            nodes.push(Node::new(exchange(plan, &mut rng), dag.len()));
         }
         let awaited = plan.peers.iter().filter(|peer| peer.is_awaited()).count();
         let bound = Bound::of(plan, dag.bytes()).seconds();
@@ -129,25 +129,27 @@ impl<'a> Swarm<'a> {
             network,
             topology,
             nodes,
-            alarms: BinaryHeap::new(),
-            alarms_set: 0,
+            timers: BinaryHeap::new(),
+            timers_set: 0,
             now: Instant::ZERO,
-            dice,
+            rng,
             awaited,
             finished: 0,
             held: 0,
-            uses: Uses::new(Duration::from_secs_f64(bound.clamp(0.001, 86_400.0) / 200.0)),
-            broken: Vec::new(),
-            healthy_dropped: 0,
-            liars_dropped: 0,
+            uplink_use: UplinkUseLog::new(Duration::from_secs_f64(
+                bound.clamp(0.001, 86_400.0) / 200.0,
+            )),
+            violations: Vec::new(),
+            honest_dropped: 0,
+            malicious_dropped: 0,
         };
-        for (peer, fate) in (0..).map(Peer).zip(&plan.peers) {
-            swarm.alarm(Instant::ZERO + fate.arrives_at, Alarm::Arrive(peer));
-            if let Some(at) = fate.leaves_at {
-                swarm.alarm(Instant::ZERO + at, Alarm::Leave(peer));
+        for (peer, peer_plan) in (0..).map(Peer).zip(&plan.peers) {
+            swarm.set_timer(Instant::ZERO + peer_plan.arrives_at, Timer::Arrive(peer));
+            if let Some(at) = peer_plan.leaves_at {
+                swarm.set_timer(Instant::ZERO + at, Timer::Leave(peer));
             }
-            if let Some(at) = fate.returns_at {
-                swarm.alarm(Instant::ZERO + at, Alarm::Arrive(peer));
+            if let Some(at) = peer_plan.returns_at {
+                swarm.set_timer(Instant::ZERO + at, Timer::Arrive(peer));
             }
         }
         if plan.breaks_per_second > 0.0 {
@@ -159,47 +161,47 @@ impl<'a> Swarm<'a> {
     fn run(&mut self, watch: &mut dyn FnMut(Progress)) {
         let end = Instant::ZERO + self.plan.time_max;
         let mut steps: u64 = 0;
-        while self.finished < self.awaited && self.broken.len() < BROKEN_MAX {
+        while self.finished < self.awaited && self.violations.len() < VIOLATIONS_MAX {
             let moved = self.network.next_at();
-            let alarm = self.alarms.peek().map(|Reverse((at, ..))| *at);
-            let Some(at) = [moved, alarm].into_iter().flatten().min() else { break };
+            let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
+            let Some(at) = [moved, timer].into_iter().flatten().min() else { break };
             if at > end {
                 self.now = end;
                 break;
             }
-            while let due_at = Instant::ZERO + self.uses.due_at()
+            while let due_at = Instant::ZERO + self.uplink_use.due_at()
                 && due_at <= at
             {
                 self.now = due_at;
-                self.look_at_uplinks();
+                self.record_uplink_use();
             }
             self.now = at;
             if moved == Some(at) {
                 self.network.step();
                 while let Some(arrival) = self.network.poll_arrival() {
-                    self.arrived(arrival);
+                    self.handle_arrival(arrival);
                 }
-            } else if let Some(Reverse((.., alarm))) = self.alarms.pop() {
-                self.ring(alarm);
+            } else if let Some(Reverse((.., timer))) = self.timers.pop() {
+                self.handle_timer(timer);
             }
             steps += 1;
             if steps.is_multiple_of(STEPS_PER_LOOK) {
                 watch(self.progress());
             }
         }
-        self.look_at_uplinks();
+        self.record_uplink_use();
         watch(self.progress());
     }
 
-    fn look_at_uplinks(&mut self) {
+    fn record_uplink_use(&mut self) {
         let (mut sent, mut rates) = ([0; 2], [0; 2]);
-        for (host, (fate, node)) in (0..).zip(self.plan.peers.iter().zip(&self.nodes)) {
-            let whose = usize::from(!fate.is_seeder);
+        for (host, (peer_plan, node)) in (0..).zip(self.plan.peers.iter().zip(&self.nodes)) {
+            let whose = usize::from(!peer_plan.is_seeder);
             sent[whose] += self.network.traffic(Host(host)).0;
-            rates[whose] += if node.is_here { fate.access.up } else { 0 };
+            rates[whose] += if node.is_here { peer_plan.access.up } else { 0 };
         }
         let now = self.now.since(Instant::ZERO);
-        self.uses.look(now, sent.into(), rates.into());
+        self.uplink_use.look(now, sent.into(), rates.into());
     }
 
     fn progress(&self) -> Progress {
@@ -212,12 +214,12 @@ impl<'a> Swarm<'a> {
         }
     }
 
-    fn alarm(&mut self, at: Instant, alarm: Alarm) {
-        self.alarms.push(Reverse((at, self.alarms_set, alarm)));
-        self.alarms_set += 1;
+    fn set_timer(&mut self, at: Instant, timer: Timer) {
+        self.timers.push(Reverse((at, self.timers_set, timer)));
+        self.timers_set += 1;
     }
 
-    fn fate(&self, peer: Peer) -> &'a PeerPlan {
+    fn peer_plan(&self, peer: Peer) -> &'a PeerPlan {
         &self.plan.peers[peer.0 as usize]
     }
 
@@ -226,17 +228,17 @@ impl<'a> Swarm<'a> {
     }
 
     fn path(&self, a: Peer, b: Peer) -> Path {
-        self.plan.paths[self.fate(a).region][self.fate(b).region]
+        self.plan.paths[self.peer_plan(a).region][self.peer_plan(b).region]
     }
 
-    fn break_promise(&mut self, peer: Peer, what: std::fmt::Arguments<'_>) {
-        if self.broken.len() < BROKEN_MAX {
+    fn record_violation(&mut self, peer: Peer, what: std::fmt::Arguments<'_>) {
+        if self.violations.len() < VIOLATIONS_MAX {
             let at = self.now.since(Instant::ZERO).as_secs_f64();
-            self.broken.push(format!("{at:.6} s: peer {}: {what}", peer.0));
+            self.violations.push(format!("{at:.6} s: peer {}: {what}", peer.0));
         }
     }
 
-    fn arrived(&mut self, arrival: Arrival<Message<Parcel>>) {
+    fn handle_arrival(&mut self, arrival: Arrival<Message<FakeBlock>>) {
         let now = self.now;
         let (peer, from) = match &arrival {
             Arrival::Message { from, to, .. } | Arrival::Part { from, to } => (*to, *from),
@@ -247,30 +249,30 @@ impl<'a> Swarm<'a> {
         let (peer, from) = (Peer(peer.0), Peer(from.0));
         let exchange = &mut self.node(peer).exchange;
         match arrival {
-            Arrival::Message { message, .. } => exchange.received(now, from, message),
-            Arrival::Part { .. } => exchange.arriving(now, from),
-            Arrival::Room { .. } => exchange.writable(now, from, room),
+            Arrival::Message { message, .. } => exchange.handle_message(now, from, message),
+            Arrival::Part { .. } => exchange.handle_partial_message(now, from),
+            Arrival::Room { .. } => exchange.handle_writable(now, from, room),
         }
         self.settle(peer);
     }
 
-    fn ring(&mut self, alarm: Alarm) {
+    fn handle_timer(&mut self, timer: Timer) {
         let now = self.now;
-        match alarm {
-            Alarm::Arrive(peer) => self.arrive(peer),
-            Alarm::Leave(peer) => self.leave(peer),
-            Alarm::Wake(peer) => self.wake(peer),
-            Alarm::Connect(a, b, why) => self.connect(a, b, why),
-            Alarm::Notice(peer, other, arrivals) => {
+        match timer {
+            Timer::Arrive(peer) => self.arrive(peer),
+            Timer::Leave(peer) => self.leave(peer),
+            Timer::Wake(peer) => self.wake(peer),
+            Timer::Connect(a, b, reason) => self.connect(a, b, reason),
+            Timer::DisconnectNoticed(peer, other, arrivals) => {
                 let is_same = self.nodes[other.0 as usize].arrivals == arrivals;
                 if is_same && self.node(peer).peers.remove(&other) {
-                    self.node(peer).exchange.disconnected(now, other);
+                    self.node(peer).exchange.handle_disconnected(now, other);
                     self.settle(peer);
                 }
                 self.dial_neighbours(peer);
             }
-            Alarm::Break => self.break_some(),
-            Alarm::Read(peer, to, block, arrivals) => {
+            Timer::Break => self.break_some(),
+            Timer::Read(peer, to, block, arrivals) => {
                 if !self.node(peer).is_here || self.node(peer).arrivals != arrivals {
                     return;
                 }
@@ -278,24 +280,24 @@ impl<'a> Swarm<'a> {
                 let node = self.node(peer);
                 node.reads -= 1;
                 node.reading_bytes -= u64::from(len);
-                self.give(peer, to, block);
+                self.finish_read(peer, to, block);
                 self.settle(peer);
             }
-            Alarm::Found(peer, cid, arrivals) => self.found(peer, &cid, arrivals),
+            Timer::SearchDone(peer, cid, arrivals) => self.finish_search(peer, &cid, arrivals),
         }
     }
 
     fn arrive(&mut self, peer: Peer) {
-        let (now, fate) = (self.now, self.fate(peer));
-        let mut fresh = exchange(self.plan, &mut self.dice);
-        let is_full = fate.is_seeder || fate.lie.is_some();
+        let (now, peer_plan) = (self.now, self.peer_plan(peer));
+        let mut fresh = exchange(self.plan, &mut self.rng);
+        let is_full = peer_plan.is_seeder || peer_plan.attack.is_some();
         for block in 0..self.dag.len() {
             let node = &mut self.nodes[peer.0 as usize];
-            if fate.is_seeder {
+            if peer_plan.is_seeder {
                 node.store(block);
             }
             if is_full || node.has(block) {
-                fresh.have(now, self.dag.cid(block), self.dag.block_len(block) as usize);
+                fresh.handle_stored(now, self.dag.cid(block), self.dag.block_len(block) as usize);
             }
         }
         let node = &mut self.nodes[peer.0 as usize];
@@ -309,7 +311,7 @@ impl<'a> Swarm<'a> {
         // Who has not noticed that it was gone does so now.
         for other in (0..self.nodes.len() as u32).map(Peer) {
             if self.node(other).peers.remove(&peer) {
-                self.node(other).exchange.disconnected(now, peer);
+                self.node(other).exchange.handle_disconnected(now, peer);
                 self.settle(other);
             }
         }
@@ -319,7 +321,7 @@ impl<'a> Swarm<'a> {
     }
 
     fn leave(&mut self, peer: Peer) {
-        let fate = self.fate(peer);
+        let peer_plan = self.peer_plan(peer);
         if !self.node(peer).is_here {
             return;
         }
@@ -334,8 +336,8 @@ impl<'a> Swarm<'a> {
         let (arrivals, peers) = (node.arrivals, std::mem::take(&mut node.peers));
         for other in peers {
             self.network.close(Host(peer.0), Host(other.0));
-            let at = self.now + self.path(peer, other).delay + fate.noticed_after;
-            self.alarm(at, Alarm::Notice(other, peer, arrivals));
+            let at = self.now + self.path(peer, other).delay + peer_plan.noticed_after;
+            self.set_timer(at, Timer::DisconnectNoticed(other, peer, arrivals));
         }
     }
 
@@ -343,57 +345,53 @@ impl<'a> Swarm<'a> {
     fn dial_neighbours(&mut self, peer: Peer) {
         if self.node(peer).is_here {
             for other in self.topology.neighbours(peer) {
-                self.dial(peer, other, Duration::ZERO, Why::Neighbours);
+                self.dial(peer, other, Duration::ZERO, DialReason::Neighbour);
             }
         }
     }
 
-    fn dial(&mut self, peer: Peer, other: Peer, wait: Duration, why: Why) {
+    fn dial(&mut self, peer: Peer, other: Peer, wait: Duration, reason: DialReason) {
         if self.node(peer).peers.contains(&other)
             || self.network.is_open(Host(peer.0), Host(other.0))
         {
             return;
         }
         let handshakes = 2 * self.path(peer, other).delay * ROUND_TRIPS_TO_CONNECT;
-        self.alarm(self.now + wait + handshakes, Alarm::Connect(peer, other, why));
+        self.set_timer(self.now + wait + handshakes, Timer::Connect(peer, other, reason));
     }
 
-    fn connect(&mut self, a: Peer, b: Peer, why: Why) {
+    fn connect(&mut self, a: Peer, b: Peer, reason: DialReason) {
         let may = |swarm: &mut Self, a: Peer, b: Peer| {
             let node = swarm.node(a);
-            node.is_here && !node.peers.contains(&b) && !node.banned.contains(&b)
+            node.is_here && !node.peers.contains(&b) && !node.blocked.contains(&b)
         };
         if !may(self, a, b) || !may(self, b, a) {
             return;
         }
-        if why == Why::Neighbours && !self.topology.are_neighbours(a, b) {
+        if reason == DialReason::Neighbour && !self.topology.are_neighbours(a, b) {
             return;
         }
         let now = self.now;
         let path = self.path(a, b);
         self.network.open(Host(a.0), Host(b.0), path);
-        let protocol = match self.plan.behaviour {
-            Behaviour::Ours => Protocol::Leaves,
-            Behaviour::Kubo12 => Protocol::V1_2,
-            Behaviour::Old11 => Protocol::V1_1,
-        };
+        let protocol = self.plan.strategy.protocol();
         for (peer, other) in [(a, b), (b, a)] {
             let room = self.network.room(Host(peer.0), Host(other.0)) as usize;
             let node = self.node(peer);
             node.peers.insert(other);
-            node.exchange.connected(now, other, protocol);
-            node.exchange.writable(now, other, room);
+            node.exchange.handle_connected(now, other, protocol);
+            node.exchange.handle_writable(now, other, room);
             self.settle(peer);
         }
     }
 
-    /// Ends a connection; both know at once.
+    /// HostLinks a connection; both know at once.
     fn disconnect(&mut self, a: Peer, b: Peer) {
         let now = self.now;
         self.network.close(Host(a.0), Host(b.0));
         for (peer, other) in [(a, b), (b, a)] {
             if self.node(peer).peers.remove(&other) {
-                self.node(peer).exchange.disconnected(now, other);
+                self.node(peer).exchange.handle_disconnected(now, other);
                 self.settle(peer);
             }
         }
@@ -402,15 +400,15 @@ impl<'a> Swarm<'a> {
     fn set_break(&mut self) {
         // Waits between things that happen independently; a sum stands in for a logarithm, which is not
         // the same on all machines.
-        let wait = self.dice.unit() + self.dice.unit();
+        let wait = self.rng.fraction() + self.rng.fraction();
         let wait = Duration::from_secs_f64(wait / self.plan.breaks_per_second);
-        self.alarm(self.now + wait, Alarm::Break);
+        self.set_timer(self.now + wait, Timer::Break);
     }
 
     fn break_some(&mut self) {
         self.set_break();
         let here = self.topology.here();
-        let Some(at) = (!here.is_empty()).then(|| self.dice.below(here.len() as u64)) else {
+        let Some(at) = (!here.is_empty()).then(|| self.rng.below(here.len() as u64)) else {
             return;
         };
         let peer = *here.iter().nth(at as usize).expect("fewer than there are");
@@ -418,9 +416,9 @@ impl<'a> Swarm<'a> {
         if peers.is_empty() {
             return;
         }
-        let other = peers[self.dice.below(peers.len() as u64) as usize];
+        let other = peers[self.rng.below(peers.len() as u64) as usize];
         self.disconnect(peer, other);
-        self.dial(peer, other, REDIAL, Why::Called);
+        self.dial(peer, other, REDIAL, DialReason::Provider);
     }
 
     fn wake(&mut self, peer: Peer) {
@@ -437,8 +435,8 @@ impl<'a> Swarm<'a> {
             node.woken = (now, if node.woken.0 == now { node.woken.1 + 1 } else { 1 });
             if node.woken.1 > WAKES_MAX {
                 let times = node.woken.1;
-                // Without its alarm it sleeps until something comes.
-                self.break_promise(peer, format_args!("it was due {times} times at one time"));
+                // Without its timer it sleeps until something comes.
+                self.record_violation(peer, format_args!("it was due {times} times at one time"));
                 return;
             }
             node.exchange.handle_tick(now);
@@ -447,7 +445,7 @@ impl<'a> Swarm<'a> {
         self.check(peer);
     }
 
-    /// Does all that an exchange wants done, and sets its alarm.
+    /// Does all that an exchange wants done, and sets its timer.
     fn settle(&mut self, peer: Peer) {
         while let Some(output) = self.node(peer).exchange.poll_output() {
             self.carry_out(peer, output);
@@ -459,53 +457,53 @@ impl<'a> Swarm<'a> {
         }
         let Some(at) = node.exchange.next_wake() else { return };
         let at = at.max(now);
-        // An alarm that is too early looks again; one that is too late is too late.
+        // An timer that is too early looks again; one that is too late is too late.
         if node.wake_at.is_none_or(|set| set > at) {
             node.wake_at = Some(at);
-            self.alarm(at, Alarm::Wake(peer));
+            self.set_timer(at, Timer::Wake(peer));
         }
     }
 
-    fn carry_out(&mut self, peer: Peer, output: Output<Peer, Parcel>) {
+    fn carry_out(&mut self, peer: Peer, output: Output<Peer, FakeBlock>) {
         let now = self.now;
         match output {
             Output::Send { peer: to, message } => self.send(peer, to, message),
-            Output::Look { cid } => {
+            Output::Lookup { cid } => {
                 let block = self.dag.find(&cid);
-                let is_liar = self.fate(peer).lie.is_some();
+                let is_liar = self.peer_plan(peer).attack.is_some();
                 let block = block.filter(|block| is_liar || self.node(peer).has(*block));
                 let len = block.map(|block| self.dag.block_len(block) as usize);
-                self.node(peer).exchange.found(now, &cid, len);
+                self.node(peer).exchange.handle_lookup(now, &cid, len);
             }
-            Output::List { node } => {
+            Output::ListLinks { node } => {
                 let leaves = self.leaves(peer, &node);
-                self.node(peer).exchange.listed(now, &node, leaves);
+                self.node(peer).exchange.handle_links(now, &node, leaves);
             }
             Output::Read { peer: to, cid } => self.read(peer, to, &cid),
-            Output::Got { block, .. } => self.got(peer, &block),
+            Output::BlockReceived { block, .. } => self.handle_block_received(peer, &block),
             Output::FindProviders { cid, .. } => {
                 let arrivals = self.node(peer).arrivals;
-                self.alarm(now + SEARCH, Alarm::Found(peer, cid, arrivals));
+                self.set_timer(now + SEARCH, Timer::SearchDone(peer, cid, arrivals));
             }
-            Output::Drop { peer: other, reason } => {
-                if self.fate(other).lie.is_some() {
-                    self.liars_dropped += 1;
+            Output::DropPeer { peer: other, reason } => {
+                if self.peer_plan(other).attack.is_some() {
+                    self.malicious_dropped += 1;
                 } else {
-                    self.healthy_dropped += 1;
-                    self.break_promise(
+                    self.honest_dropped += 1;
+                    self.record_violation(
                         peer,
                         format_args!("it dropped peer {}, which is healthy: {reason}", other.0),
                     );
                 }
-                self.node(peer).banned.insert(other);
+                self.node(peer).blocked.insert(other);
                 self.node(peer).peers.remove(&other);
                 self.disconnect(peer, other);
             }
         }
     }
 
-    fn send(&mut self, peer: Peer, to: Peer, message: Message<Parcel>) {
-        let bytes = wire::bytes(&message, self.plan.behaviour);
+    fn send(&mut self, peer: Peer, to: Peer, message: Message<FakeBlock>) {
+        let bytes = message_len::message_len(&message, self.plan.strategy);
         let blocks: Vec<usize> = message.payloads().map(Payload::len).collect();
         let (from, host) = (Host(peer.0), Host(to.0));
         if self.network.is_open(from, host) {
@@ -513,27 +511,27 @@ impl<'a> Swarm<'a> {
             // Real encoders need a few bytes more or less than is guessed here.
             if bytes > room + room / 16 + 4096 && blocks.len() != 1 {
                 let what = format_args!("it sent {bytes} bytes into a pipe with room for {room}");
-                self.break_promise(peer, what);
+                self.record_violation(peer, what);
             }
             let max = self.plan.limits.message_bytes_max;
             let bytes = blocks.iter().sum::<usize>();
             if bytes > max && blocks.len() > 1 {
                 let what =
                     format_args!("it sent {bytes} bytes of blocks at once, of at most {max}");
-                self.break_promise(peer, what);
+                self.record_violation(peer, what);
             }
         }
-        if self.plan.behaviour != Behaviour::Ours {
+        if self.plan.strategy != Strategy::Watchfire {
             return self.network.send(self.now, from, host, bytes, message);
         }
         // Between those who speak leaves, what is said has a stream of its own.
         let (words, blocks) = message.apart();
         if !words.is_empty() {
-            let bytes = wire::bytes(&words, self.plan.behaviour);
+            let bytes = message_len::message_len(&words, self.plan.strategy);
             self.network.send_ahead(self.now, from, host, bytes, words);
         }
         if !blocks.is_empty() {
-            let bytes = wire::bytes(&blocks, self.plan.behaviour);
+            let bytes = message_len::message_len(&blocks, self.plan.strategy);
             self.network.send(self.now, from, host, bytes, blocks);
         }
     }
@@ -541,7 +539,7 @@ impl<'a> Swarm<'a> {
     fn read(&mut self, peer: Peer, to: Peer, cid: &Cid) {
         let now = self.now;
         let Some(block) = self.dag.find(cid) else {
-            return self.node(peer).exchange.read(now, to, cid, None);
+            return self.node(peer).exchange.handle_read(now, to, cid, None);
         };
         let len = self.dag.block_len(block);
         let max = self.plan.limits.reading_bytes_max as u64;
@@ -551,20 +549,20 @@ impl<'a> Swarm<'a> {
         let reading = node.reading_bytes;
         if reading > max && node.reads > 1 {
             let what = format_args!("it reads {reading} bytes at once, of at most {max}");
-            self.break_promise(peer, what);
+            self.record_violation(peer, what);
         }
-        if self.fate(peer).lie == Some(Lie::Withhold) {
+        if self.peer_plan(peer).attack == Some(Attack::Withhold) {
             return;
         }
         if self.plan.read_delay.is_zero() {
             let node = self.node(peer);
             node.reads -= 1;
             node.reading_bytes -= u64::from(len);
-            self.give(peer, to, block);
+            self.finish_read(peer, to, block);
         } else {
-            let wait = self.plan.read_delay.mul_f64(self.dice.unit());
+            let wait = self.plan.read_delay.mul_f64(self.rng.fraction());
             let arrivals = self.node(peer).arrivals;
-            self.alarm(now + wait, Alarm::Read(peer, to, block, arrivals));
+            self.set_timer(now + wait, Timer::Read(peer, to, block, arrivals));
         }
     }
 
@@ -575,45 +573,45 @@ impl<'a> Swarm<'a> {
         leaves.filter(|leaves| !leaves.is_empty())
     }
 
-    fn give(&mut self, peer: Peer, to: Peer, block: u32) {
-        let parcel = match self.fate(peer).lie {
-            Some(_) => Some(self.dag.forged(block, &mut self.dice)),
-            None => self.nodes[peer.0 as usize].has(block).then(|| self.dag.parcel(block)),
+    fn finish_read(&mut self, peer: Peer, to: Peer, block: u32) {
+        let fake_block = match self.peer_plan(peer).attack {
+            Some(_) => Some(self.dag.forged(block, &mut self.rng)),
+            None => self.nodes[peer.0 as usize].has(block).then(|| self.dag.fake_block(block)),
         };
         let (now, cid) = (self.now, self.dag.cid(block).clone());
-        self.node(peer).exchange.read(now, to, &cid, parcel);
+        self.node(peer).exchange.handle_read(now, to, &cid, fake_block);
     }
 
-    fn got(&mut self, peer: Peer, parcel: &Parcel) {
+    fn handle_block_received(&mut self, peer: Peer, fake_block: &FakeBlock) {
         let now = self.now;
-        let Some(block) = self.dag.find(parcel.cid()) else {
+        let Some(block) = self.dag.find(fake_block.cid()) else {
             return self
-                .break_promise(peer, format_args!("it took a forged block for a wanted one"));
+                .record_violation(peer, format_args!("it took a forged block for a wanted one"));
         };
-        let is_awaited = self.fate(peer).is_awaited();
+        let is_awaited = self.peer_plan(peer).is_awaited();
         let node = &mut self.nodes[peer.0 as usize];
         if !node.store(block) {
-            return self.break_promise(peer, format_args!("it got block {block} twice"));
+            return self.record_violation(peer, format_args!("it got block {block} twice"));
         }
-        node.came.push(now);
+        node.received_at.push(now);
         self.held += u64::from(is_awaited);
-        node.exchange.have(now, parcel.cid(), parcel.len());
-        node.took(now, &self.dag, block);
+        node.exchange.handle_stored(now, fake_block.cid(), fake_block.len());
+        node.handle_block(now, &self.dag, block);
         if node.held < self.dag.len() {
             return;
         }
         node.finished_at = Some(now);
         self.finished += usize::from(is_awaited);
         if let Some(session) = node.session.take() {
-            node.exchange.stop(now, session);
+            node.exchange.stop_session(now, session);
         }
-        if self.fate(peer).leaves_when_done {
-            self.alarm(now, Alarm::Leave(peer));
+        if self.peer_plan(peer).leaves_when_done {
+            self.set_timer(now, Timer::Leave(peer));
         }
     }
 
     /// A search is over: some who are here and have the block, or say so.
-    fn found(&mut self, peer: Peer, cid: &Cid, arrivals: u32) {
+    fn finish_search(&mut self, peer: Peer, cid: &Cid, arrivals: u32) {
         let Some(session) = self.node(peer).session else { return };
         if self.node(peer).arrivals != arrivals {
             return;
@@ -621,18 +619,18 @@ impl<'a> Swarm<'a> {
         let Some(block) = self.dag.find(cid) else { return };
         let has = |other: &Peer| {
             let node = &self.nodes[other.0 as usize];
-            *other != peer && (node.has(block) || self.fate(*other).lie.is_some())
+            *other != peer && (node.has(block) || self.peer_plan(*other).attack.is_some())
         };
         let mut providers: Vec<Peer> = self.topology.here().iter().copied().filter(has).collect();
-        self.dice.shuffle(&mut providers);
-        let banned = &self.nodes[peer.0 as usize].banned;
-        providers.retain(|other| !banned.contains(other));
+        self.rng.shuffle(&mut providers);
+        let blocked = &self.nodes[peer.0 as usize].blocked;
+        providers.retain(|other| !blocked.contains(other));
         providers.truncate(PROVIDERS_MAX);
         for other in &providers {
-            self.dial(peer, *other, Duration::ZERO, Why::Called);
+            self.dial(peer, *other, Duration::ZERO, DialReason::Provider);
         }
         let now = self.now;
-        self.node(peer).exchange.providers(now, session, &providers);
+        self.node(peer).exchange.handle_providers(now, session, &providers);
         self.settle(peer);
     }
 
@@ -640,9 +638,9 @@ impl<'a> Swarm<'a> {
     fn check(&mut self, peer: Peer) {
         let (now, limits) = (self.now, &self.plan.limits);
         // Others ask for whatever they want.
-        let asks_max = match self.plan.behaviour {
-            Behaviour::Ours => limits.asks_per_peer_max,
-            Behaviour::Kubo12 | Behaviour::Old11 => usize::MAX,
+        let requests_max = match self.plan.strategy {
+            Strategy::Watchfire => limits.sent_wants_per_peer_max,
+            Strategy::Boxo | Strategy::GoBitswap => usize::MAX,
         };
         let node = &mut self.nodes[peer.0 as usize];
         // Whom many are connected to is woken for each of them.
@@ -660,47 +658,48 @@ impl<'a> Swarm<'a> {
             if totals.wants > limits.wants_per_peer_max {
                 wrong.push(format!("it remembers {} wants of peer {}", totals.wants, other.0));
             }
-            if totals.asked_blocks > asks_max {
-                wrong.push(format!("it asks peer {} for {}", other.0, totals.asked_blocks));
+            if totals.requested_blocks > requests_max {
+                wrong.push(format!("it asks peer {} for {}", other.0, totals.requested_blocks));
             }
         }
         for what in wrong {
-            self.break_promise(peer, format_args!("{what}"));
+            self.record_violation(peer, format_args!("{what}"));
         }
     }
 
     fn outcome(self) -> Outcome {
         let since = |at: Instant| at.since(Instant::ZERO);
-        let peers = self.nodes.iter().zip(&self.plan.peers).zip(0..).map(|((node, fate), host)| {
-            let (sent_bytes, received_bytes) = self.network.traffic(Host(host));
-            let last = node.is_here.then(|| node.exchange.totals());
-            PeerOutcome {
-                group: fate.group,
-                is_seeder: fate.is_seeder,
-                is_awaited: fate.is_awaited(),
-                arrived_at: fate.arrives_at,
-                finished_at: node.finished_at.map(since),
-                came: node.came.iter().copied().map(since).collect(),
-                totals: node.before.iter().copied().chain(last).collect(),
-                sent_bytes,
-                received_bytes,
-            }
-        });
+        let peers =
+            self.nodes.iter().zip(&self.plan.peers).zip(0..).map(|((node, peer_plan), host)| {
+                let (sent_bytes, received_bytes) = self.network.traffic(Host(host));
+                let last = node.is_here.then(|| node.exchange.totals());
+                PeerOutcome {
+                    group: peer_plan.group,
+                    is_seeder: peer_plan.is_seeder,
+                    is_awaited: peer_plan.is_awaited(),
+                    arrived_at: peer_plan.arrives_at,
+                    finished_at: node.finished_at.map(since),
+                    received_at: node.received_at.iter().copied().map(since).collect(),
+                    totals: node.before.iter().copied().chain(last).collect(),
+                    sent_bytes,
+                    received_bytes,
+                }
+            });
         Outcome {
             blocks: self.dag.len(),
             bytes: self.dag.bytes(),
             bound: Bound::of(self.plan, self.dag.bytes()),
             peers: peers.collect(),
             ended_at: since(self.now),
-            healthy_dropped: self.healthy_dropped,
-            liars_dropped: self.liars_dropped,
-            steps: self.network.steps_taken() + self.alarms_set,
-            uses: self.uses.into_all(),
-            broken: self.broken,
+            honest_dropped: self.honest_dropped,
+            malicious_dropped: self.malicious_dropped,
+            steps: self.network.steps_taken() + self.timers_set,
+            uplink_use: self.uplink_use.into_all(),
+            violations: self.violations,
         }
     }
 }
 
-fn exchange(plan: &Plan, dice: &mut Dice) -> Exchange<Peer, Parcel> {
-    Exchange::new(plan.limits.clone(), plan.behaviour, dice.word())
+fn exchange(plan: &Plan, rng: &mut Rng) -> Exchange<Peer, FakeBlock> {
+    Exchange::with_strategy(plan.limits.clone(), plan.strategy.build(), rng.next_u64())
 }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use bitswap::{Exchange, SessionId, Totals, Want};
-use content::Cid;
-use vocab::Instant;
+use watchfire_bitswap::{Exchange, SessionId, Totals, Want};
+use watchfire_content::Cid;
+use watchfire_types::Instant;
 
-use crate::dag::{Dag, Parcel};
+use crate::dag::{Dag, FakeBlock};
 
 /// A peer's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,10 +17,10 @@ const WANTS_MAX: usize = 2048;
 
 #[derive(Debug)]
 pub(super) struct Node {
-    pub exchange: Exchange<Peer, Parcel>,
+    pub exchange: Exchange<Peer, FakeBlock>,
     pub session: Option<SessionId>,
     pub is_here: bool,
-    /// How often it came.
+    /// How often it has arrived.
     pub arrivals: u32,
     /// Blocks in its store.
     store: Vec<u64>,
@@ -31,7 +31,7 @@ pub(super) struct Node {
     /// Peers that its exchange takes to be connected.
     pub peers: BTreeSet<Peer>,
     /// Peers that it wants nothing to do with any more.
-    pub banned: BTreeSet<Peer>,
+    pub blocked: BTreeSet<Peer>,
     pub finished_at: Option<Instant>,
     /// When it is to be woken, as far as the clock knows.
     pub wake_at: Option<Instant>,
@@ -42,14 +42,14 @@ pub(super) struct Node {
     /// Blocks that its store is about to give, to whomever, and their bytes.
     pub reads: usize,
     pub reading_bytes: u64,
-    /// When each block came.
-    pub came: Vec<Instant>,
+    /// When each block arrived.
+    pub received_at: Vec<Instant>,
     /// What exchanges of it that are gone did.
     pub before: Vec<Totals>,
 }
 
 impl Node {
-    pub(super) fn new(exchange: Exchange<Peer, Parcel>, blocks: u32) -> Self {
+    pub(super) fn new(exchange: Exchange<Peer, FakeBlock>, blocks: u32) -> Self {
         Node {
             exchange,
             session: None,
@@ -60,14 +60,14 @@ impl Node {
             ahead: VecDeque::new(),
             asked: BTreeSet::new(),
             peers: BTreeSet::new(),
-            banned: BTreeSet::new(),
+            blocked: BTreeSet::new(),
             finished_at: None,
             wake_at: None,
             woken: (Instant::ZERO, 0),
             checked_at: Instant::ZERO,
             reads: 0,
             reading_bytes: 0,
-            came: Vec::new(),
+            received_at: Vec::new(),
             before: Vec::new(),
         }
     }
@@ -86,7 +86,7 @@ impl Node {
 
     /// Begins to want the whole DAG, or what is missing of it.
     pub(super) fn begin(&mut self, now: Instant, dag: &Dag) {
-        self.session = Some(self.exchange.start(now));
+        self.session = Some(self.exchange.start_session(now));
         self.asked.clear();
         self.ahead.clear();
         self.open_or_want(now, dag, 0);
@@ -94,7 +94,7 @@ impl Node {
     }
 
     /// A block came that it had asked for; what hangs on it is wanted next.
-    pub(super) fn took(&mut self, now: Instant, dag: &Dag, block: u32) {
+    pub(super) fn handle_block(&mut self, now: Instant, dag: &Dag, block: u32) {
         self.asked.remove(&block);
         self.open(now, dag, block);
         self.ask(now, dag);
@@ -118,7 +118,7 @@ impl Node {
     /// Fetches what hangs on a block, and says so before it wants any of it.
     fn open(&mut self, now: Instant, dag: &Dag, block: u32) {
         if let (Some(session), Some(leaves)) = (self.session, self.leaves(dag, block)) {
-            self.exchange.opened(now, session, dag.cid(block), leaves);
+            self.exchange.open_node(now, session, dag.cid(block), leaves);
         }
         for child in dag.children(block) {
             self.open_or_want(now, dag, child);

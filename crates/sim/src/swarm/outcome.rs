@@ -1,39 +1,39 @@
-//! What came of a simulation.
+//! The outcome of a simulation.
 
 use std::time::Duration;
 
-use bitswap::Totals;
+use watchfire_bitswap::Totals;
 
 use crate::plan::Bound;
 
-/// What came of one simulation.
+/// The outcome of one simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Blocks of the file.
     pub blocks: u32,
     /// Bytes of all of them.
     pub bytes: u64,
-    /// What nothing can be faster than.
+    /// The least possible time.
     pub bound: Bound,
     /// Each peer, as in the plan.
     pub peers: Vec<PeerOutcome>,
     /// When it ended.
     pub ended_at: Duration,
-    /// Promises that were broken; empty in any healthy simulation.
-    pub broken: Vec<String>,
+    /// Limits and rules that were violated. Empty in a healthy simulation.
+    pub violations: Vec<String>,
     /// Honest peers that others dropped.
-    pub healthy_dropped: u32,
-    /// Liars that others dropped, counting each who did.
-    pub liars_dropped: u32,
+    pub honest_dropped: u32,
+    /// Times that a peer dropped a malicious one.
+    pub malicious_dropped: u32,
     /// What left over all uplinks, from begin to end.
-    pub uses: Vec<Use>,
+    pub uplink_use: Vec<UplinkUse>,
     /// Things that happened on the network.
     pub steps: u64,
 }
 
 /// What left over all uplinks in one stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Use {
+pub struct UplinkUse {
     /// When it ended. It began with the end of the last one.
     pub until: Duration,
     /// Bytes that seeders sent.
@@ -46,10 +46,10 @@ pub struct Use {
     pub other_bytes_max: u64,
 }
 
-impl Use {
+impl UplinkUse {
     /// This one, and the next.
-    pub(super) const fn and(self, next: Use) -> Use {
-        Use {
+    pub(super) const fn and(self, next: UplinkUse) -> UplinkUse {
+        UplinkUse {
             until: next.until,
             seeder_bytes: self.seeder_bytes + next.seeder_bytes,
             other_bytes: self.other_bytes + next.other_bytes,
@@ -59,22 +59,22 @@ impl Use {
     }
 }
 
-/// What came of one peer.
+/// The outcome of one peer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerOutcome {
     /// Which group it is of.
     pub group: usize,
     /// Whether it had everything from the start.
     pub is_seeder: bool,
-    /// Whether it was waited for.
+    /// Whether the simulation waited for it.
     pub is_awaited: bool,
-    /// When it came.
+    /// When it arrives.
     pub arrived_at: Duration,
     /// When it had everything; `None` if it never had, or had from the start.
     pub finished_at: Option<Duration>,
     /// When it got each block.
-    pub came: Vec<Duration>,
-    /// What its exchange did; one for each time that it came.
+    pub received_at: Vec<Duration>,
+    /// What its exchange did; one for each time that it arrived.
     pub totals: Vec<Totals>,
     /// Bytes that it sent, of all kinds.
     pub sent_bytes: u64,
@@ -83,12 +83,12 @@ pub struct PeerOutcome {
 }
 
 impl Outcome {
-    /// Those that were waited for.
+    /// The awaited peers.
     pub fn awaited(&self) -> impl Iterator<Item = &PeerOutcome> {
         self.peers.iter().filter(|peer| peer.is_awaited)
     }
 
-    /// How many that were waited for never had everything.
+    /// How many awaited peers never had all blocks.
     pub fn unfinished(&self) -> usize {
         self.awaited().filter(|peer| peer.finished_at.is_none()).count()
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::node::Peer;
-use crate::dice::Dice;
+use watchfire_types::Rng;
 
 /// Everyone to everyone, or neighbours on so many random rings.
 #[derive(Debug)]
@@ -65,10 +65,10 @@ impl Topology {
 }
 
 /// Where on a ring a peer is. No two are at the same place: the mix is invertible.
-const fn place(seed: u64, ring: usize, peer: Peer) -> u64 {
-    let mut dice = Dice::new(seed ^ (ring as u64) << 32 ^ peer.0 as u64);
+fn place(seed: u64, ring: usize, peer: Peer) -> u64 {
+    let mut rng = Rng::from_seed(seed ^ (ring as u64) << 32 ^ peer.0 as u64);
     // Room for the next place at the end of the ring.
-    dice.word() >> 1
+    rng.next_u64() >> 1
 }
 
 #[cfg(test)]

@@ -5,24 +5,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use content::{BLOCK_BYTES_MAX, Cid, Codec, Multihash};
+use watchfire_content::{BLOCK_BYTES_MAX, Cid, Codec, Multihash};
 
-use crate::error::Doing;
-use crate::{Key, StoreError, key_of, pieces};
+use crate::error::IoContext;
+use crate::{Key, StoreError, chunked_write, key_of};
 
-/// What the file `store` says in every folder that is one of ours.
+/// The content of the file `store`, which marks a folder as a block store.
 const FORMAT: &str = "watchfire block store 1\n";
 
-/// A folder of blocks, and what else lies in it:
+/// The folder of a block store:
 ///
-/// - `store` says what the folder is, `lock` who has it open, `pins` what must stay;
-/// - `blocks/ab/<CID>` are the blocks, in up to 1024 folders named by the last two characters
-///   before the last one of the CID (version 1, raw, whatever the block was called);
-/// - `temp/` has what is being written. After a crash nothing in it is of use.
+/// - `store` contains the format, `lock` the id of the process that has it open, `pins` the pins;
+/// - `blocks/ab/<CID>` are the blocks. The CID is version 1 with the codec raw, whatever CID the
+///   block was stored under. `ab` are the third-last and second-last characters of the CID, so there
+///   are up to 1024 folders;
+/// - `temp/` contains files that are being written. After a crash they are removed.
 #[derive(Debug)]
 pub(super) struct Folder {
     root: PathBuf,
-    /// Locked while this folder is open; the system unlocks it when the process ends, however.
+    /// Locked while the folder is open. The system unlocks it when the process ends.
     _lock: File,
     temporaries: AtomicU64,
 }
@@ -51,7 +52,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Removes what a process left that ended in the middle of writing.
+    /// Removes the incomplete files of a process that was killed.
     fn clean(&self) -> Result<(), StoreError> {
         let temp = self.root.join("temp");
         for entry in fs::read_dir(&temp).doing("list", &temp)? {
@@ -61,7 +62,7 @@ impl Folder {
         Ok(())
     }
 
-    /// All blocks in the folder, the oldest first. What cannot be one is removed.
+    /// Returns all blocks in the folder, the oldest first. Files of an invalid length are removed.
     pub fn scan(&self) -> Result<Vec<Found>, StoreError> {
         let blocks = self.root.join("blocks");
         let mut found = Vec::new();
@@ -73,14 +74,14 @@ impl Folder {
             for entry in fs::read_dir(&shard).doing("list", &shard)? {
                 let path = entry.doing("list", &shard)?.path();
                 let Some(key) = self.key_at(&path) else {
-                    tracing::warn!(path = %path.display(), "not a block, left alone");
+                    tracing::warn!(path = %path.display(), "ignored a file that is not a block");
                     continue;
                 };
                 let metadata = fs::metadata(&path).doing("look at", &path)?;
                 let len = metadata.len();
-                // No block is empty: the one that is needs no file. After a power cut, files are.
+                // An empty block is not stored. An empty file is left by a power failure.
                 if len == 0 || len > BLOCK_BYTES_MAX as u64 {
-                    tracing::warn!(path = %path.display(), len, "a block was damaged, removed");
+                    tracing::warn!(path = %path.display(), len, "removed a damaged block");
                     fs::remove_file(&path).doing("remove", &path)?;
                     continue;
                 }
@@ -107,21 +108,20 @@ impl Folder {
         &self.root
     }
 
-    /// The bytes of a block's file, or a little more than `len` of them if it is longer.
+    /// Reads the file of a block. If it is longer than `len`, it reads one byte more than `len`.
     pub fn read(&self, path: &Path, len: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(len as usize + 1);
         File::open(path)?.take(len + 1).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Writes a block beside its place. The file is removed when it is dropped, unless it was put
-    /// in its place.
+    /// Writes a temporary file. It is removed when it is dropped without [`Temporary::place`].
     pub fn write(&self, bytes: &[u8]) -> Result<Temporary, StoreError> {
         let number = self.temporaries.fetch_add(1, Ordering::Relaxed);
         let temporary = Temporary { path: self.root.join("temp").join(number.to_string()) };
         let path = &temporary.path;
         let mut file = File::create_new(path).doing("create", path)?;
-        pieces::write(&mut file, bytes).doing("write", path)?;
+        chunked_write::write(&mut file, bytes).doing("write", path)?;
         Ok(temporary)
     }
 
@@ -135,7 +135,7 @@ impl Folder {
         }
     }
 
-    /// Replaces a file whole, so that it is the old or the new one whatever happens.
+    /// Replaces a file atomically and syncs it.
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         let temporary = self.write(bytes)?;
         let written = File::open(&temporary.path).and_then(|file| file.sync_all());
@@ -156,28 +156,31 @@ impl Folder {
             text => text.doing("read", &path)?,
         };
         let pin = |(at, line): (usize, &str)| {
-            let error =
-                |_| StoreError::Pins { path: path.clone(), line: at + 1, text: line.to_owned() };
+            let error = |_| StoreError::InvalidPin {
+                path: path.clone(),
+                line: at + 1,
+                text: line.to_owned(),
+            };
             line.parse().map_err(error)
         };
         text.lines().enumerate().map(pin).collect()
     }
 
-    /// All that was written is on the disk when this returns, and not only with the system.
+    /// Syncs the file system.
     pub fn sync(&self) -> Result<(), StoreError> {
         let all = File::open(&self.root).and_then(|root| Ok(rustix::fs::syncfs(root)?));
         all.doing("write", &self.root)
     }
 }
 
-/// Whether the folder says that it is a store; an error when it has other things in it.
+/// Returns whether the folder is a store. Fails if it contains other files.
 fn check_format(root: &Path) -> Result<bool, StoreError> {
     let path = root.join("store");
     match fs::read_to_string(&path) {
         Ok(found) if found == FORMAT => Ok(true),
-        Ok(found) => Err(StoreError::Format { path: root.to_owned(), found }),
+        Ok(found) => Err(StoreError::UnknownFormat { path: root.to_owned(), found }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // What a first opening leaves when it ends early is no obstacle to the second.
+            // An interrupted first opening leaves these.
             let ours = ["lock", "temp", "blocks"];
             for entry in fs::read_dir(root).doing("list", root)? {
                 let name = entry.doing("list", root)?.file_name();
@@ -199,7 +202,7 @@ fn lock(root: &Path) -> Result<File, StoreError> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut owner = String::new();
-            // Who it is only makes the message better.
+            // The owner only improves the error message.
             let _ = file.take(32).read_to_string(&mut owner);
             let owner = owner.trim().to_owned();
             return Err(StoreError::Locked { path: root.to_owned(), owner });
@@ -211,14 +214,14 @@ fn lock(root: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-/// A file that is not in its place yet.
+/// A file that was not moved to its place yet.
 #[derive(Debug)]
 pub(super) struct Temporary {
     path: PathBuf,
 }
 
 impl Temporary {
-    /// Puts it in its place, in one step: nobody ever sees half of it.
+    /// Moves the file to its place atomically.
     pub fn place(self, path: &Path) -> Result<(), StoreError> {
         let mut placed = fs::rename(&self.path, path);
         if let (Err(error), Some(shard)) = (&placed, path.parent())
@@ -235,12 +238,12 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // If it cannot be removed now, the next opening does it.
+        // If this fails, the next opening removes the file.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// The bytes, if they are what is named.
-pub(super) fn verified(cid: &Cid, bytes: Vec<u8>) -> Option<content::Block> {
-    content::Block::verify(cid.clone(), Bytes::from(bytes)).ok()
+/// Returns the block if the bytes match its CID.
+pub(super) fn verified(cid: &Cid, bytes: Vec<u8>) -> Option<watchfire_content::Block> {
+    watchfire_content::Block::verify(cid.clone(), Bytes::from(bytes)).ok()
 }

@@ -1,39 +1,39 @@
 use std::collections::{BTreeMap, HashMap};
 
-use content::Checksum;
+use watchfire_content::Checksum;
 
 use crate::Key;
 
-/// Disks give room in pages, so this is what a block takes.
+/// File systems allocate pages, so a block takes whole pages.
 const PAGE_BYTES: u64 = 4096;
 
 pub(super) fn cost(len: u64) -> u64 {
     len.next_multiple_of(PAGE_BYTES)
 }
 
-/// Why there is no room: all that is here must stay.
+/// There is no room, because the stored blocks are protected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoRoom {
-    /// Bytes that must stay.
+    /// Bytes of protected blocks.
     pub held: u64,
 }
 
-/// What is in the folder, what of it must stay, and what goes first when room is needed.
+/// Knows which blocks are stored, which are protected, and which to evict first.
 ///
-/// It counts, and leaves files alone. Around 150 bytes of memory a block.
+/// It does not touch files. A block takes about 150 bytes of memory.
 #[derive(Debug)]
 pub(super) struct Index {
     bytes_max: u64,
     entries: HashMap<Key, Entry>,
-    /// What may be forgotten, by the turn of its last use.
+    /// The evictable blocks, by the turn of their last use.
     by_age: BTreeMap<u64, Key>,
-    /// What must stay as soon as it is here, and whether it is a node that makes more stay.
+    /// The protected blocks, stored or not, and whether each is a node.
     pinned: HashMap<Key, bool>,
     turn: u64,
-    /// Bytes of all entries.
+    /// Bytes of all stored blocks.
     held: u64,
-    /// Bytes of the entries in `by_age`.
-    forgettable: u64,
+    /// Bytes of the evictable blocks.
+    evictable: u64,
     /// Bytes of blocks that are being written.
     reserved: u64,
 }
@@ -42,7 +42,7 @@ pub(super) struct Index {
 struct Entry {
     len: u32,
     turn: u64,
-    /// `None` until its file was read, when it was here before the store was opened.
+    /// `None` for a block that was stored by an earlier process and not read yet.
     checksum: Option<Checksum>,
 }
 
@@ -61,7 +61,7 @@ impl Index {
             pinned: HashMap::new(),
             turn: 0,
             held: 0,
-            forgettable: 0,
+            evictable: 0,
             reserved: 0,
         }
     }
@@ -74,7 +74,7 @@ impl Index {
         self.entries.get(key).and_then(|entry| entry.checksum)
     }
 
-    /// The block's file holds what it should.
+    /// Sets the checksum of a block that was verified.
     pub fn set_checksum(&mut self, key: &Key, checksum: Checksum) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.checksum = Some(checksum);
@@ -93,10 +93,10 @@ impl Index {
         self.pinned.len()
     }
 
-    /// The block is used now: it goes last. Its length, if it is here.
+    /// Marks a block as used. Returns its length if it is stored.
     pub fn touch(&mut self, key: &Key) -> Option<u64> {
         let entry = self.entries.get_mut(key)?;
-        // What is pinned has no age.
+        // Protected blocks have no age.
         if self.by_age.remove(&entry.turn).is_some() {
             self.turn += 1;
             entry.turn = self.turn;
@@ -105,75 +105,76 @@ impl Index {
         Some(entry.len.into())
     }
 
-    /// Sets room aside for a block, and says what must go for it: their entries are gone already.
+    /// Reserves room for a block. Returns the blocks that were evicted for it, whose files the caller
+    /// removes.
     pub fn reserve(&mut self, len: u64) -> Result<Vec<Key>, NoRoom> {
         let needed = cost(len);
-        let stays = self.held - self.forgettable + self.reserved;
-        if stays.saturating_add(needed) > self.bytes_max {
-            return Err(NoRoom { held: stays });
+        let protected = self.held - self.evictable + self.reserved;
+        if protected.saturating_add(needed) > self.bytes_max {
+            return Err(NoRoom { held: protected });
         }
         self.reserved += needed;
         Ok(self.make_room())
     }
 
-    /// Gives back what was set aside for a block that was not written.
+    /// Frees the reserved room of a block that was not written.
     pub fn release(&mut self, len: u64) {
         self.reserved -= cost(len);
     }
 
-    /// A block whose room was set aside is here. Whether it was not before.
+    /// Adds a block whose room was reserved. Returns whether it is new.
     pub fn commit(&mut self, key: Key, len: u64) -> bool {
         self.release(len);
         self.insert(key, len)
     }
 
-    /// Forgets the oldest blocks while there are more bytes than there may be.
+    /// Evicts the oldest blocks until the limit holds, and returns them.
     pub fn make_room(&mut self) -> Vec<Key> {
-        let mut forgotten = Vec::new();
+        let mut evicted = Vec::new();
         while self.held + self.reserved > self.bytes_max {
             let Some((_, key)) = self.by_age.pop_first() else { break };
-            let entry = self.entries.remove(&key).expect("what has an age is here");
+            let entry = self.entries.remove(&key).expect("a block with an age is stored");
             self.held -= entry.cost();
-            self.forgettable -= entry.cost();
-            forgotten.push(key);
+            self.evictable -= entry.cost();
+            evicted.push(key);
         }
-        forgotten
+        evicted
     }
 
-    /// A block that is in the folder. Whether it was not here before.
+    /// Adds a block. Returns whether it is new.
     pub fn insert(&mut self, key: Key, len: u64) -> bool {
         if self.touch(&key).is_some() {
             return false;
         }
-        let len = u32::try_from(len).expect("a block is short");
+        let len = u32::try_from(len).expect("blocks are at most 2 MiB");
         self.turn += 1;
         let entry = Entry { len, turn: self.turn, checksum: None };
         self.entries.insert(key, entry);
         self.held += entry.cost();
         if !self.pinned.contains_key(&key) {
             self.by_age.insert(entry.turn, key);
-            self.forgettable += entry.cost();
+            self.evictable += entry.cost();
         }
         true
     }
 
-    /// Whether the block was here.
+    /// Removes a block. Returns whether it was stored.
     pub fn remove(&mut self, key: &Key) -> bool {
         let Some(entry) = self.entries.remove(key) else { return false };
         self.held -= entry.cost();
         if self.by_age.remove(&entry.turn).is_some() {
-            self.forgettable -= entry.cost();
+            self.evictable -= entry.cost();
         }
         true
     }
 
-    /// Whether the block must stay, and is known as a node.
+    /// Whether the block is protected and known to be a node.
     pub fn is_pinned_node(&self, key: &Key) -> bool {
         self.pinned.get(key).is_some_and(|is_node| *is_node)
     }
 
-    /// Lets a block stay, from now on or as soon as it comes. Whether that is news: then what the
-    /// node links to must stay too.
+    /// Protects a block, stored or not. Returns whether this is new; then the caller protects the
+    /// links of a node too.
     pub fn pin(&mut self, key: Key, is_node: bool) -> bool {
         let known = self.pinned.get(&key).copied();
         if known.is_some_and(|was_node| was_node || !is_node) {
@@ -183,12 +184,12 @@ impl Index {
         if let Some(entry) = self.entries.get(&key)
             && self.by_age.remove(&entry.turn).is_some()
         {
-            self.forgettable -= entry.cost();
+            self.evictable -= entry.cost();
         }
         true
     }
 
-    /// Lets exactly these blocks stay.
+    /// Protects exactly these blocks.
     pub fn replace_pins(&mut self, pinned: HashMap<Key, bool>) {
         let before = std::mem::replace(&mut self.pinned, pinned);
         for key in before.keys().filter(|key| !self.pinned.contains_key(*key)) {
@@ -196,14 +197,14 @@ impl Index {
                 self.turn += 1;
                 entry.turn = self.turn;
                 self.by_age.insert(entry.turn, *key);
-                self.forgettable += entry.cost();
+                self.evictable += entry.cost();
             }
         }
         for key in self.pinned.keys().filter(|key| !before.contains_key(*key)) {
             if let Some(entry) = self.entries.get(key)
                 && self.by_age.remove(&entry.turn).is_some()
             {
-                self.forgettable -= entry.cost();
+                self.evictable -= entry.cost();
             }
         }
     }
@@ -219,7 +220,7 @@ mod tests {
         [number; 32]
     }
 
-    /// An index with room for three pages, and one page for each of these.
+    /// An index with room for three pages, and a block of one page for each key.
     fn with(keys: &[u8]) -> Index {
         let mut index = Index::new(3 * PAGE);
         for number in keys {
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_goes_first() {
+    fn the_least_recently_used_block_is_evicted_first() {
         let mut index = with(&[1, 2, 3]);
         index.touch(&key(1));
         assert_eq!(index.reserve(1), Ok(vec![key(2)]));
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pinned_stays_and_a_block_that_cannot_fit_drives_nothing_out() {
+    fn pinned_blocks_stay_and_a_block_that_cannot_fit_evicts_nothing() {
         let mut index = with(&[1, 2, 3]);
         assert!(index.pin(key(1), false));
         assert_eq!(index.reserve(3 * PAGE), Err(NoRoom { held: PAGE }));
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn other_pins_keep_what_they_name_and_nothing_else() {
+    fn replaced_pins_protect_their_blocks_and_no_others() {
         let mut index = with(&[1, 2, 3]);
         index.pin(key(1), false);
         index.replace_pins(HashMap::from([(key(2), false)]));
@@ -284,13 +285,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_as_a_leaf_can_turn_out_to_be_a_node() {
+    fn a_block_that_was_pinned_as_a_leaf_can_be_pinned_as_a_node() {
         let mut index = with(&[1]);
         assert!(index.pin(key(1), false));
         assert!(!index.is_pinned_node(&key(1)));
         assert!(index.pin(key(1), true) && index.is_pinned_node(&key(1)));
         assert!(!index.pin(key(1), false) && !index.pin(key(1), true));
         assert!(index.remove(&key(1)) && !index.remove(&key(1)));
-        assert_eq!((index.bytes(), index.forgettable), (0, 0));
+        assert_eq!((index.bytes(), index.evictable), (0, 0));
     }
 }

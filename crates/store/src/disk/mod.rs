@@ -1,26 +1,26 @@
 mod folder;
 mod index;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
 
-use content::dag_pb::Node;
-use content::{Block, Checksums, Cid, Codec};
+use watchfire_content::dag_pb::Node;
+use watchfire_content::{Block, Checksums, Cid, Codec};
 
-use crate::error::Doing;
-use crate::{Key, ReadBlocks, StoreError, WriteBlocks, checksums, key_of, locked};
+use crate::error::IoContext;
+use crate::{Key, ReadBlocks, StoreError, WriteBlocks, checksums, key_of};
 use folder::{Folder, verified};
 use index::Index;
 
-/// What a store may take.
+/// The limits of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskLimits {
-    /// Most bytes of blocks, each counted in whole pages of 4 KiB.
+    /// Largest total size of the blocks in bytes, each rounded up to pages of 4 KiB.
     pub bytes_max: u64,
-    /// Most blocks that pins may keep, those counted that are not here (yet). Each takes about 50
-    /// bytes of memory.
+    /// Largest number of pinned blocks, including those that are not stored yet. Each takes about 50
+    /// bytes of memory. Beyond it, pinning fails.
     pub pinned_blocks_max: usize,
 }
 
@@ -30,40 +30,40 @@ impl Default for DiskLimits {
     }
 }
 
-/// What a store holds, and what became of the rest.
+/// The totals of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskTotals {
-    /// Blocks that are here.
+    /// Stored blocks.
     pub blocks: u64,
-    /// Bytes that they take, in whole pages.
+    /// Their size in bytes, rounded up to pages.
     pub bytes: u64,
-    /// Blocks that pins keep, those counted that are not here.
+    /// Pinned blocks, including those that are not stored.
     pub pinned_blocks: u64,
-    /// Blocks that were forgotten to make room, since the store was opened.
-    pub forgotten: u64,
-    /// Blocks that were found to be damaged and removed, since the store was opened.
+    /// Blocks that were evicted since the store was opened.
+    pub evicted: u64,
+    /// Damaged blocks that were removed since the store was opened.
     pub damaged: u64,
 }
 
-/// A folder of blocks, each in a file of its own that is named by its CID.
+/// A folder of blocks. Each block is a file that is named by its CID.
 ///
-/// - **Killed at any moment**, a process leaves whole blocks: a file gets its name only when all
-///   of it is written. What was half-written is removed when the store is opened again.
-/// - **A power cut** can take what was written since the last [`DiskStore::sync`]: blocks are not
-///   forced onto the disk one by one, which would cost more than all else. It cannot make a wrong
-///   block pass for a right one: every block is hashed when it is read first, later its checksum
-///   is compared, and one that is damaged is removed, and reported once. The list of pins is forced onto the disk each time.
-/// - **Full**: the blocks that were not used for longest go first, but none that is pinned (see
-///   [`DiskStore::pin`]). If that is not enough, or the disk is full, the new block is refused and
-///   all that is here stays. How old a block is, is known since the store was opened; before, by
-///   when it was written.
-/// - **One process** at a time: a second one is told who has the store open.
+/// - **A killed process** leaves whole blocks, because a file gets its name only after all of it is
+///   written. Incomplete files are removed when the store is opened again.
+/// - **A power failure** can destroy blocks that were written since the last [`DiskStore::sync`].
+///   Syncing each block would cost more than all other work. A damaged block is never returned: its
+///   first read checks the hash, and later reads check a checksum. It is removed and reported once.
+///   The list of pins is synced on each change.
+/// - **A full store** evicts the least recently used blocks that are not pinned (see
+///   [`DiskStore::pin`]). If that frees too little, or the disk is full, it rejects the new block and
+///   keeps all others. The time of the last use is known since the store was opened; before that,
+///   the time of writing counts.
+/// - **One process** at a time: opening fails in a second process, and the error names the first one.
 ///
-/// Threads share it; readers and writers of different blocks do not wait for one another's bytes.
+/// Threads can share a store. Reads and writes of different blocks run in parallel.
 ///
 /// ```
-/// use content::Block;
-/// use store::{DiskLimits, DiskStore, ReadBlocks, WriteBlocks};
+/// use watchfire_content::Block;
+/// use watchfire_store::{DiskLimits, DiskStore, ReadBlocks, WriteBlocks};
 ///
 /// # let folder = std::env::temp_dir().join(format!("watchfire-store-doc-{}", std::process::id()));
 /// let block = Block::raw("hi".into())?;
@@ -81,7 +81,7 @@ pub struct DiskStore {
     limits: DiskLimits,
     folder: Folder,
     checksums: Checksums,
-    /// Taken before `state` when both are.
+    /// Locked before `state` when both are locked.
     pins: Mutex<BTreeSet<Cid>>,
     state: Mutex<State>,
 }
@@ -89,15 +89,15 @@ pub struct DiskStore {
 #[derive(Debug)]
 struct State {
     index: Index,
-    forgotten: u64,
+    evicted: u64,
     damaged: u64,
 }
 
 impl DiskStore {
-    /// Opens the store in `folder`, which is made if it is not there.
+    /// Opens the store in `folder`, and creates the folder if it does not exist.
     ///
-    /// Looks at every block's file, reads every node that is pinned, and forgets what is too much
-    /// under these limits.
+    /// Opening lists the files of all blocks, reads all pinned nodes, and evicts blocks beyond the
+    /// limits.
     pub fn open(folder: &Path, limits: DiskLimits) -> Result<Self, StoreError> {
         let folder = Folder::open(folder)?;
         let mut index = Index::new(limits.bytes_max);
@@ -105,47 +105,47 @@ impl DiskStore {
             index.insert(found.key, found.len);
         }
         let pins = folder.read_pins()?.into_iter().collect();
-        let state = Mutex::new(State { index, forgotten: 0, damaged: 0 });
+        let state = Mutex::new(State { index, evicted: 0, damaged: 0 });
         let pinned = Mutex::new(BTreeSet::new());
         let store = DiskStore { limits, folder, checksums: checksums(), pins: pinned, state };
-        store.keep_below(&pins)?;
-        *locked(&store.pins) = pins;
+        store.protect(&pins)?;
+        *store.pins.lock() = pins;
         {
-            let mut state = locked(&store.state);
-            let forgotten = state.index.make_room();
-            store.forget(&mut state, forgotten)?;
+            let mut state = store.state.lock();
+            let evicted = state.index.make_room();
+            store.evict(&mut state, evicted)?;
         }
         Ok(store)
     }
 
-    /// Lets everything stay that can be reached from `root`, over restarts too, until
-    /// [`DiskStore::unpin`].
+    /// Protects `root` and all blocks below it from eviction until [`DiskStore::unpin`], also across
+    /// restarts. Returns whether it was not pinned before.
     ///
-    /// What is not here yet counts from when it comes: pin a root before fetching it, and nothing
-    /// of it is forgotten on the way. Whether it was not pinned before.
+    /// Blocks that are not stored yet are protected as soon as they are. Pin a root before fetching
+    /// it, so that no block of it is evicted meanwhile.
     pub fn pin(&self, root: &Cid) -> Result<bool, StoreError> {
-        let mut pins = locked(&self.pins);
+        let mut pins = self.pins.lock();
         if pins.contains(root) {
             return Ok(false);
         }
-        if let Err(error) = self.keep_below(std::iter::once(root)) {
-            // The blocks that were to stay because of this root alone need not.
-            self.keep_only(&pins)?;
+        if let Err(error) = self.protect(std::iter::once(root)) {
+            // Unprotect the blocks of this root alone.
+            self.protect_only(&pins)?;
             return Err(error);
         }
         pins.insert(root.clone());
         if let Err(error) = self.folder.write_pins(pins.iter()) {
             pins.remove(root);
-            self.keep_only(&pins)?;
+            self.protect_only(&pins)?;
             return Err(error);
         }
         Ok(true)
     }
 
-    /// Takes back [`DiskStore::pin`]; whether it was pinned. What no other pin keeps may be
-    /// forgotten from now on, and is when room is needed.
+    /// Ends the protection of [`DiskStore::pin`]. Returns whether the root was pinned. Blocks of other
+    /// pins stay protected.
     pub fn unpin(&self, root: &Cid) -> Result<bool, StoreError> {
-        let mut pins = locked(&self.pins);
+        let mut pins = self.pins.lock();
         if !pins.remove(root) {
             return Ok(false);
         }
@@ -153,80 +153,80 @@ impl DiskStore {
             pins.insert(root.clone());
             return Err(error);
         }
-        self.keep_only(&pins)?;
+        self.protect_only(&pins)?;
         Ok(true)
     }
 
-    /// The roots that are pinned.
+    /// Returns the pinned roots.
     pub fn pins(&self) -> Vec<Cid> {
-        locked(&self.pins).iter().cloned().collect()
+        self.pins.lock().iter().cloned().collect()
     }
 
-    /// Forgets a block, whether or not a pin keeps it; whether it was here.
+    /// Removes a block, even if it is pinned. Returns whether it was stored.
     pub fn remove(&self, cid: &Cid) -> Result<bool, StoreError> {
         let Some(key) = key_of(cid) else { return Ok(false) };
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         self.folder.remove(&key)?;
         Ok(state.index.remove(&key))
     }
 
-    /// Forces all that was put so far onto the disk: it survives a power cut.
+    /// Syncs all stored blocks to the disk, so that they survive a power failure.
     pub fn sync(&self) -> Result<(), StoreError> {
         self.folder.sync()
     }
 
-    /// What is here.
+    /// Returns the totals.
     pub fn totals(&self) -> DiskTotals {
-        let state = locked(&self.state);
+        let state = self.state.lock();
         DiskTotals {
             blocks: state.index.blocks() as u64,
             bytes: state.index.bytes(),
             pinned_blocks: state.index.pinned() as u64,
-            forgotten: state.forgotten,
+            evicted: state.evicted,
             damaged: state.damaged,
         }
     }
 
-    /// Where the store lies.
+    /// Returns the folder of the store.
     pub fn folder(&self) -> &Path {
         self.folder.root()
     }
 
-    /// Removes the files of blocks whose entries are gone.
-    fn forget(&self, state: &mut State, keys: Vec<Key>) -> Result<(), StoreError> {
+    /// Removes the files of blocks that the index evicted.
+    fn evict(&self, state: &mut State, keys: Vec<Key>) -> Result<(), StoreError> {
         for key in keys {
-            state.forgotten += 1;
+            state.evicted += 1;
             self.folder.remove(&key)?;
         }
         Ok(())
     }
 
-    /// Lets all that can be reached from these stay, beside what does already.
-    fn keep_below<'a>(&self, roots: impl IntoIterator<Item = &'a Cid>) -> Result<(), StoreError> {
-        let mut ahead: Vec<Cid> = roots.into_iter().cloned().collect();
-        while let Some(cid) = ahead.pop() {
+    /// Protects these roots and all blocks below them, in addition to the protected blocks.
+    fn protect<'a>(&self, roots: impl IntoIterator<Item = &'a Cid>) -> Result<(), StoreError> {
+        let mut pending: Vec<Cid> = roots.into_iter().cloned().collect();
+        while let Some(cid) = pending.pop() {
             let is_node = cid.codec() == Codec::DAG_PB;
             if let Some(key) = key_of(&cid) {
-                // First the pin, then the look: whoever puts it meanwhile looks after putting, so
-                // that one of the two sees the other.
-                let mut state = locked(&self.state);
+                // Pin before reading. A concurrent `put` stores before it checks the pins, so one of
+                // the two sees the other.
+                let mut state = self.state.lock();
                 if !state.index.pin(key, is_node) {
                     continue;
                 }
                 self.check_pinned(state.index.pinned())?;
             }
             if is_node {
-                ahead.extend(self.links_of(&cid)?);
+                pending.extend(self.links_of(&cid)?);
             }
         }
         Ok(())
     }
 
-    /// Lets what can be reached from these stay, and nothing else.
-    fn keep_only(&self, roots: &BTreeSet<Cid>) -> Result<(), StoreError> {
+    /// Protects these roots and all blocks below them, and no other blocks.
+    fn protect_only(&self, roots: &BTreeSet<Cid>) -> Result<(), StoreError> {
         let mut pinned = HashMap::new();
-        let mut ahead: Vec<Cid> = roots.iter().cloned().collect();
-        while let Some(cid) = ahead.pop() {
+        let mut pending: Vec<Cid> = roots.iter().cloned().collect();
+        while let Some(cid) = pending.pop() {
             let is_node = cid.codec() == Codec::DAG_PB;
             if let Some(key) = key_of(&cid) {
                 let known = pinned.get(&key).copied();
@@ -237,10 +237,10 @@ impl DiskStore {
                 self.check_pinned(pinned.len())?;
             }
             if is_node {
-                ahead.extend(self.links_of(&cid)?);
+                pending.extend(self.links_of(&cid)?);
             }
         }
-        locked(&self.state).index.replace_pins(pinned);
+        self.state.lock().index.replace_pins(pinned);
         Ok(())
     }
 
@@ -249,7 +249,7 @@ impl DiskStore {
         if pinned > max { Err(StoreError::TooManyPinned { max }) } else { Ok(()) }
     }
 
-    /// What a node links to; nothing when it is not here, or is none.
+    /// Returns the links of a node; none if it is not stored or not a node.
     fn links_of(&self, cid: &Cid) -> Result<Vec<Cid>, StoreError> {
         match self.get(cid) {
             Ok(Some(block)) => Ok(links(&block)),
@@ -258,9 +258,9 @@ impl DiskStore {
         }
     }
 
-    /// The block's file is not what it should be: it goes.
-    fn withdraw(&self, cid: &Cid, key: &Key) -> StoreError {
-        let mut state = locked(&self.state);
+    /// Removes a damaged block.
+    fn remove_damaged(&self, cid: &Cid, key: &Key) -> StoreError {
+        let mut state = self.state.lock();
         if state.index.remove(key) {
             state.damaged += 1;
         }
@@ -283,16 +283,16 @@ impl ReadBlocks for DiskStore {
         }
         let Some(key) = key_of(cid) else { return Ok(None) };
         let (len, checksum) = {
-            let mut state = locked(&self.state);
+            let mut state = self.state.lock();
             let Some(len) = state.index.touch(&key) else { return Ok(None) };
             (len, state.index.checksum_of(&key))
         };
         let path = self.folder.path_of(&key);
         let read = match self.folder.read(&path, len) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // It was forgotten since the look, and perhaps put again since the reading: nothing comes
-                // or goes while the state is held.
-                let state = locked(&self.state);
+                // The block was evicted since the lookup, and perhaps stored again since the read. While
+                // the state is locked, neither can happen.
+                let state = self.state.lock();
                 if state.index.len_of(&key).is_none() {
                     return Ok(None);
                 }
@@ -304,18 +304,20 @@ impl ReadBlocks for DiskStore {
             Ok(bytes) => match checksum {
                 Some(checksum) => match self.checksums.recognise(cid, bytes.into(), checksum) {
                     Some(block) => Ok(Some(block)),
-                    None => Err(self.withdraw(cid, &key)),
+                    None => Err(self.remove_damaged(cid, &key)),
                 },
                 None => match verified(cid, bytes) {
                     Some(block) => {
                         let checksum = self.checksums.of(&block);
-                        locked(&self.state).index.set_checksum(&key, checksum);
+                        self.state.lock().index.set_checksum(&key, checksum);
                         Ok(Some(block))
                     }
-                    None => Err(self.withdraw(cid, &key)),
+                    None => Err(self.remove_damaged(cid, &key)),
                 },
             },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.withdraw(cid, &key)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(self.remove_damaged(cid, &key))
+            }
             Err(error) => Err(error).doing("read", &path),
         }
     }
@@ -324,7 +326,7 @@ impl ReadBlocks for DiskStore {
         if let Some(block) = Block::implied_by(cid) {
             return Some(block.bytes().len() as u64);
         }
-        locked(&self.state).index.len_of(&key_of(cid)?)
+        self.state.lock().index.len_of(&key_of(cid)?)
     }
 }
 
@@ -335,25 +337,25 @@ impl WriteBlocks for DiskStore {
         };
         let len = block.bytes().len() as u64;
         {
-            let mut state = locked(&self.state);
+            let mut state = self.state.lock();
             if state.index.touch(&key).is_some() {
                 return Ok(());
             }
             let max = self.limits.bytes_max;
             let room = state.index.reserve(len);
-            let forgotten = room.map_err(|index::NoRoom { held }| StoreError::Full {
+            let evicted = room.map_err(|index::NoRoom { held }| StoreError::Full {
                 needed: index::cost(len),
                 held,
                 max,
             })?;
-            if let Err(error) = self.forget(&mut state, forgotten) {
+            if let Err(error) = self.evict(&mut state, evicted) {
                 state.index.release(len);
                 return Err(error);
             }
         }
         let checksum = self.checksums.of(block);
         let written = self.folder.write(block.bytes());
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         match written.and_then(|file| file.place(&self.folder.path_of(&key))) {
             Ok(()) => {
                 state.index.commit(key, len);
@@ -367,11 +369,11 @@ impl WriteBlocks for DiskStore {
         let is_pinned_node = state.index.is_pinned_node(&key);
         drop(state);
         if is_pinned_node {
-            let _pins = locked(&self.pins);
-            // Perhaps the pin ended meanwhile.
-            let is_still = locked(&self.state).index.is_pinned_node(&key);
+            let _pins = self.pins.lock();
+            // The pin may have ended meanwhile.
+            let is_still = self.state.lock().index.is_pinned_node(&key);
             if is_still {
-                self.keep_below(&links(block))?;
+                self.protect(&links(block))?;
             }
         }
         Ok(())

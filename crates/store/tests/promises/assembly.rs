@@ -2,18 +2,20 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use content::dag_pb::{Link, Node};
-use content::unixfs::{Kind, UnixFs};
-use content::{Block, Cid, Codec, FileBuilder, Profile, Version};
-use store::{Assembly, DiskLimits, DiskStore, ExportError, ReadBlocks, StoreError, WriteBlocks};
+use watchfire_content::dag_pb::{Link, Node};
+use watchfire_content::unixfs::{Kind, UnixFs};
+use watchfire_content::{Block, Cid, Codec, FileBuilder, Profile, Version};
+use watchfire_store::{
+    DiskLimits, DiskStore, ExportError, FileAssembler, ReadBlocks, StoreError, WriteBlocks,
+};
 
 use crate::scratch::{Scratch, files_below};
 
 const NARROW: Profile = Profile { chunk_bytes: 100, links_max: 4, ..Profile::UNIXFS_V1_2025 };
-/// Leaves are nodes.
+/// A profile whose leaves are nodes.
 const OLD: Profile = Profile { chunk_bytes: 100, links_max: 4, ..Profile::KUBO_DEFAULT };
 
-/// The blocks of a file, its root first.
+/// Returns the root of a file and its blocks, the root first.
 fn blocks_of(bytes: &[u8], profile: Profile) -> (Cid, Vec<Block>) {
     let mut blocks = Vec::new();
     let mut builder = FileBuilder::new(profile).unwrap();
@@ -27,14 +29,14 @@ fn blocks_of(bytes: &[u8], profile: Profile) -> (Cid, Vec<Block>) {
     (root.cid, blocks)
 }
 
-/// No two leaves alike.
+/// Bytes of a file whose leaves all differ.
 fn bytes(len: usize) -> Vec<u8> {
     (0..len.div_ceil(4) as u32).flat_map(u32::to_le_bytes).take(len).collect()
 }
 
-fn open(scratch: &Scratch) -> Assembly {
+fn open(scratch: &Scratch) -> FileAssembler {
     let store = DiskStore::open(&scratch.join("aside"), DiskLimits::default()).unwrap();
-    Assembly::new(Arc::new(store), &scratch.join("file.part"), 1 << 20)
+    FileAssembler::new(Arc::new(store), &scratch.join("file.part"), 1 << 20)
 }
 
 fn is_leaf(block: &Block) -> bool {
@@ -45,18 +47,18 @@ fn is_leaf(block: &Block) -> bool {
 }
 
 #[test]
-fn leaves_lie_in_the_file_alone_and_the_file_is_what_it_was() {
+fn leaves_are_stored_in_the_file_alone_and_the_file_is_identical() {
     for profile in [NARROW, OLD] {
         for len in [1, 99, 100, 101, 400, 401, 12_345] {
             let scratch = Scratch::new();
             let original = bytes(len);
             let (root, blocks) = blocks_of(&original, profile);
-            let assembly = open(&scratch);
-            assembly.begin(&root).unwrap();
+            let assembler = open(&scratch);
+            assembler.start(&root).unwrap();
             for block in &blocks {
-                assembly.put(block).unwrap();
-                assert_eq!(assembly.get(block.cid()).unwrap().as_ref(), Some(block));
-                assert_eq!(assembly.len_of(block.cid()), Some(block.bytes().len() as u64));
+                assembler.put(block).unwrap();
+                assert_eq!(assembler.get(block.cid()).unwrap().as_ref(), Some(block));
+                assert_eq!(assembler.len_of(block.cid()), Some(block.bytes().len() as u64));
             }
             let leaves = blocks.iter().filter(|block| is_leaf(block)).count();
             let aside = files_below(&scratch.join("aside"));
@@ -65,17 +67,17 @@ fn leaves_lie_in_the_file_alone_and_the_file_is_what_it_was() {
             let aside = aside.filter(|name| is_block(name.as_encoded_bytes()));
             assert_eq!(aside.count(), blocks.len() - leaves);
             let file = scratch.join("file");
-            assert_eq!(assembly.place(&file, false).unwrap().bytes, len as u64);
+            assert_eq!(assembler.finish(&file, false).unwrap().bytes, len as u64);
             assert!(fs::read(&file).unwrap() == original);
             assert!(!scratch.join("file.part").exists());
             let block = &blocks[blocks.len() / 2];
-            assert_eq!(assembly.get(block.cid()).unwrap().as_ref(), Some(block), "served on");
+            assert_eq!(assembler.get(block.cid()).unwrap().as_ref(), Some(block), "served on");
         }
     }
 }
 
 #[test]
-fn blocks_come_in_any_order_and_some_more_than_once_in_the_file() {
+fn blocks_may_arrive_in_any_order_and_occur_several_times() {
     let mut repeating = bytes(1000);
     repeating.extend_from_slice(&bytes(1000));
     repeating.extend_from_slice(&[0; 1000]);
@@ -85,80 +87,80 @@ fn blocks_come_in_any_order_and_some_more_than_once_in_the_file() {
             let (root, mut blocks) = blocks_of(&repeating, profile);
             let count = blocks.len();
             blocks.rotate_left(turn * count / 7);
-            let assembly = open(&scratch);
-            assembly.begin(&root).unwrap();
-            blocks.iter().for_each(|block| assembly.put(block).unwrap());
-            assembly.place(&scratch.join("file"), false).unwrap();
+            let assembler = open(&scratch);
+            assembler.start(&root).unwrap();
+            blocks.iter().for_each(|block| assembler.put(block).unwrap());
+            assembler.finish(&scratch.join("file"), false).unwrap();
             assert!(fs::read(scratch.join("file")).unwrap() == repeating, "turn {turn}");
         }
     }
 }
 
 #[test]
-fn what_is_in_the_file_is_found_again_and_what_was_spoilt_is_not() {
+fn leaves_of_an_earlier_process_are_found_again_unless_they_are_damaged() {
     for profile in [NARROW, OLD] {
         let scratch = Scratch::new();
         let original = bytes(5_000);
         let (root, blocks) = blocks_of(&original, profile);
         let (nodes, leaves): (Vec<_>, Vec<_>) = blocks.iter().partition(|block| !is_leaf(block));
-        let assembly = open(&scratch);
-        assembly.begin(&root).unwrap();
-        // Those that are kept while it is killed, and those that are not.
-        nodes.iter().for_each(|block| assembly.put(block).unwrap());
-        leaves[..30].iter().for_each(|block| assembly.put(block).unwrap());
-        drop(assembly);
+        let assembler = open(&scratch);
+        assembler.start(&root).unwrap();
+        // The killed process had written half of the leaves.
+        nodes.iter().for_each(|block| assembler.put(block).unwrap());
+        leaves[..30].iter().for_each(|block| assembler.put(block).unwrap());
+        drop(assembler);
         let part = fs::File::options().write(true).open(scratch.join("file.part")).unwrap();
-        // The leaves came from the last one on.
+        // The leaves were written from the last one on.
         part.write_all_at(b"spoilt", 4_950).unwrap();
 
-        let assembly = open(&scratch);
-        assembly.begin(&root).unwrap();
+        let assembler = open(&scratch);
+        assembler.start(&root).unwrap();
         let are_here = |leaves: &[&Block]| -> Vec<bool> {
-            leaves.iter().map(|block| assembly.has(block.cid())).collect()
+            leaves.iter().map(|block| assembler.has(block.cid())).collect()
         };
         assert_eq!(are_here(&leaves[..1]), [false]);
         assert_eq!(are_here(&leaves[1..30]), [true; 29]);
         assert_eq!(are_here(&leaves[30..]), [false; 20]);
-        leaves.iter().for_each(|block| assembly.put(block).unwrap());
-        assembly.place(&scratch.join("file"), false).unwrap();
+        leaves.iter().for_each(|block| assembler.put(block).unwrap());
+        assembler.finish(&scratch.join("file"), false).unwrap();
         assert!(fs::read(scratch.join("file")).unwrap() == original);
     }
 }
 
 #[test]
-fn who_writes_into_the_file_is_noticed_and_the_leaf_can_be_put_again() {
+fn a_leaf_that_another_process_overwrote_is_detected_and_can_be_put_again() {
     let scratch = Scratch::new();
     let (root, blocks) = blocks_of(&bytes(1000), NARROW);
-    let assembly = open(&scratch);
-    assembly.begin(&root).unwrap();
-    blocks.iter().for_each(|block| assembly.put(block).unwrap());
+    let assembler = open(&scratch);
+    assembler.start(&root).unwrap();
+    blocks.iter().for_each(|block| assembler.put(block).unwrap());
     let leaf = blocks.iter().find(|block| block.bytes()[..] == bytes(1000)[300..400]).unwrap();
     let part = fs::File::options().write(true).open(scratch.join("file.part")).unwrap();
     part.write_all_at(b"spoilt", 300).unwrap();
-    assert!(matches!(assembly.get(leaf.cid()), Err(StoreError::Damaged { .. })));
-    assert!(!assembly.has(leaf.cid()));
-    let place = || assembly.place(&scratch.join("file"), false);
+    assert!(matches!(assembler.get(leaf.cid()), Err(StoreError::Damaged { .. })));
+    assert!(!assembler.has(leaf.cid()));
+    let place = || assembler.finish(&scratch.join("file"), false);
     assert!(matches!(place(), Err(ExportError::Missing { .. })));
-    assembly.put(leaf).unwrap();
+    assembler.put(leaf).unwrap();
     place().unwrap();
     assert!(fs::read(scratch.join("file")).unwrap() == bytes(1000));
 }
 
 #[test]
-fn what_is_there_already_is_replaced_only_when_told() {
+fn an_existing_file_is_replaced_only_if_that_is_requested() {
     let scratch = Scratch::new();
     let (root, blocks) = blocks_of(b"new", NARROW);
     let file = scratch.file("file", b"old");
-    let assembly = open(&scratch);
-    assembly.begin(&root).unwrap();
-    blocks.iter().for_each(|block| assembly.put(block).unwrap());
-    assert!(matches!(assembly.place(&file, false), Err(ExportError::Exists { .. })));
+    let assembler = open(&scratch);
+    assembler.start(&root).unwrap();
+    blocks.iter().for_each(|block| assembler.put(block).unwrap());
+    assert!(matches!(assembler.finish(&file, false), Err(ExportError::Exists { .. })));
     assert_eq!(fs::read(&file).unwrap(), b"old");
-    assembly.place(&file, true).unwrap();
+    assembler.finish(&file, true).unwrap();
     assert_eq!(fs::read(&file).unwrap(), b"new");
 }
 
-/// A node of a file, with links to parts and what it says of their sizes.
+/// A node of a file with links to its parts and their declared sizes.
 fn node(parts: &[(&Cid, u64)]) -> Block {
     let link = |cid: &Cid| Link { cid: cid.clone(), name: Some(String::new()), tsize: None };
     let filesize = parts.iter().try_fold(0_u64, |sum, (_, bytes)| sum.checked_add(*bytes));
@@ -170,7 +172,7 @@ fn node(parts: &[(&Cid, u64)]) -> Block {
 }
 
 #[test]
-fn sizes_that_lie_put_nothing_in_a_wrong_place() {
+fn wrong_sizes_put_no_leaf_at_a_wrong_offset() {
     let leaf = Block::raw(bytes(100).into()).unwrap();
     let other = Block::raw(bytes(200).into()).unwrap();
     let honest = node(&[(leaf.cid(), 100), (other.cid(), 200)]);
@@ -183,20 +185,20 @@ fn sizes_that_lie_put_nothing_in_a_wrong_place() {
     ];
     for root in lies {
         let scratch = Scratch::new();
-        let assembly = open(&scratch);
-        assembly.begin(root.cid()).unwrap();
+        let assembler = open(&scratch);
+        assembler.start(root.cid()).unwrap();
         for block in [&root, &honest, &leaf, &other] {
-            assembly.put(block).unwrap();
-            assert_eq!(assembly.get(block.cid()).unwrap().as_ref(), Some(block));
+            assembler.put(block).unwrap();
+            assert_eq!(assembler.get(block.cid()).unwrap().as_ref(), Some(block));
         }
-        assert!(!assembly.is_file() || assembly.place(&scratch.join("file"), false).is_err());
+        assert!(!assembler.is_file() || assembler.finish(&scratch.join("file"), false).is_err());
         assert!(!scratch.join("file").exists());
     }
     let scratch = Scratch::new();
-    let assembly = open(&scratch);
+    let assembler = open(&scratch);
     let huge = node(&[(leaf.cid(), 100), (other.cid(), 1 << 40)]);
-    assembly.begin(huge.cid()).unwrap();
-    assembly.put(&huge).unwrap();
-    assert!(!assembly.is_file(), "it is more than may be written");
-    assert!(!assembly.path().exists());
+    assembler.start(huge.cid()).unwrap();
+    assembler.put(&huge).unwrap();
+    assert!(!assembler.is_file(), "the file exceeds the limit");
+    assert!(!assembler.path().exists());
 }

@@ -1,6 +1,6 @@
 use std::fs;
 
-use store::{ReadBlocks, StoreError, WriteBlocks};
+use watchfire_store::{ReadBlocks, StoreError, WriteBlocks};
 
 use crate::scratch::{Scratch, files_below};
 use crate::{block, blocks_of, open, put_all};
@@ -24,7 +24,7 @@ fn a_damaged_block_is_reported_once_and_can_be_put_again() {
 }
 
 #[test]
-fn a_block_whose_file_was_taken_away_is_reported_as_damaged() {
+fn a_block_whose_file_was_removed_is_reported_as_damaged() {
     let scratch = Scratch::new();
     let store = open(&scratch, 10).unwrap();
     put_all(&store, &[block(0)]);
@@ -34,9 +34,9 @@ fn a_block_whose_file_was_taken_away_is_reported_as_damaged() {
     assert!(!store.has(block(0).cid()));
 }
 
-/// What a power cut can leave behind: names without bytes, halves of files, files beside them.
+/// A power failure can leave empty files, truncated files and temporary files.
 #[test]
-fn what_a_power_cut_leaves_is_cleaned_away_or_noticed() {
+fn remains_of_a_power_failure_are_removed_or_detected() {
     let scratch = Scratch::new();
     put_all(&open(&scratch, 10).unwrap(), &blocks_of(0..3));
     let files = files_below(&scratch.join("blocks"));
@@ -64,7 +64,7 @@ fn what_a_power_cut_leaves_is_cleaned_away_or_noticed() {
 }
 
 #[test]
-fn a_list_of_pins_that_is_none_opens_nothing() {
+fn a_store_with_an_invalid_list_of_pins_is_not_opened() {
     let scratch = Scratch::new();
     let store = open(&scratch, 10).unwrap();
     store.pin(block(0).cid()).unwrap();
@@ -72,7 +72,7 @@ fn a_list_of_pins_that_is_none_opens_nothing() {
     let pins = fs::read_to_string(scratch.join("pins")).unwrap();
     scratch.file("pins", format!("{pins}bafkrei\n").as_bytes());
     let error = open(&scratch, 10).unwrap_err();
-    assert!(matches!(error, StoreError::Pins { line: 2, .. }), "{error}");
+    assert!(matches!(error, StoreError::InvalidPin { line: 2, .. }), "{error}");
     scratch.file("pins", pins.as_bytes());
     assert_eq!(open(&scratch, 10).unwrap().pins(), [block(0).cid().clone()]);
 }

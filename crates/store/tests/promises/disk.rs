@@ -2,8 +2,8 @@ use std::fs;
 use std::sync::Barrier;
 use std::thread;
 
-use content::{Block, Cid, Codec, Multihash};
-use store::{DiskStore, ReadBlocks, StoreError, WriteBlocks};
+use watchfire_content::{Block, Cid, Codec, Multihash};
+use watchfire_store::{DiskStore, ReadBlocks, StoreError, WriteBlocks};
 
 use crate::scratch::{Scratch, files_below};
 use crate::{PAGE_BYTES, block, blocks_of, open, put_all};
@@ -13,7 +13,7 @@ fn has(store: &DiskStore, numbers: &[u32]) -> bool {
 }
 
 #[test]
-fn blocks_come_back_after_the_store_was_closed_whatever_they_are_called() {
+fn blocks_are_found_after_a_restart_under_every_cid_of_their_hash() {
     let scratch = Scratch::new();
     put_all(&open(&scratch, 100).unwrap(), &blocks_of(0..10));
 
@@ -29,7 +29,7 @@ fn blocks_come_back_after_the_store_was_closed_whatever_they_are_called() {
 }
 
 #[test]
-fn a_block_is_a_file_with_its_cid_for_a_name_and_its_bytes_inside() {
+fn a_block_is_stored_as_a_file_that_is_named_by_its_cid() {
     let scratch = Scratch::new();
     put_all(&open(&scratch, 100).unwrap(), &[block(0)]);
     let files = files_below(&scratch.join("blocks"));
@@ -39,7 +39,7 @@ fn a_block_is_a_file_with_its_cid_for_a_name_and_its_bytes_inside() {
 }
 
 #[test]
-fn what_its_name_carries_needs_no_file() {
+fn a_block_that_its_cid_contains_needs_no_file() {
     let scratch = Scratch::new();
     let store = open(&scratch, 1).unwrap();
     let empty = Block::raw("".into()).unwrap();
@@ -52,28 +52,28 @@ fn what_its_name_carries_needs_no_file() {
 }
 
 #[test]
-fn a_full_store_forgets_what_was_not_used_for_longest() {
+fn a_full_store_evicts_the_least_recently_used_block() {
     let scratch = Scratch::new();
     let store = open(&scratch, 3).unwrap();
     put_all(&store, &blocks_of(0..3));
     store.get(block(0).cid()).unwrap();
     put_all(&store, &[block(3)]);
     assert!(has(&store, &[0, 2, 3]) && !has(&store, &[1]));
-    assert_eq!((store.totals().blocks, store.totals().forgotten), (3, 1));
+    assert_eq!((store.totals().blocks, store.totals().evicted), (3, 1));
     assert_eq!(files_below(&scratch.join("blocks")).len(), 3);
 }
 
 #[test]
-fn a_store_that_may_take_less_than_before_forgets_when_it_is_opened() {
+fn a_store_that_is_opened_with_a_lower_limit_evicts_blocks() {
     let scratch = Scratch::new();
     put_all(&open(&scratch, 10).unwrap(), &blocks_of(0..10));
     let store = open(&scratch, 4).unwrap();
-    assert_eq!((store.totals().blocks, store.totals().forgotten), (4, 6));
+    assert_eq!((store.totals().blocks, store.totals().evicted), (4, 6));
     assert_eq!(files_below(&scratch.join("blocks")).len(), 4);
 }
 
 #[test]
-fn a_block_that_is_larger_than_the_store_drives_nothing_out() {
+fn a_block_that_is_larger_than_the_store_evicts_nothing() {
     let scratch = Scratch::new();
     let store = open(&scratch, 2).unwrap();
     put_all(&store, &blocks_of(0..2));
@@ -88,7 +88,7 @@ fn a_block_that_is_larger_than_the_store_drives_nothing_out() {
 }
 
 #[test]
-fn a_removed_block_is_gone_and_gives_its_room_back() {
+fn a_removed_block_frees_its_room() {
     let scratch = Scratch::new();
     let store = open(&scratch, 100).unwrap();
     put_all(&store, &blocks_of(0..2));
@@ -98,17 +98,19 @@ fn a_removed_block_is_gone_and_gives_its_room_back() {
 }
 
 #[test]
-fn a_second_opener_is_told_who_was_first() {
+fn opening_a_store_twice_fails_and_names_the_first_process() {
     let scratch = Scratch::new();
     let store = open(&scratch, 1).unwrap();
-    let Err(StoreError::Locked { owner, .. }) = open(&scratch, 1) else { panic!("it was let in") };
+    let Err(StoreError::Locked { owner, .. }) = open(&scratch, 1) else {
+        panic!("the store was opened twice")
+    };
     assert_eq!(owner, std::process::id().to_string());
     drop(store);
     open(&scratch, 1).unwrap();
 }
 
 #[test]
-fn a_folder_with_other_things_in_it_is_left_alone() {
+fn a_folder_with_other_files_is_not_opened() {
     let scratch = Scratch::new();
     scratch.file("letter.txt", b"Dear reader\n");
     let error = open(&scratch, 1).unwrap_err();
@@ -117,17 +119,17 @@ fn a_folder_with_other_things_in_it_is_left_alone() {
 }
 
 #[test]
-fn a_store_of_another_format_is_left_alone() {
+fn a_store_of_another_format_is_not_opened() {
     let scratch = Scratch::new();
     put_all(&open(&scratch, 1).unwrap(), &[block(0)]);
     scratch.file("store", b"watchfire block store 2\n");
     let error = open(&scratch, 1).unwrap_err();
-    assert!(matches!(error, StoreError::Format { .. }), "{error}");
+    assert!(matches!(error, StoreError::UnknownFormat { .. }), "{error}");
     assert_eq!(files_below(&scratch.join("blocks")).len(), 1);
 }
 
 #[test]
-fn threads_that_write_the_same_blocks_in_a_small_store_leave_it_whole() {
+fn concurrent_writes_of_the_same_blocks_keep_a_small_store_consistent() {
     let scratch = Scratch::new();
     let (blocks_max, threads) = (8, 4);
     let store = open(&scratch, blocks_max + threads).unwrap();
@@ -140,7 +142,7 @@ fn threads_that_write_the_same_blocks_in_a_small_store_leave_it_whole() {
                 for turn in 0..300 {
                     let block = block((turn * (thread + 1)) % 40);
                     store.put(&block).unwrap();
-                    // Another thread may have driven it out already; wrong bytes it never is.
+                    // Another thread may have evicted it already; wrong bytes are never returned.
                     if let Some(found) = store.get(block.cid()).unwrap() {
                         assert_eq!(found, block);
                     }
@@ -150,7 +152,7 @@ fn threads_that_write_the_same_blocks_in_a_small_store_leave_it_whole() {
     });
     let totals = store.totals();
     assert_eq!(totals.damaged, 0);
-    // Threads that write the same block at once make room for it each.
+    // Threads that write the same block at once each reserve room for it.
     assert!((blocks_max + 1..=blocks_max + threads).contains(&totals.blocks), "{totals:?}");
     assert_eq!(files_below(&scratch.join("blocks")).len() as u64, totals.blocks);
     assert_eq!(files_below(&scratch.join("temp")).len(), 0);

@@ -2,18 +2,18 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use content::dag_pb::{Link, Node};
-use content::unixfs::{Kind, UnixFs};
-use content::{Block, Cid, Profile, Version};
-use store::{
-    ExportError, ExportLimits, Exported, ImportOptions, Memory, WriteBlocks, cid_of, export,
-    import, resolve,
+use watchfire_content::dag_pb::{Link, Node};
+use watchfire_content::unixfs::{Kind, UnixFs};
+use watchfire_content::{Block, Cid, Profile, Version};
+use watchfire_store::{
+    ExportError, ExportLimits, Exported, ImportOptions, LockedMemoryStore, WriteBlocks, cid_of,
+    export, import, resolve,
 };
 
 use crate::scratch::{Scratch, files_below};
 
-/// A tree with all that can be in one: a file of many leaves, links, a wide directory, an empty one.
-fn plant(scratch: &Scratch) {
+/// Creates a directory with a file of many leaves, links, a large directory and an empty one.
+fn create_files(scratch: &Scratch) {
     scratch.file("tree/large", &(0..3_000_000_u32).map(|i| (i % 251) as u8).collect::<Vec<_>>());
     scratch.file("tree/sub/.hidden", b"h\n");
     scratch.file("tree/sub/empty", b"");
@@ -24,19 +24,19 @@ fn plant(scratch: &Scratch) {
     }
 }
 
-fn imported(path: &Path, profile: Profile) -> (Memory, Cid) {
-    let blocks = Memory::new(64 << 20);
+fn imported(path: &Path, profile: Profile) -> (LockedMemoryStore, Cid) {
+    let blocks = LockedMemoryStore::new(64 << 20);
     let options = ImportOptions { profile, ..ImportOptions::default() };
     let root = import(path, &options, &mut |imported| blocks.put(imported.block)).unwrap();
     (blocks, root.cid)
 }
 
-fn write_out(blocks: &Memory, root: &Cid, path: &Path) -> Result<Exported, ExportError> {
+fn write_out(blocks: &LockedMemoryStore, root: &Cid, path: &Path) -> Result<Exported, ExportError> {
     export(blocks, root, path, &ExportLimits::default(), &mut |_| {})
 }
 
-/// Keeps a UnixFS node of this kind that links to others.
-fn put_node(blocks: &Memory, kind: Kind, links: &[(&str, &Cid)]) -> Cid {
+/// Stores a UnixFS node of this kind with these links.
+fn put_node(blocks: &LockedMemoryStore, kind: Kind, links: &[(&str, &Cid)]) -> Cid {
     let links = links.iter().map(|(name, cid)| Link {
         cid: (*cid).clone(),
         name: Some((*name).to_owned()),
@@ -50,10 +50,10 @@ fn put_node(blocks: &Memory, kind: Kind, links: &[(&str, &Cid)]) -> Cid {
 }
 
 #[test]
-fn what_was_imported_is_written_out_the_same() {
+fn an_export_restores_what_was_imported() {
     for profile in [Profile::UNIXFS_V1_2025, Profile::KUBO_DEFAULT] {
         let scratch = Scratch::new();
-        plant(&scratch);
+        create_files(&scratch);
         let (blocks, root) = imported(&scratch.join("tree"), profile);
         let out = scratch.join("out");
         let exported = write_out(&blocks, &root, &out).unwrap();
@@ -73,9 +73,9 @@ fn len(path: &Path) -> u64 {
 }
 
 #[test]
-fn paths_lead_through_directories_narrow_and_wide() {
+fn paths_are_resolved_through_plain_and_sharded_directories() {
     let scratch = Scratch::new();
-    plant(&scratch);
+    create_files(&scratch);
     let (blocks, root) = imported(&scratch.join("tree"), Profile::default());
     let path = format!("/wide/{:0>200}", 777);
     let file = resolve(&blocks, &root, &path).unwrap();
@@ -83,13 +83,13 @@ fn paths_lead_through_directories_narrow_and_wide() {
     assert_eq!(fs::read_to_string(scratch.join("file")).unwrap(), "777\n");
     assert_eq!(resolve(&blocks, &root, "").unwrap(), root);
     let error = resolve(&blocks, &root, "sub/absent").unwrap_err();
-    assert!(matches!(&error, ExportError::Absent { name, .. } if name == "absent"), "{error}");
+    assert!(matches!(&error, ExportError::NotFound { name, .. } if name == "absent"), "{error}");
     let error = resolve(&blocks, &root, "large/x").unwrap_err();
     assert!(matches!(error, ExportError::Directory { .. }), "{error}");
 }
 
 #[test]
-fn what_is_there_is_not_written_over() {
+fn an_existing_file_is_not_overwritten() {
     let scratch = Scratch::new();
     let (blocks, root) = imported(&scratch.file("new", b"new\n"), Profile::default());
     let old = scratch.file("old", b"old\n");
@@ -99,9 +99,9 @@ fn what_is_there_is_not_written_over() {
 }
 
 #[test]
-fn what_cannot_be_completed_leaves_nothing_behind() {
+fn a_failed_export_leaves_nothing_behind() {
     let scratch = Scratch::new();
-    let blocks = Memory::new(1 << 20);
+    let blocks = LockedMemoryStore::new(1 << 20);
     let here = Block::raw("here".into()).unwrap();
     let away = Block::raw("away".into()).unwrap();
     blocks.put(&here).unwrap();
@@ -112,9 +112,9 @@ fn what_cannot_be_completed_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_few_blocks_that_stand_for_a_billion_files_are_stopped() {
+fn a_few_blocks_that_describe_a_billion_files_are_rejected() {
     let scratch = Scratch::new();
-    let blocks = Memory::new(1 << 20);
+    let blocks = LockedMemoryStore::new(1 << 20);
     let leaf = Block::raw("x".into()).unwrap();
     blocks.put(&leaf).unwrap();
     let mut cid = leaf.cid().clone();
@@ -132,9 +132,9 @@ fn a_few_blocks_that_stand_for_a_billion_files_are_stopped() {
 }
 
 #[test]
-fn directories_deeper_than_are_imported_are_not_exported_either() {
+fn directories_that_are_too_deep_are_not_exported() {
     let scratch = Scratch::new();
-    let blocks = Memory::new(4 << 20);
+    let blocks = LockedMemoryStore::new(4 << 20);
     let mut cid = put_node(&blocks, Kind::Directory, &[]);
     for _ in 0..5000 {
         cid = put_node(&blocks, Kind::Directory, &[("d", &cid)]);

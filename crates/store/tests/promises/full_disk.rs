@@ -1,19 +1,19 @@
-//! A real disk that is full: a file system of one megabyte, in a mount namespace of its own.
+//! A real full disk: a file system of one megabyte in its own mount namespace.
 
 use std::path::Path;
 use std::process::Command;
 
-use content::Block;
-use store::{ReadBlocks, StoreError, WriteBlocks};
+use watchfire_content::Block;
+use watchfire_store::{ReadBlocks, StoreError, WriteBlocks};
 
 use crate::scratch::{Scratch, files_below};
 use crate::{block, open};
 
-/// Names the small file system to the process that lives in it.
+/// The environment variable that tells the child process the path of the small file system.
 const SMALL_DISK: &str = "WATCHFIRE_TEST_SMALL_DISK";
 
 #[test]
-fn a_full_disk_is_named_and_takes_nothing_from_the_store() {
+fn a_full_disk_is_reported_and_removes_nothing_from_the_store() {
     if let Some(disk) = std::env::var_os(SMALL_DISK) {
         return fill(Path::new(&disk));
     }
@@ -27,14 +27,14 @@ fn a_full_disk_is_named_and_takes_nothing_from_the_store() {
     };
     let can_mount = run(Path::new("true"), &[]).is_ok_and(|tried| tried.status.success());
     if !can_mount {
-        eprintln!("SKIPPED: this machine lets nobody mount a small disk to fill");
+        eprintln!("SKIPPED: this machine does not allow mounting a small file system");
         return;
     }
-    let name = "full_disk::a_full_disk_is_named_and_takes_nothing_from_the_store";
+    let name = "full_disk::a_full_disk_is_reported_and_removes_nothing_from_the_store";
     let ours = std::env::current_exe().unwrap();
     let ran = run(&ours, &["--exact", name, "--nocapture"]).unwrap();
-    let told = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success() && told.contains("filled"), "{told}");
+    let output = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success() && output.contains("filled"), "{output}");
 }
 
 fn fill(disk: &Path) {
@@ -55,7 +55,7 @@ fn fill(disk: &Path) {
     for block in &written {
         assert_eq!(store.get(block.cid()).unwrap().as_ref(), Some(block));
     }
-    // Pins that cannot be written down are not set.
+    // A pin that cannot be written is not set.
     let ballast = disk.join("ballast");
     let _ = std::fs::write(&ballast, vec![0; 1 << 20]);
     let error = store.pin(written[0].cid()).unwrap_err();

@@ -4,13 +4,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use content::Profile;
 use serde::Deserialize;
-use store::{ImportOptions, StoreError, cid_of};
+use watchfire_content::Profile;
+use watchfire_store::{ImportOptions, StoreError, cid_of};
 
 use crate::scratch::Scratch;
 
-/// What is used here of `tests/vectors/cids.json`.
+/// The part of `tests/vectors/cids.json` that this test uses.
 #[derive(Deserialize)]
 struct Vectors {
     files: Vec<FileVector>,
@@ -98,7 +98,7 @@ fn files_and_directories_on_disk_have_the_cids_that_kubo_gives_them() {
 }
 
 #[test]
-fn hidden_files_are_passed_over_when_that_is_asked_for() {
+fn hidden_files_are_skipped_if_that_is_requested() {
     let scratch = Scratch::new();
     scratch.file("shown", b"s\n");
     let plain = cid_of(&scratch, &ImportOptions::default()).unwrap();
@@ -106,18 +106,18 @@ fn hidden_files_are_passed_over_when_that_is_asked_for() {
     let skips = ImportOptions { skips_hidden: true, ..ImportOptions::default() };
     assert_eq!(cid_of(&scratch, &skips).unwrap(), plain);
     assert_ne!(cid_of(&scratch, &ImportOptions::default()).unwrap(), plain);
-    // What is named itself is meant.
+    // The imported path itself is never skipped.
     assert_eq!(cid_of(&hidden, &skips).unwrap().file_bytes, 2);
 }
 
 #[test]
-fn what_cannot_be_imported_is_named() {
+fn the_error_names_the_file_that_cannot_be_imported() {
     let scratch = Scratch::new();
     let options = ImportOptions::default();
     let error = cid_of(&scratch.join("absent"), &options).unwrap_err();
     assert!(matches!(error, StoreError::Io { .. }), "{error}");
     let error = cid_of(Path::new("/dev/null"), &options).unwrap_err();
-    assert!(matches!(error, StoreError::Special { .. }), "{error}");
+    assert!(matches!(error, StoreError::UnsupportedFileType { .. }), "{error}");
     fs::write(scratch.join(OsStr::from_bytes(b"\xff")), "x").unwrap();
     let error = cid_of(&scratch, &options).unwrap_err();
     assert!(matches!(error, StoreError::NameNotUtf8 { .. }), "{error}");

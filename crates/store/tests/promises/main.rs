@@ -1,4 +1,4 @@
-//! What the stores promise, through their public API alone, on a real disk.
+//! The promises of the stores, tested through their public API on a real disk.
 
 mod assembly;
 mod damage;
@@ -10,13 +10,15 @@ mod pins;
 mod scratch;
 mod shared;
 
-use content::{Block, BlockStore, Cid, DirectoryBuilder, FileBuilder, MemoryStore, Profile};
-use store::{DiskLimits, DiskStore, StoreError, WriteBlocks};
+use watchfire_content::{
+    Block, BlockStore, Cid, DirectoryBuilder, FileBuilder, MemoryStore, Profile,
+};
+use watchfire_store::{DiskLimits, DiskStore, StoreError, WriteBlocks};
 
-/// What a store counts a short block with.
+/// The size of a short block in a store.
 const PAGE_BYTES: u64 = 4096;
 
-/// A block of its own, for each number.
+/// Returns a different block for each number.
 fn block(number: u32) -> Block {
     Block::raw(format!("block {number}\n").into()).unwrap()
 }
@@ -25,7 +27,7 @@ fn blocks_of(numbers: std::ops::Range<u32>) -> Vec<Block> {
     numbers.map(block).collect()
 }
 
-/// A store for so many short blocks.
+/// Opens a store for this number of short blocks.
 fn open(folder: &std::path::Path, blocks_max: u64) -> Result<DiskStore, StoreError> {
     let bytes_max = blocks_max * PAGE_BYTES;
     DiskStore::open(folder, DiskLimits { bytes_max, ..DiskLimits::default() })
@@ -35,7 +37,8 @@ fn put_all(store: &impl WriteBlocks, blocks: &[Block]) {
     blocks.iter().for_each(|block| store.put(block).unwrap());
 }
 
-/// A directory of one file of three leaves, as five blocks: the root first, then the file's node.
+/// Returns a directory of one file with three leaves, as five blocks: the root, the node of the file
+/// and the leaves.
 fn tree() -> (Cid, Vec<Block>) {
     let profile = Profile { chunk_bytes: 4, ..Profile::UNIXFS_V1_2025 };
     let mut store = MemoryStore::new(1 << 20);
@@ -46,9 +49,9 @@ fn tree() -> (Cid, Vec<Block>) {
     let mut directory = DirectoryBuilder::new(profile);
     directory.insert("file", &file).unwrap();
     let root = directory.finish(&mut put).unwrap();
-    let mut walk = content::Walk::new(root.cid.clone(), 100);
+    let mut walk = watchfire_content::Walk::new(root.cid.clone(), 100);
     let mut blocks = Vec::new();
-    while let content::Visit::Here(block) = walk.visit(&store).unwrap() {
+    while let watchfire_content::WalkStep::Block(block) = walk.step(&store).unwrap() {
         blocks.push(block);
     }
     assert_eq!(blocks.len(), 5);

@@ -1,10 +1,10 @@
-use store::{DiskLimits, DiskStore, ReadBlocks, StoreError, WriteBlocks};
+use watchfire_store::{DiskLimits, DiskStore, ReadBlocks, StoreError, WriteBlocks};
 
 use crate::scratch::Scratch;
 use crate::{PAGE_BYTES, block, blocks_of, open, put_all, tree};
 
 #[test]
-fn what_a_root_leads_to_stays_and_the_rest_goes() {
+fn the_blocks_of_a_pinned_root_stay_and_others_are_evicted() {
     let scratch = Scratch::new();
     let store = open(&scratch, 6).unwrap();
     let (root, blocks) = tree();
@@ -20,14 +20,14 @@ fn what_a_root_leads_to_stays_and_the_rest_goes() {
 }
 
 #[test]
-fn what_is_pinned_before_it_comes_stays_in_whatever_order_it_comes() {
+fn blocks_of_a_pinned_root_stay_in_whatever_order_they_arrive() {
     for is_backwards in [false, true] {
         let scratch = Scratch::new();
         let store = open(&scratch, 6).unwrap();
         let (root, mut blocks) = tree();
         store.pin(&root).unwrap();
         if is_backwards {
-            // Leaves that come before the node above them are anyone's until it is here.
+            // A leaf that arrives before its node is not protected until the node arrives.
             blocks.reverse();
         }
         put_all(&store, &blocks);
@@ -37,7 +37,7 @@ fn what_is_pinned_before_it_comes_stays_in_whatever_order_it_comes() {
 }
 
 #[test]
-fn pins_outlive_the_process_that_set_them() {
+fn pins_survive_a_restart() {
     let scratch = Scratch::new();
     let (root, blocks) = tree();
     let store = open(&scratch, 100).unwrap();
@@ -54,7 +54,7 @@ fn pins_outlive_the_process_that_set_them() {
 }
 
 #[test]
-fn what_two_roots_share_stays_until_neither_is_pinned() {
+fn a_block_of_two_pinned_roots_stays_until_both_are_unpinned() {
     let scratch = Scratch::new();
     let store = open(&scratch, 6).unwrap();
     let (root, blocks) = tree();
@@ -69,7 +69,7 @@ fn what_two_roots_share_stays_until_neither_is_pinned() {
 }
 
 #[test]
-fn a_store_of_nothing_but_pins_refuses_more_and_keeps_them() {
+fn a_store_full_of_pinned_blocks_rejects_new_blocks() {
     let scratch = Scratch::new();
     let store = open(&scratch, 5).unwrap();
     let (root, blocks) = tree();
@@ -82,7 +82,7 @@ fn a_store_of_nothing_but_pins_refuses_more_and_keeps_them() {
 }
 
 #[test]
-fn a_pin_that_would_keep_too_much_is_refused_and_keeps_nothing() {
+fn a_pin_of_too_many_blocks_is_rejected_and_protects_nothing() {
     let scratch = Scratch::new();
     let limits = DiskLimits { pinned_blocks_max: 4, ..DiskLimits::default() };
     let store = DiskStore::open(&scratch, limits).unwrap();

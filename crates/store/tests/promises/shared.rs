@@ -1,8 +1,10 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-use content::{Block, Cid, FileReader, Profile, Root};
-use store::{Change, ImportOptions, ReadBlocks, SharedFiles, StoreError, Withdrawn};
+use watchfire_content::{Block, Cid, FileReader, Profile, Root};
+use watchfire_store::{
+    FileChange, ImportOptions, ReadBlocks, SharedFiles, StoreError, UnsharedFile,
+};
 
 use crate::scratch::Scratch;
 
@@ -12,7 +14,7 @@ fn options(profile: Profile) -> ImportOptions {
     ImportOptions { profile, ..ImportOptions::default() }
 }
 
-/// Leaves of four bytes.
+/// Options for leaves of four bytes.
 fn short() -> ImportOptions {
     options(Profile { chunk_bytes: 4, ..Profile::UNIXFS_V1_2025 })
 }
@@ -32,7 +34,7 @@ fn leaf(bytes: &'static [u8]) -> Cid {
 }
 
 #[test]
-fn files_are_read_from_where_they_lie_under_every_profile() {
+fn files_are_read_in_place_under_every_profile() {
     let scratch = Scratch::new();
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
     let path = scratch.file("large", &bytes);
@@ -45,11 +47,11 @@ fn files_are_read_from_where_they_lie_under_every_profile() {
 }
 
 #[test]
-fn sharing_takes_little_memory_however_large_the_file() {
+fn sharing_takes_little_memory_for_a_large_file() {
     let scratch = Scratch::new();
     let path = scratch.join("sparse");
     File::create(&path).unwrap().set_len(300 << 20).unwrap();
-    // 300 leaves, one node, and no copy: it would not fit.
+    // 300 leaves and one node, without a copy, which would not fit.
     let shared = SharedFiles::new(64 * 1024);
     let root = shared.share(&path, &ImportOptions::default()).unwrap();
     assert_eq!(root.file_bytes, 300 << 20);
@@ -57,25 +59,25 @@ fn sharing_takes_little_memory_however_large_the_file() {
 }
 
 #[test]
-fn a_file_that_was_written_to_is_withdrawn_whole() {
+fn a_modified_file_is_unshared_as_a_whole() {
     let scratch = Scratch::new();
     let path = scratch.file("file", b"one two fou");
     let shared = SharedFiles::new(MEMORY_BYTES);
     shared.share(&path, &short()).unwrap();
     fs::write(&path, b"one two four").unwrap();
 
-    // The bytes of this leaf are the same, but nobody can know what is being written.
+    // The bytes of this leaf are unchanged, but a write may be under way.
     let error = shared.get(&leaf(b"one ")).unwrap_err();
-    let change = Change::Touched;
+    let change = FileChange::Modified;
     assert!(matches!(&error, StoreError::Changed { change: c, .. } if *c == change), "{error}");
     assert!(!shared.has(&leaf(b"one ")) && !shared.has(&leaf(b"two ")));
     assert_eq!(shared.get(&leaf(b"two ")).unwrap(), None);
-    assert_eq!(shared.take_withdrawn(), [Withdrawn { path, change }]);
-    assert_eq!((shared.take_withdrawn(), shared.files()), (vec![], 0));
+    assert_eq!(shared.take_unshared(), [UnsharedFile { path, change }]);
+    assert_eq!((shared.take_unshared(), shared.files()), (vec![], 0));
 }
 
 #[test]
-fn other_bytes_are_noticed_although_length_and_time_are_the_same() {
+fn different_bytes_are_detected_even_with_the_same_length_and_time() {
     let scratch = Scratch::new();
     let path = scratch.file("file", b"one two four");
     let modified_at = fs::metadata(&path).unwrap().modified().unwrap();
@@ -87,12 +89,15 @@ fn other_bytes_are_noticed_although_length_and_time_are_the_same() {
 
     assert!(shared.get(&leaf(b"one ")).unwrap().is_some());
     let error = shared.get(&leaf(b"two ")).unwrap_err();
-    assert!(matches!(error, StoreError::Changed { change: Change::OtherBytes, .. }), "{error}");
+    assert!(
+        matches!(error, StoreError::Changed { change: FileChange::ContentDiffers, .. }),
+        "{error}"
+    );
     assert!(!shared.has(&leaf(b"one ")));
 }
 
 #[test]
-fn a_file_that_is_gone_is_withdrawn_and_its_neighbour_is_not() {
+fn a_removed_file_is_unshared_and_its_neighbour_is_not() {
     let scratch = Scratch::new();
     let (gone, stays) = (scratch.file("d/gone", b"gone"), scratch.file("d/stays", b"here"));
     let shared = SharedFiles::new(MEMORY_BYTES);
@@ -100,13 +105,13 @@ fn a_file_that_is_gone_is_withdrawn_and_its_neighbour_is_not() {
     assert_eq!(shared.files(), 2);
     fs::remove_file(&gone).unwrap();
     let error = shared.get(&leaf(b"gone")).unwrap_err();
-    assert!(matches!(error, StoreError::Changed { change: Change::Gone, .. }), "{error}");
+    assert!(matches!(error, StoreError::Changed { change: FileChange::Missing, .. }), "{error}");
     assert_eq!(shared.get(&leaf(b"here")).unwrap().unwrap().bytes(), "here");
     assert!(stays.exists() && shared.files() == 1);
 }
 
 #[test]
-fn a_leaf_that_lies_in_two_files_is_found_in_the_one_that_is_left() {
+fn a_leaf_of_two_files_is_found_in_the_file_that_remains() {
     let scratch = Scratch::new();
     let first = scratch.file("first", b"same");
     let second = scratch.file("second", b"same");
@@ -115,17 +120,17 @@ fn a_leaf_that_lies_in_two_files_is_found_in_the_one_that_is_left() {
     shared.share(&second, &short()).unwrap();
     fs::remove_file(&first).unwrap();
     assert_eq!(shared.get(&leaf(b"same")).unwrap().unwrap().bytes(), "same");
-    let withdrawn = shared.take_withdrawn();
-    assert_eq!(withdrawn, [Withdrawn { path: first, change: Change::Gone }]);
+    let unshared = shared.take_unshared();
+    assert_eq!(unshared, [UnsharedFile { path: first, change: FileChange::Missing }]);
 }
 
 #[test]
-fn what_would_take_too_much_memory_is_not_shared_at_all() {
+fn a_file_that_would_take_too_much_memory_is_not_shared() {
     let scratch = Scratch::new();
     let path = scratch.file("file", &[7; 4000]);
     let shared = SharedFiles::new(2000);
     let error = shared.share(&path, &short()).unwrap_err();
-    assert!(matches!(error, StoreError::TooMuchToShare { max: 2000, .. }), "{error}");
+    assert!(matches!(error, StoreError::ShareMemoryFull { max: 2000, .. }), "{error}");
     assert_eq!(shared.files(), 0);
     assert!(!shared.has(&leaf(&[7; 4])));
 }

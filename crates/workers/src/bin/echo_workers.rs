@@ -4,34 +4,35 @@
 //! them. Whoever connects to a worker sends lines, and each is answered with one:
 //!
 //! - `who`: the worker's slot and process
-//! - `hello`: the length of what the supervisor said, and its sum
-//! - `heard`: the workers that said their name over their link, each with its process
+//! - `startup_data`: the length of what the supervisor said, and its sum
+//! - `received`: the workers that said their name over their link, each with its process
 //! - `lost`: how many links to each worker ended
 //! - `give 2 who`: hands the connection to worker 2, which reads on at `who`
 //! - `cut 2`: ends the link to worker 2 and asks for a new one
 //! - `descriptors`: how many the worker has open
 //!
-//! A second argument is the hello. It may begin with `crash 1;`, `mute 1;` or `stubborn 1;`: then
+//! A second argument is the startup_data. It may begin with `crash 1;`, `mute 1;` or `stubborn 1;`: then
 //! worker 1 ends before it is ready, never is ready, or does not heed the drain.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::process::{Command, ExitCode};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
-use vocab::NodeId;
-use workers::{Control, Enlisted, HandOver, Link, Order, Plan, SupervisorLimits};
+use watchfire_types::NodeId;
+use watchfire_workers::{Control, HandoffSocket, Link, Order, Plan, SupervisorLimits, WorkerSetup};
 
 fn main() -> ExitCode {
-    let outcome = match workers::enlist() {
-        Ok(Some(enlisted)) => runtime().and_then(|runtime| runtime.block_on(work(enlisted))),
+    let outcome = match watchfire_workers::join_supervisor() {
+        Ok(Some(setup)) => runtime().and_then(|runtime| runtime.block_on(work(setup))),
         Ok(None) => runtime().and_then(|runtime| runtime.block_on(oversee())),
         Err(error) => Err(error),
     };
@@ -60,7 +61,7 @@ async fn oversee() -> io::Result<ExitCode> {
     let plan = Plan {
         workers,
         listeners,
-        hello: arguments.next().unwrap_or_default().into(),
+        startup_data: arguments.next().unwrap_or_default().into(),
         command: Box::new(|_| Command::new("/proc/self/exe")),
         events: Box::new(|event| {
             println!("{event}");
@@ -70,7 +71,7 @@ async fn oversee() -> io::Result<ExitCode> {
     };
     let (mut stops, mut kills) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let ended = workers::supervise(plan, stops.recv(), kills.recv()).await;
+    let ended = watchfire_workers::supervise(plan, stops.recv(), kills.recv()).await;
     println!("{:?}", ended.map_err(io::Error::other)?);
     Ok(ExitCode::SUCCESS)
 }
@@ -78,21 +79,21 @@ async fn oversee() -> io::Result<ExitCode> {
 /// A worker.
 struct Desk {
     slot: NodeId,
-    hello: Vec<u8>,
+    startup_data: Vec<u8>,
     control: Control,
     seen: Mutex<Seen>,
 }
 
 #[derive(Default)]
 struct Seen {
-    heard: BTreeMap<u16, String>,
+    received: BTreeMap<u16, String>,
     lost: BTreeMap<u16, u32>,
-    links: BTreeMap<u16, (OwnedWriteHalf, Arc<HandOver>)>,
+    links: BTreeMap<u16, (OwnedWriteHalf, Arc<HandoffSocket>)>,
 }
 
-async fn work(enlisted: Enlisted) -> io::Result<ExitCode> {
-    let Enlisted { slot, hello, listeners, links, control, .. } = enlisted;
-    let desk = Arc::new(Desk { slot, hello, control, seen: Mutex::default() });
+async fn work(setup: WorkerSetup) -> io::Result<ExitCode> {
+    let WorkerSetup { slot, startup_data, listeners, links, control, .. } = setup;
+    let desk = Arc::new(Desk { slot, startup_data, control, seen: Mutex::default() });
     for link in links {
         desk.join(link).await?;
     }
@@ -124,11 +125,11 @@ async fn work(enlisted: Enlisted) -> io::Result<ExitCode> {
 
 impl Desk {
     fn is_told_to(&self, verb: &str) -> bool {
-        self.hello.starts_with(format!("{verb} {};", self.slot.0).as_bytes())
+        self.startup_data.starts_with(format!("{verb} {};", self.slot.0).as_bytes())
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock()
     }
 
     /// Says its name over a new link, and listens to it.
@@ -137,20 +138,20 @@ impl Desk {
         let name = format!("{}\n", std::process::id());
         // Who is at the other end may have ended already.
         let _ = writer.write_all(name.as_bytes()).await;
-        let hand_over = Arc::new(link.hand_over);
-        self.seen().links.insert(link.to.0, (writer, hand_over.clone()));
+        let handoff = Arc::new(link.handoff);
+        self.seen().links.insert(link.to.0, (writer, handoff.clone()));
 
         let (desk, from) = (self.clone(), link.to.0);
         tokio::spawn(async move {
             let mut lines = BufReader::new(reader).lines();
             while let Ok(Some(pid)) = lines.next_line().await {
-                desk.seen().heard.insert(from, pid);
+                desk.seen().received.insert(from, pid);
             }
             *desk.seen().lost.entry(from).or_default() += 1;
         });
         let desk = self.clone();
         tokio::spawn(async move {
-            while let Ok(Some((connection, bytes))) = hand_over.recv().await {
+            while let Ok(Some((connection, bytes))) = handoff.recv().await {
                 let connection = std::net::TcpStream::from(connection);
                 if let Ok(connection) = TcpStream::from_std(connection) {
                     tokio::spawn(desk.clone().serve(connection, bytes));
@@ -172,8 +173,8 @@ impl Desk {
                 let bytes = [rest.as_bytes(), reader.buffer()].concat();
                 let (before, reader) = reader.into_inner().into_inner();
                 let bytes = [&bytes, before].concat();
-                let hand_over = self.seen().links.get(&to).map(|(_, it)| it.clone());
-                let outcome = hand_over.map(|it| it.send(reader.as_ref().as_fd(), &bytes));
+                let handoff = self.seen().links.get(&to).map(|(_, it)| it.clone());
+                let outcome = handoff.map(|it| it.send(reader.as_ref().as_fd(), &bytes));
                 if !matches!(outcome, Some(Ok(()))) {
                     let _ = writer.write_all(format!("not given: {outcome:?}\n").as_bytes()).await;
                 }
@@ -189,11 +190,11 @@ impl Desk {
     fn reply(&self, request: &str) -> String {
         match request.split_once(' ').unwrap_or((request, "")) {
             ("who", _) => format!("{} {}", self.slot.0, std::process::id()),
-            ("hello", _) => {
-                let sum: u64 = self.hello.iter().map(|&byte| u64::from(byte)).sum();
-                format!("{} {sum}", self.hello.len())
+            ("startup_data", _) => {
+                let sum: u64 = self.startup_data.iter().map(|&byte| u64::from(byte)).sum();
+                format!("{} {sum}", self.startup_data.len())
             }
-            ("heard", _) => listed(&self.seen().heard),
+            ("received", _) => listed(&self.seen().received),
             ("lost", _) => listed(&self.seen().lost),
             ("cut", to) => {
                 let to = to.parse().unwrap_or_default();

@@ -9,19 +9,19 @@ fn line() -> (OwnedFd, Control) {
     (ours, Control::new(theirs, BTreeMap::from([(1, 3)])))
 }
 
-fn say(ours: &OwnedFd, word: &Word<'_>, descriptors: &[BorrowedFd<'_>]) {
-    let bytes = postcard::to_stdvec(word).expect("plain data");
+fn say(ours: &OwnedFd, message: &SupervisorMessage<'_>, descriptors: &[BorrowedFd<'_>]) {
+    let bytes = postcard::to_stdvec(message).expect("plain data");
     packet::send(ours, &[IoSlice::new(&bytes)], descriptors).expect("it is sent");
 }
 
-fn heard(ours: &OwnedFd) -> Option<Report> {
+fn received(ours: &OwnedFd) -> Option<WorkerReport> {
     let mut buffer = [0; 64];
     let packet = packet::recv(ours, &mut [IoSliceMut::new(&mut buffer)], Wait::No).ok()?;
     Some(postcard::from_bytes(&buffer[..packet.len]).expect("a report"))
 }
 
 #[tokio::test]
-async fn the_end_of_the_supervisor_is_a_drain_and_a_drain_is_told_once() {
+async fn the_end_of_the_supervisor_is_a_drain_and_a_drain_is_ordered_once() {
     let (ours, control) = line();
     drop(ours);
     assert!(matches!(control.next_order().await, Order::Drain));
@@ -30,44 +30,44 @@ async fn the_end_of_the_supervisor_is_a_drain_and_a_drain_is_told_once() {
 }
 
 #[tokio::test]
-async fn a_lost_link_is_told_by_the_number_of_the_newest() {
+async fn a_lost_link_is_reported_by_the_number_of_the_newest() {
     let (ours, control) = line();
     control.link_lost(NodeId(1)).expect("it is sent");
-    assert_eq!(heard(&ours), Some(Report::LinkLost { to: 1, number: 3 }));
+    assert_eq!(received(&ours), Some(WorkerReport::LinkLost { to: 1, number: 3 }));
     let (bus, _bus_end) = std::os::unix::net::UnixStream::pair().expect("sockets");
-    let (hand_over, _end) = packet::pair().expect("sockets");
-    say(&ours, &Word::Link { to: 1, number: 8 }, &[bus.as_fd(), hand_over.as_fd()]);
+    let (handoff, _end) = packet::pair().expect("sockets");
+    say(&ours, &SupervisorMessage::Link { to: 1, number: 8 }, &[bus.as_fd(), handoff.as_fd()]);
     match control.next_order().await {
         Order::Link(link) => assert_eq!(link.to, NodeId(1)),
         Order::Drain => panic!("not yet"),
     }
     control.link_lost(NodeId(1)).expect("it is sent");
-    assert_eq!(heard(&ours), Some(Report::LinkLost { to: 1, number: 8 }));
+    assert_eq!(received(&ours), Some(WorkerReport::LinkLost { to: 1, number: 8 }));
 }
 
 #[tokio::test]
 async fn a_link_to_an_unknown_node_cannot_be_lost() {
     let (ours, control) = line();
     control.link_lost(NodeId(2)).expect("nothing to do");
-    assert_eq!(heard(&ours), None);
+    assert_eq!(received(&ours), None);
 }
 
 /// As it arrives where there is no room for descriptors.
 #[tokio::test]
 async fn a_link_without_its_sockets_is_asked_for_again() {
     let (ours, control) = line();
-    say(&ours, &Word::Link { to: 1, number: 8 }, &[]);
-    say(&ours, &Word::Begin, &[]);
+    say(&ours, &SupervisorMessage::Link { to: 1, number: 8 }, &[]);
+    say(&ours, &SupervisorMessage::Begin, &[]);
     packet::send(&ours, &[IoSlice::new(&[255; 9])], &[]).expect("it is sent");
-    say(&ours, &Word::Drain, &[]);
+    say(&ours, &SupervisorMessage::Drain, &[]);
     assert!(matches!(control.next_order().await, Order::Drain));
-    assert_eq!(heard(&ours), Some(Report::LinkLost { to: 1, number: 8 }));
-    assert_eq!(heard(&ours), None);
+    assert_eq!(received(&ours), Some(WorkerReport::LinkLost { to: 1, number: 8 }));
+    assert_eq!(received(&ours), None);
 }
 
 #[tokio::test]
 async fn all_clones_speak_over_one_line() {
     let (ours, control) = line();
     control.clone().ready().expect("it is sent");
-    assert_eq!(heard(&ours), Some(Report::Ready));
+    assert_eq!(received(&ours), Some(WorkerReport::Ready));
 }

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use workers::{Ended, Plan, SuperviseError, SupervisorEvent, SupervisorLimits};
+use watchfire_workers::{Ended, Plan, SuperviseError, SupervisorEvent, SupervisorLimits};
 
 /// Long enough for a busy machine; no test waits for it.
 pub const DEADLINE: Duration = Duration::from_secs(60);
@@ -30,14 +30,14 @@ pub struct Running {
 
 impl Running {
     /// Starts workers; they may not serve yet.
-    pub fn start(workers: u16, hello: &[u8], limits: SupervisorLimits) -> Running {
-        Running::start_program(PROGRAM, workers, hello, limits)
+    pub fn start(workers: u16, startup_data: &[u8], limits: SupervisorLimits) -> Running {
+        Running::start_program(PROGRAM, workers, startup_data, limits)
     }
 
     pub fn start_program(
         program: &'static str,
         workers: u16,
-        hello: &[u8],
+        startup_data: &[u8],
         limits: SupervisorLimits,
     ) -> Running {
         let listeners: Vec<_> = (0..workers)
@@ -48,7 +48,7 @@ impl Running {
         let plan = Plan {
             workers,
             listeners: listeners.into_iter().map(|it| vec![it.into()]).collect(),
-            hello: hello.to_vec(),
+            startup_data: startup_data.to_vec(),
             command: Box::new(move |_| Command::new(program)),
             events: Box::new(move |event| {
                 let _ = events_in.send(event);
@@ -57,7 +57,7 @@ impl Running {
         };
         let (stop, stopped) = oneshot::channel::<()>();
         let (kill, killed) = oneshot::channel::<()>();
-        let outcome = tokio::spawn(workers::supervise(plan, stopped, killed));
+        let outcome = tokio::spawn(watchfire_workers::supervise(plan, stopped, killed));
         Running {
             addresses,
             pids: vec![0; usize::from(workers)],
@@ -69,8 +69,8 @@ impl Running {
     }
 
     /// Starts workers and waits until all serve.
-    pub async fn serving(workers: u16, hello: &[u8], limits: SupervisorLimits) -> Running {
-        let mut running = Running::start(workers, hello, limits);
+    pub async fn serving(workers: u16, startup_data: &[u8], limits: SupervisorLimits) -> Running {
+        let mut running = Running::start(workers, startup_data, limits);
         running.event("all are ready", |it| matches!(it, SupervisorEvent::AllReady)).await;
         running
     }
@@ -79,7 +79,7 @@ impl Running {
     pub async fn event(&mut self, what: &str, is_it: impl Fn(&SupervisorEvent) -> bool) {
         let wait = async {
             loop {
-                let event = self.events.recv().await.expect("the supervisor lives");
+                let event = self.events.recv().await.expect("the supervisor starts");
                 if let SupervisorEvent::Started { slot, pid, .. } = event {
                     self.pids[usize::from(slot.0)] = pid;
                 }
@@ -138,7 +138,7 @@ impl Client {
 
     pub async fn ask(&mut self, request: &str) -> String {
         self.say(request).await;
-        self.hear().await
+        self.receive().await
     }
 
     pub async fn say(&mut self, request: &str) {
@@ -146,7 +146,7 @@ impl Client {
         self.connection.write_all(line.as_bytes()).await.expect("it is sent");
     }
 
-    pub async fn hear(&mut self) -> String {
+    pub async fn receive(&mut self) -> String {
         let mut reply = String::new();
         let read = timeout(DEADLINE, self.connection.read_line(&mut reply)).await;
         read.expect("an answer in time").expect("an answer");
@@ -175,7 +175,7 @@ pub fn kill_9(pid: u32) {
 
 pub fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(pid as i32).expect("a process");
-    rustix::process::kill_process(pid, signal).expect("it lives");
+    rustix::process::kill_process(pid, signal).expect("it starts");
 }
 
 /// Whether a process is no more, or waits for whoever adopted it to look.

@@ -1,11 +1,11 @@
-// Makes one file for Node of the web client's code, with the tools that the web client is built with.
+// Bundles the web client's code into one file for Node, with the web client's own build tools.
 
 import { createRequire } from 'node:module'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const WEB = new URL('../../../../web/', import.meta.url)
 
-/** Writes `web.mjs` into a folder; resolves with its path. */
+/** Writes the bundle into a folder; resolves with its path. */
 export async function bundleWeb(folder) {
   const vite = createRequire(new URL('package.json', WEB)).resolve('vite')
   const { build } = await import(pathToFileURL(vite))
@@ -15,7 +15,7 @@ export async function bundleWeb(folder) {
     logLevel: 'error',
     ssr: { noExternal: true },
     build: {
-      ssr: fileURLToPath(new URL('web.mjs', import.meta.url)),
+      ssr: fileURLToPath(new URL('web-client.mjs', import.meta.url)),
       outDir: folder,
       emptyOutDir: false,
       copyPublicDir: false,

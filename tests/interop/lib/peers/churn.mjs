@@ -1,24 +1,24 @@
-// A page that spreads while people come and go: one publishes, the others come in waves, some close their tab half way and
-// some of those return, and one process of peers is cut off without a word; its peers return, too.
+// A page that spreads while peers come and go. One peer publishes and the others come in waves. Some close their tab
+// halfway, some of those return, and one process is killed; its peers return as well.
 
 import { setTimeout as pause } from 'node:timers/promises'
 
 const LOOK_MS = 250
-/** How much of the page a wave has, on average, before the next one comes. */
+/** The average share of the page that a wave has before the next one comes. */
 const NEXT_WAVE_AT = 0.3
-/** Of each wave but the last one in so many leaves, as soon as it has that much; every second of those returns. */
+/** One peer in so many of each wave but the last leaves once it has that share; every second of those returns. */
 const LEAVES_ONE_IN = 5
 const LEAVES_WITH = 0.4
 
 const PUBLISHER = 'publisher'
 
 /**
- * Plays it with `count` people beside the publisher, who has the first of `herds` processes to itself. Resolves, when all
- * who are here have all of the page, with what happened and with the hash of what each of them has.
+ * Runs the scenario with `count` peers besides the publisher, which has the first of `processCount` processes to itself.
+ * Resolves when every remaining peer has the whole page, with samples and with the hash of each peer's content.
  */
-export async function playChurn({ peers, server, count, herds, waves, bytes, timeoutMs, tell = () => {} }) {
+export async function playChurn({ peers, server, count, processCount, waves, bytes, timeoutMs, onProgress = () => {} }) {
   const names = Array.from({ length: count }, (_, i) => `peer ${i + 1}`)
-  const homes = new Map(names.map((name, i) => [name, 1 + (i % (herds - 1))]))
+  const homes = new Map(names.map((name, i) => [name, 1 + (i % (processCount - 1))]))
   const size = Math.ceil(count / waves)
   const here = new Set([PUBLISHER])
   const leaving = new Set()
@@ -36,7 +36,7 @@ export async function playChurn({ peers, server, count, herds, waves, bytes, tim
 
   async function depart() {
     for (const name of leaving) {
-      if ((peers.tell(name)?.share ?? 0) < LEAVES_WITH) continue
+      if ((peers.report(name)?.share ?? 0) < LEAVES_WITH) continue
       await peers.leave(name)
       leaving.delete(name)
       here.delete(name)
@@ -45,23 +45,23 @@ export async function playChurn({ peers, server, count, herds, waves, bytes, tim
 
   async function crash() {
     for (const [name, home] of homes) {
-      if (home !== herds - 1 || !here.delete(name)) continue
+      if (home !== processCount - 1 || !here.delete(name)) continue
       leaving.delete(name)
       returning.add(name)
     }
-    await peers.crash(herds - 1)
+    await peers.crash(processCount - 1)
   }
 
   async function until(isSo, what) {
     for (;;) {
       await depart()
       residentServerMost = Math.max(residentServerMost, server.residentBytes())
-      const sample = sampleOf([...here].flatMap((name) => peers.tell(name) ?? []), peers, bytes)
+      const sample = sampleOf([...here].flatMap((name) => peers.report(name) ?? []), peers, bytes)
       samples.push(sample)
-      const words = `${((sample.at - began) / 1000).toFixed(0)} s, ${what}: ${here.size} here, ${sample.complete} have all, ${(sample.share * 100).toFixed(0)} % on average, ${sample.ways} direct ways`
-      tell(words)
+      const progress = `${((sample.at - began) / 1000).toFixed(0)} s, ${what}: ${here.size} here, ${sample.complete} have all, ${(sample.share * 100).toFixed(0)} % on average, ${sample.ways} direct ways`
+      onProgress(progress)
       if (isSo()) return
-      if (Date.now() - began > timeoutMs) throw new Error(`in vain after ${words}\n${stragglers([...here].flatMap((name) => peers.tell(name) ?? { id: name }))}`)
+      if (Date.now() - began > timeoutMs) throw new Error(`timed out after ${progress}\n${stragglers([...here].flatMap((name) => peers.report(name) ?? { id: name }))}`)
       await pause(LOOK_MS)
     }
   }
@@ -73,30 +73,30 @@ export async function playChurn({ peers, server, count, herds, waves, bytes, tim
       leaving.add(name)
       if (i % 2 === 0) returning.add(name)
     })
-    // Who has left had as much.
-    const shareOf = (name) => (here.has(name) ? peers.tell(name)?.share ?? 0 : 1)
+    // A peer that has left had at least that share.
+    const shareOf = (name) => (here.has(name) ? peers.report(name)?.share ?? 0 : 1)
     await until(() => coming.reduce((sum, name) => sum + shareOf(name), 0) >= coming.length * NEXT_WAVE_AT, `wave ${wave + 1} of ${waves}`)
     if (wave === Math.floor(waves / 2) - 1) await crash()
   }
   await until(() => leaving.size === 0, 'those who leave have left')
   await arrive([...names.slice((waves - 1) * size), ...returning])
-  await until(() => [...here].every((name) => peers.tell(name)?.phase === 'complete'), `wave ${waves} of ${waves}`)
+  await until(() => [...here].every((name) => peers.report(name)?.phase === 'complete'), `wave ${waves} of ${waves}`)
   const endedAt = Date.now()
   const hashes = new Map()
   for (const name of here) hashes.set(name, await peers.hash(name))
-  return { hash, hashes, began, endedAt, samples, here: [...here].map((name) => peers.tell(name)), past: peers.past, returned: returning.size, residentServerMost }
+  return { hash, hashes, began, endedAt, samples, here: [...here].map((name) => peers.report(name)), past: peers.past, returned: returning.size, residentServerMost }
 }
 
-function sampleOf(told, { past }, bytes) {
-  const everybody = [...told, ...past]
+function sampleOf(reply, { past }, bytes) {
+  const everybody = [...reply, ...past]
   const sum = (figure) => everybody.reduce((total, each) => total + each[figure], 0)
-  const published = told.find(({ id }) => id === PUBLISHER)
+  const published = reply.find(({ id }) => id === PUBLISHER)
   return {
     at: Date.now(),
-    here: told.length,
-    complete: told.filter(({ phase }) => phase === 'complete').length,
-    share: told.reduce((total, each) => total + each.share, 0) / Math.max(1, told.length),
-    ways: told.reduce((total, { lines }) => total + lines, 0) / 2,
+    here: reply.length,
+    complete: reply.filter(({ phase }) => phase === 'complete').length,
+    share: reply.reduce((total, each) => total + each.share, 0) / Math.max(1, reply.length),
+    ways: reply.reduce((total, { lines }) => total + lines, 0) / 2,
     directBytes: sum('receivedBytes'),
     relayedBytes: sum('relayedBytes'),
     relayedWhileDirect: sum('relayedWhileDirect'),
@@ -104,9 +104,9 @@ function sampleOf(told, { past }, bytes) {
   }
 }
 
-/** What those say who have not all of it. */
-function stragglers(told) {
-  return told.filter(({ phase }) => phase !== 'complete').slice(0, 5).map((each) => JSON.stringify(each)).join('\n')
+/** The reports of some peers that are not complete. */
+function stragglers(reply) {
+  return reply.filter(({ phase }) => phase !== 'complete').slice(0, 5).map((each) => JSON.stringify(each)).join('\n')
 }
 
 export { PUBLISHER }

@@ -1,29 +1,29 @@
-// Simulated peers in processes, each with some of them: tabs without a screen, on real sockets and real WebRTC.
+// Simulated peers in several processes: tabs without a screen, on real sockets and real WebRTC.
 
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
-const HERD = fileURLToPath(new URL('herd.mjs', import.meta.url))
-/** How often a process tells how its peers are. */
-const TELL_MS = 250
+const PEER_PROCESS = fileURLToPath(new URL('peer-process.mjs', import.meta.url))
+/** Interval at which a process reports the state of its peers. */
+const REPORT_MS = 250
 
 /** A process of peers, as its parent sees it. */
-class Herd {
+class PeerProcess {
   #child
   #calls = new Map()
   #lastCall = 0
-  /** What it last told of its peers, by name. */
+  /** The last report of each peer, by name. */
   tabs = new Map()
   residentMost = 0
   cpuSeconds = 0
   ready
 
   constructor(bundle, address) {
-    this.#child = fork(HERD, [bundle, address, String(TELL_MS)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+    this.#child = fork(PEER_PROCESS, [bundle, address, String(REPORT_MS)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
     this.ready = new Promise((resolve, reject) => {
       this.#child.on('message', (message) => {
         if (message.isReady) resolve()
-        else this.#hear(message)
+        else this.#receive(message)
       })
       this.#child.on('exit', (code, signal) => {
         const over = new Error(`a process of peers ended with ${code ?? signal}`)
@@ -38,16 +38,16 @@ class Herd {
     return this.#child.exitCode === null && this.#child.signalCode === null
   }
 
-  call(verb, ...args) {
+  call(command, ...args) {
     if (!this.isRunning) return Promise.reject(new Error('that process of peers has ended'))
     const call = ++this.#lastCall
     return new Promise((resolve, reject) => {
       this.#calls.set(call, { resolve, reject })
-      this.#child.send({ call, verb, args })
+      this.#child.send({ call, command, args })
     })
   }
 
-  /** Ends it without a word to anybody, as a power cut would. */
+  /** Kills the process without notice, like a power cut. */
   end() {
     if (!this.isRunning) return Promise.resolve()
     const over = new Promise((resolve) => this.#child.once('exit', resolve))
@@ -55,7 +55,7 @@ class Herd {
     return over
   }
 
-  #hear({ call, told, error, state }) {
+  #receive({ call, reply, error, state }) {
     if (state !== undefined) {
       this.tabs = new Map(state.tabs.map((tab) => [tab.id, tab]))
       this.residentMost = Math.max(this.residentMost, state.residentBytes)
@@ -64,26 +64,26 @@ class Herd {
     }
     const asked = this.#calls.get(call)
     this.#calls.delete(call)
-    if (error === undefined) asked?.resolve(told)
+    if (error === undefined) asked?.resolve(reply)
     else asked?.reject(new Error(error))
   }
 }
 
-/** Peers of one page, spread over processes. */
+/** The peers of one page, spread over processes. */
 export class Peers {
   #bundle
   #address
-  #herds = []
+  #processes = []
   #all = []
   #homes = new Map()
   #root = null
-  /** Visits that are over, as they ended. */
+  /** Final reports of the visits that have ended. */
   past = []
 
-  static async gather(bundle, address, herds) {
+  static async start(bundle, address, processCount) {
     const peers = new Peers(bundle, address)
     try {
-      await Promise.all(Array.from({ length: herds }, (_, at) => peers.#start(at)))
+      await Promise.all(Array.from({ length: processCount }, (_, at) => peers.#start(at)))
     } catch (error) {
       await peers.end()
       throw error
@@ -96,9 +96,9 @@ export class Peers {
     this.#address = address
   }
 
-  /** All who are here, as they last told. */
+  /** The last report of every peer that is present. */
   get here() {
-    return this.#herds.flatMap(({ tabs }) => [...tabs.values()])
+    return this.#processes.flatMap(({ tabs }) => [...tabs.values()])
   }
 
   get residentMost() {
@@ -109,51 +109,51 @@ export class Peers {
     return this.#all.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0)
   }
 
-  tell(id) {
+  report(id) {
     return this.#homes.get(id)?.tabs.get(id) ?? null
   }
 
-  async publish(id, herd, bytes) {
-    this.#homes.set(id, this.#herds[herd])
-    const { root, hash } = await this.#herds[herd].call('publish', id, bytes)
+  async publish(id, processIndex, bytes) {
+    this.#homes.set(id, this.#processes[processIndex])
+    const { root, hash } = await this.#processes[processIndex].call('publish', id, bytes)
     this.#root = root
     return hash
   }
 
-  async arrive(id, herd) {
-    this.#homes.set(id, this.#herds[herd])
-    await this.#herds[herd].call('arrive', id, this.#root)
+  async arrive(id, processIndex) {
+    this.#homes.set(id, this.#processes[processIndex])
+    await this.#processes[processIndex].call('arrive', id, this.#root)
   }
 
-  /** A tab is closed. */
+  /** Closes a peer's tab. */
   async leave(id) {
-    const home = this.#homes.get(id)
-    const told = await home.call('leave', id)
-    home.tabs.delete(id)
-    this.past.push({ ...told, leftAt: Date.now() })
+    const peerProcess = this.#homes.get(id)
+    const reply = await peerProcess.call('leave', id)
+    peerProcess.tabs.delete(id)
+    this.past.push({ ...reply, leftAt: Date.now() })
   }
 
   hash(id) {
     return this.#homes.get(id).call('hash', id)
   }
 
-  /** A process ends in the middle of everything, all its peers with it; another takes its place. */
+  /** Kills a process with all its peers, and starts another in its place. */
   async crash(at) {
-    const herd = this.#herds[at]
-    await herd.end()
-    for (const tab of herd.tabs.values()) this.past.push({ ...tab, leftAt: Date.now() })
-    herd.tabs = new Map()
+    const peerProcess = this.#processes[at]
+    await peerProcess.end()
+    for (const tab of peerProcess.tabs.values()) this.past.push({ ...tab, leftAt: Date.now() })
+    peerProcess.tabs = new Map()
     await this.#start(at)
   }
 
   async end() {
-    await Promise.all(this.#all.map((herd) => herd.end()))
+    await Promise.all(this.#all.map((peerProcess) => peerProcess.end()))
   }
 
   async #start(at) {
-    const herd = new Herd(this.#bundle, this.#address)
-    this.#all.push(herd)
-    this.#herds[at] = herd
-    await herd.ready
+    const peerProcess = new PeerProcess(this.#bundle, this.#address)
+    this.#all.push(peerProcess)
+    this.#processes[at] = peerProcess
+    await peerProcess.ready
   }
 }

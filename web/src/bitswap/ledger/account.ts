@@ -1,51 +1,51 @@
 import type { Cid, CidKey } from '../../content/index.ts'
-import { URGENT_MAX } from '../asking/wants.ts'
+import { URGENT_MAX } from '../requester/wants.ts'
 import type { ExchangeLimits } from '../limits.ts'
 import type { BlockPresence, WantEntry } from '../message.ts'
-import type { Block } from '../output.ts'
-import { Queue, type Place } from './queue.ts'
+import type { Block } from '../message.ts'
+import { SendQueue, type QueueEntry } from './send-queue.ts'
 
-/** Blocks at the front of a queue that are compared with one another. */
+/** Blocks at the front of the queue that are compared for the next batch. */
 const COMPARED_MAX = 16
-/** Blocks at the front of a queue that are looked at when whose turn it is is found. */
+/** Blocks at the front of the queue that are checked when the next turn is chosen. */
 const FRESH_COMPARED_MAX = 4
-/** How often the first of a queue may be passed over. */
-const OVERTAKEN_MAX = 8
-/** What a block takes in a message beside its bytes, at most. */
+/** How often the first block of the queue may be skipped. */
+const SKIPS_MAX = 8
+/** The most bytes that a block takes in a message besides its data. */
 const BLOCK_BYTES_AROUND = 32
 /**
- * Blocks up to here are sent before longer ones, however often they were sent: a DAG's inner nodes are short, and much
- * waits for them.
+ * Blocks of at most this many bytes are sent before longer ones, however often they were sent. The inner nodes of a DAG
+ * are short, and readers need them first.
  */
 const SHORT_BYTES = 64 << 10
-/** Above this, a want is urgent to who has it. */
+/** A want above this priority is urgent to the peer. */
 const URGENT_ABOVE = 2 ** 31 - 1 - URGENT_MAX
 
 /**
- * - `looking`: the store was asked about it.
- * - `absent`: it is not here; the peer gets it when it comes.
- * - `queued`: it is here, and waits for its turn.
- * - `reading`: it is being read, or was read and is sent with the next message.
+ * - `looking`: the store was asked for the block.
+ * - `absent`: the block is not here. The peer gets it when it arrives.
+ * - `queued`: the block is here and waits for its turn.
+ * - `reading`: the block is being read, or was read and goes with the next message.
  */
-type State =
+type WantState =
   | { readonly kind: 'looking' | 'absent' | 'reading' }
   | { readonly kind: 'queued'; readonly nth: number; readonly length: number }
 
-export interface Wanted {
+export interface PeerWant {
   readonly cid: Cid
   priority: number
   type: 'block' | 'have'
   sendDontHave: boolean
-  state: State
+  state: WantState
 }
 
-/** Blocks that go with one message. */
+/** The blocks of the next message. */
 class Batch {
-  /** What is not here yet. */
+  /** Blocks that are being read, and their lengths. */
   readonly reading = new Map<CidKey, number>()
-  /** What is, the name it was wanted by, and the bytes it was taken to have. */
+  /** Blocks that were read, the CID that the peer used, and the length that was reserved. */
   readonly blocks: { readonly cid: Cid; readonly block: Block; readonly length: number }[] = []
-  /** Bytes of both, as far as it is known. */
+  /** Bytes of both. */
   bytes = 0
 
   get isIdle(): boolean {
@@ -57,32 +57,32 @@ class Batch {
   }
 }
 
-/** What a peer wants of us, and what it is about to get. */
+/** The wants of one peer, and the blocks that it gets next. */
 export class Account {
-  readonly wants = new Map<CidKey, Wanted>()
+  readonly wants = new Map<CidKey, PeerWant>()
   readonly batch = new Batch()
   queuedBytes = 0
-  /** Where it sits among those who take turns. */
-  readonly seat: bigint
-  /** How often others had a turn that was its own. */
-  passedOver = 0
-  /** Whether its last turn was another's, since it was further behind. */
+  /** Its position among the peers that take turns. */
+  readonly turnKey: bigint
+  /** How often its turn went to another peer. */
+  skippedTurns = 0
+  /** Whether it got another peer's turn last time, because it was further behind. */
   isFavoured = false
-  /** Whether something is to be told that the peer waits for. */
+  /** Whether it must get a message without delay. */
   isUrgent = false
   readonly #limits: ExchangeLimits
-  readonly #queue = new Queue()
+  readonly #queue = new SendQueue()
   readonly #presences: BlockPresence[] = []
-  /** How often the first of the queue was passed over. */
-  #overtaken = 0
+  /** How often the first block of the queue was skipped. */
+  #skips = 0
 
-  constructor(limits: ExchangeLimits, seat: bigint) {
+  constructor(limits: ExchangeLimits, turnKey: bigint) {
     this.#limits = limits
-    this.seat = seat
+    this.turnKey = turnKey
   }
 
-  /** Adds a want, or changes one. Whether it has to be found out if the block is here. */
-  want({ cid, priority, type, sendDontHave }: WantEntry): boolean {
+  /** Adds or changes a want. Returns whether the store must be asked for the block. */
+  addWant({ cid, priority, type, sendDontHave }: WantEntry): boolean {
     const wanted = this.wants.get(cid.key)
     if (wanted === undefined) {
       this.wants.set(cid.key, { cid, priority, type, sendDontHave, state: { kind: 'looking' } })
@@ -105,13 +105,13 @@ export class Account {
     }
   }
 
-  /** Whether it waits for its turn. */
+  /** Whether the block waits for its turn. */
   isQueued({ key }: Cid): boolean {
     return this.wants.get(key)?.state.kind === 'queued'
   }
 
-  /** Whether it was wanted. What is being read already may still be sent. */
-  forget({ key }: Cid): boolean {
+  /** Removes a want. Returns whether there was one. A block that is being read may still be sent. */
+  removeWant({ key }: Cid): boolean {
     const wanted = this.wants.get(key)
     if (wanted === undefined) return false
     this.wants.delete(key)
@@ -122,24 +122,24 @@ export class Account {
     return true
   }
 
-  queue({ key }: Cid, length: number): void {
+  enqueue({ key }: Cid, length: number): void {
     const wanted = this.wants.get(key)
     if (wanted === undefined) return
     wanted.state = { kind: 'queued', nth: this.#queue.push(wanted.priority, wanted.cid), length }
     this.queuedBytes += length
   }
 
-  /** The block is not here. Whether the peer is told. */
-  isAbsent(cid: Cid): boolean {
+  /** The block is not here. Returns whether the peer gets a DONT_HAVE. */
+  markAbsent(cid: Cid): boolean {
     const wanted = this.wants.get(cid.key)
     if (wanted === undefined) return false
     wanted.state = { kind: 'absent' }
-    if (wanted.sendDontHave) this.tell(cid, false)
+    if (wanted.sendDontHave) this.queuePresence(cid, false)
     return wanted.sendDontHave
   }
 
-  /** To be told with the next message. One that does not listen is told no more than it can want. */
-  tell(cid: Cid, have: boolean): void {
+  /** Queues a presence for the next message. Bounded, for a peer that does not read. */
+  queuePresence(cid: Cid, have: boolean): void {
     if (this.#presences.length >= this.#limits.wantsPerPeerMax * 2) return
     this.#presences.push({ cid, have })
     this.isUrgent ||= !have
@@ -154,40 +154,40 @@ export class Account {
     return this.#presences.length > 0
   }
 
-  /** Whether blocks can be read for it. */
+  /** Whether blocks can be read for the peer. */
   get isReady(): boolean {
     return this.#queue.size > 0 && this.batch.isIdle
   }
 
-  /** Whether among the next is a block that was never sent to anybody, or a short one. */
+  /** Whether one of the next blocks was never sent to any peer, or is short. */
   hasFresh(wasSent: (cid: Cid) => boolean): boolean {
     return this.#queue.first(FRESH_COMPARED_MAX).some(({ cid }) => this.#isShort(cid) || !wasSent(cid))
   }
 
-  /** Bytes of the block with which the next batch begins. */
+  /** The length of the block that begins the next batch. */
   nextLength(sent: (cid: Cid) => number): number {
-    const place = this.#choose(sent)
+    const place = this.#chooseNext(sent)
     const state = place === null ? undefined : this.wants.get(place.cid.key)?.state
     return state?.kind === 'queued' ? state.length : 0
   }
 
-  /** The block with which the next batch begins, unless much waits for it. */
-  nextPatient(sent: (cid: Cid) => number): Cid | null {
-    const place = this.#choose(sent)
+  /** The block that begins the next batch, if it can wait. `null` if it is urgent or short. */
+  nextDeferrable(sent: (cid: Cid) => number): Cid | null {
+    const place = this.#chooseNext(sent)
     if (place === null || place.priority > URGENT_ABOVE || this.#isShort(place.cid)) return null
     return place.cid
   }
 
   /**
-   * Begins a batch of at most so many bytes, or of one block: those first that were sent to others the least often. What
-   * nobody was sent yet goes alone: a turn that it was given for is no other's.
+   * Begins a batch of at most `bytesMax` bytes, or of one block. Blocks that were sent to the fewest peers come first.
+   * A block that was never sent goes alone, because the turn was given for it.
    */
   nextBatch(bytesMax: number, sent: (cid: Cid) => number): Cid[] {
     const cids: Cid[] = []
     let hasFresh = false
     for (;;) {
       const [first] = this.#queue.first(1)
-      const place = this.#choose(sent)
+      const place = this.#chooseNext(sent)
       const wanted = place === null ? undefined : this.wants.get(place.cid.key)
       if (place === null || wanted?.state.kind !== 'queued') return cids
       const { length } = wanted.state
@@ -196,7 +196,7 @@ export class Account {
       const isFresh = sent(place.cid) === 0
       if (hasFresh && !isFresh && isLong) return cids
       hasFresh ||= isFresh && isLong
-      this.#overtaken = place.nth === first?.nth ? 0 : this.#overtaken + 1
+      this.#skips = place.nth === first?.nth ? 0 : this.#skips + 1
       wanted.state = { kind: 'reading' }
       this.#queue.remove(place.priority, place.nth)
       this.queuedBytes -= length
@@ -206,11 +206,11 @@ export class Account {
     }
   }
 
-  /** The place of the next block in the queue. */
-  #choose(sent: (cid: Cid) => number): Place | null {
+  /** The queue entry of the next block. */
+  #chooseNext(sent: (cid: Cid) => number): QueueEntry | null {
     const [first] = this.#queue.first(1)
     if (first === undefined) return null
-    if (this.#overtaken >= OVERTAKEN_MAX || first.priority > URGENT_ABOVE) return first
+    if (this.#skips >= SKIPS_MAX || first.priority > URGENT_ABOVE) return first
     let best = first
     let bestRank = Infinity
     for (const place of this.#queue.first(COMPARED_MAX)) {
@@ -229,25 +229,26 @@ export class Account {
   }
 
   /**
-   * A block was read, or could not be: bytes that are no longer held for it. `null` when it was not asked for.
+   * The store read the block, or could not. Returns the bytes that are no longer reserved. `null` if the block was not
+   * being read for this peer.
    */
-  read(cid: Cid, block: Block | null): number | null {
+  handleRead(cid: Cid, block: Block | null): number | null {
     const length = this.batch.reading.get(cid.key)
     if (length === undefined) return null
     this.batch.reading.delete(cid.key)
-    // It may have been taken back in the meantime.
+    // The peer may have cancelled the want meanwhile.
     if (block !== null && this.wants.has(cid.key)) {
       this.batch.blocks.push({ cid, block, length })
       return 0
     }
-    if (block === null) this.isAbsent(cid)
+    if (block === null) this.markAbsent(cid)
     this.batch.bytes -= length
     return length
   }
 
   /**
-   * Blocks of the batch, once it is complete: at most so many bytes with all that is around them, or a single one. With
-   * the names they were wanted by.
+   * Takes the blocks of the batch once it is complete: at most `bytesMax` bytes with overhead, or a single block. With
+   * the CIDs that the peer used.
    */
   takeBlocks(bytesMax: number): { readonly cid: Cid; readonly block: Block }[] {
     if (!this.batch.isComplete) return []

@@ -1,21 +1,21 @@
 import type { Cid, CidKey } from '../../content/index.ts'
-import { otherNames } from '../asking/wants.ts'
-import { Dice } from '../dice.ts'
+import { otherKeys } from '../requester/wants.ts'
+import { Rng } from '../rng.ts'
 import type { ExchangeLimits } from '../limits.ts'
 import { presenceBytes, type BlockPresence, type WantEntry } from '../message.ts'
-import type { Block } from '../output.ts'
-import { PeerMap, compare, sorted, type PeerId } from '../peer.ts'
+import type { Block } from '../message.ts'
+import { PeerMap, comparePeers, sortedPeers, type PeerId } from '../peer.ts'
 import { earliest, type Nanos } from '../time.ts'
 import type { Totals } from '../totals.ts'
-import { Abandoned } from './abandoned.ts'
+import { AbandonedReads } from './abandoned-reads.ts'
 import { Account } from './account.ts'
-import { Sent } from './sent.ts'
+import { SentCounts } from './sent-counts.ts'
 
-/** Presences in one message; others follow in the next. */
+/** Presences in one message. Further presences follow in the next. */
 const PRESENCES_PER_MESSAGE = 1024
-/** So many who want something are sure to have something for one another. */
+/** With this many peers that want blocks, peers can serve each other. */
 const CROWD_MIN = 4
-/** What a presence usually takes in a message. */
+/** The usual length of a presence in a message. */
 const PRESENCE_BYTES = 48
 
 /** A peer that takes turns. */
@@ -24,101 +24,101 @@ interface Turn {
   readonly account: Account
 }
 
-/** What a peer is to be told of its wants. */
+/** Answers to the wants of a peer. */
 export interface Answers {
   readonly presences: readonly BlockPresence[]
   readonly blocks: readonly Block[]
-  /** Bytes of blocks that it still has to wait for. */
+  /** Bytes of blocks that the peer still waits for. */
   readonly pendingBytes: number
   readonly isMore: boolean
 }
 
 /**
- * The half of a node that gives blocks to those who want them. Of each peer it remembers a bounded wantlist. A block is
- * read only for a peer whose pipe has room for it; peers take turns, a message each.
+ * The part of the exchange that serves blocks. It remembers a bounded wantlist of each peer. Blocks are read only for
+ * peers whose send buffer has room. Peers take turns, one message each.
  */
 export class Ledger {
   readonly #limits: ExchangeLimits
   readonly #totals: Totals
   readonly #accounts = new PeerMap<Account>()
-  /** Who wants each block. */
+  /** The peers that want each block. */
   readonly #wanters = new Map<CidKey, Set<PeerId>>()
-  /** Blocks that the store was asked about, and for whom. */
-  readonly #looking = new Map<CidKey, PeerId[]>()
-  /** Peers with blocks queued, and none being read for them. */
+  /** Blocks that the store was asked for, and the peers that want them. */
+  readonly #lookups = new Map<CidKey, PeerId[]>()
+  /** Peers with queued blocks for which no block is being read. */
   readonly #ready = new Set<PeerId>()
-  /** Whose turn it was. */
-  #turn: Turn | null = null
-  /** Decides who comes after whom. Were that the same everywhere, all would serve the same few first. */
-  readonly #dice: Dice
-  /** Peers to whom something is to be told. */
-  readonly touched = new Set<PeerId>()
-  /** For those who are here. */
+  /** The peer that had the last turn. */
+  #lastTurn: Turn | null = null
+  /** Decides the order of turns. If it were the same everywhere, all peers would serve the same few peers first. */
+  readonly #rng: Rng
+  /** Peers with answers to send. */
+  readonly peersToNotify = new Set<PeerId>()
+  /** Bytes of blocks read, or being read, for connected peers. */
   readingBytes = 0
-  readonly #abandoned = new Abandoned()
-  readonly #sent = new Sent()
-  /** When to look again for whom to read, where all that is wanted is left to others until then. */
+  readonly #abandoned = new AbandonedReads()
+  readonly #sent = new SentCounts()
+  /** When to choose a turn again, if all wanted blocks are left to other peers until then. */
   heldUntil: Nanos | null = null
 
   constructor(limits: ExchangeLimits, totals: Totals, seed: bigint) {
-    this.#dice = new Dice(~seed)
+    this.#rng = new Rng(~seed)
     this.#limits = limits
     this.#totals = totals
   }
 
-  connected(peer: PeerId): void {
-    this.#accounts.set(peer, new Account(this.#limits, this.#dice.throw()))
+  handleConnected(peer: PeerId): void {
+    this.#accounts.set(peer, new Account(this.#limits, this.#rng.nextU64()))
   }
 
-  disconnected(peer: PeerId): void {
+  handleDisconnected(peer: PeerId): void {
     const account = this.#accounts.get(peer)
     if (account === undefined) return
     this.#accounts.delete(peer)
-    for (const key of account.wants.keys()) this.#noLongerWantedBy(key, peer)
+    for (const key of account.wants.keys()) this.#removeWanter(key, peer)
     this.readingBytes -= account.batch.bytes
     this.#abandoned.add(peer, account.batch.reading)
     this.#ready.delete(peer)
-    this.touched.delete(peer)
+    this.peersToNotify.delete(peer)
   }
 
   wantsOf(peer: PeerId): number {
     return this.#accounts.get(peer)?.wants.size ?? 0
   }
 
-  /** What a peer's message wants. The blocks that the store is to be asked about. */
-  wanted(peer: PeerId, full: boolean, entries: readonly WantEntry[]): Cid[] {
-    const looks: Cid[] = []
+  /** Handles the wants of a message. Returns the blocks to look up in the store. */
+  handleWants(peer: PeerId, full: boolean, entries: readonly WantEntry[]): Cid[] {
+    const lookups: Cid[] = []
     const account = this.#accounts.get(peer)
-    if (account === undefined) return looks
+    if (account === undefined) return lookups
     if (full) {
       const listed = new Set(entries.filter(({ cancel }) => !cancel).map(({ cid }) => cid.key))
-      for (const { cid } of [...account.wants.values()]) if (!listed.has(cid.key)) this.#cancelled(peer, cid)
+      for (const { cid } of [...account.wants.values()]) if (!listed.has(cid.key)) this.#removeWant(peer, cid)
     }
     for (const entry of entries) {
       if (entry.cancel) {
-        this.#cancelled(peer, entry.cid)
-      } else if (this.#want(peer, account, entry)) {
-        const peers = this.#looking.get(entry.cid.key)
+        this.#removeWant(peer, entry.cid)
+      } else if (this.#addWant(peer, account, entry)) {
+        const peers = this.#lookups.get(entry.cid.key)
         if (peers === undefined) {
-          looks.push(entry.cid)
-          this.#looking.set(entry.cid.key, [peer])
+          lookups.push(entry.cid)
+          this.#lookups.set(entry.cid.key, [peer])
         } else {
           peers.push(peer)
         }
       }
     }
-    return looks
+    return lookups
   }
 
-  /** Whether the store is to be asked about the block. */
-  #want(peer: PeerId, account: Account, entry: WantEntry): boolean {
+  /** Returns whether the block must be looked up in the store. */
+  #addWant(peer: PeerId, account: Account, entry: WantEntry): boolean {
     const { cid, sendDontHave } = entry
     if (!account.wants.has(cid.key)) {
       if (account.wants.size >= this.#limits.wantsPerPeerMax) {
-        this.#totals.wantsRefused++
+        this.#totals.rejectedWants++
         if (sendDontHave) {
-          account.tell(cid, false)
-          this.touched.add(peer)
+          account.queuePresence(cid, false)
+          this.peersToNotify.add(peer)
         }
         return false
       }
@@ -126,35 +126,35 @@ export class Ledger {
       if (wanters === undefined) this.#wanters.set(cid.key, new Set([peer]))
       else wanters.add(peer)
     }
-    return account.want(entry)
+    return account.addWant(entry)
   }
 
-  #cancelled(peer: PeerId, cid: Cid): void {
+  #removeWant(peer: PeerId, cid: Cid): void {
     const account = this.#accounts.get(peer)
-    if (account?.isQueued(cid) === true) this.#sent.takenBack(cid)
-    if (account?.forget(cid) === true) this.#noLongerWantedBy(cid.key, peer)
-    this.#isReadyOrNot(peer)
+    if (account?.isQueued(cid) === true) this.#sent.noteWithdrawn(cid)
+    if (account?.removeWant(cid) === true) this.#removeWanter(cid.key, peer)
+    this.#updateReady(peer)
   }
 
-  #noLongerWantedBy(key: CidKey, peer: PeerId): void {
+  #removeWanter(key: CidKey, peer: PeerId): void {
     const wanters = this.#wanters.get(key)
     wanters?.delete(peer)
     if (wanters?.size === 0) this.#wanters.delete(key)
   }
 
-  /** The store said how long the block is, or that it has none. */
-  found(cid: Cid, length: number | null): void {
-    const peers = this.#looking.get(cid.key) ?? []
-    this.#looking.delete(cid.key)
+  /** The store returned the length of a block. `null` if the block is not in the store. */
+  handleFound(cid: Cid, length: number | null): void {
+    const peers = this.#lookups.get(cid.key) ?? []
+    this.#lookups.delete(cid.key)
     this.#settleWants(cid.key, length, peers)
   }
 
-  /** A block is in the store from now on. */
-  have(cid: Cid, length: number): void {
+  /** A block was added to the store. */
+  handleHave(cid: Cid, length: number): void {
     if (this.#wanters.size === 0) return
-    for (const name of [...otherNames(cid), cid.key]) {
+    for (const name of [...otherKeys(cid), cid.key]) {
       const wanters = this.#wanters.get(name)
-      if (wanters !== undefined) this.#settleWants(name, length, sorted(wanters))
+      if (wanters !== undefined) this.#settleWants(name, length, sortedPeers(wanters))
     }
   }
 
@@ -165,51 +165,51 @@ export class Ledger {
       if (account === undefined || wanted === undefined) continue
       const { cid, state } = wanted
       if (length === null) {
-        if (state.kind === 'looking' && account.isAbsent(cid)) this.touched.add(peer)
+        if (state.kind === 'looking' && account.markAbsent(cid)) this.peersToNotify.add(peer)
         continue
       }
       if (state.kind !== 'looking' && state.kind !== 'absent') continue
-      if (wanted.type === 'block' || length <= this.#limits.giftBytesMax) {
-        account.queue(cid, length)
-        this.#isReadyOrNot(peer)
+      if (wanted.type === 'block' || length <= this.#limits.inlineBlockBytesMax) {
+        account.enqueue(cid, length)
+        this.#updateReady(peer)
       } else {
-        account.tell(cid, true)
-        account.forget(cid)
-        this.#noLongerWantedBy(key, peer)
-        this.touched.add(peer)
+        account.queuePresence(cid, true)
+        account.removeWant(cid)
+        this.#removeWanter(key, peer)
+        this.peersToNotify.add(peer)
       }
     }
   }
 
-  #isReadyOrNot(peer: PeerId): void {
+  #updateReady(peer: PeerId): void {
     if (this.#accounts.get(peer)?.isReady === true) this.#ready.add(peer)
     else this.#ready.delete(peer)
   }
 
-  get isAnyoneReady(): boolean {
+  get hasReadyPeers(): boolean {
     return this.#ready.size > 0
   }
 
-  /** Peers with blocks queued while others have their turn, and how many bytes. */
-  waiting(): { readonly peer: PeerId; readonly pendingBytes: number }[] {
+  /** Peers with queued blocks while other peers have their turn, and the queued bytes. */
+  waitingPeers(): { readonly peer: PeerId; readonly pendingBytes: number }[] {
     return this.#turns().map(({ peer, account }) => ({ peer, pendingBytes: account.queuedBytes }))
   }
 
-  /** Those with blocks queued, as they sit. */
+  /** Peers with queued blocks, in turn order. */
   #turns(): Turn[] {
     const turns: Turn[] = []
     for (const peer of this.#ready) {
       const account = this.#accounts.get(peer)
       if (account !== undefined) turns.push({ peer, account })
     }
-    return turns.sort(bySeat)
+    return turns.sort(byTurnKey)
   }
 
   /**
-   * Begins to read for the peer whose turn it is, if there is any with room. `isSource` says whether we want nothing
-   * ourselves.
+   * Starts reads for the peer that has its turn. `null` if there is none with room. `isSource` says whether this side
+   * wants no blocks.
    */
-  readNext(
+  startNextRead(
     now: Nanos,
     bytesMax: number,
     room: (peer: PeerId) => number,
@@ -223,10 +223,10 @@ export class Ledger {
     const { peer, account } = turn
     const most = Math.min(free, room(peer), this.#limits.messageBytesMax)
     const sent = (cid: Cid) => this.#sent.count(cid)
-    // Only a block that is alone may be longer than what is left.
+    // A block may exceed the room only if it is the only one.
     if (held > 0 && account.nextLength(sent) > left) return null
     const cids = account.nextBatch(most, sent)
-    this.#turn = turn
+    this.#lastTurn = turn
     for (const cid of cids) this.#sent.add(now, cid)
     this.readingBytes += account.batch.bytes
     this.#ready.delete(peer)
@@ -234,42 +234,41 @@ export class Ledger {
   }
 
   /**
-   * Whose turn it is: of those with room, first whoever takes a block that nobody was sent yet, since it can serve that on;
-   * then, once a round, whoever is far behind. Nobody is passed over for ever, but for a while all may have to wait for one
-   * another's.
+   * Chooses the next turn among the peers with room. A peer that takes a block which was never sent is first, because
+   * it can serve that block. Then comes, once a round, the peer that is furthest behind. No peer is skipped forever.
    */
   #nextTurn(now: Nanos, room: (peer: PeerId) => number, isSource: boolean): Turn | null {
     const turns = this.#turns()
-    const last = this.#turn
-    const after = last === null ? 0 : turns.filter((turn) => bySeat(turn, last) <= 0).length
+    const last = this.#lastTurn
+    const after = last === null ? 0 : turns.filter((turn) => byTurnKey(turn, last) <= 0).length
     const inTurn = [...turns.slice(after), ...turns.slice(0, after)].filter(({ peer }) => room(peer) > 0)
     const [first] = inTurn
     if (first === undefined) return null
     const passedOverMax = 2 * this.#ready.size
-    const isHeld = (account: Account) => isSource && this.#heldUntil(now, account) !== null
+    const isHeld = (account: Account) => isSource && this.#heldBackUntil(now, account) !== null
     const isNext = ({ account }: Turn) =>
-      account.hasFresh((cid) => this.#sent.count(cid) > 0) || (account.passedOver > passedOverMax && !isHeld(account))
+      account.hasFresh((cid) => this.#sent.count(cid) > 0) || (account.skippedTurns > passedOverMax && !isHeld(account))
     const isPatient = isSource && this.#isCrowded()
-    const next = inTurn.find(isNext) ?? furthestBehind(isPatient ? this.#notHeld(now, inTurn) : inTurn)
+    const next = inTurn.find(isNext) ?? furthestBehind(isPatient ? this.#notHeldBack(now, inTurn) : inTurn)
     if (next === null) return null
-    if (next !== first) first.account.passedOver++
-    next.account.passedOver = 0
+    if (next !== first) first.account.skippedTurns++
+    next.account.skippedTurns = 0
     next.account.isFavoured = next !== first
     return next
   }
 
-  /** Whether so many want something that they can have it of one another: most of them may not wait for us just now. */
+  /** Whether so many peers want blocks that most of them can get blocks from each other. */
   #isCrowded(): boolean {
     let wanting = 0
     for (const account of this.#accounts.values()) if (account.wants.size > 0 && ++wanting === CROWD_MIN) return true
     return false
   }
 
-  /** Those to whom something can be sent that is not left to others. */
-  #notHeld(now: Nanos, turns: readonly Turn[]): Turn[] {
+  /** Peers that can get a block which is not left to others. */
+  #notHeldBack(now: Nanos, turns: readonly Turn[]): Turn[] {
     let until: Nanos | null = null
     const free = turns.filter(({ account }) => {
-      const held = this.#heldUntil(now, account)
+      const held = this.#heldBackUntil(now, account)
       until = earliest(until, held)
       return held === null
     })
@@ -277,54 +276,54 @@ export class Ledger {
     return free
   }
 
-  /** Until when what would be sent to a peer is left to others. */
-  #heldUntil(now: Nanos, account: Account): Nanos | null {
-    const cid = account.nextPatient((cid) => this.#sent.count(cid))
-    const until = cid === null ? null : this.#sent.heldUntil(cid)
+  /** Until when the next block of a peer is left to others. `null` if it is not. */
+  #heldBackUntil(now: Nanos, account: Account): Nanos | null {
+    const cid = account.nextDeferrable((cid) => this.#sent.count(cid))
+    const until = cid === null ? null : this.#sent.heldBackUntil(cid)
     return until !== null && until > now ? until : null
   }
 
-  /** A block was read, or could not be. */
-  read(peer: PeerId, cid: Cid, block: Block | null): void {
+  /** The store read a block, or could not. */
+  handleRead(peer: PeerId, cid: Cid, block: Block | null): void {
     const account = this.#accounts.get(peer)
-    const released = account?.read(cid, block) ?? null
+    const released = account?.handleRead(cid, block) ?? null
     if (account === undefined || released === null) {
-      // Where it is read for who was here before, too, either answer will do.
-      this.#abandoned.read(peer, cid)
+      // If the block is being read for an earlier connection of the peer too, either answer will do.
+      this.#abandoned.finish(peer, cid)
       return
     }
     this.readingBytes -= released
-    if (account.batch.isComplete || account.isUrgent) this.touched.add(peer)
-    this.#isReadyOrNot(peer)
+    if (account.batch.isComplete || account.isUrgent) this.peersToNotify.add(peer)
+    this.#updateReady(peer)
   }
 
-  /** Whether a peer is to be told something that cannot wait. */
+  /** Whether the peer has answers that must be sent without delay. */
   isUrgent(peer: PeerId): boolean {
     const account = this.#accounts.get(peer)
     return account !== undefined && (account.isUrgent || account.batch.isComplete)
   }
 
-  /** What a peer is told now, in so many bytes or a single block. Blocks count as sent. */
-  answer(peer: PeerId, roomBytes: number): Answers {
+  /** Takes answers for a message to a peer: at most `roomBytes`, or a single block. The blocks count as sent. */
+  takeAnswers(peer: PeerId, roomBytes: number): Answers {
     const account = this.#accounts.get(peer)
     if (account === undefined) return { presences: [], blocks: [], pendingBytes: 0, isMore: false }
     const presencesMax = Math.min(PRESENCES_PER_MESSAGE, Math.max(1, Math.floor(roomBytes / PRESENCE_BYTES)))
     const presences = account.takePresences(presencesMax)
-    const told = presences.reduce((sum, presence) => sum + presenceBytes(presence), 0)
+    const presencesBytes = presences.reduce((sum, presence) => sum + presenceBytes(presence), 0)
     const bytesBefore = account.batch.bytes
-    const taken = account.takeBlocks(Math.max(0, roomBytes - told))
+    const taken = account.takeBlocks(Math.max(0, roomBytes - presencesBytes))
     this.readingBytes -= bytesBefore - account.batch.bytes
     const isMore = account.hasPresencesLeft || account.batch.isComplete
     const pendingBytes = account.queuedBytes
-    for (const { cid } of taken) if (account.forget(cid)) this.#noLongerWantedBy(cid.key, peer)
-    this.#isReadyOrNot(peer)
+    for (const { cid } of taken) if (account.removeWant(cid)) this.#removeWanter(cid.key, peer)
+    this.#updateReady(peer)
     return { presences, blocks: taken.map(({ block }) => block), pendingBytes, isMore }
   }
 }
 
 /**
- * Who lacks clearly more than the first, and has had its own turn since it last went before others. So all have everything
- * at about the same time, and their links are used to the end.
+ * The peer that lacks clearly more blocks than the first one and did not get another peer's turn last time. So all
+ * peers complete at about the same time, and all uplinks are used to the end.
  */
 function furthestBehind([first, ...others]: readonly Turn[]): Turn | null {
   if (first === undefined) return null
@@ -340,7 +339,7 @@ function furthestBehind([first, ...others]: readonly Turn[]): Turn | null {
   return furthest
 }
 
-function bySeat(a: Turn, b: Turn): number {
-  if (a.account.seat !== b.account.seat) return a.account.seat < b.account.seat ? -1 : 1
-  return compare(a.peer, b.peer)
+function byTurnKey(a: Turn, b: Turn): number {
+  if (a.account.turnKey !== b.account.turnKey) return a.account.turnKey < b.account.turnKey ? -1 : 1
+  return comparePeers(a.peer, b.peer)
 }

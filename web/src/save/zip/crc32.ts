@@ -1,7 +1,7 @@
-/** Eight tables, so that eight bytes are taken in one step. */
+/** Eight tables, so that eight bytes are processed per step. */
 const TABLES: readonly Int32Array[] = makeTables()
 
-/** CRC-32 as zip wants it, of bytes that come in pieces: give what the last call answered, 0 at first. */
+/** CRC-32 as zip uses it, over chunks: pass the previous result, 0 at first. */
 export function crc32(bytes: Uint8Array, before = 0): number {
   const [t0, t1, t2, t3, t4, t5, t6, t7] = TABLES as [Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array]
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)

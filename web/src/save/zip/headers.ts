@@ -1,10 +1,10 @@
 import type { Bytes } from '../../content/index.ts'
 
-// The records of a zip file whose members are stored as they are and come in a stream (PKWARE APPNOTE 6.3). A member's
-// CRC is known only behind it, so it stands in a descriptor there. Where a number is too large for its old place, a
-// zip64 record has it.
+// The records of a zip file whose members are stored uncompressed and streamed (PKWARE APPNOTE 6.3). The CRC of a
+// member is known only at its end, so it is in a data descriptor there. Numbers that do not fit into their 32-bit or
+// 16-bit field are in a zip64 record.
 
-/** A member, as its header can know it. */
+/** A member, with what its header contains. */
 export interface Member {
   /** Its path in UTF-8. */
   readonly name: Uint8Array
@@ -15,18 +15,18 @@ export interface Member {
 /** A member that has been written. */
 export interface Written extends Member {
   readonly crc: number
-  /** Where its header begins. */
+  /** Offset of its header. */
   readonly offset: number
 }
 
-/** What a number of 32 bits, or 16, says when the true one stands in a zip64 record. */
+/** The value of a 32-bit or 16-bit field whose real value is in a zip64 record. */
 const TOO_LARGE = 0xffff_ffff
 const TOO_MANY = 0xffff
-/** Names are UTF-8 (bit 11); sizes and CRC stand behind the member (bit 3). */
+/** Names are UTF-8 (bit 11); sizes and CRC are in the data descriptor (bit 3). */
 const FLAGS = 0x0808
 const VERSION = 20
 const VERSION_ZIP64 = 45
-/** Made by a Unix: an ordinary file, rw-r--r--. */
+/** Created on Unix: a regular file, rw-r--r--. */
 const MADE_BY = 3 << 8
 const MODE = (0o100644 << 16) >>> 0
 
@@ -39,14 +39,14 @@ export function memberHeader({ name, size, at }: Member): Bytes {
   return record.u32(stated).u32(stated).u16(name.length).u16(extra.length).put(name).put(extra).bytes
 }
 
-/** What stands behind a member. */
+/** The data descriptor after a member. */
 export function descriptor({ size, crc }: { size: number; crc: number }): Bytes {
   return isLarge(size)
     ? new Record(24).u32(0x08074b50).u32(crc).u64(size).u64(size).bytes
     : new Record(16).u32(0x08074b50).u32(crc).u32(size).u32(size).bytes
 }
 
-/** A member's entry in the directory at the end. */
+/** A member's entry in the central directory. */
 export function directoryEntry({ name, size, at, crc, offset }: Written): Bytes {
   const large = [...(isLarge(size) ? [size, size] : []), ...(isLarge(offset) ? [offset] : [])]
   const extra = large.length === 0 ? NOTHING : large.reduce((record, n) => record.u64(n), new Record(4 + 8 * large.length).u16(1).u16(8 * large.length)).bytes
@@ -58,7 +58,7 @@ export function directoryEntry({ name, size, at, crc, offset }: Written): Bytes 
   return record.put(name).put(extra).bytes
 }
 
-/** What stands behind the directory: how many members it has, how long it is, and where it begins. */
+/** The end of the central directory: its member count, length and offset. */
 export function directoryEnd(members: number, bytes: number, offset: number): Bytes {
   const zip64 = members >= TOO_MANY || isLarge(bytes) || isLarge(offset)
   const record = new Record(zip64 ? 56 + 20 + 22 : 22)
@@ -72,7 +72,7 @@ export function directoryEnd(members: number, bytes: number, offset: number): By
   return record.u32(Math.min(bytes, TOO_LARGE)).u32(Math.min(offset, TOO_LARGE)).u16(0).bytes
 }
 
-/** How long the whole file becomes. */
+/** The length of the whole file. */
 export function zipSize(members: readonly { name: Uint8Array; size: number }[]): number {
   let offset = 0
   let directory = 0
@@ -120,7 +120,7 @@ class Record {
     return this
   }
 
-  /** Two seconds are the finest it knows, and 1980 the earliest. */
+  /** DOS time has a resolution of two seconds and starts in 1980. */
   time(at: Date): this {
     const year = Math.min(Math.max(at.getFullYear(), 1980), 2107)
     this.u16((at.getHours() << 11) | (at.getMinutes() << 5) | (at.getSeconds() >> 1))

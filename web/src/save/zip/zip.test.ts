@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { crc32 as zlibCrc32 } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { isSameBytes, type Bytes } from '../../content/index.ts'
-import { pattern } from '../../content/pattern.ts'
+import { pattern } from '../../content/test-pattern.ts'
 import { crc32 } from './crc32.ts'
 import { descriptor, directoryEnd, directoryEntry, memberHeader, zipSize } from './headers.ts'
 import { zip, type ZipMember } from './zip.ts'
@@ -45,7 +45,7 @@ function readByPython(bytes: Uint8Array): { name: string; size: number; time: nu
 }
 
 describe('a zip file', () => {
-  it('is read by others, with names in every script and what was in the files', async () => {
+  it('can be read by other tools, with names in every script', async () => {
     const names = ['notes.md', 'Grüße 世界/🔥.txt', 'empty']
     const bytes = await made([member('notes.md', pattern(100)), member('Grüße 世界/🔥.txt', pattern(300_000)), member('empty', new Uint8Array())])
     const found = readByPython(bytes)
@@ -54,17 +54,17 @@ describe('a zip file', () => {
     expect(found[0]).toMatchObject({ time: [2026, 11, 21, 18, 30, 8], mode: 0o100644, offset: 0 })
   })
 
-  it('of no files is one too', async () => {
+  it('without files is valid', async () => {
     expect(readByPython(await made([]))).toEqual([])
   })
 
-  it('of very many files says so in its zip64 records', async () => {
+  it('with very many files uses zip64 records', async () => {
     const read = async () => new ReadableStream<Bytes>({ start: (controller) => controller.close() })
     const members = Array.from({ length: 65_536 }, (_, i) => ({ path: `${i}`, size: 0, read }))
     expect(readByPython(await made(members)).length).toBe(65_536)
   })
 
-  it('has its length told before it is made, however large', () => {
+  it('has a known length before it is created', () => {
     const members = [{ name: utf8.encode('a'), size: 5 * GIB }, { name: utf8.encode('bb'), size: 10 }]
     const first = memberHeader({ name: utf8.encode('a'), size: 5 * GIB, at: AT }).length + 5 * GIB + descriptor({ size: 5 * GIB, crc: 0 }).length
     const second = memberHeader({ name: utf8.encode('bb'), size: 10, at: AT }).length + 10 + descriptor({ size: 10, crc: 0 }).length
@@ -77,7 +77,7 @@ describe('a zip file', () => {
     expect(zipSize(members)).toBe(first + second + directory + end)
   })
 
-  it('with a member beyond 4 GiB is read by others', () => {
+  it('with a member beyond 4 GiB can be read by other tools', () => {
     // A file with a hole takes no room: its middle is never written, and only its end is read.
     const folder = mkdtempSync(join(tmpdir(), 'watchfire-zip-'))
     try {
@@ -108,14 +108,14 @@ describe('a zip file', () => {
     }
   })
 
-  it('ends with an error when a file is not as long as it was said to be', async () => {
+  it('ends with an error when a file does not have its stated size', async () => {
     const lying = { ...member('a', pattern(10)), size: 11 }
-    await expect(new Response(zip([lying], AT).read(new AbortController().signal)).arrayBuffer()).rejects.toThrow('another size')
+    await expect(new Response(zip([lying], AT).read(new AbortController().signal)).arrayBuffer()).rejects.toThrow('stated size')
   })
 })
 
 describe('the CRC', () => {
-  it('is that of zlib, however the bytes are cut', () => {
+  it('equals that of zlib for any chunks', () => {
     const bytes = pattern(10_007)
     for (const cut of [0, 1, 7, 8, 9, 5000, 10_007]) {
       expect(crc32(bytes.subarray(cut), crc32(bytes.subarray(0, cut)))).toBe(zlibCrc32(bytes))

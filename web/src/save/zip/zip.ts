@@ -1,22 +1,22 @@
 import { concat, type Bytes } from '../../content/index.ts'
-import { files } from '../../words/files.ts'
+import { files } from '../../messages/files.ts'
 import { crc32 } from './crc32.ts'
 import { descriptor, directoryEnd, directoryEntry, memberHeader, zipSize, type Written } from './headers.ts'
 
-/** A file to go into a zip file. */
+/** A file to be added to a zip file. */
 export interface ZipMember {
-  /** Safe to write as it is, with forward slashes. */
+  /** A safe path with forward slashes. */
   readonly path: string
   readonly size: number
   read(signal: AbortSignal): Promise<ReadableStream<Bytes>>
 }
 
-/** Many small files are given on as few pieces, each of at least so much. */
+/** Smallest chunk of the output, so that many small files do not become many small chunks. */
 const GATHERED_BYTES = 64 << 10
 
 const utf8 = new TextEncoder()
 
-/** A zip file of these members as they are, made while it is read: its length, and its bytes. */
+/** A zip file of these members, created while it is read: its length, and its bytes. */
 export function zip(members: readonly ZipMember[], at: Date): { size: number; read(signal: AbortSignal): ReadableStream<Bytes> } {
   const named = members.map((member) => ({ member, name: utf8.encode(member.path), size: member.size }))
   return {
@@ -67,7 +67,7 @@ async function* piecesOf(
         yield piece.value
       }
     } finally {
-      // Does nothing to what has ended.
+      // Has no effect on a stream that has ended.
       await reader.cancel().catch(() => undefined)
     }
     if (bytes !== size) throw new Error(files('otherSize', { name: member.path }))

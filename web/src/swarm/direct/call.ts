@@ -1,167 +1,167 @@
-import type { Clock, Millis } from '../api.ts'
-import type { Line } from './line.ts'
-import { DirectPath } from './path.ts'
+import type { Clock, Millis } from '../clock.ts'
+import type { RtcConnection } from './rtc-connection.ts'
+import { DirectPath } from './direct-path.ts'
 import type { Segment } from '../segment.ts'
 import type { Candidate, HangUpReason, Signal } from './signal.ts'
 
-/** How long a line may take to come up, and to come back after a break. */
+/** How long a connection may take to come up, or to come back after a break. */
 const CONNECT_MAX: Millis = 15_000
-/** Candidates are found in bursts: they wait this long for others to travel with. */
+/** Candidates are found in bursts. They are collected this long and sent together. */
 const CANDIDATES_PAUSE: Millis = 50
-const CANDIDATES_TOLD_MAX = 16
-/** Candidates that one side may tell in one call; of our own, further ones are not told. */
+const CANDIDATES_PER_SIGNAL_MAX = 16
+/** Candidates that one side may send in one call. Further ones of our own are not sent. */
 const CANDIDATES_MAX = 64
-/** Candidates that the browser may refuse before we take it for ill will: a few cross a restart. */
+/** Candidates that the browser may reject before the peer counts as misbehaving. A few may cross a restart. */
 const REFUSED_CANDIDATES_MAX = 8
-/** Offers of one call: the first, and restarts. Who makes them begins another call rather than make more. */
+/** Offers of one call: the first, and restarts. The caller then begins a new call. */
 const OFFERS_MAX = 6
 
-/** What a call has seen so far, by which it can be told why nothing came of it. */
+/** Facts about a call that show why it failed. */
 export interface Evidence {
-  /** Whether the other side said anything. */
-  readonly isHeard: boolean
-  /** Whether there was a way for a time. */
+  /** Whether the other side sent anything. */
+  readonly wasAnswered: boolean
+  /** Whether the path was ever up. */
   readonly wasUp: boolean
-  /** Addresses that either side told. */
-  readonly ours: number
-  readonly theirs: number
+  /** Candidates that this side sent, and that the other side sent. */
+  readonly ourCandidates: number
+  readonly theirCandidates: number
 }
 
 export interface CallEvents {
-  readonly say: (signal: Signal) => void
-  readonly up: () => void
-  readonly down: () => void
-  readonly segment: (segment: Segment) => void
-  /** It is over; the line has been given back. */
-  readonly over: (why: HangUpReason) => void
-  /** The other side said what makes no sense, on the line or about it. */
-  readonly misbehaved: () => void
+  readonly send: (signal: Signal) => void
+  readonly onUp: () => void
+  readonly onDown: () => void
+  readonly onSegment: (segment: Segment) => void
+  /** The call has ended, and its connection was released. */
+  readonly onEnd: (why: HangUpReason) => void
+  /** The other side sent invalid signals or frames. */
+  readonly onMisbehaviour: () => void
 }
 
 export interface CallOptions {
   readonly call: number
-  readonly line: Line
-  readonly giveBack: (line: Line) => void
-  /** Whether our offer gives way when both make one at once. */
+  readonly connection: RtcConnection
+  readonly release: (connection: RtcConnection) => void
+  /** Whether this side withdraws its offer if both sides offer at the same time. */
   readonly isPolite: boolean
-  /** Whether we began: then it is ours to mend the line when it breaks. */
+  /** Whether this side began the call. The caller restarts the connection when it breaks. */
   readonly isCaller: boolean
   readonly clock: Clock
   readonly events: CallEvents
 }
 
 /**
- * One attempt of two peers to reach each other: perfect negotiation, as the specification of WebRTC calls it. Both sides
- * may offer at any time; when they do so at once, the polite one takes its offer back.
+ * One attempt of two peers to connect, by WebRTC's perfect negotiation. Both sides may offer at any time. If both do at
+ * the same time, the polite side withdraws its offer.
  */
 export class Call {
-  /** The number of the attempt. The polite side takes over the other's when both have begun one. */
+  /** The number of the call. If both sides have begun one, the polite side takes over the other's number. */
   call: number
   readonly path: DirectPath
-  readonly #line: Line
-  readonly #giveBack: (line: Line) => void
+  readonly #connection: RtcConnection
+  readonly #release: (connection: RtcConnection) => void
   readonly #isPolite: boolean
   #isCaller: boolean
   readonly #clock: Clock
   readonly #events: CallEvents
   #isOver = false
   #isOffering = false
-  /** Our own offer is being taken back, and what is found for it is of no use to anybody. */
-  #isYielding = false
-  /** An offer of the other side's was passed over, and so are the candidates that belong to it. */
+  /** Our offer is being withdrawn. Candidates found for it are useless. */
+  #isWithdrawing = false
+  /** An offer of the other side was ignored, and so are its candidates. */
   #ignoresOffer = false
   #offersMade = 0
-  #offersHeard = 0
-  #candidatesHeard = 0
-  #isHeard = false
+  #offersReceived = 0
+  #candidatesReceived = 0
+  #wasAnswered = false
   #theirSdp = ''
   #wasUp = false
   #refusedCandidates = 0
-  #candidatesTold = 0
-  #untold: Candidate[] = []
-  #stopTelling: (() => void) | null = null
-  #stopWaiting: (() => void) | null = null
-  /** Signals are heard one after the other, though each takes its time. */
-  #hearing: Promise<void> = Promise.resolve()
+  #candidatesSent = 0
+  #unsentCandidates: Candidate[] = []
+  #stopCandidateTimer: (() => void) | null = null
+  #cancelTimeout: (() => void) | null = null
+  /** Signals are processed one after another, although each is asynchronous. */
+  #processing: Promise<void> = Promise.resolve()
 
-  constructor({ call, line, giveBack, isPolite, isCaller, clock, events }: CallOptions) {
+  constructor({ call, connection, release, isPolite, isCaller, clock, events }: CallOptions) {
     this.call = call
-    this.#line = line
-    this.#giveBack = giveBack
+    this.#connection = connection
+    this.#release = release
     this.#isPolite = isPolite
     this.#isCaller = isCaller
     this.#clock = clock
     this.#events = events
-    // Agreed beforehand, so that neither side has to announce it to the other.
-    const channel = line.createDataChannel('watchfire', { negotiated: true, id: 0 })
+    // Negotiated in advance, so that neither side has to announce the channel.
+    const channel = connection.createDataChannel('watchfire', { negotiated: true, id: 0 })
     this.path = new DirectPath(channel, clock, {
-      up: () => {
+      onUp: () => {
         this.#wasUp = true
-        this.#stopAwaiting()
-        events.up()
+        this.#stopTimeout()
+        events.onUp()
       },
-      down: events.down,
-      segment: events.segment,
-      malformed: events.misbehaved,
-      silent: () => this.#await(),
-      broken: () => this.end('failed', true),
+      onDown: events.onDown,
+      onSegment: events.onSegment,
+      onMalformed: events.onMisbehaviour,
+      onSilent: () => this.#startTimeout(),
+      onBroken: () => this.end('failed', true),
     })
-    line.addEventListener('connectionstatechange', () => this.#followLine())
-    line.addEventListener('icecandidate', (event) => this.#tell((event as RTCPeerConnectionIceEvent).candidate))
+    connection.addEventListener('connectionstatechange', () => this.#handleConnectionState())
+    connection.addEventListener('icecandidate', (event) => this.#queueCandidate((event as RTCPeerConnectionIceEvent).candidate))
     channel.addEventListener('close', () => this.end(this.#wasUp ? 'over' : 'failed', false))
-    this.#await()
+    this.#startTimeout()
   }
 
-  /** Since when nothing moved; `null` while something is on its way, or the line is only coming up. */
+  /** Since when nothing moved. `null` while something is being sent or the connection is coming up. */
   idleSince(): Millis | null {
     return this.path.isUp && !this.path.isBusy ? this.path.movedAt : null
   }
 
   get evidence(): Evidence {
-    const [ours, theirs] = [this.#line.localDescription?.sdp ?? '', this.#theirSdp].map(candidatesIn)
+    const [ours, theirs] = [this.#connection.localDescription?.sdp ?? '', this.#theirSdp].map(candidatesIn)
     return {
-      isHeard: this.#isHeard,
+      wasAnswered: this.#wasAnswered,
       wasUp: this.#wasUp,
-      ours: this.#candidatesTold + (ours ?? 0),
-      theirs: this.#candidatesHeard + (theirs ?? 0),
+      ourCandidates: this.#candidatesSent + (ours ?? 0),
+      theirCandidates: this.#candidatesReceived + (theirs ?? 0),
     }
   }
 
-  /** Whether an offer of ours waits for its answer. */
+  /** Whether an offer of this side waits for its answer. */
   get isOffering(): boolean {
-    return this.#isOffering || this.#line.signalingState === 'have-local-offer'
+    return this.#isOffering || this.#connection.signalingState === 'have-local-offer'
   }
 
-  /** Begins. */
+  /** Begins the call. */
   offer(): void {
     void this.#offer()
   }
 
-  hear(signal: Signal): void {
-    this.#hearing = this.#hearing.then(() => this.#hear(signal))
+  handleSignal(signal: Signal): void {
+    this.#processing = this.#processing.then(() => this.#process(signal))
   }
 
   /**
-   * Both have begun, and it is ours to give way: from now on this is the other side's call. At once, so that candidates
-   * directly behind its offer are known to be of it.
+   * Both sides have begun, and this side is polite: takes over the other side's call. At once, so that candidates right
+   * after its offer are matched to it.
    */
-  goOverTo(offer: Signal): void {
+  adoptOffer(offer: Signal): void {
     this.call = offer.call
     this.#isCaller = false
-    this.#yield()
-    this.hear(offer)
+    this.#withdrawOffer()
+    this.handleSignal(offer)
   }
 
-  /** Ends it; `tells` the other side so. */
+  /** Ends the call. `tells`: whether the other side gets a hang-up. */
   end(reason: HangUpReason, tells: boolean): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.#stopTelling?.()
-    this.#stopWaiting?.()
-    if (tells) this.#events.say({ kind: 'hang_up', call: this.call, reason })
+    this.#stopCandidateTimer?.()
+    this.#cancelTimeout?.()
+    if (tells) this.#events.send({ kind: 'hang_up', call: this.call, reason })
     this.path.close()
-    this.#giveBack(this.#line)
-    this.#events.over(reason)
+    this.#release(this.#connection)
+    this.#events.onEnd(reason)
   }
 
   async #offer(): Promise<void> {
@@ -171,8 +171,8 @@ export class Call {
     }
     this.#isOffering = true
     try {
-      await this.#line.setLocalDescription()
-      if (!this.#isOver && !this.#isYielding) this.#describe('offer')
+      await this.#connection.setLocalDescription()
+      if (!this.#isOver && !this.#isWithdrawing) this.#describe('offer')
     } catch {
       this.end('failed', true)
     } finally {
@@ -181,22 +181,22 @@ export class Call {
   }
 
   #describe(kind: 'offer' | 'answer'): void {
-    const sdp = this.#line.localDescription?.sdp
-    if (sdp !== undefined) this.#events.say({ kind, call: this.call, sdp })
+    const sdp = this.#connection.localDescription?.sdp
+    if (sdp !== undefined) this.#events.send({ kind, call: this.call, sdp })
   }
 
-  async #hear(signal: Signal): Promise<void> {
+  async #process(signal: Signal): Promise<void> {
     if (this.#isOver) return
-    if (signal.kind !== 'hang_up') this.#isHeard = true
+    if (signal.kind !== 'hang_up') this.#wasAnswered = true
     switch (signal.kind) {
       case 'offer':
-        await this.#hearOffer(signal.sdp)
+        await this.#processOffer(signal.sdp)
         return
       case 'answer':
-        await this.#hearAnswer(signal.sdp)
+        await this.#processAnswer(signal.sdp)
         return
       case 'candidates':
-        for (const candidate of signal.candidates) await this.#hearCandidate(candidate)
+        for (const candidate of signal.candidates) await this.#processCandidate(candidate)
         return
       case 'hang_up':
         this.end(signal.reason, false)
@@ -204,34 +204,34 @@ export class Call {
     }
   }
 
-  #yield(): void {
-    this.#isYielding = true
-    this.#untold = []
-    this.#candidatesTold = 0
+  #withdrawOffer(): void {
+    this.#isWithdrawing = true
+    this.#unsentCandidates = []
+    this.#candidatesSent = 0
   }
 
-  async #hearOffer(sdp: string): Promise<void> {
-    if (++this.#offersHeard > OFFERS_MAX) {
-      this.#events.misbehaved()
+  async #processOffer(sdp: string): Promise<void> {
+    if (++this.#offersReceived > OFFERS_MAX) {
+      this.#events.onMisbehaviour()
       return
     }
     this.#ignoresOffer = this.isOffering && !this.#isPolite
     if (this.#ignoresOffer) return
-    if (this.isOffering) this.#yield()
+    if (this.isOffering) this.#withdrawOffer()
     if (!(await this.#describeRemote('offer', sdp))) return
     try {
-      await this.#line.setLocalDescription()
-      this.#isYielding = false
+      await this.#connection.setLocalDescription()
+      this.#isWithdrawing = false
       if (!this.#isOver) this.#describe('answer')
     } catch {
       this.end('failed', true)
     }
   }
 
-  async #hearAnswer(sdp: string): Promise<void> {
-    // Said twice, when the server's word that it was passed on got lost.
+  async #processAnswer(sdp: string): Promise<void> {
+    // The answer was sent twice, because the server's reply to it got lost.
     if (sdp === this.#theirSdp) return
-    switch (this.#line.signalingState) {
+    switch (this.#connection.signalingState) {
       case 'have-local-offer':
         break
       case 'closed':
@@ -241,70 +241,70 @@ export class Call {
       case 'have-remote-offer':
       case 'have-local-pranswer':
       case 'have-remote-pranswer':
-        this.#events.misbehaved()
+        this.#events.onMisbehaviour()
         return
     }
     await this.#describeRemote('answer', sdp)
   }
 
-  /** Whether the browser could make something of it. */
+  /** Returns whether the browser accepted the description. */
   async #describeRemote(type: 'offer' | 'answer', sdp: string): Promise<boolean> {
     try {
       this.#theirSdp = sdp
-      await this.#line.setRemoteDescription({ type, sdp })
+      await this.#connection.setRemoteDescription({ type, sdp })
       return !this.#isOver
     } catch (error) {
       if (this.#isOver) return false
-      // The line may have failed or closed without having told us yet: no fault of who described its own end of it.
-      if (isOfState(error) || this.#line.signalingState === 'closed') this.end('failed', true)
-      else this.#events.misbehaved()
+      // The connection may have failed or closed already. Then the description is not at fault.
+      if (isOfState(error) || this.#connection.signalingState === 'closed') this.end('failed', true)
+      else this.#events.onMisbehaviour()
       return false
     }
   }
 
-  async #hearCandidate(candidate: Candidate): Promise<void> {
+  async #processCandidate(candidate: Candidate): Promise<void> {
     if (this.#isOver) return
-    if (++this.#candidatesHeard > CANDIDATES_MAX * OFFERS_MAX) {
-      this.#events.misbehaved()
+    if (++this.#candidatesReceived > CANDIDATES_MAX * OFFERS_MAX) {
+      this.#events.onMisbehaviour()
       return
     }
     try {
-      await this.#line.addIceCandidate(candidate)
+      await this.#connection.addIceCandidate(candidate)
     } catch {
-      if (this.#isOver || this.#ignoresOffer || this.#line.signalingState === 'closed') return
-      if (++this.#refusedCandidates > REFUSED_CANDIDATES_MAX) this.#events.misbehaved()
+      if (this.#isOver || this.#ignoresOffer || this.#connection.signalingState === 'closed') return
+      if (++this.#refusedCandidates > REFUSED_CANDIDATES_MAX) this.#events.onMisbehaviour()
     }
   }
 
-  #tell(candidate: RTCIceCandidate | null): void {
-    // The last of all is empty, and says no more than that.
-    if (candidate === null || candidate.candidate === '' || this.#isOver || this.#isYielding) return
-    if (++this.#candidatesTold > CANDIDATES_MAX) return
+  #queueCandidate(candidate: RTCIceCandidate | null): void {
+    // The last candidate is empty. It only marks the end.
+    if (candidate === null || candidate.candidate === '' || this.#isOver || this.#isWithdrawing) return
+    if (++this.#candidatesSent > CANDIDATES_MAX) return
     const { sdpMid, sdpMLineIndex } = candidate
-    this.#untold.push({ candidate: candidate.candidate, sdpMid, sdpMLineIndex })
-    this.#stopTelling ??= this.#clock.after(CANDIDATES_PAUSE, () => {
-      this.#stopTelling = null
-      while (this.#untold.length > 0) {
-        const candidates = this.#untold.splice(0, CANDIDATES_TOLD_MAX)
-        this.#events.say({ kind: 'candidates', call: this.call, candidates })
+    this.#unsentCandidates.push({ candidate: candidate.candidate, sdpMid, sdpMLineIndex })
+    this.#stopCandidateTimer ??= this.#clock.after(CANDIDATES_PAUSE, () => {
+      this.#stopCandidateTimer = null
+      while (this.#unsentCandidates.length > 0) {
+        const candidates = this.#unsentCandidates.splice(0, CANDIDATES_PER_SIGNAL_MAX)
+        this.#events.send({ kind: 'candidates', call: this.call, candidates })
       }
     })
   }
 
-  #followLine(): void {
-    switch (this.#line.connectionState) {
+  #handleConnectionState(): void {
+    switch (this.#connection.connectionState) {
       case 'connected':
-        this.path.setLinked(true)
-        if (!this.path.isSilent) this.#stopAwaiting()
+        this.path.setConnected(true)
+        if (!this.path.isSilent) this.#stopTimeout()
         return
       case 'disconnected':
-        this.path.setLinked(false)
-        this.#await()
+        this.path.setConnected(false)
+        this.#startTimeout()
         return
       case 'failed':
-        this.path.setLinked(false)
-        this.#await()
-        this.#mend()
+        this.path.setConnected(false)
+        this.#startTimeout()
+        this.#restart()
         return
       case 'closed':
         this.end('over', false)
@@ -315,32 +315,32 @@ export class Call {
     }
   }
 
-  /** The caller looks for another way over the same line, new addresses among them. */
-  #mend(): void {
-    // An offer that waits for its answer looks for one already; of two, the second answer would be to none.
+  /** The caller restarts ICE on the same connection, with new candidates. */
+  #restart(): void {
+    // A pending offer restarts ICE already. Of two answers, the second would match no offer.
     if (!this.#isCaller || this.#isOver || this.isOffering) return
-    this.#candidatesTold = 0
-    this.#line.restartIce()
+    this.#candidatesSent = 0
+    this.#connection.restartIce()
     void this.#offer()
   }
 
-  /** A line that does not come up, or not back, is given up. */
-  #await(): void {
-    this.#stopWaiting ??= this.#clock.after(CONNECT_MAX, () => this.end('failed', true))
+  /** Ends the call if the connection does not come up or back in time. */
+  #startTimeout(): void {
+    this.#cancelTimeout ??= this.#clock.after(CONNECT_MAX, () => this.end('failed', true))
   }
 
-  #stopAwaiting(): void {
-    this.#stopWaiting?.()
-    this.#stopWaiting = null
+  #stopTimeout(): void {
+    this.#cancelTimeout?.()
+    this.#cancelTimeout = null
   }
 }
 
-/** Whether the browser refused for the state it is in, not for what it was given. */
+/** Whether the browser rejected the call because of its state, not because of the arguments. */
 function isOfState(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'InvalidStateError'
 }
 
-/** A description may carry addresses itself. */
+/** Counts the candidates in a description. */
 function candidatesIn(sdp: string): number {
   return sdp.split('\na=candidate:').length - 1
 }

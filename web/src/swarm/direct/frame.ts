@@ -1,15 +1,15 @@
 import type { Bytes } from '../../content/index.ts'
 import { decodeSegment, encodeSegment, SEGMENT_HEADER_BYTES, type Segment } from '../segment.ts'
 
-/** One message of a data channel: what every implementation takes. */
+/** The length of a message on a data channel that every implementation accepts. */
 export const FRAME_BYTES_MAX = 16 << 10
-/** What one frame carries of a message. */
+/** Bytes of a message in one frame. */
 export const PART_BYTES_MAX = FRAME_BYTES_MAX - 1 - SEGMENT_HEADER_BYTES
 
 const SEGMENT = 0
 const READ = 1
 
-/** What goes over a direct path: parts of messages, and word that a whole one was read. */
+/** A frame on a direct path: a part of a message, or the acknowledgement that a message was read. */
 export type Frame =
   | { readonly kind: 'segment'; readonly segment: Segment }
   | { readonly kind: 'read'; readonly message: number }
@@ -27,7 +27,7 @@ export function encodeReadFrame(message: number): Bytes {
   return frame
 }
 
-/** `null` for what no honest peer sends. */
+/** Returns `null` for a frame that no honest peer sends. */
 export function decodeFrame(data: unknown): Frame | null {
   if (!(data instanceof ArrayBuffer) || data.byteLength > FRAME_BYTES_MAX || data.byteLength < 5) return null
   const view = new DataView(data)

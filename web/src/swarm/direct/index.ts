@@ -1,9 +1,9 @@
-/** Direct paths between peers, over WebRTC's data channels. Fetched when there is something to move. */
-import type { Line } from './line.ts'
-import { switchboards } from './switchboard.ts'
+/** Direct connections between peers, over WebRTC data channels. Loaded when the first is needed. */
+import type { RtcConnection } from './rtc-connection.ts'
+import { directConnections } from './direct-connections.ts'
 
-export type { Line, MakeLine } from './line.ts'
-export { switchboards, type Switchboard, type SwitchboardDeps } from './switchboard.ts'
+export type { RtcConnection, MakeRtcConnection } from './rtc-connection.ts'
+export { directConnections, type DirectConnections, type DirectConnectionsDeps } from './direct-connections.ts'
 
-/** Switchboards over the browser's own lines. */
-export const browserSwitchboards = switchboards((configuration) => new RTCPeerConnection(configuration) satisfies Line)
+/** Direct connections over the browser's `RTCPeerConnection`. */
+export const browserDirectConnections = directConnections((configuration) => new RTCPeerConnection(configuration) satisfies RtcConnection)

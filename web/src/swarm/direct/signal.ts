@@ -1,23 +1,23 @@
 import type { Bytes } from '../../content/index.ts'
 
-/** Bytes of one signal; the server passes on no longer ones. */
+/** The longest signal in bytes that the server forwards. */
 export const SIGNAL_BYTES_MAX = 16 << 10
-/** Characters of a description. One of data alone has some hundreds. */
+/** The longest description in characters. One of a data channel alone has some hundreds. */
 const SDP_LENGTH_MAX = 8 << 10
 const CANDIDATE_LENGTH_MAX = 512
 const CANDIDATES_MAX = 16
 const MID_LENGTH_MAX = 16
 
-/** Why a call ends: a line is needed elsewhere, it did not come up or broke, or it is not needed any more. */
+/** Why a call ended: its connection is needed elsewhere, it failed, or it is not needed any more. */
 export type HangUpReason = 'busy' | 'failed' | 'over'
 
-/** What two peers say to find a direct path. `call` tells one attempt of the two from another. */
+/** A signal between two peers that connect directly. `call` identifies the attempt. */
 export type Signal =
   | { readonly kind: 'offer' | 'answer'; readonly call: number; readonly sdp: string }
   | { readonly kind: 'candidates'; readonly call: number; readonly candidates: readonly Candidate[] }
   | { readonly kind: 'hang_up'; readonly call: number; readonly reason: HangUpReason }
 
-/** One address under which a peer may be reached, in the words of SDP. */
+/** An address under which a peer may be reached, in SDP syntax. */
 export interface Candidate {
   readonly candidate: string
   readonly sdpMid: string | null
@@ -28,16 +28,16 @@ export function encodeSignal(signal: Signal): Bytes {
   return new TextEncoder().encode(JSON.stringify(signal))
 }
 
-/** Reads bytes that could be anything; `null` for what no honest peer says. */
+/** Decodes bytes that can be anything. Returns `null` for what no honest peer sends. */
 export function decodeSignal(bytes: Uint8Array): Signal | null {
   if (bytes.length > SIGNAL_BYTES_MAX) return null
-  let told: unknown
+  let value: unknown
   try {
-    told = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   } catch {
     return null
   }
-  const { kind, call, sdp, candidates, reason } = fields(told)
+  const { kind, call, sdp, candidates, reason } = fields(value)
   if (typeof call !== 'number' || !Number.isInteger(call) || call < 0 || call >= 2 ** 32) return null
   switch (kind) {
     case 'offer':
@@ -55,15 +55,15 @@ export function decodeSignal(bytes: Uint8Array): Signal | null {
   }
 }
 
-/** Whether it looks like a description of one data section: a call for sound or pictures is none of ours. */
+/** Whether it looks like a description of one data section. Calls with audio or video are rejected. */
 function isOfDataAlone(sdp: unknown): sdp is string {
   if (typeof sdp !== 'string' || sdp.length > SDP_LENGTH_MAX || !sdp.startsWith('v=0')) return false
   const media = sdp.split(/\r?\n/).filter((line) => line.startsWith('m='))
   return media.length === 1 && media[0]?.startsWith('m=application ') === true
 }
 
-function readCandidate(told: unknown): Candidate | null {
-  const { candidate, sdpMid, sdpMLineIndex } = fields(told)
+function readCandidate(value: unknown): Candidate | null {
+  const { candidate, sdpMid, sdpMLineIndex } = fields(value)
   if (typeof candidate !== 'string' || candidate.length > CANDIDATE_LENGTH_MAX) return null
   // Foundation, component, transport, priority, address, port, "typ", type.
   if (!/^candidate:\S+ \d+ \S+ \d+ \S+ \d+ typ \S+/.test(candidate)) return null
@@ -83,6 +83,6 @@ interface Fields {
   sdpMLineIndex?: unknown
 }
 
-function fields(told: unknown): Fields {
-  return typeof told === 'object' && told !== null ? told : {}
+function fields(value: unknown): Fields {
+  return typeof value === 'object' && value !== null ? value : {}
 }

@@ -1,0 +1,10 @@
+/// What happened on a socket, as far as the benchmark counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The join was accepted. Over long poll the next poll was also sent.
+    Joined,
+    /// The measured message arrived.
+    Message,
+    /// The server answered a heartbeat.
+    HeartbeatAnswered,
+}

@@ -1,0 +1,309 @@
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Benchmark, Run, rest, seconds_since};
+use crate::message;
+use crate::progress::Progress;
+use crate::report::{BenchmarkReport, Table, Target};
+use crate::scale::client_processes::ClientProcesses;
+use crate::scale::clock::{nanos, now_ns};
+use crate::scale::kernel;
+use crate::scale::orders::{Day, Kind, Order};
+use watchfire_report::Histogram;
+use watchfire_report::units::{bytes, duration, number};
+use watchfire_report::{Axis, Chart, Colour, Line, Panel};
+
+/// People on the page at its best time.
+pub const ONLINE: f64 = 880.0;
+const VISITS: f64 = 250_000.0;
+/// The day of a whole benchmark, compressed.
+const DAY: Duration = Duration::from_secs(480);
+const HOURS: usize = 24;
+const PROCESSES: usize = 2;
+/// SHA-256 of nothing: a page's name like any other, and the server never sees its content.
+const CID: &str = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
+const PAGE_P50_MILLIS_MAX: f64 = 1.0;
+const PAGE_P99_MILLIS_MAX: f64 = 10.0;
+const GROWTH_MEGABYTES_MAX: f64 = 20.0;
+
+pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
+    let visits = run.scaled(VISITS);
+    let day = DAY.mul_f64((visits as f64 / VISITS).max(0.05));
+    let curve = curve();
+    let peak = visits as f64 / day.as_secs_f64() * steepest(&curve);
+    let stay = Duration::from_secs_f64(ONLINE / peak);
+    let mut say = Progress::new(HOURS + 1);
+
+    let server = run.server(Benchmark::FrontPage, 1, &say)?;
+    let address = *server.addresses().first().context("no server")?;
+    let assets = assets_of(address)?;
+    let ids = server.ids();
+    let before = kernel::pss(&ids)?;
+    let mut clients = ClientProcesses::start(Kind::Visitors, PROCESSES, 1, server.addresses())?;
+    let client_ids = clients.ids();
+    let cpu_before = run.cpu(&ids, &client_ids)?;
+    let from_ns = now_ns() + 500_000_000;
+    for process in 0..PROCESSES {
+        let order = Order::Day(Day {
+            cid: CID.into(),
+            assets: assets.clone(),
+            visits: (visits as usize / PROCESSES) as u32,
+            curve: curve.clone(),
+            from_ns,
+            lasts_ns: nanos(day),
+            stay_ns: nanos(stay),
+            with_holder: process == 0,
+        });
+        clients.send(process, &order)?;
+    }
+    let hour_of = |seconds: f64| seconds / day.as_secs_f64() * HOURS as f64;
+    let (mut memory, mut online) = (Vec::new(), Vec::new());
+    let mut hours: Vec<Histogram> = Vec::new();
+    let (mut all, mut opened, mut late) =
+        (Histogram::default(), Histogram::default(), Histogram::default());
+    while hours.len() < HOURS {
+        let (status, hour) = (clients.status()?, hour_of(seconds_since(from_ns)));
+        memory.push((hour, kernel::pss(&ids)? as f64 / 1e6));
+        online.push((hour, status.present as f64));
+        let of_clock = format!("{:02}:{:02}", hour as u32, (hour.fract() * 60.0) as u32);
+        say.show(&format!("{of_clock}, {} people, {} pages", status.present, status.pages));
+        if hour >= (hours.len() + 1) as f64 {
+            let (mut durations, _) = clients.report()?;
+            let mut taken = |name: &str| durations.remove(name).unwrap_or_default().snapshot();
+            let page = taken("page");
+            all.merge(&page);
+            opened.merge(&taken("opened"));
+            late.merge(&taken("lateness"));
+            hours.push(Histogram::from(&page));
+            say.step(&format!("{} o'clock: {} pages so far", hours.len(), status.pages));
+        }
+        thread::sleep((day / 2_400).max(Duration::from_millis(25)));
+    }
+    let cpu = run.cpu(&ids, &client_ids)?.since(cpu_before);
+    rest(Duration::from_secs(2), "the last ones leave", &say);
+    let (_, status) = clients.report()?;
+    let night = kernel::pss(&ids)? as f64 / 1e6;
+    let teardown = run.take_down(clients, server, &say)?;
+    say.step("the day is over");
+    say.finish();
+
+    let mut report = run.report(Benchmark::FrontPage, "A day on the front page");
+    let highest = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
+    let base = before as f64 / 1e6;
+    let millis = |part: f64| all.quantile(part).as_secs_f64() * 1e3;
+    let failed = status.failures() + status.wrong;
+    let asked = visits as f64 / PROCESSES as f64 * PROCESSES as f64;
+    report.targets = vec![
+        Target::at_least("pages loaded", status.pages as f64, asked.floor(), "", 0),
+        Target::at_most("visits that failed", failed as f64, 0.0, "", 0),
+        Target::at_most("a page takes, median", millis(0.5), PAGE_P50_MILLIS_MAX, "ms", 2),
+        Target::at_most("a page takes, p99", millis(0.99), PAGE_P99_MILLIS_MAX, "ms", 2),
+        Target::at_most(
+            "memory of the server at its most, above the empty one",
+            highest(&memory) - base,
+            GROWTH_MEGABYTES_MAX,
+            "MB",
+            1,
+        ),
+    ];
+    report.figure("people on the page at most", number(highest(&online), 0));
+    report.figure("requests of a page: itself and", format!("{} files", assets.len()));
+    report.figure("pages a second: mean, at the best time", {
+        format!("{}, {}", number(visits as f64 / day.as_secs_f64(), 0), number(peak, 0))
+    });
+    report.figure("from the click to being on the page's topic: p50, p99", {
+        format!("{}, {}", duration(opened.quantile(0.5)), duration(opened.quantile(0.99)))
+    });
+    report.figure("visits were begun late by, p99", duration(late.quantile(0.99)));
+    report.figure("memory of the server: empty, at most, after the day (PSS)", {
+        format!("{base:.1} MB, {:.1} MB, {night:.1} MB", highest(&memory))
+    });
+    report.figure("memory at most, a person", {
+        bytes(((highest(&memory) - base).max(0.0) * 1e6 / highest(&online).max(1.0)) as u64)
+    });
+    report.figure("CPU of the server for a visit, all of it", {
+        format!("{:.0} us", cpu.server.as_secs_f64() * 1e6 / visits as f64)
+    });
+    report.figure("CPU of the clients for a visit", {
+        format!("{:.0} us", cpu.clients.as_secs_f64() * 1e6 / visits as f64)
+    });
+    report.figure("until all sockets had gone", format!("{:.1} s", teardown.as_secs_f64()));
+    report.tables.push(Table {
+        title: "Hour by hour".into(),
+        heads: ["hour", "pages", "a page takes, p50", "p99", "longest"].map(str::to_owned).to_vec(),
+        rows: hours.iter().enumerate().map(row).collect(),
+    });
+    report.method = vec![
+        "The server is one process, `watchfire serve`, as it comes.".into(),
+        format!(
+            "A visit is a new connection that fetches `/p/<cid>` and then, on the same one, the {} \
+             files that a browser fetches for it (compressed; found by following `src`, `href` and \
+             imports); then a websocket that joins `site` and `page:<cid>`, stays for a while drawn \
+             from an exponential distribution, and goes. One who has the whole page is there all \
+             day. What visitors give one another directly is not part of this.",
+            assets.len()
+        ),
+        format!(
+            "Visits come by a schedule that does not wait: the day's 24 hours pass in {:.0} s, {} \
+             visits with a steep morning and a long tail, and stays are so short that {ONLINE:.0} \
+             people are there at its best time.",
+            day.as_secs_f64(),
+            number(visits as f64, 0)
+        ),
+        "A page's time is from the request to its last byte, as the visitor sees it: it contains the \
+         client's own waiting for its turn."
+            .into(),
+    ];
+    report.chart = chart(memory, online, &hours);
+    report.chart.notes = vec![report.machine.clone()];
+    Ok(report)
+}
+
+fn row((hour, page): (usize, &Histogram)) -> Vec<String> {
+    let times = [page.quantile(0.5), page.quantile(0.99), page.max()].map(duration);
+    let pages = number(page.len() as f64, 0);
+    [format!("{hour}"), pages].into_iter().chain(times).collect()
+}
+
+/// The part of all visits that have begun, at equal steps over the day: few at night, many soon
+/// after somebody posts the link in the morning, and a long tail.
+fn curve() -> Vec<f64> {
+    const STEPS: usize = 480;
+    let rate = |hour: f64| {
+        let since = (hour - 5.0).max(0.0);
+        0.08 + since * (-since / 3.5).exp()
+    };
+    let mut reached = vec![0.0];
+    for step in 0..STEPS {
+        let hour = (step as f64 + 0.5) * HOURS as f64 / STEPS as f64;
+        reached.push(reached[step] + rate(hour));
+    }
+    let all = reached[STEPS];
+    reached.iter().map(|so_far| so_far / all).collect()
+}
+
+/// How much faster than on average visits come at the best time.
+fn steepest(curve: &[f64]) -> f64 {
+    let steps = curve.windows(2).map(|pair| pair[1] - pair[0]);
+    steps.fold(0.0, f64::max) * (curve.len() - 1) as f64
+}
+
+/// What a browser fetches after the page: what it names, and what that imports for a page's view.
+fn assets_of(server: SocketAddr) -> Result<Vec<String>> {
+    let page = fetch(server, &format!("/p/{CID}"))?;
+    let mut assets: Vec<String> = Vec::new();
+    let add = |assets: &mut Vec<String>, path: String| {
+        if !assets.contains(&path) {
+            assets.push(path);
+        }
+    };
+    for quoted in page.split('"').skip(1).step_by(2).filter(|text| is_file(text)) {
+        add(&mut assets, quoted.to_owned());
+    }
+    ensure!(!assets.is_empty(), "the page names no files; is the web client part of the binary?");
+    let mut next = 0;
+    while let Some(path) = assets.get(next).cloned() {
+        next += 1;
+        if path.ends_with(".js") {
+            let script = fetch(server, &path)?;
+            for name in imports(&script) {
+                add(&mut assets, format!("/assets/{name}"));
+            }
+        }
+    }
+    Ok(assets)
+}
+
+fn is_file(text: &str) -> bool {
+    let is_path = text.starts_with('/') && !text.contains(' ');
+    is_path && [".js", ".css", ".svg"].iter().any(|end| text.ends_with(end))
+}
+
+/// Files that a script imports at once, and those it loads to show a page.
+fn imports(script: &str) -> Vec<String> {
+    let quoted = script.split(['"', '`', '\'']);
+    let mut before = "";
+    let mut names = Vec::new();
+    for text in quoted {
+        let is_import = before.ends_with("from") || before.ends_with("import");
+        let name = text.strip_prefix("./").filter(|_| is_import && text.ends_with(".js"));
+        let is_page = text.starts_with("assets/PageView");
+        let name = name.or_else(|| text.strip_prefix("assets/").filter(|_| is_page));
+        names.extend(name.map(str::to_owned));
+        before = text;
+    }
+    names
+}
+
+fn fetch(server: SocketAddr, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(server)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).with_context(|| format!("cannot fetch {path}"))?;
+    let answer = message::http_message(&bytes).with_context(|| format!("{path} is not whole"))?;
+    ensure!(answer.line.contains(" 200 "), "{path}: {}", answer.line);
+    Ok(String::from_utf8_lossy(answer.body).into_owned())
+}
+
+fn chart(memory: Vec<(f64, f64)>, online: Vec<(f64, f64)>, hours: &[Histogram]) -> Chart {
+    let of_hours = |part: f64| -> Vec<(f64, f64)> {
+        let middle = |(hour, page): (usize, &Histogram)| {
+            (hour as f64 + 0.5, page.quantile(part).as_secs_f64() * 1e3)
+        };
+        hours.iter().enumerate().map(middle).collect()
+    };
+    let hour = || Axis { step: Some(4.0), ..Axis::up_to("hour of the day", HOURS as f64) };
+    Chart {
+        label: "Memory of the server and people on the page over a day, and how long a page takes"
+            .into(),
+        panels: vec![
+            Panel::Lines {
+                markers: Vec::new(),
+                title: "Memory of the server over the day, with the people on the page".into(),
+                x: hour(),
+                left: Axis::new("memory, MB"),
+                right: Some(Axis::new("people online")),
+                lines: vec![
+                    Line::right("people online (right)", Colour::Grey, online),
+                    Line::left("memory (left)", Colour::Orange, memory),
+                ],
+            },
+            Panel::Lines {
+                markers: Vec::new(),
+                title: "How long a page takes".into(),
+                x: hour(),
+                left: Axis::new("milliseconds"),
+                right: None,
+                lines: vec![
+                    Line::left("median", Colour::Orange, of_hours(0.5)),
+                    Line::left("p99", Colour::Blue, of_hours(0.99)),
+                ],
+            },
+        ],
+        notes: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_day_begins_with_nobody_and_ends_with_all() {
+        let curve = curve();
+        assert!(curve.is_sorted() && curve[0] == 0.0 && (curve[480] - 1.0).abs() < 1e-9);
+        assert!((2.0..4.0).contains(&steepest(&curve)), "{}", steepest(&curve));
+    }
+
+    #[test]
+    fn a_scripts_imports_are_found_and_other_views_left_out() {
+        let script = r#"import{a}from"./tab-1.js";d=["assets/PageView-2.js","assets/chat-3.js"];
+            import"./b.js";let x=import(`./chat-3.js`)"#;
+        assert_eq!(imports(script), ["tab-1.js", "PageView-2.js", "b.js"]);
+    }
+}

@@ -1,0 +1,140 @@
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::{Benchmark, Run, rest, seconds_since};
+use crate::progress::Progress;
+use crate::report::{BenchmarkReport, Target};
+use crate::scale::clock::{nanos, now_ns};
+use crate::scale::kernel;
+use crate::scale::orders::Order;
+use watchfire_report::units::{bytes, duration, number};
+use watchfire_report::{Axis, Chart, Colour, Line, Panel};
+
+pub const ROOMS: f64 = 10_000.0;
+pub const MEMBERS: f64 = 50.0;
+/// Each room has a message this often; 333 a second in all, 16,667 deliveries.
+const EVERY: Duration = Duration::from_secs(30);
+const LASTS: Duration = Duration::from_secs(60);
+const P99_MILLIS_MAX: f64 = 100.0;
+const DRAIN: Duration = Duration::from_secs(30);
+
+pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
+    let (rooms, members) = (run.scaled(ROOMS), MEMBERS as u64);
+    let sockets = rooms * members;
+    let mut say = Progress::new(4);
+    let server = run.server(Benchmark::Rooms, sockets, &say)?;
+    let processes = run.processes_for(sockets);
+    let server_before = kernel::pss(&server.ids())?;
+    say.step(&format!("{processes} server processes are up"));
+    let mut opened = run.open(&server, sockets, rooms, true, &say)?;
+    say.step(&format!("{sockets} joined in {:.1} s", opened.took.as_secs_f64()));
+    rest(Duration::from_secs(2), "the machine settles", &say);
+    let server_idle = kernel::pss(&opened.server_ids)?;
+
+    let clients = &mut opened.clients;
+    let before = run.cpu(&opened.server_ids, &opened.client_ids)?;
+    let from_ns = now_ns() + 500_000_000;
+    let (every_ns, until_ns) = (nanos(EVERY), from_ns + nanos(LASTS));
+    let started_at = Instant::now();
+    clients.send_all(&Order::Chatter { every_ns, from_ns, until_ns })?;
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    let (mut last_at, mut last_heard) = (0.0, 0);
+    clients.wait(
+        LASTS + DRAIN,
+        |status| {
+            let now = seconds_since(from_ns);
+            if now - last_at >= 1.0 {
+                points.push((now, (status.heard - last_heard) as f64 / (now - last_at)));
+                (last_at, last_heard) = (now, status.heard);
+            }
+            say.show(&format!("{} messages sent, {} received", status.said, status.heard));
+        },
+        |status| {
+            let all_said = seconds_since(from_ns) > LASTS.as_secs_f64() + 1.0;
+            let waited = seconds_since(from_ns) > (LASTS + DRAIN / 2).as_secs_f64();
+            all_said && (status.heard == status.said * members || waited)
+        },
+    )?;
+    let lasted = started_at.elapsed().as_secs_f64();
+    let cpu = run.cpu(&opened.server_ids, &opened.client_ids)?.since(before);
+    let (mut durations, status) = clients.report()?;
+    let delivery = durations.remove("delivery").context("nobody heard anything")?;
+    say.step(&format!("{} deliveries", status.heard));
+    // Servers that know nothing of one another split a room between them: no message is for all.
+    let expected = status.said * members;
+    let teardown = run.take_down(opened.clients, server, &say)?;
+    say.step("all have left");
+    say.finish();
+
+    let mut report = run.report(Benchmark::Rooms, "Ten thousand rooms of fifty");
+    let millis = |part: f64| delivery.quantile(part).as_secs_f64() * 1e3;
+    let lost = expected.abs_diff(status.heard) + status.doubled;
+    report.targets = vec![
+        Target::at_least("sockets joined", status.present as f64, sockets as f64, "", 0),
+        Target::at_most("messages lost or received twice", lost as f64, 0.0, "", 0),
+        Target::at_most("delay of a message, p99", millis(0.99), P99_MILLIS_MAX, "ms", 1),
+    ];
+    report.figure("rooms, sockets in each", format!("{}, {members}", number(rooms as f64, 0)));
+    report.figure("messages sent, received", {
+        format!("{}, {}", number(status.said as f64, 0), number(status.heard as f64, 0))
+    });
+    report.figure("deliveries a second", number(status.heard as f64 / LASTS.as_secs_f64(), 0));
+    report.figure("delay since a message was due: p50, p99, max", {
+        let [p50, p99] = [0.5, 0.99].map(|part| duration(delivery.quantile(part)));
+        format!("{p50}, {p99}, {}", duration(delivery.max()))
+    });
+    report.figure("all joined within", format!("{:.1} s", opened.took.as_secs_f64()));
+    report.figure("cores in use: server, clients, ksoftirqd", {
+        let cores = |part: Duration| part.as_secs_f64() / lasted;
+        let (server, clients) = (cores(cpu.server), cores(cpu.clients));
+        format!("{server:.2}, {clients:.2}, {:.2}", cores(cpu.ksoftirqd))
+    });
+    report.figure("memory of the server, all of it (PSS); a socket", {
+        let socket = server_idle.saturating_sub(server_before) as f64 / sockets as f64;
+        format!("{}; {}", bytes(server_idle), bytes(socket as u64))
+    });
+    report.figure("time until all sockets had closed", format!("{:.1} s", teardown.as_secs_f64()));
+    report.method = vec![
+        run.server_sentence(processes),
+        format!(
+            "Members of a room are spread over all client processes, and by the kernel over all \
+             server processes. Each room has a message of 100 bytes every {} s for {} s, evenly \
+             spaced over the rooms. Each socket also sends a heartbeat every 30 s.",
+            EVERY.as_secs(),
+            LASTS.as_secs()
+        ),
+        "A message is lost when a socket of the room has not received it at the end. Times count from \
+         when the message was due, so a late generator does not look fast."
+            .into(),
+    ];
+    report.chart = chart(&points, &delivery.cumulative());
+    report.chart.notes = vec![report.machine.clone()];
+    Ok(report)
+}
+
+fn chart(rate: &[(f64, f64)], steps: &[(Duration, f64)]) -> Chart {
+    let parts = steps.iter().map(|(time, part)| (time.as_secs_f64() * 1e3, part * 100.0));
+    Chart {
+        label: "Deliveries a second over time, and how long a message takes".into(),
+        panels: vec![
+            Panel::Lines {
+                markers: Vec::new(),
+                title: "Deliveries".into(),
+                x: Axis::new("seconds"),
+                left: Axis::new("deliveries a second"),
+                right: None,
+                lines: vec![Line::left("received", Colour::Orange, rate.to_vec())],
+            },
+            Panel::Lines {
+                markers: Vec::new(),
+                title: "How long a message takes".into(),
+                x: Axis::log("milliseconds since it was due"),
+                left: Axis::up_to("% of deliveries", 100.0),
+                right: None,
+                lines: vec![Line::left("received within", Colour::Blue, parts.collect())],
+            },
+        ],
+        notes: Vec::new(),
+    }
+}

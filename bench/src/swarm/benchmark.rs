@@ -1,0 +1,112 @@
+//! The benchmarks of `make bench-swarm`, and the systems of each.
+
+use std::fmt;
+
+use clap::ValueEnum;
+
+use super::case::Case;
+use super::system::System;
+use super::uplinks::Uplinks;
+
+/// A benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Benchmark {
+    /// From one to one: Watchfire and kubo in every pairing.
+    Pair,
+    /// From one to 8 and to 32, as fast as the machine can.
+    Crowd,
+    /// From one to 8 over slow uplinks.
+    Uplinks,
+}
+
+impl Benchmark {
+    pub const ALL: [Benchmark; 3] = [Benchmark::Pair, Benchmark::Crowd, Benchmark::Uplinks];
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Benchmark::Pair => "A file from one to one, and kubo on either side",
+            Benchmark::Crowd => "A file from one to many, as fast as the machine can",
+            Benchmark::Uplinks => "A file from one to many over slow uplinks",
+        }
+    }
+
+    pub fn systems(self) -> &'static [System] {
+        use System::*;
+        match self {
+            Benchmark::Pair => {
+                &[KuboStar, WatchfireFromKubo, KuboFromWatchfire, WatchfireStar, Http]
+            }
+            Benchmark::Crowd => {
+                &[WatchfireMesh, KuboStar, WatchfireStar, KuboMesh, Http, KuboStarLarge, Disk]
+            }
+            Benchmark::Uplinks => &[WatchfireMesh, KuboMesh, WatchfireFew, Http],
+        }
+    }
+
+    /// The systems that have a line in the picture.
+    pub fn drawn(self) -> impl Iterator<Item = System> {
+        let is_drawn = |system: &System| !matches!(system, System::KuboStarLarge | System::Disk);
+        self.systems().iter().copied().filter(is_drawn)
+    }
+
+    /// Its share of the whole time.
+    pub fn share_of_time(self) -> f64 {
+        match self {
+            Benchmark::Pair => 0.08,
+            Benchmark::Crowd => 0.66,
+            Benchmark::Uplinks => 0.26,
+        }
+    }
+
+    /// The cases of one round: systems take turns, and fewer leechers come first.
+    pub fn cases(self, crowds: &[usize], uplinks: Uplinks, only: &[System]) -> Vec<Case> {
+        let crowds: &[usize] = match self {
+            Benchmark::Pair => &[1],
+            Benchmark::Crowd => crowds,
+            Benchmark::Uplinks => &crowds[..crowds.len().min(1)],
+        };
+        let uplinks = (self == Benchmark::Uplinks).then_some(uplinks);
+        let mut cases = Vec::new();
+        for leechers in crowds.iter().copied() {
+            let told = self.systems().iter().copied();
+            let told = told.filter(|one| only.is_empty() || only.contains(one));
+            cases.extend(told.map(|system| Case { system, leechers, uplinks }));
+        }
+        cases
+    }
+}
+
+impl fmt::Display for Benchmark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.to_possible_value().expect("no benchmark is hidden").get_name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UPLINKS: Uplinks = Uplinks { seeder_mbit: 1.0, leecher_mbit: 1.0 };
+
+    #[test]
+    fn slow_uplinks_are_shown_with_the_smallest_crowd() {
+        let cases = Benchmark::Uplinks.cases(&[8, 32], UPLINKS, &[]);
+        assert!(cases.iter().all(|case| case.leechers == 8 && case.uplinks.is_some()));
+        let cases = Benchmark::Crowd.cases(&[8, 32], UPLINKS, &[]);
+        assert!(cases.iter().all(|case| case.uplinks.is_none()));
+        assert_eq!(cases.len(), 2 * Benchmark::Crowd.systems().len());
+    }
+
+    #[test]
+    fn contenders_can_be_chosen() {
+        let cases = Benchmark::Crowd.cases(&[8, 32], UPLINKS, &[System::Http]);
+        let told: Vec<usize> = cases.iter().map(|case| case.leechers).collect();
+        assert_eq!(told, [8, 32]);
+    }
+
+    #[test]
+    fn the_stories_share_all_of_the_time() {
+        let sum: f64 = Benchmark::ALL.iter().map(|benchmark| benchmark.share_of_time()).sum();
+        assert!((sum - 1.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,118 @@
+//! Fills the free memory of the machine, and releases as much of it as a case needs.
+//!
+//! A virtual machine may return free memory to its host within seconds. The next program that uses a
+//! page then pays a high price to get it back. The case that writes most after a pause, or comes
+//! first, would pay for the others. So the filler reads an empty sparse file until its pages fill the
+//! memory, and drops them as a case needs memory.
+
+use std::fs::{self, File};
+use std::io;
+use std::num::NonZero;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::fs::{Advice, fadvise};
+
+use crate::process::kibibytes;
+
+/// Memory that stays free: what a case may use before the next check.
+const FREE_BYTES: u64 = 1 << 30;
+/// Most memory that is filled; more would take minutes.
+const BYTES_MAX: u64 = 64 << 30;
+/// How much is released at a time.
+const PIECE_BYTES: u64 = 32 << 20;
+const READ_BYTES: usize = 1 << 20;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A file whose pages fill the memory.
+pub struct MemoryFiller {
+    file: Arc<File>,
+    bytes: u64,
+}
+
+/// Releases pages as they are needed, until it is dropped.
+pub struct MemoryRelease {
+    has_ended: Arc<AtomicBool>,
+    giver: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl MemoryFiller {
+    pub fn in_folder(folder: &Path) -> Result<Self> {
+        let path = folder.join("memory-filler");
+        let name = || format!("cannot use {}", path.display());
+        let bytes = meminfo("MemTotal:")?.min(BYTES_MAX) / PIECE_BYTES * PIECE_BYTES;
+        let mut options = File::options();
+        let file = options.read(true).write(true).create(true).truncate(true).open(&path);
+        let file = file.with_context(name)?;
+        // The file has no name from now on, and ends with this process.
+        fs::remove_file(&path).with_context(name)?;
+        file.set_len(bytes).with_context(name)?;
+        Ok(Self { file: Arc::new(file), bytes })
+    }
+
+    /// Fill nearly all free memory.
+    pub fn fill(&self) -> Result<MemoryRelease> {
+        let mut read = vec![0; READ_BYTES];
+        let mut at = 0;
+        while at < self.bytes && meminfo("MemFree:")? > FREE_BYTES {
+            self.file.read_exact_at(&mut read, at)?;
+            at += READ_BYTES as u64;
+        }
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let giver = thread::spawn({
+            let (file, has_ended) = (self.file.clone(), has_ended.clone());
+            move || give(&file, at, &has_ended)
+        });
+        Ok(MemoryRelease { has_ended, giver: Some(giver) })
+    }
+}
+
+/// Keep as much memory free as now, by dropping the pages before an offset of the file.
+fn give(file: &File, end: u64, has_ended: &AtomicBool) -> io::Result<()> {
+    let mut at = 0;
+    let free = meminfo("MemFree:")?;
+    while at < end && !has_ended.load(Ordering::Relaxed) {
+        if meminfo("MemFree:")? < free {
+            fadvise(file, at, NonZero::new(PIECE_BYTES), Advice::DontNeed)?;
+            at += PIECE_BYTES;
+        } else {
+            thread::sleep(PAUSE);
+        }
+    }
+    Ok(())
+}
+
+impl Drop for MemoryRelease {
+    fn drop(&mut self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+        if let Some(giver) = self.giver.take() {
+            let _ = giver.join(); // without it only the next case is slower
+        }
+    }
+}
+
+fn meminfo(name: &str) -> io::Result<u64> {
+    Ok(kibibytes(&fs::read_to_string("/proc/meminfo")?, name)? * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_as_large_as_the_memory_and_leaves_nothing_behind() {
+        let folder =
+            std::env::temp_dir().join(format!("bench-memory-filler-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let memory_filler = MemoryFiller::in_folder(&folder).unwrap();
+        let missing = meminfo("MemTotal:").unwrap().min(BYTES_MAX) - memory_filler.bytes;
+        assert!(missing < PIECE_BYTES, "{missing} bytes too little");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        fs::remove_dir(&folder).unwrap();
+    }
+}

@@ -1,0 +1,36 @@
+use std::collections::BTreeMap;
+
+use watchfire_content::Cid;
+
+/// Blocks that the store still reads for peers that are gone. They are held in memory like any other until it
+/// answers: who comes and goes all the time could otherwise have it read without end.
+#[derive(Debug)]
+pub(super) struct AbandonedReads<P> {
+    /// The bytes that each read was to have. Who came back may have left the same block twice.
+    reads: BTreeMap<(P, Cid), Vec<usize>>,
+    pub bytes: usize,
+}
+
+impl<P: Copy + Ord> AbandonedReads<P> {
+    pub(super) const fn new() -> Self {
+        AbandonedReads { reads: BTreeMap::new(), bytes: 0 }
+    }
+
+    /// A peer left while these were read for it.
+    pub(super) fn add(&mut self, peer: P, reading: BTreeMap<Cid, usize>) {
+        for (cid, len) in reading {
+            self.bytes += len;
+            self.reads.entry((peer, cid)).or_default().push(len);
+        }
+    }
+
+    /// The store answered, one of these perhaps.
+    pub(super) fn read(&mut self, peer: P, cid: &Cid) {
+        let key = (peer, cid.clone());
+        let Some(lens) = self.reads.get_mut(&key) else { return };
+        self.bytes -= lens.pop().unwrap_or_default();
+        if lens.is_empty() {
+            self.reads.remove(&key);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The request strategy of Watchfire.
+
+mod new_holder;
+mod rebalance;
+mod request_budget;
+mod selection;
+mod take_over;
+mod timeouts;
+mod turn;
+mod urgent;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use watchfire_types::Instant;
+
+use crate::requester::{PeerState, ProviderHint, Requester, WantHaves};
+use crate::{RequestStrategy, Totals};
+use rebalance::CHECK_INTERVAL;
+use request_budget::{RequestBudget, requested_bytes_max};
+
+/// Requests the rarest block first.
+///
+/// The window of each peer follows what it delivers. No block is requested twice before the endgame.
+/// Requests move from busy peers to idle ones. A seeder is asked mostly for what only it has.
+#[derive(Debug)]
+pub struct RarestFirst<P> {
+    /// When to look for an idle peer in the endgame next; `None` before the endgame.
+    endgame_check_at: Option<Instant>,
+    /// When requests were last moved to idle peers.
+    rebalanced_at: Instant,
+    /// When each peer last looked for requests to take over.
+    take_over_checked_at: BTreeMap<P, Instant>,
+}
+
+/// How often the endgame looks for an idle peer.
+const ENDGAME_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Blocks that unproven peers are asked for, one each.
+const UNPROVEN_REQUESTS_MAX: usize = 8;
+
+/// With up to so many wants, peers must answer DONT_HAVE to a want-have. With more, HAVE is enough.
+const WANTS_WITH_DONT_HAVE: usize = 16;
+
+impl<P> RarestFirst<P> {
+    /// The strategy before the first want.
+    pub const fn new() -> Self {
+        RarestFirst {
+            endgame_check_at: None,
+            rebalanced_at: Instant::ZERO,
+            take_over_checked_at: BTreeMap::new(),
+        }
+    }
+}
+
+impl<P> Default for RarestFirst<P> {
+    fn default() -> Self {
+        RarestFirst::new()
+    }
+}
+
+impl<P: Copy + Ord + std::fmt::Debug + Send> RequestStrategy<P> for RarestFirst<P> {
+    fn request_blocks(&mut self, now: Instant, requester: &mut Requester<P>, totals: &mut Totals) {
+        if requester.has_no_wants() {
+            requester.ready_for_requests.clear();
+        }
+        for (at, holder) in requester.take_new_holders() {
+            new_holder::request_only_copy(requester, now, at, holder);
+            new_holder::move_to_new_holder(requester, now, at, holder);
+        }
+        // One block each in several rounds, so that no peer takes all that is left. The peers that
+        // will deliver soonest come first.
+        let mut peers = take_ready(requester);
+        if !peers.is_empty() {
+            let mut budget = RequestBudget::of(requester);
+            while !peers.is_empty() {
+                peers.retain(|peer| self.request_one(now, requester, *peer, &mut budget, totals));
+            }
+        }
+        if now.since(self.rebalanced_at) >= CHECK_INTERVAL {
+            self.rebalanced_at = now;
+            rebalance::rebalance(requester, now);
+        }
+        let is_endgame = requester.wants.open_len() == 0 && !requester.has_no_wants();
+        if !is_endgame {
+            self.endgame_check_at = None;
+        } else if self.endgame_check_at.is_none() {
+            self.endgame_check_at = Some(now + ENDGAME_INTERVAL);
+        }
+    }
+
+    fn handle_tick(&mut self, now: Instant, requester: &mut Requester<P>, totals: &mut Totals) {
+        timeouts::handle_timeouts(requester, now, totals);
+        if self.endgame_check_at.is_some_and(|at| at <= now) {
+            self.endgame_check_at = None;
+            requester.note_all_ready_for_requests();
+        }
+    }
+
+    fn next_wake(&self, _requester: &Requester<P>) -> Option<Instant> {
+        self.endgame_check_at
+    }
+
+    fn handle_urgent(&mut self, now: Instant, requester: &mut Requester<P>) {
+        urgent::prioritise(requester, now);
+    }
+
+    fn handle_connected(&mut self, peer: P) {
+        self.take_over_checked_at.remove(&peer);
+    }
+
+    fn handle_disconnected(&mut self, peer: P) {
+        self.take_over_checked_at.remove(&peer);
+    }
+
+    fn want_haves(&self, requester: &Requester<P>, _peer: P) -> Option<WantHaves<'_>> {
+        let send_dont_have = requester.wants.len() <= WANTS_WITH_DONT_HAVE;
+        Some(WantHaves { only: None, send_dont_have })
+    }
+}
+
+impl<P: Copy + Ord> RarestFirst<P> {
+    /// Requests one more block from a peer; whether there was one.
+    fn request_one(
+        &mut self,
+        now: Instant,
+        requester: &mut Requester<P>,
+        peer: P,
+        budget: &mut RequestBudget,
+        totals: &mut Totals,
+    ) -> bool {
+        let Some(state) = requester.peers.get(&peer) else { return false };
+        let is_spent = match state.is_unproven() {
+            true => requester.unproven_requests >= UNPROVEN_REQUESTS_MAX,
+            false => budget.is_spent(requester, state),
+        };
+        if is_spent {
+            requester.note_ready_for_requests(peer);
+            return false;
+        }
+        if !state.has_room(&requester.limits) || state.silence.is_unresponsive() {
+            return false;
+        }
+        let random = requester.rng.next_u64();
+        let known = selection::rarest(&requester.wants, random, |at| state.blocks.has.word(at));
+        let chosen = known.or_else(|| match state.blocks.provider_hint {
+            ProviderHint::Unlikely => None,
+            ProviderHint::Unknown if !state.requests.is_empty() => None,
+            ProviderHint::Unknown | ProviderHint::Likely => {
+                selection::rarest(&requester.wants, random, |at| !state.blocks.lacks.word(at))
+            }
+        });
+        let Some(at) = chosen else {
+            return state.requests.is_empty() && self.take_over(now, requester, peer, totals);
+        };
+        if selection::is_too_slow_for(requester, state, at) {
+            return false;
+        }
+        if budget.is_for_faster_peers(requester, now, state, at)
+            || selection::is_left_to_leechers(requester, state, at)
+        {
+            requester.note_ready_for_requests(peer);
+            return false;
+        }
+        budget.add_request(state, requester.block_bytes(at));
+        if known.is_none()
+            && let Some(state) = requester.peers.get_mut(&peer)
+            && state.blocks.provider_hint == ProviderHint::Unknown
+        {
+            state.blocks.provider_hint = ProviderHint::Unlikely;
+        }
+        requester.request(now, at, peer);
+        true
+    }
+
+    /// An idle peer looks for a request to take over, at most once per interval.
+    fn take_over(
+        &mut self,
+        now: Instant,
+        requester: &mut Requester<P>,
+        peer: P,
+        totals: &mut Totals,
+    ) -> bool {
+        let checked_at = self.take_over_checked_at.get(&peer);
+        if checked_at.is_some_and(|at| now.since(*at) < CHECK_INTERVAL) {
+            return false;
+        }
+        self.take_over_checked_at.insert(peer, now);
+        take_over::take_over_request(requester, now, peer, totals)
+    }
+}
+
+/// Takes the peers that may be asked now, those first that will deliver a block soonest.
+fn take_ready<P: Copy + Ord>(requester: &mut Requester<P>) -> Vec<P> {
+    let mut ready = BTreeSet::new();
+    if requester.requested_bytes < requested_bytes_max(requester) {
+        ready.append(&mut requester.ready_for_requests.proven);
+    }
+    if requester.unproven_requests < UNPROVEN_REQUESTS_MAX {
+        ready.append(&mut requester.ready_for_requests.unproven);
+    }
+    let block = requester.limits.block_bytes_guess;
+    let mut peers: Vec<(bool, Duration, u64, P)> = Vec::new();
+    for peer in ready {
+        let random = requester.rng.next_u64();
+        // The recent latency counts too, because others ask a busy peer as well.
+        let time_for = |state: &PeerState| {
+            state.time_for(block) + state.delivery.usual_latency.unwrap_or_default()
+        };
+        let state = requester.peers.get(&peer);
+        peers.extend(state.map(|state| (state.never_answered(), time_for(state), random, peer)));
+    }
+    peers.sort_unstable();
+    peers.into_iter().map(|(.., peer)| peer).collect()
+}

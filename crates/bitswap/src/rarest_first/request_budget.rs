@@ -1,0 +1,160 @@
+//! How much to request from all peers together, and from the slow ones among them.
+
+use watchfire_types::Instant;
+
+use crate::requester::{PeerState, Requester};
+
+/// What each peer may be asked for now.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RequestBudget {
+    /// The sum of the rates at which peers deliver.
+    rates: u128,
+    /// The sum of the squares of these rates.
+    squares: u128,
+    /// The sum of the rates of slow peers.
+    slow_rates: u128,
+    /// What slow peers are asked for.
+    slow_bytes: usize,
+    /// The rate at which a block takes a second.
+    block_rate: u128,
+}
+
+/// A peer is slow if it delivers so many times slower than a byte usually arrives, and a block from it
+/// takes a second or longer.
+const SLOWER: u128 = 4;
+
+/// Slow peers may always be asked for this part of the total, even if others have the blocks. More
+/// only if they deliver a larger part of the total. Otherwise their requests would fill the budget
+/// after a while, and nothing would be requested from faster peers.
+const SLOW_PART: usize = 8;
+
+/// After so many silence timeouts without any block, slow peers are asked again.
+const SILENCE_TIMEOUTS: u32 = 10;
+
+/// In a swarm, so many quarters of the limit are requested. Longer queues at every peer would make
+/// each block take longer from one peer to the next.
+const USUAL_QUARTERS: usize = 3;
+
+/// Blocks more to request for each block that this node is behind the others, so that all finish at
+/// about the same time.
+const BLOCKS_TO_CATCH_UP: usize = 2;
+
+/// Bytes that all peers together may be asked for now.
+pub(super) fn requested_bytes_max<P: Copy + Ord>(requester: &Requester<P>) -> usize {
+    let max = requester.limits.requested_bytes_max;
+    let Some(behind) = requester.blocks_behind else { return max };
+    let more = requester.progress.delivery.bytes_of_blocks(behind * BLOCKS_TO_CATCH_UP);
+    let more = usize::try_from(more).unwrap_or(usize::MAX);
+    (max / 4 * USUAL_QUARTERS).saturating_add(more).min(max)
+}
+
+impl RequestBudget {
+    pub(super) fn of<P: Copy + Ord>(requester: &Requester<P>) -> Self {
+        let block_rate = u128::from(requester.progress.delivery.bytes_of_blocks(1));
+        let mut budget = RequestBudget { block_rate, ..RequestBudget::default() };
+        let responsive =
+            || requester.peers.values().filter(|state| !state.silence.is_unresponsive());
+        for state in responsive() {
+            let rate = u128::from(state.delivery.rate);
+            budget.rates += rate;
+            budget.squares = budget.squares.saturating_add(rate * rate);
+        }
+        let all = budget;
+        for state in responsive().filter(|state| all.is_slow(state)) {
+            budget.slow_rates += u128::from(state.delivery.rate);
+            budget.slow_bytes += state.requests.bytes();
+        }
+        budget
+    }
+
+    /// Whether nothing more may be requested from a peer.
+    ///
+    /// More than what arrives in two round trips would only wait in a queue, and be chosen too early.
+    /// Requests to slow peers do not count against other peers.
+    pub(super) fn is_spent<P: Copy + Ord>(
+        &self,
+        requester: &Requester<P>,
+        state: &PeerState,
+    ) -> bool {
+        let requested = requester.requested_bytes;
+        let counted = match self.is_slow(state) {
+            true => requested,
+            false => requested.saturating_sub(self.slow_bytes),
+        };
+        counted >= requester.progress.delivery.window_bytes
+            || requested >= requested_bytes_max(requester)
+    }
+
+    /// Whether to leave a block to faster peers that have it too. If they send nothing for long, the
+    /// slow peer is asked.
+    pub(super) fn is_for_faster_peers<P: Copy + Ord>(
+        &self,
+        requester: &Requester<P>,
+        now: Instant,
+        state: &PeerState,
+        at: u32,
+    ) -> bool {
+        let silence_max = requester.limits.response_timeout * SILENCE_TIMEOUTS;
+        let has_progress = now.since(requester.progress.last_block_at) < silence_max;
+        if requester.wants.get(at).holders < 2 || !has_progress || !self.is_slow(state) {
+            return false;
+        }
+        let window = requester.progress.delivery.window_bytes;
+        let window = window.min(requester.limits.requested_bytes_max);
+        let part = window as u128 * self.slow_rates.min(self.rates) / self.rates.max(1);
+        let part = usize::try_from(part).unwrap_or(window).max(window / SLOW_PART);
+        self.slow_bytes >= part
+    }
+
+    pub(super) fn add_request(&mut self, state: &PeerState, bytes: usize) {
+        if self.is_slow(state) {
+            self.slow_bytes += bytes;
+        }
+    }
+
+    /// Whether a peer is slow. The mean rate is that over bytes, not over peers. A peer with an
+    /// unknown rate is not slow.
+    pub(super) fn is_slow(&self, state: &PeerState) -> bool {
+        let rate = u128::from(state.delivery.rate);
+        let is_slower = || (rate * SLOWER).saturating_mul(self.rates) < self.squares;
+        rate > 0 && rate < self.block_rate && is_slower()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use watchfire_types::Instant;
+
+    use super::*;
+    use crate::{Limits, Protocol};
+
+    #[test]
+    fn a_peer_is_slow_beside_much_faster_ones() {
+        let peer = |rate| {
+            let limits = Limits::default();
+            let mut state = PeerState::new(Instant::ZERO, Protocol::V1_2, &limits, false);
+            state.delivery.rate = rate;
+            state
+        };
+        let budget = RequestBudget {
+            rates: 1_010_000,
+            squares: 1_000_000_u128.pow(2) + 10_000_u128.pow(2),
+            block_rate: 256 << 10,
+            ..RequestBudget::default()
+        };
+        assert!(budget.is_slow(&peer(10_000)));
+        assert!(!budget.is_slow(&peer(1_000_000)) && !budget.is_slow(&peer(0)));
+    }
+
+    #[test]
+    fn in_a_swarm_a_node_that_is_not_behind_leaves_a_quarter_of_the_limit() {
+        let limits = Limits::default();
+        let max = limits.requested_bytes_max;
+        let mut requester: Requester<u8> = Requester::new(limits, Default::default(), 1);
+        assert_eq!(requested_bytes_max(&requester), max);
+        requester.blocks_behind = Some(0);
+        assert_eq!(requested_bytes_max(&requester), max / 4 * 3);
+        requester.blocks_behind = Some(1000);
+        assert_eq!(requested_bytes_max(&requester), max);
+    }
+}

@@ -1,0 +1,142 @@
+//! An idle peer takes over a request from a busy one, or repeats it in the endgame.
+
+use std::time::Duration;
+
+use watchfire_types::Instant;
+
+use super::selection::COMPARED_MAX;
+use crate::Totals;
+use crate::bit_set::ones;
+use crate::requester::delivery_rate::transfer_time;
+use crate::requester::peer_requests::BlockRequest;
+use crate::requester::{PeerState, Requester};
+
+/// How long a peer has to confirm a cancel. After that, its request is treated like any other.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Shortest time without any part of a block after which a peer is taken to serve others.
+const STANDSTILL_MIN: Duration = Duration::from_millis(200);
+
+/// An idle peer takes over the request with the longest wait. Returns whether it was asked.
+///
+/// In the endgame a block may be requested a second time, within
+/// [`Limits::endgame_duplicates_per_mille`](crate::Limits::endgame_duplicates_per_mille).
+pub(super) fn take_over_request<P: Copy + Ord>(
+    requester: &mut Requester<P>,
+    now: Instant,
+    peer: P,
+    totals: &mut Totals,
+) -> bool {
+    let Some(candidate) = best_candidate(requester, now, peer) else { return false };
+    let Candidate { at, other, is_safe, .. } = candidate;
+    if requester.peers.get(&other).is_some_and(|state| state.confirms_cancel(at)) {
+        requester.reassign(now, at, other, peer);
+        return false;
+    }
+    if is_safe {
+        requester.cancel_request(at, other);
+    } else {
+        let per_mille = requester.limits.endgame_duplicates_per_mille as usize;
+        let duplicates_max = (requester.progress.wanted_total * per_mille / 1000).max(1);
+        if requester.wants.open_len() > 0 || requester.progress.endgame_requests >= duplicates_max {
+            return false;
+        }
+        requester.progress.endgame_requests += 1;
+        totals.endgame_requests += 1;
+    }
+    requester.request(now, at, peer);
+    true
+}
+
+/// A request that an idle peer could take over.
+struct Candidate<P> {
+    at: u32,
+    /// The peer that was asked.
+    other: P,
+    /// How much longer the block would take there.
+    wait: Duration,
+    /// Whether a cancel arrives before the block is sent.
+    is_safe: bool,
+}
+
+fn best_candidate<P: Copy + Ord>(
+    requester: &Requester<P>,
+    now: Instant,
+    peer: P,
+) -> Option<Candidate<P>> {
+    let state = requester.peers.get(&peer)?;
+    if state.never_answered() {
+        return None;
+    }
+    let is_endgame = requester.wants.open_len() == 0;
+    let live = requester.wants.live();
+    let available = ones(live.words(), |at| live.word(at) & state.blocks.has.word(at));
+    let mut best: Option<Candidate<P>> = None;
+    for at in available.take(COMPARED_MAX) {
+        let wanted = requester.wants.get(at);
+        let [other] = wanted.requested_from[..] else { continue };
+        let Some(theirs) = requester.peers.get(&other) else { continue };
+        let Some(request) = theirs.requests.get(at) else { continue };
+        if request.cancel_sent_at.is_some_and(|at| now.since(at) < CANCEL_TIMEOUT) {
+            continue;
+        }
+        // A peer that lost the request before does not get it back, or two peers that send nothing
+        // would pass it to and fro.
+        let may_repeat = is_endgame && !state.counts.late.has(&wanted.cid);
+        let found = match may_repeat && is_standing_still(state, theirs, request, now) {
+            true => Some((now.since(request.requested_at), true)),
+            // An unconfirmed cancel means that the block may be on its way.
+            false => gain(state, theirs, request, now)
+                .map(|(wait, is_safe)| (wait, is_safe && request.cancel_sent_at.is_none())),
+        };
+        let Some((wait, is_safe)) = found else { continue };
+        if best.as_ref().is_none_or(|best| (is_safe, wait) > (best.is_safe, best.wait)) {
+            best = Some(Candidate { at, other, wait, is_safe });
+        }
+    }
+    best
+}
+
+/// Whether a block would arrive much sooner from an idle peer: how long it would still take from the
+/// peer that was asked, and whether it can be cancelled there before it is sent.
+fn gain(
+    idle: &PeerState,
+    asked: &PeerState,
+    request: &BlockRequest,
+    now: Instant,
+) -> Option<(Duration, bool)> {
+    let since = request.delivered_since(&asked.delivery);
+    let ahead = request.bytes_ahead.saturating_sub(since);
+    let base = asked.delivery.base();
+    let before = match asked.delivery.rate {
+        0 => Duration::ZERO,
+        rate => transfer_time(ahead as u64, rate),
+    };
+    let own = transfer_time(request.bytes as u64, asked.delivery.rate.max(1))
+        .min(now.since(request.requested_at));
+    let wait = before + own;
+    if wait <= idle.time_for(request.bytes) * 2 + base {
+        return None;
+    }
+    // A cancel that arrives before the block's turn causes no duplicate. A block that many others
+    // overtook is being kept for later.
+    let is_overtaken = since > request.bytes_ahead + 8 * request.bytes;
+    let is_unlikely = is_overtaken || asked.never_answered();
+    Some((wait, is_unlikely || before > base * 2 + Duration::from_millis(50)))
+}
+
+/// Whether the peer that was asked sends nothing for longer than usual, and the block has taken as
+/// long as the idle peer usually takes. Then the peer serves others and is unlikely to be sending it.
+fn is_standing_still(
+    idle: &PeerState,
+    asked: &PeerState,
+    request: &BlockRequest,
+    now: Instant,
+) -> bool {
+    let usual = asked.delivery.base() * 2 + STANDSTILL_MIN;
+    let waited = now.since(request.requested_at);
+    !asked.silence.is_sending
+        && now.since(asked.silence.part_at.max(request.requested_at))
+            > usual.max(asked.silence.longest_gap)
+        && idle.delivery.usual_latency.is_some_and(|usual| waited > usual)
+}

@@ -1,0 +1,109 @@
+use std::collections::BTreeMap;
+
+use watchfire_types::Instant;
+
+use super::delivery_rate::DeliveryRate;
+
+/// A block that a peer is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockRequest {
+    pub requested_at: Instant,
+    /// Whether the want-block was sent.
+    pub is_sent: bool,
+    /// The block's length, or the estimate if it is unknown.
+    pub bytes: usize,
+    /// What the peer had delivered when the block was requested.
+    delivered_before: u64,
+    /// What the peer had been asked for by then and had not delivered.
+    pub bytes_ahead: usize,
+    /// Whether its bytes count towards the limit of all peers together.
+    pub is_counted: bool,
+    /// When the peer was asked to cancel it if it is still queued.
+    pub cancel_sent_at: Option<Instant>,
+}
+
+impl BlockRequest {
+    /// Bytes that the peer delivered since the request.
+    pub(crate) const fn delivered_since(&self, delivery: &DeliveryRate) -> usize {
+        (delivery.delivered - self.delivered_before) as usize
+    }
+}
+
+/// The blocks that a peer is asked for, by the numbers of their wants.
+#[derive(Debug, Default)]
+pub(crate) struct PeerRequests {
+    requests: BTreeMap<u32, BlockRequest>,
+    bytes: usize,
+}
+
+impl PeerRequests {
+    pub(crate) fn insert(&mut self, now: Instant, at: u32, bytes: usize, delivery: &DeliveryRate) {
+        let request = BlockRequest {
+            requested_at: now,
+            is_sent: false,
+            bytes,
+            delivered_before: delivery.delivered,
+            bytes_ahead: self.bytes,
+            is_counted: true,
+            cancel_sent_at: None,
+        };
+        if self.requests.insert(at, request).is_none() {
+            self.bytes += bytes;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, at: u32) -> Option<BlockRequest> {
+        let request = self.requests.remove(&at)?;
+        self.bytes -= request.bytes;
+        Some(request)
+    }
+
+    pub(crate) fn get(&self, at: u32) -> Option<&BlockRequest> {
+        self.requests.get(&at)
+    }
+
+    pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut BlockRequest> {
+        self.requests.get_mut(&at)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &BlockRequest)> {
+        self.requests.iter().map(|(at, request)| (*at, request))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Bytes of all of them.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether a request waits for the peer to confirm its cancel.
+    pub(crate) fn is_being_cancelled(&self, at: u32) -> bool {
+        self.get(at).is_some_and(|request| request.cancel_sent_at.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Limits;
+
+    #[test]
+    fn each_request_knows_how_many_bytes_are_ahead_of_it() {
+        let delivery = DeliveryRate::new(&Limits::default(), 2);
+        let mut requests = PeerRequests::default();
+        requests.insert(Instant::ZERO, 7, 100, &delivery);
+        requests.insert(Instant::ZERO, 3, 50, &delivery);
+        assert_eq!(requests.get(3).map(|request| request.bytes_ahead), Some(100));
+        assert_eq!((requests.len(), requests.bytes()), (2, 150));
+        assert_eq!(requests.remove(7).map(|request| request.bytes_ahead), Some(0));
+        assert!(requests.remove(7).is_none());
+        assert_eq!(requests.bytes(), 50);
+    }
+}

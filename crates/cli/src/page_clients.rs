@@ -1,0 +1,110 @@
+//! Clients of server pages, for `share`, `get` and `hold`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use watchfire_content::Cid;
+use watchfire_encryption::Key;
+use watchfire_p2p::Host;
+use watchfire_page_client::{
+    ConnectionState, Have, PageClient, PageClientOptions, PageStatus, ServerUrl, page_cid,
+};
+
+use crate::link::private_fragment;
+
+/// How long a server may take to accept a join before the command fails.
+const JOIN_MAX: Duration = Duration::from_secs(20);
+
+/// Join the page of a root on a server. A server that cannot be reached is reported on stderr.
+pub fn join_page(
+    host: &Host,
+    site: &ServerUrl,
+    root: &Cid,
+    have: Have,
+) -> anyhow::Result<PageClient> {
+    let plan = PageClientOptions {
+        connector: site.connector().with_context(|| site.to_string())?,
+        page: root.clone(),
+        have,
+        request_filter: None,
+        join_params: serde_json::Value::Null,
+    };
+    let client = PageClient::start(host, plan);
+    tokio::spawn(tell_troubles(client.status(), site.to_string()));
+    Ok(client)
+}
+
+/// The link that opens the page of a root in a browser.
+pub fn page_link(site: &ServerUrl, root: &Cid, name: Option<&str>, key: Option<&Key>) -> String {
+    match key {
+        Some(key) => site.link(&page_cid(root), None) + &private_fragment(key, name),
+        None => site.link(&page_cid(root), name),
+    }
+}
+
+/// Wait until all clients have joined, or one was rejected.
+pub async fn joined(clients: &[PageClient], site: &ServerUrl) -> anyhow::Result<()> {
+    let all = async {
+        for client in clients {
+            let mut status = client.status();
+            let is_decided = |status: &PageStatus| status.connection != ConnectionState::Connecting;
+            match &status.wait_for(is_decided).await?.connection {
+                ConnectionState::Rejected(reason) | ConnectionState::Disconnected(reason) => {
+                    anyhow::bail!("{site}: {reason}")
+                }
+                ConnectionState::Joined | ConnectionState::Connecting => {}
+            }
+        }
+        Ok(())
+    };
+    timeout(JOIN_MAX, all).await.with_context(|| format!("{site} does not answer"))?
+}
+
+async fn tell_troubles(mut status: watch::Receiver<PageStatus>, site: String) {
+    let mut told = None;
+    while status.changed().await.is_ok() {
+        let connection = status.borrow_and_update().connection.clone();
+        match connection {
+            ConnectionState::Joined => {
+                if told.take().is_some() {
+                    eprintln!("watchfire: {site} is reachable again");
+                }
+            }
+            ConnectionState::Disconnected(reason) | ConnectionState::Rejected(reason) => {
+                if told.as_ref() != Some(&reason) {
+                    eprintln!("watchfire: {site}: {reason}; trying again");
+                    told = Some(reason);
+                }
+            }
+            ConnectionState::Connecting => {}
+        }
+    }
+}
+
+/// Announces on the page how much of it has arrived.
+#[derive(Default)]
+pub struct Announcer {
+    clients: Vec<Arc<PageClient>>,
+}
+
+impl Announcer {
+    /// An announcer for these clients of one page.
+    pub fn of(clients: Vec<Arc<PageClient>>) -> Self {
+        Announcer { clients }
+    }
+
+    /// This many bytes have arrived, and more are missing.
+    pub fn has(&self, bytes: u64) {
+        if bytes > 0 {
+            self.clients.iter().for_each(|client| client.set_have(Have::Some));
+        }
+    }
+
+    /// The whole page has arrived.
+    pub fn has_all(&self) {
+        self.clients.iter().for_each(|client| client.set_have(Have::All));
+    }
+}

@@ -1,0 +1,240 @@
+//! The arrival times of the simulated users. They are computed ahead and do not depend on the server.
+
+use std::time::Duration;
+
+use watchfire_types::{Instant, Rng};
+
+use crate::sampling::exponential;
+use crate::scenario::{Phase, Spacing};
+
+/// The times at which users are due, in order.
+pub(crate) struct Arrivals<'a> {
+    phases: &'a [Phase],
+    phase: usize,
+    phase_begins_at: Instant,
+    /// Users that the phase has requested so far; a whole number when arrivals are evenly spaced.
+    asked: f64,
+    arrived_in_phase: u64,
+    rng: Rng,
+}
+
+impl<'a> Arrivals<'a> {
+    pub(crate) fn new(phases: &'a [Phase], seed: u64) -> Arrivals<'a> {
+        let rng = Rng::from_seed(seed);
+        let mut arrivals = Arrivals {
+            phases,
+            phase: 0,
+            phase_begins_at: Instant::ZERO,
+            asked: 0.0,
+            arrived_in_phase: 0,
+            rng,
+        };
+        arrivals.asked = arrivals.first_asked();
+        arrivals
+    }
+
+    /// Every `count`-th arrival, beginning with `index`.
+    pub(crate) fn share(self, index: usize, count: usize) -> ArrivalShare<'a> {
+        ArrivalShare { arrivals: self, next: index as u32, skipped: index, count }
+    }
+
+    fn first_asked(&mut self) -> f64 {
+        match self.phases.get(self.phase).map(|phase| phase.spacing) {
+            Some(Spacing::Random) => exponential(&mut self.rng),
+            Some(Spacing::Even) | None => 0.0,
+        }
+    }
+}
+
+impl Iterator for Arrivals<'_> {
+    /// The phase, and the arrival time.
+    type Item = (usize, Instant);
+
+    fn next(&mut self) -> Option<(usize, Instant)> {
+        loop {
+            let phase = self.phases.get(self.phase)?;
+            let is_full = phase.users_max.is_some_and(|max| self.arrived_in_phase >= max);
+            if let Some(offset) = phase.moment(self.asked).filter(|_| !is_full) {
+                self.asked += match phase.spacing {
+                    Spacing::Even => 1.0,
+                    Spacing::Random => exponential(&mut self.rng),
+                };
+                self.arrived_in_phase += 1;
+                return Some((self.phase, self.phase_begins_at + offset));
+            }
+            self.phase_begins_at += phase.duration;
+            self.phase += 1;
+            self.arrived_in_phase = 0;
+            self.asked = self.first_asked();
+        }
+    }
+
+    /// Skip even arrivals at once: otherwise each of sixty workers would step through all of them.
+    fn nth(&mut self, n: usize) -> Option<(usize, Instant)> {
+        for skipped in 0..n {
+            let left = (n - skipped) as u64;
+            let phase = self.phases.get(self.phase)?;
+            // Rounding can add or remove the last arrival of a phase.
+            if phase.spacing == Spacing::Even && self.arrived_in_phase + left + 2 < phase.users() {
+                self.asked += left as f64;
+                self.arrived_in_phase += left;
+                break;
+            }
+            self.next()?;
+        }
+        self.next()
+    }
+}
+
+/// The arrival of one user.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Arrival {
+    /// The number of the user in the whole load, from 0.
+    pub(crate) number: u32,
+    pub(crate) phase: usize,
+    pub(crate) at: Instant,
+}
+
+/// The arrivals of one worker.
+pub(crate) struct ArrivalShare<'a> {
+    arrivals: Arrivals<'a>,
+    next: u32,
+    /// Arrivals of other workers before the next one of this worker.
+    skipped: usize,
+    count: usize,
+}
+
+impl Iterator for ArrivalShare<'_> {
+    type Item = Arrival;
+
+    fn next(&mut self) -> Option<Arrival> {
+        let (phase, at) = self.arrivals.nth(self.skipped)?;
+        let number = self.next;
+        self.next += self.count as u32;
+        self.skipped = self.count - 1;
+        Some(Arrival { number, phase, at })
+    }
+}
+
+impl Phase {
+    /// Users that the whole phase requests when arrivals are evenly spaced.
+    pub fn users(&self) -> u64 {
+        let mean = (self.rate + self.rate_end) / 2.0;
+        // Rounding must not turn a whole number into the one below.
+        let users = (mean * self.duration.as_secs_f64() - 1e-6).ceil().max(0.0) as u64;
+        users.min(self.users_max.unwrap_or(u64::MAX))
+    }
+
+    /// When the phase has requested this many users; `None` when it ends earlier.
+    fn moment(&self, users: f64) -> Option<Duration> {
+        let duration = self.duration.as_secs_f64();
+        // The rate changes evenly: rate * t + slope * t * t / 2 = users, solved without dividing by
+        // the slope, which may be zero.
+        let slope = (self.rate_end - self.rate) / duration;
+        let root = (self.rate * self.rate + 2.0 * slope * users).max(0.0).sqrt();
+        let seconds = if users == 0.0 { 0.0 } else { 2.0 * users / (self.rate + root) };
+        let is_within = seconds + 1e-9 < duration && self.rate.max(self.rate_end) > 0.0;
+        is_within.then(|| Duration::from_secs_f64(seconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phase(seconds: u64, rate: f64, rate_end: f64, spacing: Spacing) -> Phase {
+        let duration = Duration::from_secs(seconds);
+        Phase {
+            name: String::new(),
+            duration,
+            rate,
+            rate_end,
+            spacing,
+            users_max: None,
+            weights: None,
+        }
+    }
+
+    fn millis(phases: &[Phase]) -> Vec<u64> {
+        Arrivals::new(phases, 1).map(|(_, at)| (at.as_nanos() + 500_000) / 1_000_000).collect()
+    }
+
+    #[test]
+    fn even_arrivals_have_equal_distances() {
+        let phases = [phase(1, 4.0, 4.0, Spacing::Even), phase(2, 1.0, 1.0, Spacing::Even)];
+        assert_eq!(millis(&phases), [0, 250, 500, 750, 1000, 2000]);
+    }
+
+    #[test]
+    fn a_ramp_has_the_mean_rate_of_its_ends() {
+        let phases = [phase(10, 0.0, 10.0, Spacing::Even)];
+        let at = millis(&phases);
+        assert_eq!(at.len() as u64, phases[0].users());
+        assert_eq!(at.len(), 50);
+        assert!(at.windows(2).all(|pair| pair[0] < pair[1]), "{at:?}");
+        let first_half = at.iter().filter(|at| **at < 5000).count();
+        assert!((12..=14).contains(&first_half), "a quarter comes in the first half: {first_half}");
+    }
+
+    #[test]
+    fn the_shares_of_all_workers_are_all_arrivals() {
+        let mut full = phase(1, 30.0, 90.0, Spacing::Even);
+        full.users_max = Some(37);
+        let phases = [
+            phase(2, 0.0, 100.0, Spacing::Even),
+            full,
+            phase(1, 50.0, 50.0, Spacing::Random),
+            phase(1, 0.0, 0.0, Spacing::Even),
+            phase(3, 100.0, 7.3, Spacing::Even),
+        ];
+        let whole: Vec<_> = Arrivals::new(&phases, 1).collect();
+        for count in [1, 2, 7, 60] {
+            let mut found = vec![None; whole.len()];
+            for index in 0..count {
+                for arrival in Arrivals::new(&phases, 1).share(index, count) {
+                    let place = &mut found[arrival.number as usize];
+                    assert_eq!(place.replace((arrival.phase, arrival.at)), None);
+                }
+            }
+            assert_eq!(found, whole.iter().copied().map(Some).collect::<Vec<_>>(), "{count}");
+        }
+    }
+
+    #[test]
+    fn a_falling_rate_may_end_at_zero() {
+        let at = millis(&[phase(10, 10.0, 0.0, Spacing::Even)]);
+        assert_eq!(at.len(), 50);
+        assert!(at.iter().filter(|at| **at < 5000).count() >= 37);
+    }
+
+    #[test]
+    fn random_arrivals_have_the_mean_rate_and_are_the_same_for_a_seed() {
+        let phases = [phase(100, 50.0, 50.0, Spacing::Random)];
+        let at = millis(&phases);
+        assert!((4700..5300).contains(&at.len()), "{}", at.len());
+        assert_eq!(at, millis(&phases));
+    }
+
+    #[test]
+    fn a_phase_that_has_all_its_users_waits_for_its_end() {
+        let mut full = phase(10, 100.0, 100.0, Spacing::Even);
+        full.users_max = Some(2);
+        let phases = [full, phase(1, 1.0, 1.0, Spacing::Even)];
+        assert_eq!(millis(&phases), [0, 10, 10_000]);
+    }
+
+    #[test]
+    fn a_random_phase_continues_until_it_has_its_users() {
+        let mut phases = [phase(5, 40.0, 40.0, Spacing::Random)];
+        phases[0].users_max = Some(40);
+        for seed in 0..20 {
+            assert_eq!(Arrivals::new(&phases, seed).count(), 40);
+        }
+    }
+
+    #[test]
+    fn a_phase_without_arrivals_is_a_pause() {
+        let phases = [phase(5, 0.0, 0.0, Spacing::Even), phase(1, 1.0, 1.0, Spacing::Even)];
+        assert_eq!(millis(&phases), [5000]);
+    }
+}

@@ -1,0 +1,40 @@
+//! The machine's monotonic clock, counted from when the load begins.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use watchfire_types::Instant;
+
+/// Shared by all processes of one machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    origin: Duration,
+}
+
+impl Clock {
+    /// A clock that reads zero at this time of [`monotonic`].
+    pub(crate) fn from_origin(origin: Duration) -> Clock {
+        Clock { origin }
+    }
+
+    /// The time of [`monotonic`] at which this clock was zero.
+    pub(crate) fn origin(&self) -> Duration {
+        self.origin
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        Instant::ZERO + monotonic().saturating_sub(self.origin)
+    }
+}
+
+/// The time since a moment that is the same for all processes of the machine.
+pub(crate) fn monotonic() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// Processor time that this process used so far.
+pub(crate) fn cpu_time() -> Duration {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
+}

@@ -1,0 +1,484 @@
+//! All users of one process: a slab of small records over one epoll, in one thread.
+
+mod message;
+mod receive;
+mod script;
+mod send;
+mod sources;
+mod timer;
+mod user;
+mod wakes;
+
+use std::iter::Peekable;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::{Timespec, epoll};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::process::{Resource, getrlimit};
+use slab::Slab;
+use watchfire_types::{Instant, Rng};
+
+use crate::arrivals::{Arrival, ArrivalShare, Arrivals};
+use crate::clock::{Clock, cpu_time, monotonic};
+use crate::failure::Failure;
+use crate::run::FILES_SPARE;
+use crate::sampling::{seed_for, weighted};
+use crate::scenario::{Scenario, Serializer, TextContext};
+use crate::stop_flag::StopFlag;
+use crate::tally::{Delta, Tally};
+
+use sources::Sources;
+use timer::{TIMER, Timer};
+use user::{Connection, FIRST_REFERENCE, NEVER, User, Waiting};
+use wakes::{Wake, Wakes};
+
+/// Bytes read from a socket at once; all users share the buffer.
+const READ_BYTES: usize = 64 << 10;
+/// Events read from epoll at once.
+const EVENTS_MAX: usize = 256;
+/// The most work of each kind in one turn of the event loop. A turn takes a fraction of a
+/// millisecond, so that the next due user is not late.
+const STARTS_A_TURN: usize = 8;
+const WAKES_A_TURN: usize = 16;
+const EVENTS_A_TURN: usize = 16;
+const SWEPT_A_TURN: usize = 16;
+/// Slots that are checked for timeouts in one turn.
+const SLOTS_A_TURN: usize = 1_000;
+/// How often timeouts and heartbeats are checked.
+const SWEEP_PERIOD: Duration = Duration::from_millis(200);
+
+/// The most file descriptors that the kernel table is grown for in advance; 8 bytes each.
+const FILES_TABLE_MAX: u64 = 1 << 20;
+
+/// The users of the load that belong to this engine: every `count`-th, beginning with `index`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Share {
+    pub(crate) index: usize,
+    pub(crate) count: usize,
+}
+
+impl Share {
+    /// The part of a number that belongs to this engine.
+    fn of(self, all: u64) -> u64 {
+        let (index, count) = (self.index as u64, self.count as u64);
+        all / count + u64::from(index < all % count)
+    }
+}
+
+/// How many users a broadcast would reach.
+#[derive(Clone, Copy, Default)]
+struct Audience {
+    now: u64,
+    /// The smallest number in this second.
+    fewest: u64,
+}
+
+pub(crate) struct Engine<'a> {
+    scenario: &'a Scenario,
+    users_max: u64,
+    clock: Clock,
+    epoll: OwnedFd,
+    users: Slab<User>,
+    users_peak: u64,
+    connected: u64,
+    connected_peak: u64,
+    wakes: Wakes,
+    arrivals: Peekable<ArrivalShare<'a>>,
+    sources: Sources,
+    read_buffer: Vec<u8>,
+    /// Buffers for encoding messages and frames.
+    message_buffer: Vec<u8>,
+    frame_buffer: Vec<u8>,
+    tally: Tally,
+    audiences: Vec<Audience>,
+    rng: Rng,
+    timer: Timer,
+    /// Events from epoll, and how many of them were handled.
+    events: Vec<epoll::Event>,
+    events_seen: usize,
+    /// The next slot to check for timeouts, and when the next check begins.
+    swept: Option<usize>,
+    sweep_at: Instant,
+    /// After the end of the load: the users before this slot have been disconnected.
+    hung_up: Option<usize>,
+    resident_first_bytes: u64,
+}
+
+impl<'a> Engine<'a> {
+    pub(crate) fn new(
+        scenario: &'a Scenario,
+        share: Share,
+        clock: Clock,
+    ) -> std::io::Result<Engine<'a>> {
+        let arrivals = Arrivals::new(&scenario.phases, scenario.seed);
+        let arrivals = arrivals.share(share.index, share.count);
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let timer = Timer::new(&epoll)?;
+        make_room_for_files(&epoll, share.of(scenario.users_at_once_max()));
+        Ok(Engine {
+            scenario,
+            users_max: share.of(scenario.users_max),
+            clock,
+            epoll,
+            users: Slab::new(),
+            users_peak: 0,
+            connected: 0,
+            connected_peak: 0,
+            wakes: Wakes::default(),
+            arrivals: arrivals.peekable(),
+            sources: Sources::new(scenario, share),
+            read_buffer: vec![0; READ_BYTES],
+            message_buffer: Vec::new(),
+            frame_buffer: Vec::new(),
+            tally: Tally::new(scenario.steps.len()),
+            audiences: vec![Audience::default(); scenario.audiences.count],
+            rng: Rng::from_seed(seed_for(scenario.seed, share.index as u64, u64::MAX)),
+            timer,
+            events: Vec::with_capacity(EVENTS_MAX),
+            events_seen: 0,
+            swept: None,
+            sweep_at: Instant::ZERO + SWEEP_PERIOD,
+            hung_up: None,
+            resident_first_bytes: resident_bytes(),
+        })
+    }
+
+    /// Run the load to its end, or until it is stopped. Every second `tell` gets the results; it returns
+    /// `false` to end the load.
+    pub(crate) fn run(
+        mut self,
+        stop: &StopFlag,
+        mut tell: impl FnMut(Delta) -> bool,
+    ) -> std::io::Result<()> {
+        let over_at = Instant::ZERO + self.scenario.duration();
+        let cut_at = over_at + self.scenario.wind_down;
+        let mut second = 0;
+        loop {
+            let now = self.clock.now();
+            let is_cut = now >= cut_at || stop.is_set();
+            if is_cut || (self.arrivals.peek().is_none() && self.users.is_empty() && now >= over_at)
+            {
+                self.tally.counts.cut += self.users.len() as u64;
+                self.users.clear();
+                self.connected = 0;
+                let last = self.delta(second, true);
+                tell(last);
+                return Ok(());
+            }
+            let second_ends_at = Instant::from_nanos((u64::from(second) + 1) * 1_000_000_000);
+            if now >= second_ends_at {
+                let delta = self.delta(second, false);
+                if !tell(delta) {
+                    return Ok(());
+                }
+                // A second that was skipped has no results.
+                second = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
+                continue;
+            }
+            self.sweep(now);
+            if now >= over_at {
+                self.hang_up_idle();
+            }
+            self.start_due();
+            self.wake_due();
+            self.serve_events();
+            let mut next = second_ends_at.min(self.sweep_at).min(cut_at);
+            if now < over_at {
+                next = next.min(over_at);
+            }
+            next = next.min(self.wakes.next_at().unwrap_or(next));
+            next = next.min(self.arrivals.peek().map_or(next, |arrival| arrival.at));
+            if self.events_seen == self.events.len() {
+                self.poll((!self.is_searching()).then_some(next))?;
+            }
+        }
+    }
+
+    /// Whether the current check of all slots has not finished.
+    fn is_searching(&self) -> bool {
+        self.swept.is_some() || self.hung_up.is_some_and(|slot| slot < self.users.capacity())
+    }
+
+    fn delta(&mut self, second: u32, is_last: bool) -> Delta {
+        let mut delta = self.tally.take(&self.scenario.steps);
+        delta.second = second;
+        delta.is_last = is_last;
+        delta.users = std::mem::replace(&mut self.users_peak, self.users.len() as u64);
+        delta.connected = std::mem::replace(&mut self.connected_peak, self.connected);
+        delta.audiences = self.audiences.iter().map(|audience| audience.fewest).collect();
+        self.audiences.iter_mut().for_each(|audience| audience.fewest = audience.now);
+        delta.cpu = cpu_time();
+        delta.resident_bytes = resident_bytes();
+        delta.resident_first_bytes = self.resident_first_bytes;
+        delta
+    }
+
+    /// Wait for events until `next`; `None` does not wait.
+    fn poll(&mut self, next: Option<Instant>) -> std::io::Result<()> {
+        let next = next.filter(|next| *next > self.clock.now());
+        let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let timeout = match next {
+            Some(next) => {
+                self.timer.set(self.clock.origin() + next.since(Instant::ZERO))?;
+                None
+            }
+            None => Some(&no_time),
+        };
+        self.events.clear();
+        self.events_seen = 0;
+        let mut buffer = [MaybeUninit::uninit(); EVENTS_MAX];
+        match epoll::wait(&self.epoll, &mut buffer[..], timeout) {
+            Ok((found, _)) => self.events.extend_from_slice(found),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        Ok(())
+    }
+
+    /// Handle the events of some sockets.
+    fn serve_events(&mut self) {
+        let end = (self.events_seen + EVENTS_A_TURN).min(self.events.len());
+        while self.events_seen < end {
+            let event = self.events[self.events_seen];
+            self.events_seen += 1;
+            let token = event.data.u64();
+            let (index, number) = (token as u32 as usize, (token >> 32) as u32);
+            if token != TIMER && self.is_there(index, number) {
+                self.handle_event(index, event.flags);
+            }
+        }
+    }
+
+    /// Whether this user is still in its slot.
+    fn is_there(&self, index: usize, number: u32) -> bool {
+        self.users.get(index).is_some_and(|user| user.number == number)
+    }
+
+    fn start_due(&mut self) {
+        for _ in 0..STARTS_A_TURN {
+            let now = self.clock.now();
+            let Some(Arrival { number, phase, at }) =
+                self.arrivals.next_if(|arrival| arrival.at <= now)
+            else {
+                return;
+            };
+            self.tally.counts.asked += 1;
+            self.tally.lateness.record(now.since(at));
+            if self.users.len() as u64 >= self.users_max {
+                self.tally.counts.turned_away += 1;
+                continue;
+            }
+            self.tally.counts.started += 1;
+            let index = self.users.insert(self.newcomer(number, phase, at));
+            self.users_peak = self.users_peak.max(self.users.len() as u64);
+            self.advance(index);
+        }
+    }
+
+    fn newcomer(&self, number: u32, phase: usize, at: Instant) -> User {
+        let mut rng = Rng::from_seed(seed_for(self.scenario.seed, u64::from(number), u64::MAX - 1));
+        let session = match &self.scenario.phases[phase].weights {
+            Some(weights) => weighted(&mut rng, weights.iter().copied()),
+            None => weighted(&mut rng, self.scenario.sessions.iter().map(|session| session.weight)),
+        };
+        let target = weighted(&mut rng, self.scenario.targets.iter().map(|target| target.weight));
+        User {
+            anchor: at,
+            due: at,
+            begun: at,
+            inbox: None,
+            outbox: None,
+            saved: None,
+            socket: None,
+            number,
+            counters: Default::default(),
+            next_reference: FIRST_REFERENCE,
+            awaited: 0,
+            times_out_at: NEVER,
+            heartbeat_at: NEVER,
+            heartbeat_seconds: 0,
+            session: session as u16,
+            place: 0,
+            target: target as u16,
+            connection: Connection::None,
+            serializer: Serializer::Raw,
+            waiting: Waiting::Nothing,
+            socket_serial: 0,
+            audiences: 0,
+            is_heartbeat_unanswered: false,
+            is_watched: false,
+            is_write_watched: false,
+        }
+    }
+
+    fn wake_due(&mut self) {
+        for _ in 0..WAKES_A_TURN {
+            let Some(wake) = self.wakes.pop_due(self.clock.now()) else { return };
+            let index = wake.index as usize;
+            if self.is_there(index, wake.number) && self.users[index].waiting == Waiting::Time {
+                self.users[index].waiting = Waiting::Nothing;
+                self.advance(index);
+            }
+        }
+    }
+
+    fn wake_at(&mut self, index: usize, at: Instant) {
+        let user = &mut self.users[index];
+        user.waiting = Waiting::Time;
+        self.wakes.push(Wake { at, index: index as u32, number: user.number });
+    }
+
+    /// Check all users for timeouts and due heartbeats, a few of them in each turn.
+    fn sweep(&mut self, now: Instant) {
+        if now >= self.sweep_at && self.swept.is_none() {
+            self.swept = Some(0);
+            self.sweep_at = now + SWEEP_PERIOD;
+        }
+        let Some(first) = self.swept else { return };
+        let now = millis(now);
+        let mut acted = 0;
+        let last = (first + SLOTS_A_TURN).min(self.users.capacity());
+        for index in first..last {
+            self.swept = Some(index + 1);
+            let Some(user) = self.users.get(index) else { continue };
+            if user.times_out_at <= now {
+                self.time_out(index);
+            } else if user.heartbeat_at <= now {
+                self.heartbeat(index, now);
+            } else {
+                continue;
+            }
+            acted += 1;
+            if acted == SWEPT_A_TURN {
+                return;
+            }
+        }
+        if last == self.users.capacity() {
+            self.swept = None;
+        }
+    }
+
+    fn time_out(&mut self, index: usize) {
+        let is_given_up = self.is_given_up(&self.users[index]);
+        let user = &mut self.users[index];
+        user.times_out_at = NEVER;
+        match user.connection {
+            // The server has had its time to close the connection.
+            Connection::Closing => self.hung_up(index),
+            _ if is_given_up => {
+                self.drop_socket(index);
+                self.complete(index);
+            }
+            _ => self.fail(index, Failure::TimedOut),
+        }
+    }
+
+    fn heartbeat(&mut self, index: usize, now: u32) {
+        let user = &mut self.users[index];
+        if user.is_heartbeat_unanswered {
+            self.fail(index, Failure::HeartbeatUnanswered);
+            return;
+        }
+        user.is_heartbeat_unanswered = true;
+        user.heartbeat_at = now + u32::from(user.heartbeat_seconds) * 1000;
+        self.send_heartbeat(index);
+    }
+
+    /// After the end of the load: end the users that only stay connected, a few in each turn.
+    fn hang_up_idle(&mut self) {
+        let first = self.hung_up.unwrap_or(0);
+        let last = (first + SLOTS_A_TURN).min(self.users.capacity());
+        self.hung_up = Some(last);
+        let mut acted = 0;
+        for index in first..last {
+            if self.users.get(index).is_some_and(|user| user.waiting == Waiting::Over) {
+                let user = &mut self.users[index];
+                user.waiting = Waiting::Nothing;
+                user.place += 1;
+                self.advance(index);
+                acted += 1;
+                if acted == SWEPT_A_TURN {
+                    self.hung_up = Some(index + 1);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn join_audience(&mut self, index: usize, audience: u8) {
+        let user = &mut self.users[index];
+        if user.audiences & (1 << audience) == 0 {
+            user.audiences |= 1 << audience;
+            self.audiences[usize::from(audience)].now += 1;
+        }
+    }
+
+    fn leave_audience(&mut self, index: usize, audience: u8) {
+        let user = &mut self.users[index];
+        if user.audiences & (1 << audience) != 0 {
+            user.audiences &= !(1 << audience);
+            let audience = &mut self.audiences[usize::from(audience)];
+            audience.now -= 1;
+            audience.fewest = audience.fewest.min(audience.now);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.hung_up.is_some()
+    }
+
+    fn text_context<'b>(&'b self, user: &'b User) -> TextContext<'b> {
+        let now = if self.scenario.is_timed { monotonic() } else { Duration::ZERO };
+        self.text_context_at(user, now, false)
+    }
+
+    fn text_context_at<'b>(
+        &'b self,
+        user: &'b User,
+        now: Duration,
+        is_broadcast: bool,
+    ) -> TextContext<'b> {
+        TextContext {
+            variables: &self.scenario.variables,
+            seed: self.scenario.seed,
+            user: u64::from(user.number),
+            saved: user.saved.as_deref().unwrap_or_default(),
+            now,
+            is_broadcast,
+        }
+    }
+}
+
+/// Grow the kernel table of open files to its final size. Each time it grows, a process with several
+/// threads stops for 10 to 20 milliseconds.
+fn make_room_for_files(any: &OwnedFd, files: u64) {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let last = files.saturating_add(FILES_SPARE).min(limit).saturating_sub(1);
+    // A rejected number is one that no socket will get.
+    drop(fcntl_dupfd_cloexec(any, last.min(FILES_TABLE_MAX) as i32));
+}
+
+/// Milliseconds since the load began.
+fn millis(at: Instant) -> u32 {
+    u32::try_from(at.as_nanos() / 1_000_000).unwrap_or(NEVER - 1)
+}
+
+/// Resident memory of this process; 0 when it cannot be read.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_a_number_add_up_to_it() {
+        let parts: Vec<u64> = (0..3).map(|index| Share { index, count: 3 }.of(11)).collect();
+        assert_eq!(parts, [4, 4, 3]);
+    }
+}

@@ -1,0 +1,421 @@
+//! The receiving half of a user: bytes, frames, messages and HTTP responses.
+
+use std::time::Duration;
+
+use memchr::memmem;
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+
+use super::message::{HEARTBEAT_REFERENCE, Received};
+use super::user::{Connection, Inbox, User, Waiting};
+use super::{Engine, millis};
+use crate::broadcast::BroadcastId;
+use crate::clock::monotonic;
+use crate::failure::Failure;
+use crate::frame::{self, Frame, MESSAGE_BYTES_MAX, Opcode};
+use crate::http::{self, Response};
+use crate::scenario::{Effect, Http, Op, Poll, Scenario, SentAt, Serializer, Wanted, sent_at};
+
+/// The longest value that is saved from a response.
+const SAVED_BYTES_MAX: usize = 4096;
+/// Full buffers read from one socket in one turn.
+const READS_A_TURN: usize = 16;
+/// The events at the end of a connection.
+const END: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+
+/// How many of the received bytes were consumed.
+enum Consumed {
+    /// This many bytes.
+    Bytes(usize),
+    /// None: the frame or response is not complete.
+    Incomplete,
+    /// The user, or its socket, is gone.
+    Gone,
+}
+
+impl Engine<'_> {
+    pub(super) fn handle_event(&mut self, index: usize, flags: EventFlags) {
+        let number = self.users[index].number;
+        if flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
+            self.flush(index);
+        }
+        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP)
+            && self.is_there(index, number)
+        {
+            self.read(index, flags);
+        }
+    }
+
+    /// Read until the socket is empty, because epoll is edge-triggered. A socket with very much data
+    /// continues in a later turn.
+    fn read(&mut self, index: usize, flags: EventFlags) {
+        let mut buffer = std::mem::take(&mut self.read_buffer);
+        let is_drained = (0..READS_A_TURN).any(|_| self.read_once(index, flags, &mut buffer));
+        self.read_buffer = buffer;
+        if !is_drained {
+            self.watch_again(index);
+        }
+    }
+
+    /// Read once; returns whether the socket is empty.
+    fn read_once(&mut self, index: usize, flags: EventFlags, buffer: &mut [u8]) -> bool {
+        let user = &self.users[index];
+        let (number, serial) = (user.number, user.socket_serial);
+        let Some(socket) = &user.socket else { return true };
+        match rustix::net::recv(socket, &mut *buffer, rustix::net::RecvFlags::empty()) {
+            Ok((0, _)) => {
+                self.ended(index);
+                true
+            }
+            Ok((len, _)) => {
+                self.tally.counts.bytes_in += len as u64;
+                self.receive_bytes(index, &buffer[..len]);
+                let is_same =
+                    self.is_there(index, number) && self.users[index].socket_serial == serial;
+                // The end of the connection arrives as a read of 0 bytes.
+                let is_more_likely = len == buffer.len() || flags.intersects(END);
+                !is_same || !is_more_likely
+            }
+            Err(Errno::INTR) => false,
+            Err(Errno::AGAIN) => true,
+            Err(errno) => {
+                self.broken(index, Failure::from_errno(errno));
+                true
+            }
+        }
+    }
+
+    /// Handle received bytes: process complete frames and responses, keep the rest.
+    fn receive_bytes(&mut self, index: usize, bytes: &[u8]) {
+        let user = &mut self.users[index];
+        let kept = user.inbox.as_mut().map(|inbox| std::mem::take(&mut inbox.unread));
+        match kept.filter(|kept| !kept.is_empty()) {
+            None => {
+                if let Some(understood) = self.understand(index, bytes) {
+                    self.keep(index, bytes[understood..].to_vec());
+                }
+            }
+            Some(mut unread) => {
+                unread.extend_from_slice(bytes);
+                if let Some(understood) = self.understand(index, &unread) {
+                    unread.drain(..understood);
+                    self.keep(index, unread);
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, index: usize, unread: Vec<u8>) {
+        let user = &mut self.users[index];
+        if unread.len() > MESSAGE_BYTES_MAX + 16 {
+            return self.fail(index, Failure::TooLong);
+        }
+        if !unread.is_empty() {
+            user.inbox.get_or_insert_default().unread = unread;
+        } else if user.inbox.as_ref().is_some_and(|inbox| inbox.fragments_opcode.is_none()) {
+            user.inbox = None;
+        }
+    }
+
+    /// Returns how many bytes were consumed; `None` when the socket is gone.
+    fn understand(&mut self, index: usize, bytes: &[u8]) -> Option<usize> {
+        let (number, serial) = (self.users[index].number, self.users[index].socket_serial);
+        let mut at = 0;
+        while at < bytes.len() {
+            let consumed = match self.users[index].connection {
+                Connection::Open | Connection::Closing => self.handle_frame(index, &bytes[at..]),
+                Connection::Upgrading | Connection::Http => {
+                    self.handle_response(index, &bytes[at..], false)
+                }
+                Connection::None => Consumed::Gone,
+            };
+            let is_there =
+                self.is_there(index, number) && self.users[index].socket_serial == serial;
+            match consumed {
+                Consumed::Bytes(len) if is_there => at += len,
+                Consumed::Incomplete if is_there => break,
+                Consumed::Bytes(_) | Consumed::Incomplete | Consumed::Gone => return None,
+            }
+        }
+        Some(at)
+    }
+
+    /// The server has ended the connection.
+    fn ended(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        match user.connection {
+            Connection::Closing => self.hung_up(index),
+            Connection::Http if user.waiting == Waiting::Response => {
+                let unread = user.inbox.take().map_or(Vec::new(), |inbox| inbox.unread);
+                let is_answer = !unread.is_empty()
+                    && !matches!(self.handle_response(index, &unread, true), Consumed::Incomplete);
+                if !is_answer {
+                    self.fail(index, Failure::Ended);
+                }
+            }
+            // A server may close an idle connection; the next request opens a new one.
+            Connection::Http => self.drop_socket(index),
+            _ => self.fail(index, Failure::Ended),
+        }
+    }
+
+    fn broken(&mut self, index: usize, failure: Failure) {
+        match self.users[index].connection {
+            Connection::Closing => self.hung_up(index),
+            _ => self.fail(index, failure),
+        }
+    }
+
+    fn handle_frame(&mut self, index: usize, bytes: &[u8]) -> Consumed {
+        let (frame, len) = match frame::decode(bytes) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Consumed::Incomplete,
+            Err(error) => {
+                self.fail(index, error.into());
+                return Consumed::Gone;
+            }
+        };
+        match frame.opcode {
+            Opcode::Ping => {
+                if self.users[index].connection == Connection::Open {
+                    self.send_frame(index, Opcode::Pong, frame.payload);
+                }
+            }
+            Opcode::Pong => {}
+            Opcode::Close => return self.handle_close(index, frame.payload, len),
+            Opcode::Text | Opcode::Binary | Opcode::Continuation => self.handle_data(index, &frame),
+        }
+        Consumed::Bytes(len)
+    }
+
+    fn handle_close(&mut self, index: usize, payload: &[u8], len: usize) -> Consumed {
+        if self.users[index].connection == Connection::Closing {
+            return Consumed::Bytes(len);
+        }
+        let code = payload.first_chunk().map_or(1005, |code| u16::from_be_bytes(*code));
+        let echo = payload.get(..2).unwrap_or_default();
+        if self.send_frame(index, Opcode::Close, echo) {
+            self.fail(index, Failure::Closed(code));
+        }
+        Consumed::Gone
+    }
+
+    fn handle_data(&mut self, index: usize, frame: &Frame<'_>) {
+        let user = &mut self.users[index];
+        let pending = user.inbox.as_ref().and_then(|inbox| inbox.fragments_opcode);
+        match (frame.opcode, pending) {
+            (Opcode::Continuation, None) | (Opcode::Text | Opcode::Binary, Some(_)) => {
+                self.fail(index, Failure::InvalidFrame);
+            }
+            (opcode, None) if frame.is_final => {
+                self.handle_message(index, opcode == Opcode::Text, frame.payload);
+            }
+            (opcode, pending) => {
+                let inbox = user.inbox.get_or_insert_default();
+                inbox.fragments.extend_from_slice(frame.payload);
+                inbox.fragments_opcode = pending.or(Some(opcode));
+                if inbox.fragments.len() > MESSAGE_BYTES_MAX {
+                    self.fail(index, Failure::TooLong);
+                } else if frame.is_final {
+                    let Inbox { fragments, .. } = *user.inbox.take().expect("it was just filled");
+                    self.handle_message(index, pending == Some(Opcode::Text), &fragments);
+                }
+            }
+        }
+    }
+
+    /// Handle a complete message.
+    fn handle_message(&mut self, index: usize, is_text: bool, message: &[u8]) {
+        let scenario = self.scenario;
+        let user = &mut self.users[index];
+        let serializer = if is_text { user.serializer } else { Serializer::Raw };
+        match Received::read(serializer, message) {
+            Received::Reply { reference: Some(HEARTBEAT_REFERENCE), .. } => {
+                user.is_heartbeat_unanswered = false;
+            }
+            Received::Reply { reference, is_ok } => {
+                let is_awaited = matches!(self.wanted(index), Some(Wanted::Reply))
+                    && reference == Some(self.users[index].awaited);
+                match is_ok {
+                    true if is_awaited => {
+                        if let Some(Op::Send(send)) = self.op(&self.users[index])
+                            && let Effect::Joins(audience) = send.effect
+                        {
+                            self.join_audience(index, audience);
+                        }
+                        self.complete(index);
+                    }
+                    false if is_awaited => self.complete_wrongly(index, Failure::RefusedReply),
+                    _ => {}
+                }
+            }
+            Received::ChannelError => self.tally.error(self.step(index), Failure::ChannelError),
+            Received::ChannelClose => {}
+            Received::Other => {
+                let is_wanted = match self.wanted(index) {
+                    Some(Wanted::Any) => true,
+                    Some(Wanted::Containing(text)) => {
+                        let wanted = text.to_string(&self.text_context(&self.users[index]));
+                        memmem::find(message, wanted.as_bytes()).is_some()
+                    }
+                    Some(Wanted::Reply | Wanted::Nothing) | None => false,
+                };
+                self.delivered(scenario, message, !is_wanted || serializer != Serializer::Raw);
+                if is_wanted {
+                    self.complete(index);
+                }
+            }
+        }
+    }
+
+    /// The message that the current step waits for, if any.
+    fn wanted(&self, index: usize) -> Option<&Wanted> {
+        let user = &self.users[index];
+        match self.op(user) {
+            Some(Op::Send(send)) if user.waiting == Waiting::Message => Some(&send.wanted),
+            Some(Op::Expect { wanted, .. }) if user.waiting == Waiting::Message => Some(wanted),
+            _ => None,
+        }
+    }
+
+    /// Count a message; `is_delivery` when it is not a reply.
+    fn delivered(&mut self, scenario: &Scenario, message: &[u8], is_delivery: bool) {
+        if is_delivery {
+            self.tally.counts.deliveries += 1;
+            self.tally.counts.delivery_bytes += message.len() as u64;
+        }
+        if scenario.is_timed
+            && let Some(SentAt { at, broadcast_by }) = sent_at(message)
+        {
+            let time = monotonic().saturating_sub(at);
+            self.tally.delivery.record(time);
+            if let Some(user) = broadcast_by {
+                self.tally
+                    .receipts
+                    .record(BroadcastId { sent_at: at.as_nanos() as u64, user }, time);
+            }
+        }
+    }
+
+    fn handle_response(&mut self, index: usize, bytes: &[u8], is_ended: bool) -> Consumed {
+        let response = match http::decode(bytes, is_ended) {
+            Ok(Some(response)) => response,
+            Ok(None) => return Consumed::Incomplete,
+            Err(_) => {
+                self.fail(index, Failure::InvalidResponse);
+                return Consumed::Gone;
+            }
+        };
+        let len = response.len;
+        let user = &self.users[index];
+        match self.op(user) {
+            Some(Op::Connect(_)) => self.handle_upgrade(index, &response),
+            Some(Op::Http(http)) if user.waiting == Waiting::Response => {
+                self.release(index, &response);
+                self.handle_http(index, http, &response);
+            }
+            Some(Op::Poll(poll)) if user.waiting == Waiting::Response => {
+                self.release(index, &response);
+                self.handle_poll(index, poll, &response);
+            }
+            _ => self.fail(index, Failure::InvalidResponse),
+        }
+        Consumed::Bytes(len)
+    }
+
+    fn handle_upgrade(&mut self, index: usize, response: &Response<'_>) {
+        let expected = frame::accept(&frame::key(self.nonce(&self.users[index])));
+        if response.status != 101 {
+            self.fail(index, Failure::NotUpgraded(response.status));
+        } else if response.websocket_accept != expected {
+            self.fail(index, Failure::WrongAccept);
+        } else {
+            self.opened(index);
+        }
+    }
+
+    /// Drop a connection that accepts no further request.
+    fn release(&mut self, index: usize, response: &Response<'_>) {
+        if !response.is_kept_alive {
+            self.drop_socket(index);
+        }
+    }
+
+    fn handle_http(&mut self, index: usize, http: &Http, response: &Response<'_>) {
+        let failure = self.check(index, http, response);
+        let failure = failure.or_else(|| self.save(index, http, &response.body));
+        match failure {
+            Some(failure) => self.complete_wrongly(index, failure),
+            None => self.complete(index),
+        }
+    }
+
+    fn check(&self, index: usize, http: &Http, response: &Response<'_>) -> Option<Failure> {
+        let is_expected = http.is_any_status_taken
+            || http.status.map_or(response.status < 400, |status| status == response.status);
+        if !is_expected {
+            return Some(Failure::WrongStatus(response.status));
+        }
+        let text = http.contains.as_ref()?.to_string(&self.text_context(&self.users[index]));
+        memmem::find(&response.body, text.as_bytes()).is_none().then_some(Failure::TextMissing)
+    }
+
+    fn save(&mut self, index: usize, http: &Http, body: &[u8]) -> Option<Failure> {
+        if http.save.is_empty() {
+            return None;
+        }
+        let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+        let names = self.scenario.variables.saved.len();
+        let saved = &mut self.users[index].saved;
+        let saved = saved.get_or_insert_with(|| vec![String::new(); names].into());
+        for (pointer, place) in &http.save {
+            let value = match body.pointer(pointer) {
+                None | Some(serde_json::Value::Null) => return Some(Failure::NothingToSave),
+                Some(serde_json::Value::String(text)) => text.clone(),
+                Some(other) => other.to_string(),
+            };
+            if value.len() > SAVED_BYTES_MAX {
+                return Some(Failure::NothingToSave);
+            }
+            saved[*place] = value;
+        }
+        None
+    }
+
+    fn handle_poll(&mut self, index: usize, poll: &Poll, response: &Response<'_>) {
+        if let Some(failure) = self.check(index, &poll.request, response) {
+            return self.complete_wrongly(index, failure);
+        }
+        self.delivered(self.scenario, &response.body, !response.body.is_empty());
+        if self.is_polled(&self.users[index], poll, &response.body) {
+            return self.complete(index);
+        }
+        let timeout = self.poll_timeout(&self.users[index], poll);
+        self.arm(index, timeout);
+        self.send_or_connect(index);
+    }
+
+    /// How long to wait for a response: at most until the end of polling.
+    pub(super) fn poll_timeout(&self, user: &User, poll: &Poll) -> Duration {
+        let timeout = poll.request.timeout.unwrap_or(self.scenario.step_timeout);
+        let left = poll.period.map(|period| (user.due + period).since(self.clock.now()));
+        timeout.min(left.unwrap_or(timeout))
+    }
+
+    /// Whether polling is over while a response is missing.
+    pub(super) fn is_given_up(&self, user: &User) -> bool {
+        let Some(Op::Poll(poll)) = self.op(user) else { return false };
+        let is_over = |period| millis(self.clock.now()) >= millis(user.due + period);
+        user.waiting == Waiting::Response && poll.period.is_some_and(is_over)
+    }
+
+    /// Whether this response ends polling.
+    fn is_polled(&self, user: &User, poll: &Poll, body: &[u8]) -> bool {
+        let is_heard = poll.until.as_ref().is_some_and(|text| {
+            memmem::find(body, text.to_string(&self.text_context(user)).as_bytes()).is_some()
+        });
+        let is_late = poll.period.is_some_and(|period| self.clock.now() >= user.due + period);
+        let is_single = poll.until.is_none() && poll.period.is_none();
+        is_heard || is_late || is_single
+    }
+}

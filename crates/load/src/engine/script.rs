@@ -1,0 +1,258 @@
+//! Executes the session of a user: one operation after another, until one must wait.
+
+use std::time::Duration;
+
+use watchfire_types::Instant;
+
+use super::user::{Connection, NEVER, User, Waiting};
+use super::{Engine, millis};
+use crate::failure::Failure;
+use crate::sampling::exponential;
+use crate::scenario::{Op, StepId, ThinkTime, Wanted};
+
+/// The most operations of one user in one turn.
+const OPS_A_TURN: usize = 100;
+/// How long a server may take to close its side of a connection.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The result of an operation.
+enum Turn {
+    Next,
+    Wait,
+}
+
+impl<'a> Engine<'a> {
+    /// Continue the session until an operation must wait, or until its end.
+    pub(super) fn advance(&mut self, index: usize) {
+        let number = self.users[index].number;
+        for _ in 0..OPS_A_TURN {
+            match self.begin(index) {
+                Turn::Next if self.is_there(index, number) => {}
+                Turn::Next | Turn::Wait => return,
+            }
+        }
+        self.wake_at(index, self.clock.now());
+    }
+
+    pub(super) fn op(&self, user: &User) -> Option<&'a Op> {
+        let session = &self.scenario.sessions[usize::from(user.session)];
+        session.ops.get(usize::from(user.place))
+    }
+
+    fn begin(&mut self, index: usize) -> Turn {
+        let Some(op) = self.op(&self.users[index]) else {
+            self.tally.counts.finished += 1;
+            self.remove(index);
+            return Turn::Wait;
+        };
+        match op {
+            Op::Think(think) => {
+                let time = self.draw(think.time);
+                if think.is_after_answer {
+                    self.users[index].anchor = self.clock.now();
+                }
+                self.pause(index, time)
+            }
+            Op::Stay(Some(period)) => self.pause(index, *period),
+            Op::Stay(None) if self.is_over() => self.pass(index),
+            Op::Stay(None) => self.wait(index, Waiting::Over),
+            Op::LoopBegin { depth } => {
+                self.users[index].counters[*depth] = 0;
+                self.pass(index)
+            }
+            Op::LoopEnd { depth, begin, times } => self.turn_back(index, *depth, *begin, *times),
+            Op::Expect { .. } => {
+                self.users[index].begun = self.clock.now();
+                self.arm(index, self.scenario.step_timeout);
+                self.wait(index, Waiting::Message)
+            }
+            Op::Connect(connect) => {
+                let user = &mut self.users[index];
+                user.serializer = connect.serializer;
+                user.heartbeat_seconds = connect
+                    .heartbeat
+                    .map_or(0, |period| u16::try_from(period.as_secs().max(1)).unwrap_or(u16::MAX));
+                self.begin_exchange(index, Waiting::Open, self.scenario.step_timeout)
+            }
+            Op::Http(http) => {
+                let timeout = http.timeout.unwrap_or(self.scenario.step_timeout);
+                self.begin_exchange(index, Waiting::Response, timeout)
+            }
+            Op::Poll(poll) => {
+                let timeout = self.poll_timeout(&self.users[index], poll);
+                self.begin_exchange(index, Waiting::Response, timeout)
+            }
+            Op::Send(send) => {
+                self.users[index].begun = self.clock.now();
+                if !self.send_message(index, send) {
+                    return Turn::Wait;
+                }
+                if matches!(send.wanted, Wanted::Nothing) {
+                    self.measure(index, send.step);
+                    return self.pass(index);
+                }
+                self.arm(index, self.scenario.step_timeout);
+                self.wait(index, Waiting::Message)
+            }
+            Op::Disconnect { .. } => {
+                self.users[index].begun = self.clock.now();
+                self.send_close(index);
+                Turn::Wait
+            }
+        }
+    }
+
+    /// Send the request of the current step, over a new connection if there is none. The response
+    /// completes the step.
+    fn begin_exchange(&mut self, index: usize, waiting: Waiting, timeout: Duration) -> Turn {
+        self.users[index].begun = self.clock.now();
+        self.users[index].waiting = waiting;
+        self.arm(index, timeout);
+        self.send_or_connect(index);
+        Turn::Wait
+    }
+
+    fn draw(&mut self, time: ThinkTime) -> Duration {
+        match time {
+            ThinkTime::Fixed(time) => time,
+            ThinkTime::Uniform(min, max) => min + (max - min).mul_f64(self.rng.fraction()),
+            ThinkTime::Exponential(mean) => mean.mul_f64(exponential(&mut self.rng)),
+        }
+    }
+
+    /// Think times count from the arrival of the user: a slow response does not delay when the next
+    /// step is due.
+    fn pause(&mut self, index: usize, time: Duration) -> Turn {
+        let user = &mut self.users[index];
+        user.anchor += time;
+        user.due = user.anchor;
+        user.place += 1;
+        if user.anchor <= self.clock.now() {
+            return Turn::Next;
+        }
+        let at = user.anchor;
+        self.wake_at(index, at);
+        Turn::Wait
+    }
+
+    fn turn_back(&mut self, index: usize, depth: usize, begin: usize, times: Option<u32>) -> Turn {
+        let is_over = self.is_over();
+        let user = &mut self.users[index];
+        user.counters[depth] = user.counters[depth].saturating_add(1);
+        let is_done = times.map_or(is_over, |times| user.counters[depth] >= times);
+        user.place = if is_done { user.place + 1 } else { begin as u16 };
+        Turn::Next
+    }
+
+    fn pass(&mut self, index: usize) -> Turn {
+        self.users[index].place += 1;
+        Turn::Next
+    }
+
+    fn wait(&mut self, index: usize, waiting: Waiting) -> Turn {
+        self.users[index].waiting = waiting;
+        Turn::Wait
+    }
+
+    /// Set the deadline of the current step.
+    pub(super) fn arm(&mut self, index: usize, timeout: Duration) {
+        self.users[index].times_out_at = millis(self.clock.now() + timeout);
+    }
+
+    /// Record the times of a finished step, since it was due and since it began.
+    fn measure(&mut self, index: usize, step: StepId) -> Instant {
+        let now = self.clock.now();
+        let user = &mut self.users[index];
+        self.tally.step(step, now.since(user.due), now.since(user.begun));
+        user.due = now;
+        now
+    }
+
+    /// Complete the current step, and continue the session.
+    pub(super) fn complete(&mut self, index: usize) {
+        if let Some(step) = self.step(index) {
+            self.measure(index, step);
+        }
+        self.go_on(index);
+    }
+
+    /// Complete the current step with an error. The user continues.
+    pub(super) fn complete_wrongly(&mut self, index: usize, failure: Failure) {
+        self.tally.error(self.step(index), failure);
+        self.users[index].due = self.clock.now();
+        self.go_on(index);
+    }
+
+    fn go_on(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        user.waiting = Waiting::Nothing;
+        user.times_out_at = NEVER;
+        user.place += 1;
+        self.advance(index);
+    }
+
+    /// The id of the current step for the results.
+    pub(super) fn step(&self, index: usize) -> Option<StepId> {
+        match self.op(&self.users[index])? {
+            Op::Connect(connect) => Some(connect.step),
+            Op::Send(send) => Some(send.step),
+            Op::Expect { step, .. } => Some(*step),
+            Op::Http(http) => Some(http.step),
+            Op::Poll(poll) => Some(poll.request.step),
+            Op::Disconnect { step } => *step,
+            Op::Think(_) | Op::Stay(_) | Op::LoopBegin { .. } | Op::LoopEnd { .. } => None,
+        }
+    }
+
+    /// End the user with an error.
+    pub(super) fn fail(&mut self, index: usize, failure: Failure) {
+        let step = match self.users[index].waiting {
+            Waiting::Time | Waiting::Over => None,
+            _ => self.step(index),
+        };
+        self.tally.error(step, failure);
+        self.tally.counts.failed += 1;
+        self.remove(index);
+    }
+
+    fn remove(&mut self, index: usize) {
+        self.drop_socket(index);
+        self.users.remove(index);
+    }
+
+    /// Close the socket without a close frame, and drop its unread bytes.
+    pub(super) fn drop_socket(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        if matches!(user.connection, Connection::Open | Connection::Closing) {
+            self.connected -= 1;
+        }
+        user.socket = None;
+        if user.audiences != 0 {
+            (0..self.audiences.len()).for_each(|place| self.leave_audience(index, place as u8));
+        }
+        let user = &mut self.users[index];
+        user.socket_serial = user.socket_serial.wrapping_add(1);
+        user.connection = Connection::None;
+        user.inbox = None;
+        user.outbox = None;
+        user.heartbeat_at = NEVER;
+        user.is_heartbeat_unanswered = false;
+        user.is_watched = false;
+        user.is_write_watched = false;
+    }
+
+    /// After the close frame, wait until the server closes the connection: then its port stays in
+    /// TIME_WAIT, and not ours.
+    pub(super) fn await_close(&mut self, index: usize) {
+        self.users[index].connection = Connection::Closing;
+        self.users[index].waiting = Waiting::Closed;
+        self.users[index].heartbeat_at = NEVER;
+        self.arm(index, CLOSE_TIMEOUT);
+    }
+
+    /// The server has closed the connection after our close frame.
+    pub(super) fn hung_up(&mut self, index: usize) {
+        self.drop_socket(index);
+        self.complete(index);
+    }
+}

@@ -1,0 +1,329 @@
+//! The sending half of a user: requests, messages, frames, and bytes that the kernel did not accept.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use watchfire_types::Instant;
+
+use super::message::HEARTBEAT_REFERENCE;
+use super::user::{Connection, NEVER, Outbox, User, Waiting};
+use super::{Engine, millis};
+use crate::clock::monotonic;
+use crate::sampling::seed_for;
+
+use crate::failure::Failure;
+use crate::frame::{self, Opcode};
+use crate::scenario::{Connect, Effect, Http, Message, Op, Send, Serializer, Text};
+
+/// Most unsent bytes of one user. A user whose server does not read ends with an error.
+const OUTBOX_BYTES_MAX: usize = 1 << 20;
+
+impl Engine<'_> {
+    /// Send the request of the current step, over the existing connection or a new one.
+    pub(super) fn send_or_connect(&mut self, index: usize) {
+        let user = &self.users[index];
+        let is_upgrade = user.waiting == Waiting::Open;
+        if user.connection == Connection::Http && !is_upgrade {
+            self.send_request(index);
+            return;
+        }
+        self.drop_socket(index);
+        let (number, place) = (self.users[index].number, usize::from(self.users[index].target));
+        let server = self.scenario.targets[place].address();
+        match self.sources.connect(place, server) {
+            Ok(socket) => {
+                self.users[index].socket = Some(socket);
+                // On loopback the socket is connected at once and accepts the bytes. Otherwise they
+                // wait in the outbox.
+                self.send_request(index);
+                if self.is_there(index, number) {
+                    self.watch(index);
+                }
+            }
+            Err(failure) => self.fail(index, failure),
+        }
+    }
+
+    /// Register a new socket with epoll.
+    fn watch(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        let Some(socket) = &user.socket else { return };
+        user.is_watched = true;
+        user.is_write_watched = user.outbox.is_some();
+        let interest = interest(user.is_write_watched);
+        let token = EventData::new_u64(token(user.number, index));
+        if let Err(errno) = epoll::add(&self.epoll, socket, token, interest) {
+            self.fail(index, Failure::from_errno(errno));
+        }
+    }
+
+    /// Rearm the socket in epoll, and also wait until it can be written.
+    pub(super) fn watch_again(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        let Some(socket) = user.socket.as_ref().filter(|_| user.is_watched) else { return };
+        user.is_write_watched |= user.outbox.is_some();
+        let interest = interest(user.is_write_watched);
+        let token = EventData::new_u64(token(user.number, index));
+        if let Err(errno) = epoll::modify(&self.epoll, socket, token, interest) {
+            self.fail(index, Failure::from_errno(errno));
+        }
+    }
+
+    /// Send the request of the current step over the current connection.
+    fn send_request(&mut self, index: usize) {
+        let mut message_buffer = std::mem::take(&mut self.message_buffer);
+        message_buffer.clear();
+        let user = &self.users[index];
+        let connection = match self.op(user) {
+            Some(Op::Connect(connect)) => {
+                self.write_upgrade(user, connect, &mut message_buffer);
+                Connection::Upgrading
+            }
+            Some(Op::Http(http)) => {
+                self.write_request(user, http, &mut message_buffer);
+                Connection::Http
+            }
+            Some(Op::Poll(poll)) => {
+                self.write_request(user, &poll.request, &mut message_buffer);
+                Connection::Http
+            }
+            _ => unreachable!("only these ask for a connection"),
+        };
+        self.users[index].connection = connection;
+        self.write(index, &message_buffer);
+        self.message_buffer = message_buffer;
+    }
+
+    fn write_upgrade(&self, user: &User, connect: &Connect, out: &mut Vec<u8>) {
+        self.write_head(user, "GET", &connect.path, &connect.headers, out);
+        let key = frame::key(self.nonce(user));
+        write!(
+            out,
+            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: {key}\r\n\r\n"
+        )
+        .expect("a vector takes everything");
+    }
+
+    fn write_request(&self, user: &User, http: &Http, out: &mut Vec<u8>) {
+        self.write_head(user, &http.method, &http.path, &http.headers, out);
+        let mut body = Vec::new();
+        http.body.write(&self.text_context(user), &mut body);
+        if !body.is_empty() || http.method == "POST" {
+            write!(out, "Content-Length: {}\r\n", body.len()).expect("a vector takes everything");
+        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(&body);
+    }
+
+    fn write_head(
+        &self,
+        user: &User,
+        method: &str,
+        path: &Text,
+        headers: &Text,
+        out: &mut Vec<u8>,
+    ) {
+        let target = &self.scenario.targets[usize::from(user.target)];
+        let text_context = self.text_context(user);
+        write!(out, "{method} {}", target.prefix).expect("a vector takes everything");
+        path.write(&text_context, out);
+        write!(out, " HTTP/1.1\r\nHost: {}\r\n", target.authority)
+            .expect("a vector takes everything");
+        headers.write(&text_context, out);
+    }
+
+    /// The number behind the websocket key of a user. It is computed again to check the response.
+    pub(super) fn nonce(&self, user: &User) -> u64 {
+        let purpose = 0x6b65_7900 | u64::from(user.socket_serial);
+        seed_for(self.scenario.seed, u64::from(user.number), purpose)
+    }
+
+    /// Send a message; `false` when that ended the user.
+    pub(super) fn send_message(&mut self, index: usize, send: &Send) -> bool {
+        let mut message_buffer = std::mem::take(&mut self.message_buffer);
+        message_buffer.clear();
+        let audience = match send.effect {
+            Effect::Leaves(audience) => {
+                self.leave_audience(index, audience);
+                None
+            }
+            Effect::Addresses(audience) => Some(audience).filter(|_| {
+                let is_told = self.tally.takes_broadcast();
+                self.tally.counts.broadcasts_untold += u64::from(!is_told);
+                is_told
+            }),
+            Effect::Joins(_) | Effect::Nothing => None,
+        };
+        let now = if self.scenario.is_timed { monotonic() } else { Duration::ZERO };
+        let user = &mut self.users[index];
+        let mut reference = user.next_reference;
+        let mut opcode = Opcode::Text;
+        match &send.message {
+            Message::Raw { text, is_binary } => {
+                if *is_binary {
+                    opcode = Opcode::Binary;
+                }
+                let text_context =
+                    self.text_context_at(&self.users[index], now, audience.is_some());
+                text.write(&text_context, &mut message_buffer);
+            }
+            Message::Push { join_ref, is_join, topic, event, payload } => {
+                if *is_join {
+                    reference = *join_ref;
+                } else {
+                    user.next_reference += 1;
+                }
+                user.awaited = reference;
+                let user = &self.users[index];
+                let text_context = self.text_context_at(user, now, audience.is_some());
+                let write = |text: &Text, out: &mut Vec<u8>| text.write(&text_context, out);
+                match user.serializer {
+                    Serializer::V1 => {
+                        message_buffer.extend_from_slice(b"{\"topic\":\"");
+                        write(topic, &mut message_buffer);
+                        message_buffer.extend_from_slice(b"\",\"event\":\"");
+                        write(event, &mut message_buffer);
+                        message_buffer.extend_from_slice(b"\",\"payload\":");
+                        write(payload, &mut message_buffer);
+                        let refs =
+                            format!(",\"ref\":\"{reference}\",\"join_ref\":\"{join_ref}\"}}");
+                        message_buffer.extend_from_slice(refs.as_bytes());
+                    }
+                    Serializer::V2 | Serializer::Raw => {
+                        let refs = format!("[\"{join_ref}\",\"{reference}\",\"");
+                        message_buffer.extend_from_slice(refs.as_bytes());
+                        write(topic, &mut message_buffer);
+                        message_buffer.extend_from_slice(b"\",\"");
+                        write(event, &mut message_buffer);
+                        message_buffer.extend_from_slice(b"\",");
+                        write(payload, &mut message_buffer);
+                        message_buffer.push(b']');
+                    }
+                }
+            }
+        }
+        if let Some(audience) = audience {
+            let at = self.clock.now().since(Instant::ZERO);
+            self.tally.sent(send.step, audience, self.users[index].number, now, at);
+        }
+        let is_sent = self.send_frame(index, opcode, &message_buffer);
+        self.message_buffer = message_buffer;
+        is_sent
+    }
+
+    pub(super) fn send_heartbeat(&mut self, index: usize) {
+        let message = match self.users[index].serializer {
+            Serializer::V1 => format!(
+                "{{\"topic\":\"phoenix\",\"event\":\"heartbeat\",\"payload\":{{}},\"ref\":\"{HEARTBEAT_REFERENCE}\"}}"
+            ),
+            Serializer::V2 | Serializer::Raw => {
+                format!("[null,\"{HEARTBEAT_REFERENCE}\",\"phoenix\",\"heartbeat\",{{}}]")
+            }
+        };
+        self.send_frame(index, Opcode::Text, message.as_bytes());
+    }
+
+    /// Close the websocket, if it is open; the step is done when the connection is gone.
+    pub(super) fn send_close(&mut self, index: usize) {
+        if self.users[index].connection != Connection::Open {
+            self.hung_up(index);
+            return;
+        }
+        self.await_close(index);
+        self.send_frame(index, Opcode::Close, &1000_u16.to_be_bytes());
+    }
+
+    /// Send one frame; `false` when that ended the user.
+    pub(super) fn send_frame(&mut self, index: usize, opcode: Opcode, payload: &[u8]) -> bool {
+        let mut frame_buffer = std::mem::take(&mut self.frame_buffer);
+        frame_buffer.clear();
+        frame::encode(opcode, payload, self.rng.next_u64() as u32, &mut frame_buffer);
+        let is_sent = self.write(index, &frame_buffer);
+        self.frame_buffer = frame_buffer;
+        is_sent
+    }
+
+    /// Write bytes to the socket, and keep what the kernel does not accept; `false` when that ended the
+    /// user.
+    fn write(&mut self, index: usize, bytes: &[u8]) -> bool {
+        let user = &mut self.users[index];
+        if let Some(Outbox(outbox)) = user.outbox.as_deref_mut() {
+            if outbox.len() + bytes.len() > OUTBOX_BYTES_MAX {
+                self.fail(index, Failure::NotReading);
+                return false;
+            }
+            outbox.extend_from_slice(bytes);
+            return true;
+        }
+        let Some(socket) = &user.socket else {
+            self.fail(index, Failure::Ended);
+            return false;
+        };
+        let written = match rustix::net::send(socket, bytes, SendFlags::NOSIGNAL) {
+            Ok(written) => written,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(errno) => {
+                self.fail(index, Failure::from_errno(errno));
+                return false;
+            }
+        };
+        self.tally.counts.bytes_out += written as u64;
+        if written < bytes.len() {
+            user.outbox = Some(Box::new(Outbox(bytes[written..].to_vec())));
+            self.watch_again(index);
+        }
+        true
+    }
+
+    /// Write the outbox, because the socket is writable again.
+    pub(super) fn flush(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        let (Some(Outbox(outbox)), Some(socket)) = (user.outbox.as_deref_mut(), &user.socket)
+        else {
+            return;
+        };
+        // Write until the socket is full, because epoll is edge-triggered.
+        while !outbox.is_empty() {
+            match rustix::net::send(socket, outbox, SendFlags::NOSIGNAL) {
+                Ok(written) => {
+                    self.tally.counts.bytes_out += written as u64;
+                    outbox.drain(..written);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(errno) => return self.fail(index, Failure::from_errno(errno)),
+            }
+        }
+        user.outbox = None;
+    }
+
+    /// The websocket is open.
+    pub(super) fn opened(&mut self, index: usize) {
+        self.connected += 1;
+        self.connected_peak = self.connected_peak.max(self.connected);
+        let now = millis(self.clock.now());
+        let user = &mut self.users[index];
+        user.connection = Connection::Open;
+        let period = u32::from(user.heartbeat_seconds) * 1000;
+        user.heartbeat_at = if period > 0 { now + period } else { NEVER };
+        if let Some(everyone) = self.scenario.audiences.everyone {
+            self.join_audience(index, everyone);
+        }
+        self.complete(index);
+    }
+}
+
+/// The epoll events of a socket, edge-triggered.
+fn interest(is_write_watched: bool) -> EventFlags {
+    let writing = if is_write_watched { EventFlags::OUT } else { EventFlags::empty() };
+    EventFlags::IN | EventFlags::RDHUP | EventFlags::ET | writing
+}
+
+/// The epoll key of a user. The number tells it from later users of the same slot.
+fn token(number: u32, index: usize) -> u64 {
+    (u64::from(number) << 32) | index as u64
+}

@@ -1,0 +1,68 @@
+//! A timer for the engine. `epoll_wait` counts in milliseconds, but arrivals are closer together.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
+/// The epoll key of the timer; no socket has it.
+pub(super) const TIMER: u64 = u64::MAX;
+
+/// A timer file descriptor in an epoll set.
+pub(super) struct Timer {
+    timer: OwnedFd,
+    set_for: Duration,
+}
+
+impl Timer {
+    pub(super) fn new(epoll: &OwnedFd) -> std::io::Result<Timer> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        // Edge-triggered: it reports each expiry once and need not be read.
+        let interest = EventFlags::IN | EventFlags::ET;
+        epoll::add(epoll, &timer, EventData::new_u64(TIMER), interest)?;
+        Ok(Timer { timer, set_for: Duration::ZERO })
+    }
+
+    /// Expire at this time of the monotonic clock; replaces the earlier time.
+    pub(super) fn set(&mut self, at: Duration) -> std::io::Result<()> {
+        if self.set_for == at {
+            return Ok(());
+        }
+        let time = |time: Duration| Timespec {
+            tv_sec: time.as_secs() as i64,
+            tv_nsec: i64::from(time.subsec_nanos()),
+        };
+        // Zero would disarm the timer.
+        let value = time(at.max(Duration::from_nanos(1)));
+        let setting = Itimerspec { it_interval: time(Duration::ZERO), it_value: value };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &setting)?;
+        self.set_for = at;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::monotonic;
+
+    #[test]
+    fn the_timer_expires_at_its_time_and_can_be_set_again() {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let mut timer = Timer::new(&epoll).unwrap();
+        for delay in [Duration::from_micros(300), Duration::ZERO, Duration::from_micros(100)] {
+            let at = monotonic() + delay;
+            timer.set(at).unwrap();
+            let mut buffer = [std::mem::MaybeUninit::uninit(); 4];
+            let (found, _) = epoll::wait(&epoll, &mut buffer[..], None).unwrap();
+            let token = found[0].data;
+            assert_eq!((found.len(), token.u64()), (1, TIMER));
+            assert!(monotonic() >= at);
+        }
+    }
+}

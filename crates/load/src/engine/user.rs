@@ -1,0 +1,105 @@
+//! One simulated user, small enough for a hundred thousand of them.
+
+use std::os::fd::OwnedFd;
+
+use watchfire_types::Instant;
+
+use crate::frame::Opcode;
+use crate::scenario::{LOOPS_NESTED_MAX, Serializer};
+
+/// Refs below this belong to joins.
+pub(super) const FIRST_REFERENCE: u32 = 100_000;
+/// A time in milliseconds that is never reached.
+pub(super) const NEVER: u32 = u32::MAX;
+
+/// The record of one user.
+pub(super) struct User {
+    /// When the last think time would have ended if the server had replied at once.
+    pub(super) anchor: Instant,
+    /// When the current step was due, and when it was begun.
+    pub(super) due: Instant,
+    pub(super) begun: Instant,
+    /// Incomplete received data; `None` while idle.
+    pub(super) inbox: Option<Box<Inbox>>,
+    /// Bytes that the kernel has not accepted yet.
+    pub(super) outbox: Option<Box<Outbox>>,
+    /// Values saved from responses.
+    pub(super) saved: Option<Box<[String]>>,
+    pub(super) socket: Option<OwnedFd>,
+    /// The number of the user in the whole load. It also tells users of the same slot apart.
+    pub(super) number: u32,
+    pub(super) counters: [u32; LOOPS_NESTED_MAX],
+    pub(super) next_reference: u32,
+    /// The ref of the awaited reply.
+    pub(super) awaited: u32,
+    /// In milliseconds since the load began.
+    pub(super) times_out_at: u32,
+    pub(super) heartbeat_at: u32,
+    pub(super) heartbeat_seconds: u16,
+    pub(super) session: u16,
+    pub(super) place: u16,
+    pub(super) target: u16,
+    pub(super) connection: Connection,
+    pub(super) serializer: Serializer,
+    pub(super) waiting: Waiting,
+    /// Changes with each new socket, so that bytes of the old one are not mixed in.
+    pub(super) socket_serial: u8,
+    /// One bit for each audience of the scenario; set while the user belongs to it.
+    pub(super) audiences: u8,
+    pub(super) is_heartbeat_unanswered: bool,
+    /// Whether the socket is registered in epoll for reading, and for writing.
+    pub(super) is_watched: bool,
+    pub(super) is_write_watched: bool,
+}
+
+/// Bytes that the kernel has not accepted yet.
+pub(super) struct Outbox(pub(super) Vec<u8>);
+
+/// Bytes of incomplete frames or of an incomplete response.
+#[derive(Default)]
+pub(super) struct Inbox {
+    pub(super) unread: Vec<u8>,
+    /// The frames of a fragmented message so far.
+    pub(super) fragments: Vec<u8>,
+    pub(super) fragments_opcode: Option<Opcode>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Connection {
+    None,
+    /// The upgrade request was sent, or waits until the socket is connected.
+    Upgrading,
+    Open,
+    /// The close frame was sent.
+    Closing,
+    Http,
+}
+
+/// The event that the current step waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    Nothing,
+    /// The websocket to be open.
+    Open,
+    Message,
+    Response,
+    /// A think time to be over.
+    Time,
+    /// The load to be over.
+    Over,
+    Closed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::wakes::Wake;
+
+    #[test]
+    fn an_idle_user_takes_less_than_400_bytes_even_while_its_slab_grows() {
+        // A slab entry adds nothing or one word to the record.
+        let entry = size_of::<User>() + 8;
+        assert!(size_of::<User>() <= 136, "{}", size_of::<User>());
+        assert!(entry * 2 + size_of::<Wake>() * 2 <= 400, "doubling included");
+    }
+}

@@ -1,0 +1,79 @@
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use watchfire_report::Histogram;
+
+use crate::results::{Results, Second};
+use crate::thresholds::Verdict;
+
+/// The results as JSON. Times are in seconds, sizes in bytes.
+pub fn json(results: &Results, verdicts: &[Verdict]) -> Value {
+    let steps = results.steps.iter().map(|step| {
+        json!({ "name": step.name, "since_due": times(&step.due), "since_begun": times(&step.begun) })
+    });
+    let errors = results.errors.iter();
+    let errors =
+        errors.map(|((step, kind), count)| json!({ "step": step, "kind": kind, "count": count }));
+    let verdicts = verdicts.iter().map(|verdict| {
+        json!({ "threshold": verdict.threshold, "measured": verdict.measured, "kept": verdict.is_kept })
+    });
+    let broadcasts = results.broadcasts().into_iter().map(|broadcast| {
+        json!({
+            "step": broadcast.step,
+            "at": broadcast.at.as_secs_f64(),
+            "audience": broadcast.audience,
+            "missing": broadcast.missing,
+            "times": times(&broadcast.times),
+        })
+    });
+    json!({
+        "scenario": results.name,
+        "duration": results.duration.as_secs_f64(),
+        "stopped_after": results.stopped_after.map(|after| after.as_secs_f64()),
+        "workers": results.workers,
+        "counts": results.counts,
+        "users_max": results.users_max,
+        "connected_max": results.connected_max,
+        "start_lateness": times(&results.lateness),
+        "delivery": times(&results.delivery),
+        "broadcasts": broadcasts.collect::<Value>(),
+        "steps": steps.collect::<Value>(),
+        "errors": errors.collect::<Value>(),
+        "limits": results.limits(),
+        "broken_workers": results.broken,
+        "thresholds": verdicts.collect::<Value>(),
+        "cpu": results.cpu.as_secs_f64(),
+        "resident_bytes": { "first": results.resident_bytes.0, "most": results.resident_bytes.1 },
+        "seconds": results.seconds.iter().map(|second| one_second(second, results)).collect::<Value>(),
+    })
+}
+
+fn one_second(second: &Second, results: &Results) -> Value {
+    let steps = second.steps.iter().filter_map(|(step, snapshot)| {
+        let name = results.steps.get(usize::from(*step))?.name.clone();
+        Some((name, times(&Histogram::from(snapshot))))
+    });
+    json!({
+        "users": second.users,
+        "connected": second.connected,
+        "counts": second.counts,
+        "errors": second.errors,
+        "steps": steps.collect::<serde_json::Map<_, _>>(),
+    })
+}
+
+fn times(histogram: &Histogram) -> Value {
+    let seconds = |duration: Duration| duration.as_secs_f64();
+    let [p50, p90, p95, p99, p999] =
+        [0.5, 0.9, 0.95, 0.99, 0.999].map(|share| seconds(histogram.quantile(share)));
+    json!({
+        "count": histogram.len(),
+        "mean": seconds(histogram.mean()),
+        "p50": p50,
+        "p90": p90,
+        "p95": p95,
+        "p99": p99,
+        "p999": p999,
+        "max": seconds(histogram.max()),
+    })
+}

@@ -1,0 +1,185 @@
+use std::fmt::Write as _;
+use std::time::Duration;
+
+pub(super) use watchfire_report::units::bytes;
+use watchfire_report::units::{count, duration};
+use watchfire_report::{Histogram, Table};
+
+use crate::broadcast::Broadcast;
+use crate::results::Results;
+use crate::thresholds::Verdict;
+
+/// Broadcasts with a line of their own; the JSON has all.
+const BROADCASTS_SHOWN: usize = 20;
+/// Characters of a name in a table; the JSON has all.
+const NAME_CHARACTERS_MAX: usize = 50;
+
+/// The results as plain text.
+pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
+    let mut out = String::new();
+    let counts = &results.counts;
+    let mut row = |name: &str, value: String| {
+        writeln!(out, "{name:<18} {value}").expect("a string takes everything");
+    };
+    if let Some(stopped) = stopped(results) {
+        row("STOPPED", stopped);
+    }
+    row("users", users(results));
+    row(
+        "at the same time",
+        format!("{} users, {} websockets", results.users_max, results.connected_max),
+    );
+    row("start lateness", lateness(&results.lateness));
+    let (read, written) = (bytes(counts.bytes_in), bytes(counts.bytes_out));
+    row("traffic", format!("{read} in, {written} out"));
+    if counts.deliveries > 0 {
+        let size = bytes(counts.delivery_bytes);
+        row("deliveries", format!("{} messages, {size}", counts.deliveries));
+    }
+    row("generator", generator(results));
+    out.push('\n');
+    out += &steps(results).terminal();
+    if let Some(table) = broadcasts(results, BROADCASTS_SHOWN) {
+        out.push('\n');
+        out += &table.terminal();
+    }
+    let uncounted = results.counts.broadcasts_untold;
+    if uncounted > 0 {
+        writeln!(out, "and {uncounted} more broadcasts, counted as deliveries only")
+            .expect("a string takes everything");
+    }
+    out.push('\n');
+    write_errors(results, &mut out);
+    for verdict in verdicts {
+        let word = if verdict.is_kept { "kept" } else { "BROKEN" };
+        writeln!(out, "{word:<7} {} (measured {})", verdict.threshold, verdict.measured)
+            .expect("a string takes everything");
+    }
+    out
+}
+
+/// When the load was stopped, if it was.
+pub(super) fn stopped(results: &Results) -> Option<String> {
+    let after = results.stopped_after?;
+    Some(format!(
+        "after {} of {}; all results are of that time",
+        duration(after),
+        duration(results.duration)
+    ))
+}
+
+pub(super) fn users(results: &Results) -> String {
+    let counts = &results.counts;
+    let mut text = format!("{} planned, {} started, ", counts.asked, counts.started);
+    let parts = [
+        (counts.finished, "finished"),
+        (counts.failed, "failed"),
+        (counts.turned_away, "turned away because users_max was reached"),
+        (counts.cut, "cut off at the end of the load"),
+    ];
+    let parts = parts.iter().filter(|(count, what)| *count > 0 || *what == "finished");
+    let parts: Vec<_> = parts.map(|(count, what)| format!("{count} {what}")).collect();
+    text.push_str(&parts.join(", "));
+    text
+}
+
+/// How late users were started; a late generator gets a warning.
+pub(super) fn lateness(lateness: &Histogram) -> String {
+    let p99 = lateness.quantile(0.99);
+    let mut text = quantiles(lateness);
+    if p99 > Duration::from_millis(50) {
+        text.push_str("  THE GENERATOR DID NOT KEEP UP");
+    }
+    text
+}
+
+fn quantiles(buckets: &Histogram) -> String {
+    let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| duration(buckets.quantile(share)));
+    format!("p50 {p50}, p99 {p99}, max {max}")
+}
+
+pub(super) fn generator(results: &Results) -> String {
+    let (first, most) = results.resident_bytes;
+    let each = |total: f64, count: u64| total / count.max(1) as f64;
+    let cpu = each(results.cpu.as_secs_f64() * 1e3, results.counts.started);
+    // With few users the memory of the engine itself would dominate.
+    let memory = match results.users_max {
+        users @ 1000.. => {
+            format!(" ({:.0} bytes a user)", each(most.saturating_sub(first) as f64, users))
+        }
+        _ => String::new(),
+    };
+    let workers = match results.workers {
+        1 => "1 process".to_owned(),
+        workers => format!("{workers} processes"),
+    };
+    format!(
+        "{workers}, {:.2} s CPU ({cpu:.3} ms a user), {} of memory{memory}",
+        results.cpu.as_secs_f64(),
+        bytes(most),
+    )
+}
+
+/// The times of each step. All but the last column count from when the step was due.
+pub(super) fn steps(results: &Results) -> Table {
+    let heads = ["step", "done", "mean", "p50", "p95", "p99", "p99.9", "max", "p99 since begun"];
+    let mut table = Table::new(heads);
+    let mut push = |name: &str, due: &Histogram, begun: Option<&Histogram>| {
+        let quantiles = [0.5, 0.95, 0.99, 0.999, 1.0].map(|share| duration(due.quantile(share)));
+        let begun = begun.map_or(String::new(), |begun| duration(begun.quantile(0.99)));
+        let first = [shortened(name), count(due.len()), duration(due.mean())];
+        table.push(first.into_iter().chain(quantiles).chain([begun]));
+    };
+    for step in results.steps.iter().filter(|step| !step.due.is_empty()) {
+        push(&step.name, &step.due, Some(&step.begun));
+    }
+    if !results.delivery.is_empty() {
+        push("delivery of messages with ${now}", &results.delivery, None);
+    }
+    table
+}
+
+/// The first broadcasts one by one, then all together; `None` when none was sent.
+pub(super) fn broadcasts(results: &Results, shown: usize) -> Option<Table> {
+    let broadcasts = results.broadcasts();
+    if broadcasts.is_empty() {
+        return None;
+    }
+    let heads =
+        ["broadcast", "sent at", "audience", "received", "missing", "p50", "p99", "last receiver"];
+    let mut table = Table::new(heads);
+    let mut push = |name: &str, broadcast: &Broadcast| {
+        let times = &broadcast.times;
+        let quantiles = [0.5, 0.99, 1.0].map(|share| duration(times.quantile(share)));
+        let at = if broadcast.at.is_zero() { String::new() } else { duration(broadcast.at) };
+        let counts = [broadcast.audience, times.len(), broadcast.missing].map(count);
+        table.push([shortened(name), at].into_iter().chain(counts).chain(quantiles));
+    };
+    for broadcast in broadcasts.iter().take(shown) {
+        push(&broadcast.step, broadcast);
+    }
+    if broadcasts.len() > 1 {
+        push(&format!("all {}", broadcasts.len()), &Broadcast::all(&broadcasts));
+    }
+    Some(table)
+}
+
+fn shortened(name: &str) -> String {
+    name.chars().take(NAME_CHARACTERS_MAX).collect()
+}
+
+fn write_errors(results: &Results, out: &mut String) {
+    let mut line = |text: String| writeln!(out, "{text}").expect("a string takes everything");
+    for ((step, kind), count) in &results.errors {
+        line(format!("{count:>9} x {step}: {kind}"));
+    }
+    for why in &results.broken {
+        line(format!("  a worker failed: {why}"));
+    }
+    if !results.errors.is_empty() || !results.broken.is_empty() {
+        line(String::new());
+    }
+    for limit in results.limits() {
+        line(format!("stopped by a limit of this machine: {limit}\n"));
+    }
+}

@@ -1,0 +1,231 @@
+//! The results of all workers together.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use watchfire_report::{Histogram, Snapshot};
+
+use crate::broadcast::{BROADCASTS_MAX, Broadcast, Receipts, Sent};
+use crate::scenario::Scenario;
+use crate::tally::{Counts, Delta};
+
+/// Seconds that are kept one by one; a longer load keeps only its totals.
+const SECONDS_MAX: usize = 7 * 24 * 3600;
+
+/// The results of a load, also while it runs.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// The scenario's name.
+    pub name: String,
+    /// How long the phases last.
+    pub duration: Duration,
+    /// Users that the phases plan.
+    pub users_planned: u64,
+    /// The number of worker processes; one worker is a thread.
+    pub workers: usize,
+    /// Everything that was counted.
+    pub counts: Counts,
+    /// The most users at the same time, and the most open websockets.
+    pub users_max: u64,
+    /// See `users_max`.
+    pub connected_max: u64,
+    /// How late the generator started users.
+    pub lateness: Histogram,
+    /// How long messages with `${now}` took to their receivers.
+    pub delivery: Histogram,
+    /// In the scenario's order.
+    pub steps: Vec<Step>,
+    /// Error counts by step and kind.
+    pub errors: BTreeMap<(String, String), u64>,
+    /// Each second since the load began.
+    pub seconds: Vec<Second>,
+    /// Processor time of all workers.
+    pub cpu: Duration,
+    /// Memory of all workers: at the start, and the maximum.
+    pub resident_bytes: (u64, u64),
+    /// Workers that failed, and why.
+    pub broken: Vec<String>,
+    /// When the load was stopped before its end.
+    pub stopped_after: Option<Duration>,
+    sent: Vec<Sent>,
+    receipts: Receipts,
+    workers_seen: Vec<WorkerSeen>,
+}
+
+/// The times of one step.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// The name of the step.
+    pub name: String,
+    /// Since it was due: the time that a user would wait.
+    pub due: Histogram,
+    /// Since it began: the time that the server took.
+    pub begun: Histogram,
+}
+
+/// One second of the load.
+#[derive(Clone, Debug, Default)]
+pub struct Second {
+    /// The most users, and open websockets, in it.
+    pub users: u64,
+    /// See `users`.
+    pub connected: u64,
+    /// What was counted in it.
+    pub counts: Counts,
+    /// Errors in it.
+    pub errors: u64,
+    /// The fewest users of each audience of broadcasts in it.
+    pub audiences: Vec<u64>,
+    /// Times since steps were due, by the index of the step.
+    pub steps: BTreeMap<u16, Snapshot>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct WorkerSeen {
+    seconds: usize,
+    /// The worker has sent its last report.
+    is_done: bool,
+    cpu: Duration,
+    resident_first: u64,
+    resident_max: u64,
+}
+
+impl Results {
+    pub(crate) fn new(name: &str, scenario: &Scenario, workers: usize) -> Results {
+        let step = |name: &String| Step { name: name.clone(), ..Step::default() };
+        Results {
+            name: name.to_owned(),
+            duration: scenario.duration(),
+            users_planned: scenario.users(),
+            workers,
+            counts: Counts::default(),
+            users_max: 0,
+            connected_max: 0,
+            lateness: Histogram::default(),
+            delivery: Histogram::default(),
+            steps: scenario.steps.iter().map(step).collect(),
+            errors: BTreeMap::new(),
+            seconds: Vec::new(),
+            cpu: Duration::ZERO,
+            resident_bytes: (0, 0),
+            broken: Vec::new(),
+            stopped_after: None,
+            sent: Vec::new(),
+            receipts: Receipts::default(),
+            workers_seen: vec![WorkerSeen::default(); workers],
+        }
+    }
+
+    /// Add a report of one worker.
+    pub(crate) fn add(&mut self, worker: usize, delta: &Delta) {
+        self.counts.add(&delta.counts);
+        self.lateness.merge(&delta.lateness);
+        self.delivery.merge(&delta.delivery);
+        let room = BROADCASTS_MAX.saturating_sub(self.sent.len());
+        self.sent.extend(delta.sent.iter().take(room));
+        self.counts.broadcasts_untold += delta.sent.len().saturating_sub(room) as u64;
+        self.receipts.merge(&delta.receipts);
+        for told in &delta.steps {
+            if let Some(step) = self.steps.get_mut(usize::from(told.step)) {
+                step.due.merge(&told.due);
+                step.begun.merge(&told.begun);
+            }
+        }
+        for (step, kind, count) in &delta.errors {
+            *self.errors.entry((step.clone(), kind.clone())).or_default() += count;
+        }
+        self.add_second(worker, delta);
+        let seen = &mut self.workers_seen[worker];
+        seen.is_done = delta.is_last;
+        seen.cpu = delta.cpu;
+        seen.resident_first = delta.resident_first_bytes;
+        seen.resident_max = seen.resident_max.max(delta.resident_bytes);
+        let sum = |of: fn(&WorkerSeen) -> u64| self.workers_seen.iter().map(of).sum();
+        self.resident_bytes = (sum(|seen| seen.resident_first), sum(|seen| seen.resident_max));
+        self.cpu = self.workers_seen.iter().map(|seen| seen.cpu).sum();
+    }
+
+    /// Note that a worker failed.
+    pub(crate) fn add_broken(&mut self, worker: usize, why: &str) {
+        self.broken.push(format!("worker {worker}: {why}"));
+        self.workers_seen[worker].is_done = true;
+    }
+
+    /// Complete seconds since the load began that all workers have reported.
+    pub fn seconds_whole(&self) -> usize {
+        let at_work = self.workers_seen.iter().filter(|seen| !seen.is_done);
+        // The last second is never complete.
+        at_work.map(|seen| seen.seconds).min().unwrap_or(self.seconds.len().saturating_sub(1))
+    }
+
+    fn add_second(&mut self, worker: usize, delta: &Delta) {
+        let at = delta.second as usize;
+        if at >= SECONDS_MAX {
+            return;
+        }
+        if self.seconds.len() <= at {
+            self.seconds.resize_with(at + 1, Second::default);
+        }
+        // A worker that skipped a second had as many users in it as in the next one.
+        let seen = &mut self.workers_seen[worker].seconds;
+        for second in &mut self.seconds[(*seen).min(at)..=at] {
+            second.users += delta.users;
+            second.connected += delta.connected;
+            second.audiences.resize(delta.audiences.len(), 0);
+            for (sum, part) in second.audiences.iter_mut().zip(&delta.audiences) {
+                *sum += part;
+            }
+        }
+        *seen = at + 1;
+        let second = &mut self.seconds[at];
+        second.counts.add(&delta.counts);
+        second.errors += delta.errors.iter().map(|(_, _, count)| count).sum::<u64>();
+        for told in &delta.steps {
+            second.steps.entry(told.step).or_default().merge(&told.due);
+        }
+        self.users_max = self.users_max.max(second.users);
+        self.connected_max = self.connected_max.max(second.connected);
+    }
+
+    /// All broadcasts in the order in which they were sent.
+    pub fn broadcasts(&self) -> Vec<Broadcast> {
+        let mut broadcasts: Vec<_> = self.sent.iter().map(|sent| self.broadcast(sent)).collect();
+        broadcasts.sort_by_key(|broadcast| broadcast.at);
+        broadcasts
+    }
+
+    fn broadcast(&self, sent: &Sent) -> Broadcast {
+        let second = self.seconds.get(sent.at.as_secs() as usize);
+        let audience = second.and_then(|second| second.audiences.get(usize::from(sent.audience)));
+        let step = self.steps.get(usize::from(sent.step));
+        let times = self.receipts.get(sent.id);
+        let audience = audience.copied().unwrap_or(0);
+        Broadcast {
+            step: step.map_or(String::new(), |step| step.name.clone()),
+            at: sent.at,
+            audience,
+            missing: audience.saturating_sub(times.len()),
+            times,
+        }
+    }
+
+    /// Errors of all kinds.
+    pub fn errors_total(&self) -> u64 {
+        self.errors.values().sum()
+    }
+
+    /// Users that were planned and did not start.
+    pub fn missing_users(&self) -> u64 {
+        self.counts.asked - self.counts.started.min(self.counts.asked)
+    }
+
+    /// The limits of this machine that caused errors.
+    pub fn limits(&self) -> Vec<&str> {
+        let kinds = self.errors.keys().map(|(_, kind)| kind.as_str());
+        let mut limits: Vec<_> =
+            kinds.filter_map(|kind| kind.strip_prefix(crate::failure::LIMIT_REACHED)).collect();
+        limits.sort_unstable();
+        limits.dedup();
+        limits
+    }
+}

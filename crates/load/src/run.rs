@@ -1,0 +1,176 @@
+//! Runs a load: starts as many workers as the open-file limit needs, and collects their results.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::agent::AgentAddress;
+use crate::clock::{Clock, monotonic};
+use crate::engine::{Engine, Share};
+use crate::results::Results;
+use crate::scenario::Scenario;
+use crate::source::Source;
+use crate::stop_flag::StopFlag;
+use crate::workers::{BEGIN_DELAY, Link, WorkerEvent, Workers};
+
+/// Open files beside the sockets of users.
+pub(crate) const FILES_SPARE: u64 = 64;
+/// Most workers of one load.
+pub(crate) const WORKERS_MAX: usize = 1_000;
+/// Users that one worker can start in a second without being late.
+const STARTS_A_SECOND: f64 = 15_000.0;
+/// How soon a stopped load ends.
+const STOP_LATENCY: Duration = Duration::from_millis(100);
+
+/// The program of a worker process, and its arguments.
+pub type WorkerProgram = (PathBuf, Vec<String>);
+
+/// How to run a load.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// The program of a worker process, and its arguments.
+    pub worker: WorkerProgram,
+    /// Most open files per process, even if the system allows more.
+    pub files_max: Option<u64>,
+    /// The least number of workers; `None` starts as many as needed.
+    pub workers: Option<usize>,
+    /// Agents that run the users instead of this machine.
+    pub agents: Vec<AgentAddress>,
+    /// Stops the load early; the results so far are kept.
+    pub stop: StopFlag,
+}
+
+/// Run a load to its end; `watch` gets the results while they grow.
+pub fn run_load(
+    source: &Source,
+    options: &LoadOptions,
+    mut watch: impl FnMut(&Results),
+) -> anyhow::Result<Results> {
+    let scenario = source.scenario()?;
+    let (sender, receiver) = channel();
+    let files = raise_open_file_limit()?;
+    let links = match options.agents.is_empty() {
+        true => links_to_processes(&scenario, options, files)?,
+        false => links_to_agents(&scenario, options)?,
+    };
+    if links.is_empty() {
+        let mut results = Results::new(&source.name, &scenario, 1);
+        let share = Share { index: 0, count: 1 };
+        std::thread::scope(|scope| {
+            scope.spawn(|| run_here(&scenario, share, sender, &options.stop));
+            collect(&receiver, &mut results, &options.stop, || {}, &mut watch);
+        });
+        return Ok(results);
+    }
+    let mut results = Results::new(&source.name, &scenario, links.len());
+    let mut workers = Workers::begin(source, links, &sender)?;
+    drop(sender);
+    collect(&receiver, &mut results, &options.stop, || workers.stop(), &mut watch);
+    Ok(results)
+}
+
+/// Start a process for each worker. Returns none when one worker is enough, which then runs as a
+/// thread.
+fn links_to_processes(
+    scenario: &Scenario,
+    options: &LoadOptions,
+    files: u64,
+) -> anyhow::Result<Vec<Link>> {
+    match workers_for(scenario, options, files)? {
+        1 => Ok(Vec::new()),
+        workers => (0..workers).map(|_| Link::to_process(&options.worker)).collect(),
+    }
+}
+
+/// Connect to the agents, once for each worker.
+fn links_to_agents(scenario: &Scenario, options: &LoadOptions) -> anyhow::Result<Vec<Link>> {
+    let mut links = Vec::new();
+    let mut files_min = u64::MAX;
+    for agent in &options.agents {
+        let (link, files) = Link::to_agent(agent)?;
+        files_min = files_min.min(files);
+        links.push(link);
+    }
+    let workers = workers_for(scenario, options, files_min)?;
+    for agent in options.agents.iter().cycle().take(workers.saturating_sub(links.len())) {
+        links.push(Link::to_agent(agent)?.0);
+    }
+    Ok(links)
+}
+
+/// How many workers the load needs: each user is an open file. While there are cores, no worker gets
+/// more arrivals than it can start on time.
+fn workers_for(scenario: &Scenario, options: &LoadOptions, files: u64) -> anyhow::Result<usize> {
+    let files = files.min(options.files_max.unwrap_or(u64::MAX));
+    let users = files.saturating_sub(FILES_SPARE);
+    anyhow::ensure!(
+        users > 0,
+        "{files} open files are too few; {FILES_SPARE} are needed besides users"
+    );
+    let needed =
+        usize::try_from(scenario.users_at_once_max().div_ceil(users)).unwrap_or(usize::MAX);
+    let in_time =
+        scenario.phases.iter().map(|phase| phase.rate.max(phase.rate_end) / STARTS_A_SECOND);
+    let in_time = in_time.fold(0.0, f64::max).ceil() as usize;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = options.workers.unwrap_or(in_time.min(cores)).max(needed).max(1);
+    anyhow::ensure!(
+        workers <= WORKERS_MAX,
+        "{} users at once need {workers} processes of {files} open files each, and {WORKERS_MAX} \
+         are the most; raise the open-file limit (`watchfire doctor --sockets {}`)",
+        scenario.users_at_once_max(),
+        scenario.users_at_once_max(),
+    );
+    Ok(workers)
+}
+
+/// Raise the soft limit of open files to the hard limit, and return the result.
+pub(crate) fn raise_open_file_limit() -> anyhow::Result<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if setrlimit(Resource::Nofile, raised).is_ok() {
+        return Ok(limit.maximum.unwrap_or(u64::MAX));
+    }
+    Ok(limit.current.unwrap_or(u64::MAX))
+}
+
+fn run_here(
+    scenario: &Scenario,
+    share: Share,
+    sender: Sender<(usize, WorkerEvent)>,
+    stop: &StopFlag,
+) {
+    let clock = Clock::from_origin(monotonic() + BEGIN_DELAY);
+    let engine = Engine::new(scenario, share, clock);
+    let tell = |delta| sender.send((share.index, WorkerEvent::Delta(Box::new(delta)))).is_ok();
+    if let Err(error) = engine.and_then(|engine| engine.run(stop, tell)) {
+        // The receiver lives longer than this thread.
+        let _ = sender.send((share.index, WorkerEvent::Broken(error.to_string())));
+    }
+}
+
+/// Collect the reports of all workers until the last one has ended.
+fn collect(
+    receiver: &Receiver<(usize, WorkerEvent)>,
+    results: &mut Results,
+    stop: &StopFlag,
+    mut pass_on_stop: impl FnMut(),
+    watch: &mut impl FnMut(&Results),
+) {
+    let began = monotonic();
+    loop {
+        if stop.is_set() && results.stopped_after.is_none() {
+            results.stopped_after = Some(monotonic() - began);
+            pass_on_stop();
+        }
+        match receiver.recv_timeout(STOP_LATENCY) {
+            Ok((worker, WorkerEvent::Delta(delta))) => results.add(worker, &delta),
+            Ok((worker, WorkerEvent::Broken(why))) => results.add_broken(worker, &why),
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        watch(results);
+    }
+}

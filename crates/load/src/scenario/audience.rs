@@ -1,0 +1,59 @@
+//! The audience of a broadcast: all users on its topic, or all connected users.
+
+use super::Session;
+use super::program::{Effect, Message, Op, Send};
+use super::text::Text;
+
+/// Most topics with broadcasts; a user stores one bit for each.
+const AUDIENCES_MAX: usize = 8;
+/// The audiences of all broadcasts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Audiences {
+    pub(crate) count: usize,
+    /// The audience of all connected users.
+    pub(crate) everyone: Option<u8>,
+}
+
+impl Audiences {
+    /// Find all audiences, and note on each message which one it affects.
+    pub(super) fn find(sessions: &mut [Session]) -> Result<Audiences, String> {
+        let mut topics: Vec<Option<Text>> = Vec::new();
+        for send in sends(sessions).filter(|send| send.is_broadcast) {
+            let topic = topic(send).cloned();
+            if !topics.contains(&topic) {
+                topics.push(topic);
+            }
+        }
+        if topics.len() > AUDIENCES_MAX {
+            return Err(format!("broadcasts go to {AUDIENCES_MAX} topics at most"));
+        }
+        for send in sends(sessions) {
+            let place = topics.iter().position(|known| known.as_ref() == topic(send));
+            let Some(place) = place.map(|place| place as u8) else { continue };
+            send.effect = match &send.message {
+                _ if send.is_broadcast => Effect::Addresses(place),
+                Message::Push { is_join: true, .. } => Effect::Joins(place),
+                Message::Push { event, .. } if *event == Text::literal("phx_leave") => {
+                    Effect::Leaves(place)
+                }
+                Message::Push { .. } | Message::Raw { .. } => Effect::Nothing,
+            };
+        }
+        let everyone = topics.iter().position(Option::is_none).map(|place| place as u8);
+        Ok(Audiences { count: topics.len(), everyone })
+    }
+}
+
+fn sends(sessions: &mut [Session]) -> impl Iterator<Item = &mut Send> {
+    sessions.iter_mut().flat_map(|session| &mut session.ops).filter_map(|op| match op {
+        Op::Send(send) => Some(&mut **send),
+        _ => None,
+    })
+}
+
+fn topic(send: &Send) -> Option<&Text> {
+    match &send.message {
+        Message::Push { topic, .. } => Some(topic),
+        Message::Raw { .. } => None,
+    }
+}

@@ -1,0 +1,304 @@
+//! Compiles sessions of any format into operations.
+
+use std::time::Duration;
+
+use super::program::{
+    Connect, Effect, Http, LOOPS_NESTED_MAX, Message, Op, Poll, Send, Serializer, StepId, Think,
+    Wanted,
+};
+use super::text::{Text, Variables};
+
+/// Most steps with a name of their own.
+const STEPS_MAX: usize = 1000;
+/// Most operations of one session.
+const OPS_MAX: usize = 60_000;
+
+/// Compiles one session. Errors name the problem; the caller adds the position.
+pub(super) struct Compiler<'a> {
+    steps: &'a mut Vec<String>,
+    variables: &'a Variables,
+    ops: Vec<Op>,
+    /// The begin of each open loop, and the state of the connection there.
+    loops: Vec<(usize, bool, Serializer)>,
+    /// The topics joined so far; the index of a topic decides its join_ref.
+    topics: Vec<String>,
+    serializer: Serializer,
+    is_open: bool,
+}
+
+impl<'a> Compiler<'a> {
+    pub(super) fn new(steps: &'a mut Vec<String>, variables: &'a Variables) -> Compiler<'a> {
+        Compiler {
+            steps,
+            variables,
+            ops: Vec::new(),
+            loops: Vec::new(),
+            topics: Vec::new(),
+            serializer: Serializer::Raw,
+            is_open: false,
+        }
+    }
+
+    pub(super) fn text(&self, text: &str) -> Result<Text, String> {
+        Text::parse(text, self.variables)
+    }
+
+    pub(super) fn connect(
+        &mut self,
+        name: Option<&str>,
+        path: &str,
+        headers: &[(String, String)],
+        serializer: Serializer,
+        heartbeat: Option<Duration>,
+    ) -> Result<(), String> {
+        if self.is_open {
+            return Err("the websocket is already open; disconnect first".into());
+        }
+        let path = self.path(path)?;
+        let headers = self.headers(headers)?;
+        let step = self.step(name.unwrap_or("connect"))?;
+        self.is_open = true;
+        self.serializer = serializer;
+        let connect = Connect { step, path, headers, serializer, heartbeat };
+        self.push_op(Op::Connect(Box::new(connect)))
+    }
+
+    pub(super) fn join(
+        &mut self,
+        name: Option<&str>,
+        topic: &str,
+        payload: &str,
+    ) -> Result<(), String> {
+        self.needs_serializer("join")?;
+        if !self.topics.iter().any(|known| known == topic) {
+            self.topics.push(topic.to_owned());
+        }
+        self.phoenix(name.unwrap_or("join"), topic, "phx_join", payload, Wanted::Reply, false)
+    }
+
+    pub(super) fn push(
+        &mut self,
+        name: Option<&str>,
+        topic: &str,
+        event: &str,
+        payload: &str,
+        wanted: Wanted,
+        is_broadcast: bool,
+    ) -> Result<(), String> {
+        self.needs_serializer("push")?;
+        if is_broadcast && self.text(topic)?.as_literal().is_none() {
+            return Err("a broadcast goes to one topic, the same for all users".into());
+        }
+        let default = format!("push {event}");
+        self.phoenix(name.unwrap_or(&default), topic, event, payload, wanted, is_broadcast)
+    }
+
+    pub(super) fn leave(&mut self, name: Option<&str>, topic: &str) -> Result<(), String> {
+        self.needs_serializer("leave")?;
+        self.phoenix(name.unwrap_or("leave"), topic, "phx_leave", "{}", Wanted::Reply, false)
+    }
+
+    fn phoenix(
+        &mut self,
+        name: &str,
+        topic: &str,
+        event: &str,
+        payload: &str,
+        wanted: Wanted,
+        is_broadcast: bool,
+    ) -> Result<(), String> {
+        let is_join = event == "phx_join";
+        let place = self.topics.iter().position(|known| known == topic);
+        let place = place.ok_or_else(|| format!("{topic:?} is not joined before"))?;
+        let message = Message::Push {
+            join_ref: place as u32 + 1,
+            is_join,
+            topic: self.text(&escaped(topic))?,
+            event: self.text(&escaped(event))?,
+            payload: self.text(payload)?,
+        };
+        self.push_send(name, message, wanted, is_broadcast)
+    }
+
+    pub(super) fn send(
+        &mut self,
+        name: Option<&str>,
+        text: &str,
+        is_binary: bool,
+        wanted: Wanted,
+        is_broadcast: bool,
+    ) -> Result<(), String> {
+        self.needs_open("send")?;
+        let message = Message::Raw { text: self.text(text)?, is_binary };
+        self.push_send(name.unwrap_or("send"), message, wanted, is_broadcast)
+    }
+
+    fn push_send(
+        &mut self,
+        name: &str,
+        message: Message,
+        wanted: Wanted,
+        is_broadcast: bool,
+    ) -> Result<(), String> {
+        if is_broadcast && !message.is_timed() {
+            return Err(
+                "a broadcast needs ${now} in its text, so that its delay can be measured".into()
+            );
+        }
+        let step = self.step(name)?;
+        // Audiences are known after all sessions are compiled.
+        let effect = Effect::Nothing;
+        self.push_op(Op::Send(Box::new(Send { step, message, wanted, is_broadcast, effect })))
+    }
+
+    pub(super) fn expect(&mut self, name: Option<&str>, wanted: Wanted) -> Result<(), String> {
+        self.needs_open("expect")?;
+        let step = self.step(name.unwrap_or("expect"))?;
+        self.push_op(Op::Expect { step, wanted })
+    }
+
+    pub(super) fn think(&mut self, think: Think) -> Result<(), String> {
+        self.push_op(Op::Think(think))
+    }
+
+    pub(super) fn stay(&mut self, period: Option<Duration>) -> Result<(), String> {
+        self.push_op(Op::Stay(period))
+    }
+
+    pub(super) fn loop_begin(&mut self) -> Result<(), String> {
+        let depth = self.loops.len();
+        if depth == LOOPS_NESTED_MAX {
+            return Err(format!("loops go {LOOPS_NESTED_MAX} deep at most"));
+        }
+        self.push_op(Op::LoopBegin { depth })?;
+        self.loops.push((self.ops.len(), self.is_open, self.serializer));
+        Ok(())
+    }
+
+    pub(super) fn loop_end(&mut self, times: Option<u32>) -> Result<(), String> {
+        let (begin, is_open, serializer) = self.loops.pop().expect("a loop ends that has begun");
+        if self.ops.len() == begin {
+            return Err("a loop needs steps".into());
+        }
+        if (self.is_open, self.serializer) != (is_open, serializer) {
+            return Err("a loop leaves the websocket as it found it, open or closed".into());
+        }
+        if times == Some(0) {
+            return Err("a loop is gone through once at least".into());
+        }
+        let depth = self.loops.len();
+        self.push_op(Op::LoopEnd { depth, begin, times })
+    }
+
+    pub(super) fn disconnect(&mut self, name: Option<&str>) -> Result<(), String> {
+        self.needs_open("disconnect")?;
+        self.is_open = false;
+        self.serializer = Serializer::Raw;
+        let step = Some(self.step(name.unwrap_or("disconnect"))?);
+        self.push_op(Op::Disconnect { step })
+    }
+
+    pub(super) fn http(&mut self, request: Http) -> Result<(), String> {
+        self.push_op(Op::Http(Box::new(request)))
+    }
+
+    pub(super) fn poll(&mut self, poll: Poll) -> Result<(), String> {
+        self.push_op(Op::Poll(Box::new(poll)))
+    }
+
+    /// A request with only a name, a method and a path.
+    pub(super) fn request(
+        &mut self,
+        name: Option<&str>,
+        method: &str,
+        path: &str,
+    ) -> Result<Http, String> {
+        if self.is_open {
+            return Err(
+                "a user has one connection: HTTP goes before connect or after disconnect".into()
+            );
+        }
+        if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            return Err(format!("{method:?} is no method"));
+        }
+        let default = format!("{method} {path}");
+        Ok(Http {
+            path: self.path(path)?,
+            step: self.step(name.unwrap_or(&default))?,
+            method: method.to_owned(),
+            headers: self.text("")?,
+            body: self.text("")?,
+            status: None,
+            is_any_status_taken: false,
+            contains: None,
+            save: Vec::new(),
+            timeout: None,
+        })
+    }
+
+    pub(super) fn headers(&self, headers: &[(String, String)]) -> Result<Text, String> {
+        let mut lines = String::new();
+        for (name, value) in headers {
+            let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+            if name.is_empty() || !name.bytes().all(is_name) || value.contains(['\r', '\n']) {
+                return Err(format!("{name:?} is no header"));
+            }
+            lines.push_str(&format!("{name}: {value}\r\n"));
+        }
+        self.text(&lines)
+    }
+
+    fn path(&self, path: &str) -> Result<Text, String> {
+        let has_bad = path.bytes().any(|byte| byte <= b' ' || byte == 0x7f);
+        if !path.starts_with('/') || has_bad {
+            return Err(format!("a path starts with a slash and has no spaces, unlike {path:?}"));
+        }
+        self.text(path)
+    }
+
+    fn step(&mut self, name: &str) -> Result<StepId, String> {
+        let known = self.steps.iter().position(|known| known == name);
+        let index = known.unwrap_or(self.steps.len());
+        if index == STEPS_MAX {
+            return Err(format!("more than {STEPS_MAX} different steps"));
+        }
+        if known.is_none() {
+            self.steps.push(name.to_owned());
+        }
+        Ok(StepId(index as u16))
+    }
+
+    fn needs_open(&self, what: &str) -> Result<(), String> {
+        if self.is_open { Ok(()) } else { Err(format!("{what} needs a connect before it")) }
+    }
+
+    fn needs_serializer(&self, what: &str) -> Result<(), String> {
+        self.needs_open(what)?;
+        match self.serializer {
+            Serializer::Raw => Err(format!("{what} needs a connect that speaks Phoenix before it")),
+            Serializer::V1 | Serializer::V2 => Ok(()),
+        }
+    }
+
+    fn push_op(&mut self, op: Op) -> Result<(), String> {
+        if self.ops.len() >= OPS_MAX {
+            return Err(format!("more than {OPS_MAX} steps"));
+        }
+        self.ops.push(op);
+        Ok(())
+    }
+
+    /// The operations of the session; a user that is still connected disconnects at the end.
+    pub(super) fn finish(mut self) -> Vec<Op> {
+        if self.is_open {
+            self.ops.push(Op::Disconnect { step: None });
+        }
+        self.ops
+    }
+}
+
+/// Escape a text for a JSON string.
+fn escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}

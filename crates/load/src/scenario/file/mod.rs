@@ -1,0 +1,252 @@
+//! Our own format: one TOML file. See docs/reference/load-scenarios.md for all of it.
+
+mod phases;
+mod sources;
+mod steps;
+mod thresholds;
+mod values;
+mod variables;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use toml::Spanned;
+use watchfire_report::scenario::SourceText;
+
+use super::text::Variables;
+use super::{Audiences, Scenario, ScenarioError, Target};
+
+use phases::PhaseFile;
+use sources::SourcesFile;
+use steps::{SessionFile, saved_names};
+use thresholds::ThresholdsFile;
+use variables::{VariableFile, drawn_variables};
+use watchfire_report::units::DurationText;
+
+pub(super) use sources::address_range;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScenarioFile {
+    #[serde(default)]
+    seed: u64,
+    users_max: Option<u64>,
+    #[serde(default)]
+    step_timeout: Option<DurationText>,
+    #[serde(default)]
+    wind_down: Option<DurationText>,
+    #[serde(default)]
+    targets: Vec<TargetFile>,
+    #[serde(default)]
+    sources: SourcesFile,
+    phases: Vec<Spanned<PhaseFile>>,
+    #[serde(default)]
+    variables: BTreeMap<String, Spanned<VariableFile>>,
+    sessions: Vec<Spanned<SessionFile>>,
+    #[serde(default)]
+    thresholds: ThresholdsFile,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetFile {
+    url: Spanned<String>,
+    #[serde(default = "one")]
+    weight: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, ScenarioError> {
+    let source = SourceText { name, text };
+    let file: ScenarioFile = source.parse()?;
+    file.check(&source)
+}
+
+impl ScenarioFile {
+    fn check(self, source: &SourceText<'_>) -> Result<Scenario, ScenarioError> {
+        let targets = self.targets.iter().map(|target| target.check(source));
+        let targets = targets.collect::<Result<Vec<_>, _>>()?;
+        let phases = self.phases.iter().enumerate();
+        let phases = phases.map(|(index, phase)| {
+            phase.get_ref().check(index, phase.span().start, &self.sessions, source)
+        });
+        let phases = phases.collect::<Result<Vec<_>, _>>()?;
+        if phases.is_empty() {
+            return Err(source.error_in_file("phases", "there must be one at least"));
+        }
+        let variables = Variables {
+            drawn: drawn_variables(&self.variables, source)?,
+            saved: saved_names(&self.sessions),
+        };
+        let mut steps = Vec::new();
+        let mut sessions = Vec::new();
+        for session in &self.sessions {
+            sessions.push(session.get_ref().check(
+                session.span().start,
+                &mut steps,
+                &variables,
+                source,
+            )?);
+        }
+        let is_weighed = phases.iter().any(|phase| phase.weights.is_none());
+        if is_weighed && sessions.iter().all(|session| session.weight == 0.0) {
+            return Err(
+                source.error_in_file("sessions", "there must be one at least with a probability")
+            );
+        }
+        let audiences = Audiences::find(&mut sessions)
+            .map_err(|problem| source.error_in_file("sessions", problem))?;
+        let thresholds = self.thresholds.check(&steps, source)?;
+        let sources = self.sources.addresses(source)?;
+        let ports = self.sources.ports(source)?;
+        Ok(Scenario {
+            seed: self.seed,
+            targets,
+            sources,
+            ports,
+            users_max: self.users_max.unwrap_or(u64::MAX),
+            step_timeout: self.step_timeout.map_or(Duration::from_secs(30), |span| span.0),
+            wind_down: self.wind_down.map_or(Duration::from_secs(30), |span| span.0),
+            phases,
+            thresholds,
+            is_timed: super::is_timed(&sessions),
+            audiences,
+            sessions,
+            steps,
+            variables,
+        })
+    }
+}
+
+impl TargetFile {
+    fn check(&self, source: &SourceText<'_>) -> Result<Target, ScenarioError> {
+        let at = self.url.span().start;
+        check_weight(self.weight).map_err(|problem| source.error(at, "weight", problem))?;
+        Target::parse(self.url.get_ref(), self.weight)
+            .map_err(|problem| source.error(at, "url", problem))
+    }
+}
+
+fn check_weight(weight: f64) -> Result<(), &'static str> {
+    let is_fine = weight.is_finite() && (0.0..=1e9).contains(&weight);
+    if is_fine { Ok(()) } else { Err("not between 0 and a billion") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+[[targets]]
+url = "ws://127.0.0.1:4000"
+
+[[phases]]
+duration = "10s"
+rate = 5
+
+[variables]
+room = { number = [1, 9] }
+
+[[sessions]]
+steps = [
+  { connect = { path = "/socket/websocket?vsn=2.0.0" } },
+  { join = { topic = "rooms:${room}", payload = { user = "${id}" } } },
+  { loop = { times = 2, steps = [
+    { push = { topic = "rooms:${room}", event = "new_msg", payload = '{"n": ${user}}' } },
+    { think = { exponential = "1s" } },
+  ] } },
+  { think = "1s" },
+  { stay = {} },
+]
+
+[thresholds]
+errors_max = 0
+steps.join.p99_max = "200ms"
+"#;
+
+    #[test]
+    fn a_scenario_is_read() {
+        let scenario = Scenario::parse("good.toml", GOOD).unwrap();
+        assert_eq!(scenario.users(), 50);
+        assert_eq!(scenario.steps, ["connect", "join", "push new_msg"]);
+        assert_eq!(scenario.sessions[0].ops.len(), 9);
+        assert_eq!(scenario.thresholds.steps[0].1.p99_max, Some(Duration::from_millis(200)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line_and_key() {
+        let cases: &[(&str, &str, usize, &str, &str)] = &[
+            ("rate = 5", "rat = 5", 7, "rat", "did you mean `rate`?"),
+            ("rate = 5", "rate = 'x'", 7, "rate", "invalid type"),
+            ("rate = 5", "rate = -1", 5, "rate", "between 0"),
+            ("rate = 5", "rate = nan", 5, "rate", "between 0"),
+            ("rate = 5", "rate = 5\ninterval = '1s'", 5, "interval", "one is enough"),
+            ("rate = 5", "", 5, "rate", "a phase needs"),
+            ("\"10s\"", "\"10 bananas\"", 6, "duration", "invalid duration"),
+            ("\"10s\"", "\"0s\"", 5, "duration", "a millisecond"),
+            ("\"10s\"", "\"9999 years\"", 6, "duration", "longer than a year"),
+            ("ws://127.0.0.1:4000", "wss://127.0.0.1", 3, "url", "wss is not supported"),
+            ("[1, 9]", "[9, 1]", 10, "room", "smaller"),
+            ("room =", "now =", 10, "now", "built in"),
+            ("${id}", "${idd}", 15, "join", "unknown variable ${idd}"),
+            ("{ think = \"1s\" }", "{ thin = \"1s\" }", 20, "thin", "unknown variant"),
+            ("{ exponential = \"1s\" }", "{ gauss = \"1s\" }", 18, "think", "unknown field"),
+            ("\"rooms:${room}\", event", "\"rooms:x\", event", 17, "push", "not joined before"),
+            ("times = 2", "times = 0", 16, "loop", "once at least"),
+            (
+                "  { connect = { path = \"/socket/websocket?vsn=2.0.0\" } },\n",
+                "",
+                14,
+                "join",
+                "a connect",
+            ),
+            ("?vsn=2.0.0", "", 15, "join", "speaks Phoenix"),
+            ("steps.join", "steps.jion", 26, "jion", "no such step"),
+            ("{ stay = {} }", "{ http = { path = '/' } }", 21, "http", "one connection"),
+            (
+                "{ think = \"1s\" }",
+                "{ loop = { steps = [{ disconnect = {} }] } }",
+                20,
+                "loop",
+                "as it found it",
+            ),
+            ("rate = 5", "rate = 5\nsessions = ['x']", 5, "sessions", "no session is called"),
+            ("'{\"n\": ${user}}' }", "{}, broadcast = true }", 17, "push", "one topic, the same"),
+            (
+                "{ think = \"1s\" }",
+                "{ send = { text = 'x', broadcast = true } }",
+                20,
+                "send",
+                "${now}",
+            ),
+            ("[thresholds]", "[thresholds", 24, "", "unclosed"),
+        ];
+        for (old, new, line, key, problem) in cases {
+            let text = GOOD.replacen(old, new, 1);
+            assert_ne!(text, GOOD, "{old} is there");
+            let error = Scenario::parse("bad.toml", &text).expect_err(new);
+            let said = error.to_string();
+            assert!(said.contains(problem), "{new}: {said}");
+            assert_eq!((error.line(), error.key()), (*line, *key), "{new}: {said}");
+        }
+    }
+
+    #[test]
+    fn source_addresses_may_be_ranges() {
+        let all: Vec<_> = address_range("127.0.1.254-127.0.2.1").unwrap().collect();
+        assert_eq!(all.len(), 4);
+        assert_eq!(address_range("::1").unwrap().count(), 1);
+        assert!(address_range("127.0.1.9-127.0.1.1").is_none());
+        assert!(address_range("127.0.1").is_none());
+        let many = GOOD.replacen(
+            "[[phases]]",
+            "[sources]\naddresses=['10.0.0.0-11.0.0.0']\n[[phases]]",
+            1,
+        );
+        assert_eq!(Scenario::parse("many.toml", &many).unwrap_err().line(), 6);
+    }
+}

@@ -1,0 +1,369 @@
+//! `[[sessions]]` and their steps.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use watchfire_report::scenario::SourceText;
+use watchfire_report::units::DurationText;
+
+use super::values::{PayloadFile, ThinkFile};
+use super::{check_weight, one};
+use crate::scenario::ScenarioError;
+use crate::scenario::compile::Compiler;
+use crate::scenario::program::{Poll, Serializer, Wanted};
+use crate::scenario::text::Variables;
+
+/// The heartbeat interval of a Phoenix client.
+const HEARTBEAT: Duration = Duration::from_secs(30);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SessionFile {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default = "one")]
+    pub(super) probability: f64,
+    steps: Vec<Spanned<StepFile>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StepFile {
+    Connect(ConnectFile),
+    Join(JoinFile),
+    Push(PushFile),
+    Leave(LeaveFile),
+    Send(SendFile),
+    Expect(ExpectFile),
+    Think(ThinkFile),
+    Loop(LoopFile),
+    Http(HttpFile),
+    Longpoll(PollFile),
+    Disconnect(DisconnectFile),
+    Stay(StayFile),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConnectFile {
+    path: String,
+    name: Option<String>,
+    serializer: Option<SerializerFile>,
+    heartbeat: Option<DurationText>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SerializerFile {
+    Raw,
+    V1,
+    V2,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JoinFile {
+    topic: String,
+    name: Option<String>,
+    payload: Option<PayloadFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PushFile {
+    topic: String,
+    event: String,
+    name: Option<String>,
+    payload: Option<PayloadFile>,
+    /// Wait for a message that contains this text instead of for the reply.
+    expect: Option<String>,
+    #[serde(default = "yes")]
+    reply: bool,
+    /// All users on the topic should receive it.
+    #[serde(default)]
+    broadcast: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeaveFile {
+    topic: String,
+    name: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SendFile {
+    text: String,
+    name: Option<String>,
+    #[serde(default)]
+    binary: bool,
+    /// Wait for a message that contains this text.
+    expect: Option<String>,
+    /// Wait for any message.
+    #[serde(default)]
+    reply: bool,
+    /// All connected users should receive it.
+    #[serde(default)]
+    broadcast: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExpectFile {
+    text: Option<String>,
+    name: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LoopFile {
+    times: Option<u32>,
+    steps: Vec<Spanned<StepFile>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HttpFile {
+    path: String,
+    method: Option<String>,
+    name: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    body: Option<PayloadFile>,
+    status: Option<u16>,
+    contains: Option<String>,
+    #[serde(default)]
+    save: BTreeMap<String, String>,
+    timeout: Option<DurationText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PollFile {
+    path: String,
+    name: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    status: Option<u16>,
+    until: Option<String>,
+    #[serde(rename = "for")]
+    period: Option<DurationText>,
+    timeout: Option<DurationText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DisconnectFile {
+    name: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StayFile {
+    #[serde(rename = "for")]
+    period: Option<DurationText>,
+}
+
+/// The names of saved values in all sessions.
+pub(super) fn saved_names(sessions: &[Spanned<SessionFile>]) -> Vec<String> {
+    fn collect(steps: &[Spanned<StepFile>], names: &mut Vec<String>) {
+        for step in steps {
+            match step.get_ref() {
+                StepFile::Http(http) => names.extend(http.save.keys().cloned()),
+                StepFile::Loop(inner) => collect(&inner.steps, names),
+                _ => {}
+            }
+        }
+    }
+    let mut names = Vec::new();
+    sessions.iter().for_each(|session| collect(&session.get_ref().steps, &mut names));
+    names.sort();
+    names.dedup();
+    names
+}
+
+impl SessionFile {
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.name.as_deref() == Some(name)
+    }
+
+    pub(super) fn check(
+        &self,
+        at: usize,
+        steps: &mut Vec<String>,
+        variables: &Variables,
+        source: &SourceText<'_>,
+    ) -> Result<crate::scenario::Session, ScenarioError> {
+        check_weight(self.probability)
+            .map_err(|problem| source.error(at, "probability", problem))?;
+        let mut compiler = Compiler::new(steps, variables);
+        self.steps.iter().try_for_each(|step| compile(step, &mut compiler, variables, source))?;
+        let ops = compiler.finish();
+        let name = self.name.as_deref().unwrap_or("steps");
+        if ops.is_empty() {
+            return Err(source.error(at, name, "a session needs steps"));
+        }
+        Ok(crate::scenario::Session { weight: self.probability, ops })
+    }
+}
+
+fn compile(
+    step: &Spanned<StepFile>,
+    compiler: &mut Compiler<'_>,
+    variables: &Variables,
+    source: &SourceText<'_>,
+) -> Result<(), ScenarioError> {
+    let at = step.span().start;
+    if let StepFile::Loop(inner) = step.get_ref() {
+        compiler.loop_begin().map_err(|problem| source.error(at, "loop", problem))?;
+        inner.steps.iter().try_for_each(|step| compile(step, compiler, variables, source))?;
+        return compiler.loop_end(inner.times).map_err(|problem| source.error(at, "loop", problem));
+    }
+    let (key, result) = step.get_ref().compile(compiler, variables);
+    result.map_err(|problem| source.error(at, key, problem))
+}
+
+fn payload(payload: &Option<PayloadFile>) -> &str {
+    payload.as_ref().map_or("{}", |payload| &payload.0)
+}
+
+fn pairs(headers: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+impl StepFile {
+    /// The key of the step, and the result of compiling it.
+    fn compile(
+        &self,
+        compiler: &mut Compiler<'_>,
+        variables: &Variables,
+    ) -> (&'static str, Result<(), String>) {
+        match self {
+            StepFile::Connect(connect) => ("connect", connect.compile(compiler)),
+            StepFile::Join(join) => {
+                let payload = payload(&join.payload);
+                ("join", compiler.join(join.name.as_deref(), &join.topic, payload))
+            }
+            StepFile::Push(push) => ("push", push.compile(compiler)),
+            StepFile::Leave(leave) => {
+                ("leave", compiler.leave(leave.name.as_deref(), &leave.topic))
+            }
+            StepFile::Send(send) => ("send", send.compile(compiler)),
+            StepFile::Expect(expect) => ("expect", expect.compile(compiler)),
+            StepFile::Think(think) => ("think", compiler.think(think.0.clone())),
+            StepFile::Http(http) => ("http", http.compile(compiler, variables)),
+            StepFile::Longpoll(poll) => ("longpoll", poll.compile(compiler)),
+            StepFile::Disconnect(disconnect) => {
+                ("disconnect", compiler.disconnect(disconnect.name.as_deref()))
+            }
+            StepFile::Stay(stay) => ("stay", compiler.stay(stay.period.map(|span| span.0))),
+            StepFile::Loop(_) => unreachable!("loops are taken apart by their caller"),
+        }
+    }
+}
+
+impl ConnectFile {
+    fn compile(&self, compiler: &mut Compiler<'_>) -> Result<(), String> {
+        let serializer = match self.serializer {
+            Some(SerializerFile::Raw) => Serializer::Raw,
+            Some(SerializerFile::V1) => Serializer::V1,
+            Some(SerializerFile::V2) => Serializer::V2,
+            None if self.path.contains("vsn=2") => Serializer::V2,
+            None if self.path.contains("vsn=1") => Serializer::V1,
+            None => Serializer::Raw,
+        };
+        let heartbeat = match (self.heartbeat, serializer) {
+            (Some(_), Serializer::Raw) => return Err("heartbeat needs a Phoenix serializer".into()),
+            (Some(DurationText(period)), _) if period.is_zero() => None,
+            (Some(DurationText(period)), _) => Some(period),
+            (None, Serializer::Raw) => None,
+            (None, _) => Some(HEARTBEAT),
+        };
+        let headers = pairs(&self.headers);
+        compiler.connect(self.name.as_deref(), &self.path, &headers, serializer, heartbeat)
+    }
+}
+
+impl PushFile {
+    fn compile(&self, compiler: &mut Compiler<'_>) -> Result<(), String> {
+        let wanted = match (&self.expect, self.reply) {
+            (Some(text), _) => Wanted::Containing(compiler.text(text)?),
+            (None, true) => Wanted::Reply,
+            (None, false) => Wanted::Nothing,
+        };
+        let name = self.name.as_deref();
+        let payload = payload(&self.payload);
+        compiler.push(name, &self.topic, &self.event, payload, wanted, self.broadcast)
+    }
+}
+
+impl SendFile {
+    fn compile(&self, compiler: &mut Compiler<'_>) -> Result<(), String> {
+        let wanted = match (&self.expect, self.reply) {
+            (Some(text), _) => Wanted::Containing(compiler.text(text)?),
+            (None, true) => Wanted::Any,
+            (None, false) => Wanted::Nothing,
+        };
+        compiler.send(self.name.as_deref(), &self.text, self.binary, wanted, self.broadcast)
+    }
+}
+
+impl ExpectFile {
+    fn compile(&self, compiler: &mut Compiler<'_>) -> Result<(), String> {
+        let wanted = match &self.text {
+            Some(text) => Wanted::Containing(compiler.text(text)?),
+            None => Wanted::Any,
+        };
+        compiler.expect(self.name.as_deref(), wanted)
+    }
+}
+
+impl HttpFile {
+    fn compile(&self, compiler: &mut Compiler<'_>, variables: &Variables) -> Result<(), String> {
+        let default = if self.body.is_some() { "POST" } else { "GET" };
+        let method = self.method.as_deref().unwrap_or(default);
+        let mut request = compiler.request(self.name.as_deref(), method, &self.path)?;
+        let mut headers = pairs(&self.headers);
+        if self.body.is_some()
+            && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+        {
+            headers.push(("content-type".to_owned(), "application/json".to_owned()));
+        }
+        request.headers = compiler.headers(&headers)?;
+        request.body = compiler.text(self.body.as_ref().map_or("", |body| &body.0))?;
+        request.status = self.status;
+        request.contains = self.contains.as_deref().map(|text| compiler.text(text)).transpose()?;
+        request.timeout = self.timeout.map(|span| span.0);
+        for (name, pointer) in &self.save {
+            if !pointer.is_empty() && !pointer.starts_with('/') {
+                return Err(format!("save: {pointer:?} is not a JSON pointer such as \"/token\""));
+            }
+            let place = variables.saved.iter().position(|known| known == name);
+            request.save.push((pointer.clone(), place.expect("all saved names were collected")));
+        }
+        compiler.http(request)
+    }
+}
+
+impl PollFile {
+    fn compile(&self, compiler: &mut Compiler<'_>) -> Result<(), String> {
+        let default = format!("longpoll {}", self.path);
+        let name = self.name.as_deref().unwrap_or(&default);
+        let mut request = compiler.request(Some(name), "GET", &self.path)?;
+        request.headers = compiler.headers(&pairs(&self.headers))?;
+        request.status = self.status;
+        request.timeout = self.timeout.map(|span| span.0);
+        let until = self.until.as_deref().map(|text| compiler.text(text)).transpose()?;
+        compiler.poll(Poll { request, until, period: self.period.map(|span| span.0) })
+    }
+}

@@ -1,0 +1,50 @@
+//! `[variables]`: what each user draws.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::scenario::ScenarioError;
+use crate::scenario::text::Draw;
+use watchfire_report::scenario::SourceText;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum VariableFile {
+    /// A whole number between two.
+    Number([u64; 2]),
+    /// So many letters.
+    Letters(usize),
+    /// One of these.
+    Choice(Vec<String>),
+}
+
+pub(super) fn drawn_variables(
+    variables: &BTreeMap<String, Spanned<VariableFile>>,
+    source: &SourceText<'_>,
+) -> Result<Vec<(String, Draw)>, ScenarioError> {
+    let mut drawn = Vec::new();
+    for (name, variable) in variables {
+        let error = |problem: &str| source.error(variable.span().start, name, problem);
+        if ["user", "id", "now"].contains(&name.as_str()) {
+            return Err(error("is built in"));
+        }
+        let draw = match variable.get_ref() {
+            VariableFile::Number([min, max]) if min > max => {
+                return Err(error("number goes from the smaller to the larger"));
+            }
+            VariableFile::Number([min, max]) => Draw::Number { min: *min, max: *max },
+            VariableFile::Letters(len) if *len > 1_000_000 => {
+                return Err(error("has a million letters at most"));
+            }
+            VariableFile::Letters(len) => Draw::Letters(*len),
+            VariableFile::Choice(choices) if choices.is_empty() => {
+                return Err(error("needs something to choose from"));
+            }
+            VariableFile::Choice(choices) => Draw::Choice(choices.clone()),
+        };
+        drawn.push((name.clone(), draw));
+    }
+    Ok(drawn)
+}

@@ -1,0 +1,186 @@
+//! Scenarios: when simulated users arrive and what they do. A scenario is checked once, before the load.
+
+mod audience;
+mod compile;
+mod file;
+mod program;
+mod target;
+mod text;
+mod tsung;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+pub use target::Target;
+pub use watchfire_report::scenario::ScenarioError;
+
+pub(crate) use audience::Audiences;
+pub(crate) use program::{
+    Connect, Effect, Http, LOOPS_NESTED_MAX, Message, Op, Poll, Send, Serializer, StepId,
+    ThinkTime, Wanted,
+};
+pub(crate) use text::{SentAt, Text, TextContext, Variables, sent_at};
+
+/// A checked scenario.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The seed of all random choices.
+    pub seed: u64,
+    /// The servers, by weight.
+    pub targets: Vec<Target>,
+    /// The source addresses of users; empty lets the kernel choose.
+    pub sources: Vec<IpAddr>,
+    /// The source ports of users that have a source address.
+    pub ports: (u16, u16),
+    /// Most users at the same time; further users are turned away.
+    pub users_max: u64,
+    /// The timeout of a step.
+    pub step_timeout: Duration,
+    /// How long users may continue after the last phase.
+    pub wind_down: Duration,
+    /// The arrival phases, one after another.
+    pub phases: Vec<Phase>,
+    /// The thresholds of the scenario.
+    pub thresholds: Thresholds,
+    pub(crate) sessions: Vec<Session>,
+    /// The names of the steps in the results.
+    pub(crate) steps: Vec<String>,
+    pub(crate) variables: Variables,
+    /// Whether some text contains `${now}`.
+    pub(crate) is_timed: bool,
+    /// The audiences of broadcasts.
+    pub(crate) audiences: Audiences,
+}
+
+/// A period in which users arrive at a constant or linearly changing rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// The name of the phase in reports.
+    pub name: String,
+    /// How long it lasts.
+    pub duration: Duration,
+    /// Arrivals per second at its begin.
+    pub rate: f64,
+    /// Arrivals per second at its end.
+    pub rate_end: f64,
+    /// How arrivals are spaced.
+    pub spacing: Spacing,
+    /// Most users that arrive in this phase.
+    pub users_max: Option<u64>,
+    /// The weights of the sessions in this phase; `None` uses those of the sessions.
+    pub weights: Option<Vec<f64>>,
+}
+
+/// How arrivals are spaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    /// At equal distances.
+    Even,
+    /// Independently of each other (Poisson).
+    Random,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub(crate) weight: f64,
+    pub(crate) ops: Vec<Op>,
+}
+
+/// The thresholds that a load must keep.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Thresholds {
+    /// Errors of all kinds.
+    pub errors_max: Option<u64>,
+    /// Errors per hundred started users.
+    pub errors_percent_max: Option<f64>,
+    /// Users connected at the same time.
+    pub connected_min: Option<u64>,
+    /// Planned users that were not started.
+    pub missing_users_max: Option<u64>,
+    /// How late the generator may start users, 99th percentile.
+    pub start_lateness_p99_max: Option<Duration>,
+    /// Receivers that did not receive a broadcast, in total.
+    pub broadcasts_missing_max: Option<u64>,
+    /// How long the last receiver of any broadcast may wait.
+    pub broadcasts_last_max: Option<Duration>,
+    /// The thresholds of single steps, by name.
+    pub steps: Vec<(String, StepThresholds)>,
+}
+
+/// The thresholds of one step. All times count from when it was due.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StepThresholds {
+    /// The median.
+    pub p50_max: Option<Duration>,
+    /// The 95th percentile.
+    pub p95_max: Option<Duration>,
+    /// The 99th percentile.
+    pub p99_max: Option<Duration>,
+    /// The 99.9th percentile.
+    pub p999_max: Option<Duration>,
+    /// The maximum.
+    pub max: Option<Duration>,
+    /// The least number of times that the step is done.
+    pub count_min: Option<u64>,
+}
+
+impl Scenario {
+    /// Parse a scenario in TOML, or in the XML of Tsung. `name` is the file name for errors.
+    ///
+    /// ```
+    /// let error = watchfire_load::Scenario::parse("lobby.toml", "[[targets]]\nurl = 'gopher://x'\n");
+    /// assert!(error.unwrap_err().to_string().starts_with("lobby.toml:"));
+    /// ```
+    pub fn parse(name: &str, text: &str) -> Result<Scenario, ScenarioError> {
+        if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
+            return tsung::parse(name, text);
+        }
+        file::parse(name, text)
+    }
+
+    /// Resolve the servers, and check the number of users.
+    pub(crate) fn prepare(&mut self, name: &str) -> Result<(), ScenarioError> {
+        let error = |key, problem: &str| Err(ScenarioError::new(name, 0, key, problem));
+        if self.targets.iter().all(|target| target.weight == 0.0) {
+            return error("targets", "none with a weight; give one there or with --target");
+        }
+        if self.users() > u64::from(u32::MAX) {
+            return error("phases", "ask for more than four billion users");
+        }
+        let found = self.targets.iter_mut().try_for_each(Target::resolve);
+        found.map_err(|problem| ScenarioError::new(name, 0, "targets", problem))
+    }
+
+    /// How long the phases last in all.
+    pub fn duration(&self) -> Duration {
+        self.phases.iter().map(|phase| phase.duration).sum()
+    }
+
+    /// How many users the phases plan in total.
+    pub fn users(&self) -> u64 {
+        self.phases.iter().map(Phase::users).sum()
+    }
+
+    /// The most users that can be active at the same time.
+    pub fn users_at_once_max(&self) -> u64 {
+        self.users().min(self.users_max)
+    }
+
+    /// Send all users to one server instead.
+    pub fn aim_at(&mut self, url: &str) -> Result<(), ScenarioError> {
+        let target = Target::parse(url, 1.0);
+        let target = target.map_err(|problem| ScenarioError::new("--target", 0, "", problem))?;
+        self.targets = vec![target];
+        Ok(())
+    }
+}
+
+/// Whether some message contains `${now}`.
+fn is_timed(sessions: &[Session]) -> bool {
+    let is_timed = |op: &Op| match op {
+        Op::Send(send) => send.message.is_timed(),
+        Op::Http(http) => http.body.is_timed(),
+        _ => false,
+    };
+    sessions.iter().any(|session| session.ops.iter().any(is_timed))
+}

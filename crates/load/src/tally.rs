@@ -1,0 +1,174 @@
+//! The counters of one worker, reported once a second.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use watchfire_report::{Histogram, Snapshot};
+
+use crate::broadcast::{BroadcastId, ReceiptRecorder, Receipts, SENT_MAX, Sent};
+use crate::failure::Failure;
+use crate::scenario::StepId;
+
+/// The results of one worker in one second.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Delta {
+    /// Seconds since the load began.
+    pub(crate) second: u32,
+    /// This is the last report of the worker.
+    pub(crate) is_last: bool,
+    /// The most users, and the most open websockets.
+    pub(crate) users: u64,
+    pub(crate) connected: u64,
+    pub(crate) counts: Counts,
+    /// How late the generator started users.
+    pub(crate) lateness: Snapshot,
+    /// How long messages with `${now}` took.
+    pub(crate) delivery: Snapshot,
+    /// The smallest size of each audience.
+    pub(crate) audiences: Vec<u64>,
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) receipts: Receipts,
+    pub(crate) steps: Vec<StepDelta>,
+    /// Step, kind and count.
+    pub(crate) errors: Vec<(String, String, u64)>,
+    /// Processor time used since the load began, and memory held now.
+    pub(crate) cpu: Duration,
+    pub(crate) resident_bytes: u64,
+    /// Memory held before the first user.
+    pub(crate) resident_first_bytes: u64,
+}
+
+/// Counters that can be added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Users that were due.
+    pub asked: u64,
+    /// Users that started.
+    pub started: u64,
+    /// Users that came to the end of their session.
+    pub finished: u64,
+    /// Users that an error ended.
+    pub failed: u64,
+    /// Users that were due when `users_max` users were active.
+    pub turned_away: u64,
+    /// Users whose session was cut off at the end of the load.
+    pub cut: u64,
+    /// Bytes read.
+    pub bytes_in: u64,
+    /// Bytes written.
+    pub bytes_out: u64,
+    /// Messages that are not replies: broadcasts and pushes.
+    pub deliveries: u64,
+    /// Their bytes.
+    pub delivery_bytes: u64,
+    /// Broadcasts that are not reported one by one because there were too many.
+    pub broadcasts_untold: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, other: &Counts) {
+        self.asked += other.asked;
+        self.started += other.started;
+        self.finished += other.finished;
+        self.failed += other.failed;
+        self.turned_away += other.turned_away;
+        self.cut += other.cut;
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+        self.deliveries += other.deliveries;
+        self.delivery_bytes += other.delivery_bytes;
+        self.broadcasts_untold += other.broadcasts_untold;
+    }
+}
+
+/// The times of one step: since it was due, and since it began.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct StepDelta {
+    pub(crate) step: u16,
+    pub(crate) due: Snapshot,
+    pub(crate) begun: Snapshot,
+}
+
+/// The counters of one worker.
+pub(crate) struct Tally {
+    pub(crate) counts: Counts,
+    pub(crate) lateness: Histogram,
+    pub(crate) delivery: Histogram,
+    pub(crate) receipts: ReceiptRecorder,
+    sent: Vec<Sent>,
+    sent_total: usize,
+    steps: Vec<Option<Box<(Histogram, Histogram)>>>,
+    errors: BTreeMap<(Option<StepId>, Failure), u64>,
+}
+
+impl Tally {
+    pub(crate) fn new(steps: usize) -> Tally {
+        Tally {
+            counts: Counts::default(),
+            lateness: Histogram::new(),
+            delivery: Histogram::new(),
+            receipts: ReceiptRecorder::default(),
+            sent: Vec::new(),
+            sent_total: 0,
+            steps: (0..steps).map(|_| None).collect(),
+            errors: BTreeMap::new(),
+        }
+    }
+
+    /// Record a finished step: the time since it was due, and since it began.
+    pub(crate) fn step(&mut self, step: StepId, since_due: Duration, since_begun: Duration) {
+        let recorders = &mut self.steps[usize::from(step.0)];
+        let (due, begun) =
+            &mut **recorders.get_or_insert_with(|| Box::new((Histogram::new(), Histogram::new())));
+        due.record(since_due);
+        begun.record(since_begun);
+    }
+
+    /// Whether one more broadcast can be reported on its own.
+    pub(crate) fn takes_broadcast(&self) -> bool {
+        self.sent_total < SENT_MAX
+    }
+
+    pub(crate) fn sent(
+        &mut self,
+        step: StepId,
+        audience: u8,
+        user: u32,
+        now: Duration,
+        at: Duration,
+    ) {
+        self.sent_total += 1;
+        let id = BroadcastId { sent_at: now.as_nanos() as u64, user };
+        self.sent.push(Sent { id, step: step.0, audience, at });
+    }
+
+    pub(crate) fn error(&mut self, step: Option<StepId>, failure: Failure) {
+        *self.errors.entry((step, failure)).or_default() += 1;
+    }
+
+    /// The results since the last call.
+    pub(crate) fn take(&mut self, names: &[String]) -> Delta {
+        let steps = self.steps.iter_mut().enumerate().filter_map(|(step, recorders)| {
+            let (due, begun) = &mut **recorders.as_mut()?;
+            let (due, begun) = (due.take(), begun.take());
+            (!due.is_empty()).then_some(StepDelta { step: step as u16, due, begun })
+        });
+        let steps = steps.collect();
+        let errors =
+            std::mem::take(&mut self.errors).into_iter().map(|((step, failure), count)| {
+                let step = step.map_or("between steps", |step| &names[usize::from(step.0)]);
+                (step.to_owned(), failure.to_string(), count)
+            });
+        Delta {
+            counts: std::mem::take(&mut self.counts),
+            lateness: self.lateness.take(),
+            delivery: self.delivery.take(),
+            sent: std::mem::take(&mut self.sent),
+            receipts: self.receipts.take(),
+            steps,
+            errors: errors.collect(),
+            ..Delta::default()
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Compares the results of a load with the thresholds of its scenario.
+
+use std::time::Duration;
+
+use watchfire_report::units::duration;
+
+use crate::results::Results;
+use crate::scenario::{StepThresholds, Thresholds};
+
+/// One threshold, and whether it was kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The threshold, such as `join p99 ≤ 200ms`.
+    pub threshold: String,
+    /// What was measured.
+    pub measured: String,
+    /// Whether the threshold was kept.
+    pub is_kept: bool,
+}
+
+/// Check every threshold, in the order of the scenario.
+pub fn judge(thresholds: &Thresholds, results: &Results) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    let counts = &results.counts;
+    let errors = results.errors_total();
+    let mut at_most = |name: &str, max: Option<u64>, measured: u64| {
+        if let Some(max) = max {
+            verdicts.push(verdict(
+                format!("{name} ≤ {max}"),
+                measured.to_string(),
+                measured <= max,
+            ));
+        }
+    };
+    at_most("errors", thresholds.errors_max, errors);
+    at_most("missing users", thresholds.missing_users_max, results.missing_users());
+    if let Some(max) = thresholds.errors_percent_max {
+        let percent = 100.0 * errors as f64 / counts.started.max(1) as f64;
+        verdicts.push(verdict(
+            format!("errors ≤ {max} %"),
+            format!("{percent:.3} %"),
+            percent <= max,
+        ));
+    }
+    if let Some(min) = thresholds.connected_min {
+        let most = results.connected_max;
+        verdicts.push(verdict(format!("connected ≥ {min}"), most.to_string(), most >= min));
+    }
+    if let Some(max) = thresholds.start_lateness_p99_max {
+        let p99 = results.lateness.quantile(0.99);
+        verdicts.push(within("start lateness p99", max, p99));
+    }
+    judge_broadcasts(thresholds, results, &mut verdicts);
+    for (name, threshold) in &thresholds.steps {
+        verdicts.extend(judge_step(name, threshold, results));
+    }
+    verdicts
+}
+
+fn judge_broadcasts(thresholds: &Thresholds, results: &Results, verdicts: &mut Vec<Verdict>) {
+    if thresholds.broadcasts_missing_max.is_none() && thresholds.broadcasts_last_max.is_none() {
+        return;
+    }
+    let broadcasts = results.broadcasts();
+    let none = || (!broadcasts.is_empty()).then_some(()).ok_or("no broadcast was sent");
+    if let Some(max) = thresholds.broadcasts_missing_max {
+        let missing: u64 = broadcasts.iter().map(|broadcast| broadcast.missing).sum();
+        let measured = none().map_or_else(str::to_owned, |()| missing.to_string());
+        let is_kept = none().is_ok() && missing <= max;
+        verdicts.push(verdict(format!("broadcasts missing ≤ {max}"), measured, is_kept));
+    }
+    if let Some(max) = thresholds.broadcasts_last_max {
+        let last = broadcasts.iter().map(|broadcast| broadcast.times.max()).max();
+        let measured = none().map_or_else(str::to_owned, |()| duration(last.unwrap_or_default()));
+        let is_kept = last.is_some_and(|last| last <= max);
+        verdicts.push(verdict(format!("broadcasts last ≤ {}", duration(max)), measured, is_kept));
+    }
+}
+
+fn judge_step(name: &str, threshold: &StepThresholds, results: &Results) -> Vec<Verdict> {
+    let Some(step) = results.steps.iter().find(|step| step.name == name) else { return Vec::new() };
+    let quantiles = [
+        ("p50", threshold.p50_max, 0.5),
+        ("p95", threshold.p95_max, 0.95),
+        ("p99", threshold.p99_max, 0.99),
+        ("p99.9", threshold.p999_max, 0.999),
+        ("max", threshold.max, 1.0),
+    ];
+    let mut verdicts = Vec::new();
+    for (quantile, max, share) in quantiles {
+        let Some(max) = max else { continue };
+        let threshold = format!("{name} {quantile}");
+        verdicts.push(match step.due.is_empty() {
+            // A step that was never done counts as broken.
+            true => verdict(format!("{threshold} ≤ {}", duration(max)), "never done".into(), false),
+            false => within(&threshold, max, step.due.quantile(share)),
+        });
+    }
+    if let Some(min) = threshold.count_min {
+        let count = step.due.len();
+        verdicts.push(verdict(format!("{name} done ≥ {min}"), count.to_string(), count >= min));
+    }
+    verdicts
+}
+
+fn within(name: &str, max: Duration, measured: Duration) -> Verdict {
+    verdict(format!("{name} ≤ {}", duration(max)), duration(measured), measured <= max)
+}
+
+fn verdict(threshold: String, measured: String, is_kept: bool) -> Verdict {
+    Verdict { threshold, measured, is_kept }
+}

@@ -1,0 +1,68 @@
+//! The commands of the handles to the thread of the host.
+
+use std::sync::Arc;
+
+use libp2p::{Multiaddr, PeerId};
+use tokio::sync::{mpsc, oneshot};
+use watchfire_bitswap::{SessionId, Want};
+use watchfire_content::Cid;
+use watchfire_store::WriteBlocks;
+
+use crate::error::{ConnectError, RoutingError};
+use crate::fetch::{Fetch, FetchError, FetchScope};
+use crate::session::SessionEvent;
+use crate::{HostStats, PeerStats};
+
+/// Commands that wait for the host. When the queue is full, callers wait.
+pub(crate) const COMMANDS_MAX: usize = 64;
+
+/// A command to the host.
+pub(crate) enum Command {
+    Connect {
+        address: Multiaddr,
+        reply: oneshot::Sender<Result<PeerId, ConnectError>>,
+    },
+    Disconnect {
+        peer: PeerId,
+        reply: oneshot::Sender<()>,
+    },
+    Provide {
+        cid: Cid,
+        reply: oneshot::Sender<Result<(), RoutingError>>,
+    },
+    StopProviding {
+        cid: Cid,
+    },
+    FindProviders {
+        cid: Cid,
+        reply: oneshot::Sender<Result<Vec<PeerId>, RoutingError>>,
+    },
+    Fetch {
+        root: Cid,
+        scope: FetchScope,
+        store: Arc<dyn WriteBlocks>,
+        reply: oneshot::Sender<Result<Fetch, FetchError>>,
+    },
+    OpenSession {
+        events: mpsc::UnboundedSender<SessionEvent>,
+        reply: oneshot::Sender<SessionId>,
+    },
+    Want {
+        session: SessionId,
+        wants: Vec<Want>,
+    },
+    BlockStored {
+        cid: Cid,
+        bytes: usize,
+    },
+    BlockUnavailable {
+        cid: Cid,
+    },
+    Peers {
+        reply: oneshot::Sender<Vec<PeerStats>>,
+    },
+    Stats {
+        reply: oneshot::Sender<HostStats>,
+    },
+    Stop,
+}

@@ -1,0 +1,39 @@
+//! Requests for single blocks, which go into no store.
+
+use tokio::sync::mpsc;
+use watchfire_bitswap::{SessionId, Want};
+use watchfire_content::{Block, Cid};
+
+use crate::command::Command;
+use crate::error::Stopped;
+
+/// An event of a [`BlockSession`].
+#[derive(Debug)]
+pub enum SessionEvent {
+    /// A requested block arrived and was verified. It is in no store.
+    Block(Block),
+    /// No connected peer is known to have this block. The host searches for other peers.
+    Searching(Cid),
+}
+
+/// Requests single blocks from all peers of a host. Dropping it cancels its requests.
+#[derive(Debug)]
+pub struct BlockSession {
+    pub(crate) id: SessionId,
+    pub(crate) commands: mpsc::Sender<Command>,
+    /// Bounded by the session's own requests: one block and a few searches for each.
+    pub(crate) events: mpsc::UnboundedReceiver<SessionEvent>,
+}
+
+impl BlockSession {
+    /// Requests more blocks.
+    pub async fn want(&self, wants: Vec<Want>) -> Result<(), Stopped> {
+        let command = Command::Want { session: self.id, wants };
+        self.commands.send(command).await.map_err(|_| Stopped)
+    }
+
+    /// Waits for the next event; `None` when the host has stopped.
+    pub async fn next(&mut self) -> Option<SessionEvent> {
+        self.events.recv().await
+    }
+}

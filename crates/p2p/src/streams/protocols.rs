@@ -1,0 +1,66 @@
+//! The negotiation of the protocol of a stream.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+
+use libp2p::core::UpgradeInfo;
+use libp2p::core::upgrade::{InboundUpgrade, OutboundUpgrade};
+use libp2p::{Stream, StreamProtocol};
+use watchfire_bitswap::{Protocol, leaves};
+
+/// The protocols that a host speaks, in the order of preference: leaves if it is enabled, then the
+/// versions of Bitswap.
+#[derive(Clone, Debug)]
+pub(crate) struct SupportedProtocols(Arc<Vec<NamedProtocol>>);
+
+/// A protocol and the name that is negotiated for it.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedProtocol {
+    name: StreamProtocol,
+    protocol: Protocol,
+}
+
+impl AsRef<str> for NamedProtocol {
+    fn as_ref(&self) -> &str {
+        self.name.as_ref()
+    }
+}
+
+impl SupportedProtocols {
+    pub(crate) fn new(has_leaves: bool) -> Self {
+        let named = |(name, protocol)| NamedProtocol { name: StreamProtocol::new(name), protocol };
+        let leaves = has_leaves.then_some((leaves::PROTOCOL_ID, Protocol::Leaves));
+        let protocols = leaves.into_iter().chain(Protocol::IDS).map(named);
+        SupportedProtocols(Arc::new(protocols.collect()))
+    }
+}
+
+impl UpgradeInfo for SupportedProtocols {
+    type Info = NamedProtocol;
+    type InfoIter = std::vec::IntoIter<NamedProtocol>;
+
+    fn protocol_info(&self) -> Self::InfoIter {
+        Vec::clone(&self.0).into_iter()
+    }
+}
+
+impl InboundUpgrade<Stream> for SupportedProtocols {
+    type Output = (Stream, Protocol);
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Output, Infallible>>;
+
+    fn upgrade_inbound(self, stream: Stream, negotiated: NamedProtocol) -> Self::Future {
+        ready(Ok((stream, negotiated.protocol)))
+    }
+}
+
+impl OutboundUpgrade<Stream> for SupportedProtocols {
+    type Output = (Stream, Protocol);
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Output, Infallible>>;
+
+    fn upgrade_outbound(self, stream: Stream, negotiated: NamedProtocol) -> Self::Future {
+        ready(Ok((stream, negotiated.protocol)))
+    }
+}

@@ -1,0 +1,172 @@
+//! The part of the Phoenix channels protocol, version 2, that a client of a page needs.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+const PUSH: u8 = 0;
+const REPLY: u8 = 1;
+const BROADCAST: u8 = 2;
+
+/// A frame of the server.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ServerFrame {
+    pub topic: String,
+    pub join_ref: Option<String>,
+    pub content: FrameContent,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FrameContent {
+    /// The reply to the push with this ref.
+    Reply { reference: String, is_ok: bool, response: Value },
+    /// A push or a broadcast.
+    Event { event: String, payload: Payload },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Payload {
+    Json(Value),
+    Bytes(Bytes),
+}
+
+/// Encodes a push with a JSON payload.
+pub(crate) fn text(
+    join_ref: Option<&str>,
+    reference: u64,
+    topic: &str,
+    event: &str,
+    payload: &Value,
+) -> String {
+    json!([join_ref, reference.to_string(), topic, event, payload]).to_string()
+}
+
+/// Encodes a push with a binary payload, which `payload` appends.
+pub(crate) fn binary(
+    join_ref: &str,
+    reference: u64,
+    topic: &str,
+    event: &str,
+    payload: impl FnOnce(&mut Vec<u8>),
+) -> Vec<u8> {
+    let reference = reference.to_string();
+    let fields = [join_ref, &reference, topic, event];
+    let mut frame = vec![PUSH];
+    for field in fields {
+        frame.push(u8::try_from(field.len()).expect("topics, events and refs are short"));
+    }
+    fields.iter().for_each(|field| frame.extend_from_slice(field.as_bytes()));
+    payload(&mut frame);
+    frame
+}
+
+/// Decodes a text frame; `None` if it is invalid.
+pub(crate) fn read_text(text: &str) -> Option<ServerFrame> {
+    let message: (Option<String>, Option<String>, String, String, Value) =
+        serde_json::from_str(text).ok()?;
+    let (join_ref, reference, topic, event, payload) = message;
+    let what = match (reference, &*event) {
+        (Some(reference), "phx_reply") => {
+            let is_ok = payload.get("status").is_some_and(|status| status == "ok");
+            let response = payload.get("response").cloned().unwrap_or(Value::Null);
+            FrameContent::Reply { reference, is_ok, response }
+        }
+        _ => FrameContent::Event { event, payload: Payload::Json(payload) },
+    };
+    Some(ServerFrame { topic, join_ref, content: what })
+}
+
+/// Decodes a binary frame; `None` if it is invalid.
+pub(crate) fn read_binary(frame: &Bytes) -> Option<ServerFrame> {
+    let (&kind, lengths) = frame.split_first()?;
+    let fields_len = match kind {
+        PUSH => 3,
+        REPLY => 4,
+        BROADCAST => 2,
+        _ => return None,
+    };
+    let lengths = lengths.get(..fields_len)?;
+    let mut at = 1 + fields_len;
+    let mut fields = lengths.iter().map(|len| {
+        let field = frame.get(at..at + usize::from(*len))?;
+        at += usize::from(*len);
+        std::str::from_utf8(field).ok().map(str::to_owned)
+    });
+    let mut next = || fields.next().flatten();
+    let of_text = |text: String| (!text.is_empty()).then_some(text);
+    let said = match kind {
+        PUSH => {
+            let (join_ref, topic, event) = (next()?, next()?, next()?);
+            (join_ref, topic, Err(event))
+        }
+        BROADCAST => {
+            let (topic, event) = (next()?, next()?);
+            (String::new(), topic, Err(event))
+        }
+        _ => {
+            let (join_ref, reference, topic) = (next()?, next()?, next()?);
+            (join_ref, topic, Ok((reference, next()? == "ok")))
+        }
+    };
+    let (join_ref, topic, what) = said;
+    let what = match what {
+        // The server sends no binary reply to any request of this client.
+        Ok((reference, is_ok)) => FrameContent::Reply { reference, is_ok, response: Value::Null },
+        Err(event) => FrameContent::Event { event, payload: Payload::Bytes(frame.slice(at..)) },
+    };
+    Some(ServerFrame { topic, join_ref: of_text(join_ref), content: what })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pushes_are_encoded_in_version_2() {
+        let said = text(Some("1"), 2, "page:x", "have", &json!({ "have": "all" }));
+        assert_eq!(said, r#"["1","2","page:x","have",{"have":"all"}]"#);
+        let said = text(None, 3, "phoenix", "heartbeat", &json!({}));
+        assert_eq!(said, r#"[null,"3","phoenix","heartbeat",{}]"#);
+        let frame = binary("1", 22, "page:x", "relay", |frame| frame.extend_from_slice(b"bytes"));
+        assert_eq!(frame, b"\x00\x01\x02\x06\x05122page:xrelaybytes");
+    }
+
+    #[test]
+    fn replies_pushes_and_broadcasts_are_decoded() {
+        let reply = r#"["1","2","page:x","phx_reply",{"status":"error","response":{"a":1}}]"#;
+        let what = FrameContent::Reply {
+            reference: "2".into(),
+            is_ok: false,
+            response: json!({ "a": 1 }),
+        };
+        let said =
+            ServerFrame { topic: "page:x".into(), join_ref: Some("1".into()), content: what };
+        assert_eq!(read_text(reply), Some(said));
+        let push = read_binary(&Bytes::from_static(b"\x00\x01\x06\x051page:xrelaybytes")).unwrap();
+        assert_eq!((&*push.topic, push.join_ref.as_deref()), ("page:x", Some("1")));
+        let Payload::Bytes(bytes) = (match push.content {
+            FrameContent::Event { payload, .. } => payload,
+            FrameContent::Reply { .. } => panic!("a push is not a reply"),
+        }) else {
+            panic!("the payload is not binary")
+        };
+        assert_eq!(bytes, "bytes");
+        let cast = read_binary(&Bytes::from_static(b"\x02\x01\x02tev!")).unwrap();
+        assert_eq!(
+            cast.content,
+            FrameContent::Event { event: "ev".into(), payload: Payload::Bytes("!".into()) }
+        );
+    }
+
+    #[test]
+    fn invalid_frames_are_rejected() {
+        for text in ["", "{}", "[1,2]", r#"[null,null,1,"e",{}]"#] {
+            assert_eq!(read_text(text), None, "{text}");
+        }
+        let whole = b"\x00\x01\x06\x051page:xrelay";
+        for end in 0..whole.len() {
+            assert_eq!(read_binary(&Bytes::copy_from_slice(&whole[..end])), None, "{end}");
+        }
+        assert_eq!(read_binary(&Bytes::from_static(b"\x09\x00\x00\x00\x00")), None);
+        assert_eq!(read_binary(&Bytes::from_static(b"\x02\x01\x00\xff")), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! A peer of a page on a Watchfire server, without a browser.
+//!
+//! A [`PageClient`] joins `page:<cid>` over a WebSocket and announces how much of the page is
+//! stored here. It carries Bitswap messages between a [`watchfire_p2p::Host`] and the other peers
+//! of the page, through the server's relay. The host exchanges blocks with these peers as it does
+//! with its libp2p peers. When the connection is lost, the client reconnects and joins again. The
+//! protocol is specified in `docs/reference/protocols/page.md`.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use watchfire_page_client::{Have, PageClient, PageClientOptions, ServerUrl};
+//! use watchfire_store::{LockedMemoryStore, Stores};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let server: ServerUrl = "http://localhost:4000".parse()?;
+//! let page: watchfire_content::Cid = "bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u".parse()?;
+//! let store = Arc::new(LockedMemoryStore::new(1 << 20));
+//! let host = watchfire_p2p::Host::start(Default::default(), Stores::default(), store).await?;
+//! let options = PageClientOptions {
+//!     connector: server.connector()?,
+//!     page: page.clone(),
+//!     have: Have::None,
+//!     request_filter: None,
+//!     join_params: serde_json::Value::Null,
+//! };
+//! let client = PageClient::start(&host, options);
+//! host.fetch(page).await?.finished().await?;
+//! client.set_have(Have::All);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Absent on purpose: direct connections between peers. All messages go through the relay.
+
+mod assembler;
+mod frame;
+mod messages;
+mod outgoing;
+mod page_client;
+mod page_protocol;
+mod segment;
+mod server_url;
+
+pub use messages::{Counts, Have};
+pub use page_client::{ConnectionState, PageClient, PageClientOptions, PageStatus, page_cid};
+pub use server_url::{Connection, Connector, ServerUrl, ServerUrlError};

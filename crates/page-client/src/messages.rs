@@ -1,0 +1,134 @@
+//! The server's messages on the topic of a page, parsed from untrusted JSON.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use watchfire_types::PeerId;
+
+use crate::outgoing::RelayError;
+
+/// How much of a page a peer has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Have {
+    /// No block.
+    #[default]
+    None,
+    /// Some blocks.
+    Some,
+    /// All blocks.
+    All,
+}
+
+/// The peers of a page, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Counts {
+    /// Peers that have the page open, this client included.
+    pub watching: u64,
+    /// Peers among them that have all blocks.
+    pub holders: u64,
+    /// Peers among them that have some blocks.
+    pub partial: u64,
+}
+
+/// A peer that the server introduces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PeerInfo {
+    pub peer: PeerId,
+    pub have: Have,
+}
+
+/// The reply to a join.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct JoinReply {
+    pub me: PeerId,
+    pub peers: Vec<PeerInfo>,
+    pub counts: Counts,
+}
+
+/// Peers that are read from one list. Further peers are ignored.
+const PEERS_MAX: usize = 64;
+/// The pause before a retry if the server names none.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
+
+pub(crate) fn peer_info(json: &Value) -> Option<PeerInfo> {
+    let have = json.get("have").and_then(|have| Have::deserialize(have).ok());
+    Some(PeerInfo { peer: peer_id(json)?, have: have.unwrap_or_default() })
+}
+
+pub(crate) fn peer_id(json: &Value) -> Option<PeerId> {
+    json.get("peer")?.as_str()?.parse().ok()
+}
+
+pub(crate) fn peers(json: &Value) -> Vec<PeerInfo> {
+    let peers = json.get("peers").and_then(Value::as_array);
+    peers.into_iter().flatten().take(PEERS_MAX).filter_map(peer_info).collect()
+}
+
+pub(crate) fn counts(json: &Value) -> Option<Counts> {
+    Counts::deserialize(json).ok()
+}
+
+pub(crate) fn join_reply(json: &Value) -> Option<JoinReply> {
+    let counts = json.get("counts").and_then(counts).unwrap_or_default();
+    Some(JoinReply { me: peer_id(json)?, peers: peers(json), counts })
+}
+
+pub(crate) fn rejection_reason(json: &Value) -> String {
+    let json = json.get("message").or(json.get("reason"));
+    json.and_then(Value::as_str).unwrap_or("no reason given").to_owned()
+}
+
+pub(crate) fn relay_error(json: &Value) -> RelayError {
+    let number = |name: &str| json.get(name).and_then(Value::as_u64);
+    let wait = number("retry_after_ms").map_or(RETRY_AFTER, Duration::from_millis);
+    match json.get("reason").and_then(Value::as_str) {
+        Some("peer busy") => RelayError::Busy { wait },
+        Some("relay budget") => RelayError::Budget { wait },
+        Some("relay frame too large") => {
+            let max = number("max").and_then(|max| usize::try_from(max).ok());
+            RelayError::TooLarge { max: max.unwrap_or(0) }
+        }
+        _ => RelayError::Unreachable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_join_reply_contains_the_own_id_and_the_peers() {
+        let json = json!({
+            "peer": "00000000000000ff",
+            "peers": [{ "peer": "0000000000000001", "have": "all" }, { "peer": "me" }, 7],
+            "counts": { "watching": 3, "holders": 1, "partial": 0 },
+        });
+        let peers = vec![PeerInfo { peer: PeerId(1), have: Have::All }];
+        let counts = Counts { watching: 3, holders: 1, partial: 0 };
+        assert_eq!(join_reply(&json), Some(JoinReply { me: PeerId(255), peers, counts }));
+        assert_eq!(join_reply(&json!({ "peer": 1 })), None);
+    }
+
+    #[test]
+    fn a_relay_error_tells_when_to_retry() {
+        let of = |json: Value| relay_error(&json);
+        let wait = Duration::from_millis(7);
+        assert_eq!(
+            of(json!({ "reason": "peer busy", "retry_after_ms": 7 })),
+            RelayError::Busy { wait }
+        );
+        assert_eq!(
+            of(json!({ "reason": "relay budget" })),
+            RelayError::Budget { wait: RETRY_AFTER }
+        );
+        let large = json!({ "reason": "relay frame too large", "max": 100 });
+        assert_eq!(of(large), RelayError::TooLarge { max: 100 });
+        for json in [json!({ "reason": "peer gone" }), json!("?"), json!({ "reason": 1 })] {
+            assert_eq!(of(json), RelayError::Unreachable);
+        }
+        assert_eq!(rejection_reason(&json!({ "reason": "not a CID", "message": "why" })), "why");
+    }
+}

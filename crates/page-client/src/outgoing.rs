@@ -1,0 +1,295 @@
+//! The messages to one peer. The server relays them in segments, and may reject segments.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use watchfire_types::Instant;
+
+use crate::segment::{OVERHEAD_BYTES, Segment};
+
+/// Shorter messages are sent before longer ones, so that a want does not wait behind a block.
+const SHORT_BYTES_MAX: usize = 16 << 10;
+/// Segments that may wait for the server's reply.
+const WINDOW: usize = 4;
+/// Consecutive segments without a reply after which the peer is unreachable.
+const TIMEOUTS_MAX: u32 = 3;
+/// How long a peer may be busy without accepting a segment. After that it is unreachable.
+const BUSY_MAX: Duration = Duration::from_secs(30);
+/// The bounds of the retry delay, whatever the server names.
+const WAIT_MIN: Duration = Duration::from_millis(10);
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// A sent segment, to match the server's reply with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SentSegment {
+    message: u32,
+    from: usize,
+    to: usize,
+}
+
+/// Why the server did not relay a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RelayError {
+    Busy {
+        wait: Duration,
+    },
+    Budget {
+        wait: Duration,
+    },
+    TooLarge {
+        max: usize,
+    },
+    /// The peer cannot be reached, now or later.
+    Unreachable,
+}
+
+/// The peer cannot be reached any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unreachable;
+
+/// The send queue of one peer. The host bounds it.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    /// In the order of [`Outgoing::push`].
+    messages: Vec<Sending>,
+    next_message: u32,
+    segment_bytes_max: usize,
+    unanswered: usize,
+    timeouts: u32,
+    /// Since when the peer was busy for every segment.
+    busy_since: Option<Instant>,
+    retry_at: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Sending {
+    id: u32,
+    bytes: Bytes,
+    /// The ranges that are not sent yet. Rejected segments return here.
+    ranges: VecDeque<(usize, usize)>,
+    /// Bytes that the server has not relayed yet.
+    left: usize,
+}
+
+impl Outgoing {
+    /// `frame_bytes_max` is the largest relayed frame, with its header.
+    pub(crate) fn new(frame_bytes_max: usize) -> Self {
+        Outgoing {
+            messages: Vec::new(),
+            next_message: 0,
+            segment_bytes_max: frame_bytes_max.saturating_sub(OVERHEAD_BYTES).max(1),
+            unanswered: 0,
+            timeouts: 0,
+            busy_since: None,
+            retry_at: None,
+        }
+    }
+
+    pub(crate) fn push(&mut self, bytes: Bytes) {
+        let id = self.next_message;
+        self.next_message = id.wrapping_add(1);
+        let (ranges, left) = ([(0, bytes.len())].into(), bytes.len());
+        self.messages.push(Sending { id, bytes, ranges, left });
+    }
+
+    /// Returns the next segment to send now.
+    pub(crate) fn next(&mut self, now: Instant) -> Option<(SentSegment, Segment)> {
+        if self.unanswered == WINDOW || self.retry_at.is_some_and(|until| until > now) {
+            return None;
+        }
+        self.retry_at = None;
+        let unsent = self.messages.iter_mut().filter(|sending| !sending.ranges.is_empty());
+        // Long messages keep their order. Otherwise one that is slightly longer than all that
+        // follow would never be sent.
+        let sending = unsent.min_by_key(|sending| sending.bytes.len() > SHORT_BYTES_MAX)?;
+        let (from, end) = sending.ranges.pop_front()?;
+        let to = end.min(from + self.segment_bytes_max);
+        if to < end {
+            sending.ranges.push_front((to, end));
+        }
+        self.unanswered += 1;
+        let (message, total) = (sending.id, sending.bytes.len());
+        let segment =
+            Segment { message, offset: from, total, bytes: sending.bytes.slice(from..to) };
+        Some((SentSegment { message, from, to }, segment))
+    }
+
+    /// When to call [`Outgoing::next`] again after a retry delay.
+    pub(crate) fn next_wake(&self) -> Option<Instant> {
+        self.retry_at.filter(|_| self.messages.iter().any(|sending| !sending.ranges.is_empty()))
+    }
+
+    /// The server relayed a segment. Returns the bytes of its message if that was its last segment.
+    pub(crate) fn handle_relayed(&mut self, segment: SentSegment) -> Option<usize> {
+        self.unanswered -= 1;
+        self.timeouts = 0;
+        self.busy_since = None;
+        let at = self.messages.iter().position(|sending| sending.id == segment.message)?;
+        self.messages[at].left -= segment.to - segment.from;
+        (self.messages[at].left == 0).then(|| self.messages.remove(at).bytes.len())
+    }
+
+    /// The server did not relay a segment.
+    pub(crate) fn handle_error(
+        &mut self,
+        now: Instant,
+        segment: SentSegment,
+        error: &RelayError,
+    ) -> Result<(), Unreachable> {
+        self.requeue(segment);
+        match *error {
+            RelayError::Busy { wait } => {
+                let since = *self.busy_since.get_or_insert(now);
+                if now.since(since) >= BUSY_MAX {
+                    return Err(Unreachable);
+                }
+                self.wait(now, wait);
+            }
+            RelayError::Budget { wait } => self.wait(now, wait),
+            RelayError::TooLarge { max } => {
+                let len = segment.to - segment.from + OVERHEAD_BYTES;
+                if max <= OVERHEAD_BYTES || len <= max {
+                    return Err(Unreachable);
+                }
+                self.segment_bytes_max = max - OVERHEAD_BYTES;
+            }
+            RelayError::Unreachable => return Err(Unreachable),
+        }
+        Ok(())
+    }
+
+    /// The server did not reply to a segment in time.
+    pub(crate) fn handle_timeout(&mut self, segment: SentSegment) -> Result<(), Unreachable> {
+        self.requeue(segment);
+        self.timeouts += 1;
+        if self.timeouts == TIMEOUTS_MAX { Err(Unreachable) } else { Ok(()) }
+    }
+
+    fn requeue(&mut self, segment: SentSegment) {
+        self.unanswered -= 1;
+        if let Some(sending) =
+            self.messages.iter_mut().find(|sending| sending.id == segment.message)
+        {
+            sending.ranges.push_front((segment.from, segment.to));
+        }
+    }
+
+    fn wait(&mut self, now: Instant, wait: Duration) {
+        let until = now + wait.clamp(WAIT_MIN, WAIT_MAX);
+        self.retry_at = self.retry_at.max(Some(until));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    fn parts(outgoing: &mut Outgoing, now: Instant) -> Vec<(SentSegment, Segment)> {
+        std::iter::from_fn(|| outgoing.next(now)).collect()
+    }
+
+    fn outgoing(messages: &[usize]) -> Outgoing {
+        let mut outgoing = Outgoing::new(30);
+        messages.iter().for_each(|len| outgoing.push(vec![7; *len].into()));
+        outgoing
+    }
+
+    const BUSY: RelayError = RelayError::Busy { wait: Duration::from_millis(50) };
+
+    #[test]
+    fn a_message_is_sent_in_segments_within_a_window() {
+        let mut outgoing = outgoing(&[45]);
+        let sent = parts(&mut outgoing, at(0));
+        let places: Vec<_> = sent.iter().map(|(_, s)| (s.offset, s.bytes.len())).collect();
+        assert_eq!(places, [(0, 10), (10, 10), (20, 10), (30, 10)]);
+        assert!(sent.iter().all(|(_, segment)| segment.total == 45));
+        assert_eq!(outgoing.handle_relayed(sent[1].0), None);
+        let last = parts(&mut outgoing, at(0));
+        assert_eq!((last.len(), last[0].1.offset, last[0].1.bytes.len()), (1, 40, 5));
+        for (part, _) in [&sent[0], &sent[2], &sent[3]] {
+            assert_eq!(outgoing.handle_relayed(*part), None);
+        }
+        assert_eq!(outgoing.handle_relayed(last[0].0), Some(45), "it is through");
+    }
+
+    #[test]
+    fn a_short_message_does_not_wait_behind_a_long_one() {
+        let mut outgoing = outgoing(&[SHORT_BYTES_MAX + 1]);
+        let sent = parts(&mut outgoing, at(0));
+        outgoing.push(vec![1; 3].into());
+        outgoing.handle_relayed(sent[0].0);
+        assert_eq!(parts(&mut outgoing, at(0))[0].1.total, 3);
+    }
+
+    #[test]
+    fn a_long_message_is_not_overtaken_by_later_long_messages() {
+        let mut outgoing = Outgoing::new(SHORT_BYTES_MAX);
+        for more in [3, 2, 1] {
+            outgoing.push(vec![7; 2 * SHORT_BYTES_MAX + more].into());
+        }
+        let mut order = Vec::new();
+        while let Some((part, segment)) = outgoing.next(at(0)) {
+            order.push(segment.message);
+            outgoing.handle_relayed(part);
+        }
+        assert_eq!(order, [0, 0, 0, 1, 1, 1, 2, 2, 2]);
+    }
+
+    #[test]
+    fn a_rejected_segment_is_sent_again_after_the_retry_delay() {
+        let mut outgoing = outgoing(&[20]);
+        let sent = parts(&mut outgoing, at(0));
+        outgoing.handle_error(at(5), sent[0].0, &BUSY).unwrap();
+        assert_eq!(outgoing.next_wake(), Some(at(55)));
+        assert_eq!(outgoing.next(at(54)), None);
+        let again = parts(&mut outgoing, at(55));
+        assert_eq!((again.len(), again[0].1.offset), (1, 0));
+        let budget = RelayError::Budget { wait: Duration::ZERO };
+        outgoing.handle_error(at(60), again[0].0, &budget).unwrap();
+        assert_eq!(outgoing.next_wake(), Some(at(70)));
+    }
+
+    #[test]
+    fn segments_shrink_to_the_limit_that_the_server_names() {
+        let mut outgoing = outgoing(&[10]);
+        let (part, _) = outgoing.next(at(0)).unwrap();
+        outgoing.handle_error(at(0), part, &RelayError::TooLarge { max: 24 }).unwrap();
+        let lens: Vec<_> = parts(&mut outgoing, at(0)).iter().map(|(_, s)| s.bytes.len()).collect();
+        assert_eq!(lens, [4, 4, 2]);
+        let mut other = Outgoing::new(30);
+        other.push(vec![7; 5].into());
+        let (part, _) = other.next(at(0)).unwrap();
+        assert_eq!(
+            other.handle_error(at(0), part, &RelayError::TooLarge { max: 25 }),
+            Err(Unreachable)
+        );
+    }
+
+    #[test]
+    fn a_peer_that_stays_busy_becomes_unreachable() {
+        let mut busy = outgoing(&[5]);
+        let mut now = at(0);
+        let lost = loop {
+            let (part, _) = busy.next(now).unwrap();
+            if busy.handle_error(now, part, &BUSY) == Err(Unreachable) {
+                break now;
+            }
+            now = busy.next_wake().unwrap();
+        };
+        assert_eq!(lost, at(0) + BUSY_MAX);
+
+        let mut silent = outgoing(&[5]);
+        for expected in [Ok(()), Ok(()), Err(Unreachable)] {
+            let (part, _) = silent.next(at(0)).unwrap();
+            assert_eq!(silent.handle_timeout(part), expected);
+        }
+        let mut gone = outgoing(&[5]);
+        let (part, _) = gone.next(at(0)).unwrap();
+        assert_eq!(gone.handle_error(at(0), part, &RelayError::Unreachable), Err(Unreachable));
+    }
+}

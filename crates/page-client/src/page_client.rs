@@ -1,0 +1,393 @@
+//! The page client: joins a page, and joins it again whenever the connection is lost.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{SinkExt, StreamExt};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+use watchfire_bitswap::Protocol;
+use watchfire_content::Cid;
+use watchfire_p2p::{ExternalPeer, ExternalTransport, Host, RequestFilter, TransportCommand};
+use watchfire_types::{Instant as CoreInstant, PeerId};
+
+use crate::messages::{Counts, Have};
+use crate::page_protocol::{Output, PageProtocol};
+use crate::server_url::{Connection, Connector};
+
+/// How long connecting may take, the WebSocket handshake included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long the server may take to read what the client writes.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The first pause before a reconnect. It doubles with each attempt, up to [`RECONNECT_AFTER_MAX`].
+const RECONNECT_AFTER: Duration = Duration::from_millis(250);
+const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(10);
+/// Largest WebSocket message that is accepted from the server. A relayed frame has 64 KiB.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+/// Which page to join, and how.
+pub struct PageClientOptions {
+    /// Connects to the server.
+    pub connector: Arc<dyn Connector>,
+    /// The root of the page.
+    pub page: Cid,
+    /// How much of the page is stored here at the start.
+    pub have: Have,
+    /// The blocks that may be requested from the peers of the page; `None` allows all blocks.
+    pub request_filter: Option<RequestFilter>,
+    /// Members of this JSON object are added to the parameters of the join. `Null` adds nothing.
+    pub join_params: Value,
+}
+
+/// The state of the connection to the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectionState {
+    /// The first connection attempt is under way.
+    Connecting,
+    /// The client has joined the page.
+    Joined,
+    /// The server rejected the join for this reason. The client tries again.
+    Rejected(String),
+    /// The server cannot be reached for this reason. The client tries again.
+    Disconnected(String),
+}
+
+/// What the client knows about the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageStatus {
+    /// The state of the connection.
+    pub connection: ConnectionState,
+    /// How many peers have the page open, and how many hold it.
+    pub counts: Counts,
+    /// Peers that the client can exchange messages with.
+    pub peers: usize,
+}
+
+/// A peer of a page. It stays joined until it is dropped.
+#[derive(Debug)]
+pub struct PageClient {
+    have: watch::Sender<Have>,
+    status: watch::Receiver<PageStatus>,
+    task: JoinHandle<()>,
+}
+
+impl PageClient {
+    /// Joins a page, so that `host` exchanges blocks with the peers of the page. Must be called
+    /// within a tokio runtime.
+    pub fn start(host: &Host, options: PageClientOptions) -> Self {
+        let (have, local_have) = watch::channel(options.have);
+        let connection = ConnectionState::Connecting;
+        let status = PageStatus { connection, counts: Counts::default(), peers: 0 };
+        let (status_sender, status) = watch::channel(status);
+        let driver = Driver {
+            connector: options.connector,
+            page: page_cid(&options.page).to_string(),
+            request_filter: options.request_filter,
+            join_params: options.join_params,
+            local_have,
+            status: status_sender,
+            transport: host.external_transport(),
+            external_peers: HashMap::new(),
+            peers: HashMap::new(),
+            started_at: Instant::now(),
+        };
+        PageClient { have, status, task: tokio::spawn(driver.run()) }
+    }
+
+    /// Sets how much of the page is stored here from now on.
+    pub fn set_have(&self, have: Have) {
+        self.have.send_if_modified(|before| std::mem::replace(before, have) != have);
+    }
+
+    /// The current status, and its changes.
+    pub fn status(&self) -> watch::Receiver<PageStatus> {
+        self.status.clone()
+    }
+}
+
+impl Drop for PageClient {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The CID that names the page of this root: version 1 of it.
+pub fn page_cid(root: &Cid) -> Cid {
+    Cid::v1(root.codec(), root.hash().clone())
+}
+
+/// The task of a [`PageClient`].
+struct Driver {
+    connector: Arc<dyn Connector>,
+    page: String,
+    request_filter: Option<RequestFilter>,
+    join_params: Value,
+    local_have: watch::Receiver<Have>,
+    status: watch::Sender<PageStatus>,
+    transport: ExternalTransport,
+    external_peers: HashMap<PeerId, ExternalPeer>,
+    peers: HashMap<ExternalPeer, PeerId>,
+    started_at: Instant,
+}
+
+/// Why a connection ended.
+enum End {
+    /// The connection failed. The client reconnects.
+    Lost(String),
+    /// The server rejected the join.
+    Rejected(String),
+    /// The host has stopped, so the client stops too.
+    Stopped,
+}
+
+impl From<watchfire_p2p::Stopped> for End {
+    fn from(_: watchfire_p2p::Stopped) -> Self {
+        End::Stopped
+    }
+}
+
+impl From<tungstenite::Error> for End {
+    fn from(error: tungstenite::Error) -> Self {
+        match error {
+            tungstenite::Error::Http(response) => {
+                End::Lost(format!("the server answered {}", response.status()))
+            }
+            error => End::Lost(error.to_string()),
+        }
+    }
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        End::Lost(error.to_string())
+    }
+}
+
+type Socket = WebSocketStream<Box<dyn Connection>>;
+
+impl Driver {
+    async fn run(mut self) {
+        let mut attempts = 0;
+        loop {
+            let end = self.run_connection(&mut attempts).await;
+            if self.disconnect_peers().await.is_err() {
+                return;
+            }
+            let connection = match end {
+                Ok(()) | Err(End::Stopped) => return,
+                Err(End::Lost(reason)) => ConnectionState::Disconnected(reason),
+                Err(End::Rejected(reason)) => ConnectionState::Rejected(reason),
+            };
+            tracing::debug!(page = self.page, ?connection, "left a page");
+            self.status.send_modify(|status| {
+                *status = PageStatus { connection, counts: Counts::default(), peers: 0 };
+            });
+            attempts += 1;
+            sleep(reconnect_delay(attempts, random_jitter())).await;
+        }
+    }
+
+    fn now(&self) -> CoreInstant {
+        let nanos = self.started_at.elapsed().as_nanos();
+        CoreInstant::from_nanos(nanos.try_into().unwrap_or(u64::MAX))
+    }
+
+    /// Runs one connection from its start to its end. A successful join resets `attempts`.
+    async fn run_connection(&mut self, attempts: &mut u32) -> Result<(), End> {
+        let mut socket = self.connect().await?;
+        let have = *self.local_have.borrow_and_update();
+        let mut protocol =
+            PageProtocol::start(self.now(), &self.page, have, self.join_params.clone());
+        loop {
+            self.do_outputs(&mut protocol, &mut socket, attempts).await?;
+            let wake = protocol.next_wake().since(CoreInstant::ZERO);
+            tokio::select! {
+                message = socket.next() => match message {
+                    Some(message) => self.handle_message(&mut protocol, message?)?,
+                    None => return Err(End::Lost("the server closed the connection".to_owned())),
+                },
+                command = self.transport.next() => self.handle_command(&mut protocol, command),
+                changed = self.local_have.changed() => {
+                    if changed.is_err() {
+                        return Ok(());
+                    }
+                    let have = *self.local_have.borrow_and_update();
+                    protocol.set_have(self.now(), have);
+                }
+                () = sleep_until(self.started_at + wake) => protocol.handle_tick(self.now()),
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Socket, End> {
+        let connecting = async {
+            let connection = self.connector.connect().await?;
+            let config = WebSocketConfig::default()
+                .max_message_size(Some(MESSAGE_BYTES_MAX))
+                .max_frame_size(Some(MESSAGE_BYTES_MAX));
+            let url = self.connector.websocket_url();
+            let (socket, _) = client_async_with_config(url, connection, Some(config)).await?;
+            Ok(socket)
+        };
+        let late = |_| End::Lost("the server does not answer".to_owned());
+        timeout(CONNECT_TIMEOUT, connecting).await.map_err(late)?
+    }
+
+    fn handle_message(&self, protocol: &mut PageProtocol, message: Message) -> Result<(), End> {
+        match message {
+            Message::Text(text) => protocol.handle_text(self.now(), text.as_str()),
+            Message::Binary(bytes) => protocol.handle_binary(self.now(), &bytes),
+            Message::Close(_) => {
+                return Err(End::Lost("the server closed the connection".to_owned()));
+            }
+            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
+        }
+        Ok(())
+    }
+
+    fn handle_command(&mut self, protocol: &mut PageProtocol, command: TransportCommand) {
+        match command {
+            TransportCommand::Send { peer, message } => {
+                if let Some(peer) = self.peers.get(&peer) {
+                    protocol.send(self.now(), *peer, message);
+                }
+            }
+            TransportCommand::Ban { peer } => {
+                if let Some(peer) = self.peers.remove(&peer) {
+                    self.external_peers.remove(&peer);
+                    protocol.ban(peer);
+                }
+            }
+        }
+    }
+
+    async fn do_outputs(
+        &mut self,
+        protocol: &mut PageProtocol,
+        socket: &mut Socket,
+        attempts: &mut u32,
+    ) -> Result<(), End> {
+        let mut has_written = false;
+        while let Some(output) = protocol.poll_output() {
+            match output {
+                Output::Text(text) => {
+                    write(socket.feed(Message::text(text))).await?;
+                    has_written = true;
+                }
+                Output::Binary(bytes) => {
+                    write(socket.feed(Message::binary(bytes))).await?;
+                    has_written = true;
+                }
+                Output::Joined => {
+                    *attempts = 0;
+                    self.status.send_modify(|status| status.connection = ConnectionState::Joined);
+                }
+                Output::Rejected { reason } => return Err(End::Rejected(reason)),
+                Output::PeerConnected { peer, have } => {
+                    tracing::trace!(%peer, ?have, "peer connected");
+                    let filter = self.request_filter.clone();
+                    let external = self.transport.connect(Protocol::V1_2, filter).await?;
+                    self.external_peers.insert(peer, external);
+                    self.peers.insert(external, peer);
+                    self.publish_peer_count();
+                }
+                Output::PeerDisconnected { peer } => {
+                    if let Some(external) = self.external_peers.remove(&peer) {
+                        self.peers.remove(&external);
+                        self.transport.disconnect(external).await?;
+                        self.publish_peer_count();
+                    }
+                }
+                Output::Message { peer, bytes } => {
+                    if let Some(external) = self.external_peers.get(&peer)
+                        && let Err(error) = self.transport.received(*external, &bytes).await?
+                    {
+                        tracing::debug!(%peer, %error, "received a malformed message");
+                    }
+                }
+                Output::Receiving { peer } => {
+                    if let Some(external) = self.external_peers.get(&peer) {
+                        self.transport.receiving(*external).await?;
+                    }
+                }
+                Output::Malformed { peer } => {
+                    if let Some(external) = self.external_peers.get(&peer) {
+                        self.transport.malformed(*external).await?;
+                    }
+                }
+                Output::Sent { peer, bytes } => {
+                    if let Some(external) = self.external_peers.get(&peer) {
+                        self.transport.sent(*external, bytes).await?;
+                    }
+                }
+                Output::Counts(counts) => {
+                    self.status.send_modify(|status| status.counts = counts);
+                }
+                Output::Broken { reason } => return Err(End::Lost(reason.to_owned())),
+            }
+        }
+        if has_written {
+            write(socket.flush()).await?;
+        }
+        Ok(())
+    }
+
+    fn publish_peer_count(&self) {
+        self.status.send_modify(|status| status.peers = self.external_peers.len());
+    }
+
+    /// Disconnects all peers of the connection from the host.
+    async fn disconnect_peers(&mut self) -> Result<(), watchfire_p2p::Stopped> {
+        self.peers.clear();
+        for (_, external) in self.external_peers.drain() {
+            self.transport.disconnect(external).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn write(writing: impl Future<Output = Result<(), tungstenite::Error>>) -> Result<(), End> {
+    let late = |_| End::Lost("the server does not read".to_owned());
+    Ok(timeout(WRITE_TIMEOUT, writing).await.map_err(late)??)
+}
+
+/// The pause before a reconnect: the first attempt is number 1. `jitter` selects a value between
+/// half of the pause and all of it, so that the clients of a restarted server do not return at once.
+fn reconnect_delay(attempt: u32, jitter: u16) -> Duration {
+    let longest =
+        RECONNECT_AFTER.saturating_mul(1 << (attempt - 1).min(16)).min(RECONNECT_AFTER_MAX);
+    longest / 2 + (longest / 2).mul_f64(f64::from(jitter) / f64::from(u16::MAX))
+}
+
+fn random_jitter() -> u16 {
+    // Without a random number the client waits for the full pause.
+    getrandom::u32().map_or(u16::MAX, |number| number as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reconnect_delay_grows_to_its_limit_and_is_jittered_by_half() {
+        let delays: Vec<_> =
+            (1..9).map(|attempt| reconnect_delay(attempt, u16::MAX).as_millis()).collect();
+        assert_eq!(delays, [250, 500, 1000, 2000, 4000, 8000, 10_000, 10_000]);
+        assert_eq!(reconnect_delay(1, 0).as_millis(), 125);
+        assert_eq!(reconnect_delay(u32::MAX, 0).as_millis(), 5000);
+    }
+
+    #[test]
+    fn a_page_is_named_by_a_version_1_cid() {
+        let root: Cid = "QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH".parse().unwrap();
+        assert!(page_cid(&root).to_string().starts_with("bafybei"));
+        assert_eq!(page_cid(&page_cid(&root)), page_cid(&root));
+    }
+}

@@ -1,0 +1,196 @@
+//! The address of a server, and connections to it.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use http::Uri;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use watchfire_content::Cid;
+
+/// The characters that are escaped in the fragment of a link.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// A byte stream to a server.
+pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for S {}
+
+/// Connects to a server, as often as needed.
+pub trait Connector: Send + Sync {
+    /// Opens a connection.
+    fn connect(&self) -> BoxFuture<'_, io::Result<Box<dyn Connection>>>;
+
+    /// Returns the URL of the WebSocket handshake, such as
+    /// `ws://host/socket/websocket?vsn=2.0.0`.
+    fn websocket_url(&self) -> String;
+}
+
+/// The default path of the WebSocket.
+const SOCKET_PATH: &str = "/socket/websocket?vsn=2.0.0";
+
+/// The URL of a Watchfire server: a scheme and a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerUrl {
+    is_encrypted: bool,
+    /// The host, and the port unless it is the default port.
+    authority: String,
+    host: String,
+    port: u16,
+}
+
+/// A text is not a valid server URL.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a server URL: use the form http://host or https://host:port")]
+pub struct ServerUrlError {
+    /// The text.
+    pub text: String,
+}
+
+impl FromStr for ServerUrl {
+    type Err = ServerUrlError;
+
+    fn from_str(text: &str) -> Result<Self, ServerUrlError> {
+        let wrong = || ServerUrlError { text: text.to_owned() };
+        let uri: Uri = text.parse().map_err(|_| wrong())?;
+        let is_encrypted = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(wrong()),
+        };
+        let authority = uri.authority().ok_or_else(wrong)?;
+        let is_plain = !authority.as_str().contains('@')
+            && matches!(uri.path(), "" | "/")
+            && uri.query().is_none();
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if !is_plain || host.is_empty() {
+            return Err(wrong());
+        }
+        let port = authority.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 });
+        Ok(ServerUrl { is_encrypted, authority: authority.to_string(), host, port })
+    }
+}
+
+impl fmt::Display for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_encrypted { "https" } else { "http" };
+        write!(f, "{scheme}://{}", self.authority)
+    }
+}
+
+impl ServerUrl {
+    /// Returns the link that opens a page in a browser. `name` is the file name that it shows.
+    pub fn link(&self, page: &Cid, name: Option<&str>) -> String {
+        let mut link = format!("{self}/p/{page}");
+        if let Some(name) = name {
+            link.push_str("#filename=");
+            link.push_str(&utf8_percent_encode(name, ESCAPED).to_string());
+        }
+        link
+    }
+
+    /// Returns a connector. It verifies certificates with the trust store of the system.
+    pub fn connector(&self) -> io::Result<Arc<dyn Connector>> {
+        let tls = self.is_encrypted.then(|| self.tls()).transpose()?;
+        Ok(Arc::new(TcpConnector { server: self.clone(), tls }))
+    }
+
+    fn tls(&self) -> io::Result<(TlsConnector, ServerName<'static>)> {
+        let wrong = |error: String| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let found = rustls_native_certs::load_native_certs();
+        let mut roots = RootCertStore::empty();
+        // Certificates that cannot be parsed are not trusted.
+        roots.add_parsable_certificates(found.certs);
+        if roots.is_empty() {
+            return Err(wrong(
+                "cannot verify certificates: the trust store of this machine is empty".to_owned(),
+            ));
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| wrong(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from(self.host.clone());
+        let name = name.map_err(|error| wrong(format!("{}: {error}", self.host)))?;
+        Ok((TlsConnector::from(Arc::new(config)), name))
+    }
+}
+
+struct TcpConnector {
+    server: ServerUrl,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+impl Connector for TcpConnector {
+    fn connect(&self) -> BoxFuture<'_, io::Result<Box<dyn Connection>>> {
+        Box::pin(async {
+            let stream = TcpStream::connect((&*self.server.host, self.server.port)).await?;
+            // A want is a small packet, and blocks wait for it.
+            stream.set_nodelay(true)?;
+            Ok(match &self.tls {
+                Some((connector, name)) => {
+                    Box::new(connector.connect(name.clone(), stream).await?) as Box<dyn Connection>
+                }
+                None => Box::new(stream),
+            })
+        })
+    }
+
+    fn websocket_url(&self) -> String {
+        format!("ws://{}{SOCKET_PATH}", self.server.authority)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_url_is_a_scheme_and_a_host() {
+        let server = |text: &str| text.parse::<ServerUrl>().unwrap();
+        assert_eq!(server("http://localhost:4000/").to_string(), "http://localhost:4000");
+        assert_eq!(server("http://localhost:4000").port, 4000);
+        assert_eq!(
+            (server("https://example.org").port, server("http://example.org").port),
+            (443, 80)
+        );
+        let six = server("http://[::1]:4000");
+        assert_eq!((&*six.host, &*six.authority), ("::1", "[::1]:4000"));
+        for text in [
+            "",
+            "localhost",
+            "localhost:4000",
+            "ws://host",
+            "http://",
+            "http://a@b",
+            "http://a/p/x",
+            "http://a/?x=1",
+            "//host",
+        ] {
+            assert_eq!(
+                text.parse::<ServerUrl>(),
+                Err(ServerUrlError { text: text.to_owned() }),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn links_have_the_form_that_the_browser_creates() {
+        let server: ServerUrl = "https://example.org".parse().unwrap();
+        let cid = "bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u".parse().unwrap();
+        let link = server.link(&cid, Some("my notes, 日.md"));
+        let fragment = "filename=my%20notes%2C%20%E6%97%A5.md";
+        assert_eq!(link, format!("https://example.org/p/{cid}#{fragment}"));
+        assert_eq!(server.link(&cid, None), format!("https://example.org/p/{cid}"));
+    }
+}

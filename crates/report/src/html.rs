@@ -1,0 +1,58 @@
+//! HTML pages that need no other file.
+
+/// Colours follow the reader's light or dark setting, as the charts do.
+const STYLE: &str = "
+:root { color-scheme: light dark; --ink: #1d1f21; --paper: #fffdf9; --faint: #8884; --dim: #6b6f76;
+  --bad: #b91c1c; --good: #15803d; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8e6e3; --paper: #171412; --dim: #9aa0a8;
+  --bad: #f87171; --good: #4ade80; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
+  max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+.dim { color: var(--dim); } .bad { color: var(--bad); font-weight: 600; } .good { color: var(--good); }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--faint); white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; white-space: normal; }
+th { font-weight: 600; color: var(--dim); }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.2rem; }
+dt { color: var(--dim); } dd { margin: 0; }
+svg { width: 100%; height: auto; margin: .6rem 0; }
+";
+
+/// A whole page. `title` is text; `body` is HTML.
+pub fn page(title: &str, body: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\">\
+         <title>{title}</title><style>{STYLE}</style><h1>{title}</h1>{body}</html>\n"
+    )
+}
+
+/// Text as it can stand in HTML and in an attribute.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_cannot_break_the_page() {
+        let page = page("</title><script>", "<p>body");
+        assert!(page.contains("<title>&lt;/title&gt;&lt;script&gt;</title>"), "{page}");
+        assert!(page.ends_with("<p>body</html>\n"));
+    }
+}

@@ -1,0 +1,35 @@
+//! What the measuring tools write: units, histograms, tables, charts and HTML.
+//!
+//! `load`, `sim`, `cli` and the bench share this crate, so that a duration, a table or a chart looks
+//! the same wherever it appears. Charts are SVG and follow the reader's light or dark setting.
+//!
+//! The readers of scenario files are here too ([`scenario`]): what a report prints, such as
+//! `300 MiB`, can be typed into a scenario, so parsing and formatting live side by side. The crate
+//! `types` would be the other place, but every core imports it, and it has no dependencies to spare.
+//!
+//! Not in here: anything that measures, waits, or knows a protocol.
+//!
+//! ```
+//! use watchfire_report::{Axis, Chart, Colour, Line, Panel, Table, units};
+//!
+//! let line = Line::left("sockets", Colour::Blue, vec![(0.0, 0.0), (1.0, 1_200.0)]);
+//! let panel = Panel::lines("Open sockets", Axis::new("seconds"), Axis::new("sockets"), vec![line]);
+//! let chart = Chart { label: "Open sockets".into(), panels: vec![panel], notes: Vec::new() };
+//! assert!(chart.svg().ends_with("</svg>\n"));
+//!
+//! let mut table = Table::new(["step", "p99"]);
+//! table.push(["join".to_owned(), units::duration(std::time::Duration::from_micros(1_234))]);
+//! assert!(table.markdown().contains("| join | 1.23 ms |"));
+//! ```
+
+mod chart;
+mod histogram;
+mod html;
+pub mod scenario;
+mod table;
+pub mod units;
+
+pub use chart::{Axis, Bar, BarLimit, Chart, Colour, Line, Marker, Panel, Side, TickFormat};
+pub use histogram::{Histogram, Snapshot};
+pub use html::{escape, page};
+pub use table::Table;

@@ -1,0 +1,80 @@
+//! A message to a whole topic, encoded once per wire format and shared by every subscriber.
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use watchfire_channels::Serializer;
+
+use super::address::ChannelAddress;
+use super::encoding::{self, Encoded};
+use super::payload::Body;
+
+/// A message to every subscriber of a topic.
+#[derive(Debug)]
+pub(crate) struct Broadcast {
+    pub topic: Box<str>,
+    pub event: Box<str>,
+    pub body: Body,
+    /// The one subscriber that does not get the message.
+    pub except: Option<ChannelAddress>,
+    frames: [OnceLock<Option<Bytes>>; 2],
+    messages: [OnceLock<Option<Bytes>>; 2],
+}
+
+impl Broadcast {
+    pub fn new(topic: &str, event: &str, body: Body, except: Option<ChannelAddress>) -> Self {
+        Broadcast {
+            topic: topic.into(),
+            event: event.into(),
+            body,
+            except,
+            frames: Default::default(),
+            messages: Default::default(),
+        }
+    }
+
+    /// The WebSocket frame with its header. `None` when this serializer cannot carry the body.
+    pub fn frame(&self, serializer: Serializer) -> Option<&Bytes> {
+        self.frames[serializer as usize]
+            .get_or_init(|| self.encode(serializer).map(Encoded::into_frame))
+            .as_ref()
+    }
+
+    /// The message for a long-poll response. `None` when long poll cannot carry the body.
+    pub fn message(&self, serializer: Serializer) -> Option<&Bytes> {
+        self.messages[serializer as usize]
+            .get_or_init(|| self.encode(serializer)?.into_longpoll_message())
+            .as_ref()
+    }
+
+    fn encode(&self, serializer: Serializer) -> Option<Encoded> {
+        encoding::broadcast(serializer, &self.topic, &self.event, self.body.as_payload())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broadcast_is_encoded_once_per_wire_format() {
+        let body = Body::from(serde_json::json!({"n": 1}));
+        let broadcast = Broadcast::new("t", "e", body, None);
+        let first = broadcast.frame(Serializer::V2).unwrap().clone();
+        let second = broadcast.frame(Serializer::V2).unwrap();
+        assert_eq!(first.as_ptr(), second.as_ptr());
+        assert_eq!(&first[2..], br#"[null,null,"t","e",{"n":1}]"#);
+        assert_eq!(
+            broadcast.message(Serializer::V2).unwrap().as_ref(),
+            br#""[null,null,\"t\",\"e\",{\"n\":1}]""#
+        );
+    }
+
+    #[test]
+    fn bytes_are_carried_neither_by_v1_nor_by_long_poll() {
+        let broadcast = Broadcast::new("t", "e", Body::Binary(Bytes::from_static(b"\x01")), None);
+        assert!(broadcast.frame(Serializer::V2).is_some());
+        assert!(broadcast.frame(Serializer::V1).is_none());
+        assert!(broadcast.message(Serializer::V2).is_none());
+    }
+}

@@ -1,0 +1,153 @@
+//! The trait that an application implements for its topics.
+
+use std::any::Any;
+use std::fmt;
+
+use serde_json::Value;
+use watchfire_channels::Payload;
+
+use super::payload::Body;
+use super::reply::Reply;
+use super::socket::Socket;
+
+/// What an application does with the topics of one pattern.
+///
+/// Calls run on the event loop that owns the client's socket, so they must not block. For long work,
+/// move a [`Socket::reply_later`] into a task. A panic fails that one channel with `phx_error` and
+/// affects nothing else.
+///
+/// ```
+/// use watchfire_server::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
+///
+/// struct Rooms;
+///
+/// impl Channel for Rooms {
+///     type State = ();
+///
+///     fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
+///         Ok(Joined::with(()))
+///     }
+///
+///     fn handle_in(
+///         &self,
+///         _: &mut (),
+///         socket: &mut Socket<'_>,
+///         event: &str,
+///         payload: Payload<'_>,
+///     ) -> HandleIn {
+///         match event {
+///             "new_msg" => socket.broadcast("new_msg", payload)?,
+///             "ping" => return Ok(Outcome::Reply(Reply::ok(payload))),
+///             _ => return Ok(Outcome::Reply(Reply::because("unknown event"))),
+///         }
+///         Ok(Outcome::NoReply)
+///     }
+/// }
+/// ```
+pub trait Channel: Send + Sync + 'static {
+    /// The state of one joined client. `()` takes no memory.
+    type State: Send + 'static;
+
+    /// Accepts or refuses a join. The client is subscribed only after this returns.
+    fn join(
+        &self,
+        socket: &mut Socket<'_>,
+        payload: Payload<'_>,
+    ) -> Result<Joined<Self::State>, Refusal>;
+
+    /// Called after the reply to the join was sent and the client is subscribed: the place to track
+    /// its presence and to push initial data.
+    fn joined(&self, _state: &mut Self::State, _socket: &mut Socket<'_>) {}
+
+    /// Handles a client's message.
+    fn handle_in(
+        &self,
+        state: &mut Self::State,
+        socket: &mut Socket<'_>,
+        event: &str,
+        payload: Payload<'_>,
+    ) -> HandleIn;
+
+    /// Handles a message of the application's own code, sent with [`crate::Endpoint::send`].
+    fn handle_info(
+        &self,
+        _state: &mut Self::State,
+        _socket: &mut Socket<'_>,
+        _info: Box<dyn Any + Send>,
+    ) -> HandleIn {
+        Ok(Outcome::NoReply)
+    }
+
+    /// The client left, disconnected, or its channel was stopped or crashed. The server removes its
+    /// presences.
+    fn leave(&self, _state: Self::State, _socket: &mut Socket<'_>) {}
+}
+
+/// An accepted join.
+#[derive(Debug)]
+pub struct Joined<S> {
+    pub(crate) state: S,
+    pub(crate) response: Body,
+}
+
+impl<S> Joined<S> {
+    /// Accepts the join with an empty response.
+    pub fn with(state: S) -> Self {
+        Joined { state, response: Body::EMPTY }
+    }
+
+    /// Sets the response to the join.
+    pub fn response(mut self, response: impl Into<Body>) -> Self {
+        self.response = response.into();
+        self
+    }
+}
+
+/// A refused join. The response gives the reason.
+#[derive(Clone, Debug)]
+pub struct Refusal(pub(crate) Body);
+
+impl Refusal {
+    /// Refuses the join with `{"reason": reason}`.
+    pub fn because(reason: &str) -> Self {
+        Refusal(Body::reason(reason))
+    }
+
+    /// Refuses the join with a response of the application's own.
+    pub fn with(response: Value) -> Self {
+        Refusal(response.into())
+    }
+}
+
+/// What a channel does after a message.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Sends nothing now; a reply may follow later.
+    NoReply,
+    /// Sends this reply.
+    Reply(Reply),
+    /// Closes the channel with `phx_close`, after which a client does not rejoin.
+    Stop,
+    /// Sends this reply, then closes the channel as [`Outcome::Stop`] does.
+    StopWith(Reply),
+}
+
+/// The result of [`Channel::handle_in`]. An error fails the channel with `phx_error`.
+pub type HandleIn = Result<Outcome, Crash>;
+
+/// An error that fails the channel. Every error type converts into it, so `?` works.
+#[derive(Debug)]
+pub struct Crash(pub(crate) String);
+
+impl Crash {
+    /// Fails the channel for this reason, which goes to the log and not to the client.
+    pub fn because(reason: impl fmt::Display) -> Self {
+        Crash(reason.to_string())
+    }
+}
+
+impl<E: std::error::Error> From<E> for Crash {
+    fn from(error: E) -> Self {
+        Crash(error.to_string())
+    }
+}

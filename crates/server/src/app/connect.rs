@@ -1,0 +1,32 @@
+//! What a client sends when it connects, and how the application answers.
+
+use std::any::Any;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use watchfire_channels::handshake::Params;
+
+/// A client's request to connect.
+#[derive(Debug)]
+pub struct Connect<'a> {
+    /// The query parameters of the URL.
+    pub params: &'a Params,
+    /// The token from the `phoenix` subprotocol or from `X-Phoenix-AuthToken`.
+    pub auth_token: Option<&'a str>,
+    /// The client's address.
+    pub from: SocketAddr,
+}
+
+/// An accepted socket.
+#[derive(Clone, Default)]
+pub struct Connected {
+    /// An id that this socket shares with others of the same user, such as `users:42`.
+    /// [`crate::Endpoint::disconnect`] closes all sockets with an id.
+    pub id: Option<String>,
+    /// Data of the application for this socket, read with [`crate::Socket::assigns`].
+    pub assigns: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// A refused socket. The client gets status 403.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused;

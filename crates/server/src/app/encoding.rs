@@ -1,0 +1,130 @@
+//! Encodes Phoenix messages into WebSocket frames and long-poll responses.
+
+use bytes::Bytes;
+use watchfire_channels::{EncodeError, JoinRef, Kind, Message, Payload, Ref, Refusal, Serializer};
+
+use super::reply::Reply;
+
+/// A message in one serializer's format, without a frame header.
+pub(crate) struct Encoded {
+    kind: Kind,
+    bytes: Vec<u8>,
+}
+
+impl Encoded {
+    /// The message as a whole WebSocket frame.
+    pub fn into_frame(self) -> Bytes {
+        match self.kind {
+            Kind::Text => watchfire_sockets::frame::text_frame(&self.bytes),
+            Kind::Binary => watchfire_sockets::frame::binary_frame(&self.bytes),
+        }
+    }
+
+    /// The message as a JSON string for the `messages` of a long-poll response. `None` for bytes,
+    /// which long poll cannot carry.
+    pub fn into_longpoll_message(self) -> Option<Bytes> {
+        match self.kind {
+            Kind::Binary => None,
+            Kind::Text => {
+                let text = std::str::from_utf8(&self.bytes).expect("messages are UTF-8");
+                Some(serde_json::to_vec(text).expect("a text has a JSON form").into())
+            }
+        }
+    }
+}
+
+fn encoded(
+    capacity: usize,
+    encode: impl FnOnce(&mut Vec<u8>) -> Result<Kind, EncodeError>,
+) -> Option<Encoded> {
+    let mut bytes = Vec::with_capacity(capacity);
+    let kind = encode(&mut bytes)
+        .inspect_err(|error| tracing::debug!(%error, "cannot encode a message"))
+        .ok()?;
+    Some(Encoded { kind, bytes })
+}
+
+/// The approximate size of the fields around a payload, for the initial capacity of a buffer.
+const ENVELOPE_BYTES: usize = 96;
+
+fn len(payload: Payload<'_>) -> usize {
+    match payload {
+        Payload::Json(text) => text.len(),
+        Payload::Binary(bytes) => bytes.len(),
+    }
+}
+
+/// Encodes a message to every subscriber of a topic. `None`: this serializer cannot carry the body.
+pub(crate) fn broadcast(
+    serializer: Serializer,
+    topic: &str,
+    event: &str,
+    payload: Payload<'_>,
+) -> Option<Encoded> {
+    let broadcast = watchfire_channels::Broadcast { topic, event, payload };
+    encoded(ENVELOPE_BYTES + len(payload), |out| {
+        watchfire_channels::encode_broadcast(serializer, &broadcast, out)
+    })
+}
+
+/// Encodes a message to one channel. `None`: this serializer cannot carry the body.
+pub(crate) fn push(
+    serializer: Serializer,
+    join_ref: &JoinRef,
+    topic: &str,
+    event: &str,
+    payload: Payload<'_>,
+) -> Option<Encoded> {
+    let push = watchfire_channels::Push { join_ref: &join_ref.shown(), topic, event, payload };
+    encoded(ENVELOPE_BYTES + len(payload), |out| {
+        watchfire_channels::encode_push(serializer, &push, out)
+    })
+}
+
+/// Encodes the reply to one message. `None`: this serializer cannot carry the body.
+pub(crate) fn reply(
+    serializer: Serializer,
+    join_ref: &Ref,
+    reference: &Ref,
+    topic: &str,
+    reply: &Reply,
+) -> Option<Encoded> {
+    let response = reply.response.as_payload();
+    let status = &reply.status;
+    let message = watchfire_channels::Reply { join_ref, reference, topic, status, response };
+    encoded(ENVELOPE_BYTES + len(response), |out| {
+        watchfire_channels::encode_reply(serializer, &message, out)
+    })
+}
+
+/// Encodes a refusal that the protocol itself defines.
+pub(crate) fn refusal(
+    serializer: Serializer,
+    message: &Message<'_>,
+    refusal: &Refusal,
+) -> Option<Encoded> {
+    encoded(ENVELOPE_BYTES, |out| {
+        Ok(watchfire_channels::encode_refusal(serializer, message, refusal, out))
+    })
+}
+
+/// Encodes the reply to a heartbeat.
+pub(crate) fn heartbeat_reply(serializer: Serializer, reference: &Ref) -> Option<Encoded> {
+    encoded(ENVELOPE_BYTES, |out| {
+        Ok(watchfire_channels::encode_heartbeat_reply(serializer, reference, out))
+    })
+}
+
+/// Encodes the end of a channel that closed normally.
+pub(crate) fn close(serializer: Serializer, join_ref: &JoinRef, topic: &str) -> Option<Encoded> {
+    encoded(ENVELOPE_BYTES, |out| {
+        Ok(watchfire_channels::encode_close(serializer, join_ref, topic, out))
+    })
+}
+
+/// Encodes the end of a channel that crashed.
+pub(crate) fn error(serializer: Serializer, join_ref: &JoinRef, topic: &str) -> Option<Encoded> {
+    encoded(ENVELOPE_BYTES, |out| {
+        Ok(watchfire_channels::encode_error(serializer, join_ref, topic, out))
+    })
+}

@@ -1,0 +1,206 @@
+//! A handle to the whole server, from any thread.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use watchfire_sockets::ShardSender;
+use watchfire_types::{NodeId, ShardId};
+
+use super::address::{ChannelAddress, RelayKind, ReplyTo};
+use super::broadcast::Broadcast;
+use super::messages::Message;
+use super::parking::ParkedRequest;
+use super::payload::{Body, PayloadError};
+use super::reply::Reply;
+use super::sender::ClientSender;
+use super::shard_message::ShardMessage;
+use crate::cluster::{ClusterPart, PartLink, Undelivered};
+
+/// A handle to the whole server, with all its processes: broadcasts, pushes and disconnects from
+/// any thread.
+///
+/// Delivery is at most once. When the queue of a shard is full, the message is dropped and counted.
+#[derive(Clone)]
+pub struct Endpoint {
+    // Set once: channels get their handle before the shards start.
+    shards: Arc<OnceLock<Box<[ShardSender<ShardMessage>]>>>,
+    link: PartLink,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Endpoint of {} shards", self.senders().len())
+    }
+}
+
+impl Endpoint {
+    /// A handle to a server whose shards have not started.
+    pub(crate) fn unconnected(link: PartLink) -> Self {
+        Endpoint { shards: Arc::default(), link }
+    }
+
+    /// Connects all clones of this handle to the shards. Later calls change nothing.
+    pub(crate) fn connect(&self, shards: &[ShardSender<ShardMessage>]) {
+        self.shards.get_or_init(|| shards.into());
+    }
+
+    fn senders(&self) -> &[ShardSender<ShardMessage>] {
+        self.shards.get().map_or(&[], |shards| shards)
+    }
+
+    /// The shards of this process.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = ShardId> {
+        self.senders().iter().map(ShardSender::shard)
+    }
+
+    /// Sends to every subscriber of a topic.
+    pub fn broadcast(
+        &self,
+        topic: &str,
+        event: &str,
+        body: impl Into<Body>,
+    ) -> Result<(), PayloadError> {
+        let body = body.into().checked_object()?;
+        let broadcast = Arc::new(Broadcast::new(topic, event, body, None));
+        self.deliver(&broadcast, None);
+        self.publish(&broadcast);
+        Ok(())
+    }
+
+    /// Closes every socket with an id: see [`crate::Connected::id`].
+    pub fn disconnect(&self, id: &str) {
+        self.disconnect_here(id);
+        self.link.send_all(|| Message::Disconnect { id });
+    }
+
+    fn disconnect_here(&self, id: &str) {
+        for shard in self.senders() {
+            shard.send(ShardMessage::Disconnect { id: id.into() }).ok();
+        }
+    }
+
+    /// Sends to one client.
+    pub fn push(
+        &self,
+        to: ChannelAddress,
+        event: &str,
+        body: impl Into<Body>,
+    ) -> Result<(), PayloadError> {
+        let body = body.into().checked_object()?;
+        ClientSender::push(self, to, event, body).ok();
+        Ok(())
+    }
+
+    /// Sends a message to a channel's own [`crate::Channel::handle_info`]. An application only gets
+    /// addresses of its own process, so this never crosses processes.
+    pub fn send(&self, to: ChannelAddress, info: impl Any + Send) {
+        self.send_to(to.shard, ShardMessage::Info { to, info: Box::new(info) }).ok();
+    }
+
+    /// Replies to one message.
+    pub(crate) fn reply(&self, to: ReplyTo, reply: Reply) {
+        if self.is_here(to.channel) {
+            self.send_to(to.channel.shard, ShardMessage::Reply { to, reply }).ok();
+        } else {
+            let (status, body) = (&*reply.status, (&reply.response).into());
+            let message = Message::Reply { to: (&to).into(), status, body };
+            self.link.send(to.channel.node, &message).ok();
+        }
+    }
+
+    /// Sends relayed data to the shard or process of its destination.
+    pub(crate) fn relay(
+        &self,
+        kind: RelayKind,
+        to: ChannelAddress,
+        data: Bytes,
+        ack: ReplyTo,
+    ) -> Result<(), Undelivered> {
+        if self.is_here(to) {
+            return self.send_to(to.shard, ShardMessage::Relay { kind, to, data, ack });
+        }
+        let message = Message::Relay { kind, to: to.into(), data: &data, ack: (&ack).into() };
+        self.link.send(to.node, &message)
+    }
+
+    /// Sends a broadcast to every shard of this process except one.
+    pub(crate) fn deliver(&self, broadcast: &Arc<Broadcast>, except: Option<ShardId>) {
+        for shard in self.senders().iter().filter(|shard| Some(shard.shard()) != except) {
+            shard.send(ShardMessage::Broadcast(broadcast.clone())).ok();
+        }
+    }
+
+    /// Sends a broadcast to the other processes that have subscribers.
+    pub(crate) fn publish(&self, broadcast: &Broadcast) {
+        let Broadcast { topic, event, body, except, .. } = broadcast;
+        let except = except.map(Into::into);
+        self.link.publish(topic, || Message::Broadcast { topic, event, body: body.into(), except });
+    }
+
+    /// Sends a message to one shard of this process. A full queue drops and counts it.
+    pub(crate) fn send_to(&self, shard: ShardId, message: ShardMessage) -> Result<(), Undelivered> {
+        let sender = self.senders().get(usize::from(shard.0)).ok_or(Undelivered)?;
+        sender.send(message).map_err(|_| Undelivered)
+    }
+
+    fn is_here(&self, address: ChannelAddress) -> bool {
+        address.node == self.link.cluster().me()
+    }
+}
+
+impl ClientSender for Endpoint {
+    fn broadcast_here(&self, topic: &str, event: &str, body: Body) {
+        self.deliver(&Arc::new(Broadcast::new(topic, event, body, None)), None);
+    }
+
+    fn push(&self, to: ChannelAddress, event: &str, body: Body) -> Result<(), Undelivered> {
+        if self.is_here(to) {
+            return self.send_to(to.shard, ShardMessage::Push { to, event: event.into(), body });
+        }
+        self.link.send(to.node, &Message::Push { to: to.into(), event, body: (&body).into() })
+    }
+
+    fn wake(&self, request: ParkedRequest) -> Result<(), Undelivered> {
+        self.send_to(request.shard, ShardMessage::Wake(request))
+    }
+}
+
+impl ClusterPart for Endpoint {
+    fn link(&self) -> &PartLink {
+        &self.link
+    }
+
+    fn receive(&self, _: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
+        match postcard::from_bytes(message)? {
+            Message::Broadcast { topic, event, body, except } => {
+                let except = except.map(Into::into);
+                let broadcast = Broadcast::new(topic, event, body.into(), except);
+                self.deliver(&Arc::new(broadcast), None);
+            }
+            Message::Disconnect { id } => self.disconnect_here(id),
+            Message::Push { to, event, body } => {
+                ClientSender::push(self, to.into(), event, body.into()).ok();
+            }
+            Message::Reply { to, status, body } => {
+                self.reply(to.to_owned(), Reply::with_status(status, body));
+            }
+            Message::Relay { kind, to, data, ack } => {
+                let ack = ack.to_owned();
+                let data = Bytes::copy_from_slice(data);
+                if self.relay(kind, to.into(), data, ack.clone()).is_err() {
+                    self.reply(ack, Reply::peer_busy());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ready(&self) {
+        for shard in self.senders() {
+            // A shard whose queue is full checks at its next tick.
+            shard.send(ShardMessage::Ready).ok();
+        }
+    }
+}

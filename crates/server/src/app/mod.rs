@@ -1,0 +1,41 @@
+//! The API for applications: channels, the rule that accepts sockets, and a handle to the server.
+//!
+//! An application implements [`Channel`]; its callbacks get a [`Socket`]. Code outside of a callback
+//! uses an [`Endpoint`]. Watchfire's own features use the same API, with [`ClientSender`] where
+//! their state sends to clients, and [`Parking`] where their HTTP requests wait.
+
+mod address;
+mod broadcast;
+mod channel;
+mod connect;
+pub(crate) mod encoding;
+mod endpoint;
+mod messages;
+mod parking;
+mod payload;
+mod registry;
+mod reply;
+mod sender;
+mod shard_message;
+mod socket;
+mod states;
+
+pub use address::ChannelAddress;
+pub(crate) use address::{RelayKind, ReplyTo};
+pub(crate) use broadcast::Broadcast;
+pub use channel::{Channel, Crash, HandleIn, Joined, Outcome, Refusal};
+pub use connect::{Connect, Connected, Refused};
+pub(crate) use encoding::Encoded;
+pub use endpoint::Endpoint;
+pub(crate) use messages::Address;
+pub(crate) use parking::{ParkResponse, ParkRoute, ParkedRequest, Parking};
+pub use payload::{Body, PayloadError};
+pub(crate) use registry::{AnyChannel, OnConnect, Registry};
+pub use reply::Reply;
+pub(crate) use reply::retry_after_ms;
+pub(crate) use sender::ClientSender;
+pub(crate) use shard_message::ShardMessage;
+pub(crate) use socket::Effect;
+pub use socket::{PendingReply, Socket};
+pub(crate) use states::{AnyStates, StateId};
+pub use watchfire_channels::Payload;

@@ -1,0 +1,62 @@
+//! HTTP requests that wait in a shard until a feature answers them.
+//!
+//! A request that waits in the router costs a task and its buffers. A parked request costs one
+//! record in its shard. Long polls of channels are part of the shard itself; a feature parks its
+//! own requests with this trait.
+
+use std::time::Duration;
+
+use watchfire_sockets::RequestHead;
+use watchfire_types::{Instant, NodeId, ShardId, SocketId};
+
+/// A request that waits in a shard. It names the connection for as long as the request waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ParkedRequest {
+    pub shard: ShardId,
+    /// The shard's own number for the request.
+    pub key: u32,
+    pub socket: SocketId,
+    /// The feature's number for the client that waits.
+    pub client: u64,
+}
+
+/// Where a request belongs.
+pub(crate) enum ParkRoute {
+    /// To another process.
+    HandOff(NodeId),
+    /// Into the shard that received it.
+    Park {
+        /// What the client waits for.
+        name: Box<str>,
+        /// The feature's number for the client.
+        client: u64,
+    },
+}
+
+/// The response to a parked request.
+pub(crate) struct ParkResponse {
+    pub status: u16,
+    /// JSON.
+    pub body: String,
+}
+
+/// A feature that parks requests.
+pub(crate) trait Parking: Send + Sync {
+    /// Whether to park a request, from its head alone; `None` for requests of the router.
+    fn route(&self, head: &RequestHead<'_>) -> Option<ParkRoute>;
+
+    /// A request is parked, unless there is a response already.
+    fn park(&self, now: Instant, name: &str, request: ParkedRequest) -> Option<ParkResponse>;
+
+    /// The response for a request that was woken, or that waited for [`Parking::window`].
+    fn unpark(&self, now: Instant, request: ParkedRequest) -> ParkResponse;
+
+    /// The client closed the connection of a parked request.
+    fn request_gone(&self, now: Instant, request: ParkedRequest);
+
+    /// The response for a request that waits when the server stops.
+    fn stopping(&self) -> ParkResponse;
+
+    /// How long a request waits at most.
+    fn window(&self) -> Duration;
+}

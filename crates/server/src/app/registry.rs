@@ -1,0 +1,183 @@
+//! The channels of a server, by topic pattern.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use watchfire_channels::{PatternError, Patterns, Payload};
+
+use super::channel::{Channel, Crash, HandleIn, Refusal};
+use super::connect::{Connect, Connected, Refused};
+use super::payload::Body;
+use super::socket::Socket;
+use super::states::{AnyStates, StateId, States};
+
+pub(crate) type OnConnect =
+    Arc<dyn Fn(&Connect<'_>) -> Result<Connected, Refused> + Send + Sync + 'static>;
+
+/// A [`Channel`] whose state type is hidden and whose panics are caught.
+///
+/// `states` are the states of this channel on one shard, created by [`AnyChannel::states`].
+pub(crate) trait AnyChannel: Send + Sync {
+    /// The states for a new shard: none.
+    fn states(&self) -> AnyStates;
+    fn join(
+        &self,
+        states: &mut AnyStates,
+        socket: &mut Socket<'_>,
+        payload: Payload<'_>,
+    ) -> Result<Result<(StateId, Body), Refusal>, Crash>;
+    fn joined(
+        &self,
+        states: &mut AnyStates,
+        state: &StateId,
+        socket: &mut Socket<'_>,
+    ) -> Result<(), Crash>;
+    fn handle_in(
+        &self,
+        states: &mut AnyStates,
+        state: &StateId,
+        socket: &mut Socket<'_>,
+        event: &str,
+        payload: Payload<'_>,
+    ) -> HandleIn;
+    fn handle_info(
+        &self,
+        states: &mut AnyStates,
+        state: &StateId,
+        socket: &mut Socket<'_>,
+        info: Box<dyn Any + Send>,
+    ) -> HandleIn;
+    fn leave(
+        &self,
+        states: &mut AnyStates,
+        state: StateId,
+        socket: &mut Socket<'_>,
+    ) -> Result<(), Crash>;
+}
+
+fn caught<T>(call: impl FnOnce() -> T) -> Result<T, Crash> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+        let text = panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned());
+        Crash(text.unwrap_or_else(|| "panic".into()))
+    })
+}
+
+fn own<C: Channel>(states: &mut AnyStates) -> &mut States<C::State> {
+    states.downcast_mut().expect("states belong to the channel that created them")
+}
+
+impl<C: Channel> AnyChannel for C {
+    fn states(&self) -> AnyStates {
+        Box::new(States::<C::State>::default())
+    }
+
+    fn join(
+        &self,
+        states: &mut AnyStates,
+        socket: &mut Socket<'_>,
+        payload: Payload<'_>,
+    ) -> Result<Result<(StateId, Body), Refusal>, Crash> {
+        let joined = caught(|| Channel::join(self, socket, payload))?;
+        Ok(joined.map(|joined| (own::<C>(states).insert(joined.state), joined.response)))
+    }
+
+    fn joined(
+        &self,
+        states: &mut AnyStates,
+        state: &StateId,
+        socket: &mut Socket<'_>,
+    ) -> Result<(), Crash> {
+        caught(|| Channel::joined(self, own::<C>(states).get_mut(state), socket))
+    }
+
+    fn handle_in(
+        &self,
+        states: &mut AnyStates,
+        state: &StateId,
+        socket: &mut Socket<'_>,
+        event: &str,
+        payload: Payload<'_>,
+    ) -> HandleIn {
+        let state = own::<C>(states).get_mut(state);
+        caught(|| Channel::handle_in(self, state, socket, event, payload))?
+    }
+
+    fn handle_info(
+        &self,
+        states: &mut AnyStates,
+        state: &StateId,
+        socket: &mut Socket<'_>,
+        info: Box<dyn Any + Send>,
+    ) -> HandleIn {
+        let state = own::<C>(states).get_mut(state);
+        caught(|| Channel::handle_info(self, state, socket, info))?
+    }
+
+    fn leave(
+        &self,
+        states: &mut AnyStates,
+        state: StateId,
+        socket: &mut Socket<'_>,
+    ) -> Result<(), Crash> {
+        let state = own::<C>(states).remove(state);
+        caught(|| Channel::leave(self, state, socket))
+    }
+}
+
+/// The channels of a server, by topic pattern, and the application's rule for accepting sockets.
+#[derive(Clone)]
+pub(crate) struct Registry {
+    patterns: Patterns<u16>,
+    channels: Vec<Arc<dyn AnyChannel>>,
+    pub on_connect: OnConnect,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Registry {
+            patterns: Patterns::new(),
+            channels: Vec::new(),
+            on_connect: Arc::new(|_| Ok(Connected::default())),
+        }
+    }
+}
+
+impl Registry {
+    /// Adds a channel. The first pattern that matches a topic wins.
+    pub fn add(&mut self, pattern: &str, channel: impl Channel) -> Result<(), PatternError> {
+        let number = u16::try_from(self.channels.len()).expect("fewer than 65,536 patterns");
+        self.patterns.register(pattern, number)?;
+        self.channels.push(Arc::new(channel));
+        Ok(())
+    }
+
+    /// The number of the channel that handles this topic.
+    pub fn find(&self, topic: &str) -> Option<u16> {
+        self.patterns.find(topic).copied()
+    }
+
+    pub fn channel(&self, number: u16) -> &Arc<dyn AnyChannel> {
+        &self.channels[usize::from(number)]
+    }
+
+    /// For a new shard: the states of each channel, by the channel's number.
+    pub fn states(&self) -> Vec<AnyStates> {
+        self.channels.iter().map(|channel| channel.states()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_a_crash_with_its_text() {
+        let crash = caught(|| panic!("no {}", "luck")).map(|(): ()| ()).unwrap_err();
+        assert_eq!(crash.0, "no luck");
+        assert!(caught(|| ()).is_ok());
+    }
+}

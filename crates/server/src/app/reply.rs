@@ -1,0 +1,53 @@
+//! Replies to clients' messages.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::payload::Body;
+
+/// How long a sender should wait when the queue of its destination is full.
+const BUSY_RETRY: Duration = Duration::from_millis(50);
+
+/// The reply to one message.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub(crate) status: Cow<'static, str>,
+    pub(crate) response: Body,
+}
+
+impl Reply {
+    /// Status `ok`.
+    pub fn ok(response: impl Into<Body>) -> Self {
+        Reply { status: "ok".into(), response: response.into() }
+    }
+
+    /// Status `error`.
+    pub fn error(response: impl Into<Body>) -> Self {
+        Reply { status: "error".into(), response: response.into() }
+    }
+
+    /// Status `error` with `{"reason": reason}`.
+    pub fn because(reason: &str) -> Self {
+        Self::error(Body::reason(reason))
+    }
+
+    /// A status of the application's own. Clients match on its text.
+    pub fn with_status(status: &str, response: impl Into<Body>) -> Self {
+        Reply { status: status.to_owned().into(), response: response.into() }
+    }
+
+    /// Rejects a relayed frame whose destination has no room in its queue.
+    pub(crate) fn peer_busy() -> Self {
+        Reply::error(json!({
+            "reason": "peer busy",
+            "retry_after_ms": retry_after_ms(BUSY_RETRY),
+        }))
+    }
+}
+
+/// A waiting time for a client, in milliseconds: at least 1.
+pub(crate) fn retry_after_ms(wait: Duration) -> u64 {
+    u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1)
+}

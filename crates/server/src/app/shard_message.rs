@@ -1,0 +1,52 @@
+//! Messages from other threads to a shard.
+
+use std::any::Any;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use watchfire_channels::Serializer;
+use watchfire_channels::longpoll::{BodyError, Status};
+
+use super::address::{ChannelAddress, RelayKind, ReplyTo};
+use super::broadcast::Broadcast;
+use super::connect::Connected;
+use super::parking::ParkedRequest;
+use super::payload::Body;
+use super::reply::Reply;
+use crate::token::SessionId;
+
+/// A message from another thread to a shard.
+pub(crate) enum ShardMessage {
+    /// Send this to the topic's subscribers on this shard.
+    Broadcast(Arc<Broadcast>),
+    /// Close the sockets with this id.
+    Disconnect { id: String },
+    /// Push to one channel.
+    Push { to: ChannelAddress, event: String, body: Body },
+    /// Call one channel's `handle_info`.
+    Info { to: ChannelAddress, info: Box<dyn Any + Send> },
+    /// Reply to one message.
+    Reply { to: ReplyTo, reply: Reply },
+    /// Send relayed data to one channel, and reply to its sender.
+    Relay { kind: RelayKind, to: ChannelAddress, data: Bytes, ack: ReplyTo },
+    /// Topics that joins wait for are ready.
+    Ready,
+    /// Answer a parked request.
+    Wake(ParkedRequest),
+    /// Open a long-poll session, and return its token.
+    OpenSession {
+        serializer: Serializer,
+        connected: Connected,
+        counted: Option<IpAddr>,
+        token: oneshot::Sender<String>,
+    },
+    /// Handle the body of a long-poll POST, and return the status for it.
+    Post {
+        session: SessionId,
+        content_type: Option<String>,
+        body: Bytes,
+        status: oneshot::Sender<Result<Status, BodyError>>,
+    },
+}

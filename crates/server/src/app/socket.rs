@@ -1,0 +1,162 @@
+//! One client's channel, as the application's callbacks see it.
+
+use std::any::Any;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use watchfire_hub::TrackError;
+use watchfire_types::Instant;
+
+use super::address::{ChannelAddress, RelayKind, ReplyTo};
+use super::endpoint::Endpoint;
+use super::payload::{Body, PayloadError};
+use super::reply::Reply;
+use crate::presence::ReplicatedPresence;
+
+/// Something that a callback requested. The shard does it, in order, after the callback returns.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    Push {
+        event: String,
+        body: Body,
+    },
+    Broadcast {
+        event: String,
+        body: Body,
+        to_self: bool,
+    },
+    /// Sends a binary push to one channel, and replies once that channel's queue took or refused it.
+    Relay {
+        kind: RelayKind,
+        to: ChannelAddress,
+        data: Bytes,
+        ack: ReplyTo,
+    },
+}
+
+/// One client's channel, as a callback sees it.
+///
+/// Pushes and broadcasts are sent after the callback returns, in the order of the calls.
+pub struct Socket<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) now: Instant,
+    pub(crate) address: ChannelAddress,
+    /// The client's address, when limits per address apply to it.
+    pub(crate) counted: Option<IpAddr>,
+    pub(crate) reference: &'a watchfire_channels::Ref,
+    pub(crate) assigns: Option<&'a Arc<dyn Any + Send + Sync>>,
+    pub(crate) presence: &'a mut watchfire_hub::PresenceOwner,
+    pub(crate) presences: &'a ReplicatedPresence,
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) effects: &'a mut Vec<Effect>,
+}
+
+impl Socket<'_> {
+    /// The topic that the client joined.
+    pub fn topic(&self) -> &str {
+        self.topic
+    }
+
+    /// The time of this call, on the server's own clock.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The address of this channel, for [`Endpoint::push`] and [`Endpoint::send`].
+    pub fn address(&self) -> ChannelAddress {
+        self.address
+    }
+
+    /// A handle to the whole server.
+    pub fn endpoint(&self) -> &Endpoint {
+        self.endpoint
+    }
+
+    /// The data that the application attached to this socket when it connected.
+    pub fn assigns<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.assigns.and_then(|assigns| assigns.downcast_ref())
+    }
+
+    /// Sends to this client only.
+    pub fn push(&mut self, event: &str, body: impl Into<Body>) -> Result<(), PayloadError> {
+        let body = body.into().checked_object()?;
+        self.effects.push(Effect::Push { event: event.into(), body });
+        Ok(())
+    }
+
+    /// Sends to every subscriber of the topic, including this client.
+    pub fn broadcast(&mut self, event: &str, body: impl Into<Body>) -> Result<(), PayloadError> {
+        self.broadcast_to(event, body.into(), true)
+    }
+
+    /// Sends to every subscriber of the topic except this client.
+    pub fn broadcast_from(
+        &mut self,
+        event: &str,
+        body: impl Into<Body>,
+    ) -> Result<(), PayloadError> {
+        self.broadcast_to(event, body.into(), false)
+    }
+
+    fn broadcast_to(&mut self, event: &str, body: Body, to_self: bool) -> Result<(), PayloadError> {
+        let body = body.checked_object()?;
+        self.effects.push(Effect::Broadcast { event: event.into(), body, to_self });
+        Ok(())
+    }
+
+    /// Prepares a reply that any thread can send later. The callback then returns
+    /// [`crate::Outcome::NoReply`].
+    pub fn reply_later(&self) -> PendingReply {
+        PendingReply { endpoint: self.endpoint.clone(), to: self.reply_to() }
+    }
+
+    pub(crate) fn reply_to(&self) -> ReplyTo {
+        ReplyTo { channel: self.address, reference: self.reference.clone() }
+    }
+
+    pub(crate) fn relay(&mut self, kind: RelayKind, to: ChannelAddress, data: Bytes) {
+        let ack = self.reply_to();
+        self.effects.push(Effect::Relay { kind, to, data, ack });
+    }
+
+    /// Tracks `key` as present on this topic, with `meta`, a JSON object.
+    pub fn track(&mut self, key: &str, meta: serde_json::Value) -> Result<(), TrackError> {
+        self.presences.on(self.topic).track(self.presence, self.topic, key, &meta.to_string())
+    }
+
+    /// Replaces the meta that this channel tracks under `key`.
+    pub fn update_presence(
+        &mut self,
+        key: &str,
+        meta: serde_json::Value,
+    ) -> Result<(), TrackError> {
+        self.presences.on(self.topic).update(self.presence, self.topic, key, &meta.to_string())
+    }
+
+    /// Stops tracking `key`.
+    pub fn untrack(&mut self, key: &str) {
+        self.presences.on(self.topic).untrack(self.presence, self.topic, key);
+    }
+
+    /// Pushes `presence_state`: everyone present on the topic.
+    pub fn push_presence_state(&mut self) {
+        let state = self.presences.on(self.topic).state(self.topic);
+        let body = Body::Json(state.into());
+        self.effects.push(Effect::Push { event: "presence_state".into(), body });
+    }
+}
+
+/// A reply that the application sends later. When it is dropped unsent, the client's push times out.
+#[derive(Debug)]
+pub struct PendingReply {
+    endpoint: Endpoint,
+    to: ReplyTo,
+}
+
+impl PendingReply {
+    /// Sends the reply. When the channel has ended, the reply is lost without an error.
+    pub fn send(self, reply: Reply) {
+        self.endpoint.reply(self.to, reply);
+    }
+}

@@ -1,0 +1,95 @@
+//! Which processes get new connections.
+
+use watchfire_sockets::ConnectionBalancer;
+use watchfire_types::NodeId;
+
+use super::load::ProcessLoad;
+
+/// A process counts as fuller than the others when it has this share more connections than the
+/// mean: one in so many.
+const FULLER_SHARE: u64 = 16;
+
+/// Directs the new connections of the port to some of the processes. The first process that is up
+/// has this role.
+pub(crate) struct Balancer {
+    pub kernel: ConnectionBalancer,
+    pub processes: u16,
+    /// Event loops of each process.
+    pub shards: u16,
+    pub cores: usize,
+    /// The processes that the kernel was told last; empty when another process may have told it
+    /// something else since.
+    pub chosen: Vec<NodeId>,
+}
+
+impl Balancer {
+    /// Directs new connections to the processes with the fewest. Called at every tick, because tens
+    /// of thousands of connections a second may arrive.
+    pub fn balance(&mut self, loads: &[(NodeId, ProcessLoad)], connections_max: u64) {
+        let connections = loads.iter().map(|(node, load)| (load.connections, *node)).collect();
+        let chosen = choose(connections, self.cores, connections_max);
+        if chosen == self.chosen {
+            return;
+        }
+        let listeners = chosen.iter().flat_map(|node| self.listeners_of(*node)).collect::<Vec<_>>();
+        if let Err(error) = self.kernel.set_targets(&listeners) {
+            tracing::warn!(%error, "connection balancing unavailable; falling back to SO_REUSEPORT");
+        }
+        self.chosen = chosen;
+    }
+
+    /// Another process balances from now on.
+    pub fn release(&mut self) {
+        self.chosen.clear();
+    }
+
+    /// The listeners of a process among those of the port, which were dealt out in turn.
+    fn listeners_of(&self, node: NodeId) -> impl Iterator<Item = u32> + use<> {
+        let (first, processes) = (u32::from(node.0), u32::from(self.processes));
+        (0..u32::from(self.shards)).map(move |shard| first + shard * processes)
+    }
+}
+
+/// The processes that should get new connections, sorted: as few as keep all cores busy, so that
+/// each handles many connections whenever it wakes.
+fn choose(mut loads: Vec<(u64, NodeId)>, cores: usize, connections_max: u64) -> Vec<NodeId> {
+    loads.sort_unstable();
+    // With little room left, the connections of one second could be too many for a few processes.
+    if loads.first().is_some_and(|(least, _)| *least > connections_max / 8 * 7) {
+        let mean =
+            loads.iter().map(|(connections, _)| connections).sum::<u64>() / loads.len() as u64;
+        let fuller = mean + mean / FULLER_SHARE;
+        loads.retain(|(connections, _)| *connections <= fuller);
+    } else {
+        loads.truncate(cores);
+    }
+    let mut chosen: Vec<_> = loads.into_iter().map(|(_, node)| node).collect();
+    chosen.sort_unstable();
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(clients: &[u64], cores: usize) -> Vec<u16> {
+        let loads = clients.iter().zip(0..).map(|(clients, node)| (*clients, NodeId(node)));
+        choose(loads.collect(), cores, 10_000).into_iter().map(|node| node.0).collect()
+    }
+
+    #[test]
+    fn the_emptiest_processes_get_new_connections_one_for_each_core() {
+        assert_eq!(chosen(&[9, 1, 8, 2, 7, 3, 6, 4], 2), [1, 3]);
+        assert_eq!(chosen(&[0; 20], 3), [0, 1, 2]);
+        assert_eq!(chosen(&[5, 0, 60], 8), [0, 1, 2]);
+        assert_eq!(chosen(&[5_000, 5_000, 0, 5_000], 2), [0, 2]);
+    }
+
+    #[test]
+    fn all_processes_that_are_not_fuller_share_the_last_room() {
+        let mut clients = vec![9_000; 20];
+        clients[3] = 9_900;
+        let all_but_3: Vec<u16> = (0..20).filter(|node| *node != 3).collect();
+        assert_eq!(chosen(&clients, 2), all_but_3);
+    }
+}

@@ -1,0 +1,52 @@
+//! How many clients and connections each process has, and when to report it.
+//!
+//! All processes report to the first one that is up, and the first reports to all. With fifty
+//! processes, reports from each to each would be thousands of messages a second.
+
+use serde::{Deserialize, Serialize};
+use watchfire_types::NodeId;
+
+/// A change of more connections than this is reported to the first process at once, because the
+/// first process balances new connections by it.
+const CHANGE_REPORTED_AT_ONCE: u64 = 256;
+/// So is a change of more than one in this many of the connections that a process has room for.
+const SHARE_REPORTED_AT_ONCE: u64 = 16;
+/// Any other change is reported this often, in ticks.
+const CHANGED_TICKS: u32 = 5;
+/// An unchanged load is reported this often, in ticks, because an earlier report may be lost.
+const UNCHANGED_TICKS: u32 = 100;
+
+/// How many clients and connections a process has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProcessLoad {
+    /// WebSockets and long-poll sessions.
+    pub clients: u64,
+    /// Open connections of any kind, which is what a process has limited room for.
+    pub connections: u64,
+}
+
+/// What this process reported last.
+#[derive(Default)]
+pub(super) struct LoadReports {
+    sent: Vec<(NodeId, ProcessLoad)>,
+    ticks: u32,
+}
+
+impl LoadReports {
+    /// Whether to report these loads now. Called once a tick; a `true` notes them as reported.
+    pub fn is_due(&mut self, loads: &[(NodeId, ProcessLoad)], connections_max: u64) -> bool {
+        let change = CHANGE_REPORTED_AT_ONCE.min(connections_max / SHARE_REPORTED_AT_ONCE);
+        self.ticks += 1;
+        let is_due = match (loads, &self.sent[..]) {
+            _ if self.ticks >= UNCHANGED_TICKS => true,
+            ([(_, now)], [(_, sent)]) if now.connections.abs_diff(sent.connections) > change => {
+                true
+            }
+            (loads, sent) => self.ticks >= CHANGED_TICKS && loads != sent,
+        };
+        if is_due {
+            *self = LoadReports { sent: loads.to_vec(), ticks: 0 };
+        }
+        is_due
+    }
+}

@@ -1,0 +1,34 @@
+//! What `/metrics` shows of the messages between processes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::processes::Cluster;
+use crate::metrics::{MetricSource, MetricWriter};
+
+impl MetricSource for Arc<Cluster> {
+    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+        writer.gauge("processes", "Processes that answered", 1)?;
+        let Some(totals) = self.bus().map(|bus| bus.totals()) else { return Ok(()) };
+        writer.gauge(
+            "bus_queued_bytes",
+            "Bytes queued for other processes",
+            totals.queued_bytes as u64,
+        )?;
+        writer.gauge(
+            "bus_topics",
+            "Topics that a process subscribes to",
+            totals.topics_here as u64,
+        )?;
+        for (name, help, value) in [
+            ("bus_messages", "Messages to other processes", totals.messages_out),
+            ("bus_bytes", "Bytes written to other processes", totals.bytes_out),
+            ("bus_drops", "Messages that a full queue dropped", totals.dropped),
+            ("bus_cuts", "Links between processes that were cut", totals.cuts),
+            ("bus_late", "Joins that went on without another process's answer", totals.late),
+        ] {
+            writer.counter(name, help, value)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! Parts of the server that exist in every process and exchange messages with themselves.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use watchfire_bus::Loss;
+use watchfire_types::NodeId;
+
+use super::message;
+use super::processes::Cluster;
+
+/// Sends messages of one part to the same part in other processes.
+#[derive(Clone)]
+pub(crate) struct PartLink {
+    cluster: Arc<Cluster>,
+    number: u8,
+}
+
+impl PartLink {
+    /// A link for one more part. Every process must create the links in the same order, because the
+    /// order gives each part its number.
+    pub fn new(cluster: &Arc<Cluster>) -> Self {
+        PartLink { cluster: cluster.clone(), number: cluster.next_part() }
+    }
+
+    /// The number of this part in messages.
+    pub(super) fn number(&self) -> u8 {
+        self.number
+    }
+
+    /// The processes of this server.
+    pub fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+
+    /// Sends a message to the processes that subscribe to a topic. A full queue drops it.
+    pub fn publish<M: Serialize>(&self, topic: &str, message: impl FnOnce() -> M) {
+        self.publish_with(topic, message, Loss::Drop);
+    }
+
+    /// Sends a change of state to the processes that subscribe to a topic. Those processes would
+    /// stay wrong without it, so a full queue cuts the link, and both sides start over.
+    pub fn publish_state<M: Serialize>(&self, topic: &str, message: impl FnOnce() -> M) {
+        self.publish_with(topic, message, Loss::Cut);
+    }
+
+    fn publish_with<M: Serialize>(&self, topic: &str, message: impl FnOnce() -> M, loss: Loss) {
+        if let Some(bus) = self.cluster.bus() {
+            bus.publish(topic, message::encode(self.number, &message()), loss);
+        }
+    }
+
+    /// Sends a message to one process. A full queue drops it.
+    pub fn send(&self, to: NodeId, message: &impl Serialize) -> Result<(), Undelivered> {
+        let bus = self.cluster.bus().ok_or(Undelivered)?;
+        let bytes = message::encode(self.number, message);
+        bus.send(to, bytes, Loss::Drop).map_err(|_| Undelivered)
+    }
+
+    /// Sends state to one process. A full queue cuts the link, as in [`PartLink::publish_state`].
+    pub fn send_state(&self, to: NodeId, message: &impl Serialize) {
+        if let Some(bus) = self.cluster.bus() {
+            bus.send(to, message::encode(self.number, message), Loss::Cut).ok();
+        }
+    }
+
+    /// Sends a message to every other process. A full queue drops it.
+    pub fn send_all<M: Serialize>(&self, message: impl FnOnce() -> M) {
+        if let Some(bus) = self.cluster.bus() {
+            bus.send_all(message::encode(self.number, &message()), Loss::Drop);
+        }
+    }
+
+    /// Sends a request to this part in another process and waits for the response. `None`: the
+    /// process is gone, does not answer in time, or too many requests wait already.
+    pub async fn request(&self, to: NodeId, request: &impl Serialize) -> Option<String> {
+        self.cluster.request(to, self.number, message::encode_body(request)).await
+    }
+}
+
+/// What a part does with messages and events of the other processes.
+///
+/// All calls come from the thread of the bus, in the order in which the other process sent them.
+pub(crate) trait ClusterPart: Send + Sync {
+    /// The link that this part sends with.
+    fn link(&self) -> &PartLink;
+
+    /// Handles a message of the same part in another process.
+    fn receive(&self, from: NodeId, message: &[u8]) -> Result<(), postcard::Error>;
+
+    /// Another process subscribed to a topic: send it what this process owns there.
+    fn introduce_to(&self, _node: NodeId, _topic: &str) {}
+
+    /// This process no longer subscribes to a topic: drop what other processes own there.
+    fn forget(&self, _topic: &str) {}
+
+    /// Another process is gone, with all its clients.
+    fn node_down(&self, _node: NodeId) {}
+
+    /// Subscriptions became ready: see [`Cluster::ready_up_to`].
+    fn ready(&self) {}
+
+    /// The response to a request; `None` sends none.
+    fn answer(&self, _request: &[u8]) -> Option<String> {
+        None
+    }
+}
+
+/// A queue was full, or its reader does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Undelivered;

@@ -1,0 +1,263 @@
+//! The processes of this server, as this one sees them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use watchfire_bus::{Bus, Loss, Readiness};
+use watchfire_sockets::{HandoffConnection, HandoffTarget};
+use watchfire_types::NodeId;
+use watchfire_workers::HandoffSocket;
+
+use super::balancing::Balancer;
+use super::handoff::HandoffTargets;
+use super::load::{LoadReports, ProcessLoad};
+use super::message::{self, CLUSTER, Message};
+use super::requests::PendingRequests;
+
+/// Processes that one server may have.
+pub(crate) const PROCESSES_MAX: usize = 64;
+/// How long a process has to answer a request.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The processes of this server.
+pub(crate) struct Cluster {
+    me: NodeId,
+    /// `None` in a server of one process.
+    bus: Option<Arc<dyn Bus>>,
+    others: [Other; PROCESSES_MAX],
+    parts: AtomicU8,
+    ready_up_to: watch::Sender<u64>,
+    requests: PendingRequests,
+    handoff: HandoffTargets,
+    /// `None` in a server of one process, and where the kernel cannot balance.
+    balancer: Mutex<Option<Balancer>>,
+    reports: Mutex<LoadReports>,
+    /// The load of this process at the last tick.
+    load: Mutex<ProcessLoad>,
+    /// Connections that each process has room for.
+    connections_max: u64,
+}
+
+/// What is known of another process.
+#[derive(Default)]
+struct Other {
+    is_up: AtomicBool,
+    load: Mutex<ProcessLoad>,
+}
+
+impl Cluster {
+    /// A server of one process.
+    pub fn alone() -> Self {
+        Cluster::of(NodeId(0), None, None)
+    }
+
+    /// One process among several.
+    pub fn among(bus: Arc<dyn Bus>, connections_max: u64, balancer: Option<Balancer>) -> Self {
+        Cluster { connections_max, ..Cluster::of(bus.me(), Some(bus), balancer) }
+    }
+
+    fn of(me: NodeId, bus: Option<Arc<dyn Bus>>, balancer: Option<Balancer>) -> Self {
+        Cluster {
+            me,
+            bus,
+            others: std::array::from_fn(|_| Other::default()),
+            parts: AtomicU8::new(CLUSTER),
+            ready_up_to: watch::Sender::new(0),
+            requests: PendingRequests::default(),
+            handoff: HandoffTargets::default(),
+            balancer: Mutex::new(balancer),
+            reports: Mutex::default(),
+            load: Mutex::default(),
+            connections_max: u64::MAX,
+        }
+    }
+
+    /// The number of this process.
+    pub fn me(&self) -> NodeId {
+        self.me
+    }
+
+    /// Whether this server has one process.
+    pub fn is_alone(&self) -> bool {
+        self.bus.is_none()
+    }
+
+    pub(super) fn bus(&self) -> Option<&Arc<dyn Bus>> {
+        self.bus.as_ref()
+    }
+
+    /// The number of one more part.
+    pub(super) fn next_part(&self) -> u8 {
+        self.parts.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Adds one subscriber of a topic. With a number, what the other processes own there is complete
+    /// here only once [`Cluster::ready_up_to`] has reached that number.
+    #[must_use]
+    pub fn subscribe(&self, topic: &str) -> Option<u64> {
+        match self.bus.as_ref()?.subscribe(topic) {
+            Readiness::Ready => None,
+            Readiness::Waits(number) => Some(number),
+        }
+    }
+
+    /// Whether this process subscribes to a topic.
+    pub fn hears(&self, topic: &str) -> bool {
+        self.bus.as_ref().is_some_and(|bus| bus.hears(topic))
+    }
+
+    /// Removes one subscriber of a topic.
+    pub fn unsubscribe(&self, topic: &str) {
+        self.bus.as_ref().inspect(|bus| bus.unsubscribe(topic));
+    }
+
+    /// Every subscription with a number up to this is ready.
+    pub fn ready_up_to(&self) -> u64 {
+        *self.ready_up_to.borrow()
+    }
+
+    /// Waits until a subscription is ready.
+    pub async fn ready(&self, number: Option<u64>) {
+        if let Some(number) = number {
+            // Cannot fail: this struct owns the sender.
+            self.ready_up_to.subscribe().wait_for(|up_to| *up_to >= number).await.ok();
+        }
+    }
+
+    pub(super) fn note_ready(&self, up_to: u64) {
+        self.ready_up_to.send_modify(|known| *known = up_to.max(*known));
+    }
+
+    /// Sends a request to a part in another process and waits for the response. `None`: the process
+    /// is gone, does not answer in time, or too many requests wait already.
+    pub(super) async fn request(&self, to: NodeId, part: u8, body: Vec<u8>) -> Option<String> {
+        let (number, response) = self.requests.open(to)?;
+        let request = Message::Request { number, part, body: &body };
+        let bytes = message::encode(CLUSTER, &request);
+        let response = match self.bus.as_ref().map(|bus| bus.send(to, bytes, Loss::Drop)) {
+            Some(Ok(())) => {
+                tokio::time::timeout(RESPONSE_TIMEOUT, response).await.ok().and_then(Result::ok)
+            }
+            Some(Err(_)) | None => None,
+        };
+        self.requests.close(number);
+        response
+    }
+
+    /// Sends the response to a request.
+    pub(super) fn respond(&self, to: NodeId, number: u64, text: &str) {
+        if let Some(bus) = &self.bus {
+            let response = message::encode(CLUSTER, &Message::Response { number, text });
+            bus.send(to, response, Loss::Drop).ok();
+        }
+    }
+
+    /// Delivers a response to the request that waits for it.
+    pub(super) fn resolve(&self, number: u64, text: &str) {
+        self.requests.resolve(number, text);
+    }
+
+    /// Notes the load of this process, reports it when that is due, and balances new connections.
+    /// Called at each tick.
+    pub fn report_load(&self, load: ProcessLoad) {
+        let Some(bus) = &self.bus else { return };
+        *self.load.lock() = load;
+        let mut loads: Vec<_> = self.others().collect();
+        let first = loads.first().map(|(node, _)| *node).filter(|first| *first < self.me);
+        loads.insert(0, (self.me, load));
+        let is_due = |loads: &[_]| self.reports.lock().is_due(loads, self.connections_max);
+        let mut balancer = self.balancer.lock();
+        match first {
+            Some(first) => {
+                balancer.as_mut().into_iter().for_each(Balancer::release);
+                loads.truncate(1);
+                if is_due(&loads) {
+                    bus.send(first, load_report(&loads), Loss::Drop).ok();
+                }
+            }
+            None => {
+                if is_due(&loads) {
+                    bus.send_all(load_report(&loads), Loss::Drop);
+                }
+                if let Some(balancer) = &mut *balancer {
+                    balancer.balance(&loads, self.connections_max);
+                }
+            }
+        }
+    }
+
+    /// Notes what another process reported of its load, or the first process of all loads.
+    pub(super) fn note_loads(&self, loads: &[(u16, ProcessLoad)]) {
+        for (node, load) in loads {
+            self.other(NodeId(*node)).inspect(|other| *other.load.lock() = *load);
+        }
+    }
+
+    pub(super) fn node_up(&self, node: NodeId) {
+        if let Some(other) = self.other(node) {
+            *other.load.lock() = ProcessLoad::default();
+            other.is_up.store(true, Ordering::Relaxed);
+        }
+        if let Some(bus) = &self.bus {
+            let load = *self.load.lock();
+            bus.send(node, load_report(&[(self.me, load)]), Loss::Cut).ok();
+        }
+    }
+
+    pub(super) fn node_down(&self, node: NodeId) {
+        if let Some(other) = self.other(node) {
+            other.is_up.store(false, Ordering::Relaxed);
+            *other.load.lock() = ProcessLoad::default();
+        }
+        self.requests.node_down(node);
+    }
+
+    fn other(&self, node: NodeId) -> Option<&Other> {
+        self.others.get(usize::from(node.0)).filter(|_| node != self.me)
+    }
+
+    /// Whether a process is up: this one, or another.
+    pub fn is_up(&self, node: NodeId) -> bool {
+        node == self.me || self.other(node).is_some_and(|o| o.is_up.load(Ordering::Relaxed))
+    }
+
+    /// The other processes that are up, in order, and their last reported loads.
+    pub fn others(&self) -> impl Iterator<Item = (NodeId, ProcessLoad)> {
+        let all = self.others.iter().zip(0..).map(|(other, node)| (NodeId(node), other));
+        all.filter(|(_, other)| other.is_up.load(Ordering::Relaxed))
+            .map(|(node, other)| (node, *other.load.lock()))
+    }
+
+    /// How many clients the other processes have.
+    pub fn clients_elsewhere(&self) -> u64 {
+        self.others().map(|(_, load)| load.clients).sum()
+    }
+
+    /// Sends a connection to another process. Returns it when no process takes it.
+    pub fn hand_off(
+        &self,
+        to: HandoffTarget,
+        connection: HandoffConnection,
+    ) -> Result<(), HandoffConnection> {
+        self.handoff.send(self.me, to, connection, || self.others(), self.connections_max)
+    }
+
+    /// Connections for a process go through this link from now on.
+    pub fn hand_off_through(&self, to: NodeId, link: Arc<HandoffSocket>) {
+        self.handoff.insert(to, link);
+    }
+
+    /// Connections no longer go through this link, unless a newer one replaced it already.
+    pub fn close_handoff(&self, to: NodeId, link: &Arc<HandoffSocket>) {
+        self.handoff.remove(to, link);
+    }
+}
+
+fn load_report(loads: &[(NodeId, ProcessLoad)]) -> Bytes {
+    let loads = loads.iter().map(|(node, load)| (node.0, *load)).collect();
+    message::encode(CLUSTER, &Message::Load(loads))
+}

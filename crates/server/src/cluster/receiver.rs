@@ -1,0 +1,78 @@
+//! Hands what the other processes send to the part that it belongs to.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use watchfire_bus::Handler;
+use watchfire_types::NodeId;
+
+use super::message::{self, CLUSTER, Message};
+use super::part::ClusterPart;
+use super::processes::Cluster;
+
+/// Receives from the other processes, on the thread of the bus.
+pub(crate) struct Receiver {
+    pub cluster: Arc<Cluster>,
+    pub parts: Vec<Arc<dyn ClusterPart>>,
+    /// Processes whose link is gone, for the task that requests new links.
+    pub lost: mpsc::UnboundedSender<NodeId>,
+}
+
+impl Handler for Receiver {
+    fn up(&self, node: NodeId) {
+        self.cluster.node_up(node);
+    }
+
+    fn down(&self, node: NodeId) {
+        tracing::info!(%node, "gone");
+        self.cluster.node_down(node);
+        self.parts.iter().for_each(|part| part.node_down(node));
+        self.lost.send(node).ok();
+    }
+
+    fn interested(&self, node: NodeId, topic: &str) {
+        self.parts.iter().for_each(|part| part.introduce_to(node, topic));
+    }
+
+    fn forgotten(&self, topic: &str) {
+        self.parts.iter().for_each(|part| part.forget(topic));
+    }
+
+    fn message(&self, from: NodeId, message: &[u8]) {
+        let Some((number, body)) = message::split(message) else { return };
+        let received = match self.part(number) {
+            Some(part) => part.receive(from, body),
+            None => self.receive(from, body),
+        };
+        if let Err(error) = received {
+            // The sender runs the same program: a bug, but not a reason to stop.
+            tracing::error!(%from, %error, "cannot decode a message of another process");
+        }
+    }
+
+    fn ready(&self, up_to: u64) {
+        self.cluster.note_ready(up_to);
+        self.parts.iter().for_each(|part| part.ready());
+    }
+}
+
+impl Receiver {
+    fn part(&self, number: u8) -> Option<&Arc<dyn ClusterPart>> {
+        self.parts.iter().find(|part| part.link().number() == number)
+    }
+
+    fn receive(&self, from: NodeId, body: &[u8]) -> Result<(), postcard::Error> {
+        match postcard::from_bytes(body)? {
+            Message::Load(loads) => self.cluster.note_loads(&loads),
+            Message::Request { number, part, body } => {
+                if let Some(text) = self.part(part).and_then(|part| part.answer(body)) {
+                    self.cluster.respond(from, number, &text);
+                }
+            }
+            Message::Response { number, text } => self.cluster.resolve(number, text),
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(CLUSTER == 0, "parts have numbers from 1");

@@ -1,0 +1,53 @@
+//! Requests to other processes that wait for their responses.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use watchfire_types::NodeId;
+
+/// Requests that may wait at once. When as many wait, a further request fails at once, as if the
+/// other process had not answered.
+const REQUESTS_MAX: usize = 10_000;
+
+/// Requests of this process that have no response yet.
+#[derive(Default)]
+pub(super) struct PendingRequests(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    last_number: u64,
+    waiting: HashMap<u64, (NodeId, oneshot::Sender<String>)>,
+}
+
+impl PendingRequests {
+    /// Registers a request to a process; `None` when too many wait.
+    pub fn open(&self, to: NodeId) -> Option<(u64, oneshot::Receiver<String>)> {
+        let mut state = self.0.lock();
+        if state.waiting.len() >= REQUESTS_MAX {
+            return None;
+        }
+        state.last_number += 1;
+        let number = state.last_number;
+        let (sender, response) = oneshot::channel();
+        state.waiting.insert(number, (to, sender));
+        Some((number, response))
+    }
+
+    /// Delivers a response. Without a waiting request it is dropped.
+    pub fn resolve(&self, number: u64, text: &str) {
+        if let Some((_, sender)) = self.0.lock().waiting.remove(&number) {
+            sender.send(text.to_owned()).ok();
+        }
+    }
+
+    /// Forgets a request.
+    pub fn close(&self, number: u64) {
+        self.0.lock().waiting.remove(&number);
+    }
+
+    /// Fails every request to a process that is gone.
+    pub fn node_down(&self, node: NodeId) {
+        self.0.lock().waiting.retain(|_, (to, _)| *to != node);
+    }
+}

@@ -1,0 +1,20 @@
+//! The gateway between browsers and libp2p peers such as kubo.
+//!
+//! A libp2p host runs beside the server, in one of its processes. It stores nothing itself. When a
+//! peer wants a block of an available page, the gateway fetches it from the page's browsers through
+//! a page client of its own, and passes it on. It works the other way round as well.
+//!
+//! [`router`] knows which page a wanted block belongs to, [`block_buffer`] holds the blocks on their
+//! way, and a [`transfer`] moves the blocks of one page in one direction.
+//! [`crate::pages::Availability`] knows which pages are available or sought.
+
+mod block_buffer;
+mod connector;
+mod host;
+mod host_metrics;
+mod router;
+mod transfer;
+
+pub(crate) use host::Gateway;
+pub use host::GatewayError;
+pub(crate) use host_metrics::HostMetrics;

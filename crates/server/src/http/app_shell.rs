@@ -1,0 +1,108 @@
+//! The addresses that the web client shows, and its files.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+
+use crate::sites::SiteHosts;
+use crate::web_client::{find, respond};
+
+/// The policy of the app: only its own code runs, and nothing that it shows can send data out.
+const APP_POLICY: &str = "default-src 'self'; img-src 'self' blob: data:; \
+     media-src 'self' blob: data:; style-src 'self' 'unsafe-inline'; \
+     connect-src 'self' ws: wss:; frame-src 'self'; object-src 'none'; base-uri 'none'; \
+     form-action 'none'; frame-ancestors 'none'";
+
+/// The policy of the frame in which a page's scripts run: an opaque origin without connections.
+const FRAME_POLICY: &str = "sandbox allow-scripts; default-src 'none'; \
+     script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; \
+     media-src data: blob:; font-src data:; form-action 'none'; base-uri 'none'; \
+     frame-ancestors 'self'";
+
+/// The app's service worker, which gives media players and downloads the data of their tab.
+const APP_WORKER: &str = "worker.js";
+
+const NOT_BUILT: &str = "The web client is not part of this binary.\n\
+     Build it first: make web, then build the binary again.\n";
+
+/// The addresses that the web client shows, and its files.
+pub(super) fn routes(hosts: Arc<SiteHosts>) -> Router {
+    Router::new()
+        .route("/", get(index))
+        .route("/chat", get(index))
+        .route("/p/{*page}", get(index))
+        .route("/sprites/{grid}", get(index))
+        .route("/frame", get(frame))
+        .fallback(asset)
+        .with_state(hosts)
+}
+
+async fn index(State(hosts): State<Arc<SiteHosts>>, headers: HeaderMap) -> Response {
+    shell(&hosts, &headers)
+}
+
+fn shell(hosts: &SiteHosts, headers: &HeaderMap) -> Response {
+    let Some((file, encoding)) = find("index.html", headers) else {
+        return (StatusCode::SERVICE_UNAVAILABLE, NOT_BUILT).into_response();
+    };
+    let response = respond(file, encoding, "text/html; charset=utf-8", "no-cache");
+    let mut response = with_policy(response, APP_POLICY);
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let Some(below) = host.and_then(|host| hosts.below(host)) else {
+        return response;
+    };
+    // The app shows sites in frames. The document around a frame restricts it to one site.
+    let policy = APP_POLICY.replace("frame-src 'self'", &format!("frame-src 'self' *.{below}"));
+    if let Ok(policy) = HeaderValue::try_from(policy) {
+        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    response
+}
+
+/// The document in which a page's own scripts run.
+async fn frame(headers: HeaderMap) -> Response {
+    let Some((file, encoding)) = find("frame.html", &headers) else {
+        return (StatusCode::SERVICE_UNAVAILABLE, NOT_BUILT).into_response();
+    };
+    let response = respond(file, encoding, "text/html; charset=utf-8", "no-cache");
+    let mut response = with_policy(response, FRAME_POLICY);
+    // In browsers that support this header: no connections by any API.
+    let name = header::HeaderName::from_static("connection-allowlist");
+    response.headers_mut().insert(name, HeaderValue::from_static("()"));
+    response
+}
+
+/// The app's scripts, styles and pictures. For any other path the app itself, with status 404.
+async fn asset(State(hosts): State<Arc<SiteHosts>>, uri: Uri, headers: HeaderMap) -> Response {
+    let path = uri.path().trim_start_matches('/');
+    let is_page = path.is_empty() || path.ends_with(".html");
+    // Only this script may become a service worker of the app's origin.
+    let may_run = path == APP_WORKER || headers.get("service-worker").is_none();
+    match find(path, &headers) {
+        Some((file, encoding)) if !is_page && may_run => {
+            let kind = mime_guess::from_path(path).first_or_octet_stream();
+            let hashed = path.starts_with("assets/");
+            let cache = if hashed { "public, max-age=31536000, immutable" } else { "no-cache" };
+            with_policy(respond(file, encoding, kind.as_ref(), cache), APP_POLICY)
+        }
+        _ => {
+            let mut response = shell(&hosts, &headers);
+            if response.status() == StatusCode::OK {
+                *response.status_mut() = StatusCode::NOT_FOUND;
+            }
+            response
+        }
+    }
+}
+
+fn with_policy(mut response: Response, policy: &'static str) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
+}

@@ -1,0 +1,143 @@
+//! Long-poll requests that do not wait: new sessions, POSTs, and preflight requests of browsers. A GET
+//! that waits never gets here, because its shard parks it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{ConnectInfo, RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use tokio::sync::oneshot;
+use watchfire_channels::longpoll::{Status, encode_answer};
+use watchfire_types::ShardId;
+
+use crate::app::ShardMessage;
+use crate::shard::{Admitted, CONTENT_TYPE, ConnectRequest, Shared};
+use crate::token::request_token;
+
+const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-phoenix-longpoll-token");
+const AUTH_HEADER: HeaderName = HeaderName::from_static("x-phoenix-authtoken");
+
+/// The routes of the WebSocket and of long poll.
+pub(super) fn routes(shared: Arc<Shared>) -> Router {
+    let (longpoll_path, websocket_path) =
+        (shared.longpoll_path.clone(), shared.websocket_path.clone());
+    // Phoenix answers other methods with 400. HEAD would open a session, as GET does.
+    let longpoll = get(open).post(post).options(options).head(bad_request).fallback(bad_request);
+    Router::new()
+        .route(&longpoll_path, longpoll)
+        .route(&websocket_path, any(not_an_upgrade))
+        .with_state(shared)
+}
+
+async fn bad_request() -> StatusCode {
+    StatusCode::BAD_REQUEST
+}
+
+/// A request to the path of the WebSocket that is not an upgrade, or not of HTTP/1.1.
+async fn not_an_upgrade() -> Response {
+    (StatusCode::BAD_REQUEST, "cannot open a WebSocket: send an HTTP/1.1 upgrade request\n")
+        .into_response()
+}
+
+/// A GET without a valid session: opens one.
+async fn open(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let request = ConnectRequest {
+        query: query.as_deref().unwrap_or(""),
+        origin: text(&header::ORIGIN),
+        host: text(&header::HOST).unwrap_or(""),
+        auth_token: text(&AUTH_HEADER),
+        from,
+    };
+    let Ok(Admitted { serializer, connected, counted }) = shared.connect_rules.admit(&request)
+    else {
+        return answer(Status::Forbidden, None);
+    };
+    let (token, opened) = oneshot::channel();
+    let message = ShardMessage::OpenSession { serializer, connected, counted, token };
+    if shared.endpoint.send_to(next_shard(&shared), message).is_err() {
+        counted.inspect(|address| shared.addresses.release(*address));
+        shared.metrics.refused("mailbox_full");
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    match opened.await {
+        Ok(token) => answer(Status::Gone, Some(&token)),
+        Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+    }
+}
+
+/// The shard of the next session. Sessions go to the shards in turn.
+fn next_shard(shared: &Shared) -> ShardId {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let shards = shared.endpoint.shards().count().max(1);
+    ShardId((NEXT.fetch_add(1, Ordering::Relaxed) % shards) as u16)
+}
+
+async fn post(
+    State(shared): State<Arc<Shared>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let header = headers.get(TOKEN_HEADER).and_then(|value| value.to_str().ok());
+    let token = request_token(header, query.as_deref().unwrap_or(""));
+    let Some(session) = token.and_then(|token| shared.sessions.open(token)) else {
+        return answer(Status::Gone, None);
+    };
+    let body_bytes_max = shared.limits.longpoll_body_bytes_max as usize;
+    let Ok(body) = to_bytes(body, body_bytes_max).await else {
+        shared.metrics.refused("longpoll_body");
+        return StatusCode::BAD_REQUEST.into_response();
+    };
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let (status, heard) = oneshot::channel();
+    let message = ShardMessage::Post { session, content_type: kind.map(Into::into), body, status };
+    if shared.endpoint.send_to(session.shard, message).is_err() {
+        shared.metrics.refused("mailbox_full");
+        return answer(Status::TimedOut, None);
+    }
+    match tokio::time::timeout(shared.longpoll_window(), heard).await {
+        Ok(Ok(Ok(status))) => answer(status, None),
+        Ok(Ok(Err(error))) => {
+            shared.metrics.refused("longpoll_body");
+            (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response()
+        }
+        Ok(Err(_)) | Err(_) => answer(Status::TimedOut, None),
+    }
+}
+
+/// A preflight request: whether a page of another origin may send a request.
+async fn options(headers: HeaderMap) -> Response {
+    let mut response = StatusCode::OK.into_response();
+    let answer = response.headers_mut();
+    let wanted = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    if let Some(wanted) = wanted {
+        answer.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted);
+    }
+    answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    let methods = HeaderValue::from_static("get, post, options");
+    answer.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+    answer.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
+    response
+}
+
+fn answer(status: Status, token: Option<&str>) -> Response {
+    let mut body = Vec::new();
+    encode_answer(status, token, &[], &mut body);
+    let headers = [
+        (header::CONTENT_TYPE, CONTENT_TYPE),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+    ];
+    (headers, Bytes::from(body)).into_response()
+}

@@ -1,0 +1,73 @@
+//! `GET /metrics`: the counts of all processes.
+
+mod merge;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use http::header;
+use prometheus_client::registry::Registry;
+use watchfire_types::NodeId;
+
+use crate::cluster::{ClusterPart, PartLink};
+use crate::metrics::{Exporter, MetricSource, Metrics};
+
+/// Everything that `/metrics` shows, collected when it is requested.
+pub(crate) struct MetricsPage {
+    registry: Registry,
+    link: PartLink,
+}
+
+impl MetricsPage {
+    pub fn new(metrics: &Metrics, sources: Vec<Arc<dyn MetricSource>>, link: PartLink) -> Self {
+        let mut registry = Registry::with_prefix("watchfire");
+        metrics.register(&mut registry);
+        registry.register_collector(Box::new(Exporter(sources)));
+        MetricsPage { registry, link }
+    }
+
+    pub fn routes(self: Arc<Self>) -> Router {
+        Router::new().route("/metrics", get(show)).with_state(self)
+    }
+
+    /// The sums over all processes. A process that does not answer in time is missing, which
+    /// `watchfire_processes` shows.
+    async fn render(&self) -> String {
+        let others: Vec<NodeId> = self.link.cluster().others().map(|(node, _)| node).collect();
+        let mut texts = vec![self.render_here()];
+        for node in others {
+            texts.extend(self.link.request(node, &()).await);
+        }
+        if texts.len() == 1 { texts.remove(0) } else { merge::merge(&texts) }
+    }
+
+    /// The counts of this process.
+    fn render_here(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)
+            .expect("writing into a String cannot fail");
+        text
+    }
+}
+
+impl ClusterPart for MetricsPage {
+    fn link(&self) -> &PartLink {
+        &self.link
+    }
+
+    fn receive(&self, _: NodeId, _: &[u8]) -> Result<(), postcard::Error> {
+        Ok(()) // There are requests only.
+    }
+
+    fn answer(&self, _: &[u8]) -> Option<String> {
+        Some(self.render_here())
+    }
+}
+
+async fn show(State(page): State<Arc<MetricsPage>>) -> impl IntoResponse {
+    let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, openmetrics)], page.render().await)
+}

@@ -1,0 +1,83 @@
+//! A Watchfire server: Phoenix channels, pages that burn as long as someone watches them, and the
+//! HTTP around both.
+//!
+//! The binary is a thin wrapper around [`Server`]; an application uses the same library to run
+//! channels of its own:
+//!
+//! ```
+//! use watchfire_server::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Server, Settings, Socket};
+//!
+//! struct Orders;
+//!
+//! impl Channel for Orders {
+//!     type State = ();
+//!
+//!     fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
+//!         Ok(Joined::with(()))
+//!     }
+//!
+//!     fn handle_in(
+//!         &self,
+//!         _: &mut (),
+//!         socket: &mut Socket<'_>,
+//!         event: &str,
+//!         payload: Payload<'_>,
+//!     ) -> HandleIn {
+//!         socket.broadcast(event, payload)?;
+//!         Ok(Outcome::Reply(Reply::ok(payload)))
+//!     }
+//! }
+//!
+//! let mut settings = Settings::default();
+//! settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
+//! let server = Server::new(settings).channel("orders:*", Orders).start().unwrap();
+//! let shout = serde_json::json!({ "from": "the application itself" });
+//! server.endpoint().broadcast("orders:42", "shout", shout).unwrap();
+//! ```
+//!
+//! What it is not: a store. Nothing a client sends is kept longer than it takes to pass it on.
+
+mod addresses;
+mod admin;
+mod app;
+mod chunked_vec;
+mod cluster;
+mod feature;
+mod gateway;
+mod http;
+mod logging;
+mod metrics;
+mod multi_process;
+mod pages;
+mod presence;
+mod process;
+mod rooms;
+mod seed;
+mod server;
+mod settings;
+mod shard;
+mod sites;
+mod sprites;
+mod stun;
+mod token;
+mod visitors;
+mod web_client;
+
+pub use app::{
+    Body, Channel, ChannelAddress, Connect, Connected, Crash, Endpoint, HandleIn, Joined, Outcome,
+    Payload, PayloadError, PendingReply, Refusal, Refused, Reply, Socket,
+};
+pub use gateway::GatewayError;
+pub use logging::{LogError, start_logging};
+pub use multi_process::{RunError, Started};
+pub use pages::DenyFileError;
+pub use process::{raise_open_file_limit, stop_signal};
+pub use server::{RunningServer, Server, StartError};
+pub use settings::{
+    AdminSettings, DhtRole, Layers, Limits, LogFormat, LogSettings, P2pSettings, PageSettings,
+    ServerSettings, Settings, SettingsError, SitesSettings, SocketSettings, StunSettings,
+    TlsSettings,
+};
+pub use sites::SitesError;
+pub use stun::StunError;
+pub use watchfire_hub::TrackError;

@@ -1,0 +1,46 @@
+//! What processes send each other about pages.
+
+use serde::{Deserialize, Serialize};
+use watchfire_tracker::Have;
+
+use super::peers::PeerKind;
+use crate::app::Address;
+
+/// A message about a page.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Message<'a> {
+    /// A peer joined a page, or has more of it.
+    Peer { page: &'a str, peer: u64, address: Address, have: HaveCode, kind: PeerKind },
+    /// A peer left a page.
+    PeerGone { page: &'a str, peer: u64 },
+    /// A page that was available at the sender no longer is.
+    PageUnavailable { page: &'a str },
+}
+
+/// A [`Have`] between processes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum HaveCode {
+    Nothing,
+    Some,
+    All,
+}
+
+impl From<Have> for HaveCode {
+    fn from(have: Have) -> Self {
+        match have {
+            Have::Nothing => HaveCode::Nothing,
+            Have::Some => HaveCode::Some,
+            Have::All => HaveCode::All,
+        }
+    }
+}
+
+impl From<HaveCode> for Have {
+    fn from(code: HaveCode) -> Self {
+        match code {
+            HaveCode::Nothing => Have::Nothing,
+            HaveCode::Some => Have::Some,
+            HaveCode::All => Have::All,
+        }
+    }
+}

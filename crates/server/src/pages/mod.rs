@@ -1,0 +1,83 @@
+//! Pages: which peers have a page open, which of them have all of it, and the relay between them.
+//!
+//! [`ReplicatedPages`] is the state, [`PageChannel`](channel::PageChannel) the topics `page:<cid>`.
+//! [`Availability`] knows, for the gateway, which pages are available over all processes.
+//! [`DenyList`] names the pages that the operator blocked.
+
+mod availability;
+mod channel;
+mod deny_list;
+mod messages;
+mod name;
+mod own_client;
+mod peers;
+mod replicated;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use watchfire_types::Instant;
+
+use crate::app::Registry;
+use crate::cluster::ClusterPart;
+use crate::feature::Feature;
+use crate::metrics::{MetricWriter, Metrics};
+use crate::settings::Limits;
+use crate::stun::Announced;
+
+use channel::PageChannel;
+
+pub(crate) use availability::Availability;
+pub use deny_list::DenyFileError;
+pub(crate) use deny_list::{DenyList, DenyListWatcher};
+pub(crate) use name::check_cid;
+pub(crate) use own_client::OwnClientKey;
+pub(crate) use replicated::{PageRules, ReplicatedPages};
+
+/// Pages, as a feature of the server.
+pub(crate) struct PageFeature {
+    pub pages: Arc<ReplicatedPages>,
+    /// `None` without a gateway.
+    pub availability: Option<Arc<Availability>>,
+    pub metrics: Arc<Metrics>,
+    pub limits: Limits,
+    /// Where browsers reach STUN; empty while nothing answers there.
+    pub stun: Arc<OnceLock<Announced>>,
+    pub own_client_key: OwnClientKey,
+    /// Whether clients can join pages on this server.
+    pub is_served: bool,
+}
+
+impl Feature for PageFeature {
+    fn register_channels(self: Arc<Self>, registry: &mut Registry) {
+        if self.is_served {
+            let channel = PageChannel {
+                pages: self.pages.clone(),
+                metrics: self.metrics.clone(),
+                relay_frame_bytes_max: self.limits.relay_frame_bytes_max,
+                signal_bytes_max: self.limits.signal_bytes_max,
+                stun: self.stun.clone(),
+                own_client_key: self.own_client_key.clone(),
+            };
+            registry.add("page:*", channel).expect("the pattern is valid");
+        }
+    }
+
+    fn cluster_parts(&self) -> Vec<Arc<dyn ClusterPart>> {
+        let mut parts: Vec<Arc<dyn ClusterPart>> = vec![self.pages.clone()];
+        if let Some(availability) = &self.availability {
+            parts.push(availability.clone());
+        }
+        parts
+    }
+
+    fn handle_tick(&self, now: Instant) {
+        self.pages.handle_tick(now);
+    }
+
+    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+        let (open, available) = self.pages.len();
+        writer.gauge("pages_open", "Pages that a peer has open", open as u64)?;
+        writer.gauge("pages_available", "Pages of which a peer has all blocks", available as u64)
+    }
+}

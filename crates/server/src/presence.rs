@@ -1,0 +1,115 @@
+//! The presences that this process knows, behind several locks.
+
+use std::borrow::Cow;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+use serde::{Deserialize, Serialize};
+use watchfire_hub::{Diff, OwnChange, Presence};
+use watchfire_types::NodeId;
+
+use crate::cluster::{ClusterPart, PartLink};
+use crate::metrics::Metrics;
+
+/// How many locks there are. All presences of a topic are behind the same lock, a *stripe*.
+pub(crate) const STRIPES: usize = 16;
+/// Changes in one message to another process.
+const CHANGES_PER_MESSAGE: usize = 500;
+
+/// Presences of every topic, replicated between processes.
+///
+/// A process knows the presences of its own clients, and those of other processes on the topics
+/// that it has subscribers on.
+pub struct ReplicatedPresence {
+    link: PartLink,
+    metrics: Arc<Metrics>,
+    stripes: Vec<Mutex<Presence>>,
+}
+
+/// What the presences of one process did on a topic.
+#[derive(Serialize, Deserialize)]
+struct Changes<'a> {
+    topic: &'a str,
+    changes: Cow<'a, [OwnChange]>,
+}
+
+impl ReplicatedPresence {
+    pub(crate) fn new(seed: u64, link: PartLink, metrics: Arc<Metrics>) -> Self {
+        let cluster = link.cluster();
+        let stripe = |number| {
+            Mutex::new(match cluster.is_alone() {
+                true => Presence::new(seed ^ number),
+                false => Presence::of_node(seed ^ number, cluster.me()),
+            })
+        };
+        let stripes = (0..STRIPES as u64).map(stripe).collect();
+        ReplicatedPresence { link, metrics, stripes }
+    }
+
+    /// Locks the stripe of a topic.
+    pub(crate) fn on(&self, topic: &str) -> MutexGuard<'_, Presence> {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(topic);
+        self.stripes[(hash % STRIPES as u64) as usize].lock()
+    }
+
+    /// How many presences the clients of this process have.
+    pub(crate) fn len(&self) -> usize {
+        self.stripes.iter().map(|stripe| stripe.lock().own_len()).sum()
+    }
+
+    /// How many topics of a stripe have changes that were not sent.
+    pub(crate) fn changed(&self, stripe: usize) -> usize {
+        self.stripes[stripe].lock().changed()
+    }
+
+    /// Takes the changes of one topic of a stripe: the topic that waits longest.
+    pub(crate) fn take_diff(&self, stripe: usize) -> Option<Diff> {
+        self.stripes[stripe].lock().poll_diff()
+    }
+
+    /// Sends changes of this process's presences to the other processes.
+    pub(crate) fn publish(&self, topic: &str, own: &[OwnChange]) {
+        for changes in own.chunks(CHANGES_PER_MESSAGE) {
+            self.link.publish_state(topic, || Changes { topic, changes: changes.into() });
+        }
+    }
+}
+
+impl ClusterPart for ReplicatedPresence {
+    fn link(&self) -> &PartLink {
+        &self.link
+    }
+
+    fn receive(&self, from: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
+        let Changes { topic, changes } = postcard::from_bytes(message)?;
+        // The subscription may have ended while the message was on its way.
+        if !self.link.cluster().hears(topic) {
+            return Ok(());
+        }
+        let mut presence = self.on(topic);
+        let rejected = |change: &&OwnChange| presence.import(from, topic, change).is_err();
+        if changes.iter().filter(rejected).count() > 0 {
+            self.metrics.refused("presence_of_another_process");
+        }
+        Ok(())
+    }
+
+    fn introduce_to(&self, node: NodeId, topic: &str) {
+        let present = self.on(topic).export(topic);
+        let own: Vec<OwnChange> = present.into_iter().map(OwnChange::Joined).collect();
+        for changes in own.chunks(CHANGES_PER_MESSAGE) {
+            self.link.send_state(node, &Changes { topic, changes: changes.into() });
+        }
+    }
+
+    fn forget(&self, topic: &str) {
+        self.on(topic).forget_foreign(topic);
+    }
+
+    fn node_down(&self, node: NodeId) {
+        for stripe in &self.stripes {
+            stripe.lock().forget_node(node);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+use std::io;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Wait until the process is asked to stop: Ctrl-C or SIGTERM.
+///
+/// The call itself registers the handlers, inside a tokio runtime, so a signal that arrives before
+/// the returned future is polled is not lost.
+pub fn stop_signal() -> impl Future<Output = io::Result<()>> {
+    let signals = signal(SignalKind::interrupt())
+        .and_then(|interrupted| Ok((interrupted, signal(SignalKind::terminate())?)));
+    async {
+        let (mut interrupted, mut terminated) = signals?;
+        tokio::select! {
+            _ = interrupted.recv() => {}
+            _ = terminated.recv() => {}
+        }
+        Ok(())
+    }
+}
+
+/// Raise this process's soft limit of open files to its hard limit; returns what it is then.
+/// Every socket is an open file.
+pub fn raise_open_file_limit() -> io::Result<u64> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit)?;
+    Ok(limit.current.unwrap_or(u64::MAX))
+}

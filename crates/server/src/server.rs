@@ -1,0 +1,536 @@
+//! Puts the server together: settings, features, an application's channels and routes, and the
+//! shards that run them.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::Router;
+use parking_lot::Mutex;
+use watchfire_channels::PatternError;
+use watchfire_channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
+use watchfire_channels::longpoll::LongPollLimits;
+use watchfire_sockets::{Adopter, Listeners, SocketLimits, SocketServerSettings, TlsFiles};
+use watchfire_types::NodeId;
+
+use crate::addresses::Addresses;
+use crate::admin::AdminFeature;
+use crate::app::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
+use crate::cluster::{Cluster, ClusterPart, PartLink};
+use crate::feature::Feature;
+use crate::gateway::{Gateway, GatewayError, HostMetrics};
+use crate::http;
+use crate::metrics::{MetricSource, MetricWriter, Metrics, SocketMetrics};
+use crate::pages::{
+    Availability, DenyFileError, DenyList, DenyListWatcher, OwnClientKey, PageFeature, PageRules,
+    ReplicatedPages,
+};
+use crate::presence::ReplicatedPresence;
+use crate::rooms::RoomFeature;
+use crate::seed::Seed;
+use crate::settings::{Settings, TOKEN_BYTES_MIN};
+use crate::shard::{ConnectRules, Shard, Shared};
+use crate::sites::{SiteHosts, SitesError};
+use crate::sprites::SpriteFeature;
+use crate::stun::{self, StunError, StunMetrics};
+use crate::token::TokenKey;
+use crate::visitors::VisitorFeature;
+
+/// The longest time that a drain spends on each client.
+const DRAIN_PACE: Duration = Duration::from_millis(50);
+
+/// What an application does once clients can connect.
+type OnStart = Box<dyn FnOnce(&Endpoint)>;
+
+/// A server that has not started.
+///
+/// ```
+/// use watchfire_server::{Server, Settings};
+///
+/// let mut settings = Settings::default();
+/// settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
+/// let server = Server::new(settings).with_pages().start().unwrap();
+/// assert_ne!(server.address().port(), 0);
+/// ```
+pub struct Server {
+    settings: Settings,
+    registry: Registry,
+    routes: Router,
+    has_pages: bool,
+    on_start: Vec<OnStart>,
+    /// The first channel with an invalid pattern, which [`Server::start`] reports.
+    bad_pattern: Option<StartError>,
+}
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener, a certificate or a limit of the machine.
+    #[error(transparent)]
+    Sockets(#[from] watchfire_sockets::StartError),
+    /// An entry of `socket.check_origin` is not an origin.
+    #[error("socket.check_origin: {0}")]
+    Origin(#[from] OriginPatternError),
+    /// Only one of `tls.cert` and `tls.key` is set.
+    #[error("cannot use TLS: set both tls.cert and tls.key, or neither")]
+    HalfTls,
+    /// `socket.mount` is not a valid path.
+    #[error(
+        "cannot use socket.mount {mount:?}: it must begin with /, end without one, and have no braces"
+    )]
+    Mount {
+        /// The value of the setting.
+        mount: String,
+    },
+    /// The topic pattern of a channel is invalid.
+    #[error("cannot register the channel {pattern:?}: {source}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// Why it is invalid.
+        source: PatternError,
+    },
+    /// The settings of sites are invalid.
+    #[error(transparent)]
+    Sites(#[from] SitesError),
+    /// STUN cannot be answered.
+    #[error(transparent)]
+    Stun(#[from] StunError),
+    /// The gateway cannot start.
+    #[error("p2p: {0}")]
+    Gateway(#[from] GatewayError),
+    /// The deny-list cannot be used.
+    #[error("pages.deny_file: {0}")]
+    DenyFile(#[from] DenyFileError),
+    /// `pages.report` is not an address that a browser can open.
+    #[error("cannot use pages.report {report:?}: it must begin with https://, http:// or mailto:")]
+    Report {
+        /// The value of the setting.
+        report: String,
+    },
+    /// `admin.token` is too short.
+    #[error("cannot use admin.token: it must have at least {TOKEN_BYTES_MIN} bytes")]
+    ShortToken,
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    /// The operating system returned no random bytes.
+    #[error("cannot generate a key: the operating system returned no random bytes: {0}")]
+    NoRandomness(#[from] getrandom::Error),
+}
+
+impl Server {
+    /// A server without channels.
+    pub fn new(settings: Settings) -> Self {
+        Server {
+            settings,
+            registry: Registry::default(),
+            routes: Router::new(),
+            has_pages: false,
+            on_start: Vec::new(),
+            bad_pattern: None,
+        }
+    }
+
+    /// Adds a channel for the topics of a pattern: an exact topic, or a prefix with one `*` at the end.
+    /// The first pattern that matches a topic wins.
+    pub fn channel(mut self, pattern: &str, channel: impl Channel) -> Self {
+        if let Err(source) = self.registry.add(pattern, channel) {
+            let pattern = pattern.to_owned();
+            self.bad_pattern.get_or_insert(StartError::Pattern { pattern, source });
+        }
+        self
+    }
+
+    /// Sets the rule that accepts or refuses sockets. Without a rule, all are accepted.
+    pub fn on_connect(
+        mut self,
+        rule: impl Fn(&Connect<'_>) -> Result<Connected, Refused> + Send + Sync + 'static,
+    ) -> Self {
+        self.registry.on_connect = Arc::new(rule);
+        self
+    }
+
+    /// Adds an action for the start of the server, in each process that serves clients. With the handle,
+    /// an application's own tasks can broadcast and push.
+    ///
+    /// ```
+    /// use watchfire_server::{Server, Settings};
+    ///
+    /// let mut settings = Settings::default();
+    /// settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
+    /// let (sender, handles) = std::sync::mpsc::channel();
+    /// let server = Server::new(settings)
+    ///     .on_start(move |endpoint| sender.send(endpoint.clone()).unwrap())
+    ///     .start()
+    ///     .unwrap();
+    /// let shout = serde_json::json!({ "from": "a task" });
+    /// handles.recv().unwrap().broadcast("orders:42", "shout", shout).unwrap();
+    /// ```
+    pub fn on_start(mut self, act: impl FnOnce(&Endpoint) + 'static) -> Self {
+        self.on_start.push(Box::new(act));
+        self
+    }
+
+    /// Adds an application's own HTTP routes.
+    pub fn routes(mut self, routes: Router) -> Self {
+        self.routes = self.routes.merge(routes);
+        self
+    }
+
+    /// Serves the web client, and the topics `page:*`, `rooms:*`, `sprites:*` and `site`.
+    pub fn with_pages(mut self) -> Self {
+        self.has_pages = true;
+        self
+    }
+
+    /// Opens the listeners and starts the shards, in this process only: see [`Server::run`].
+    pub fn start(self) -> Result<RunningServer, StartError> {
+        self.start_as(ProcessRole::alone()?)
+    }
+
+    /// Starts this process of the server.
+    pub(crate) fn start_as(self, role: ProcessRole) -> Result<RunningServer, StartError> {
+        let ProcessRole { cluster, secret, inherited, on_parts } = role;
+        let Server { settings, mut registry, routes, has_pages, on_start, bad_pattern } = self;
+        bad_pattern.map_or(Ok(()), Err)?;
+        check(&settings)?;
+        let announced = stun::announced(&settings.stun)?;
+        let deny_list = Arc::new(DenyList::open(&settings.pages.deny_file)?);
+        let sites = if has_pages { SiteHosts::new(&settings.sites)? } else { SiteHosts::none() };
+        let origins = origins(&settings.socket.check_origin)?;
+        let inherits_listeners = inherited.is_some();
+        let socket_settings = SocketServerSettings { inherited, ..socket_settings(&settings)? };
+        let random_seed = getrandom::u64()?;
+        let seed = Seed::from(&secret);
+        let mount = &settings.socket.mount;
+        let (websocket_path, longpoll_path) =
+            (format!("{mount}/websocket"), format!("{mount}/longpoll"));
+
+        // Every process creates its links in this order: see `PartLink::new`.
+        let cluster = Arc::new(cluster);
+        let endpoint = Endpoint::unconnected(PartLink::new(&cluster));
+        let sender = Arc::new(endpoint.clone());
+        let metrics = Arc::new(Metrics::default());
+        let link = PartLink::new(&cluster);
+        let presence = Arc::new(ReplicatedPresence::new(random_seed, link, metrics.clone()));
+        let addresses = Arc::new(Addresses::new(&settings.limits));
+        // One of several processes has the gateway; the others send it the state of their pages.
+        let has_gateway = has_pages && settings.p2p.is_on();
+        let is_gateway = has_gateway && cluster.me() == NodeId(0);
+        let host_metrics = is_gateway.then(HostMetrics::default);
+        let link = PartLink::new(&cluster);
+        let availability = has_gateway.then(|| Arc::new(Availability::new(link, is_gateway)));
+        let own_client_key = OwnClientKey::new()?;
+        let pages = Arc::new(ReplicatedPages::new(
+            PageRules::from(&settings),
+            seed,
+            sender.clone(),
+            PartLink::new(&cluster),
+            availability.clone(),
+            deny_list.clone(),
+        ));
+        let stun_address = Arc::<OnceLock<_>>::default();
+
+        let mut features: Vec<Arc<dyn Feature>> = vec![Arc::new(PageFeature {
+            pages: pages.clone(),
+            availability: availability.clone(),
+            metrics: metrics.clone(),
+            limits: settings.limits.clone(),
+            stun: stun_address.clone(),
+            own_client_key: own_client_key.clone(),
+            is_served: has_pages,
+        })];
+        if has_pages {
+            features.push(Arc::new(SpriteFeature::new(
+                &settings,
+                TokenKey::new(secret),
+                seed,
+                sender.clone(),
+                PartLink::new(&cluster),
+                addresses.clone(),
+                metrics.clone(),
+            )));
+            features.push(Arc::new(RoomFeature));
+            features.push(Arc::new(VisitorFeature {
+                metrics: metrics.clone(),
+                cluster: cluster.clone(),
+                sender,
+                state: Mutex::default(),
+            }));
+            let token = settings.admin.token.clone();
+            features.push(Arc::new(AdminFeature {
+                token,
+                deny_list: deny_list.clone(),
+                pages: pages.clone(),
+            }));
+        }
+
+        let socket_metrics = SocketMetrics::default();
+        let stun_metrics = StunMetrics::default();
+        let mut sources: Vec<Arc<dyn MetricSource>> = vec![
+            Arc::new(cluster.clone()),
+            Arc::new(PresenceMetrics(presence.clone())),
+            Arc::new(socket_metrics.clone()),
+            Arc::new(stun_metrics.clone()),
+        ];
+        if let Some(host_metrics) = &host_metrics {
+            sources.push(Arc::new(host_metrics.clone()));
+        }
+        let mut added_routes = routes;
+        let mut parts: Vec<Arc<dyn ClusterPart>> =
+            vec![Arc::new(endpoint.clone()), presence.clone()];
+        for feature in &features {
+            feature.clone().register_channels(&mut registry);
+            added_routes = added_routes.merge(feature.clone().routes());
+            sources.push(Arc::new(FeatureMetrics(feature.clone())));
+            parts.extend(feature.cluster_parts());
+        }
+        let link = PartLink::new(&cluster);
+        let metrics_page = Arc::new(http::MetricsPage::new(&metrics, sources, link));
+        parts.push(metrics_page.clone());
+
+        let shared = Arc::new(Shared {
+            limits: settings.limits.clone(),
+            longpoll: LongPollLimits {
+                window: settings.socket.longpoll_window,
+                queued_messages_max: settings.limits.longpoll_frames_max,
+                queued_bytes_max: settings.limits.longpoll_bytes_max,
+            },
+            connect_rules: ConnectRules {
+                origins,
+                has_tls: !settings.tls.cert.as_os_str().is_empty(),
+                on_connect: registry.on_connect.clone(),
+                addresses: addresses.clone(),
+                metrics: metrics.clone(),
+            },
+            registry,
+            sites: Arc::new(sites),
+            cluster: cluster.clone(),
+            endpoint: endpoint.clone(),
+            presence,
+            metrics,
+            addresses,
+            sessions: TokenKey::new(random_secret()?),
+            websocket_path: websocket_path.clone(),
+            longpoll_path,
+            parking: features.iter().find_map(|feature| feature.parking()),
+            features,
+        });
+        // The other processes are received from before the first client connects.
+        on_parts(&cluster, parts);
+        let router = http::router(&shared, &settings, metrics_page, has_pages, added_routes);
+        let of_shards = shared.clone();
+        let sockets = watchfire_sockets::start(socket_settings, router, move |id, shards| {
+            of_shards.endpoint.connect(shards);
+            Shard::new(id, of_shards.clone(), random_seed ^ u64::from(id.0))
+        })?;
+        socket_metrics.0.set(sockets.counters()).ok();
+        let stun = match has_pages {
+            true => {
+                let serving = sockets.local_addrs();
+                stun::open(&settings.stun, announced, serving, inherits_listeners)?
+            }
+            false => None,
+        };
+        let stun = stun.map(|(responder, address)| {
+            stun_metrics.0.set(responder.counters()).ok();
+            stun_address.set(address).ok();
+            responder
+        });
+        let gateway = availability.zip(host_metrics).map(|(availability, host_metrics)| {
+            availability.subscribe();
+            let adopter = sockets.adopter();
+            let (p2p, key) = (&settings.p2p, own_client_key);
+            Gateway::start(p2p, websocket_path, key, availability, adopter, host_metrics)
+        });
+        let gateway = gateway.transpose()?;
+        let deny_watch = DenyListWatcher::start(&deny_list, move || pages.end_denied())
+            .map_err(StartError::Thread)?;
+        for act in on_start {
+            act(&endpoint);
+        }
+        Ok(RunningServer {
+            gateway,
+            sockets,
+            endpoint,
+            cluster,
+            metrics: shared.metrics.clone(),
+            drain_period: settings.server.drain_period,
+            _stun: stun,
+            _deny_watch: deny_watch,
+        })
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn set_settings(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+}
+
+/// Called with the parts of this process, before clients connect.
+type OnParts = Box<dyn FnOnce(&Arc<Cluster>, Vec<Arc<dyn ClusterPart>>)>;
+
+/// The role of a process in its server.
+pub(crate) struct ProcessRole {
+    pub cluster: Cluster,
+    /// Known to all processes of the server, and to no one else.
+    pub secret: [u8; 32],
+    pub inherited: Option<Listeners>,
+    pub on_parts: OnParts,
+}
+
+impl ProcessRole {
+    /// The role of the only process.
+    fn alone() -> Result<Self, getrandom::Error> {
+        Ok(ProcessRole {
+            cluster: Cluster::alone(),
+            secret: random_secret()?,
+            inherited: None,
+            on_parts: Box::new(|_, _| {}),
+        })
+    }
+}
+
+/// The counts of a feature.
+struct FeatureMetrics(Arc<dyn Feature>);
+
+impl MetricSource for FeatureMetrics {
+    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+        self.0.write_metrics(writer)
+    }
+}
+
+/// The counts of presences.
+struct PresenceMetrics(Arc<ReplicatedPresence>);
+
+impl MetricSource for PresenceMetrics {
+    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+        writer.gauge("hub_presences", "Presences of this server's clients", self.0.len() as u64)
+    }
+}
+
+/// Thirty-two random bytes for a key.
+pub(crate) fn random_secret() -> Result<[u8; 32], getrandom::Error> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret)?;
+    Ok(secret)
+}
+
+/// A running server, which stops when it is dropped.
+pub struct RunningServer {
+    /// Dropped before the event loops, through which its page clients connect.
+    gateway: Option<Gateway>,
+    sockets: watchfire_sockets::SocketServer<ShardMessage>,
+    endpoint: Endpoint,
+    cluster: Arc<Cluster>,
+    metrics: Arc<Metrics>,
+    drain_period: Duration,
+    /// Answers until it is dropped.
+    _stun: Option<watchfire_stun::Responder>,
+    /// Watches the deny-list until it is dropped.
+    _deny_watch: Option<DenyListWatcher>,
+}
+
+impl RunningServer {
+    /// The first address on which the server listens.
+    pub fn address(&self) -> SocketAddr {
+        self.sockets.local_addr()
+    }
+
+    /// The addresses it listens on, in the order of the settings.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        self.sockets.local_addrs()
+    }
+
+    /// A handle for broadcasts and pushes from any thread.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// WebSockets and long-poll sessions that are open now.
+    pub fn clients(&self) -> u64 {
+        self.metrics.clients()
+    }
+
+    /// Takes in connections from another process.
+    pub(crate) fn adopter(&self) -> Adopter {
+        self.sockets.adopter()
+    }
+
+    /// The processes of the server.
+    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+
+    /// Stops accepting, and closes every socket with 1012, spread over
+    /// [`RunningServer::drain_period`].
+    pub async fn drain(mut self) {
+        drop(self.gateway.take());
+        self.sockets.drain(self.drain_period()).await;
+    }
+
+    /// Over how long a drain spreads its closes: `server.drain_period`, or less for few clients.
+    pub fn drain_period(&self) -> Duration {
+        let clients = u32::try_from(self.clients()).unwrap_or(u32::MAX);
+        self.drain_period.min(DRAIN_PACE.saturating_mul(clients))
+    }
+}
+
+/// Checks settings that are not checked where they are used.
+fn check(settings: &Settings) -> Result<(), StartError> {
+    let mount = &settings.socket.mount;
+    let is_path = mount.starts_with('/') && !mount.ends_with('/') && !mount.contains(['{', '}']);
+    if !is_path {
+        return Err(StartError::Mount { mount: mount.clone() });
+    }
+    if !settings.pages.report_is_address() {
+        return Err(StartError::Report { report: settings.pages.report.clone() });
+    }
+    if (1..TOKEN_BYTES_MIN).contains(&settings.admin.token.len()) {
+        return Err(StartError::ShortToken);
+    }
+    Ok(())
+}
+
+fn origins(entries: &[String]) -> Result<OriginPolicy, OriginPatternError> {
+    match entries {
+        [entry] if entry == "any" => Ok(OriginPolicy::Any),
+        [entry] if entry == "same" => Ok(OriginPolicy::SameOrigin),
+        entries => {
+            let patterns = entries.iter().map(|entry| entry.parse::<OriginPattern>());
+            Ok(OriginPolicy::List(patterns.collect::<Result<_, _>>()?))
+        }
+    }
+}
+
+/// The settings of the socket server.
+pub(crate) fn socket_settings(settings: &Settings) -> Result<SocketServerSettings, StartError> {
+    let Settings { server, socket, tls, limits, .. } = settings;
+    let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
+    let tls = match (is_set(&tls.cert), is_set(&tls.key)) {
+        (true, true) => Some(TlsFiles { cert: tls.cert.clone(), key: tls.key.clone() }),
+        (false, false) => None,
+        _ => return Err(StartError::HalfTls),
+    };
+    Ok(SocketServerSettings {
+        listen: server.listen.clone(),
+        shards: usize::from(server.shards),
+        limits: SocketLimits {
+            message_bytes_max: limits.frame_bytes_max as usize,
+            partial_bytes_max: limits.partial_bytes_max as usize,
+            queued_bytes_max: limits.queued_bytes_max as usize,
+            idle_timeout: socket.idle_timeout,
+            slow_timeout: socket.slow_timeout,
+            sockets_max: limits.sockets_max as usize,
+            ..SocketLimits::default()
+        },
+        tls,
+        inherited: None,
+    })
+}

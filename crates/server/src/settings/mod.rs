@@ -1,0 +1,24 @@
+//! Every setting, its default, and where it is read from.
+//!
+//! Settings come from four sources. Each overrides those before it: the defaults in this folder, one
+//! TOML file, the environment (`WATCHFIRE_LIMITS_FRAME_BYTES_MAX=65536`), and the command line. An
+//! unknown key is an error that names the nearest known key.
+
+mod error;
+mod layers;
+mod limits;
+mod p2p;
+mod pages;
+mod sections;
+mod sites;
+
+pub use error::SettingsError;
+pub use layers::Layers;
+pub use limits::Limits;
+pub use p2p::{DhtRole, P2pSettings};
+pub(crate) use pages::TOKEN_BYTES_MIN;
+pub use pages::{AdminSettings, PageSettings};
+pub use sections::{
+    LogFormat, LogSettings, ServerSettings, Settings, SocketSettings, StunSettings, TlsSettings,
+};
+pub use sites::SitesSettings;

@@ -1,0 +1,106 @@
+//! What a request is, and new clients.
+
+use std::net::{IpAddr, SocketAddr};
+
+use watchfire_channels::Serializer;
+use watchfire_channels::handshake::negotiate;
+use watchfire_hub::{SubscriptionId, Subscriptions};
+use watchfire_sockets::{RequestHead, Route};
+use watchfire_types::SocketId;
+
+use super::client::{Client, ConnectionDetails, RateLimits, Ticket, Transport, Use, id_topic};
+use super::connect_rules::{Admitted, ConnectRefusal, ConnectRequest};
+use super::state::Shard;
+use crate::app::Connected;
+use crate::sites::RequestTarget;
+
+impl Shard {
+    /// Decides what a request is, from its head alone.
+    pub(super) fn route_request(
+        &mut self,
+        from: SocketAddr,
+        head: &RequestHead<'_>,
+    ) -> Route<Ticket> {
+        // The host of a site has no sockets. The router answers.
+        let target = self.shared.sites.target_of(head.headers("host"), head.authority());
+        if target != RequestTarget::App {
+            return Route::Http;
+        }
+        if head.path() == self.shared.websocket_path {
+            self.route_websocket(from, head)
+        } else if head.path() == self.shared.longpoll_path {
+            self.route_poll(head)
+        } else {
+            self.route_parked(head).unwrap_or(Route::Http)
+        }
+    }
+
+    fn route_websocket(&self, from: SocketAddr, head: &RequestHead<'_>) -> Route<Ticket> {
+        let metrics = &self.shared.metrics;
+        if let Err(refusal) = head.websocket_key() {
+            metrics.refused("not_an_upgrade");
+            return Route::Refuse { status: 400, body: refusal.reason() };
+        }
+        let refuse = |refusal: ConnectRefusal| Route::Refuse {
+            status: refusal.status(),
+            body: refusal.body(),
+        };
+        let Ok(subprotocols) = negotiate(head.headers("sec-websocket-protocol"), &[]) else {
+            metrics.refused(ConnectRefusal::Subprotocol.reason());
+            return refuse(ConnectRefusal::Subprotocol);
+        };
+        let admitted = self.shared.connect_rules.admit(&ConnectRequest {
+            query: head.query(),
+            origin: head.header("origin"),
+            host: head.header("host").unwrap_or(""),
+            auth_token: subprotocols.auth_token.as_deref(),
+            from,
+        });
+        match admitted {
+            Err(refusal) => refuse(refusal),
+            Ok(Admitted { serializer, connected, counted }) => Route::Upgrade {
+                protocol: subprotocols.protocol.map(Into::into),
+                ticket: Ticket::WebSocket { serializer, connected, counted },
+            },
+        }
+    }
+
+    pub(super) fn open_websocket(&mut self, socket: SocketId, ticket: Ticket) -> u32 {
+        let Ticket::WebSocket { serializer, connected, counted } = ticket else {
+            unreachable!("the ticket of a parked request opens no WebSocket")
+        };
+        tracing::debug!(?socket, ?serializer, "open");
+        self.add_client(Transport::WebSocket(socket), serializer, connected, counted)
+    }
+
+    pub(super) fn add_client(
+        &mut self,
+        transport: Transport,
+        serializer: Serializer,
+        connected: Connected,
+        counted: Option<IpAddr>,
+    ) -> u32 {
+        self.shared.metrics.opened(matches!(transport, Transport::WebSocket(_)));
+        let key = self.clients.insert(Client {
+            transport,
+            subscriptions: Subscriptions::default(),
+            rates: RateLimits::default(),
+            serializer,
+            generation: 0,
+            details: None,
+        });
+        let id = connected.id.map(|id| self.subscribe_id(key, &id));
+        if id.is_some() || counted.is_some() || connected.assigns.is_some() {
+            let details = ConnectionDetails { assigns: connected.assigns, id, counted };
+            self.clients[key as usize].details = Some(Box::new(details));
+        }
+        key
+    }
+
+    fn subscribe_id(&mut self, key: u32, id: &str) -> SubscriptionId {
+        let subscriptions = &mut self.clients[key as usize].subscriptions;
+        let subscription = self.hub.subscribe(key, subscriptions, &id_topic(id));
+        self.record_mut(subscription).used_by = Use::SocketId;
+        subscription
+    }
+}

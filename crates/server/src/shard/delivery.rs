@@ -1,0 +1,202 @@
+//! Messages to clients: one message to one client, and slices of a broadcast to many.
+
+use std::sync::Arc;
+
+use watchfire_channels::longpoll::{BINARY_REFUSAL, Input};
+use watchfire_channels::{JoinRef, Message, Ref, Serializer};
+use watchfire_sockets::Sockets;
+
+use super::client::{Client, Transport, Use};
+use super::session::SessionState;
+use super::shared::Shared;
+use super::state::Shard;
+use crate::app::{Body, Broadcast, ChannelAddress, Encoded, Reply, ReplyTo, encoding};
+
+/// The close code for a disconnect by the application: going away. A client reconnects after it.
+const GOING_AWAY: u16 = 1001;
+
+impl Shard {
+    /// Sends to every subscriber of a topic, on all shards of all processes.
+    pub(super) fn broadcast(&mut self, broadcast: Broadcast) {
+        let broadcast = Arc::new(broadcast);
+        self.shared.endpoint.publish(&broadcast);
+        self.broadcast_here(broadcast);
+    }
+
+    /// Sends to every subscriber of a topic at this process.
+    pub(super) fn broadcast_here(&mut self, broadcast: Arc<Broadcast>) {
+        self.shared.metrics.broadcasts.inc();
+        self.shared.endpoint.deliver(&broadcast, Some(self.id));
+        self.queue(broadcast);
+    }
+
+    /// Queues a broadcast for the subscribers on this shard. When the topic's queue is full, the
+    /// broadcast is dropped and counted.
+    pub(super) fn queue(&mut self, broadcast: Arc<Broadcast>) {
+        let topic = broadcast.topic.clone();
+        if self.hub.broadcast(&topic, broadcast).is_err() {
+            self.shared.metrics.refused("broadcast_backlog");
+        }
+    }
+
+    /// Delivers some of the queued broadcasts. Returns whether more wait.
+    pub(super) fn deliver_slice(&mut self, sockets: &mut Sockets, budget: usize) -> bool {
+        let Shard { hub, clients, records, shared, id, .. } = self;
+        let mut delivered = 0;
+        let mut over = Vec::new();
+        let more = hub.deliver(budget, |subscription, client, broadcast| {
+            let record = &records[subscription];
+            match record.used_by {
+                Use::SocketId => {
+                    if let Transport::WebSocket(socket) = clients[client as usize].transport {
+                        sockets.close(socket, GOING_AWAY, "disconnected by the server");
+                    } else {
+                        over.push(client);
+                    }
+                    return;
+                }
+                // The join may still be refused.
+                Use::Joining(_) => return,
+                Use::Channel(_) | Use::Free => {}
+            }
+            let slot_is = |address: &ChannelAddress| {
+                (address.node, address.shard) == (shared.cluster.me(), *id)
+                    && address.subscription == subscription
+                    && address.serial == record.serial
+            };
+            if broadcast.except.as_ref().is_some_and(slot_is) {
+                return;
+            }
+            delivered += 1;
+            if deliver(shared, &mut clients[client as usize], sockets, broadcast)
+                == SessionState::Ended
+            {
+                over.push(client);
+            }
+        });
+        shared.metrics.deliveries.inc_by(delivered);
+        for key in over {
+            self.end_session(sockets, key);
+        }
+        more
+    }
+
+    /// Sends one message to one client.
+    pub(super) fn send(&mut self, sockets: &mut Sockets, key: u32, message: Option<Encoded>) {
+        let Some(message) = message else {
+            // Bytes for a client that reads text only: the message is skipped, and its socket stays.
+            self.shared.metrics.refused("binary_not_carried");
+            return;
+        };
+        match &mut self.clients[key as usize].transport {
+            // What overflows is closed by the socket server, which reports it later.
+            Transport::WebSocket(socket) => {
+                sockets.send(*socket, &message.into_frame()).ok();
+            }
+            Transport::LongPoll(_) => match message.into_longpoll_message() {
+                Some(message) => self.drive_session(sockets, key, Input::Message(message)),
+                None => self.shared.metrics.refused("binary_not_carried"),
+            },
+        }
+    }
+
+    /// The client of a channel that is still joined.
+    pub(super) fn client_at(&self, address: ChannelAddress) -> Option<u32> {
+        let record = self.records.get(address.subscription)?;
+        let joined = matches!(record.used_by, Use::Channel(_));
+        (joined && record.serial == address.serial)
+            .then(|| self.hub.client_of(address.subscription))
+    }
+
+    pub(super) fn push(
+        &mut self,
+        sockets: &mut Sockets,
+        to: ChannelAddress,
+        event: &str,
+        body: &Body,
+    ) {
+        let Some(key) = self.client_at(to) else { return };
+        let message = self.with_channel(key, to, |serializer, topic, join_ref| {
+            encoding::push(serializer, join_ref, topic, event, body.as_payload())
+        });
+        self.send(sockets, key, message);
+    }
+
+    pub(super) fn reply(&mut self, sockets: &mut Sockets, to: &ReplyTo, reply: &Reply) {
+        let Some(key) = self.client_at(to.channel) else { return };
+        if to.reference.is_null() {
+            return; // A push without a ref expects no reply.
+        }
+        let refusal = self.bytes_refusal(key, reply);
+        let reply = refusal.as_ref().unwrap_or(reply);
+        let message = self.with_channel(key, to.channel, |serializer, topic, join_ref| {
+            encoding::reply(serializer, &join_ref.shown(), &to.reference, topic, reply)
+        });
+        self.send(sockets, key, message);
+    }
+
+    /// The error for a reply of bytes to a client that reads text only. A push without any reply would
+    /// look like a slow server.
+    pub(super) fn bytes_refusal(&self, key: u32, reply: &Reply) -> Option<Reply> {
+        let Body::Binary(_) = reply.response else { return None };
+        let client = &self.clients[key as usize];
+        let refusal = match (&client.transport, client.serializer) {
+            (Transport::LongPoll(_), _) => Body::Json(BINARY_REFUSAL.into()),
+            (_, Serializer::V1) => Body::reason("binary cannot be carried by serializer V1"),
+            (Transport::WebSocket(_), Serializer::V2) => return None,
+        };
+        self.shared.metrics.refused("binary_not_carried");
+        Some(Reply::error(refusal))
+    }
+
+    pub(super) fn with_channel(
+        &self,
+        key: u32,
+        address: ChannelAddress,
+        encode: impl FnOnce(Serializer, &str, &JoinRef) -> Option<Encoded>,
+    ) -> Option<Encoded> {
+        let Use::Channel(channel) = &self.records[address.subscription].used_by else {
+            unreachable!("the caller looked the address up")
+        };
+        let topic = self.hub.topic_of(address.subscription);
+        encode(self.clients[key as usize].serializer, topic, &channel.join_ref)
+    }
+
+    /// Replies to a message on behalf of the protocol, not of a channel.
+    pub(super) fn answer(
+        &mut self,
+        sockets: &mut Sockets,
+        key: u32,
+        join_ref: &Ref,
+        message: &Message<'_>,
+        reply: &Reply,
+    ) {
+        let serializer = self.clients[key as usize].serializer;
+        let refusal = self.bytes_refusal(key, reply);
+        let reply = refusal.as_ref().unwrap_or(reply);
+        let encoded =
+            encoding::reply(serializer, join_ref, &message.reference, &message.topic, reply);
+        self.send(sockets, key, encoded);
+    }
+}
+
+fn deliver(
+    shared: &Shared,
+    client: &mut Client,
+    sockets: &mut Sockets,
+    broadcast: &Broadcast,
+) -> SessionState {
+    match &mut client.transport {
+        Transport::WebSocket(socket) => {
+            if let Some(frame) = broadcast.frame(client.serializer) {
+                // What overflows is closed by the socket server, which reports it later.
+                sockets.send(*socket, frame).ok();
+            }
+            SessionState::Open
+        }
+        Transport::LongPoll(session) => match broadcast.message(client.serializer) {
+            Some(message) => session.handle_input(shared, sockets, Input::Message(message.clone())),
+            None => SessionState::Open,
+        },
+    }
+}

@@ -1,0 +1,109 @@
+//! What the event loop calls.
+
+use std::net::SocketAddr;
+
+use watchfire_sockets::{
+    CloseCause, HandoffConnection, HandoffTarget, RequestHead, Route, SocketHandler, Sockets,
+};
+use watchfire_types::{Instant, SocketId};
+
+use super::client::{Ticket, Transport};
+use super::parked_requests::is_parked_key;
+use super::state::Shard;
+use crate::app::ShardMessage;
+use crate::cluster::ProcessLoad;
+
+/// Messages sent before the event loop handles everything else again.
+const SLICE: usize = 2_000;
+
+impl SocketHandler for Shard {
+    type Ticket = Ticket;
+    type Message = ShardMessage;
+
+    fn route(&mut self, _: Instant, from: SocketAddr, head: &RequestHead<'_>) -> Route<Ticket> {
+        self.route_request(from, head)
+    }
+
+    fn handle_open(&mut self, _: &mut Sockets, socket: SocketId, ticket: Ticket) -> u32 {
+        self.open_websocket(socket, ticket)
+    }
+
+    fn handle_park(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Ticket) -> u32 {
+        match ticket {
+            Ticket::Poll { session } => self.park_poll(sockets, socket, session),
+            Ticket::Parked { name, client } => self.park_request(sockets, socket, &name, client),
+            Ticket::WebSocket { .. } => unreachable!("the ticket of a WebSocket parks no request"),
+        }
+    }
+
+    fn handle_text(&mut self, sockets: &mut Sockets, _: SocketId, key: u32, text: &str) {
+        self.receive_text(sockets, key, text);
+    }
+
+    fn handle_binary(&mut self, sockets: &mut Sockets, _: SocketId, key: u32, bytes: &[u8]) {
+        self.receive_binary(sockets, key, bytes);
+    }
+
+    fn handle_close(
+        &mut self,
+        sockets: &mut Sockets,
+        socket: SocketId,
+        key: u32,
+        cause: CloseCause,
+    ) {
+        if is_parked_key(key) {
+            self.parked_request_closed(sockets, key, socket);
+            return;
+        }
+        match self.clients.get(key as usize).map(|client| &client.transport) {
+            Some(Transport::WebSocket(open)) if *open == socket => {
+                tracing::debug!(?socket, ?cause, "closed");
+                self.remove_client(sockets, key);
+            }
+            Some(Transport::LongPoll(_)) => self.poll_closed(sockets, key, socket),
+            _ => {}
+        }
+    }
+
+    fn handle_message(&mut self, sockets: &mut Sockets, message: ShardMessage) {
+        self.handle_shard_message(sockets, message);
+    }
+
+    fn handle_tick(&mut self, sockets: &mut Sockets, now: Instant) {
+        self.resume_joins(sockets);
+        self.sweep_sessions(sockets, now);
+        self.sweep_parked(sockets, now);
+        self.count_topics();
+        if self.is_first() {
+            let clients = self.shared.metrics.clients();
+            let load = ProcessLoad { clients, connections: sockets.connections() };
+            self.shared.cluster.report_load(load);
+            self.begin_presence_round(now);
+            self.broadcast_presence(now);
+            self.shared.features.iter().for_each(|feature| feature.handle_tick(now));
+        }
+    }
+
+    fn run_pending_work(&mut self, sockets: &mut Sockets) -> bool {
+        let has_more = self.deliver_slice(sockets, SLICE);
+        if has_more || !self.presence_diffs.is_running() {
+            return has_more;
+        }
+        // The last changes of presence were sent: queue the next few.
+        self.broadcast_presence(sockets.now());
+        self.hub.waiting() > 0
+    }
+
+    fn hand_off(
+        &mut self,
+        to: HandoffTarget,
+        connection: HandoffConnection,
+    ) -> Result<(), HandoffConnection> {
+        self.shared.cluster.hand_off(to, connection)
+    }
+
+    fn handle_drain(&mut self, sockets: &mut Sockets) {
+        self.end_sessions(sockets);
+        self.end_parked(sockets);
+    }
+}

@@ -1,0 +1,185 @@
+//! Joins and leaves of channels, and clients that are gone.
+
+use watchfire_channels::{JoinRef, Message, Ref, Serializer};
+use watchfire_hub::{PresenceOwner, SubscriptionId};
+use watchfire_sockets::Sockets;
+
+use super::client::{JoinedChannel, Transport, Use};
+use super::state::Shard;
+use crate::app::{Crash, Outcome, Refusal, Reply, encoding};
+
+impl Shard {
+    /// Joins a client to a topic that it is not joined to. After a rejoin, `old` is the join that
+    /// ended; its close follows the reply to the new join.
+    pub(super) fn join(
+        &mut self,
+        sockets: &mut Sockets,
+        key: u32,
+        message: &Message<'_>,
+        old: Option<JoinRef>,
+    ) {
+        let Some(number) = self.shared.registry.find(&message.topic) else {
+            return self.refuse(sockets, key, message, &watchfire_channels::Refusal::Unmatched);
+        };
+        let join_ref = JoinRef::of(message);
+        let (id, awaited) = self.subscribe(key, &message.topic, join_ref, number);
+        match awaited {
+            Some(awaited) => self.defer_join(id, awaited, message, old),
+            None => self.complete_join(sockets, id, message, old),
+        }
+    }
+
+    /// Calls the channel's `join` and sends the reply.
+    pub(super) fn complete_join(
+        &mut self,
+        sockets: &mut Sockets,
+        id: SubscriptionId,
+        message: &Message<'_>,
+        old: Option<JoinRef>,
+    ) {
+        let key = self.hub.client_of(id);
+        let result =
+            self.with_socket(sockets, id, &message.reference, |channel, states, socket| {
+                channel.join(states, socket, message.payload)
+            });
+        let metrics = &self.shared.metrics;
+        let reply = match result {
+            Ok(Ok((state, response))) => {
+                metrics.joins.inc();
+                self.channel_mut(id).state = Some(state);
+                Reply::ok(response)
+            }
+            Ok(Err(Refusal(response))) => {
+                metrics.refused("join_refused");
+                Reply::error(response)
+            }
+            Err(Crash(reason)) => {
+                metrics.crashes.inc();
+                tracing::warn!(topic = %message.topic, reason, "join crashed");
+                Reply::because("join crashed")
+            }
+        };
+        let is_in = self.channel_mut(id).state.is_some();
+        if !is_in {
+            self.leave_channel(sockets, key, id);
+        }
+        self.answer(sockets, key, &message.join_ref, message, &reply);
+        if let Some(old) = old {
+            self.close_left_channel(sockets, key, &message.topic, &old);
+        }
+        if is_in {
+            self.call(sockets, id, &message.reference, |channel, states, state, socket| {
+                channel.joined(states, state, socket).map(|()| Outcome::NoReply)
+            });
+        }
+    }
+
+    fn subscribe(
+        &mut self,
+        key: u32,
+        topic: &str,
+        join_ref: JoinRef,
+        number: u16,
+    ) -> (SubscriptionId, Option<u64>) {
+        let client = &mut self.clients[key as usize];
+        let id = self.hub.subscribe(key, &mut client.subscriptions, topic);
+        let channel = JoinedChannel { join_ref, presence: PresenceOwner::default(), state: None };
+        let record = self.record_mut(id);
+        (record.number, record.used_by) = (number, Use::Channel(channel));
+        self.shared.metrics.channels.inc();
+        // The first subscriber of a shard subscribes the process.
+        let cluster = &self.shared.cluster;
+        let is_first = !cluster.is_alone() && self.hub.subscribers(topic) == 1;
+        (id, if is_first { cluster.subscribe(topic) } else { self.awaited(topic) })
+    }
+
+    /// Ends a channel: calls its `leave`, removes its presences and its subscription. Sends nothing to
+    /// the client.
+    pub(super) fn leave_channel(
+        &mut self,
+        sockets: &mut Sockets,
+        key: u32,
+        id: SubscriptionId,
+    ) -> JoinRef {
+        if let Use::Channel(JoinedChannel { state, .. }) = &mut self.record_mut(id).used_by
+            && let Some(state) = state.take()
+        {
+            let result = self.with_socket(sockets, id, &Ref::NULL, |channel, states, socket| {
+                channel.leave(states, state, socket)
+            });
+            if let Err(Crash(reason)) = result {
+                self.shared.metrics.crashes.inc();
+                tracing::warn!(reason, "leave crashed");
+            }
+        }
+        let topic = self.hub.topic_of(id).to_owned();
+        let record = &mut self.records[id];
+        record.serial = record.serial.wrapping_add(1);
+        let mut channel = match std::mem::take(&mut record.used_by) {
+            Use::Channel(channel) => channel,
+            Use::Joining(joining) => joining.channel,
+            Use::SocketId | Use::Free => unreachable!("only a channel can be left"),
+        };
+        if !channel.presence.is_empty() {
+            self.shared.presence.on(&topic).untrack_all(&mut channel.presence);
+        }
+        self.hub.unsubscribe(&mut self.clients[key as usize].subscriptions, id);
+        self.shared.metrics.channels.dec();
+        if !self.shared.cluster.is_alone() && self.hub.subscribers(&topic) == 0 {
+            self.shared.cluster.unsubscribe(&topic);
+        }
+        channel.join_ref
+    }
+
+    pub(super) fn close_channel(
+        &mut self,
+        sockets: &mut Sockets,
+        key: u32,
+        topic: &str,
+        join_ref: &JoinRef,
+    ) {
+        let message = encoding::close(self.clients[key as usize].serializer, join_ref, topic);
+        self.send(sockets, key, message);
+    }
+
+    /// Sends the close of a join that the client has left or replaced. Over V1 nothing is sent.
+    ///
+    /// A V1 frame does not say which join it belongs to. A client that has joined the topic again
+    /// would take the old join's close for the new join's. It needs no close: its own leave, or its
+    /// new join, has ended the old channel.
+    pub(super) fn close_left_channel(
+        &mut self,
+        sockets: &mut Sockets,
+        key: u32,
+        topic: &str,
+        old: &JoinRef,
+    ) {
+        if self.clients[key as usize].serializer == Serializer::V2 {
+            self.close_channel(sockets, key, topic, old);
+        }
+    }
+
+    /// Removes a client that is gone, and ends its channels.
+    pub(super) fn remove_client(&mut self, sockets: &mut Sockets, key: u32) {
+        let details = self.clients[key as usize].details.as_mut();
+        if let Some(id) = details.and_then(|details| details.id.take()) {
+            let record = self.record_mut(id);
+            (record.serial, record.used_by) = (record.serial.wrapping_add(1), Use::Free);
+            self.hub.unsubscribe(&mut self.clients[key as usize].subscriptions, id);
+        }
+        let first = |shard: &Self| {
+            shard.hub.subscriptions(&shard.clients[key as usize].subscriptions).next()
+        };
+        while let Some(id) = first(self) {
+            self.leave_channel(sockets, key, id);
+        }
+        // The channels that ended above could still read these.
+        let details = self.clients[key as usize].details.take();
+        if let Some(address) = details.and_then(|details| details.counted) {
+            self.shared.addresses.release(address);
+        }
+        self.pending_messages.remove(&key);
+        let client = self.clients.remove(key);
+        self.shared.metrics.closed(matches!(client.transport, Transport::WebSocket(_)));
+    }
+}

@@ -1,0 +1,53 @@
+//! One event loop's part of the server: its clients, their channels, and the messages to them.
+//!
+//! [`Shard`] is a [`watchfire_sockets::SocketHandler`]. It passes what sockets receive to the
+//! protocol cores and to channels, and sends what those decide. Its parts:
+//!
+//! - `connecting` decides what a request is and whether its client may connect;
+//! - `receiving` decodes messages and applies the protocol's rules and the rate limits;
+//! - `joining` handles joins and leaves, `pending_joins` the joins that wait for other processes;
+//! - `calls` runs an application's callbacks, `relay` does what they requested;
+//! - `delivery` sends to one client, and broadcasts in slices;
+//! - `presence_diffs` broadcasts who joined and left;
+//! - `longpoll` has the long-poll sessions, `parked` the requests that features park.
+//!
+//! # Slow readers
+//!
+//! The socket of a slow reader is closed in `crates/sockets`, not here: `sockets::outbound` queues
+//! the frames that the kernel's buffer does not take, and closes the socket with 1013 when its queue
+//! is over `limits.queued_bytes_max`, or makes no progress for `socket.slow_timeout`. That crate
+//! alone knows how much a socket has read. It then calls `handle_close` here, and the client's
+//! channels end as for any other close.
+//!
+//! This folder decides only what is *not* queued. A relayed frame is offered with a lower bound
+//! (`relay`): when the queue is over half of the limit, the sender gets an error and may send to
+//! another peer, and the socket stays open. A long-poll session has its own queue
+//! (`watchfire_channels::longpoll`), which ends the session when it is full.
+
+mod calls;
+mod client;
+mod clients;
+mod connect_rules;
+mod connecting;
+mod delivery;
+mod event_loop;
+mod joining;
+mod longpoll;
+mod parked;
+mod parked_requests;
+mod pending_joins;
+mod pending_messages;
+mod presence;
+mod presence_diffs;
+mod receiving;
+mod relay;
+mod session;
+mod shard_messages;
+mod shared;
+mod state;
+mod subscriptions;
+
+pub(crate) use connect_rules::{Admitted, ConnectRequest, ConnectRules};
+pub(crate) use session::CONTENT_TYPE;
+pub(crate) use shared::Shared;
+pub(crate) use state::Shard;

@@ -1,0 +1,109 @@
+//! Parks requests for features, and answers them: see [`Parking`].
+
+use watchfire_sockets::{RequestHead, Route, Sockets};
+use watchfire_types::{Instant, SocketId};
+
+use super::client::Ticket;
+use super::parked_requests::{KEY_BIT, Waiting, index_of};
+use super::session::{CONTENT_TYPE, SWEEP_TICKS};
+use super::state::Shard;
+use crate::app::{ParkResponse, ParkRoute, ParkedRequest, Parking};
+
+impl Shard {
+    /// Where a request belongs that a feature may park; `None` for a request of the router.
+    pub(super) fn route_parked(&self, head: &RequestHead<'_>) -> Option<Route<Ticket>> {
+        Some(match self.shared.parking.as_ref()?.route(head)? {
+            ParkRoute::HandOff(node) => Route::HandOff(node),
+            ParkRoute::Park { name, client } => {
+                Route::Park { ticket: Ticket::Parked { name, client } }
+            }
+        })
+    }
+
+    fn parking(&self) -> &dyn Parking {
+        self.shared.parking.as_deref().expect("a feature parked the request")
+    }
+
+    pub(super) fn park_request(
+        &mut self,
+        sockets: &mut Sockets,
+        socket: SocketId,
+        name: &str,
+        client: u64,
+    ) -> u32 {
+        let now = sockets.now();
+        let waiting = Waiting { socket, client, since: now };
+        let key = self.parked.waiting.insert(waiting) as u32 | KEY_BIT;
+        let request = ParkedRequest { shard: self.id, key, socket, client };
+        if let Some(response) = self.parking().park(now, name, request) {
+            self.parked.waiting.remove(index_of(key));
+            respond(sockets, socket, response);
+        }
+        key
+    }
+
+    /// Answers a parked request that its feature woke, or that waited long enough.
+    pub(super) fn answer_parked(&mut self, sockets: &mut Sockets, request: ParkedRequest) {
+        let index = index_of(request.key);
+        let waiting = self.parked.waiting.get(index);
+        // Its client may be gone, or the sweep answered it, while the message was on its way.
+        let is_same = |w: &Waiting| w.socket == request.socket && w.client == request.client;
+        if waiting.is_some_and(is_same) {
+            self.parked.waiting.remove(index);
+            let response = self.parking().unpark(sockets.now(), request);
+            respond(sockets, request.socket, response);
+        }
+    }
+
+    /// The client of a parked request closed its connection.
+    pub(super) fn parked_request_closed(&mut self, sockets: &Sockets, key: u32, socket: SocketId) {
+        let index = index_of(key);
+        if self.parked.waiting.get(index).is_some_and(|waiting| waiting.socket == socket) {
+            let Waiting { client, .. } = self.parked.waiting.remove(index);
+            let request = ParkedRequest { shard: self.id, key, socket, client };
+            self.parking().request_gone(sockets.now(), request);
+        }
+    }
+
+    /// Checks a tenth of the parked requests, so that the age of each is checked once a second.
+    pub(super) fn sweep_parked(&mut self, sockets: &mut Sockets, now: Instant) {
+        let Some(window) = self.shared.parking.as_ref().map(|parking| parking.window()) else {
+            return;
+        };
+        let capacity = self.parked.waiting.capacity();
+        for _ in 0..capacity.div_ceil(SWEEP_TICKS) {
+            let next = self.parked.swept + 1;
+            let index = if next < capacity { next } else { 0 };
+            self.parked.swept = index;
+            if let Some(Waiting { socket, client, since }) = self.parked.waiting.get(index)
+                && now.since(*since) >= window
+            {
+                let (key, socket, client) = (index as u32 | KEY_BIT, *socket, *client);
+                self.answer_parked(sockets, ParkedRequest { shard: self.id, key, socket, client });
+            }
+        }
+    }
+
+    /// The server stops: answers every parked request.
+    pub(super) fn end_parked(&mut self, sockets: &mut Sockets) {
+        let Some(parking) = self.shared.parking.clone() else { return };
+        for waiting in self.parked.waiting.drain() {
+            respond(sockets, waiting.socket, parking.stopping());
+        }
+    }
+}
+
+fn respond(sockets: &mut Sockets, socket: SocketId, response: ParkResponse) {
+    let ParkResponse { status, body } = response;
+    let reason = match status {
+        200 => "OK",
+        409 => "Conflict",
+        _ => "Gone",
+    };
+    let head = format!(
+        "HTTP/1.1 {status} {reason}\r\ncontent-type: {CONTENT_TYPE}\r\ncache-control: no-store\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    );
+    sockets.answer(socket, &[head.into(), body.into()]);
+}

@@ -1,0 +1,126 @@
+//! Joins that wait until the other processes have sent what they own on the topic.
+//!
+//! The first subscriber of a topic subscribes the process to it. The join gets its reply only after
+//! every other process has sent its state. A client with a reply therefore misses no later message,
+//! and finds all presences and peers. Messages that the client sends meanwhile are handled after the
+//! join, so that replies come in the order of the messages.
+
+use watchfire_channels::{JoinRef, Message};
+use watchfire_hub::SubscriptionId;
+use watchfire_sockets::Sockets;
+
+use super::client::{Joining, Transport, Use};
+use super::pending_messages::{
+    PENDING_BYTES_MAX, PendingMessage, PendingMessages, TRY_AGAIN_LATER,
+};
+use super::state::Shard;
+use crate::app::ChannelAddress;
+
+impl Shard {
+    /// Whether a join of this client waits.
+    pub(super) fn waits(&self, key: u32) -> bool {
+        !self.pending_messages.is_empty() && self.pending_messages.contains_key(&key)
+    }
+
+    /// Keeps a message until the client's join is answered.
+    pub(super) fn defer_message(
+        &mut self,
+        sockets: &mut Sockets,
+        key: u32,
+        message: PendingMessage,
+    ) {
+        let pending = self.pending_messages.entry(key).or_default();
+        pending.bytes += message.cost();
+        if pending.bytes <= PENDING_BYTES_MAX {
+            return pending.messages.push_back(message);
+        }
+        self.shared.metrics.refused("join_backlog");
+        match self.clients[key as usize].transport {
+            Transport::WebSocket(socket) => {
+                sockets.close(socket, TRY_AGAIN_LATER, "too many bytes sent while a join waits");
+            }
+            Transport::LongPoll(_) => self.end_session(sockets, key),
+        }
+    }
+
+    /// Handles the messages that a client sent while its join waited, until the next join waits.
+    fn receive_pending(&mut self, sockets: &mut Sockets, key: u32, pending: PendingMessages) {
+        let mut messages = pending.messages;
+        while !self.waits(key)
+            && let Some(message) = messages.pop_front()
+        {
+            match message {
+                PendingMessage::Text(text) => self.receive_text(sockets, key, &text),
+                PendingMessage::Binary(bytes) => self.receive_binary(sockets, key, &bytes),
+            }
+        }
+        // A client that is gone by now has no entry.
+        if let Some(again) = self.pending_messages.get_mut(&key) {
+            again.bytes += messages.iter().map(PendingMessage::cost).sum::<usize>();
+            messages.append(&mut again.messages);
+            again.messages = messages;
+        }
+    }
+
+    /// Defers a join until the other processes have sent what they own on the topic.
+    pub(super) fn defer_join(
+        &mut self,
+        id: SubscriptionId,
+        awaited: u64,
+        message: &Message<'_>,
+        old: Option<JoinRef>,
+    ) {
+        let address = self.address(id);
+        let record = self.record_mut(id);
+        let Use::Channel(channel) = std::mem::take(&mut record.used_by) else {
+            unreachable!("the channel has just subscribed")
+        };
+        record.used_by = Use::Joining(Box::new(Joining {
+            channel,
+            join_ref: message.join_ref.clone(),
+            reference: message.reference.clone(),
+            payload: message.payload.into(),
+            old,
+        }));
+        self.joining.push_back((awaited, address));
+        self.pending_messages.entry(self.hub.client_of(id)).or_default();
+    }
+
+    /// Continues the joins whose topics are ready.
+    pub(super) fn resume_joins(&mut self, sockets: &mut Sockets) {
+        let up_to = self.shared.cluster.ready_up_to();
+        while let Some((_, address)) = self.joining.pop_front_if(|(number, _)| *number <= up_to) {
+            let record = &mut self.records[address.subscription];
+            // The client may have left, or joined once more, while it waited.
+            if record.serial != address.serial || !matches!(record.used_by, Use::Joining(_)) {
+                continue;
+            }
+            let Use::Joining(joining) = std::mem::take(&mut record.used_by) else { continue };
+            let Joining { channel, join_ref, reference, payload, old } = *joining;
+            record.used_by = Use::Channel(channel);
+            let topic = self.hub.topic_of(address.subscription).to_owned();
+            let message = Message {
+                join_ref,
+                reference,
+                topic: topic.into(),
+                event: watchfire_channels::event::JOIN.into(),
+                payload: payload.as_payload(),
+            };
+            let key = self.hub.client_of(address.subscription);
+            let pending = self.pending_messages.remove(&key).unwrap_or_default();
+            self.complete_join(sockets, address.subscription, &message, old);
+            self.receive_pending(sockets, key, pending);
+        }
+    }
+
+    /// The subscription that a topic still waits for, made by an earlier subscriber of this shard.
+    pub(super) fn awaited(&self, topic: &str) -> Option<u64> {
+        let up_to = self.shared.cluster.ready_up_to();
+        let waits = |&(number, address): &(u64, ChannelAddress)| {
+            let is_there = self.records[address.subscription].serial == address.serial;
+            let waits = is_there && number > up_to;
+            (waits && self.hub.topic_of(address.subscription) == topic).then_some(number)
+        };
+        self.joining.iter().find_map(waits)
+    }
+}

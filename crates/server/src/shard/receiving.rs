@@ -1,0 +1,147 @@
+//! Messages from clients: decoding, the protocol's own rules, and rate limits.
+
+use serde_json::json;
+use watchfire_channels::{Action, ConversationLimits, Message, Payload};
+use watchfire_sockets::Sockets;
+
+use super::client::{Transport, Use};
+use super::pending_messages::PendingMessage;
+use super::state::Shard;
+use crate::app::{Body, Reply, encoding};
+
+/// The close code for a message that cannot be decoded: unexpected condition.
+const UNEXPECTED: u16 = 1011;
+
+impl Shard {
+    pub(super) fn receive_text(&mut self, sockets: &mut Sockets, key: u32, text: &str) {
+        if self.waits(key) {
+            return self.defer_message(sockets, key, PendingMessage::Text(text.into()));
+        }
+        let Some(client) = self.clients.get(key as usize) else { return };
+        match watchfire_channels::decode_text(client.serializer, text) {
+            Ok(message) => self.receive(sockets, key, &message),
+            Err(error) => self.reject_message(sockets, key, &error),
+        }
+    }
+
+    pub(super) fn receive_binary(&mut self, sockets: &mut Sockets, key: u32, bytes: &[u8]) {
+        if self.waits(key) {
+            return self.defer_message(sockets, key, PendingMessage::Binary(bytes.into()));
+        }
+        let Some(client) = self.clients.get(key as usize) else { return };
+        match watchfire_channels::decode_binary(client.serializer, bytes) {
+            Ok(message) => self.receive(sockets, key, &message),
+            Err(error) => self.reject_message(sockets, key, &error),
+        }
+    }
+
+    fn reject_message(
+        &mut self,
+        sockets: &mut Sockets,
+        key: u32,
+        error: &watchfire_channels::DecodeError,
+    ) {
+        self.shared.metrics.refused("bad_message");
+        tracing::debug!(%error, "bad message");
+        match self.clients[key as usize].transport {
+            Transport::WebSocket(socket) => {
+                // A close reason has at most 123 bytes.
+                let reason: String = error.to_string().chars().take(80).collect();
+                sockets.close(socket, UNEXPECTED, &reason);
+            }
+            Transport::LongPoll(_) => self.end_session(sockets, key),
+        }
+    }
+
+    fn receive(&mut self, sockets: &mut Sockets, key: u32, message: &Message<'_>) {
+        self.shared.metrics.messages.inc();
+        let now = sockets.now();
+        let client = &mut self.clients[key as usize];
+        let found = self.hub.find(&client.subscriptions, &message.topic);
+        let has_id = client.details.as_ref().is_some_and(|details| details.id.is_some());
+        let joined = client.subscriptions.len() - usize::from(has_id);
+        let join_ref = found.map(|id| match &self.records[id].used_by {
+            Use::Channel(channel) => &channel.join_ref,
+            Use::Joining(joining) => &joining.channel.join_ref,
+            Use::SocketId | Use::Free => {
+                unreachable!("no client can join the topic of a socket's id")
+            }
+        });
+        let limits = &self.shared.limits;
+        let bounds =
+            ConversationLimits { channels_max: usize::from(limits.channels_per_socket_max) };
+        let action = watchfire_channels::route(message, join_ref, joined, &bounds);
+
+        let is_join = matches!(action, Action::Join | Action::Rejoin);
+        let is_relay = matches!(message.payload, Payload::Binary(_));
+        let counts = !is_relay && !matches!(action, Action::Heartbeat);
+        if counts && !client.rates.spend(now, is_join, limits) {
+            self.shared.metrics.refused(if is_join {
+                "joins_per_second"
+            } else {
+                "messages_per_second"
+            });
+            let name = if is_join {
+                "joins_per_second_per_socket"
+            } else {
+                "messages_per_second_per_socket"
+            };
+            let max = if is_join {
+                limits.joins_per_second_per_socket
+            } else {
+                limits.messages_per_second_per_socket
+            };
+            let reply = Reply::error(json!({ "reason": "too fast", "limit": name, "max": max }));
+            return self.answer(sockets, key, &message.join_ref, message, &reply);
+        }
+
+        match action {
+            Action::Heartbeat => {
+                let serializer = self.clients[key as usize].serializer;
+                let reply = encoding::heartbeat_reply(serializer, &message.reference);
+                self.send(sockets, key, reply);
+            }
+            Action::Join => self.join(sockets, key, message, None),
+            Action::Rejoin => {
+                let old = found.expect("a rejoin is of a joined topic");
+                let old_ref = self.leave_channel(sockets, key, old);
+                self.join(sockets, key, message, Some(old_ref));
+            }
+            Action::Leave => {
+                let id = found.expect("a leave is of a joined topic");
+                self.answer(sockets, key, &message.join_ref, message, &Reply::ok(Body::EMPTY));
+                let join_ref = self.leave_channel(sockets, key, id);
+                self.close_left_channel(sockets, key, &message.topic, &join_ref);
+            }
+            Action::LeaveNotJoined => {
+                self.answer(sockets, key, &message.join_ref, message, &Reply::ok(Body::EMPTY));
+            }
+            Action::Deliver => {
+                let id = found.expect("a delivery is to a joined topic");
+                self.call(sockets, id, &message.reference, |channel, states, state, socket| {
+                    channel.handle_in(states, state, socket, &message.event, message.payload)
+                });
+            }
+            Action::Stale => self.shared.metrics.refused("stale_join_ref"),
+            Action::Refuse(refusal) => self.refuse(sockets, key, message, &refusal),
+        }
+    }
+
+    pub(super) fn refuse(
+        &mut self,
+        sockets: &mut Sockets,
+        key: u32,
+        message: &Message<'_>,
+        refusal: &watchfire_channels::Refusal,
+    ) {
+        self.shared.metrics.refused(match refusal {
+            watchfire_channels::Refusal::Unmatched => "unmatched_topic",
+            watchfire_channels::Refusal::TooManyChannels { .. } => "channels_per_socket",
+            watchfire_channels::Refusal::JoinCrashed => "join_crashed",
+            watchfire_channels::Refusal::TopicTooLong { .. } => "topic_too_long",
+            watchfire_channels::Refusal::EventTooLong { .. } => "event_too_long",
+        });
+        let serializer = self.clients[key as usize].serializer;
+        self.send(sockets, key, encoding::refusal(serializer, message, refusal));
+    }
+}

@@ -1,0 +1,107 @@
+//! What callbacks requested, and relayed data between two clients.
+
+use watchfire_sockets::{OfferError, Sockets};
+
+use super::client::Transport;
+use super::state::Shard;
+use crate::app::{
+    Body, Broadcast, ChannelAddress, Effect, Payload, RelayKind, Reply, ReplyTo, encoding,
+};
+
+impl Shard {
+    /// Does what a callback requested, in order.
+    pub(super) fn apply_effects(
+        &mut self,
+        sockets: &mut Sockets,
+        topic: &str,
+        address: ChannelAddress,
+    ) {
+        let mut effects = std::mem::take(&mut self.effects);
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Push { event, body } => self.push(sockets, address, &event, &body),
+                Effect::Broadcast { event, body, to_self } => {
+                    let except = (!to_self).then_some(address);
+                    self.broadcast(Broadcast::new(topic, &event, body, except));
+                }
+                Effect::Relay { kind, to, data, ack } if self.is_here(to) => {
+                    self.relay(sockets, kind, to, &data, ack);
+                }
+                Effect::Relay { kind, to, data, ack } => {
+                    if self.shared.endpoint.relay(kind, to, data, ack.clone()).is_err() {
+                        self.reply(sockets, &ack, &Reply::peer_busy());
+                    }
+                }
+            }
+        }
+        self.effects = effects; // Reuses its memory for the next callback.
+    }
+
+    /// Sends relayed data to its destination, and tells the sender whether the queue there took it.
+    pub(super) fn relay(
+        &mut self,
+        sockets: &mut Sockets,
+        kind: RelayKind,
+        to: ChannelAddress,
+        data: &[u8],
+        ack: ReplyTo,
+    ) {
+        let reply = self.offer(sockets, kind, to, data);
+        if self.is_here(ack.channel) {
+            self.reply(sockets, &ack, &reply);
+        } else {
+            self.shared.endpoint.reply(ack, reply);
+        }
+    }
+
+    fn offer(
+        &mut self,
+        sockets: &mut Sockets,
+        kind: RelayKind,
+        to: ChannelAddress,
+        data: &[u8],
+    ) -> Reply {
+        let Some(key) = self.client_at(to) else {
+            self.shared.metrics.refused("relay_peer_gone");
+            return Reply::because("peer gone");
+        };
+        let Transport::WebSocket(socket) = self.clients[key as usize].transport else {
+            self.shared.metrics.refused("binary_not_carried");
+            return Reply::because("peer cannot take bytes");
+        };
+        let message = self.with_channel(key, to, |serializer, topic, join_ref| {
+            let payload = Payload::Binary(data);
+            encoding::push(serializer, join_ref, topic, kind.event(), payload)
+        });
+        let Some(message) = message else {
+            self.shared.metrics.refused("binary_not_carried");
+            return Reply::because("peer cannot take bytes");
+        };
+        let queued_bytes_max = self.shared.limits.queued_bytes_max as usize;
+        let queued_bytes_max = match kind {
+            RelayKind::Segment => queued_bytes_max / 2,
+            // A signal passes while segments wait, because it sets up a direct connection.
+            RelayKind::Signal => queued_bytes_max / 4 * 3,
+        };
+        match sockets.offer(socket, &message.into_frame(), queued_bytes_max) {
+            Ok(()) => {
+                match kind {
+                    RelayKind::Segment => {
+                        self.shared.metrics.relayed_frames.inc();
+                        self.shared.metrics.relayed_bytes.inc_by(data.len() as u64);
+                    }
+                    RelayKind::Signal => drop(self.shared.metrics.signals.inc()),
+                }
+                Reply::ok(Body::EMPTY)
+            }
+            Err(OfferError::Gone) => {
+                self.shared.metrics.refused("relay_peer_gone");
+                Reply::because("peer gone")
+            }
+            Err(OfferError::Full) => {
+                self.shared.metrics.refused("relay_peer_busy");
+                Reply::peer_busy()
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Long-poll sessions: clients whose messages wait for their next poll.
+
+use bytes::Bytes;
+use watchfire_channels::longpoll::{EndReason, Input, LongPoll, Output, Status, encode_answer};
+use watchfire_sockets::Sockets;
+use watchfire_types::{Instant, SocketId};
+
+use super::shared::Shared;
+use crate::token::SessionId;
+
+/// The content type of every long-poll response.
+pub(crate) const CONTENT_TYPE: &str = "application/json; charset=utf-8";
+/// Ticks in which the age of every session and parked request is checked once.
+pub(super) const SWEEP_TICKS: usize = 10;
+
+/// Whether a session goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum SessionState {
+    Open,
+    Ended,
+}
+
+/// A long-poll session and the connection that its poll is parked on.
+pub(super) struct Session {
+    pub id: SessionId,
+    pub state: LongPoll,
+    pub parked: Option<SocketId>,
+}
+
+impl Session {
+    /// A session whose client has not polled yet.
+    pub fn new(id: SessionId, now: Instant) -> Self {
+        Session { id, state: LongPoll::new(now), parked: None }
+    }
+
+    /// Gives the session an input, and sends its responses.
+    pub fn handle_input(
+        &mut self,
+        shared: &Shared,
+        sockets: &mut Sockets,
+        input: Input,
+    ) -> SessionState {
+        let mut state = SessionState::Open;
+        let mut outputs = Vec::new();
+        self.state.handle_input(sockets.now(), &shared.longpoll, input, &mut outputs);
+        for output in outputs {
+            match output {
+                Output::Answer { connection, status, messages } => {
+                    let socket = socket_of(connection);
+                    self.parked = self.parked.filter(|parked| *parked != socket);
+                    let token = shared.sessions.seal(self.id);
+                    answer(sockets, socket, status, Some(&token), &messages);
+                }
+                Output::End { reason } => {
+                    shared.metrics.refused(match reason {
+                        EndReason::Silent => "longpoll_silent",
+                        EndReason::TooManyMessages => "longpoll_frames",
+                        EndReason::TooManyBytes => "longpoll_bytes",
+                    });
+                    state = SessionState::Ended;
+                }
+            }
+        }
+        state
+    }
+
+    /// Parks a poll on a connection.
+    pub fn park(
+        &mut self,
+        shared: &Shared,
+        sockets: &mut Sockets,
+        socket: SocketId,
+    ) -> SessionState {
+        let connection = connection(socket);
+        // An older poll is answered first, which clears its own connection.
+        let state = self.handle_input(shared, sockets, Input::Poll { connection });
+        if self.state.is_parked() {
+            self.parked = Some(socket);
+        }
+        state
+    }
+}
+
+/// A socket's id as a session names its connections.
+pub(super) fn connection(socket: SocketId) -> u64 {
+    u64::from(socket.generation) << 32 | u64::from(socket.index)
+}
+
+fn socket_of(connection: u64) -> SocketId {
+    SocketId { index: connection as u32, generation: (connection >> 32) as u32 }
+}
+
+/// Answers a parked poll.
+pub(super) fn answer(
+    sockets: &mut Sockets,
+    socket: SocketId,
+    status: Status,
+    token: Option<&str>,
+    messages: &[Bytes],
+) {
+    let mut body = Vec::new();
+    encode_answer(status, token, messages, &mut body);
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: {CONTENT_TYPE}\r\ncache-control: no-store\r\n\
+         access-control-allow-origin: *\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    sockets.answer(socket, &[head.into(), body.into()]);
+}

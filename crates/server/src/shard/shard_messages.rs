@@ -1,0 +1,39 @@
+//! Messages from other threads.
+
+use std::sync::Arc;
+
+use watchfire_sockets::Sockets;
+
+use super::client::id_topic;
+use super::state::Shard;
+use crate::app::{Body, Broadcast, ShardMessage};
+
+impl Shard {
+    /// Handles a message from another thread.
+    pub(super) fn handle_shard_message(&mut self, sockets: &mut Sockets, message: ShardMessage) {
+        match message {
+            ShardMessage::Broadcast(broadcast) => self.queue(broadcast),
+            ShardMessage::Disconnect { id } => self.disconnect(&id),
+            ShardMessage::Push { to, event, body } => self.push(sockets, to, &event, &body),
+            ShardMessage::Info { to, info } => self.call_handle_info(sockets, to, info),
+            ShardMessage::Reply { to, reply } => self.reply(sockets, &to, &reply),
+            ShardMessage::Relay { kind, to, data, ack } => {
+                self.relay(sockets, kind, to, &data, ack)
+            }
+            ShardMessage::Ready => self.resume_joins(sockets),
+            ShardMessage::Wake(request) => self.answer_parked(sockets, request),
+            ShardMessage::OpenSession { serializer, connected, counted, token } => {
+                self.open_session(sockets.now(), serializer, connected, counted, token);
+            }
+            ShardMessage::Post { session, content_type, body, status } => {
+                self.receive_post(sockets, session, content_type.as_deref(), &body, status);
+            }
+        }
+    }
+
+    /// Closes the sockets with an id, after the broadcasts that were queued before.
+    fn disconnect(&mut self, id: &str) {
+        let topic = id_topic(id);
+        self.queue(Arc::new(Broadcast::new(&topic, "disconnect", Body::EMPTY, None)));
+    }
+}

@@ -1,0 +1,48 @@
+//! What the shards of a process share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use watchfire_channels::longpoll::LongPollLimits;
+
+use super::connect_rules::ConnectRules;
+use crate::addresses::Addresses;
+use crate::app::{Endpoint, Parking, Registry};
+use crate::cluster::Cluster;
+use crate::feature::Feature;
+use crate::metrics::Metrics;
+use crate::presence::ReplicatedPresence;
+use crate::settings::Limits;
+use crate::sites::SiteHosts;
+use crate::token::TokenKey;
+
+/// What the shards of a process share. Long polls that the router handles use it too.
+pub(crate) struct Shared {
+    pub limits: Limits,
+    pub longpoll: LongPollLimits,
+    pub registry: Registry,
+    pub connect_rules: ConnectRules,
+    /// Hosts that belong to sites and not to the app.
+    pub sites: Arc<SiteHosts>,
+    pub cluster: Arc<Cluster>,
+    pub endpoint: Endpoint,
+    pub presence: Arc<ReplicatedPresence>,
+    pub metrics: Arc<Metrics>,
+    pub addresses: Arc<Addresses>,
+    /// Signs the tokens of long-poll sessions, which are valid in this process only.
+    pub sessions: TokenKey,
+    /// `<mount>/websocket`
+    pub websocket_path: String,
+    /// `<mount>/longpoll`
+    pub longpoll_path: String,
+    pub features: Vec<Arc<dyn Feature>>,
+    /// `None` when no feature parks requests.
+    pub parking: Option<Arc<dyn Parking>>,
+}
+
+impl Shared {
+    /// How long a long poll waits at most.
+    pub fn longpoll_window(&self) -> Duration {
+        self.longpoll.window
+    }
+}

@@ -1,0 +1,94 @@
+//! The state of a shard.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use watchfire_hub::{Hub, HubLimits, SubscriptionId};
+use watchfire_types::ShardId;
+
+use super::client::SubscriptionRecord;
+use super::clients::Clients;
+use super::parked_requests::ParkedRequests;
+use super::pending_messages::PendingMessages;
+use super::presence_diffs::PresenceDiffs;
+use super::shared::Shared;
+use super::subscriptions::SubscriptionRecords;
+use crate::app::{AnyStates, Broadcast, ChannelAddress, Effect};
+
+/// One event loop's clients, topics and channels.
+pub(crate) struct Shard {
+    pub(super) id: ShardId,
+    pub(super) shared: Arc<Shared>,
+    pub(super) hub: Hub<Arc<Broadcast>>,
+    pub(super) clients: Clients,
+    /// What the shard knows of each of the hub's subscriptions, by the subscription's index.
+    pub(super) records: SubscriptionRecords,
+    /// The states of the joined clients of each channel, by the channel's number.
+    pub(super) states: Vec<AnyStates>,
+    /// What the running callback requested; empty between callbacks.
+    pub(super) effects: Vec<Effect>,
+    /// The number of topics that the common gauge includes for this shard.
+    pub(super) topics_counted: usize,
+    /// Of the first shard: the broadcasts of presence changes.
+    pub(super) presence_diffs: PresenceDiffs,
+    /// The key of the client that the sweep of long-poll sessions checked last.
+    pub(super) swept: usize,
+    /// Joins that wait for other processes, with the numbers of the subscriptions they wait for.
+    pub(super) joining: VecDeque<(u64, ChannelAddress)>,
+    /// By client key: the messages that a client sent while its join waits.
+    pub(super) pending_messages: HashMap<u32, PendingMessages>,
+    pub(super) parked: ParkedRequests,
+}
+
+impl Shard {
+    /// A shard without clients.
+    pub fn new(id: ShardId, shared: Arc<Shared>, seed: u64) -> Self {
+        Shard {
+            id,
+            states: shared.registry.states(),
+            shared,
+            hub: Hub::new(seed, HubLimits::default()),
+            clients: Clients::default(),
+            records: SubscriptionRecords::default(),
+            effects: Vec::new(),
+            topics_counted: 0,
+            presence_diffs: PresenceDiffs::new(),
+            swept: 0,
+            joining: VecDeque::new(),
+            pending_messages: HashMap::new(),
+            parked: ParkedRequests::default(),
+        }
+    }
+
+    /// The first shard also does what is done once for the whole process.
+    pub(super) fn is_first(&self) -> bool {
+        self.id == ShardId(0)
+    }
+
+    /// Updates the common gauge of topics by the change of this shard's number.
+    pub(super) fn count_topics(&mut self) {
+        let topics = self.hub.topics();
+        self.shared.metrics.topics.inc_by(topics as i64 - self.topics_counted as i64);
+        self.topics_counted = topics;
+    }
+
+    /// The address of a subscription.
+    pub(super) fn address(&self, id: SubscriptionId) -> ChannelAddress {
+        ChannelAddress {
+            node: self.shared.cluster.me(),
+            shard: self.id,
+            subscription: id,
+            serial: self.records[id].serial,
+        }
+    }
+
+    /// Whether an address is one of this shard.
+    pub(super) fn is_here(&self, address: ChannelAddress) -> bool {
+        (address.node, address.shard) == (self.shared.cluster.me(), self.id)
+    }
+
+    /// The record of a subscription of the hub.
+    pub(super) fn record_mut(&mut self, id: SubscriptionId) -> &mut SubscriptionRecord {
+        self.records.open(id)
+    }
+}

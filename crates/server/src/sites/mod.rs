@@ -1,0 +1,12 @@
+//! Sites: pages that are folders of web pages, each shown on an origin of its own.
+//!
+//! [`SiteHosts`] decides whether a request is for the app or for a site, from the host it names. On
+//! a site's host the server has nothing but a shell and a service worker: see
+//! [`restrict_site_hosts`].
+
+mod hosts;
+mod shell;
+
+pub use hosts::SitesError;
+pub(crate) use hosts::{RequestTarget, SiteHosts};
+pub(crate) use shell::{SiteShell, restrict_site_hosts};

@@ -1,0 +1,32 @@
+//! What processes send each other about grids.
+
+use serde::{Deserialize, Serialize};
+
+/// A message about a grid.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Message<'a> {
+    /// Slots of the sender changed.
+    Slots { grid: &'a str, changes: Vec<(u64, SlotState)> },
+    /// A sprite for a peer of a grid. One that returns to its thrower is not returned again.
+    Sprite { grid: &'a str, to: u64, from: u64, arrival: &'a str, is_returned: bool },
+}
+
+/// A request about a peer that polls, whose slot is at the process that answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Request<'a> {
+    /// Throw a sprite.
+    Throw { grid: &'a str, peer: u64, throw: &'a [u8] },
+    /// Leave the grid.
+    Leave { grid: &'a str, peer: u64 },
+}
+
+/// The state of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum SlotState {
+    /// A peer at the sending process has the slot.
+    Taken,
+    /// The slot is reserved for the peer that had it.
+    Reserved,
+    /// The slot is closed.
+    Closed,
+}

@@ -1,0 +1,89 @@
+//! Visitors: the topic `site`, with the number of clients of the whole server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::json;
+use watchfire_types::Instant;
+
+use crate::app::{
+    Channel, ClientSender, HandleIn, Joined, Outcome, Payload, Refusal, Registry, Reply, Socket,
+};
+use crate::cluster::Cluster;
+use crate::feature::Feature;
+use crate::metrics::Metrics;
+
+/// The topic with the number of visitors.
+const TOPIC: &str = "site";
+/// The shortest time between two broadcasts of the number.
+const BROADCAST_PERIOD: Duration = Duration::from_secs(1);
+
+/// The number of visitors, as a feature of the server.
+pub(crate) struct VisitorFeature {
+    pub metrics: Arc<Metrics>,
+    pub cluster: Arc<Cluster>,
+    pub sender: Arc<dyn ClientSender>,
+    pub state: Mutex<VisitorState>,
+}
+
+/// The last broadcast, and the joins.
+#[derive(Default)]
+pub(crate) struct VisitorState {
+    /// How many clients joined the topic. Each read the number when it joined.
+    joins: u64,
+    sent: Option<Sent>,
+}
+
+#[derive(Clone, Copy)]
+struct Sent {
+    visitors: u64,
+    joins: u64,
+    at: Instant,
+}
+
+impl VisitorFeature {
+    fn visitors(&self) -> u64 {
+        self.metrics.clients() + self.cluster.clients_elsewhere()
+    }
+}
+
+impl Feature for VisitorFeature {
+    fn register_channels(self: Arc<Self>, registry: &mut Registry) {
+        registry.add(TOPIC, VisitorChannel(self)).expect("the pattern is valid");
+    }
+
+    /// Broadcasts the number when it changed or a client joined, at most once a second. Without the
+    /// second condition, a client that read another number would keep it when the number changes
+    /// back.
+    fn handle_tick(&self, now: Instant) {
+        let visitors = self.visitors();
+        let mut state = self.state.lock();
+        let joins = state.joins;
+        let (last, is_due) = match state.sent {
+            Some(sent) => ((sent.visitors, sent.joins), now >= sent.at + BROADCAST_PERIOD),
+            None => ((0, 0), true),
+        };
+        if (visitors, joins) != last && is_due {
+            state.sent = Some(Sent { visitors, joins, at: now });
+            self.metrics.broadcasts.inc();
+            self.sender.broadcast_here(TOPIC, "visitors", json!({ "visitors": visitors }).into());
+        }
+    }
+}
+
+/// The channel of the topic `site`.
+struct VisitorChannel(Arc<VisitorFeature>);
+
+impl Channel for VisitorChannel {
+    type State = ();
+
+    fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
+        self.0.state.lock().joins += 1;
+        Ok(Joined::with(()).response(json!({ "visitors": self.0.visitors() })))
+    }
+
+    fn handle_in(&self, (): &mut (), _: &mut Socket<'_>, _: &str, _: Payload<'_>) -> HandleIn {
+        Ok(Outcome::Reply(Reply::because("unknown event")))
+    }
+}

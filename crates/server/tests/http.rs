@@ -1,0 +1,83 @@
+//! The ordinary routes.
+
+mod support;
+
+use support::{Client, get, http, settings, watchfire};
+use watchfire_server::{Server, StartError};
+
+#[test]
+fn a_living_server_says_ok() {
+    let answer = get(&watchfire(), "/healthz");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\nok\n"), "{answer}");
+}
+
+#[test]
+fn limits_are_told_as_json() {
+    let answer = get(&watchfire(), "/limits");
+    let body = answer.split("\r\n\r\n").nth(1).expect("a body");
+    let limits: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    assert_eq!(limits["limits"]["relay_frame_bytes_max"]["value"], 65_536);
+}
+
+#[test]
+fn metrics_count_what_happens() {
+    let server = watchfire();
+    let mut client = Client::connect(&server);
+    client.join("rooms:lobby", serde_json::json!({}));
+    client.join("unknown", serde_json::json!({}));
+    assert_eq!(support::metric(&server, "watchfire_channels_websockets"), 1);
+    assert_eq!(support::metric(&server, "watchfire_channels_joins_total"), 1);
+    let refused = r#"watchfire_refusals_total{reason="unmatched_topic"}"#;
+    assert_eq!(support::metric(&server, refused), 1);
+    assert!(get(&server, "/metrics").ends_with("# EOF\n"));
+}
+
+#[test]
+fn the_app_lets_nothing_in_and_nothing_out() {
+    for path in ["/", "/chat", "/p/anything", "/no/such/path"] {
+        let answer = get(&watchfire(), path);
+        let head = answer.split("\r\n\r\n").next().expect("a head").to_lowercase();
+        assert!(head.contains("content-security-policy: default-src 'self'"), "{path}: {head}");
+        assert!(head.contains("frame-src 'self'"), "{path}: {head}");
+        assert!(head.contains("x-content-type-options: nosniff"), "{path}: {head}");
+    }
+}
+
+#[test]
+fn the_frame_for_strangers_scripts_reaches_nothing() {
+    let answer = get(&watchfire(), "/frame");
+    let head = answer.split("\r\n\r\n").next().expect("a head").to_lowercase();
+    assert!(head.contains("content-security-policy: sandbox allow-scripts; default-src 'none'"));
+    assert!(head.contains("connection-allowlist: ()"), "{head}");
+}
+
+#[test]
+fn a_websocket_request_without_an_upgrade_is_told_why_not() {
+    let answer = get(&watchfire(), "/socket/websocket");
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+}
+
+#[test]
+fn long_poll_answers_other_methods_with_400() {
+    let request = "PUT /socket/longpoll HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    assert!(http(&watchfire(), request).starts_with("HTTP/1.1 400 "));
+}
+
+#[test]
+fn settings_that_make_no_server_are_named() {
+    let mut half = settings();
+    half.tls.cert = "cert.pem".into();
+    let error = Server::new(half).start().map(|_| ()).unwrap_err();
+    assert!(matches!(error, StartError::HalfTls), "{error}");
+
+    let mut mount = settings();
+    mount.socket.mount = "socket/".into();
+    let error = Server::new(mount).start().map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("\"socket/\""), "{error}");
+
+    let mut origin = settings();
+    origin.socket.check_origin = vec!["https://".into()];
+    let error = Server::new(origin).start().map(|_| ()).unwrap_err();
+    assert!(error.to_string().starts_with("socket.check_origin: "), "{error}");
+}

@@ -1,0 +1,149 @@
+//! A server on a port of its own, and a V2 client that says what it hears.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tungstenite::{Message, WebSocket};
+use watchfire_server::{RunningServer, Server, Settings};
+
+/// Longer than anything here takes on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+pub fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.server.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+    settings.server.shards = 2;
+    settings
+}
+
+pub fn watchfire() -> RunningServer {
+    Server::new(settings()).with_pages().start().expect("the server starts")
+}
+
+pub struct Client {
+    socket: WebSocket<TcpStream>,
+    next_ref: u32,
+}
+
+impl Client {
+    pub fn connect(server: &RunningServer) -> Client {
+        Client::connect_with(server, "vsn=2.0.0").expect("the client is let in")
+    }
+
+    pub fn connect_with(server: &RunningServer, query: &str) -> Result<Client, String> {
+        let stream = TcpStream::connect(server.address()).expect("the server listens");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
+        let url = format!("ws://{}/socket/websocket?{query}", server.address());
+        match tungstenite::client(url, stream) {
+            Ok((socket, _)) => Ok(Client { socket, next_ref: 1 }),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Send, and return the reply's `{"status", "response"}`; what comes before it is dropped.
+    pub fn push(&mut self, topic: &str, event: &str, payload: Value) -> Value {
+        let reference = self.send(topic, event, payload);
+        self.reply_to(&reference)
+    }
+
+    pub fn send(&mut self, topic: &str, event: &str, payload: Value) -> String {
+        let reference = self.next_ref.to_string();
+        self.next_ref += 1;
+        let text = json!([null, reference, topic, event, payload]).to_string();
+        self.socket.send(Message::text(text)).expect("the socket is open");
+        reference
+    }
+
+    /// Send a binary push, and return its ref.
+    pub fn send_bytes(&mut self, topic: &str, event: &str, data: &[u8]) -> String {
+        let reference = self.next_ref.to_string();
+        self.next_ref += 1;
+        let lens = [0, reference.len(), topic.len(), event.len()].map(|len| len as u8);
+        let mut frame = vec![0];
+        frame.extend_from_slice(&lens);
+        for field in [&reference, topic, event] {
+            frame.extend_from_slice(field.as_bytes());
+        }
+        frame.extend_from_slice(data);
+        self.socket.send(Message::binary(frame)).expect("the socket is open");
+        reference
+    }
+
+    pub fn join(&mut self, topic: &str, payload: Value) -> Value {
+        self.push(topic, "phx_join", payload)
+    }
+
+    pub fn reply_to(&mut self, reference: &str) -> Value {
+        loop {
+            let message = self.hear();
+            if message[1] == reference && message[3] == "phx_reply" {
+                return message[4].clone();
+            }
+        }
+    }
+
+    /// The next text message; a binary one is an error.
+    pub fn hear(&mut self) -> Value {
+        match self.socket.read().expect("a message comes") {
+            Message::Text(text) => serde_json::from_str(&text).expect("messages are JSON"),
+            other => panic!("expected text, heard {other:?}"),
+        }
+    }
+
+    /// The payload of the next message of this event, whatever comes before it.
+    pub fn hear_event(&mut self, event: &str) -> Value {
+        loop {
+            let message = self.hear();
+            if message[3] == event {
+                return message[4].clone();
+            }
+        }
+    }
+
+    /// The data of the next binary push, whatever text comes before it.
+    pub fn hear_bytes(&mut self) -> Vec<u8> {
+        loop {
+            if let Message::Binary(frame) = self.socket.read().expect("a message comes") {
+                let fields: usize = frame[1..4].iter().map(|len| usize::from(*len)).sum();
+                assert_eq!(frame[0], 0, "a push");
+                return frame[4 + fields..].to_vec();
+            }
+        }
+    }
+
+    /// The code of the close that comes next.
+    pub fn hear_close(&mut self) -> u16 {
+        loop {
+            match self.socket.read() {
+                Ok(Message::Close(Some(frame))) => return frame.code.into(),
+                Ok(_) => {}
+                Err(error) => panic!("no close frame: {error}"),
+            }
+        }
+    }
+}
+
+/// One HTTP exchange on a connection of its own: the whole answer.
+pub fn http(server: &RunningServer, request: &str) -> String {
+    let mut stream = TcpStream::connect(server.address()).expect("the server listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
+    stream.write_all(request.as_bytes()).expect("the request is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("the answer is text");
+    answer
+}
+
+pub fn get(server: &RunningServer, path: &str) -> String {
+    http(server, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
+}
+
+/// One number of `/metrics`.
+pub fn metric(server: &RunningServer, name: &str) -> u64 {
+    let metrics = get(server, "/metrics");
+    let line = metrics.lines().find(|line| line.split([' ']).next() == Some(name));
+    let line = line.unwrap_or_else(|| panic!("{name} is not among\n{metrics}"));
+    line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
+}

@@ -1,0 +1,85 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use watchfire_bitswap::{ExchangePolicy, Requester, Response};
+use watchfire_types::Instant;
+
+/// What boxo and go-bitswap keep of a peer.
+#[derive(Debug, Default)]
+pub(super) struct BoxoState {
+    /// No wants are sent before.
+    pub quiet_until: Option<Instant>,
+    /// DONT_HAVEs in a row.
+    pub dont_haves: u32,
+    /// Whether the peer said HAVE or sent a block, so that the session asks it.
+    pub is_member: bool,
+    /// Whether the session stopped asking the peer, because it lacks too much.
+    pub is_pruned: bool,
+    /// Wanted blocks that the peer sent.
+    pub blocks: u32,
+    /// Smoothed time from a request to its answer.
+    pub latency: Option<Duration>,
+}
+
+impl BoxoState {
+    pub(super) fn handle_response(&mut self, response: Response) {
+        match response {
+            Response::DontHave => self.dont_haves += 1,
+            Response::Have | Response::Block { .. } => {
+                self.dont_haves = 0;
+                self.is_member = true;
+                self.is_pruned = false;
+            }
+            Response::Duplicate => {}
+        }
+        if let Response::Block { latency } = response {
+            self.blocks += 1;
+            if let Some(took) = latency {
+                self.latency = Some(self.latency.map_or(took, |latency| (latency + took) / 2));
+            }
+        }
+    }
+}
+
+/// How long wants to a peer wait after a message, among so many peers.
+fn message_delay(peers: usize) -> Duration {
+    let spread = Duration::from_micros(125) * u32::try_from(peers).unwrap_or(u32::MAX);
+    Duration::from_millis(20).max(spread.min(Duration::from_secs(2)))
+}
+
+/// Other programs have neither our timeouts nor our ledger.
+pub(super) const OTHER_PROGRAMS: ExchangePolicy = ExchangePolicy {
+    has_silence_timeouts: false,
+    resends_want_haves: false,
+    batches_messages: false,
+    serves_rarest_first: false,
+};
+
+pub(super) fn can_send<P: Ord>(peers: &BTreeMap<P, BoxoState>, now: Instant, peer: P) -> bool {
+    let quiet_until = peers.get(&peer).and_then(|state| state.quiet_until);
+    quiet_until.is_none_or(|until| until <= now)
+}
+
+pub(super) fn begin_quiet_time<P: Copy + Ord>(
+    peers: &mut BTreeMap<P, BoxoState>,
+    now: Instant,
+    peer: P,
+    requester: &Requester<P>,
+) {
+    if let Some(state) = peers.get_mut(&peer) {
+        state.quiet_until = Some(now + message_delay(requester.peers().count()));
+    }
+}
+
+pub(super) fn end_quiet_times<P: Copy + Ord>(
+    peers: &mut BTreeMap<P, BoxoState>,
+    now: Instant,
+    requester: &mut Requester<P>,
+) {
+    for (peer, state) in peers {
+        if state.quiet_until.is_some_and(|until| until <= now) {
+            state.quiet_until = None;
+            requester.update_peer(*peer);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The request strategies that are compared: ours, and models of two others.
+
+mod boxo;
+mod boxo_state;
+mod go_bitswap;
+mod want_front;
+
+use std::fmt::Debug;
+
+use serde::Deserialize;
+use watchfire_bitswap::{Protocol, RarestFirst, RequestStrategy};
+
+use boxo::Boxo;
+use go_bitswap::GoBitswap;
+
+/// How every node of a swarm requests blocks.
+///
+/// The models of other programs do what matters for speed and duplicates, and not all that those
+/// programs do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// Watchfire's own: rarest first, over the leaves protocol.
+    Watchfire,
+    /// Boxo's, as in kubo: Bitswap 1.2, with a want-block to one peer and want-haves to the others.
+    Boxo,
+    /// That of go-bitswap before HAVE: Bitswap 1.1, with each want sent to several peers.
+    GoBitswap,
+}
+
+impl Strategy {
+    /// The protocol that such nodes speak with each other.
+    pub const fn protocol(self) -> Protocol {
+        match self {
+            Strategy::Watchfire => Protocol::Leaves,
+            Strategy::Boxo => Protocol::V1_2,
+            Strategy::GoBitswap => Protocol::V1_1,
+        }
+    }
+
+    /// A new instance for one node.
+    pub(crate) fn build<P: Copy + Ord + Debug + Send + 'static>(
+        self,
+    ) -> Box<dyn RequestStrategy<P>> {
+        match self {
+            Strategy::Watchfire => Box::new(RarestFirst::new()),
+            Strategy::Boxo => Box::new(Boxo::new()),
+            Strategy::GoBitswap => Box::new(GoBitswap::new()),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Lending a connection to hyper, for one request.
+//!
+//! hyper holds some 15 KB for a connection, idle or not, and cannot let go of one in the middle of
+//! a request. So it gets a connection only with a request that the router shall answer, sees
+//! exactly that request's bytes, and finds the end of the stream after them. Then the connection
+//! goes back into the slab, where waiting for the next request costs 40 bytes.
+
+mod chunks;
+mod one_request;
+mod request_bytes;
+mod stall;
+mod stream;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use http::{Request, Response, header};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::sync::Notify;
+use tower::ServiceExt as _;
+use watchfire_types::ShardId;
+
+use self::one_request::{Answer, AnswerBody, OneRequest, Traffic};
+use self::request_bytes::RequestBytes;
+use self::stream::Stream;
+use crate::counted_connection::CountedConnection;
+use crate::counters::SocketCounters;
+use crate::head::BodyLength;
+use crate::limits::SocketLimits;
+
+/// A connection on its way to hyper.
+pub(crate) struct Loan {
+    pub(crate) fd: OwnedFd,
+    /// The bytes that were read from it: the request's head and all that came with it.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) head_len: usize,
+    pub(crate) body: BodyLength,
+    pub(crate) peer: SocketAddr,
+    /// The peer again, for a socket that does not know it: one end of a pair.
+    pub(crate) pair_peer: Option<SocketAddr>,
+    pub(crate) place: CountedConnection,
+}
+
+/// A connection on its way to the slab.
+pub(crate) struct Returned {
+    pub(crate) fd: OwnedFd,
+    /// Bytes that were read past the request.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) pair_peer: Option<SocketAddr>,
+    pub(crate) place: CountedConnection,
+    pub(crate) next: Next,
+}
+
+/// What the slab does with a returned connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It awaits its first request.
+    First,
+    /// It awaits another request.
+    Another,
+    /// It has served its last.
+    End,
+}
+
+/// Connections that wait to be taken into the slab, from tasks of the same thread. At most as many
+/// as there are connections.
+#[derive(Default)]
+pub(crate) struct Returns {
+    queue: RefCell<VecDeque<Returned>>,
+    pub(crate) notify: Notify,
+    /// Answers say `connection: close` from here on.
+    pub(crate) is_draining: Cell<bool>,
+    /// TLS clients, whose last bytes may be on their way when the slab is done with them.
+    pub(crate) tls_now: Cell<usize>,
+}
+
+impl Returns {
+    pub(crate) fn push(&self, returned: Returned) {
+        self.queue.borrow_mut().push_back(returned);
+        self.notify.notify_one();
+    }
+
+    pub(crate) fn pop(&self) -> Option<Returned> {
+        self.queue.borrow_mut().pop_front()
+    }
+}
+
+/// Lends connections of a shard to hyper.
+#[derive(Clone)]
+pub(crate) struct Lender {
+    pub(crate) router: Router,
+    pub(crate) returns: Rc<Returns>,
+    pub(crate) limits: Arc<SocketLimits>,
+    pub(crate) counters: Arc<SocketCounters>,
+    pub(crate) shard: ShardId,
+}
+
+impl Lender {
+    /// Let hyper and the router answer one request, in a task of this thread.
+    pub(crate) fn lend(&self, loan: Loan) {
+        tokio::task::spawn_local(self.clone().serve(loan));
+    }
+
+    async fn serve(self, loan: Loan) {
+        let Loan { fd, bytes, head_len, body, peer, pair_peer, place } = loan;
+        let _counted = Counted::new(self.counters.clone(), self.shard);
+        let stream = match Stream::new(fd, pair_peer.is_some()) {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::debug!(%peer, %error, "a connection could not be lent");
+                return;
+            }
+        };
+        let answer = Rc::new(Answer::default());
+        let request = RequestBytes::new(head_len, body);
+        let traffic = Traffic::new(self.counters.clone(), self.shard);
+        let io = OneRequest::new(stream, bytes, request, answer.clone(), traffic, &self.limits);
+        let service = service_fn(|request: Request<Incoming>| {
+            let (router, answer) = (self.router.clone(), answer.clone());
+            Box::pin(self.respond(router, request, peer, answer))
+        });
+        let mut connection = http1::Builder::new()
+            // A client that ended its side still gets its answer.
+            .half_close(true)
+            .max_buf_size(64 * 1024)
+            .serve_connection(TokioIo::new(io), service);
+        let ended = (&mut connection).await;
+        let parts = connection.into_parts();
+        let io = parts.io.into_inner();
+        let is_reusable = ended.is_ok() && io.is_done() && parts.read_buf.is_empty();
+        let next = if is_reusable { Next::Another } else { Next::End };
+        let (stream, bytes) = io.into_parts();
+        match stream.into_fd() {
+            Ok(fd) => self.returns.push(Returned { fd, bytes, pair_peer, place, next }),
+            Err(error) => tracing::debug!(%peer, %error, "a connection did not come back"),
+        }
+    }
+
+    async fn respond(
+        &self,
+        router: Router,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+        answer: Rc<Answer>,
+    ) -> Result<Response<AnswerBody>, Infallible> {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(ConnectInfo(peer));
+        let mut response = router.oneshot(request).await?;
+        if self.returns.is_draining.get() {
+            let close = header::HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+        }
+        Ok(response.map(|body| AnswerBody::new(body, answer)))
+    }
+}
+
+/// One request in `http_now`.
+struct Counted(Arc<SocketCounters>, ShardId);
+
+impl Counted {
+    fn new(counters: Arc<SocketCounters>, shard: ShardId) -> Self {
+        counters.shard(shard).http_requests.add(1);
+        counters.shard(shard).http_now.add(1);
+        Counted(counters, shard)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.shard(self.1).http_now.sub(1);
+    }
+}

@@ -1,0 +1,238 @@
+//! A connection of which hyper sees one request.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use axum::body::Body;
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use watchfire_types::ShardId;
+
+use super::request_bytes::RequestBytes;
+use super::stall::Stall;
+use super::stream::Stream;
+use crate::counters::{ShardCounters, SocketCounters};
+use crate::limits::SocketLimits;
+
+/// How far the answer is.
+#[derive(Default)]
+pub(super) struct Answer {
+    /// hyper has taken all of it from the router.
+    is_whole: Cell<bool>,
+    /// And has given all of it to the kernel.
+    is_written: Cell<bool>,
+    /// A read that waits for that.
+    reader: RefCell<Option<Waker>>,
+}
+
+/// The answer's body; its end is noted.
+pub(super) struct AnswerBody {
+    body: Body,
+    answer: Rc<Answer>,
+}
+
+impl AnswerBody {
+    pub(super) fn new(body: Body, answer: Rc<Answer>) -> Self {
+        AnswerBody { body, answer }
+    }
+}
+
+impl Drop for AnswerBody {
+    /// hyper drops a body when it has encoded the last of it.
+    fn drop(&mut self) {
+        self.answer.is_whole.set(true);
+    }
+}
+
+impl http_body::Body for AnswerBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Counts the bytes that hyper reads and writes, as the shard counts its own.
+pub(super) struct Traffic {
+    counters: Arc<SocketCounters>,
+    shard: ShardId,
+}
+
+impl Traffic {
+    pub(super) fn new(counters: Arc<SocketCounters>, shard: ShardId) -> Self {
+        Traffic { counters, shard }
+    }
+
+    fn count(&self) -> &ShardCounters {
+        self.counters.shard(self.shard)
+    }
+
+    fn note_written(&self, polled: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(written)) = polled {
+            self.count().bytes_out.add(*written as u64);
+        }
+    }
+}
+
+/// The stream that hyper reads and writes.
+///
+/// Reading gives the request's bytes and no more; then nothing until the answer is written; then
+/// the end of the stream, upon which hyper lets go of the connection.
+pub(super) struct OneRequest {
+    stream: Stream,
+    /// Bytes that were read from the stream and not given to hyper.
+    ahead: Vec<u8>,
+    /// How many of them have been given since.
+    given: usize,
+    request: RequestBytes,
+    answer: Rc<Answer>,
+    is_done: bool,
+    traffic: Traffic,
+    reading: Stall,
+    writing: Stall,
+}
+
+impl OneRequest {
+    pub(super) fn new(
+        stream: Stream,
+        ahead: Vec<u8>,
+        request: RequestBytes,
+        answer: Rc<Answer>,
+        traffic: Traffic,
+        limits: &SocketLimits,
+    ) -> Self {
+        OneRequest {
+            stream,
+            ahead,
+            given: 0,
+            request,
+            answer,
+            is_done: false,
+            traffic,
+            reading: Stall::new(limits.head_timeout),
+            writing: Stall::new(limits.slow_timeout),
+        }
+    }
+
+    /// Whether the request was read and answered to the end, so that another may follow.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// The stream, and what was read past the request.
+    pub(super) fn into_parts(mut self) -> (Stream, Vec<u8>) {
+        self.ahead.drain(..self.given);
+        (self.stream, self.ahead)
+    }
+
+    fn read_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        let read = &buffer.filled()[before..];
+        self.traffic.count().bytes_in.add(read.len() as u64);
+        let ours = self.request.take(read);
+        // The next request came along; the slab will look at it.
+        self.ahead = read[ours..].to_vec();
+        self.given = 0;
+        buffer.set_filled(before + ours);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for OneRequest {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.request.is_over() {
+            if this.answer.is_written.get() {
+                this.is_done = true;
+                return Poll::Ready(Ok(()));
+            }
+            *this.answer.reader.borrow_mut() = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let ahead = &this.ahead[this.given..];
+        if !ahead.is_empty() {
+            let room = ahead.len().min(buffer.remaining());
+            let ours = this.request.take(&ahead[..room]);
+            buffer.put_slice(&ahead[..ours]);
+            this.given += ours;
+            if this.given == this.ahead.len() {
+                (this.ahead, this.given) = (Vec::new(), 0);
+            }
+            return Poll::Ready(Ok(()));
+        }
+        let polled = this.read_body(cx, buffer);
+        this.reading.watch(cx, polled)
+    }
+}
+
+impl AsyncWrite for OneRequest {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        this.traffic.note_written(&polled);
+        this.writing.watch(cx, polled)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
+        this.traffic.note_written(&polled);
+        this.writing.watch(cx, polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// hyper calls it when its own buffer is written out.
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(Pin::new(&mut this.stream).poll_flush(cx))?;
+        if this.answer.is_whole.get()
+            && !this.answer.is_written.replace(true)
+            && let Some(reader) = this.answer.reader.borrow_mut().take()
+        {
+            reader.wake();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// hyper is done, and has written all it had. How the connection ends is the slab's to say.
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

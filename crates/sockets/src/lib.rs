@@ -1,0 +1,92 @@
+//! Sockets by the million: event loops, WebSocket upgrade, framing and bounded queues.
+//!
+//! A client that does not read is closed with 1013. A full queue closes it at once
+//! (`shard_sockets/writing.rs`); a queue without progress closes it after `slow_timeout`
+//! (`shard/sweep.rs`).
+//!
+//! One *shard* per core: a thread with a tokio `current_thread` runtime, a listener of its own, and
+//! a slab of 40-byte socket records over one epoll that is nested in tokio's. An idle socket has no
+//! task, no timer and no buffer. The shard looks at the head of each request itself: a websocket
+//! upgrade and a parked GET stay in the slab, everything else is lent to hyper for one request and
+//! an axum [`axum::Router`].
+//!
+//! The server behind the sockets is a [`SocketHandler`], one per shard, called on the shard's own thread.
+//! This crate knows HTTP/1.1 and RFC 6455, and nothing of what the messages mean.
+//!
+//! Not here on purpose: HTTP/2, compression of websockets, and any state shared between shards
+//! other than [`SocketCounters`].
+//!
+//! ```no_run
+//! use watchfire_sockets::{CloseCause, SocketServerSettings, RequestHead, Route, Sockets, SocketHandler, frame};
+//! use std::net::SocketAddr;
+//! use watchfire_types::{Instant, SocketId};
+//!
+//! /// Sends every message back.
+//! struct Echo;
+//!
+//! impl SocketHandler for Echo {
+//!     type Ticket = ();
+//!     type Message = ();
+//!
+//!     fn route(&mut self, _: Instant, _: SocketAddr, head: &RequestHead<'_>) -> Route<()> {
+//!         match head.websocket_key() {
+//!             Ok(_) => Route::Upgrade { protocol: None, ticket: () },
+//!             Err(_) => Route::Http,
+//!         }
+//!     }
+//!     fn handle_open(&mut self, _: &mut Sockets, _: SocketId, _: ()) -> u32 { 0 }
+//!     fn handle_park(&mut self, _: &mut Sockets, _: SocketId, _: ()) -> u32 { 0 }
+//!     fn handle_text(&mut self, sockets: &mut Sockets, socket: SocketId, _: u32, text: &str) {
+//!         let _ = sockets.send(socket, &frame::text_frame(text.as_bytes()));
+//!     }
+//!     fn handle_binary(&mut self, sockets: &mut Sockets, socket: SocketId, _: u32, bytes: &[u8]) {
+//!         let _ = sockets.send(socket, &frame::binary_frame(bytes));
+//!     }
+//!     fn handle_close(&mut self, _: &mut Sockets, _: SocketId, _: u32, _: CloseCause) {}
+//!     fn handle_message(&mut self, _: &mut Sockets, _: ()) {}
+//!     fn handle_tick(&mut self, _: &mut Sockets, _: Instant) {}
+//!     fn run_pending_work(&mut self, _: &mut Sockets) -> bool { false }
+//!     fn handle_drain(&mut self, _: &mut Sockets) {}
+//! }
+//!
+//! let settings = SocketServerSettings { listen: vec!["127.0.0.1:0".parse()?], ..Default::default() };
+//! let server = watchfire_sockets::start(settings, axum::Router::new(), |_, _| Echo)?;
+//! println!("ws://{}", server.local_addr());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod frame;
+
+mod balancing;
+mod close_cause;
+mod counted_connection;
+mod counters;
+mod handler;
+mod handoff;
+mod head;
+mod http;
+mod limits;
+mod listen;
+mod outbound;
+mod record;
+mod server;
+mod settings;
+mod shard;
+mod shard_sender;
+mod shard_sockets;
+mod tls;
+mod wire;
+
+pub use balancing::ConnectionBalancer;
+pub use close_cause::CloseCause;
+pub use counters::{SocketCounters, SocketTotals};
+pub use handler::{Route, SocketHandler};
+pub use handoff::{Adopter, HandoffConnection, HandoffTarget};
+pub use head::{HeadError, HeadSlots, RequestHead, UpgradeRefusal};
+pub use limits::SocketLimits;
+pub use listen::{ListenError, Listeners, PartsError};
+pub use server::{SocketServer, StartError, start};
+pub use settings::{SocketServerSettings, TlsFiles};
+pub use shard_sender::{ShardQueueFull, ShardSender};
+pub use shard_sockets::{OfferError, SendError, Sockets};
+pub use tls::TlsError;

@@ -1,0 +1,157 @@
+//! The queue of a socket whose send buffer in the kernel is full.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::mem;
+use std::os::fd::OwnedFd;
+
+use bytes::Bytes;
+
+use crate::wire::{self, Broken};
+
+/// Frames handed to the kernel in one call.
+const SLICES_MAX: usize = 32;
+
+/// A queue of whole frames, shared with the other sockets they were sent to. It exists only while
+/// it is not empty.
+#[derive(Debug)]
+pub(crate) struct Outbound {
+    frames: VecDeque<Bytes>,
+    /// Bytes of the first frame that are already sent.
+    sent: usize,
+    bytes: usize,
+    /// The tick at which the kernel last took something.
+    progressed: u32,
+}
+
+impl Outbound {
+    /// Begin a queue with a frame of which `sent` bytes are already written.
+    pub(crate) fn begin(frame: Bytes, sent: usize, tick: u32) -> Self {
+        let bytes = cost(&frame) - sent;
+        Outbound { frames: VecDeque::from([frame]), sent, bytes, progressed: tick }
+    }
+
+    /// Unsent bytes, with the bookkeeping of each frame: a queue of many tiny frames is not small.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The tick at which the kernel last took something.
+    pub(crate) fn progressed(&self) -> u32 {
+        self.progressed
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    pub(crate) fn has_room(&self, frame: &Bytes, bytes_max: usize) -> bool {
+        self.bytes + cost(frame) <= bytes_max
+    }
+
+    pub(crate) fn push(&mut self, frame: Bytes) {
+        self.bytes += cost(&frame);
+        self.frames.push_back(frame);
+    }
+
+    /// Drop all frames but the one that is already partly on the wire: what comes next may only
+    /// begin at a frame's end.
+    pub(crate) fn keep_started(&mut self) {
+        self.frames.truncate(usize::from(self.sent > 0));
+        self.bytes = self.frames.front().map_or(0, |frame| cost(frame) - self.sent);
+    }
+
+    /// Write until the queue is empty or the kernel takes no more. Returns the bytes written.
+    pub(crate) fn flush(&mut self, socket: &OwnedFd, tick: u32) -> Result<usize, Broken> {
+        let mut total = 0;
+        while !self.frames.is_empty() {
+            let written = self.write(socket)?;
+            if written == 0 {
+                break;
+            }
+            self.progressed = tick;
+            self.advance(written);
+            total += written;
+        }
+        Ok(total)
+    }
+
+    fn write(&self, socket: &OwnedFd) -> Result<usize, Broken> {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let mut skip = self.sent;
+        let mut len = 0;
+        for (slice, frame) in slices.iter_mut().zip(&self.frames) {
+            *slice = IoSlice::new(&frame[skip..]);
+            skip = 0;
+            len += 1;
+        }
+        wire::write_all_of(socket, &slices[..len])
+    }
+
+    fn advance(&mut self, mut written: usize) {
+        while let Some(front) = self.frames.front() {
+            let left = front.len() - self.sent;
+            if written < left {
+                self.sent += written;
+                self.bytes -= written;
+                return;
+            }
+            written -= left;
+            self.bytes -= cost(front) - self.sent;
+            self.sent = 0;
+            self.frames.pop_front();
+        }
+    }
+}
+
+fn cost(frame: &Bytes) -> usize {
+    frame.len() + mem::size_of::<Bytes>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EACH: usize = mem::size_of::<Bytes>();
+
+    fn queue(frames: &[&'static str]) -> Outbound {
+        let mut queue = Outbound::begin(Bytes::from_static(frames[0].as_bytes()), 0, 0);
+        frames[1..].iter().for_each(|frame| queue.push(Bytes::from_static(frame.as_bytes())));
+        queue
+    }
+
+    #[test]
+    fn written_bytes_leave_the_queue() {
+        let mut queue = queue(&["abc", "defg", "h"]);
+        assert_eq!(queue.bytes(), 8 + 3 * EACH);
+        queue.advance(4);
+        assert_eq!(queue.bytes(), 4 + 2 * EACH);
+        assert_eq!(queue.sent, 1);
+        queue.advance(4);
+        assert_eq!((queue.bytes(), queue.is_empty()), (0, true));
+    }
+
+    #[test]
+    fn a_cut_queue_keeps_only_the_frame_that_is_partly_written() {
+        let mut started = queue(&["abc", "defg"]);
+        started.advance(1);
+        started.keep_started();
+        assert_eq!((started.bytes(), started.frames.len()), (2 + EACH, 1));
+
+        let mut whole = queue(&["abc", "defg"]);
+        whole.keep_started();
+        assert_eq!((whole.bytes(), whole.frames.len()), (0, 0));
+    }
+
+    #[test]
+    fn many_tiny_frames_fill_a_queue_too() {
+        let mut queue = queue(&["a"]);
+        let frame = Bytes::from_static(b"a");
+        let mut pushed = 0;
+        while queue.has_room(&frame, 1000) {
+            queue.push(frame.clone());
+            pushed += 1;
+        }
+        assert!(pushed < 1000 / EACH);
+    }
+}

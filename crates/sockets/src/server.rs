@@ -1,0 +1,208 @@
+//! Starting and stopping the shards.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::sync::{mpsc, watch};
+use watchfire_types::ShardId;
+
+use crate::counters::SocketCounters;
+use crate::handler::SocketHandler;
+use crate::handoff::Adopter;
+use crate::limits::SocketLimits;
+use crate::listen::{ListenError, Listeners};
+use crate::settings::SocketServerSettings;
+use crate::shard::{Clock, Lifecycle, Shard, Threads};
+use crate::shard_sender::ShardSender;
+use crate::tls::{self, TlsError};
+
+/// Connections on their way to one shard from other shards and processes. When the limit is
+/// reached, the request is answered 503, or [`Adopter::adopt`] tries the next shard.
+const MOVES_LEN_MAX: usize = 1024;
+
+/// Descriptors that room is made for at the start, 8 bytes of the kernel's memory each; beyond, a
+/// few stops remain.
+const ROOM_MAX: usize = 1 << 17;
+
+/// Descriptors left to the rest of the process, when `sockets_max` is derived from the limit.
+const DESCRIPTORS_RESERVED: usize = 128;
+
+/// A running socket server. Dropping it ends all shards and their connections at once; see
+/// [`SocketServer::drain`] for a graceful end.
+pub struct SocketServer<M> {
+    addresses: Vec<SocketAddr>,
+    shard_senders: Vec<ShardSender<M>>,
+    adopter: Adopter,
+    counters: Arc<SocketCounters>,
+    lifecycle: watch::Sender<Lifecycle>,
+    ended: watch::Receiver<()>,
+    limits: Arc<SocketLimits>,
+}
+
+/// Why a socket server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The settings name no address, or the inherited listeners hold no socket.
+    #[error("no address to listen on")]
+    NoAddress,
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The certificate or its key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The system refused a thread, an epoll or a runtime.
+    #[error("cannot start a shard: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Listen, and start the shards.
+///
+/// `router` answers what the handlers leave to HTTP; its handlers find the client's address in
+/// [`axum::extract::ConnectInfo`]. `make` is called once on each shard's thread, with the
+/// shard_senders of all shards.
+///
+/// An open-file limit is left as it is; raise it before.
+pub fn start<T: SocketHandler>(
+    settings: SocketServerSettings,
+    router: Router,
+    make: impl Fn(ShardId, &[ShardSender<T::Message>]) -> T + Send + Sync + Clone + 'static,
+) -> Result<SocketServer<T::Message>, StartError> {
+    let acceptor = settings.tls.as_ref().map(tls::acceptor).transpose()?;
+    let limits = Arc::new(resolve(settings.limits, acceptor.is_some()));
+    let listeners = match settings.inherited {
+        Some(listeners) => listeners,
+        None => listen(&settings.listen, settings.shards, &limits)?,
+    };
+    let (addresses, listeners) = listeners.into_shards();
+    let shards = listeners.len();
+    if addresses.is_empty() || shards == 0 {
+        return Err(StartError::NoAddress);
+    }
+
+    // Before there are threads that would have to wait for it.
+    make_room(listeners[0][0].as_fd(), limits.sockets_max);
+    let counters = Arc::new(SocketCounters::new(shards));
+    let ids = (0..shards).map(|shard| ShardId(shard as u16));
+    let (shard_senders, message_receivers): (Vec<_>, Vec<_>) = ids
+        .clone()
+        .map(|id| ShardSender::new(id, limits.shard_queue_len_max, counters.clone()))
+        .unzip();
+    let (movers, moves): (Vec<_>, Vec<_>) =
+        ids.clone().map(|_| mpsc::channel(MOVES_LEN_MAX)).unzip();
+    let (lifecycle, stages) = watch::channel(Lifecycle::Running);
+    let (ended_sender, ended) = watch::channel(());
+    let clock = Clock::start();
+
+    for (((id, listeners), messages), moves) in ids.zip(listeners).zip(message_receivers).zip(moves)
+    {
+        let threads = Threads {
+            shard: id,
+            clock,
+            limits: limits.clone(),
+            counters: counters.clone(),
+            movers: movers.clone(),
+            moves,
+            lifecycle: stages.clone(),
+        };
+        let shard = Shard::<T>::prepare(threads, listeners, acceptor.clone(), messages)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (router, make, shard_senders) = (router.clone(), make.clone(), shard_senders.clone());
+        let ended = ended_sender.clone();
+        thread::Builder::new().name(format!("shard-{}", id.0)).spawn(move || {
+            let local = tokio::task::LocalSet::new();
+            local.block_on(&runtime, shard.run(router, |id| make(id, &shard_senders)));
+            // Connections end with their tasks; only then is the shard gone.
+            drop(local);
+            drop(ended);
+        })?;
+    }
+    let adopter = Adopter::new(movers);
+    Ok(SocketServer { addresses, shard_senders, adopter, counters, lifecycle, ended, limits })
+}
+
+/// Listen on each address once a shard.
+fn listen(
+    addresses: &[SocketAddr],
+    shards: usize,
+    limits: &SocketLimits,
+) -> Result<Listeners, StartError> {
+    let shards = match shards {
+        0 => thread::available_parallelism().map_or(1, usize::from),
+        shards => shards,
+    };
+    let shards = shards.min(usize::from(u16::MAX));
+    Ok(Listeners::open(addresses, shards, false, limits)?)
+}
+
+impl<M> SocketServer<M> {
+    /// Where it listens: the first address of the settings, with the port it got.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.addresses[0]
+    }
+
+    /// Where it listens, in the order of the settings.
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The shard_senders of all shards, by [`ShardId`].
+    pub fn shard_senders(&self) -> &[ShardSender<M>] {
+        &self.shard_senders
+    }
+
+    /// Where connections go that another process hands over.
+    pub fn adopter(&self) -> Adopter {
+        self.adopter.clone()
+    }
+
+    /// The counters of the shards.
+    pub fn counters(&self) -> Arc<SocketCounters> {
+        self.counters.clone()
+    }
+
+    /// The limits in force; `sockets_max` is never 0 here.
+    pub fn limits(&self) -> &SocketLimits {
+        &self.limits
+    }
+
+    /// Stop listening, let requests finish, and close the websockets with 1012, spread evenly over
+    /// `period` so that their clients return in a drizzle. Returns when all shards have ended:
+    /// after `period`, plus at most `close_timeout` for clients that do not answer.
+    ///
+    /// Of inherited listeners only this process's copies are closed: clients that come while others
+    /// keep theirs wait for the server that takes the place of this one.
+    pub async fn drain(&self, period: Duration) {
+        let _ = self.lifecycle.send(Lifecycle::Draining { period });
+        let mut ended = self.ended.clone();
+        // Nothing is ever sent: the error says that the last shard has dropped its sender.
+        let _ = ended.changed().await;
+    }
+}
+
+/// Let the kernel make room for this many descriptors at once. It would double its table again and
+/// again while connections come, each time stopping every thread of the process for 10 to 20 ms.
+fn make_room(any: BorrowedFd<'_>, sockets_max: usize) {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let last = files.map_or(ROOM_MAX, |files| usize::try_from(files).unwrap_or(ROOM_MAX));
+    let wanted = sockets_max.saturating_add(DESCRIPTORS_RESERVED).min(last).min(ROOM_MAX);
+    let number = RawFd::try_from(wanted.saturating_sub(1)).unwrap_or(0);
+    // Closed at once: the table stays. Without it, all is as it would have been.
+    drop(rustix::io::fcntl_dupfd_cloexec(any, number));
+}
+
+/// Put a number where the settings leave one open.
+fn resolve(mut limits: SocketLimits, is_tls: bool) -> SocketLimits {
+    if limits.sockets_max == 0 {
+        let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let files = files.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
+        let each = if is_tls { tls::DESCRIPTORS_EACH } else { 1 };
+        limits.sockets_max = (files.saturating_sub(DESCRIPTORS_RESERVED) / each).max(1);
+    }
+    limits
+}

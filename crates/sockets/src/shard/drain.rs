@@ -1,0 +1,98 @@
+//! The end of a shard, spread over time.
+
+use std::time::Duration;
+
+use watchfire_types::Instant;
+
+use super::{Lifecycle, Shard};
+use crate::close_cause::CloseCause;
+use crate::handler::SocketHandler;
+use crate::record::State;
+
+/// How far a drain is.
+pub(super) struct Drain {
+    began: Instant,
+    period: Duration,
+    /// Websockets that were open when it began.
+    total: usize,
+    closed: usize,
+    /// The slot to look at next.
+    next: usize,
+}
+
+impl Drain {
+    /// How many websockets should be closed by now.
+    fn wanted(&self, now: Instant) -> usize {
+        let passed = now.since(self.began);
+        if passed >= self.period {
+            return usize::MAX;
+        }
+        (self.total as f64 * passed.as_secs_f64() / self.period.as_secs_f64()) as usize
+    }
+}
+
+impl<T: SocketHandler> Shard<T> {
+    pub(super) fn follow_lifecycle(&mut self) {
+        let stage = *self.threads.lifecycle.borrow_and_update();
+        if let (Lifecycle::Draining { period }, None) = (stage, &self.drain) {
+            self.begin_drain(period);
+        }
+    }
+
+    fn begin_drain(&mut self, period: Duration) {
+        self.acceptors.close_all(self.sockets.registry());
+        self.sockets.is_draining = true;
+        self.returns.is_draining.set(true);
+        self.drain = Some(Drain {
+            began: self.sockets.now(),
+            period,
+            total: self.sockets.len(),
+            closed: 0,
+            next: 0,
+        });
+        self.handler.handle_drain(&mut self.sockets);
+        self.settle();
+        self.disconnect_idle();
+        self.drain_some();
+    }
+
+    /// End connections between two requests.
+    fn disconnect_idle(&mut self) {
+        for slot in 0..self.sockets.slab.slots() {
+            if let Some((id, record)) = self.sockets.slab.at(slot)
+                && matches!(record.state, State::Head { held: None, .. })
+                && record.outbound.is_none()
+            {
+                self.sockets.disconnect(id);
+            }
+        }
+        self.settle();
+    }
+
+    /// Close the websockets whose turn it is.
+    pub(super) fn drain_some(&mut self) {
+        let Some(mut drain) = self.drain.take() else { return };
+        let wanted = drain.wanted(self.sockets.now());
+        while drain.closed < wanted
+            && let Some(slot) = (drain.next < self.sockets.slab.slots()).then_some(drain.next)
+        {
+            drain.next += 1;
+            if let Some((id, record)) = self.sockets.slab.at(slot)
+                && record.is_open()
+            {
+                drain.closed += 1;
+                self.sockets.close_for(id, CloseCause::Drained, 1012, "the server restarts");
+            }
+        }
+        self.settle();
+        self.drain = Some(drain);
+    }
+
+    /// Whether all is said and done.
+    pub(super) fn is_over(&self) -> bool {
+        let Some(drain) = &self.drain else { return false };
+        let patience = drain.period + self.threads.limits.close_timeout;
+        let is_empty = self.sockets.count_connections() == 0 && self.returns.tls_now.get() == 0;
+        is_empty || self.sockets.now().since(drain.began) > patience
+    }
+}

@@ -1,0 +1,353 @@
+//! A shard: the loop that turns one core's sockets.
+
+mod accept;
+mod drain;
+mod nested_poll;
+mod read;
+mod read_queue;
+mod request;
+mod sweep;
+mod websocket;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use mio::Events;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Sleep, sleep};
+use tokio_rustls::TlsAcceptor;
+use watchfire_types::{Instant, ShardId};
+
+use self::accept::Acceptors;
+use self::drain::Drain;
+use self::nested_poll::NestedPoll;
+use self::read_queue::ReadQueue;
+use self::sweep::Sweep;
+use crate::counters::SocketCounters;
+use crate::handler::SocketHandler;
+use crate::handoff::Moved;
+use crate::http::{Lender, Next, Returned, Returns};
+use crate::limits::SocketLimits;
+use crate::shard_sockets::{Sockets, socket_of};
+use crate::tls::TlsTerminator;
+
+/// Events taken from the epoll in one turn; HTTP runs between two turns.
+const EVENTS_PER_TURN: usize = 256;
+
+/// Messages given to the handler in one turn.
+const MESSAGES_PER_TURN: usize = 256;
+
+/// The buffer that all sockets of a shard are read into.
+const READ_BYTES: usize = 64 * 1024;
+
+/// How often the handler is ticked and a part of the slab swept.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The clock that all shards of a socket server share.
+#[derive(Clone, Copy)]
+pub(crate) struct Clock(std::time::Instant);
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Clock(std::time::Instant::now())
+    }
+
+    fn now(self) -> Instant {
+        Instant::ZERO + self.0.elapsed()
+    }
+}
+
+/// How far the socket server is in its life.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Lifecycle {
+    Running,
+    Draining { period: Duration },
+}
+
+/// The shard's connections to the other threads.
+pub(crate) struct Threads {
+    pub(crate) shard: ShardId,
+    pub(crate) clock: Clock,
+    pub(crate) limits: Arc<SocketLimits>,
+    pub(crate) counters: Arc<SocketCounters>,
+    /// To every shard, this one too.
+    pub(crate) movers: Vec<mpsc::Sender<Moved>>,
+    pub(crate) moves: mpsc::Receiver<Moved>,
+    pub(crate) lifecycle: watch::Receiver<Lifecycle>,
+}
+
+/// A shard that has all it needs from the system, and no thread yet.
+pub(crate) struct Prepared<M> {
+    threads: Threads,
+    listeners: Vec<OwnedFd>,
+    acceptor: Option<TlsAcceptor>,
+    messages: mpsc::Receiver<M>,
+    poll: mio::Poll,
+}
+
+/// One core's sockets, and the handler behind them.
+pub(crate) struct Shard<T: SocketHandler> {
+    handler: T,
+    sockets: Sockets,
+    threads: Threads,
+    nested_poll: NestedPoll,
+    events: Events,
+    buffer: Box<[u8]>,
+    /// The answer to the handshake that is just being judged.
+    handshake: Vec<u8>,
+    acceptors: Acceptors,
+    read_queue: ReadQueue,
+    messages: mpsc::Receiver<T::Message>,
+    returns: Rc<Returns>,
+    lender: Lender,
+    sweep: Sweep,
+    drain: Option<Drain>,
+    next_tick: Instant,
+    /// How often the connection that is just being looked at was moved.
+    hops: u8,
+    /// From how many connections on new connections are offered to other processes.
+    crowded_from: u64,
+}
+
+/// Why a shard woke up.
+enum Woken<M> {
+    Events,
+    Message(Option<M>),
+    Moved(Option<Moved>),
+    Returned,
+    Tick,
+    Lifecycle(bool),
+}
+
+impl<T: SocketHandler> Shard<T> {
+    /// Ask the system for what can be refused.
+    pub(crate) fn prepare(
+        threads: Threads,
+        listeners: Vec<OwnedFd>,
+        acceptor: Option<TlsAcceptor>,
+        messages: mpsc::Receiver<T::Message>,
+    ) -> io::Result<Prepared<T::Message>> {
+        Ok(Prepared { threads, listeners, acceptor, messages, poll: mio::Poll::new()? })
+    }
+}
+
+impl<M: Send + 'static> Prepared<M> {
+    /// Run until the socket server is dropped or drained.
+    pub(crate) async fn run<T: SocketHandler<Message = M>>(
+        self,
+        router: Router,
+        make: impl FnOnce(ShardId) -> T,
+    ) {
+        let shard = self.threads.shard;
+        match self.into_shard(router, make) {
+            Ok(shard) => shard.run().await,
+            Err(error) => tracing::error!(shard = shard.0, %error, "a shard could not start"),
+        }
+    }
+
+    fn into_shard<T: SocketHandler<Message = M>>(
+        self,
+        router: Router,
+        make: impl FnOnce(ShardId) -> T,
+    ) -> io::Result<Shard<T>> {
+        let Prepared { threads, listeners, acceptor, messages, poll } = self;
+        let (shard, limits, counters) =
+            (threads.shard, threads.limits.clone(), threads.counters.clone());
+        let returns = Rc::new(Returns::default());
+        let tls = acceptor.map(|acceptor| TlsTerminator {
+            acceptor,
+            returns: returns.clone(),
+            limits: limits.clone(),
+            counters: counters.clone(),
+            shard,
+        });
+        let lender = Lender {
+            router,
+            returns: returns.clone(),
+            limits: limits.clone(),
+            counters: counters.clone(),
+            shard,
+        };
+        let registry = poll.registry().try_clone()?;
+        Ok(Shard {
+            handler: make(shard),
+            acceptors: Acceptors::open(listeners, &registry, tls)?,
+            sockets: Sockets::new(shard, limits.clone(), counters, registry),
+            nested_poll: NestedPoll::new(poll)?,
+            events: Events::with_capacity(EVENTS_PER_TURN),
+            buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            handshake: Vec::new(),
+            read_queue: ReadQueue::default(),
+            messages,
+            returns,
+            lender,
+            sweep: Sweep::new(&limits),
+            drain: None,
+            next_tick: threads.clock.now() + TICK,
+            hops: 0,
+            crowded_from: accept::crowded_from(limits.sockets_max, threads.movers.len()),
+            threads,
+        })
+    }
+}
+
+impl<T: SocketHandler> Shard<T> {
+    async fn run(mut self) {
+        let mut timer = Box::pin(sleep(TICK));
+        loop {
+            let has_more = self.turn();
+            if self.is_over() {
+                return;
+            }
+            if has_more {
+                // Let HTTP and TLS tasks run, and tokio look at its descriptors.
+                tokio::task::yield_now().await;
+            }
+            let woken = match has_more {
+                true => self.check_lifecycle(),
+                false => Some(self.wait(timer.as_mut()).await),
+            };
+            match woken {
+                Some(Woken::Message(Some(message))) => self.deliver(message),
+                Some(Woken::Moved(Some(moved))) => self.adopt_moved(moved),
+                Some(Woken::Lifecycle(false)) => return,
+                Some(Woken::Lifecycle(true)) => self.follow_lifecycle(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Sleep until something happens.
+    async fn wait(&mut self, mut timer: Pin<&mut Sleep>) -> Woken<T::Message> {
+        let until_tick = self.next_tick.since(self.threads.clock.now());
+        timer.as_mut().reset(tokio::time::Instant::now() + until_tick);
+        tokio::select! {
+            () = self.nested_poll.ready() => Woken::Events,
+            () = self.returns.notify.notified() => Woken::Returned,
+            message = self.messages.recv(), if !self.messages.is_closed() => Woken::Message(message),
+            moved = self.threads.moves.recv() => Woken::Moved(moved),
+            () = timer => Woken::Tick,
+            changed = self.threads.lifecycle.changed() => Woken::Lifecycle(changed.is_ok()),
+        }
+    }
+
+    /// See whether the socket server's life went on, without waiting.
+    fn check_lifecycle(&mut self) -> Option<Woken<T::Message>> {
+        match self.threads.lifecycle.has_changed() {
+            Ok(false) => None,
+            changed => Some(Woken::Lifecycle(changed.is_ok())),
+        }
+    }
+
+    /// Do what there is to do, a bounded bit of each kind; true when some is left.
+    fn turn(&mut self) -> bool {
+        self.sockets.set_now(self.threads.clock.now());
+        let more_events = self.handle_events();
+        let more_accepts = self.accept();
+        self.handle_read_queue();
+        self.handle_returned();
+        self.handle_messages();
+        if self.next_tick <= self.sockets.now() {
+            self.handle_tick();
+        }
+        self.handle_resumed();
+        let more_work = self.handler.run_pending_work(&mut self.sockets);
+        self.settle();
+        more_events || more_accepts || more_work || self.read_queue.len() > 0
+    }
+
+    fn handle_events(&mut self) -> bool {
+        let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
+        let has_more = self.nested_poll.take(&mut events);
+        for event in &events {
+            if self.acceptors.note_ready(event.token()) {
+                continue;
+            }
+            let id = socket_of(event.token());
+            if event.is_writable() {
+                self.sockets.flush(id);
+            }
+            let is_ending = event.is_read_closed() || event.is_error();
+            if event.is_readable() || is_ending {
+                self.read(id, is_ending);
+            }
+        }
+        self.settle();
+        self.events = events;
+        has_more
+    }
+
+    fn handle_read_queue(&mut self) {
+        for _ in 0..self.read_queue.len() {
+            if let Some(id) = self.read_queue.pop() {
+                self.read(id, true);
+            }
+        }
+    }
+
+    fn handle_returned(&mut self) {
+        while let Some(returned) = self.returns.pop() {
+            self.take_back(returned);
+        }
+    }
+
+    fn handle_messages(&mut self) {
+        for _ in 0..MESSAGES_PER_TURN {
+            let Ok(message) = self.messages.try_recv() else { break };
+            self.deliver(message);
+        }
+        while let Ok(moved) = self.threads.moves.try_recv() {
+            self.adopt_moved(moved);
+        }
+    }
+
+    fn handle_tick(&mut self) {
+        self.next_tick = self.sockets.now() + TICK;
+        self.acceptors.retry();
+        let now = self.sockets.now();
+        self.handler.handle_tick(&mut self.sockets, now);
+        self.settle();
+        self.sweep();
+        self.drain_some();
+    }
+
+    fn handle_resumed(&mut self) {
+        while let Some(id) = self.sockets.next_resumed() {
+            self.resume(id);
+        }
+    }
+
+    fn deliver(&mut self, message: T::Message) {
+        self.handler.handle_message(&mut self.sockets, message);
+        self.settle();
+    }
+
+    /// Tell the handler who is gone, and free their slots.
+    fn settle(&mut self) {
+        while let Some((id, key, cause)) = self.sockets.next_pending_close() {
+            self.handler.handle_close(&mut self.sockets, id, key, cause);
+        }
+        self.sockets.free_dead();
+    }
+
+    /// Take a connection in that was lent to hyper, or whose TLS is ended by a task.
+    fn take_back(&mut self, returned: Returned) {
+        let Returned { fd, mut bytes, pair_peer, place, next } = returned;
+        let is_reused = next != Next::First;
+        let id = match self.sockets.adopt(fd, pair_peer, is_reused, place) {
+            Ok(id) => id,
+            Err(error) => return tracing::warn!(%error, "a connection was not taken back"),
+        };
+        if next == Next::End || (is_reused && self.drain.is_some()) {
+            self.sockets.linger(id);
+        } else {
+            self.feed(id, &mut bytes);
+        }
+        self.settle();
+    }
+}

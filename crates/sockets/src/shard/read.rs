@@ -1,0 +1,176 @@
+//! Reading what sockets have sent, and giving it to whatever they are doing.
+
+use watchfire_types::SocketId;
+
+use super::Shard;
+use crate::handler::SocketHandler;
+use crate::record::{Record, State};
+use crate::wire::{self, Read};
+
+/// The meaning of received bytes, which depends on the socket's state.
+enum InputKind {
+    /// A request.
+    Head,
+    /// Frames.
+    Frames,
+    /// A request that has to wait.
+    Later,
+    /// Nothing that counts.
+    Ignored,
+}
+
+fn input_kind(record: &Record) -> InputKind {
+    match &record.state {
+        State::Head { .. } if record.outbound.is_some() => InputKind::Later,
+        State::Head { .. } => InputKind::Head,
+        State::Parked { .. } => InputKind::Later,
+        State::Open(_) | State::Closing(_) => InputKind::Frames,
+        State::Lingering | State::Dead => InputKind::Ignored,
+    }
+}
+
+impl<T: SocketHandler> Shard<T> {
+    /// Read a socket once. A full buffer may have more behind it, and an `ending` socket has its end
+    /// behind it: both are read again, after the other sockets had their turn.
+    pub(super) fn read(&mut self, id: SocketId, ending: bool) {
+        let Some(record) = self.sockets.slab.get_mut(id) else { return };
+        if is_full(record, self.threads.limits.head_bytes_max) {
+            return;
+        }
+        let Some(fd) = &record.fd else { return };
+        match wire::read(fd, &mut self.buffer) {
+            Read::Nothing => {}
+            Read::End => self.sockets.disconnect(id),
+            Read::Bytes(len) => {
+                if record.is_open() {
+                    record.seen = self.sockets.tick;
+                }
+                self.sockets.count().bytes_in.add(len as u64);
+                let mut buffer = std::mem::take(&mut self.buffer);
+                self.feed(id, &mut buffer[..len]);
+                self.buffer = buffer;
+                if ending || len == self.buffer.len() {
+                    self.read_queue.push(id);
+                }
+            }
+        }
+        self.settle();
+    }
+
+    /// Take bytes of a socket, those that it holds back first.
+    pub(super) fn feed(&mut self, id: SocketId, bytes: &mut [u8]) {
+        let Some(record) = self.sockets.slab.get_mut(id) else { return };
+        if !matches!(input_kind(record), InputKind::Head) {
+            return self.feed_all(id, bytes, true);
+        }
+        let State::Head { held, .. } = &mut record.state else { return };
+        let Some(mut held) = held.take() else {
+            return self.feed_all(id, bytes, true);
+        };
+        let before = held.bytes.capacity();
+        let from = held.bytes.len();
+        held.bytes.extend_from_slice(bytes);
+        let may_end = may_end_head(&held.bytes, from);
+        if may_end || held.bytes.len() > self.threads.limits.head_bytes_max {
+            self.sockets.update_partial_bytes(before, 0);
+            return self.feed_all(id, &mut held.bytes, false);
+        }
+        let after = held.bytes.capacity();
+        if let Some(Record { state: State::Head { held: place, .. }, .. }) =
+            self.sockets.slab.get_mut(id)
+        {
+            *place = Some(held);
+        }
+        self.check_held(id, before, after);
+    }
+
+    /// Look at the bytes that a socket held back while its last answer was on the way.
+    pub(super) fn resume(&mut self, id: SocketId) {
+        let Some(record) = self.sockets.slab.get_mut(id) else { return };
+        if !matches!(input_kind(record), InputKind::Head) {
+            return;
+        }
+        if let State::Head { held, .. } = &mut record.state
+            && let Some(mut held) = held.take()
+        {
+            self.sockets.update_partial_bytes(held.bytes.capacity(), 0);
+            self.feed_all(id, &mut held.bytes, true);
+            self.settle();
+            // The rest is still in the kernel, and the epoll will not announce it again.
+            self.read_queue.push(id);
+        }
+    }
+
+    /// Take bytes, whatever they turn out to be on the way: a head may begin frames.
+    fn feed_all(&mut self, id: SocketId, mut bytes: &mut [u8], mut is_first: bool) {
+        while !bytes.is_empty() {
+            let Some(record) = self.sockets.slab.get(id) else { return };
+            let used = match input_kind(record) {
+                InputKind::Head => self.feed_head(id, bytes, is_first),
+                InputKind::Frames => return self.feed_frames(id, bytes),
+                InputKind::Later => return self.hold(id, bytes, is_first),
+                InputKind::Ignored => return,
+            };
+            is_first = true;
+            bytes = &mut bytes[used..];
+        }
+    }
+
+    /// Keep bytes of a request for later. `is_first` says that they are its first ones, from which
+    /// its time runs.
+    pub(super) fn hold(&mut self, id: SocketId, bytes: &[u8], is_first: bool) {
+        let tick = self.sockets.tick;
+        let Some(record) = self.sockets.slab.get_mut(id) else { return };
+        let before = record.held_bytes();
+        match &mut record.state {
+            State::Head { held, .. } => {
+                if is_first && held.is_none() {
+                    record.seen = tick;
+                }
+                held.get_or_insert_default().bytes.extend_from_slice(bytes);
+            }
+            State::Parked { held, .. } => {
+                held.get_or_insert_default().bytes.extend_from_slice(bytes);
+            }
+            _ => return,
+        }
+        let after = record.held_bytes();
+        self.check_held(id, before, after);
+    }
+
+    fn check_held(&mut self, id: SocketId, before: usize, after: usize) {
+        if !self.sockets.update_partial_bytes(before, after) {
+            self.sockets.count().partial_refusals.add(1);
+            match self.sockets.slab.get(id).map(|record| &record.state) {
+                Some(State::Head { .. }) => self.refuse(id, 503, "too many unfinished requests"),
+                _ => self.sockets.disconnect(id),
+            }
+        }
+    }
+}
+
+/// Whether a socket holds so much of its next request that the rest shall stay in the kernel.
+fn is_full(record: &Record, head_bytes_max: usize) -> bool {
+    matches!(input_kind(record), InputKind::Later) && record.held_bytes() >= head_bytes_max
+}
+
+/// Whether a head may end at or after `from`: only then is it worth parsing again.
+fn may_end_head(bytes: &[u8], from: usize) -> bool {
+    let tail = &bytes[from.saturating_sub(3)..];
+    tail.windows(2).any(|pair| pair == b"\n\n") || tail.windows(3).any(|three| three == b"\n\r\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heads_end_is_found_however_it_is_cut() {
+        let head = b"GET / HTTP/1.1\r\nhost: h\r\n\r\n";
+        for cut in 0..head.len() {
+            assert!(may_end_head(head, cut), "cut at {cut}");
+            assert!(!may_end_head(&head[..head.len() - 1], cut), "cut at {cut}");
+        }
+        assert!(may_end_head(b"GET / HTTP/1.1\n\n", 15));
+    }
+}

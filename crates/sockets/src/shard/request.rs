@@ -1,0 +1,297 @@
+//! A request's head, and what becomes of its connection.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::StatusCode;
+use watchfire_types::{NodeId, ShardId, SocketId};
+
+use super::Shard;
+use crate::frame::Decoder;
+use crate::handler::{Route, SocketHandler};
+use crate::handoff::{HandoffConnection, HandoffTarget, Moved};
+use crate::head::{BodyLength, HeadError, HeadSlots, RequestHead, accept_key};
+use crate::http::Loan;
+use crate::record::State;
+
+/// How often a connection may be moved for one request.
+const HOPS_MAX: u8 = 4;
+
+/// What the shard does with a request. It borrows nothing, so that the bytes can move on.
+enum RequestAction<T> {
+    /// Its end is missing.
+    Unfinished,
+    Unreadable(HeadError),
+    /// Its client is gone already.
+    Gone,
+    Http {
+        head_len: usize,
+        body: BodyLength,
+        peer: SocketAddr,
+    },
+    Move(ShardId),
+    HandOff(NodeId),
+    Refuse {
+        status: u16,
+        reason: &'static str,
+    },
+    Upgrade {
+        head_len: usize,
+        ticket: T,
+    },
+    Park {
+        head_len: usize,
+        keeps_alive: bool,
+        ticket: T,
+    },
+}
+
+impl<T: SocketHandler> Shard<T> {
+    /// Take the head at the front of `bytes`. Returns how many of them are used: all of them when
+    /// the rest went along with the head, or counts no more.
+    pub(super) fn feed_head(&mut self, id: SocketId, bytes: &[u8], is_first: bool) -> usize {
+        match self.classify(id, bytes) {
+            RequestAction::Unfinished => self.hold(id, bytes, is_first),
+            RequestAction::Unreadable(error) => self.refuse_head(id, error),
+            RequestAction::Gone => self.sockets.disconnect(id),
+            RequestAction::Http { head_len, body, peer } => {
+                self.lend(id, bytes, head_len, body, peer)
+            }
+            RequestAction::Move(shard) => self.move_to(id, shard, bytes),
+            RequestAction::HandOff(node) => self.hand_off(id, node, bytes),
+            RequestAction::Refuse { status, reason } => {
+                self.sockets.count().refusals.add(1);
+                self.refuse(id, status, reason);
+            }
+            RequestAction::Upgrade { head_len, ticket } => {
+                self.open(id, ticket);
+                return head_len;
+            }
+            RequestAction::Park { head_len, keeps_alive, ticket } => {
+                self.park(id, keeps_alive, ticket);
+                return head_len;
+            }
+        }
+        bytes.len()
+    }
+
+    fn classify(&mut self, id: SocketId, bytes: &[u8]) -> RequestAction<T::Ticket> {
+        let mut slots = HeadSlots::default();
+        let head_bytes_max = self.threads.limits.head_bytes_max;
+        let (head, head_len) = match RequestHead::parse(bytes, &mut slots) {
+            Ok(Some((_, len))) if len > head_bytes_max => {
+                return RequestAction::Unreadable(HeadError::TooLarge);
+            }
+            Ok(Some(parsed)) => parsed,
+            Ok(None) if bytes.len() > head_bytes_max => {
+                return RequestAction::Unreadable(HeadError::TooLarge);
+            }
+            Ok(None) => return RequestAction::Unfinished,
+            Err(error) => return RequestAction::Unreadable(error),
+        };
+        let body = match head.body_length() {
+            Ok(body) => body,
+            Err(error) => return RequestAction::Unreadable(error),
+        };
+        if self.sockets.is_draining {
+            return RequestAction::Refuse { status: 503, reason: "the server restarts" };
+        }
+        let Some(peer) = self.sockets.peer(id) else {
+            return RequestAction::Gone;
+        };
+        match self.handler.route(self.sockets.now(), peer, &head) {
+            Route::Http => RequestAction::Http { head_len, body, peer },
+            Route::Move(shard) => RequestAction::Move(shard),
+            Route::HandOff(node) => RequestAction::HandOff(node),
+            Route::Refuse { status, body } => RequestAction::Refuse { status, reason: body },
+            Route::Upgrade { protocol, ticket } => match head.websocket_key() {
+                Err(refusal) => {
+                    RequestAction::Refuse { status: refusal.status(), reason: refusal.reason() }
+                }
+                Ok(key) => {
+                    put_handshake(key, protocol.as_deref(), &mut self.handshake);
+                    RequestAction::Upgrade { head_len, ticket }
+                }
+            },
+            Route::Park { .. } if head.method() != "GET" || body != BodyLength::Bytes(0) => {
+                RequestAction::Refuse { status: 400, reason: "only a GET without a body can wait" }
+            }
+            Route::Park { ticket } => {
+                RequestAction::Park { head_len, keeps_alive: head.keeps_alive(), ticket }
+            }
+        }
+    }
+
+    fn open(&mut self, id: SocketId, ticket: T::Ticket) {
+        if !self.sockets.write_handshake(id, &self.handshake) {
+            return;
+        }
+        let tick = self.sockets.tick;
+        let Some(record) = self.sockets.slab.get_mut(id) else { return };
+        record.state = State::Open(Decoder::default());
+        record.seen = tick;
+        self.sockets.note_opened();
+        let key = self.handler.handle_open(&mut self.sockets, id, ticket);
+        self.set_key(id, key);
+    }
+
+    fn park(&mut self, id: SocketId, keeps_alive: bool, ticket: T::Ticket) {
+        let Some(record) = self.sockets.slab.get_mut(id) else { return };
+        record.state = State::Parked { held: None, keeps_alive };
+        self.sockets.note_parked();
+        let key = self.handler.handle_park(&mut self.sockets, id, ticket);
+        self.set_key(id, key);
+    }
+
+    fn set_key(&mut self, id: SocketId, key: u32) {
+        if let Some(record) = self.sockets.slab.get_mut(id) {
+            record.key = key;
+        }
+        self.settle();
+    }
+
+    fn lend(
+        &mut self,
+        id: SocketId,
+        bytes: &[u8],
+        head_len: usize,
+        body: BodyLength,
+        peer: SocketAddr,
+    ) {
+        if let Some(released) = self.sockets.release(id) {
+            self.lender.lend(Loan {
+                fd: released.fd,
+                bytes: bytes.to_vec(),
+                head_len,
+                body,
+                peer,
+                pair_peer: released.pair_peer,
+                place: released.place,
+            });
+        }
+    }
+
+    /// Send a connection to another shard, with all that was read of it.
+    fn move_to(&mut self, id: SocketId, shard: ShardId, bytes: &[u8]) {
+        let is_elsewhere = shard != self.threads.shard && self.hops < HOPS_MAX;
+        let mover = self.threads.movers.get(usize::from(shard.0)).filter(|_| is_elsewhere);
+        let Some(mover) = mover else {
+            tracing::error!(shard = shard.0, "a handler moves a connection in circles");
+            return self.refuse(id, 500, "no shard wants this request");
+        };
+        let Ok(permit) = mover.clone().try_reserve_owned() else {
+            return self.refuse(id, 503, "the server is busy");
+        };
+        if let Some(released) = self.sockets.release(id) {
+            self.sockets.count().moves.add(1);
+            let handoff = HandoffConnection {
+                fd: released.fd,
+                bytes: bytes.to_vec(),
+                pair_peer: released.pair_peer,
+                hops: self.hops + 1,
+                declined: 0,
+            };
+            permit.send(Moved { handoff, is_adopted: false });
+        }
+    }
+
+    /// Hand a connection over to another process, with all that was read of it.
+    fn hand_off(&mut self, id: SocketId, to: NodeId, bytes: &[u8]) {
+        if self.hops >= HOPS_MAX {
+            tracing::error!(%to, "processes hand a connection over in circles");
+            return self.refuse(id, 500, "no process wants this request");
+        }
+        let Some(released) = self.sockets.release(id) else { return };
+        let handoff = HandoffConnection {
+            fd: released.fd,
+            bytes: bytes.to_vec(),
+            pair_peer: released.pair_peer,
+            hops: self.hops + 1,
+            declined: 0,
+        };
+        let Err(handoff) = self.handler.hand_off(HandoffTarget::Owner(to), handoff) else {
+            self.sockets.count().handoffs.add(1);
+            return;
+        };
+        match self.sockets.adopt(handoff.fd, handoff.pair_peer, true, released.place) {
+            Ok(id) => self.refuse(id, 503, "the server is busy"),
+            Err(error) => tracing::warn!(%error, "a connection was not taken back"),
+        }
+    }
+
+    /// Answer with a status and one line, and end the connection.
+    pub(super) fn refuse(&mut self, id: SocketId, status: u16, reason: &str) {
+        self.sockets.answer_and_end(id, &[refusal(status, reason)]);
+    }
+}
+
+/// Put the answer to a sound websocket handshake, in place of what is there.
+fn put_handshake(key: &str, protocol: Option<&str>, response: &mut Vec<u8>) {
+    response.clear();
+    response.extend_from_slice(
+        b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
+          sec-websocket-accept: ",
+    );
+    response.extend_from_slice(&accept_key(key));
+    response.extend_from_slice(b"\r\n");
+    // A protocol with a control character in it would write headers of its own.
+    if let Some(protocol) = protocol.filter(|name| !name.bytes().any(|b| b.is_ascii_control())) {
+        response.extend_from_slice(b"sec-websocket-protocol: ");
+        response.extend_from_slice(protocol.as_bytes());
+        response.extend_from_slice(b"\r\n");
+    }
+    response.extend_from_slice(b"\r\n");
+}
+
+fn refusal(status: u16, reason: &str) -> Bytes {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let name = status.canonical_reason().unwrap_or("Refused");
+    let version = match status {
+        StatusCode::UPGRADE_REQUIRED => {
+            "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
+        }
+        _ => "",
+    };
+    let line_end = if reason.is_empty() { "" } else { "\n" };
+    format!(
+        "HTTP/1.1 {} {name}\r\nconnection: close\r\n{version}\
+         content-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\n\r\n{reason}{line_end}",
+        status.as_u16(),
+        reason.len() + line_end.len(),
+    )
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(bytes: &Bytes) -> &str {
+        std::str::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_refusal_is_a_whole_response() {
+        let response = refusal(403, "not from there");
+        assert!(text(&response).starts_with("HTTP/1.1 403 Forbidden\r\n"));
+        assert!(text(&response).ends_with("content-length: 15\r\n\r\nnot from there\n"));
+        assert!(text(&refusal(403, "")).ends_with("content-length: 0\r\n\r\n"));
+    }
+
+    #[test]
+    fn the_refusal_of_another_version_names_ours() {
+        assert!(text(&refusal(426, "")).contains("\r\nsec-websocket-version: 13\r\n"));
+    }
+
+    #[test]
+    fn a_protocol_cannot_smuggle_a_header_in() {
+        let handshake = |protocol| {
+            let mut response = b"what was there".to_vec();
+            put_handshake("dGhlIHNhbXBsZSBub25jZQ==", Some(protocol), &mut response);
+            String::from_utf8(response).unwrap()
+        };
+        assert!(!handshake("phoenix\r\nset-cookie: a=b").contains("set-cookie"));
+        assert!(handshake("phoenix").contains("\r\nsec-websocket-protocol: phoenix\r\n"));
+        assert!(handshake("phoenix").starts_with("HTTP/1.1 101 "));
+    }
+}

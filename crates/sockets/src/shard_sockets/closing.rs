@@ -1,0 +1,152 @@
+//! How sockets end.
+//!
+//! A socket leaves its handler first. Then its last bytes go out. Its slot is freed only after the
+//! handler's `handle_close` was called.
+
+use bytes::Bytes;
+use watchfire_types::SocketId;
+
+use super::state::Sockets;
+use super::transmit::{Taken, transmit};
+use crate::close_cause::CloseCause;
+use crate::frame::{Decoder, close_frame};
+use crate::record::State;
+use crate::wire;
+
+impl Sockets {
+    /// Close a websocket: a close frame now, the end when the client has answered it or
+    /// `close_timeout` has passed. [`crate::SocketHandler::handle_close`] follows at once, with
+    /// [`CloseCause::ByUs`].
+    ///
+    /// A code that may not be sent, and 1000, after which phoenix.js does not come back, become
+    /// 1001.
+    pub fn close(&mut self, socket: SocketId, code: u16, reason: &str) {
+        let code =
+            if crate::frame::close_code_is_valid(code) && code != 1000 { code } else { 1001 };
+        self.close_for(socket, CloseCause::ByUs(code), code, reason);
+    }
+
+    /// Close an open websocket for `cause`: a close frame, then the wait for its answer.
+    pub(crate) fn close_for(&mut self, id: SocketId, cause: CloseCause, code: u16, reason: &str) {
+        let Some(decoder) = self.detach(id, cause) else { return };
+        if let Some(record) = self.slab.get_mut(id) {
+            record.state = State::Closing(decoder);
+        }
+        if cause == CloseCause::Slow {
+            self.drop_queue(id);
+        }
+        self.write_last(id, &close_frame(Some(code), reason));
+    }
+
+    /// Close a websocket whose bytes can be read no further, or whose client said its last.
+    pub(crate) fn close_unread(&mut self, id: SocketId, cause: CloseCause, last: &Bytes) {
+        if let Some(decoder) = self.detach(id, cause) {
+            self.update_partial_bytes(decoder.held_bytes(), 0);
+            self.write_last(id, last);
+            self.linger(id);
+        }
+    }
+
+    /// The connection is gone.
+    pub(crate) fn disconnect(&mut self, id: SocketId) {
+        let Some(record) = self.slab.get(id) else { return };
+        match record.state {
+            State::Dead => return,
+            State::Open(_) => {
+                let held = self.detach(id, CloseCause::ByPeer).map_or(0, |d| d.held_bytes());
+                self.update_partial_bytes(held, 0);
+            }
+            State::Parked { .. } => {
+                self.parked -= 1;
+                self.count().parked_now.sub(1);
+                self.count().closed(CloseCause::ByPeer);
+                self.pending_closes.push_back((id, CloseCause::ByPeer));
+            }
+            _ => {}
+        }
+        self.mark_dead(id);
+    }
+
+    /// Await the client's end, once our last bytes are out.
+    pub(crate) fn linger(&mut self, id: SocketId) {
+        let Some(record) = self.slab.get_mut(id) else { return };
+        if matches!(record.state, State::Dead) {
+            return;
+        }
+        let held = record.held_bytes();
+        record.seen = self.tick;
+        record.state = State::Lingering;
+        if record.outbound.is_none()
+            && let Some(fd) = &record.fd
+        {
+            wire::end_writing(fd);
+        }
+        self.update_partial_bytes(held, 0);
+    }
+
+    pub(crate) fn next_pending_close(&mut self) -> Option<(SocketId, u32, CloseCause)> {
+        let (id, cause) = self.pending_closes.pop_front()?;
+        let record = self.slab.get(id).expect("a slot lives until its handler was called");
+        Some((id, record.key, cause))
+    }
+
+    /// Free the slots of the dead. All pending_closes must have been said.
+    pub(crate) fn free_dead(&mut self) {
+        debug_assert!(self.pending_closes.is_empty());
+        while let Some(id) = self.dead.pop() {
+            self.forget_pair(id);
+            // Closing the descriptor takes it out of the epoll as well.
+            if self.slab.remove(id).is_some() {
+                self.count().connections_now.sub(1);
+            }
+        }
+    }
+
+    /// Take an open websocket from its handler.
+    fn detach(&mut self, id: SocketId, cause: CloseCause) -> Option<Decoder> {
+        let record = self.slab.get_mut(id)?;
+        let State::Open(decoder) = &mut record.state else { return None };
+        let decoder = std::mem::take(decoder);
+        record.seen = self.tick;
+        record.state = State::Closing(Decoder::default());
+        self.websockets -= 1;
+        self.count().websockets_now.sub(1);
+        self.count().closed(cause);
+        self.pending_closes.push_back((id, cause));
+        Some(decoder)
+    }
+
+    /// Drop what waits for a socket that does not read.
+    fn drop_queue(&mut self, id: SocketId) {
+        let Some(record) = self.slab.get_mut(id) else { return };
+        let Some(queue) = &mut record.outbound else { return };
+        let before = queue.bytes();
+        queue.keep_started();
+        let dropped = before - queue.bytes();
+        if queue.is_empty() {
+            record.outbound = None;
+        }
+        self.count().queued_bytes_now.sub(dropped as u64);
+    }
+
+    /// Write a last frame, behind all that waits.
+    fn write_last(&mut self, id: SocketId, last: &Bytes) {
+        let counters = self.counters.shard(self.shard);
+        let Some(record) = self.slab.get_mut(id) else { return };
+        match transmit(record, last, usize::MAX, self.tick, counters) {
+            Ok(Taken::NoWait) => {}
+            Ok(Taken::Waiting) => self.await_writable(id),
+            Err(_) => self.mark_dead(id),
+        }
+    }
+
+    fn mark_dead(&mut self, id: SocketId) {
+        let Some(record) = self.slab.get_mut(id) else { return };
+        let held = record.held_bytes();
+        let queued = record.outbound.take().map_or(0, |queue| queue.bytes());
+        record.state = State::Dead;
+        self.update_partial_bytes(held, 0);
+        self.count().queued_bytes_now.sub(queued as u64);
+        self.dead.push(id);
+    }
+}

@@ -1,0 +1,159 @@
+//! Writing to the sockets of a shard, and the decision to close one whose queue is full.
+
+use bytes::Bytes;
+use watchfire_types::SocketId;
+
+use super::state::Sockets;
+use super::transmit::{NotTaken, Taken, transmit, transmit_bytes, transmit_response};
+use crate::close_cause::CloseCause;
+use crate::record::State;
+use crate::wire;
+
+/// Why a frame was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The socket is gone, or closing.
+    #[error("the socket is gone")]
+    Gone,
+    /// Its queue was full; it has been closed with 1013 and counted.
+    #[error("the socket's queue was full, it has been closed")]
+    Overflow,
+}
+
+/// Why an offered frame was not taken. Nothing of it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OfferError {
+    /// The socket is gone, or closing.
+    #[error("the socket is gone")]
+    Gone,
+    /// More is queued already than the offer tolerates.
+    #[error("the socket's queue is full")]
+    Full,
+}
+
+impl Sockets {
+    /// Send one or more whole frames, header and all, to an open websocket.
+    ///
+    /// A socket whose queue would pass `queued_bytes_max` is closed with 1013: it does not read.
+    /// [`crate::SocketHandler::handle_close`] follows with [`CloseCause::Slow`].
+    pub fn send(&mut self, socket: SocketId, frame: &Bytes) -> Result<(), SendError> {
+        let record = match self.slab.get_mut(socket) {
+            Some(record) if record.is_open() => record,
+            _ => return Err(SendError::Gone),
+        };
+        let sent = transmit(
+            record,
+            frame,
+            self.limits.queued_bytes_max,
+            self.tick,
+            self.counters.shard(self.shard),
+        );
+        match sent {
+            Ok(Taken::NoWait) => Ok(()),
+            Ok(Taken::Waiting) => {
+                self.await_writable(socket);
+                Ok(())
+            }
+            Err(NotTaken::Full) => {
+                self.close_for(socket, CloseCause::Slow, 1013, "slow consumer");
+                Err(SendError::Overflow)
+            }
+            Err(NotTaken::Broken) => {
+                self.disconnect(socket);
+                Err(SendError::Gone)
+            }
+        }
+    }
+
+    /// Send like [`Sockets::send`], but refuse when more than `queued_bytes_max` bytes wait in
+    /// the socket's queue already; then nothing is written and the socket lives on.
+    pub fn offer(
+        &mut self,
+        socket: SocketId,
+        frame: &Bytes,
+        queued_bytes_max: usize,
+    ) -> Result<(), OfferError> {
+        let record = match self.slab.get(socket) {
+            Some(record) if record.is_open() => record,
+            _ => return Err(OfferError::Gone),
+        };
+        if let Some(queue) = &record.outbound
+            && (queue.bytes() > queued_bytes_max
+                || !queue.has_room(frame, self.limits.queued_bytes_max))
+        {
+            return Err(OfferError::Full);
+        }
+        self.send(socket, frame).map_err(|_| OfferError::Gone)
+    }
+
+    /// Answer a parked GET with a whole HTTP response, head and body. The connection then awaits
+    /// its next request; its id stays the same until something else becomes of it, but belongs to
+    /// the handler no more.
+    pub fn answer(&mut self, socket: SocketId, response: &[Bytes]) {
+        let Some(record) = self.slab.get_mut(socket) else { return };
+        let State::Parked { held, keeps_alive } = &mut record.state else { return };
+        let (held, keeps_alive) = (held.take(), *keeps_alive && !self.is_draining);
+        record.state = State::Head { held, is_reused: true };
+        record.seen = self.tick;
+        self.parked -= 1;
+        self.count().parked_now.sub(1);
+        if self.write_response(socket, response) {
+            match keeps_alive {
+                true => self.resumed.push(socket),
+                false => self.linger(socket),
+            }
+        }
+    }
+    /// Write the last response of a connection and end it.
+    pub(crate) fn answer_and_end(&mut self, id: SocketId, response: &[Bytes]) {
+        if self.write_response(id, response) {
+            self.linger(id);
+        }
+    }
+
+    /// Write all of a response, queueing what the kernel does not take; false when the connection
+    /// broke over it.
+    pub(crate) fn write_response(&mut self, id: SocketId, response: &[Bytes]) -> bool {
+        let Some(record) = self.slab.get_mut(id) else { return false };
+        let counters = self.counters.shard(self.shard);
+        let taken = transmit_response(record, response, self.tick, counters);
+        self.finish_write(id, taken)
+    }
+
+    /// Write the answer to a websocket's handshake; false when the connection broke over it.
+    pub(crate) fn write_handshake(&mut self, id: SocketId, answer: &[u8]) -> bool {
+        let Some(record) = self.slab.get_mut(id) else { return false };
+        let counters = self.counters.shard(self.shard);
+        let taken = transmit_bytes(record, answer, self.tick, counters);
+        self.finish_write(id, taken)
+    }
+
+    fn finish_write(&mut self, id: SocketId, taken: Result<Taken, wire::Broken>) -> bool {
+        match taken {
+            Ok(Taken::NoWait) => {}
+            Ok(Taken::Waiting) => self.await_writable(id),
+            Err(wire::Broken) => self.disconnect(id),
+        }
+        taken.is_ok()
+    }
+
+    /// The kernel has room again.
+    pub(crate) fn flush(&mut self, id: SocketId) {
+        let counters = self.counters.shard(self.shard);
+        let Some(record) = self.slab.get_mut(id) else { return };
+        let (Some(queue), Some(fd)) = (&mut record.outbound, &record.fd) else { return };
+        let before = queue.bytes();
+        let flushed = queue.flush(fd, self.tick);
+        counters.queued_bytes_now.sub((before - queue.bytes()) as u64);
+        let Ok(written) = flushed else { return self.disconnect(id) };
+        counters.bytes_out.add(written as u64);
+        if queue.is_empty() {
+            record.outbound = None;
+            match record.state {
+                State::Lingering => wire::end_writing(fd),
+                State::Head { .. } => self.resumed.push(id),
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The few system calls on a socket.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketFlags,
+};
+
+/// The result of a read.
+pub(crate) enum Read {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// Nothing now.
+    Nothing,
+    /// The peer ended its side, or the connection broke.
+    End,
+}
+
+pub(crate) fn read(socket: &OwnedFd, buffer: &mut [u8]) -> Read {
+    loop {
+        return match rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()) {
+            Ok((0, _)) => Read::End,
+            Ok((len, _)) => Read::Bytes(len),
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => Read::Nothing,
+            Err(_) => Read::End,
+        };
+    }
+}
+
+/// Write what the kernel takes at once: 0 when its buffer is full, an error when the connection
+/// is broken.
+pub(crate) fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Broken> {
+    loop {
+        return match rustix::net::send(socket, bytes, SendFlags::NOSIGNAL) {
+            Ok(len) => Ok(len),
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => Ok(0),
+            Err(_) => Err(Broken),
+        };
+    }
+}
+
+/// [`write()`] of several slices.
+pub(crate) fn write_all_of(socket: &OwnedFd, slices: &[IoSlice<'_>]) -> Result<usize, Broken> {
+    if let [only] = slices {
+        return write(socket, only);
+    }
+    let mut control = SendAncillaryBuffer::default();
+    loop {
+        return match rustix::net::sendmsg(socket, slices, &mut control, SendFlags::NOSIGNAL) {
+            Ok(len) => Ok(len),
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => Ok(0),
+            Err(_) => Err(Broken),
+        };
+    }
+}
+
+/// The connection is broken; nothing can be written any more.
+#[derive(Debug)]
+pub(crate) struct Broken;
+
+/// End our side of the connection.
+pub(crate) fn end_writing(socket: &OwnedFd) {
+    // It fails only when the connection is already gone.
+    let _ = rustix::net::shutdown(socket, Shutdown::Write);
+}
+
+/// The client's address. An IPv4 address that came in through IPv6 is returned as IPv4.
+pub(crate) fn peer(socket: impl AsFd) -> io::Result<SocketAddr> {
+    let address = rustix::net::getpeername(socket)?.ok_or(io::ErrorKind::NotConnected)?;
+    Ok(canonical(address).ok_or(io::ErrorKind::Unsupported)?)
+}
+
+/// Accept a connection. Returns the client's address too, as [`peer`] does.
+pub(crate) fn accept(listener: &OwnedFd) -> Result<(OwnedFd, Option<SocketAddr>), Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (connection, address) = rustix::net::acceptfrom_with(listener, flags)?;
+    Ok((connection, address.and_then(canonical)))
+}
+
+fn canonical(address: SocketAddrAny) -> Option<SocketAddr> {
+    let address = SocketAddr::try_from(address).ok()?;
+    Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
+}

@@ -1,0 +1,276 @@
+//! Bytes that nobody should send: each sender is told, and the others notice nothing.
+
+use std::time::Duration;
+
+use watchfire_sockets::{CloseCause, SocketLimits};
+
+use super::support::{Client, TestServer, masked, masked_header, upgrade_request};
+
+#[test]
+fn an_announced_hundred_megabytes_is_refused_before_a_byte_is_kept() {
+    let server = TestServer::open();
+    let (mut client, _) = server.websocket("/echo");
+    client.send(masked_header(0x82, 100_000_000));
+    client.send_in_vain([0; 100_000]);
+    assert_eq!(client.read_close(), Some(1009));
+    assert_eq!(server.closed(), CloseCause::TooBig);
+    assert_eq!(server.totals().partial_bytes_now, 0);
+    assert_eq!(server.totals().closes_too_big, 1);
+}
+
+#[test]
+fn fragments_count_together() {
+    let server =
+        TestServer::with(SocketLimits { message_bytes_max: 1000, ..SocketLimits::default() });
+    let (mut client, _) = server.websocket("/echo");
+    client.send(masked(0x02, &[0; 600]));
+    client.send(masked(0x80, &[0; 401]));
+    assert_eq!(client.read_close(), Some(1009));
+    assert_eq!(server.closed(), CloseCause::TooBig);
+    server.eventually("nothing is kept", |totals| totals.partial_bytes_now == 0);
+}
+
+#[test]
+fn an_unmasked_frame_is_a_protocol_error() {
+    let server = TestServer::open();
+    let (mut client, _) = server.websocket("/echo");
+    client.send(b"\x81\x05hello");
+    assert_eq!(client.read_close(), Some(1002));
+    assert_eq!(server.closed(), CloseCause::Protocol);
+    assert_eq!(server.totals().closes_protocol, 1);
+}
+
+#[test]
+fn all_bytes_after_a_protocol_error_are_dropped() {
+    let server = TestServer::open();
+    let (mut client, _) = server.websocket("/echo");
+    client.send(b"\x81\x05hello");
+    for _ in 0..100 {
+        client.send_in_vain([0x81; 100_000]);
+    }
+    assert_eq!(client.read_close(), Some(1002));
+    assert_eq!(server.totals().messages, 0);
+}
+
+#[test]
+fn nonsense_is_answered_with_400() {
+    let server = TestServer::open();
+    for nonsense in [
+        &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
+        b"hello?\r\n\r\n",
+        b"GET / HTTP/3.7\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: test\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+    ] {
+        let mut client = server.connect();
+        client.send(nonsense);
+        assert_eq!(client.read_response().0, 400, "{nonsense:?}");
+        client.expect_end();
+    }
+    assert_eq!(server.totals().head_errors, 5);
+}
+
+#[test]
+fn a_head_with_bare_lf_line_ends_is_answered_with_400() {
+    let server = TestServer::open();
+    for head in [
+        "GET / HTTP/1.1\nhost: test\n\n",
+        "GET / HTTP/1.1\r\nhost: test\na: b\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: test\r\n\n",
+        "\nGET / HTTP/1.1\r\nhost: test\r\n\r\n",
+    ] {
+        let mut client = server.connect();
+        client.send(head);
+        assert_eq!(client.read_response().0, 400, "{head:?}");
+        client.expect_end();
+        // Refused as soon as the line end is there, not only when the head is complete.
+        let mut in_pieces = server.connect();
+        for byte in head.bytes() {
+            in_pieces.send_in_vain([byte]);
+        }
+        assert_eq!(in_pieces.read_response().0, 400, "{head:?} byte by byte");
+    }
+    assert_eq!(server.totals().http_requests, 0);
+}
+
+#[test]
+fn an_http_1_1_request_needs_one_host_header() {
+    let server = TestServer::open();
+    let answer = |head: &str| {
+        let mut client = server.connect();
+        client.send(head);
+        client.read_response()
+    };
+    let expected = (400, "an HTTP/1.1 request needs exactly one host header\n".to_owned());
+    assert_eq!(answer("GET / HTTP/1.1\r\n\r\n"), expected);
+    assert_eq!(answer("GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n"), expected);
+    assert_eq!(answer(&upgrade_request("/echo").replace("host: test\r\n", "")), expected);
+    assert_eq!(answer("GET / HTTP/1.1\r\nhost:\r\n\r\n").0, 200);
+    assert_eq!(answer("GET / HTTP/1.0\r\n\r\n").0, 200);
+    assert_eq!(server.totals().head_errors, 3);
+}
+
+#[test]
+fn a_payload_length_that_is_not_minimally_encoded_is_a_protocol_error() {
+    let server = TestServer::open();
+    let mask = [0; 4];
+    for length in [
+        &[0x80 | 126, 0, 5][..],
+        &[0x80 | 126, 0, 125],
+        &[0x80 | 127, 0, 0, 0, 0, 0, 0, 0, 5],
+        &[0x80 | 127, 0, 0, 0, 0, 0, 0, 0xff, 0xff],
+    ] {
+        let (mut client, _) = server.websocket("/echo");
+        client.send([&[0x82], length, &mask].concat());
+        assert_eq!(client.read_close(), Some(1002), "{length:?}");
+        assert_eq!(server.closed(), CloseCause::Protocol);
+    }
+}
+
+#[test]
+fn a_head_over_the_limit_is_answered_with_431() {
+    let server = TestServer::open();
+    let mut client = server.connect();
+    client.send(format!("GET / HTTP/1.1\r\nhost: test\r\ncookie: {}", "c".repeat(20_000)));
+    assert_eq!(client.read_response().0, 431);
+    // All at once, and ended: too large all the same.
+    let mut client = server.connect();
+    client.send(format!("GET / HTTP/1.1\r\nhost: test\r\ncookie: {}\r\n\r\n", "c".repeat(20_000)));
+    assert_eq!(client.read_response().0, 431);
+    let mut client = server.connect();
+    client.send(format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(101)));
+    assert_eq!(client.read_response().0, 431);
+    server.eventually("nothing is kept", |totals| totals.partial_bytes_now == 0);
+}
+
+#[test]
+fn half_an_upgrade_is_ended_with_408_however_slowly_it_goes_on() {
+    let timeout = Duration::from_millis(300);
+    let limits =
+        SocketLimits { head_timeout: timeout, close_timeout: timeout, ..SocketLimits::default() };
+    let server = TestServer::with(limits);
+    let mut half = server.connect();
+    half.send(&upgrade_request("/echo").as_bytes()[..50]);
+    let mut dripping = server.connect();
+    let mut drip = dripping.stream.try_clone().unwrap();
+    std::thread::spawn(move || {
+        use std::io::Write as _;
+        while drip.write_all(b"a").is_ok() {}
+    });
+    let silent = server.connect();
+    assert_eq!(half.read_response().0, 408);
+    let status = dripping.read_response().0;
+    // One drop too many is too large before it is too late.
+    assert!([408, 431].contains(&status), "{status}");
+    let mut silent = silent;
+    silent.expect_end();
+    drop((half, dripping, silent));
+    server.eventually("all are gone", |totals| totals.connections_now == 0);
+}
+
+#[test]
+fn a_body_that_stands_still_ends_its_connection() {
+    let limits =
+        SocketLimits { head_timeout: Duration::from_millis(200), ..SocketLimits::default() };
+    let server = TestServer::with(limits);
+    let mut client = server.connect();
+    client.send("POST /length HTTP/1.1\r\nhost: test\r\ncontent-length: 10\r\n\r\nhalf");
+    server.eventually("hyper has it", |totals| totals.http_requests == 1);
+    server.eventually("hyper gave up", |totals| totals.http_now == 0);
+    let _ = client.read_response();
+    client.expect_end();
+}
+
+#[test]
+fn an_idle_connection_between_requests_ends_silently() {
+    let limits =
+        SocketLimits { keep_alive_timeout: Duration::from_millis(200), ..SocketLimits::default() };
+    let server = TestServer::with(limits);
+    let mut client = server.connect();
+    assert_eq!(client.get("/").0, 200);
+    client.expect_end();
+}
+
+#[test]
+fn half_messages_have_a_bound_for_all_sockets_together() {
+    let server =
+        TestServer::with(SocketLimits { partial_bytes_max: 200_000, ..SocketLimits::default() });
+    let mut clients = Vec::new();
+    for _ in 0..7 {
+        let (mut client, _) = server.websocket("/echo");
+        client.send(masked_header(0x82, 60_000));
+        client.send([0; 20_000]);
+        clients.push(client);
+    }
+    server.eventually("all of it is kept", |totals| totals.partial_bytes_now > 140_000);
+    assert_eq!(server.totals().partial_refusals, 0);
+
+    let (mut greedy, _) = server.websocket("/echo");
+    greedy.send(masked_header(0x82, 1_000_000));
+    greedy.send_in_vain([0; 300_000]);
+    assert_eq!(greedy.read_close(), Some(1013));
+    assert_eq!(server.closed(), CloseCause::ByUs(1013));
+    assert_eq!(server.totals().partial_refusals, 1);
+
+    let (mut other, _) = server.websocket("/echo");
+    other.text("fine");
+    assert_eq!(other.read_frame().payload, b"fine");
+    for client in &mut clients {
+        client.send([0; 40_000]);
+        assert_eq!(client.read_frame().payload.len(), 60_000);
+    }
+    server.eventually("nothing is kept", |totals| totals.partial_bytes_now == 0);
+}
+
+#[test]
+fn half_heads_have_the_same_bound() {
+    let limits = SocketLimits { partial_bytes_max: 30_000, ..SocketLimits::default() };
+    let server = TestServer::with(limits);
+    let half_head = format!("GET / HTTP/1.1\r\nhost: test\r\ncookie: {}", "c".repeat(10_000));
+    let mut clients: Vec<Client> = (0..2).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send(&half_head);
+    }
+    server.eventually("both are kept", |totals| totals.partial_bytes_now >= 20_000);
+    let mut third = server.connect();
+    third.send(&half_head);
+    assert_eq!(third.read_response().0, 503);
+    clients[0].send("\r\n\r\n");
+    assert_eq!(clients[0].read_response(), (200, "hello".into()));
+}
+
+#[test]
+fn a_connection_over_the_limit_is_answered_503_and_closed() {
+    let server = TestServer::with(SocketLimits { sockets_max: 2, ..SocketLimits::default() });
+    let (first, _) = server.websocket("/echo");
+    let (_second, _) = server.websocket("/echo");
+    let mut third = server.connect();
+    assert_eq!(third.read_response(), (503, "too many connections\n".into()));
+    third.expect_end();
+    assert_eq!(server.totals().accept_refusals, 1);
+    drop(first);
+    assert_eq!(server.closed(), CloseCause::ByPeer);
+    server.eventually("there is room", |totals| totals.connections_now == 1);
+    server.websocket("/echo");
+}
+
+#[test]
+fn a_flood_of_one_client_does_not_hold_up_another() {
+    let server = TestServer::open();
+    let (flooding, _) = server.websocket("/listen");
+    let mut flood = flooding.stream.try_clone().unwrap();
+    let flooding_thread = std::thread::spawn(move || {
+        use std::io::Write as _;
+        let frames = masked(0x81, &[b'x'; 1000]).repeat(1000);
+        while flood.write_all(&frames).is_ok() {}
+    });
+    server.eventually("it floods", |totals| totals.messages > 10_000);
+    let (mut other, _) = server.websocket("/echo");
+    for _ in 0..100 {
+        other.text("heartbeat");
+        assert_eq!(other.read_frame().payload, b"heartbeat");
+        assert_eq!(Client::connect(server.server.local_addr()).get("/").0, 200);
+    }
+    flooding.stream.shutdown(std::net::Shutdown::Both).unwrap();
+    flooding_thread.join().unwrap();
+}

@@ -1,0 +1,147 @@
+//! Where a socket server listens, and on whose sockets.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use watchfire_sockets::{Listeners, SocketLimits, SocketServerSettings};
+use watchfire_types::NodeId;
+
+use super::support::{Client, DEADLINE, Event, TestServer, receive};
+
+/// Whether this machine speaks IPv6, as the standard library finds.
+fn has_ipv6() -> bool {
+    match TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) {
+        Ok(_) => true,
+        Err(error) => {
+            eprintln!("not tried, for want of IPv6: {error}");
+            false
+        }
+    }
+}
+
+fn listening_on(listen: &[&str]) -> TestServer {
+    let listen = listen.iter().map(|address| address.parse().unwrap()).collect();
+    TestServer::try_start(SocketServerSettings {
+        listen,
+        shards: 2,
+        ..SocketServerSettings::default()
+    })
+    .unwrap()
+}
+
+/// Who a client is that comes from this machine's `ip`, in the server's eyes.
+fn who(server: &TestServer, ip: impl Into<IpAddr>) -> SocketAddr {
+    let mut client = Client::connect(SocketAddr::new(ip.into(), server.server.local_addr().port()));
+    let (status, said) = client.get("/whoami");
+    assert_eq!(status, 200);
+    let said: SocketAddr = said.parse().unwrap();
+    assert_eq!(said.port(), client.stream.local_addr().unwrap().port());
+    said
+}
+
+#[test]
+fn an_ipv6_address_is_listened_on() {
+    if !has_ipv6() {
+        return;
+    }
+    let server = listening_on(&["[::1]:0"]);
+    assert!(server.server.local_addr().is_ipv6());
+    for _ in 0..8 {
+        assert_eq!(who(&server, Ipv6Addr::LOCALHOST).ip(), Ipv6Addr::LOCALHOST);
+    }
+    let port = server.server.local_addr().port();
+    let refused = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn all_of_ipv6_beside_all_of_ipv4_has_one_port() {
+    if !has_ipv6() {
+        return;
+    }
+    for listen in [["[::]:0", "0.0.0.0:0"], ["0.0.0.0:0", "[::]:0"]] {
+        let server = listening_on(&listen);
+        let [one, other] = server.server.local_addrs() else { panic!("two addresses") };
+        assert_eq!(one.port(), other.port());
+        assert_eq!(who(&server, Ipv4Addr::LOCALHOST).ip(), Ipv4Addr::LOCALHOST);
+        assert_eq!(who(&server, Ipv6Addr::LOCALHOST).ip(), Ipv6Addr::LOCALHOST);
+    }
+}
+
+#[test]
+fn all_of_ipv6_alone_takes_ipv4_too_and_names_it_so() {
+    if !has_ipv6() {
+        return;
+    }
+    let server = listening_on(&["[::]:0"]);
+    assert_eq!(who(&server, Ipv4Addr::LOCALHOST).ip(), Ipv4Addr::LOCALHOST);
+    assert_eq!(who(&server, Ipv6Addr::LOCALHOST).ip(), Ipv6Addr::LOCALHOST);
+}
+
+/// Listeners for so many processes of one shard each.
+fn listeners(processes: usize) -> Vec<Listeners> {
+    let address = [SocketAddr::from(([127, 0, 0, 1], 0))];
+    Listeners::open(&address, processes, true, &SocketLimits::default()).unwrap().split(processes)
+}
+
+fn inheriting(node: NodeId, inherited: Listeners) -> TestServer {
+    let settings =
+        SocketServerSettings { inherited: Some(inherited), ..SocketServerSettings::default() };
+    TestServer::try_start_at(node, settings).unwrap()
+}
+
+/// Take listeners apart, keep copies, and put both together again.
+fn copy(listeners: Listeners) -> (Listeners, Listeners) {
+    let (addresses, sockets) = listeners.into_parts();
+    let copies: Vec<OwnedFd> = sockets.iter().map(|socket| socket.try_clone().unwrap()).collect();
+    let put = |sockets| Listeners::from_parts(addresses.clone(), sockets).unwrap();
+    (put(sockets), put(copies))
+}
+
+fn drain(server: &TestServer) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        tokio::time::timeout(DEADLINE, server.server.drain(Duration::ZERO)).await.unwrap();
+    });
+}
+
+#[test]
+fn processes_that_inherit_one_port_share_its_clients() {
+    let servers: Vec<TestServer> =
+        (0..).map(NodeId).zip(listeners(2)).map(|(n, l)| inheriting(n, l)).collect();
+    assert_eq!(servers[0].server.local_addr(), servers[1].server.local_addr());
+    assert_eq!(servers[0].server.shard_senders().len(), 1);
+    let deadline = Instant::now() + DEADLINE;
+    while servers.iter().any(|server| server.totals().accepts == 0) {
+        assert!(Instant::now() < deadline, "one of them gets nobody");
+        assert_eq!(servers[0].connect().get("/").0, 200);
+    }
+}
+
+#[test]
+fn clients_wait_for_the_successor_of_one_process_and_are_refused_after_the_last_copy() {
+    let (listeners, copies) = copy(listeners(1).remove(0));
+    let server = inheriting(NodeId(0), listeners);
+    let address = server.server.local_addr();
+    let (mut before, _) = server.websocket("/listen");
+    let ending = std::thread::spawn(move || before.read_frame().close_code());
+    drain(&server);
+    assert_eq!(ending.join().unwrap(), Some(1012));
+
+    let mut waiting = Client::connect(address);
+    waiting.send("GET /wait HTTP/1.1\r\nhost: test\r\n\r\n");
+    let (listeners, copies) = copy(copies);
+    let successor = inheriting(NodeId(0), listeners);
+    assert!(matches!(receive(&successor.events), Event::Parked(..)));
+    successor.on_shard(0, |room, sockets| room.answer_all(sockets, "at last"));
+    assert_eq!(waiting.read_response(), (200, "at last".into()));
+    assert_eq!(server.totals().accepts, 1);
+
+    // All end together: whoever has copies closes them first.
+    drop(copies);
+    drain(&successor);
+    let refused = TcpStream::connect(address).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+}

@@ -1,0 +1,18 @@
+//! What a socket server promises, over real loopback sockets.
+//!
+//! Nothing here sleeps: a test waits for bytes, for an event of the handler or for a count, each
+//! with a deadline.
+
+mod support;
+
+mod autobahn;
+mod bad_input;
+mod closing;
+mod draining;
+mod handing_over;
+mod http;
+mod listening;
+mod long_poll;
+mod slow_readers;
+mod tls;
+mod tungstenite_peer;

@@ -1,0 +1,299 @@
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, mpsc};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::ConnectInfo;
+use axum::routing::{get, post};
+use watchfire_sockets::{
+    CloseCause, HandoffConnection, HandoffTarget, RequestHead, Route, SocketHandler, SocketLimits,
+    SocketServer, SocketServerSettings, SocketTotals, Sockets, StartError, TlsFiles, frame,
+};
+use watchfire_types::{Instant, NodeId, ShardId, SocketId};
+
+use super::handoff_pipe::HandoffPipe;
+use super::{Client, DEADLINE, receive};
+
+/// What a handler tells the test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    Opened(ShardId, SocketId),
+    Parked(ShardId, SocketId),
+    Closed(SocketId, CloseCause),
+    Drained(ShardId),
+}
+
+/// What a test asks of a handler, to be done on its shard.
+pub type Command = Box<dyn FnOnce(&mut TestHandler, &mut Sockets) + Send>;
+
+/// What a path means.
+#[derive(Clone, Copy)]
+pub enum Ticket {
+    /// Everything is said back.
+    Echo,
+    /// Nothing is said back.
+    Listen,
+    /// A GET that waits.
+    Wait,
+    /// A GET that is answered at once.
+    AtOnce,
+}
+
+/// How connections get to other servers: to one, or to whichever has room.
+type HandoffRoutes = Arc<Mutex<HashMap<HandoffTarget, HandoffPipe>>>;
+
+/// One shard's handler: it does what the path of a request says.
+pub struct TestHandler {
+    node: NodeId,
+    shard: ShardId,
+    handoff_routes: HandoffRoutes,
+    pub sockets: Vec<SocketId>,
+    pub parked: Vec<SocketId>,
+    events: mpsc::Sender<Event>,
+    ticks: mpsc::SyncSender<()>,
+    /// Sends that `work` still has to do.
+    pub backlog: Vec<(SocketId, Bytes)>,
+}
+
+impl TestHandler {
+    pub fn answer_all(&mut self, sockets: &mut Sockets, body: &str) {
+        for socket in self.parked.drain(..) {
+            sockets.answer(socket, &answer(body));
+        }
+    }
+}
+
+fn answer(body: &str) -> [Bytes; 2] {
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+    [head.into(), Bytes::copy_from_slice(body.as_bytes())]
+}
+
+impl SocketHandler for TestHandler {
+    type Ticket = Ticket;
+    type Message = Command;
+
+    fn route(&mut self, _: Instant, _: SocketAddr, head: &RequestHead<'_>) -> Route<Ticket> {
+        let upgrade = |ticket| Route::Upgrade {
+            protocol: head.header("sec-websocket-protocol").map(Into::into),
+            ticket,
+        };
+        match head.path() {
+            "/echo" => upgrade(Ticket::Echo),
+            "/listen" => upgrade(Ticket::Listen),
+            "/wait" => Route::Park { ticket: Ticket::Wait },
+            "/at-once" => Route::Park { ticket: Ticket::AtOnce },
+            "/shard-1" if self.shard == ShardId(1) => Route::Park { ticket: Ticket::Wait },
+            "/shard-1" => Route::Move(ShardId(1)),
+            "/circle" => Route::Move(ShardId(1 - self.shard.0)),
+            "/nowhere" => Route::Move(ShardId(77)),
+            "/node-1/echo" if self.node == NodeId(1) => upgrade(Ticket::Echo),
+            "/node-1/wait" if self.node == NodeId(1) => Route::Park { ticket: Ticket::Wait },
+            "/node-1/whoami" if self.node == NodeId(1) => Route::Http,
+            path if path.starts_with("/node-1/") => Route::HandOff(NodeId(1)),
+            "/in-circles" => Route::HandOff(NodeId(1 - self.node.0)),
+            "/forbidden" => Route::Refuse { status: 403, body: "not you" },
+            _ => Route::Http,
+        }
+    }
+
+    fn handle_open(&mut self, _: &mut Sockets, socket: SocketId, ticket: Ticket) -> u32 {
+        self.sockets.push(socket);
+        let _ = self.events.send(Event::Opened(self.shard, socket));
+        ticket as u32
+    }
+
+    fn handle_park(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Ticket) -> u32 {
+        match ticket {
+            Ticket::AtOnce => sockets.answer(socket, &answer("at once")),
+            _ => {
+                self.parked.push(socket);
+                let _ = self.events.send(Event::Parked(self.shard, socket));
+            }
+        }
+        ticket as u32
+    }
+
+    fn handle_text(&mut self, sockets: &mut Sockets, socket: SocketId, key: u32, text: &str) {
+        if key == Ticket::Echo as u32 {
+            let _ = sockets.send(socket, &frame::text_frame(text.as_bytes()));
+        }
+    }
+
+    fn handle_binary(&mut self, sockets: &mut Sockets, socket: SocketId, key: u32, bytes: &[u8]) {
+        if key == Ticket::Echo as u32 {
+            let _ = sockets.send(socket, &frame::binary_frame(bytes));
+        }
+    }
+
+    fn handle_close(&mut self, sockets: &mut Sockets, socket: SocketId, _: u32, cause: CloseCause) {
+        assert!(sockets.send(socket, &frame::text_frame(b"gone")).is_err());
+        self.sockets.retain(|other| *other != socket);
+        self.parked.retain(|other| *other != socket);
+        let _ = self.events.send(Event::Closed(socket, cause));
+    }
+
+    fn handle_message(&mut self, sockets: &mut Sockets, message: Command) {
+        message(self, sockets);
+    }
+
+    fn handle_tick(&mut self, _: &mut Sockets, _: Instant) {
+        // One that nobody has waited for yet is enough.
+        let _ = self.ticks.try_send(());
+    }
+
+    fn run_pending_work(&mut self, sockets: &mut Sockets) -> bool {
+        for _ in 0..10 {
+            if let Some((socket, frame)) = self.backlog.pop() {
+                let _ = sockets.send(socket, &frame);
+            }
+        }
+        !self.backlog.is_empty()
+    }
+
+    fn hand_off(
+        &mut self,
+        to: HandoffTarget,
+        handoff: HandoffConnection,
+    ) -> Result<(), HandoffConnection> {
+        match self.handoff_routes.lock().unwrap().get(&to) {
+            Some(handoff_pipe) => handoff_pipe.send(handoff),
+            None => Err(handoff),
+        }
+    }
+
+    fn handle_drain(&mut self, sockets: &mut Sockets) {
+        self.answer_all(sockets, "the server restarts");
+        let _ = self.events.send(Event::Drained(self.shard));
+    }
+}
+
+/// A running socket server with rooms behind it.
+pub struct TestServer {
+    pub server: SocketServer<Command>,
+    pub events: mpsc::Receiver<Event>,
+    handoff_routes: HandoffRoutes,
+    ticks: mpsc::Receiver<()>,
+}
+
+impl TestServer {
+    pub fn open() -> Self {
+        TestServer::with(SocketLimits::default())
+    }
+
+    pub fn with(limits: SocketLimits) -> Self {
+        TestServer::build(1, limits, None)
+    }
+
+    pub fn build(shards: usize, limits: SocketLimits, tls: Option<TlsFiles>) -> Self {
+        TestServer::try_start(SocketServerSettings {
+            shards,
+            limits,
+            tls,
+            ..SocketServerSettings::default()
+        })
+        .unwrap()
+    }
+
+    pub fn try_start(settings: SocketServerSettings) -> Result<Self, StartError> {
+        TestServer::try_start_at(NodeId(0), settings)
+    }
+
+    /// One of the servers that are a server together.
+    pub fn try_start_at(node: NodeId, settings: SocketServerSettings) -> Result<Self, StartError> {
+        let handoff_routes = HandoffRoutes::default();
+        let handler_routes = handoff_routes.clone();
+        let (sender, events) = mpsc::channel();
+        let (tick_sender, ticks) = mpsc::sync_channel(1);
+        let server = watchfire_sockets::start(settings, router(), move |shard, _| TestHandler {
+            node,
+            shard,
+            handoff_routes: handler_routes.clone(),
+            sockets: Vec::new(),
+            parked: Vec::new(),
+            events: sender.clone(),
+            ticks: tick_sender.clone(),
+            backlog: Vec::new(),
+        })?;
+        Ok(TestServer { server, events, handoff_routes, ticks })
+    }
+
+    /// From now on, hand connections that are for `to` over to another server.
+    pub fn route_handoffs(&self, to: HandoffTarget, other: &TestServer) {
+        self.handoff_routes.lock().unwrap().insert(to, HandoffPipe::to(other.server.adopter()));
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::connect(self.server.local_addr())
+    }
+
+    /// A client whose websocket is open.
+    pub fn websocket(&self, path: &str) -> (Client, SocketId) {
+        let mut client = self.connect();
+        client.upgrade(path);
+        match receive(&self.events) {
+            Event::Opened(_, socket) => (client, socket),
+            other => panic!("{other:?} instead of an open websocket"),
+        }
+    }
+
+    /// Do something on a shard, and wait until it is done.
+    pub fn on_shard<R: Send + 'static>(
+        &self,
+        shard: usize,
+        ask: impl FnOnce(&mut TestHandler, &mut Sockets) -> R + Send + 'static,
+    ) -> R {
+        let (sender, result) = mpsc::channel();
+        let message: Command = Box::new(move |room, sockets| {
+            let _ = sender.send(ask(room, sockets));
+        });
+        assert!(self.server.shard_senders()[shard].send(message).is_ok());
+        receive(&result)
+    }
+
+    pub fn totals(&self) -> SocketTotals {
+        self.server.counters().totals()
+    }
+
+    /// Wait until the counts say so, looking at them with each tick.
+    pub fn eventually(&self, what: &str, holds: impl Fn(SocketTotals) -> bool) {
+        let deadline = std::time::Instant::now() + DEADLINE;
+        while !holds(self.totals()) {
+            assert!(std::time::Instant::now() < deadline, "{what} did not come true");
+            let _ = self.ticks.recv_timeout(DEADLINE);
+        }
+    }
+
+    /// Wait until a socket is closed, and return why.
+    pub fn closed(&self) -> CloseCause {
+        let deadline = std::time::Instant::now() + DEADLINE;
+        while std::time::Instant::now() < deadline {
+            if let Event::Closed(_, cause) = receive(&self.events) {
+                return cause;
+            }
+        }
+        panic!("no socket was closed");
+    }
+}
+
+fn router() -> Router {
+    Router::new()
+        .route("/", get(|| async { "hello" }))
+        .route("/empty", get(|| async {}))
+        .route(
+            "/whoami",
+            get(|ConnectInfo(from): ConnectInfo<SocketAddr>| async move { from.to_string() }),
+        )
+        .route(
+            "/node-1/whoami",
+            get(|ConnectInfo(from): ConnectInfo<SocketAddr>| async move { from.to_string() }),
+        )
+        .route("/length", post(|body: Bytes| async move { body.len().to_string() }))
+        .route("/unread", post(|| async { "unread" }))
+        .route("/large", get(|| async { "x".repeat(3_000_000) }))
+        .route("/panic", get(break_down))
+}
+
+async fn break_down() -> &'static str {
+    panic!("a handler may break")
+}

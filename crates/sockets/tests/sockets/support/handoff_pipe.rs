@@ -1,0 +1,63 @@
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use watchfire_sockets::{Adopter, HandoffConnection};
+
+/// Carries connections over a pair of sockets, as between two processes: what arrives is another
+/// descriptor than what was sent.
+pub struct HandoffPipe(OwnedFd);
+
+impl HandoffPipe {
+    pub fn to(adopter: Adopter) -> Self {
+        let pair =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let (ours, theirs) = pair.unwrap();
+        thread::spawn(move || {
+            while let Some(handoff) = receive(&theirs) {
+                adopter.adopt(handoff).expect("the other server is open");
+            }
+        });
+        HandoffPipe(ours)
+    }
+
+    pub fn send(&self, handoff: HandoffConnection) -> Result<(), HandoffConnection> {
+        let peer = handoff.pair_peer.map_or(String::new(), |peer| peer.to_string());
+        let label = [&[handoff.hops, peer.len() as u8], peer.as_bytes(), &handoff.bytes].concat();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let fds = [handoff.fd.as_fd()];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+        let sent = sendmsg(&self.0, &[IoSlice::new(&label)], &mut control, SendFlags::NOSIGNAL);
+        assert_eq!(sent, Ok(label.len()));
+        Ok(())
+    }
+}
+
+/// The next connection; `None` when the sender is gone.
+fn receive(from: &OwnedFd) -> Option<HandoffConnection> {
+    let mut label = vec![0; 65536];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut slices = [IoSliceMut::new(&mut label)];
+    let len = recvmsg(from, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC).ok()?.bytes;
+    let fd = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    })?;
+    let (hops, peer_len) = (label[0], usize::from(label[1]));
+    let peer = std::str::from_utf8(&label[2..2 + peer_len]).unwrap();
+    let pair_peer = (!peer.is_empty()).then(|| peer.parse().unwrap());
+    Some(HandoffConnection {
+        fd,
+        bytes: label[2 + peer_len..len].to_vec(),
+        pair_peer,
+        hops,
+        declined: 0,
+    })
+}

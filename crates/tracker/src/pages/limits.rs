@@ -1,0 +1,41 @@
+use std::time::Duration;
+
+/// Limits on the pages that the tracker holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageLimits {
+    /// Peers of one page, including those of other processes. Beyond it, joins are rejected.
+    pub peers_per_page_max: usize,
+    /// Pages that are open at once. Beyond it, a join that would open another page is rejected.
+    pub pages_max: usize,
+    /// Bytes a second that one page's peers may relay together; 0 relays nothing. Beyond it, a frame
+    /// is rejected with the time to wait.
+    pub relay_bytes_per_second_per_page: u64,
+    /// Bytes a second that one peer may send by relay; 0 relays nothing. Beyond it, a frame is
+    /// rejected with the time to wait.
+    pub relay_bytes_per_second_per_peer: u64,
+    /// For how long an unused relay budget accumulates. A larger frame is accepted when the budget
+    /// is full; the next frames then wait until it has refilled.
+    pub relay_burst: Duration,
+    /// Signals a second that one peer may send to others; 0 passes none on. Beyond it, a signal is
+    /// rejected with the time to wait.
+    pub signals_per_second_per_peer: u32,
+    /// For how long an unused signal budget accumulates.
+    pub signal_burst: Duration,
+    /// The shortest time between two counts events of one page.
+    pub counts_period: Duration,
+}
+
+impl Default for PageLimits {
+    fn default() -> Self {
+        PageLimits {
+            peers_per_page_max: 10_000,
+            pages_max: 100_000,
+            relay_bytes_per_second_per_page: 128 << 20,
+            relay_bytes_per_second_per_peer: 32 << 20,
+            relay_burst: Duration::from_millis(250),
+            signals_per_second_per_peer: 20,
+            signal_burst: Duration::from_secs(5),
+            counts_period: Duration::from_secs(1),
+        }
+    }
+}

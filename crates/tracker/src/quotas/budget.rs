@@ -1,0 +1,97 @@
+use std::time::Duration;
+
+use watchfire_types::Instant;
+
+/// A token bucket in 8 bytes: the moment at which all that was spent will have been earned.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Budget {
+    paid_off_at: Instant,
+}
+
+/// How fast a budget refills, and how much it saves up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rate {
+    /// Bytes, or whatever it counts.
+    pub per_second: u64,
+    pub burst: Duration,
+}
+
+impl Rate {
+    /// How long it takes to earn this much; rounded up, so that nobody earns by being small.
+    fn time_for(self, amount: usize) -> Duration {
+        let nanos = (amount as u128 * 1_000_000_000).div_ceil(u128::from(self.per_second));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+impl Budget {
+    /// How long until this much could be spent: zero when it can be now.
+    pub fn wait(self, now: Instant, rate: Rate, amount: usize) -> Duration {
+        if rate.per_second == 0 {
+            return Duration::MAX;
+        }
+        let debt = self.paid_off_at.since(now);
+        // More than is ever saved passes out of a full budget.
+        let needed = rate.time_for(amount).min(rate.burst);
+        (debt + needed).saturating_sub(rate.burst)
+    }
+
+    /// Whether it is full again.
+    pub fn is_paid_off(self, now: Instant) -> bool {
+        self.paid_off_at <= now
+    }
+
+    pub fn spend(&mut self, now: Instant, rate: Rate, amount: usize) {
+        self.paid_off_at = self.paid_off_at.max(now) + rate.time_for(amount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate { per_second: 1_000, burst: Duration::from_millis(500) };
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    fn spend(budget: &mut Budget, now: Instant, bytes: usize) -> Duration {
+        let wait = budget.wait(now, RATE, bytes);
+        if wait.is_zero() {
+            budget.spend(now, RATE, bytes);
+        }
+        wait
+    }
+
+    #[test]
+    fn a_full_budget_lets_a_burst_pass_and_then_the_rate() {
+        let mut budget = Budget::default();
+        assert_eq!(spend(&mut budget, at(0), 300), Duration::ZERO);
+        assert_eq!(spend(&mut budget, at(0), 200), Duration::ZERO);
+        assert_eq!(spend(&mut budget, at(0), 100), Duration::from_millis(100));
+        assert_eq!(spend(&mut budget, at(100), 100), Duration::ZERO);
+        assert_eq!(spend(&mut budget, at(100), 1), Duration::from_millis(1));
+    }
+
+    #[test]
+    fn no_more_than_the_burst_is_saved_up() {
+        let mut budget = Budget::default();
+        assert_eq!(spend(&mut budget, at(60_000), 500), Duration::ZERO);
+        assert_eq!(spend(&mut budget, at(60_000), 500), Duration::from_millis(500));
+    }
+
+    #[test]
+    fn what_is_larger_than_the_burst_passes_when_the_budget_is_full_and_is_paid_off() {
+        let mut budget = Budget::default();
+        assert_eq!(spend(&mut budget, at(0), 2_000), Duration::ZERO);
+        assert_eq!(spend(&mut budget, at(0), 2_000), Duration::from_millis(2_000));
+        assert_eq!(spend(&mut budget, at(2_000), 2_000), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_rate_of_nothing_lets_nothing_pass() {
+        let nothing = Rate { per_second: 0, ..RATE };
+        assert_eq!(Budget::default().wait(at(0), nothing, 1), Duration::MAX);
+    }
+}

@@ -1,0 +1,56 @@
+//! Which signals are passed on, by which two peers find a direct path.
+
+use std::time::Duration;
+
+use watchfire_tracker::{Have, PageLimits, Pages, RelayRefusal};
+use watchfire_types::{Instant, PeerId};
+
+const PAGE: &str = "bafypage";
+const ALICE: PeerId = PeerId(1);
+const BOB: PeerId = PeerId(2);
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+/// Alice and Bob. A peer sends 10 signals a second, and saves up a second's worth; it relays nothing.
+fn pages() -> Pages<&'static str> {
+    let mut pages = Pages::new(PageLimits {
+        signals_per_second_per_peer: 10,
+        signal_burst: Duration::from_secs(1),
+        relay_bytes_per_second_per_peer: 0,
+        ..PageLimits::default()
+    });
+    pages.join(at(0), PAGE, ALICE, "alice", Have::All).unwrap();
+    pages.join(at(0), PAGE, BOB, "bob", Have::Nothing).unwrap();
+    pages
+}
+
+#[test]
+fn a_signal_goes_to_the_address_of_its_destination_whatever_may_be_relayed() {
+    let mut pages = pages();
+    assert_eq!(pages.signal(at(0), PAGE, ALICE, BOB), Ok("bob"));
+    assert_eq!(pages.signal(at(0), PAGE, BOB, ALICE), Ok("alice"));
+}
+
+#[test]
+fn strangers_neither_call_nor_are_called() {
+    let mut pages = pages();
+    let refused = Err(RelayRefusal::NoSuchPeer);
+    assert_eq!(pages.signal(at(0), PAGE, ALICE, PeerId(9)), refused);
+    assert_eq!(pages.signal(at(0), PAGE, PeerId(9), ALICE), refused);
+    assert_eq!(pages.signal(at(0), "bafyother", ALICE, BOB), refused);
+    assert_eq!(pages.signal(at(0), PAGE, ALICE, ALICE), refused);
+}
+
+#[test]
+fn who_signals_too_often_is_told_when_to_try_again_and_others_are_not_slowed() {
+    let mut pages = pages();
+    let passed = (0..50).filter(|_| pages.signal(at(0), PAGE, ALICE, BOB).is_ok()).count();
+    assert_eq!(passed, 10);
+    let retry_after = Duration::from_millis(100);
+    let refused = Err(RelayRefusal::PeerBudget { retry_after });
+    assert_eq!(pages.signal(at(0), PAGE, ALICE, BOB), refused);
+    assert_eq!(pages.signal(at(0), PAGE, BOB, ALICE), Ok("alice"));
+    assert_eq!(pages.signal(at(100), PAGE, ALICE, BOB), Ok("bob"));
+}

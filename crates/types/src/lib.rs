@@ -1,0 +1,27 @@
+//! The few nouns that many Watchfire crates share.
+//!
+//! Nothing here decides anything: a type that starts to decide moves out to the crate whose
+//! decision it is.
+//!
+//! ```
+//! use std::time::Duration;
+//! use watchfire_types::{Instant, Topic};
+//!
+//! let later = Instant::ZERO + Duration::from_secs(60);
+//! assert_eq!(later.since(Instant::ZERO), Duration::from_secs(60));
+//! assert_eq!(Topic::parse("rooms:lobby").unwrap().as_str(), "rooms:lobby");
+//! ```
+
+mod instant;
+mod node_id;
+mod peer_id;
+mod rng;
+mod socket_id;
+mod topic;
+
+pub use instant::Instant;
+pub use node_id::NodeId;
+pub use peer_id::{PeerId, PeerIdError};
+pub use rng::Rng;
+pub use socket_id::{ShardId, SocketId};
+pub use topic::{TOPIC_BYTES_MAX, Topic, TopicError};

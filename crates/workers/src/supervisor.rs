@@ -1,0 +1,571 @@
+//! The supervisor's decisions, without I/O: when to start, link and kill workers.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use watchfire_types::Instant;
+
+use crate::plan::SupervisorLimits;
+
+/// Links that wait to be sent to one worker. More would only be descriptors that no process reads:
+/// the others stay pending, which costs none.
+pub(crate) const QUEUED_LINKS_MAX: u8 = 2;
+
+/// Until a pair of sockets is tried again that the system refused.
+const PAIR_RETRY_PAUSE: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Input {
+    /// The process of [`Output::Start`] was started.
+    Started(u16),
+    /// The process could not be started.
+    NotStarted(u16),
+    /// A worker serves.
+    Ready(u16),
+    /// A worker's process is no more.
+    Ended(u16),
+    /// A worker lost a link that it knows under this number.
+    LinkLost {
+        slot: u16,
+        to: u16,
+        number: u64,
+    },
+    /// One link less waits to be sent to this worker.
+    Sent(u16),
+    /// The sockets of [`Output::Pair`] could not be made.
+    NotPaired {
+        one: u16,
+        other: u16,
+    },
+    Stop,
+    Kill,
+    Tick,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Output {
+    Start(u16),
+    /// A new link for these two.
+    Pair {
+        one: u16,
+        other: u16,
+        number: u64,
+    },
+    /// It has all that is there at its start.
+    Begin(u16),
+    Drain(u16),
+    Kill(u16),
+    Event(Event),
+}
+
+/// An event for the owner of the supervisor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Event {
+    Ready {
+        slot: u16,
+        after: Duration,
+    },
+    AllReady,
+    Ended {
+        slot: u16,
+        after: Duration,
+        restart_in: Option<Duration>,
+    },
+    NotStarted {
+        slot: u16,
+        restart_in: Duration,
+    },
+    NotReady {
+        slot: u16,
+    },
+    Relinked {
+        one: u16,
+        other: u16,
+    },
+    Draining,
+    Killed {
+        slot: u16,
+    },
+    /// The first start failed, by this worker. Everything ends.
+    Failed {
+        slot: u16,
+        how: Failure,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Failure {
+    NotStarted,
+    EndedBeforeReady,
+    NotReady,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// Not all were ready yet.
+    Starting,
+    Serving,
+    Draining {
+        until: Instant,
+    },
+    /// All that live have been killed.
+    Killing,
+}
+
+#[derive(Debug)]
+enum State {
+    RestartPending {
+        until: Instant,
+    },
+    /// Asked for, and not there yet.
+    Starting,
+    Up(Up),
+    /// For good.
+    Stopped,
+}
+
+/// A life.
+#[derive(Debug)]
+struct Up {
+    since: Instant,
+    /// Links that it gets before it begins.
+    initial: BTreeSet<u16>,
+    has_begun: bool,
+    is_ready: bool,
+    is_killed: bool,
+    queued_links: u8,
+}
+
+#[derive(Debug)]
+struct Slot {
+    state: State,
+    /// Workers that it still needs a link with; both are running.
+    pending_links: BTreeSet<u16>,
+    starts: u64,
+    /// Lives in a row that were short.
+    short_runs: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Linked {
+    number: u64,
+    at: Instant,
+}
+
+/// The workers, as their supervisor sees them.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    limits: SupervisorLimits,
+    slots: Vec<Slot>,
+    phase: Phase,
+    /// The newest link of each two, the lower first.
+    linked: BTreeMap<(u16, u16), Linked>,
+    /// Links that become pending at this time.
+    delayed: BTreeMap<(u16, u16), Instant>,
+    links: u64,
+    restarts: u64,
+    killed: u16,
+    outputs: VecDeque<Output>,
+}
+
+impl Supervisor {
+    pub fn new(workers: u16, limits: SupervisorLimits) -> Supervisor {
+        let slot = || Slot {
+            state: State::Starting,
+            pending_links: BTreeSet::new(),
+            starts: 0,
+            short_runs: 0,
+        };
+        Supervisor {
+            limits,
+            slots: (0..workers).map(|_| slot()).collect(),
+            phase: Phase::Starting,
+            linked: BTreeMap::new(),
+            delayed: BTreeMap::new(),
+            links: 0,
+            restarts: 0,
+            killed: 0,
+            outputs: (0..workers).map(Output::Start).collect(),
+        }
+    }
+
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Restarts so far.
+    pub fn restarts(&self) -> u64 {
+        self.restarts
+    }
+
+    /// Workers that were killed after the stop.
+    pub fn killed(&self) -> u16 {
+        self.killed
+    }
+
+    /// Restarts of this slot so far.
+    pub fn restarts_of(&self, slot: u16) -> u64 {
+        self.slots[usize::from(slot)].starts.saturating_sub(1)
+    }
+
+    /// Whether no worker is left and none will be started.
+    pub fn is_over(&self) -> bool {
+        self.is_ending()
+            && self
+                .slots
+                .iter()
+                .all(|slot| matches!(slot.state, State::Stopped | State::RestartPending { .. }))
+    }
+
+    /// When to send [`Input::Tick`].
+    pub fn next_wake(&self) -> Option<Instant> {
+        if let Phase::Draining { until } = self.phase {
+            return Some(until);
+        }
+        if self.phase == Phase::Killing {
+            return None;
+        }
+        let of_slots = self.slots.iter().filter_map(|slot| match &slot.state {
+            State::RestartPending { until } => Some(*until),
+            State::Up(up) if !up.is_ready && !up.is_killed => {
+                Some(up.since + self.limits.ready_timeout)
+            }
+            State::Up(_) | State::Starting | State::Stopped => None,
+        });
+        of_slots.chain(self.delayed.values().copied()).min()
+    }
+
+    pub fn handle_input(&mut self, now: Instant, input: Input) {
+        match input {
+            Input::Started(slot) => self.started(now, slot),
+            Input::NotStarted(slot) => self.not_started(now, slot),
+            Input::Ready(slot) => self.ready(now, slot),
+            Input::Ended(slot) => self.ended(now, slot),
+            Input::LinkLost { slot, to, number } => self.link_lost(now, slot, to, number),
+            Input::Sent(slot) => {
+                if let Some(up) = self.up(slot) {
+                    up.queued_links = up.queued_links.saturating_sub(1);
+                    self.send_pending(now, slot);
+                }
+            }
+            Input::NotPaired { one, other } => {
+                for slot in [one, other] {
+                    if let Some(up) = self.up(slot) {
+                        up.queued_links = up.queued_links.saturating_sub(1);
+                    }
+                }
+                self.delayed.insert(both(one, other), now + PAIR_RETRY_PAUSE);
+            }
+            Input::Stop => self.stop(now),
+            Input::Kill => self.kill(),
+            Input::Tick => self.tick(now),
+        }
+    }
+
+    fn up(&mut self, slot: u16) -> Option<&mut Up> {
+        match &mut self.slots.get_mut(usize::from(slot))?.state {
+            State::Up(up) => Some(up),
+            State::RestartPending { .. } | State::Starting | State::Stopped => None,
+        }
+    }
+
+    fn is_ending(&self) -> bool {
+        matches!(self.phase, Phase::Draining { .. } | Phase::Killing)
+    }
+
+    fn emit(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+
+    fn numbers(&self) -> std::ops::Range<u16> {
+        0..self.slots.len() as u16
+    }
+
+    fn started(&mut self, now: Instant, slot: u16) {
+        let others = self.numbers().filter(|&other| other != slot);
+        let is_coming = |state: &State| matches!(state, State::Starting | State::Up(_));
+        let initial =
+            others.filter(|&other| is_coming(&self.slots[usize::from(other)].state)).collect();
+        let this = &mut self.slots[usize::from(slot)];
+        this.starts += 1;
+        self.restarts += u64::from(this.starts > 1);
+        this.state = State::Up(Up {
+            since: now,
+            initial,
+            has_begun: false,
+            is_ready: false,
+            is_killed: false,
+            queued_links: 0,
+        });
+        for other in self.numbers().filter(|&other| other != slot) {
+            if self.up(other).is_some() {
+                self.add_pending_link(slot, other);
+            }
+        }
+        self.begin(slot);
+        self.send_pending(now, slot);
+    }
+
+    fn not_started(&mut self, now: Instant, slot: u16) {
+        let is_first = self.slots[usize::from(slot)].starts == 0;
+        self.stop_waiting_for(slot);
+        if is_first && self.phase == Phase::Starting {
+            self.slots[usize::from(slot)].state = State::Stopped;
+            self.fail(slot, Failure::NotStarted);
+        } else {
+            let restart_in = self.rest(now, slot, Duration::ZERO);
+            self.emit(Event::NotStarted { slot, restart_in });
+        }
+    }
+
+    fn ready(&mut self, now: Instant, slot: u16) {
+        let Some(up) = self.up(slot) else { return };
+        if std::mem::replace(&mut up.is_ready, true) {
+            return;
+        }
+        let after = now.since(up.since);
+        self.emit(Event::Ready { slot, after });
+        let is_ready = |slot: &Slot| matches!(&slot.state, State::Up(up) if up.is_ready);
+        if self.phase == Phase::Starting && self.slots.iter().all(is_ready) {
+            self.phase = Phase::Serving;
+            self.emit(Event::AllReady);
+        }
+    }
+
+    fn ended(&mut self, now: Instant, slot: u16) {
+        let Some(up) = self.up(slot) else { return };
+        let (after, was_ready) = (now.since(up.since), up.is_ready);
+        let is_first = self.slots[usize::from(slot)].starts == 1;
+        self.forget(slot);
+        if self.is_ending() {
+            self.slots[usize::from(slot)].state = State::Stopped;
+            self.emit(Event::Ended { slot, after, restart_in: None });
+        } else if is_first && !was_ready && self.phase == Phase::Starting {
+            self.slots[usize::from(slot)].state = State::Stopped;
+            self.emit(Event::Ended { slot, after, restart_in: None });
+            self.fail(slot, Failure::EndedBeforeReady);
+        } else {
+            let restart_in = Some(self.rest(now, slot, after));
+            self.emit(Event::Ended { slot, after, restart_in });
+        }
+        self.stop_waiting_for(slot);
+    }
+
+    /// Forget the links of a worker that ended.
+    fn forget(&mut self, slot: u16) {
+        for other in std::mem::take(&mut self.slots[usize::from(slot)].pending_links) {
+            self.slots[usize::from(other)].pending_links.remove(&slot);
+        }
+        self.delayed.retain(|&(one, other), _| one != slot && other != slot);
+        self.linked.retain(|&(one, other), _| one != slot && other != slot);
+    }
+
+    /// Until the next life; how long that is.
+    fn rest(&mut self, now: Instant, slot: u16, lived: Duration) -> Duration {
+        let this = &mut self.slots[usize::from(slot)];
+        if lived >= self.limits.settled_after {
+            this.short_runs = 0;
+        }
+        let factor = 1u32.checked_shl(this.short_runs).unwrap_or(u32::MAX);
+        let pause =
+            self.limits.restart_pause.saturating_mul(factor).min(self.limits.restart_pause_max);
+        this.short_runs = this.short_runs.saturating_add(1);
+        this.state = State::RestartPending { until: now + pause };
+        pause
+    }
+
+    fn stop_waiting_for(&mut self, gone: u16) {
+        for slot in self.numbers() {
+            if let Some(up) = self.up(slot) {
+                up.initial.remove(&gone);
+                self.begin(slot);
+            }
+        }
+    }
+
+    /// Lets a worker begin that has all its links.
+    fn begin(&mut self, slot: u16) {
+        if self.is_ending() {
+            return;
+        }
+        let Some(up) = self.up(slot) else { return };
+        if up.initial.is_empty() && !std::mem::replace(&mut up.has_begun, true) {
+            self.outputs.push_back(Output::Begin(slot));
+        }
+    }
+
+    fn add_pending_link(&mut self, one: u16, other: u16) {
+        self.slots[usize::from(one)].pending_links.insert(other);
+        self.slots[usize::from(other)].pending_links.insert(one);
+    }
+
+    /// Makes the links that wait for this worker, as far as both ends can be sent.
+    fn send_pending(&mut self, now: Instant, slot: u16) {
+        let pending_links: Vec<u16> =
+            self.slots[usize::from(slot)].pending_links.iter().copied().collect();
+        for other in pending_links {
+            if !self.can_queue_link(slot) {
+                break;
+            }
+            if self.can_queue_link(other) {
+                self.pair(now, slot, other);
+            }
+        }
+    }
+
+    fn can_queue_link(&self, slot: u16) -> bool {
+        matches!(&self.slots[usize::from(slot)].state, State::Up(up) if up.queued_links < QUEUED_LINKS_MAX)
+    }
+
+    fn pair(&mut self, now: Instant, one: u16, other: u16) {
+        self.links += 1;
+        let number = self.links;
+        self.linked.insert(both(one, other), Linked { number, at: now });
+        self.slots[usize::from(one)].pending_links.remove(&other);
+        self.slots[usize::from(other)].pending_links.remove(&one);
+        self.outputs.push_back(Output::Pair { one, other, number });
+        for (slot, peer) in [(one, other), (other, one)] {
+            if let Some(up) = self.up(slot) {
+                up.queued_links += 1;
+                up.initial.remove(&peer);
+            }
+            self.begin(slot);
+        }
+    }
+
+    fn link_lost(&mut self, now: Instant, slot: u16, to: u16, number: u64) {
+        if self.is_ending() || slot == to || self.up(slot).is_none() || self.up(to).is_none() {
+            return;
+        }
+        // The other end may have reported first; this report is about the link before.
+        let Some(linked) = self.linked.get(&both(slot, to)).filter(|it| it.number == number) else {
+            return;
+        };
+        let due = linked.at + self.limits.relink_pause;
+        if self.slots[usize::from(slot)].pending_links.contains(&to)
+            || self.delayed.contains_key(&both(slot, to))
+        {
+            return;
+        }
+        self.emit(Event::Relinked { one: slot, other: to });
+        if due <= now {
+            self.add_pending_link(slot, to);
+            self.send_pending(now, slot);
+        } else {
+            self.delayed.insert(both(slot, to), due);
+        }
+    }
+
+    fn fail(&mut self, slot: u16, how: Failure) {
+        self.emit(Event::Failed { slot, how });
+        self.kill_all();
+    }
+
+    fn stop(&mut self, now: Instant) {
+        if self.is_ending() {
+            return;
+        }
+        self.phase = Phase::Draining { until: now + self.limits.drain_timeout };
+        self.emit(Event::Draining);
+        self.cancel_starts();
+        for slot in self.numbers() {
+            self.slots[usize::from(slot)].pending_links.clear();
+            if self.up(slot).is_some() {
+                self.outputs.push_back(Output::Drain(slot));
+            }
+        }
+    }
+
+    fn cancel_starts(&mut self) {
+        self.delayed.clear();
+        self.outputs.retain(|output| !matches!(output, Output::Start(_)));
+        for slot in &mut self.slots {
+            if !matches!(slot.state, State::Up(_)) {
+                slot.state = State::Stopped;
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        if self.phase == Phase::Killing {
+            return;
+        }
+        for slot in self.kill_all() {
+            self.killed += 1;
+            self.emit(Event::Killed { slot });
+        }
+    }
+
+    fn kill_all(&mut self) -> Vec<u16> {
+        self.phase = Phase::Killing;
+        self.cancel_starts();
+        let mut killed = Vec::new();
+        for slot in self.numbers() {
+            self.slots[usize::from(slot)].pending_links.clear();
+            if self.up(slot).is_some() {
+                self.outputs.push_back(Output::Kill(slot));
+                killed.push(slot);
+            }
+        }
+        killed
+    }
+
+    fn tick(&mut self, now: Instant) {
+        match self.phase {
+            Phase::Draining { until } if until <= now => return self.kill(),
+            Phase::Draining { .. } | Phase::Killing => return,
+            Phase::Starting | Phase::Serving => {}
+        }
+        for slot in self.numbers() {
+            match &self.slots[usize::from(slot)].state {
+                State::RestartPending { until } if *until <= now => {
+                    self.slots[usize::from(slot)].state = State::Starting;
+                    self.outputs.push_back(Output::Start(slot));
+                }
+                State::Up(up)
+                    if !up.is_ready
+                        && !up.is_killed
+                        && up.since + self.limits.ready_timeout <= now =>
+                {
+                    self.late(slot);
+                }
+                State::RestartPending { .. } | State::Up(_) | State::Starting | State::Stopped => {}
+            }
+        }
+        self.tick_links(now);
+    }
+
+    /// Not ready in time.
+    fn late(&mut self, slot: u16) {
+        if self.is_ending() {
+            return;
+        }
+        self.emit(Event::NotReady { slot });
+        if self.phase == Phase::Starting && self.slots[usize::from(slot)].starts == 1 {
+            return self.fail(slot, Failure::NotReady);
+        }
+        self.outputs.push_back(Output::Kill(slot));
+        if let Some(up) = self.up(slot) {
+            up.is_killed = true;
+        }
+    }
+
+    fn tick_links(&mut self, now: Instant) {
+        let due: Vec<_> =
+            self.delayed.iter().filter(|(_, at)| **at <= now).map(|(&both, _)| both).collect();
+        for (one, other) in due {
+            self.delayed.remove(&(one, other));
+            if self.up(one).is_some() && self.up(other).is_some() {
+                self.add_pending_link(one, other);
+                self.send_pending(now, one);
+            }
+        }
+    }
+}
+
+fn both(one: u16, other: u16) -> (u16, u16) {
+    (one.min(other), one.max(other))
+}
+
+#[cfg(test)]
+mod tests;

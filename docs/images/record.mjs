@@ -1,0 +1,133 @@
+// Makes the pictures of the documents from real browsers and a real server; `make pictures` runs it.
+// share-open-gone.webp moves: one browser shares a page, another opens it, and when both are closed it is gone.
+
+import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+import { launch } from '../../tests/interop/lib/chromium.mjs'
+import { startWatchfire } from '../../tests/interop/lib/server.mjs'
+
+const TARGET = fileURLToPath(new URL('share-open-gone.webp', import.meta.url))
+const BYTES_MAX = 2_000_000
+const WINDOW = { width: 520, height: 640 }
+const TEXT = '# Tonight\n\nThe boat leaves at *nine*.\nBring a lamp.\n'
+
+const HERE = fileURLToPath(new URL('.', import.meta.url))
+const folder = mkdtempSync(path.join(tmpdir(), 'watchfire-pictures-'))
+// A slow relay, so that the panel of a page shows a transfer that is under way.
+const server = await startWatchfire({
+  settings: { 'server.drain_period': '100ms', 'limits.relay_bytes_per_second_per_page': 4_000_000 },
+})
+const home = `http://localhost:${server.port}/`
+const browsers = await Promise.all([launch(), launch(), launch()])
+const [left, right, stage] = browsers
+
+try {
+  await takeStills()
+  await recordStory()
+} finally {
+  await Promise.all(browsers.map((browser) => browser.close()))
+  await server.stop()
+  rmSync(folder, { recursive: true })
+}
+
+/** The home page in light, a page in dark, and the panel of a page that is being fetched. */
+async function takeStills() {
+  const large = { viewport: { width: 1280, height: 800 } }
+  const author = await (await left.newContext({ ...large, colorScheme: 'light' })).newPage()
+  await author.goto(home)
+  await author.getByRole('textbox', { name: 'What the page says' }).fill(TEXT)
+  await author.screenshot({ path: path.join(HERE, 'home-light.png') })
+  await author.getByRole('button', { name: 'Light this page' }).click()
+  await author.getByRole('textbox', { name: 'Link to this page' }).waitFor()
+  const reader = await (await right.newContext({ ...large, colorScheme: 'dark' })).newPage()
+  await reader.goto(author.url())
+  await reader.getByText('Bring a lamp').first().waitFor()
+  await reader.screenshot({ path: path.join(HERE, 'page-dark.png') })
+
+  await author.goto(home)
+  const film = { name: 'film.bin', mimeType: 'application/octet-stream', buffer: randomBytes(40 << 20) }
+  await author.locator('input[type=file]').setInputFiles([film])
+  await author.getByRole('button', { name: 'Light this page' }).click()
+  await author.getByRole('textbox', { name: 'Link to this page' }).waitFor()
+  const viewers = await Promise.all(
+    [right, stage].map(async (browser) => (await browser.newContext({ ...large, colorScheme: 'dark' })).newPage()),
+  )
+  await Promise.all(viewers.map((tab) => tab.goto(author.url())))
+  const [viewer] = viewers
+  await viewer.getByRole('button', { name: 'Connections' }).click()
+  await viewer.getByText(/MiB in total/).first().waitFor()
+  await viewer.screenshot({ path: path.join(HERE, 'connections-dark.png') })
+  await Promise.all([author, reader, ...viewers].map((tab) => tab.context().close()))
+}
+
+/** The picture that moves. */
+async function recordStory() {
+  const frames = []
+  const stagePage = await (await stage.newContext({ viewport: { width: 1120, height: 760 } })).newPage()
+
+  /** Adds a frame that shows both windows; a closed window is `null`. */
+  const addFrame = async (caption, windows, durationMs) => {
+    const shots = await Promise.all(
+      windows.map(async (tab) => (tab === null ? null : (await tab.screenshot()).toString('base64'))),
+    )
+    await stagePage.setContent(html(caption, shots))
+    const file = path.join(folder, `${String(frames.length).padStart(3, '0')}.png`)
+    await stagePage.screenshot({ path: file })
+    frames.push({ file, durationMs })
+  }
+  const openTab = async (browser) => (await browser.newContext({ viewport: WINDOW })).newPage()
+
+  const author = await openTab(left)
+  await author.goto(home)
+  const field = author.getByRole('textbox', { name: 'What the page says' })
+  await field.waitFor()
+  for (let length = 0; length < TEXT.length; length += 4) {
+    await field.fill(TEXT.slice(0, length))
+    await addFrame('One browser writes a page', [author, null], 120)
+  }
+  await field.fill(TEXT)
+  await addFrame('One browser writes a page', [author, null], 900)
+
+  await author.getByRole('button', { name: 'Light this page' }).click()
+  await author.getByRole('textbox', { name: 'Link to this page' }).waitFor()
+  await addFrame('It gets a link with the hash of its content', [author, null], 2_000)
+
+  const reader = await openTab(right)
+  await reader.goto(author.url())
+  await reader.getByText('Bring a lamp').first().waitFor()
+  await addFrame('Another browser loads it from the first, and checks every block', [author, reader], 2_500)
+
+  const link = author.url()
+  await author.close()
+  await addFrame('The first tab closes: the second still has the page', [null, reader], 2_500)
+  await reader.close()
+  await addFrame('The last tab closes', [null, null], 1_200)
+
+  const late = await openTab(left)
+  await late.goto(link)
+  await late.getByText(/nobody/i).first().waitFor()
+  await addFrame('The page is gone', [late, null], 3_000)
+
+  const args = frames.flatMap(({ file, durationMs }) => ['-d', String(durationMs), file])
+  execFileSync('img2webp', ['-loop', '0', '-mixed', '-q', '60', '-m', '6', ...args, '-o', TARGET])
+  const { size } = statSync(TARGET)
+  if (size > BYTES_MAX) throw new Error(`${TARGET} has ${size} bytes, more than ${BYTES_MAX}`)
+  console.log(`${TARGET}: ${frames.length} frames, ${size} bytes`)
+}
+
+function html(caption, shots) {
+  const windows = shots.map((shot) =>
+    shot === null ? '<div class="window closed"></div>' : `<img class="window" src="data:image/png;base64,${shot}">`,
+  )
+  return `<!doctype html><style>
+    body { margin: 0; padding: 24px; background: #15100d; color: #f4e6d8; font: 24px system-ui; text-align: center }
+    main { display: flex; gap: 24px; justify-content: center; margin-top: 20px }
+    .window { width: ${WINDOW.width}px; height: ${WINDOW.height}px; border-radius: 10px }
+    .closed { border: 2px dashed #57473c; box-sizing: border-box }
+  </style>${caption}<main>${windows.join('')}</main>`
+}

@@ -1,0 +1,45 @@
+use watchfire_encryption::{Decryptor, Index, Key, Layout, Output, PrivateError, RecordCipher};
+
+/// Names that strangers wrote: what is read leads nowhere but below the page, and is written as it
+/// was.
+pub fn private_index(bytes: &[u8]) {
+    let Ok(index) = Index::decode(bytes) else { return };
+    assert_eq!(index.encode().as_deref(), Ok(bytes));
+    for entry in &index.entries {
+        let is_below = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
+        assert!(!index.is_directory || entry.path.split('/').all(is_below), "{:?}", entry.path);
+    }
+}
+
+/// A whole as strangers made it, sealed or not: what comes out is what an index says, and no more.
+pub fn private_page(bytes: &[u8]) {
+    let key = Key::from_bytes([7; 32]);
+    // As it came, and as whoever has the key would seal it.
+    let _ = open(&key, bytes);
+    let layout = Layout::with_record_bytes(bytes.len() as u64, 4096).expect("it is short");
+    let records = RecordCipher::for_sealing(&key, layout);
+    let mut content = bytes.to_vec();
+    content.resize(layout.content_bytes() as usize, 0);
+    let mut sealed = records.header().to_vec();
+    for record in 0..layout.records() {
+        let (from, to) = layout.content_range(record);
+        sealed.extend(records.seal(record, content[from as usize..to as usize].to_vec()));
+    }
+    let Ok(outputs) = open(&key, &sealed) else { return };
+    let mut outputs = outputs.into_iter();
+    let Some(Output::Index(index)) = outputs.next() else { panic!("the index comes first") };
+    let mut left: Vec<u64> = index.entries.iter().map(|entry| entry.bytes).collect();
+    for output in outputs {
+        let Output::Bytes { entry, bytes } = output else { panic!("one index") };
+        left[entry] -= bytes.len() as u64;
+    }
+    assert!(left.iter().all(|left| *left == 0), "all of each entry comes out");
+}
+
+fn open(key: &Key, sealed: &[u8]) -> Result<Vec<Output>, PrivateError> {
+    let mut decryptor = Decryptor::new(key, sealed.len() as u64);
+    let mut outputs = Vec::new();
+    sealed.chunks(1000).try_for_each(|piece| decryptor.take(piece, &mut outputs))?;
+    decryptor.finish()?;
+    Ok(outputs)
+}

@@ -1,0 +1,177 @@
+// A page is available as long as somebody has it open.
+
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+
+import { withTimeout } from '../lib/deadlines.mjs'
+import { newVisitor, cidOf, WAIT_MS, startServer } from './page-driver.mjs'
+import { file, generated, picture } from './fixtures.mjs'
+
+const vectors = JSON.parse(readFileSync(new URL('../../vectors/cids.json', import.meta.url)))
+const NOBODY = 'Nobody has this page right now'
+/** Time allowed for updates that are sent at once, on two cores with several browsers. */
+const AT_ONCE_MS = 2_500
+
+const STORY = {
+  text: '# By the fire\n\nWe sat until the *last ember*.\n\n![cat](cat.png)\n',
+  files: [file('cat.png', picture(64, 48), 'image/png')],
+}
+
+test('a page with a picture passes from one visitor to the next, is gone with its last holder, and can be shared again', async (t) => {
+  const server = await startServer(t)
+  const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const readsIt = async (person) => {
+    await person.waitForText('We sat until the last ember.')
+    assert.deepEqual(await person.waitForPicture('cat'), [64, 48])
+  }
+
+  const link = await a.sharePage(STORY)
+  await readsIt(a)
+  await b.goTo(link)
+  await readsIt(b)
+
+  await a.leave()
+  const c = await newVisitor(t, server)
+  await c.goTo(link)
+  await readsIt(c)
+
+  await Promise.all([b.leave(), c.leave()])
+  const d = await newVisitor(t, server)
+  await d.goTo(link)
+  await d.waitForText(NOBODY)
+  await d.waitForText('the page appears as soon as')
+
+  const again = await newVisitor(t, server)
+  assert.equal(await again.sharePage(STORY), link, 'the same content has the same link')
+  await readsIt(d)
+  await d.waitForStatus('Held by 2 tabs, including yours')
+  for (const person of [a, b, c, d, again]) person.assertNoPageErrors()
+})
+
+test('links carry the CIDs that kubo computes for the same content', async (t) => {
+  const server = await startServer(t)
+  const person = await newVisitor(t, server)
+  const known = vectors.texts.find(({ text, profile }) => text.startsWith('# A page') && profile === 'unixfs-v1-2025')
+  const written = await person.sharePage({ text: known.text })
+  assert.equal(cidOf(written), known.cid)
+
+  const sizes = [1, 1_048_576, 1_048_577]
+  for (const bytes of sizes) {
+    const { cid } = vectors.files.find((vector) => vector.bytes === bytes && vector.profile === 'unixfs-v1-2025')
+    const dropped = await person.sharePage({ files: [file('generated.bin', generated(bytes))] })
+    assert.equal(cidOf(dropped), cid, `${bytes} bytes`)
+  }
+
+  const flat = vectors.directories.find(({ about }) => about === 'hidden files belong to it')
+  const several = await person.sharePage({ files: flat.entries.map(({ path, text }) => file(path, text)) })
+  assert.equal(cidOf(several), flat.cid)
+})
+
+test('waiting visitors are notified at once when the last holder leaves midway, and again when one returns', async (t) => {
+  const settings = { 'limits.relay_bytes_per_second_per_peer': 524_288 }
+  const server = await startServer(t, { settings })
+  const [holder, seeker] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const film = { files: [file('film.bin', picture(1600, 1200, { noise: 3 }))] }
+  const link = await holder.sharePage(film)
+  await seeker.goTo(link)
+  await seeker.waitForText(/Fetching film\.bin/)
+  await seeker.waitForText(/[1-9]\d*% · /)
+
+  await holder.leave()
+  await seeker.waitForText('The last person who had it has left', AT_ONCE_MS)
+
+  const returned = await newVisitor(t, server)
+  assert.equal(await returned.sharePage(film), link)
+  await seeker.waitForText(/Fetching film\.bin/, AT_ONCE_MS)
+})
+
+test('a visitor who waits for a page that nobody has sees it as soon as somebody shares it', async (t) => {
+  const server = await startServer(t)
+  const [first, waiting] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const link = await first.sharePage({ text: 'A short one.' })
+  await first.leave()
+  await waiting.goTo(link)
+  await waiting.waitForText(NOBODY)
+
+  const second = await newVisitor(t, server)
+  await second.sharePage({ text: 'A short one.' })
+  await waiting.tab.locator('.file').getByText('A short one.').waitFor({ timeout: AT_ONCE_MS })
+})
+
+test('the viewer and holder counts are the same for everybody and stay correct', async (t) => {
+  const server = await startServer(t)
+  const [a, b, c] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
+  const link = await a.sharePage({ text: 'Count the watchers.' })
+  await a.waitForStatus('Only you are here')
+  await a.waitForStatus('Only you have this page')
+
+  await b.goTo(link)
+  for (const person of [a, b]) {
+    await person.waitForStatus('2 people are watching')
+    await person.waitForStatus('Held by 2 tabs, including yours.')
+  }
+  await c.goTo(link)
+  for (const person of [a, b, c]) await person.waitForStatus('Held by 3 tabs, including yours.')
+  const twice = await c.openAnotherTab()
+  await twice.goTo(link)
+  for (const person of [a, b, c, twice]) await person.waitForStatus('Held by 4 tabs, including yours.')
+  await twice.leave()
+  for (const person of [a, b, c]) await person.waitForStatus('Held by 3 tabs, including yours.')
+
+  await b.leave()
+  for (const person of [a, c]) await person.waitForStatus('Held by 2 tabs, including yours.')
+  await a.leave()
+  await c.waitForStatus('Only you have this page')
+})
+
+test('a holder whose browser is killed is removed as soon as its sockets close', async (t) => {
+  const server = await startServer(t)
+  const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const link = await a.sharePage({ text: 'Suddenly alone.' })
+  await b.goTo(link)
+  await b.waitForStatus('Held by 2 tabs')
+  await a.killBrowser()
+  await b.waitForStatus('Only you have this page')
+})
+
+test('the home page shows how many people are on the site', async (t) => {
+  const server = await startServer(t)
+  const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
+  await a.goTo('/')
+  await a.waitForText('Only you are here now')
+  await b.goTo('/chat')
+  await a.waitForText('2 people here now')
+  await b.leave()
+  await a.waitForText('Only you are here now')
+})
+
+test('a page stays shared while its holder opens another view of the site', async (t) => {
+  const server = await startServer(t)
+  const [keeper, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const link = await keeper.sharePage({ text: 'Kept burning.' })
+  await keeper.tab.getByRole('link', { name: 'Watchfire' }).click()
+  await keeper.waitForText('Burning in this tab')
+  await visitor.goTo(link)
+  await visitor.waitForText('Kept burning.')
+
+  await keeper.tab.getByRole('button', { name: /^Stop sharing/ }).click()
+  await visitor.waitForStatus('Only you have this page')
+})
+
+test('a link without a valid CID shows an error', async (t) => {
+  const server = await startServer(t)
+  const person = await newVisitor(t, server)
+  const v0 = 'QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH'
+  const cut = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyk'
+  for (const wrong of ['hello', cut, 'bafk%00%ff', '..%2f..%2fetc', 'b'.repeat(3000), 'zdj7', '%F0%9F%94%A5']) {
+    await person.goTo(`/p/${wrong}`)
+    await person.waitForText('This page cannot be shown')
+    const reason = await person.tab.getByRole('alert').getByRole('paragraph').first().textContent()
+    assert.match(reason, /This link is not valid/, wrong)
+  }
+  await person.goTo(`/p/${v0}`)
+  await withTimeout(Promise.race([person.waitForText('This page cannot be shown'), person.waitForText(NOBODY)]), 'an answer', WAIT_MS)
+  await person.goTo('/no/such/place')
+  await person.waitForText('Nothing here')
+})

@@ -1,0 +1,115 @@
+// Bitswap messages between browsers, encoded and decoded by hand from the specification. So a mistake
+// that both ends of our own code share is still found.
+
+import { createHash } from 'node:crypto'
+
+const RAW = 0x55
+const DAG_PB = 0x70
+const CHUNK_BYTES = 1_048_576
+
+/** Splits a file of up to 1 GiB into its blocks: leaves of 1 MiB and, above several, one node. */
+export function blocksOf(file) {
+  const leaves = []
+  for (let at = 0; at < Math.max(1, file.length); at += CHUNK_BYTES) {
+    const bytes = file.subarray(at, at + CHUNK_BYTES)
+    leaves.push({ cid: cidOf(RAW, bytes), bytes })
+  }
+  if (leaves.length === 1) return { root: cidText(leaves[0].cid), blocks: byCid(leaves) }
+  const sizes = leaves.flatMap(({ bytes }) => [number(4, bytes.length)])
+  const unixfs = Buffer.concat([number(1, 2), number(3, file.length), ...sizes])
+  const links = leaves.map(({ cid, bytes: leaf }) =>
+    bytes(2, Buffer.concat([bytes(1, cid), bytes(2, Buffer.alloc(0)), number(3, leaf.length)])),
+  )
+  const node = Buffer.concat([...links, bytes(1, unixfs)])
+  const top = { cid: cidOf(DAG_PB, node), bytes: node }
+  return { root: cidText(top.cid), blocks: byCid([...leaves, top]) }
+}
+
+function byCid(blocks) {
+  return new Map(blocks.map((block) => [block.cid.toString('hex'), block]))
+}
+
+function cidOf(codec, content) {
+  return Buffer.concat([Buffer.from([1, codec, 0x12, 32]), createHash('sha256').update(content).digest()])
+}
+
+/** Formats a CIDv1 as text. */
+export function cidText(cid) {
+  const letters = 'abcdefghijklmnopqrstuvwxyz234567'
+  let text = 'b'
+  let bits = 0
+  let held = 0
+  for (const byte of cid) {
+    held = (held << 8) | byte
+    for (bits += 8; bits >= 5; bits -= 5) text += letters[(held >>> (bits - 5)) & 31]
+    held &= (1 << bits) - 1
+  }
+  return bits > 0 ? text + letters[(held << (5 - bits)) & 31] : text
+}
+
+/** The wants of a message: `{ cid, cancel, have, dontHave, priority }`. */
+export function wantsIn(message) {
+  const wantlist = fields(message).find(({ number }) => number === 1)?.value
+  if (wantlist === undefined) return []
+  return fields(wantlist).filter(({ number }) => number === 1).map(({ value: entry }) => {
+    const of = new Map(fields(entry).map(({ number, value }) => [number, value]))
+    return { cid: of.get(1), cancel: of.get(3) === 1, have: of.get(4) === 1, dontHave: of.get(5) === 1, priority: of.get(2) ?? 0 }
+  })
+}
+
+/** A message that wants these blocks. */
+export function wantMessage(cids) {
+  const entries = cids.map((cid) => bytes(1, Buffer.concat([bytes(1, cid), number(2, 1), number(5, 1)])))
+  return bytes(1, Buffer.concat(entries))
+}
+
+/** A message with these blocks, each with the prefix of its CID. */
+export function blockMessage(blocks) {
+  return Buffer.concat(
+    blocks.map(({ cid, bytes: content }) => bytes(3, Buffer.concat([bytes(1, cid.subarray(0, 4)), bytes(2, content)]))),
+  )
+}
+
+/** A message that states for each CID whether the block is present. */
+export function presenceMessage(cids, isHere) {
+  return Buffer.concat(cids.map((cid) => bytes(4, Buffer.concat([bytes(1, cid), number(2, isHere ? 0 : 1)]))))
+}
+
+// A minimal Protobuf codec.
+
+function varint(value) {
+  const out = []
+  for (; value > 127; value = Math.floor(value / 128)) out.push((value % 128) | 128)
+  return Buffer.from([...out, value])
+}
+
+function number(field, value) {
+  return Buffer.concat([varint(field * 8), varint(value)])
+}
+
+function bytes(field, value) {
+  return Buffer.concat([varint(field * 8 + 2), varint(value.length), value])
+}
+
+function fields(message) {
+  const found = []
+  let at = 0
+  const read = () => {
+    let value = 0
+    for (let shift = 1; ; shift *= 128) {
+      const byte = message[at++]
+      value += (byte & 127) * shift
+      if (byte < 128) return value
+    }
+  }
+  while (at < message.length) {
+    const key = read()
+    const number = Math.floor(key / 8)
+    if (key % 8 === 0) found.push({ number, value: read() })
+    else {
+      const length = read()
+      found.push({ number, value: message.subarray(at, (at += length)) })
+    }
+  }
+  return found
+}

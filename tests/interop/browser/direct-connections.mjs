@@ -1,0 +1,83 @@
+// Visitors whose browsers can connect directly, and the statistics of their connections.
+
+import { BY_RELAY_ONLY, DIRECT_ON_LOOPBACK, launch } from '../lib/chromium.mjs'
+import { PageDriver } from './page-driver.mjs'
+
+/**
+ * Opens a browser that may make direct connections. With `isOff`, the browser has WebRTC but may not
+ * use it. With `beside`, the new profile runs in the same process as that visitor. Every connection of
+ * the tabs is recorded.
+ */
+export async function newDirectVisitor(t, server, { isOff = false, beside = null } = {}) {
+  const browser = beside?.tab.context().browser() ?? (await launch(isOff ? BY_RELAY_ONLY : DIRECT_ON_LOOPBACK))
+  if (beside === null) t.after(() => browser.close())
+  const context = await browser.newContext()
+  await context.addInitScript(() => {
+    const Browser = window.RTCPeerConnection
+    window.peerConnections = []
+    window.RTCPeerConnection = class extends Browser {
+      constructor(configuration) {
+        super(configuration)
+        window.peerConnections.push(this)
+      }
+    }
+  })
+  if (!isOff) await context.grantPermissions(['microphone'], { origin: `http://localhost:${server.port}` })
+  return PageDriver.inContext(server, context)
+}
+
+/** The state and the STUN servers of each connection that a tab made. */
+export function connectionsOf(person) {
+  return person.tab.evaluate(() =>
+    window.peerConnections.map((line) => ({
+      state: line.connectionState, stun: line.getConfiguration().iceServers.flatMap(({ urls }) => urls),
+    })))
+}
+
+/** Whether every visitor has a connection that is up. */
+export async function areConnected(...people) {
+  const lines = await Promise.all(people.map(connectionsOf))
+  return lines.every((each) => each.some(({ state }) => state === 'connected'))
+}
+
+/** The statistics of the candidate pair in use, from the browser. */
+export function candidatePairOf(person) {
+  return person.tab.evaluate(async () => {
+    for (const line of window.peerConnections) {
+      const stats = [...(await line.getStats()).values()]
+      const transport = stats.find(({ type }) => type === 'transport')
+      const pair = stats.find(({ id }) => id === transport?.selectedCandidatePairId)
+      if (pair === undefined) continue
+      const candidate = (id) => stats.find((each) => each.id === id)
+      const told = (id) => `${candidate(id).candidateType} ${candidate(id).address}`
+      return { ...pair, local: told(pair.localCandidateId), remote: told(pair.remoteCandidateId) }
+    }
+    return null
+  })
+}
+
+/**
+ * Closes the connections at this end once so many bytes have arrived over one of them, without the app's
+ * knowledge. The tab itself checks this, because a test that polls would be too late. Returns the bytes that
+ * arrived directly and the share of the page that was present.
+ */
+export function closeConnectionsAfter(person, bytes) {
+  return person.tab.evaluate(async (bytes) => {
+    const cameDirectly = async () => {
+      const pairs = []
+      for (const line of window.peerConnections) {
+        for (const each of (await line.getStats()).values()) if (each.type === 'candidate-pair') pairs.push(each.bytesReceived)
+      }
+      return Math.max(0, ...pairs)
+    }
+    for (;;) {
+      const directly = await cameDirectly()
+      if (directly >= bytes) {
+        for (const line of window.peerConnections) line.close()
+        const bar = document.querySelector('progress')
+        return { directly, here: bar === null ? 1 : bar.value / bar.max }
+      }
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+  }, bytes)
+}

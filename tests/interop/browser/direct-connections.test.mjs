@@ -1,0 +1,156 @@
+// Browsers that connect directly: the traffic that bypasses the server, and what happens when a connection breaks.
+
+import assert from 'node:assert/strict'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, test } from 'node:test'
+
+import { waitUntil, withTimeout } from '../lib/deadlines.mjs'
+import { generated } from './fixtures.mjs'
+import { cidOf, WAIT_MS, startServer } from './page-driver.mjs'
+import { newDirectVisitor, areConnected, closeConnectionsAfter, connectionsOf, candidatePairOf } from './direct-connections.mjs'
+import { honestHolder, joinPage } from './raw-peer.mjs'
+import { blocksOf } from './bitswap-messages.mjs'
+
+const MIB = 1024 * 1024
+const TRANSFER_MS = 90_000
+/** By then there is a direct connection, even when the first attempt failed and a second one was due. */
+const LINK_MS = 40_000
+/** Shorter than the timeout for a connection whose other end is silent. */
+const HANG_UP_MS = 10_000
+/** Slow enough that a page of some MiB is not loaded before there is a direct connection. */
+const NARROW = { 'limits.relay_bytes_per_second_per_peer': MIB }
+
+const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
+after(() => rm(folder, { recursive: true }))
+
+/** A file on disk, because passing a large one through the browser's remote control takes too long. */
+async function film(bytes) {
+  const to = path.join(folder, `film-${bytes}.bin`)
+  await writeFile(to, generated(bytes))
+  return { files: [to] }
+}
+
+const relayed = (server) => server.metric('watchfire_pages_relayed_bytes_total')
+
+/** The share of the page that is present, as the page shows it. */
+const percentOf = async (person) => {
+  const told = await person.tab.locator('progress').evaluateAll(([bar]) => (bar ? bar.value / bar.max : null))
+  return told ?? 1
+}
+
+for (const processes of [1, 3]) {
+  test(`content bypasses a server of ${processes} process(es) once there is a direct connection`, async (t) => {
+    const server = await startServer(t, { settings: NARROW, processes })
+    const [holder, visitor] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
+    const link = await holder.sharePage(await film(44 * MIB))
+    await visitor.goTo(link)
+    await waitUntil(() => areConnected(holder, visitor), 'a direct path', LINK_MS)
+    const before = await relayed(server)
+    // Messages that were already being relayed finish that way.
+    await waitUntil(async () => (await percentOf(visitor)) > 0.75, 'most of it', TRANSFER_MS)
+    const rested = await relayed(server)
+    await visitor.waitUntilComplete(TRANSFER_MS)
+    assert.equal(await relayed(server), rested, 'the server relayed content although there was a direct path')
+    assert(rested - before < 3 * MIB, `${rested - before} bytes were relayed after there was a direct path`)
+
+    const pair = await candidatePairOf(visitor)
+    t.diagnostic(`${pair.bytesReceived} bytes came directly, ${before} by relay; ${pair.local} to ${pair.remote}`)
+    // Some bytes used a candidate pair that was active before this one.
+    assert(pair.bytesReceived > 36 * MIB - rested, `only ${pair.bytesReceived} bytes came directly`)
+    assert((await connectionsOf(holder)).length === 1 && (await connectionsOf(visitor)).length === 1, 'one line each')
+    for (const person of [holder, visitor]) person.assertNoPageErrors()
+  })
+}
+
+test('browsers learn their public addresses from the server', async (t) => {
+  const server = await startServer(t, { settings: NARROW })
+  const [holder, visitor] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
+  const link = await holder.sharePage(await film(32 * MIB))
+  await visitor.goTo(link)
+  await waitUntil(() => areConnected(holder, visitor), 'a direct path', LINK_MS)
+  await waitUntil(() => server.metric('watchfire_stun_answers_total'), 'STUN is answered', WAIT_MS)
+  const [line] = await connectionsOf(visitor)
+  assert.deepEqual(line.stun, [`stun:localhost:${server.port}`])
+})
+
+test('when a direct connection breaks, the relay takes over and no block is lost', async (t) => {
+  const server = await startServer(t, { settings: NARROW })
+  const [holder, visitor] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
+  const link = await holder.sharePage(await film(44 * MIB))
+  await visitor.goTo(link)
+  const { directly, here } = await withTimeout(closeConnectionsAfter(visitor, 4 * MIB), 'some of it came directly', TRANSFER_MS)
+  assert(here < 0.95, `it was there already: ${here}, ${directly} bytes directly`)
+  const before = await relayed(server)
+  await visitor.waitUntilComplete(TRANSFER_MS)
+  const after = await relayed(server)
+  t.diagnostic(`cut at ${(here * 100).toFixed()} %, ${directly} bytes directly; ${after - before} by relay afterwards`)
+  assert(after - before > MIB, 'the relay did not go on')
+  for (const person of [holder, visitor]) {
+    assert.deepEqual(await person.tab.locator('.notice[role=status]').allTextContents(), [], 'nobody is told of a problem')
+  }
+  for (const person of [holder, visitor]) person.assertNoPageErrors()
+})
+
+test('a closed tab closes its connections at once', async (t) => {
+  const server = await startServer(t, { settings: NARROW })
+  const [holder, visitor] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
+  const link = await holder.sharePage(await film(32 * MIB))
+  await visitor.goTo(link)
+  await waitUntil(() => areConnected(holder, visitor), 'a direct path', LINK_MS)
+  // Navigates instead of closing, so that the browser lives on and only `pagehide` closes the connections.
+  await visitor.goTo('about:blank')
+  await waitUntil(async () => (await connectionsOf(holder)).every(({ state }) => state === 'closed'), 'the line is closed', HANG_UP_MS)
+})
+
+test('a small page makes no direct connection', async (t) => {
+  const server = await startServer(t)
+  const [holder, visitor] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
+  const link = await holder.sharePage({ text: 'A few words.' })
+  await visitor.goTo(link)
+  await visitor.waitUntilComplete()
+  assert.deepEqual([await connectionsOf(holder), await connectionsOf(visitor)], [[], []])
+  assert.equal(await server.metric('watchfire_pages_signals_total'), 0)
+})
+
+test('tabs of one browser, and one whose WebRTC is off, share a page over the paths that they have', async (t) => {
+  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 8 * MIB } })
+  const holder = await newDirectVisitor(t, server)
+  const link = await holder.sharePage(await film(24 * MIB))
+  const beside = await holder.openAnotherTab()
+  const off = await newDirectVisitor(t, server, { isOff: true })
+  await Promise.all([beside.goTo(link), off.goTo(link)])
+  await Promise.all([beside.waitUntilComplete(TRANSFER_MS), off.waitUntilComplete(TRANSFER_MS)])
+  assert((await relayed(server)) > 23 * MIB, 'the one without WebRTC got it by relay')
+  for (const person of [holder, beside, off]) person.assertNoPageErrors()
+})
+
+test('a peer that sends invalid signals is ignored, and the others get the page', async (t) => {
+  const server = await startServer(t, { settings: NARROW })
+  const { root, blocks } = blocksOf(generated(12 * MIB))
+  const vandals = []
+  for (let i = 0; i < 4; i++) vandals.push(await joinPage(t, server, root, 'all', () => ({ blocks: [], has: [], lacks: [] })))
+  const visitor = await newDirectVisitor(t, server)
+  await visitor.goTo(`/p/${root}#filename=film.bin`)
+  const { peer } = await vandals[0].joined.next(({ peer }) => vandals.every(({ id }) => id !== peer))
+  const to = Buffer.from(peer, 'hex')
+  const say = (vandal, signal) => vandal.signal(Buffer.concat([to, Buffer.from(typeof signal === 'string' ? signal : JSON.stringify(signal))]))
+  const sdp = 'v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\nc=IN IP4 0.0.0.0\r\n'
+  await say(vandals[0], 'this is no JSON')
+  await say(vandals[1], { kind: 'offer', call: 1, sdp: `${sdp}a=nonsense:\u0000\r\nxyz` })
+  for (let call = 0; call < 12; call++) {
+    await say(vandals[2], { kind: 'offer', call, sdp })
+    await say(vandals[2], { kind: 'hang_up', call, reason: 'over' })
+  }
+  for (let n = 0; n < 200; n++) await say(vandals[3], { kind: 'hang_up', call: n, reason: 'over' })
+  await visitor.waitForText('A peer sent invalid connection requests')
+  await joinPage(t, server, root, 'all', honestHolder(blocks))
+  await visitor.waitUntilComplete(TRANSFER_MS)
+  // The last connection may be an attempt to reach the honest peer, which has no WebRTC and never answers.
+  const states = (await connectionsOf(visitor)).map(({ state }) => state)
+  assert(states.slice(0, -1).every((state) => state === 'closed'), states.join())
+  assert(states.length <= 10 && !states.includes('connected'), states.join())
+  visitor.assertNoPageErrors()
+  assert.equal(cidOf(visitor.tab.url()), root)
+})

@@ -1,0 +1,153 @@
+// Each file type is shown in a suitable form, and can be saved unchanged.
+
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { test } from 'node:test'
+
+import { waitUntil } from '../lib/deadlines.mjs'
+import { newVisitor, WAIT_MS, startServer } from './page-driver.mjs'
+import { file, generated, picture, sound } from './fixtures.mjs'
+
+/** Shares one file in one browser and opens it in another. */
+async function passOn(t, name, content) {
+  const server = await startServer(t)
+  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const link = await sharer.sharePage({ files: [file(name, content)] })
+  await visitor.goTo(link)
+  await visitor.waitUntilComplete()
+  return visitor
+}
+
+test('Markdown is rendered', async (t) => {
+  const server = await startServer(t)
+  const person = await newVisitor(t, server)
+  await person.sharePage({ text: '# Title\n\n- one\n- **two**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n' })
+  const shown = person.tab.locator('.prose')
+  await shown.getByRole('heading', { name: 'Title' }).waitFor()
+  assert.equal(await shown.getByRole('listitem').count(), 2)
+  assert.equal(await shown.getByRole('cell').count(), 2)
+})
+
+test('plain text is shown unchanged', async (t) => {
+  const visitor = await passOn(t, 'words.txt', '<b>not bold</b>\n  indented\n')
+  assert.equal(await visitor.tab.locator('pre.words').textContent(), '<b>not bold</b>\n  indented\n')
+})
+
+test('source code is highlighted', async (t) => {
+  const source = 'const answer = "forty-two" // said so\n'
+  const visitor = await passOn(t, 'answer.js', source)
+  const shown = visitor.tab.locator('pre.source')
+  await shown.locator('.hljs-string').waitFor()
+  assert.equal(await shown.textContent(), source)
+  visitor.assertNoPageErrors()
+})
+
+test('a picture is displayed', async (t) => {
+  const visitor = await passOn(t, 'cat.png', picture(320, 200))
+  assert.deepEqual(await visitor.waitForPicture('cat.png'), [320, 200])
+})
+
+test('audio can be played', async (t) => {
+  const visitor = await passOn(t, 'tone.wav', sound())
+  const seconds = await waitUntil(
+    () => visitor.tab.locator('audio').evaluate((audio) => (audio.readyState >= 1 ? audio.duration : null)),
+    'the sound is read',
+    WAIT_MS,
+  )
+  assert.equal(seconds, 1)
+})
+
+test('a video can be played', async (t) => {
+  const server = await startServer(t)
+  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const link = await sharer.sharePage({ files: [file('film.webm', await recordFilm(sharer))] })
+  await visitor.goTo(link)
+  await visitor.waitUntilComplete()
+  const width = await waitUntil(
+    () => visitor.tab.locator('video').evaluate((video) => (video.readyState >= 1 ? video.videoWidth : null)),
+    'the film is read',
+    WAIT_MS,
+  )
+  assert.equal(width, 64)
+})
+
+test('a file that cannot be shown can be saved with its bytes and name unchanged', async (t) => {
+  const content = generated(1_500_000)
+  const visitor = await passOn(t, 'thing.bin', content)
+  await visitor.waitForText('This kind of file is not shown here')
+  assert.deepEqual(await readFile(await visitor.saveFile('thing.bin')), content)
+})
+
+test('several files are listed, and each can be opened and saved', async (t) => {
+  const server = await startServer(t)
+  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const files = [file('one.txt', 'First words.'), file('two.txt', 'Second words.'), file('three.md', '# Third')]
+  await visitor.goTo(await sharer.sharePage({ files }))
+  await visitor.waitForText('3 files')
+  await visitor.tab.getByRole('link', { name: 'two.txt' }).click()
+  await visitor.waitForText('Second words.')
+  assert.equal(await readFile(await visitor.saveFile('one.txt'), 'utf8'), 'First words.')
+  await visitor.tab.goBack()
+  await visitor.tab.getByRole('link', { name: 'three.md' }).click()
+  await visitor.tab.getByRole('heading', { name: 'Third' }).waitFor()
+  visitor.assertNoPageErrors()
+})
+
+test('an empty file, and a name in any script, can be shared', async (t) => {
+  const server = await startServer(t)
+  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  await visitor.goTo(await sharer.sharePage({ files: [file('Grüße 世界 🔥.txt', 'Hallo')] }))
+  await visitor.waitForText('Hallo')
+  await visitor.waitForText('Grüße 世界 🔥.txt')
+  await visitor.goTo(await sharer.sharePage({ files: [file('empty.txt', '')] }))
+  await visitor.waitUntilComplete()
+})
+
+test('two people chat in a room, and a third person in another room receives nothing', async (t) => {
+  const server = await startServer(t)
+  const [ann, bob, eve] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
+  for (const [person, name, room] of [[ann, 'Ann', 'camp'], [bob, 'Bob', 'camp'], [eve, 'Eve', 'elsewhere']]) {
+    await person.goTo(`/chat#room=${room}`)
+    await person.waitForText('Connected')
+    await person.tab.getByRole('textbox', { name: 'Your name' }).fill(name)
+  }
+  const say = async (person, words) => {
+    const field = person.tab.getByRole('textbox', { name: 'Message' })
+    await field.fill(words)
+    await person.tab.keyboard.press('Enter')
+    await waitUntil(async () => (await field.inputValue()) === '', 'what was said is taken')
+  }
+  await say(ann, 'Is anybody <b>there</b>?')
+  await bob.waitForText('Is anybody <b>there</b>?')
+  await say(bob, 'By the fire.')
+  const log = (person) => person.tab.getByRole('log').getByRole('listitem')
+  await ann.waitForText('By the fire.')
+  assert.equal(await log(ann).count(), 2)
+  assert.equal(await log(eve).count(), 0)
+  for (const person of [ann, bob, eve]) person.assertNoPageErrors()
+})
+
+/** A short video, recorded by the browser itself. */
+async function recordFilm(person) {
+  await person.goTo('/')
+  const bytes = await person.tab.evaluate(async () => {
+    const canvas = document.createElement('canvas')
+    canvas.width = 64
+    canvas.height = 48
+    const pen = canvas.getContext('2d')
+    const recorder = new MediaRecorder(canvas.captureStream(25), { mimeType: 'video/webm' })
+    const parts = []
+    recorder.ondataavailable = ({ data }) => parts.push(data)
+    const stopped = new Promise((resolve) => (recorder.onstop = resolve))
+    recorder.start(20)
+    for (let frame = 0; parts.length < 5; frame += 1) {
+      pen.fillStyle = `hsl(${frame * 9}, 90%, 50%)`
+      pen.fillRect(0, 0, 64, 48)
+      await new Promise(requestAnimationFrame)
+    }
+    recorder.stop()
+    await stopped
+    return [...new Uint8Array(await new Blob(parts).arrayBuffer())]
+  })
+  return Buffer.from(bytes)
+}

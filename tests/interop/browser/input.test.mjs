@@ -1,0 +1,126 @@
+// Input besides typing: drop, paste, copy, reload, close.
+
+import assert from 'node:assert/strict'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { test } from 'node:test'
+
+import { withTimeout } from '../lib/deadlines.mjs'
+import { newVisitor, WAIT_MS, startServer } from './page-driver.mjs'
+import { picture } from './fixtures.mjs'
+
+test('a folder dropped anywhere on the home page becomes a page with its files', async (t) => {
+  const server = await startServer(t)
+  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const folder = await folderOf(t, {
+    'trip/index.md': '# The trip\n\n![us](pictures/us.png)\n',
+    'trip/pictures/us.png': picture(40, 30),
+  })
+  await sharer.goTo('/')
+  await sharer.waitForText('Up to')
+  await drop(sharer, [path.join(folder, 'trip')])
+  await sharer.waitForText('trip/pictures/us.png')
+  await sharer.tab.getByRole('button', { name: 'Light this page' }).click()
+  await visitor.goTo(await sharer.sharedLink())
+  await visitor.tab.getByRole('link', { name: 'trip/index.md' }).click()
+  assert.deepEqual(await visitor.waitForPicture('us'), [40, 30])
+})
+
+test('a picture pasted into the text becomes part of the page', async (t) => {
+  const server = await startServer(t)
+  const person = await newVisitor(t, server)
+  await person.goTo('/')
+  await person.compose({ text: 'Look at this:' })
+  await person.tab.getByRole('textbox', { name: 'Text of the page' }).evaluate((box, bytes) => {
+    const clipboardData = new DataTransfer()
+    clipboardData.items.add(new File([new Uint8Array(bytes)], 'shot.png', { type: 'image/png' }))
+    box.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }))
+  }, [...picture(40, 30)])
+  await person.tab.getByRole('list', { name: 'Files of the page' }).getByText('shot.png').waitFor()
+  await person.tab.getByRole('button', { name: 'Light this page' }).click()
+  await person.sharedLink()
+  assert.deepEqual(await person.waitForPicture('shot'), [40, 30])
+})
+
+test('the copied link is the link that is shown', async (t) => {
+  const server = await startServer(t)
+  const person = await newVisitor(t, server, { permissions: ['clipboard-read', 'clipboard-write'] })
+  const link = await person.sharePage({ text: 'Copy me.' })
+  await person.tab.getByRole('button', { name: 'Copy link' }).click()
+  await person.waitForText('Copied')
+  assert.equal(await person.tab.evaluate(() => navigator.clipboard.readText()), link)
+  await person.tab.getByRole('img', { name: 'QR code of the link' }).waitFor()
+})
+
+test('a reloaded page comes back from those who still have it', async (t) => {
+  const server = await startServer(t)
+  const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const link = await a.sharePage({ text: 'Come back to me.' })
+  await b.goTo(link)
+  await b.waitForStatus('Held by 2 tabs')
+  await a.tab.reload()
+  await a.tab.locator('.file').getByText('Come back to me.').waitFor()
+  for (const person of [a, b]) await person.waitForStatus('Held by 2 tabs')
+})
+
+test('the browser asks before the only copy is closed, and not when there is another', async (t) => {
+  const server = await startServer(t)
+  const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const link = await a.sharePage({ text: 'Do not lose me.' })
+  await a.tab.getByText('Do not lose me.').first().click()
+  const asked = a.tab.waitForEvent('dialog')
+  const closing = a.tab.close({ runBeforeUnload: true })
+  const dialog = await asked
+  assert.equal(dialog.type(), 'beforeunload')
+  await dialog.dismiss()
+  await closing
+  await b.goTo(link)
+  for (const person of [a, b]) await person.waitForStatus('Held by 2 tabs')
+
+  const closed = a.tab.waitForEvent('close')
+  await a.tab.close({ runBeforeUnload: true })
+  await withTimeout(closed, 'the tab closes without a question', WAIT_MS)
+  await b.waitForStatus('Only you have this page')
+})
+
+test('going back and forth between pages keeps each of them unchanged', async (t) => {
+  const server = await startServer(t)
+  const person = await newVisitor(t, server)
+  const first = await person.sharePage({ text: 'The first.' })
+  await person.tab.getByRole('link', { name: 'Watchfire' }).click()
+  await person.compose({ text: 'The second.' })
+  await person.tab.getByRole('button', { name: 'Light this page' }).click()
+  await person.waitForText('The second.')
+  await person.tab.goBack()
+  await person.waitForText('Burning in this tab')
+  await person.tab.goBack()
+  await person.waitForText('The first.')
+  assert.equal(person.tab.url(), first)
+  await person.tab.goForward()
+  await person.tab.goForward()
+  await person.waitForText('The second.')
+  person.assertNoPageErrors()
+})
+
+/** Writes files below a folder that is removed when the test ends. */
+async function folderOf(t, files) {
+  const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
+  t.after(() => rm(folder, { recursive: true }))
+  for (const [name, content] of Object.entries(files)) {
+    await mkdir(path.dirname(path.join(folder, name)), { recursive: true })
+    await writeFile(path.join(folder, name), content)
+  }
+  return folder
+}
+
+/** Drops files and folders from disk on the middle of the page. */
+async function drop({ tab }, files) {
+  const session = await tab.context().newCDPSession(tab)
+  const { width, height } = tab.viewportSize()
+  const data = { items: [], files, dragOperationsMask: 1 }
+  for (const type of ['dragEnter', 'dragOver', 'drop']) {
+    await session.send('Input.dispatchDragEvent', { type, x: width / 2, y: height / 2, data })
+  }
+  await session.detach()
+}

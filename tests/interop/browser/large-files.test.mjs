@@ -1,0 +1,120 @@
+// Shared content passes through the server without accumulating there.
+
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { test } from 'node:test'
+
+import { BY_RELAY_ONLY, launchWithProfile } from '../lib/chromium.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
+import { bytesOnDisk } from './browser-storage.mjs'
+import { newVisitor, PageDriver, startServer } from './page-driver.mjs'
+
+/** `make soak` sends two gigabytes. */
+const FILE_BYTES = Number(process.env.LARGE_BYTES ?? 300_000_000)
+const GROWTH_BYTES_MAX = 16 * 1024 * 1024
+/** Memory that either tab may use, whatever the size of the file. */
+const HEAP_BYTES_MAX = 200_000_000
+const TRANSFER_MS = 90_000 + FILE_BYTES / 1_000
+const SAMPLE_MS = 50
+const HEAP_SAMPLE_MS = 250
+
+test('a large file passes from one person to another without accumulating in the server or in a tab', async (t) => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
+  t.after(() => rm(folder, { recursive: true, maxRetries: 5 }))
+  const original = path.join(folder, 'film.bin')
+  await pipeline(noise(FILE_BYTES), createWriteStream(original))
+
+  const server = await startServer(t, { settings: { 'limits.page_bytes_max': 2 * FILE_BYTES } })
+  const holder = await newVisitor(t, server)
+  // A browser without a profile keeps in memory what others keep on disk, and has a smaller quota.
+  const context = await launchWithProfile(path.join(folder, 'profile'), BY_RELAY_ONLY)
+  t.after(() => context.close())
+  const visitor = await PageDriver.inContext(server, context)
+  // The file picker would ask for a place; the service worker saves without one.
+  await visitor.tab.addInitScript(() => delete globalThis.showSaveFilePicker)
+  await visitor.goTo('/')
+  const lit = performance.now()
+  await holder.goTo('/')
+  const heaps = [await heapOf(t, holder), await heapOf(t, visitor)]
+  await holder.compose({ files: original })
+  await holder.tab.getByRole('button', { name: 'Light this page' }).click()
+  await holder.waitUntilComplete(TRANSFER_MS)
+  const link = await holder.sharedLink()
+  t.diagnostic(`hashed and lit in ${seconds(lit)} s`)
+
+  const before = server.residentBytes()
+  let peak = before
+  const sampling = setInterval(() => (peak = Math.max(peak, server.residentBytes())), SAMPLE_MS)
+  t.after(() => clearInterval(sampling))
+  const opened = performance.now()
+  await visitor.goTo(link)
+  await visitor.waitUntilComplete(TRANSFER_MS)
+  const took = seconds(opened)
+  const onDisk = await bytesOnDisk(visitor)
+  clearInterval(sampling)
+
+  const relayed = await server.metric('watchfire_pages_relayed_bytes_total')
+  t.diagnostic(`passed in ${took} s, ${(FILE_BYTES / 1e6 / took).toFixed(1)} MB/s`)
+  t.diagnostic(`server: ${mib(before)} MiB before, ${mib(peak)} MiB at its peak, ${relayed} bytes relayed`)
+  const [holders, visitors] = heaps.map(({ peak }) => peak)
+  t.diagnostic(`heap at its peak: ${mib(holders)} MiB of who shares, ${mib(visitors)} MiB of who opens`)
+  t.diagnostic(`on the disk of who opens: ${mib(onDisk)} MiB`)
+  assert(Math.max(holders, visitors) < HEAP_BYTES_MAX, 'neither tab has it in memory')
+  assert(onDisk > FILE_BYTES * 0.9, 'it is on disk')
+  assert(peak - before < GROWTH_BYTES_MAX, `the server grew by ${mib(peak - before)} MiB`)
+  assert(relayed < FILE_BYTES * 1.05, `${relayed} bytes were relayed for a file of ${FILE_BYTES}`)
+
+  const [given, got] = await Promise.all([sha256(original), visitor.saveFile('film.bin').then(sha256)])
+  assert.equal(got, given, 'what is saved is what was shared')
+
+  await waitUntil(async () => (await bytesOnDisk(visitor)) > FILE_BYTES, 'the last of it is on disk', TRANSFER_MS)
+  const reloaded = performance.now()
+  await visitor.tab.reload()
+  await visitor.waitUntilComplete(TRANSFER_MS)
+  t.diagnostic(`hashed again and held ${seconds(reloaded)} s after a reload`)
+  const again = (await server.metric('watchfire_pages_relayed_bytes_total')) - relayed
+  assert(again < 1_000_000, `${again} bytes came again after a reload`)
+  for (const person of [holder, visitor]) person.assertNoPageErrors()
+})
+
+/** Records the peak heap of a tab from now on: objects, and the buffers that belong to them. */
+async function heapOf(t, person) {
+  const devtools = await person.tab.context().newCDPSession(person.tab)
+  const heap = { peak: 0 }
+  const sample = async () => {
+    const { usedSize, embedderHeapUsedSize = 0, backingStorageSize = 0 } = await devtools.send('Runtime.getHeapUsage')
+    heap.peak = Math.max(heap.peak, usedSize + embedderHeapUsedSize + backingStorageSize)
+  }
+  const sampling = setInterval(() => sample().catch(() => {}), HEAP_SAMPLE_MS)
+  t.after(() => clearInterval(sampling))
+  await sample()
+  return heap
+}
+
+/** Bytes that do not compress, the same in each run. */
+function* noise(length) {
+  for (let at = 0, n = 0; at < length; n += 1) {
+    const block = createHash('shake256', { outputLength: 1_000_000 }).update(`block ${n}`).digest()
+    yield block.subarray(0, length - at)
+    at += block.length
+  }
+}
+
+async function sha256(file) {
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(file), hash)
+  return hash.digest('hex')
+}
+
+function seconds(since) {
+  return Number(((performance.now() - since) / 1000).toFixed(1))
+}
+
+function mib(bytes) {
+  return (bytes / 1024 / 1024).toFixed(1)
+}

@@ -1,0 +1,77 @@
+// A leak detector: listens on loopback, where no page should connect, and records every contact.
+
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+
+import { waitUntil } from '../lib/deadlines.mjs'
+
+const CALLED_MS = 15_000
+
+/** Records HTTP requests, bare TCP connections and UDP datagrams until the test ends. */
+export async function startLeakDetector(t) {
+  const requests = []
+  let connections = 0
+  const datagrams = []
+  const hear = (request) => requests.push(`${request.method} ${request.url}`)
+  const http = createServer((request, response) => {
+    hear(request)
+    request.resume()
+    response.writeHead(200, {
+      'access-control-allow-origin': '*',
+      'access-control-allow-headers': '*',
+      'content-type': contentType(request.url),
+    })
+    response.end(bodyFor(request.url))
+  })
+  http.on('upgrade', (request, socket) => {
+    hear(request)
+    socket.destroy()
+  })
+  http.on('connection', () => {
+    connections += 1
+  })
+  const udp = createSocket('udp4')
+  udp.on('message', (message) => datagrams.push(isStun(message) ? 'stun' : 'quic'))
+  http.listen(0, '127.0.0.1')
+  udp.bind(0, '127.0.0.1')
+  await Promise.all([once(http, 'listening'), once(udp, 'listening')])
+
+  t.after(() => {
+    http.closeAllConnections()
+    http.close()
+    udp.close()
+  })
+
+  return {
+    requests,
+    datagrams,
+    get connections() {
+      return connections
+    },
+    httpPort: http.address().port,
+    udpPort: udp.address().port,
+    url: `http://127.0.0.1:${http.address().port}`,
+    /** Resolves when a request for that path, with or without a query, has arrived. */
+    called(path) {
+      const isIt = (request) => request.split(/[ ?]/)[1] === path
+      return waitUntil(() => requests.some(isIt), `somebody asks the leakDetector for ${path}`, CALLED_MS)
+    },
+  }
+}
+
+function contentType(url) {
+  if (url.includes('css')) return 'text/css'
+  if (url.includes('script') || url.includes('worker')) return 'text/javascript'
+  if (url.includes('events')) return 'text/event-stream'
+  return 'text/html'
+}
+
+function bodyFor(url) {
+  return url.includes('events') ? 'data: hello\n\n' : ''
+}
+
+/** RFC 8489, 5: two zero bits, and the magic cookie in the second word. */
+function isStun(message) {
+  return message.length >= 20 && (message[0] & 0xc0) === 0 && message.readUInt32BE(4) === 0x2112a442
+}

@@ -1,0 +1,162 @@
+// Drives the web app as a person does, each visitor in a browser of their own.
+
+import assert from 'node:assert/strict'
+import { after } from 'node:test'
+
+import { BY_RELAY_ONLY, collectPageErrors, launch } from '../lib/chromium.mjs'
+import { startWatchfire } from '../lib/server.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
+
+/** Longest wait for anything that crosses browsers, on a machine that may be very busy. */
+export const WAIT_MS = 60_000
+
+/** Starts a server; when the test ends, stops it and asserts a clean exit. */
+export async function startServer(t, options = {}) {
+  const settings = { 'server.drain_period': '100ms', ...options.settings }
+  const server = await startWatchfire({ ...options, settings })
+  t.after(() => (server.isRunning ? server.stop() : undefined))
+  return server
+}
+
+/** The address of a server for browsers. `localhost` is a secure context, as HTTPS is. */
+export function addressOf(server) {
+  return `http://localhost:${server.port}`
+}
+
+/** Browsers that are not in use. Starting a process takes a second; an empty profile in one costs nothing. */
+const idle = []
+after(() => Promise.all(idle.map((browser) => browser.close())))
+
+/**
+ * Opens a browser with a process and an empty profile of its own; its pages are closed when the test
+ * ends. It makes no direct connections: see `direct-connections.mjs` for one that does.
+ */
+export async function newVisitor(t, server, options = {}) {
+  const browser = idle.pop() ?? (await launch(BY_RELAY_ONLY))
+  const context = await browser.newContext(options)
+  t.after(async () => {
+    if (!browser.isConnected()) return
+    await context.close()
+    idle.push(browser)
+  })
+  return PageDriver.inContext(server, context)
+}
+
+/** A visitor and the tab that they look at. */
+export class PageDriver {
+  /** Errors of the page, see `collectPageErrors`. */
+  pageErrors = []
+  tab = null
+  #context
+  #address
+
+  constructor(context, address) {
+    this.#context = context
+    this.#address = address
+  }
+
+  static async inContext(server, context) {
+    const person = new PageDriver(context, addressOf(server))
+    person.pageErrors = await collectPageErrors(context)
+    context.setDefaultTimeout(WAIT_MS)
+    person.tab = await context.newPage()
+    return person
+  }
+
+  /** The same visitor in another tab of the same browser. */
+  async openAnotherTab() {
+    const person = new PageDriver(this.#context, this.#address)
+    person.pageErrors = this.pageErrors
+    person.tab = await this.#context.newPage()
+    return person
+  }
+
+  /** Opens a path of the server, or a whole link. */
+  async goTo(place) {
+    await this.tab.goto(new URL(place, this.#address).href)
+  }
+
+  /** Writes on the home page, adds files, and shares the page; returns the link. */
+  async sharePage({ text = '', as = 'Markdown', files = [] }) {
+    await this.goTo('/')
+    await this.compose({ text, as, files })
+    await this.tab.getByRole('button', { name: 'Light this page' }).click()
+    return this.sharedLink()
+  }
+
+  async compose({ text = '', as = 'Markdown', files = [] }) {
+    if (as !== 'Markdown') await this.tab.getByText(as, { exact: true }).click()
+    if (text !== '') await this.tab.getByRole('textbox', { name: 'Text of the page' }).fill(text)
+    if (files.length > 0) await this.tab.locator('input[type=file]').setInputFiles(files)
+  }
+
+  /** The link of the page that was just shared, as offered for copying. */
+  async sharedLink() {
+    const link = await this.tab.getByRole('textbox', { name: 'Link to this page' }).inputValue()
+    assert.equal(link, this.tab.url(), 'the link offered is the address of the page')
+    return link
+  }
+
+  /** Waits until this text is visible on the page. */
+  async waitForText(words, ms = WAIT_MS) {
+    await this.tab.getByText(words).first().waitFor({ timeout: ms })
+  }
+
+  /** Waits until this text is not visible anywhere on the page. */
+  async waitForTextGone(words, ms = WAIT_MS) {
+    await this.tab.getByText(words).first().waitFor({ state: 'hidden', timeout: ms })
+  }
+
+  /** Waits until the status of the page contains this text. */
+  async waitForStatus(words, ms = WAIT_MS) {
+    await this.#standing.getByText(words).first().waitFor({ timeout: ms })
+  }
+
+  get #standing() {
+    return this.tab.getByRole('region', { name: 'Who has this page' }).getByRole('status')
+  }
+
+  /** Waits until the whole page has arrived. */
+  async waitUntilComplete(ms = WAIT_MS) {
+    await this.tab.getByRole('textbox', { name: 'Link to this page' }).waitFor({ timeout: ms })
+  }
+
+  /** Waits until a picture with that description is displayed; returns its width and height. */
+  async waitForPicture(description) {
+    const picture = this.tab.getByRole('img', { name: description }).first()
+    return waitUntil(
+      () => picture.evaluate((img) => (img.complete && img.naturalWidth > 0 ? [img.naturalWidth, img.naturalHeight] : null)),
+      `the picture ${description} is drawn`,
+      WAIT_MS,
+    )
+  }
+
+  /** Saves the file of that name to disk; returns its path. */
+  async saveFile(name) {
+    const saved = this.tab.waitForEvent('download')
+    await this.tab.getByRole('button', { name: `Save ${name}` }).click()
+    const download = await saved
+    assert.equal(download.suggestedFilename(), name)
+    return download.path()
+  }
+
+  /** Closes the tab. */
+  leave() {
+    return this.tab.close()
+  }
+
+  /** Closes the browser with all its tabs. */
+  killBrowser() {
+    return this.#context.browser().close()
+  }
+
+  /** Asserts that our own pages caused no error in the browser. */
+  assertNoPageErrors() {
+    assert.deepEqual(this.pageErrors, [])
+  }
+}
+
+/** The CID in a link to a page. */
+export function cidOf(link) {
+  return new URL(link).pathname.replace('/p/', '')
+}

@@ -1,0 +1,198 @@
+// A peer of a page without a browser: the stock Phoenix client, with hand-written messages.
+
+import { Socket } from 'phoenix-1.8.16'
+import { WebSocket } from 'ws'
+
+import { Inbox, withTimeout } from '../lib/deadlines.mjs'
+import { blockMessage, presenceMessage, wantsIn } from './bitswap-messages.mjs'
+
+const PEER_BYTES = 8
+const SEGMENT_HEAD_BYTES = 12
+const FRAME_BYTES_MAX = 65_536
+
+/**
+ * Joins the page and answers every wanted block with the result of `answer(wants, { from, cancelled, peer })`.
+ */
+export async function joinPage(t, server, cid, have, answer) {
+  const socket = new Socket(server.endpoint, { transport: WebSocket })
+  const leave = () => new Promise((resolve) => socket.disconnect(resolve))
+  t.after(leave)
+  socket.connect()
+  const channel = socket.channel(`page:${cid}`, { have })
+  const peer = new RawPeer(channel, answer)
+  const { status, response } = await answered(channel.join())
+  if (status !== 'ok') throw new Error(`the page is not joined: ${JSON.stringify(response)}`)
+  peer.id = response.peer
+  peer.leave = leave
+  return peer
+}
+
+/** Answers as an honest holder of these blocks. */
+export function honestHolder(blocks) {
+  return (wants) => {
+    const here = ({ cid }) => blocks.get(cid.toString('hex'))
+    return {
+      blocks: wants.filter((want) => !want.have && here(want)).map(here),
+      has: wants.filter((want) => want.have && here(want)).map(({ cid }) => cid),
+      lacks: wants.filter((want) => !here(want)).map(({ cid }) => cid),
+    }
+  }
+}
+
+/** Claims every block, and sends wrong bytes. */
+export function lyingHolder() {
+  return (wants) => ({
+    blocks: wants.filter(({ have }) => !have).map(({ cid }) => ({ cid, bytes: Buffer.from('not what was asked for') })),
+    has: wants.filter(({ have }) => have).map(({ cid }) => cid),
+    lacks: [],
+  })
+}
+
+/** Claims every block, and never replies. */
+export function silentHolder() {
+  return () => ({ blocks: [], has: [], lacks: [] })
+}
+
+/**
+ * An honest holder that sends no more blocks than it is allowed to. It sends pending blocks as soon as it may, by
+ * the priority of the want, and drops cancelled ones.
+ */
+export class LimitedHolder {
+  given = 0
+  #blocks
+  #may = 0
+  #owed = new Map()
+  #peer = null
+
+  constructor(blocks, may) {
+    this.#blocks = blocks
+    this.#may = may
+  }
+
+  answer = (wants, { from, cancelled, peer }) => {
+    this.#peer = peer
+    for (const cid of cancelled) this.#owed.delete(cid.toString('hex'))
+    for (const want of wants) if (!want.have) this.#owed.set(want.cid.toString('hex'), { ...want, from })
+    this.#giveWhatMay()
+    return { ...honestHolder(this.#blocks)(wants.filter(({ have }) => have)), blocks: [] }
+  }
+
+  /** Allows it to send that many more blocks. */
+  allow(more) {
+    this.#may = this.given + more
+    this.#giveWhatMay()
+  }
+
+  #giveWhatMay() {
+    const owed = [...this.#owed].sort(([, a], [, b]) => b.priority - a.priority)
+    for (const [key, { from }] of owed.slice(0, this.#may - this.given)) {
+      this.#owed.delete(key)
+      this.given += 1
+      this.#peer.give(from, this.#blocks.get(key))
+    }
+  }
+}
+
+class RawPeer {
+  /** Wants that others sent, without cancels. */
+  asked = []
+  blocksSent = 0
+  /** The counts that the server sent. */
+  counts = new Inbox()
+  /** Other peers that joined, as the server announced them. */
+  joined = new Inbox()
+  #channel
+  #answer
+  #messages = new Map()
+  #lastMessage = 0
+  #sending = Promise.resolve()
+
+  constructor(channel, answer) {
+    this.#channel = channel
+    this.#answer = answer
+    channel.on('counts', this.counts.put)
+    channel.on('peer_joined', this.joined.put)
+    channel.on('relay', (data) => this.#receive(Buffer.from(data)))
+  }
+
+  #receive(frame) {
+    const from = frame.subarray(0, PEER_BYTES)
+    const id = `${from.toString('hex')}/${frame.readUInt32BE(PEER_BYTES)}`
+    const offset = frame.readUInt32BE(PEER_BYTES + 4)
+    const total = frame.readUInt32BE(PEER_BYTES + 8)
+    const part = frame.subarray(PEER_BYTES + SEGMENT_HEAD_BYTES)
+    const message = this.#messages.get(id) ?? { bytes: Buffer.alloc(total), missing: total }
+    this.#messages.set(id, message)
+    part.copy(message.bytes, offset)
+    message.missing -= part.length
+    if (message.missing > 0) return
+    this.#messages.delete(id)
+    this.#hear(from, message.bytes)
+  }
+
+  #hear(from, message) {
+    const entries = wantsIn(message)
+    if (entries.length === 0) return
+    const wants = entries.filter(({ cancel }) => !cancel)
+    const cancelled = entries.filter(({ cancel }) => cancel).map(({ cid }) => cid)
+    this.asked.push(...wants)
+    const { blocks, has, lacks } = this.#answer(wants, { from, cancelled, peer: this })
+    for (const block of blocks) this.give(from, block)
+    if (has.length > 0) this.#queue(from, presenceMessage(has, true))
+    if (lacks.length > 0) this.#queue(from, presenceMessage(lacks, false))
+  }
+
+  /** Sends a block after all messages queued before it. */
+  give(to, block) {
+    this.#queue(to, blockMessage([block]), () => (this.blocksSent += 1))
+  }
+
+  #queue(to, message, sent = () => {}) {
+    this.#sending = this.#sending.then(() => this.say(to, message)).then(sent, () => {})
+  }
+
+  /** Sends a whole message in segments, and retries those that the server rejects for now. */
+  async say(to, message) {
+    const id = ++this.#lastMessage
+    const room = FRAME_BYTES_MAX - PEER_BYTES - SEGMENT_HEAD_BYTES
+    for (let offset = 0; offset === 0 || offset < message.length; offset += room) {
+      const head = Buffer.alloc(SEGMENT_HEAD_BYTES)
+      head.writeUInt32BE(id, 0)
+      head.writeUInt32BE(offset, 4)
+      head.writeUInt32BE(message.length, 8)
+      await this.relay(Buffer.concat([to, head, message.subarray(offset, offset + room)]))
+    }
+  }
+
+  /** Relays one frame unchanged: the destination peer, then its payload. */
+  relay(frame) {
+    return this.#pass('relay', frame)
+  }
+
+  /** Sends one signal unchanged, in the same form. */
+  signal(frame) {
+    return this.#pass('signal', frame)
+  }
+
+  async #pass(event, frame) {
+    for (;;) {
+      const { status, response } = await answered(this.#channel.push(event, exact(frame)))
+      if (status === 'ok') return
+      if (response.retry_after_ms === undefined) throw new Error(`not passed on: ${JSON.stringify(response)}`)
+      await new Promise((resolve) => setTimeout(resolve, response.retry_after_ms))
+    }
+  }
+}
+
+/** The reply of the server. */
+function answered(push) {
+  const answer = new Promise((resolve) => {
+    for (const status of ['ok', 'error', 'timeout']) push.receive(status, (response) => resolve({ status, response }))
+  })
+  return withTimeout(answer, `an answer to ${push.event}`)
+}
+
+/** The client recognises bytes by their being an ArrayBuffer. */
+function exact(buffer) {
+  return buffer.buffer.slice(buffer.byteOffset, buffer.byteOffset + buffer.length)
+}

@@ -1,0 +1,79 @@
+// A browser that opens hostile pages and records all of its network activity.
+
+import assert from 'node:assert/strict'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+import { launchWithProfile } from '../lib/chromium.mjs'
+import { startLeakDetector } from './leak-detector.mjs'
+
+/**
+ * Opens a browser that prefetches names, as most browsers do and Debian's does not, and that
+ * writes a log of its network activity.
+ */
+export async function launchRecordedBrowser(t) {
+  const profile = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
+  t.after(() => rm(profile, { recursive: true, force: true }))
+  await mkdir(path.join(profile, 'Default'))
+  const preferences = { net: { network_prediction_options: 0 } }
+  await writeFile(path.join(profile, 'Default', 'Preferences'), JSON.stringify(preferences))
+  const record = path.join(profile, 'network.json')
+  const context = await launchWithProfile(profile, [`--log-net-log=${record}`])
+  t.after(() => context.close())
+  const popups = []
+  const watch = (tab) => {
+    tab.on('popup', (popup) => popups.push(`popup ${popup.url()}`))
+    tab.on('download', (download) => popups.push(`download ${download.url()}`))
+    tab.on('dialog', (dialog) => {
+      popups.push(`dialog ${dialog.message()}`)
+      void dialog.dismiss()
+    })
+  }
+  context.pages().forEach(watch)
+  context.on('page', watch)
+  return {
+    context,
+    popups,
+    async closeAndReadLog() {
+      await context.close()
+      return readFile(record, 'utf8')
+    },
+  }
+}
+
+/** Asserts that the app around the page is unchanged and the browser has stored nothing. */
+export async function assertAppUnchanged(visitor, { context, popups }, name) {
+  const { pathname } = new URL(visitor.tab.url())
+  assert.match(pathname, /^\/p\//, `${name} moved the app`)
+  const kept = await visitor.tab.evaluate(async () => ({
+    pwned: 'pwned' in window,
+    local: localStorage.length,
+    session: sessionStorage.length,
+    cookie: document.cookie,
+    databases: (await indexedDB.databases()).length,
+    caches: (await caches.keys()).length,
+    workers: (await navigator.serviceWorker.getRegistrations()).length,
+  }))
+  assert.deepEqual(
+    kept,
+    { pwned: false, local: 0, session: 0, cookie: '', databases: 0, caches: 0, workers: 0 },
+    name,
+  )
+  assert.deepEqual(await context.cookies(), [], name)
+  assert.deepEqual(popups, [], name)
+  await visitor.tab.getByRole('region', { name: 'Who has this page' }).waitFor()
+}
+
+/** Asserts that nothing reached the detector, after a request of the same browser has reached another one. */
+export async function assertNothingSent(t, leakDetector, suspect, names) {
+  const last = await startLeakDetector(t)
+  const tab = await suspect.context.newPage()
+  await tab.goto(`${last.url}/last`)
+  await last.called('/last')
+  const log = await suspect.closeAndReadLog()
+  assert.deepEqual(leakDetector.requests, [])
+  assert.deepEqual(leakDetector.datagrams, [])
+  assert.equal(leakDetector.connections, 0, 'a connection was made, without a request')
+  for (const host of names) assert(!log.includes(host), `the browser looked up ${host}`)
+}

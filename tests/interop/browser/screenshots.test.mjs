@@ -1,0 +1,101 @@
+// Screenshots of every view, wide and narrow, in the light and the dark theme, in out/.
+
+import assert from 'node:assert/strict'
+import { mkdir } from 'node:fs/promises'
+import path from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+
+import { waitUntil } from '../lib/deadlines.mjs'
+import { newVisitor, startServer } from './page-driver.mjs'
+import { file, generated, picture } from './fixtures.mjs'
+
+const OUT = fileURLToPath(new URL('../out', import.meta.url))
+const WIDTHS = { wide: { width: 1280, height: 800 }, narrow: { width: 360, height: 740 } }
+const SCHEMES = ['light', 'dark']
+const NOTES = `# A night by the fire
+
+We walked until the light was gone, and **made a fire** where the path meets the river.
+It burned as long as somebody sat by it.
+
+![The hills at dusk](hills.png)
+
+- dry wood, and more of it than you think
+- something warm to drink
+- one good story each
+
+> When the last of us left, it was dark again. That is all right.
+`
+
+for (const [shape, viewport] of Object.entries(WIDTHS)) {
+  for (const colorScheme of SCHEMES) {
+    test(`every view fits a ${shape} window in the ${colorScheme} theme`, async (t) => {
+      await mkdir(OUT, { recursive: true })
+      const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 1_048_576 } })
+      const [a, b] = [
+        await newVisitor(t, server, { viewport, colorScheme }),
+        await newVisitor(t, server, { viewport, colorScheme }),
+      ]
+      const keep = (person, place) => keepLook(person, `${place}-${shape}-${colorScheme}`)
+
+      await a.goTo('/')
+      await a.waitForText('Up to')
+      await keep(a, 'home')
+      const story = { text: NOTES, files: [file('hills.png', picture(720, 260), 'image/png')] }
+      await a.compose(story)
+      await keep(a, 'written')
+
+      const link = await a.sharePage(story)
+      await a.waitForPicture('The hills at dusk')
+      await keep(a, 'lit')
+      await b.goTo(link)
+      await b.waitForStatus('Held by 2 tabs')
+      await keep(b, 'page')
+
+      const slow = await a.sharePage({ files: [file('long-film.bin', generated(12_000_000))] })
+      await b.goTo(slow)
+      await b.waitForText(/[1-9]\d?% · /)
+      await keep(b, 'loading')
+      await b.tab.getByRole('button', { name: 'Connections' }).click()
+      await b.waitForText('Peers of this tab')
+      await keep(b, 'travel')
+      await b.tab.getByRole('switch', { name: 'Keep sharing this page' }).check()
+      await b.tab.getByRole('link', { name: 'Watchfire' }).click()
+      await b.tab.getByRole('link', { name: 'Manage them' }).click()
+      await b.waitForText(/% loaded$|MiB$/)
+      await keep(b, 'kept')
+      await b.goTo('/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m')
+      await b.waitForText('Nobody has this page right now')
+      await keep(b, 'dark')
+      await b.goTo('/p/nonsense')
+      await b.waitForText('This page cannot be shown')
+      await keep(b, 'refused')
+
+      await a.goTo('/chat')
+      await a.waitForText('Connected')
+      await a.tab.getByRole('textbox', { name: 'Your name' }).fill('Ann')
+      for (const words of ['Is anybody there?', 'The fire is warm.']) {
+        await a.tab.getByRole('textbox', { name: 'Message' }).fill(words)
+        await a.tab.keyboard.press('Enter')
+        await a.tab.getByRole('log').getByText(words).waitFor()
+        await waitUntil(async () => (await a.tab.getByRole('textbox', { name: 'Message' }).inputValue()) === '', 'it is taken')
+      }
+      await keep(a, 'chat')
+      const html = await a.sharePage({ files: [file('party.html', '<h1>A party</h1><script>document.body.append("with scripts")</script>')] })
+      assert.match(html, /party\.html/)
+      await a.tab.getByRole('button', { name: 'Run its scripts' }).waitFor()
+      await a.tab.frameLocator('iframe').frameLocator('iframe').getByRole('heading', { name: 'A party' }).waitFor()
+      await keep(a, 'html')
+      for (const person of [a, b]) person.assertNoPageErrors()
+    })
+  }
+}
+
+async function keepLook({ tab }, name) {
+  const { scroll, client } = await tab.evaluate(() => {
+    const { scrollWidth: scroll, clientWidth: client } = document.documentElement
+    return { scroll, client }
+  })
+  await tab.screenshot({ path: path.join(OUT, `${name}.png`), animations: 'disabled' })
+  assert(scroll <= client, `${name} is ${scroll} wide in a window of ${client}`)
+}

@@ -1,0 +1,410 @@
+// Media that plays while it loads, and files that are saved while they load.
+
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+import { waitUntil } from '../lib/deadlines.mjs'
+import { blocksOf } from './bitswap-messages.mjs'
+import { makeWebm } from './webm.mjs'
+import { newVisitor, WAIT_MS, startServer } from './page-driver.mjs'
+import { honestHolder, joinPage, LimitedHolder } from './raw-peer.mjs'
+import { file, generated } from './fixtures.mjs'
+
+const OUT = fileURLToPath(new URL('../out', import.meta.url))
+const MIB = 1 << 20
+const STARTS_WITHIN_MS = 1500
+const SEEKS_WITHIN_MS = 1000
+/** Time for a new visitor to see a page of one block, on an idle machine. */
+const A_BLOCK_MS = 500
+/** A video of 40 blocks, of which one second is smaller than a block. */
+const FILM = { seconds: 60, bytesPerSecond: 700_000 }
+
+test('a video plays within 1.5 s of opening, with at most a tenth of it here, and seeks to parts that are not here', async (t) => {
+  const server = await startServer(t)
+  const maker = await newVisitor(t, server)
+  const film = await makeWebm(maker, FILM)
+  const { root, blocks } = blocksOf(film)
+  const tenth = Math.floor(blocks.size / 10)
+  t.diagnostic(`a film of ${(film.length / 1e6).toFixed(1)} MB in ${blocks.size} blocks`)
+  const { visitor, holder, busy } = await bestOf(3, async (isLast) => {
+    const busy = await busyness(t, server)
+    const holder = new LimitedHolder(blocks, tenth)
+    const peer = await joinPage(t, server, root, 'all', holder.answer)
+    const visitor = await newVisitor(t, server)
+    await playAtOnce(visitor)
+    await visitor.goTo(`/p/${root}#filename=film.webm`)
+    const took = await noted(visitor, 'playing')
+    t.diagnostic(`it plays after ${took} ms with ${holder.given} of ${blocks.size} blocks given`)
+    assert(holder.given <= blocks.size / 10)
+    if (took < STARTS_WITHIN_MS * busy) return { visitor, holder, busy }
+    await Promise.all([visitor.leave(), peer.leave()])
+    assert(!isLast, `it took ${took} ms`)
+  })
+  const video = visitor.tab.locator('video')
+  assert(Math.abs((await video.evaluate(({ duration }) => duration)) - FILM.seconds) < 1)
+
+  await bestOf(4, async (isLast, i) => {
+    const second = [45, 20, 57, 33][i]
+    const ms = await givingOn(holder, () => video.evaluate(jumps, second))
+    t.diagnostic(`the jump to ${second} s took ${Math.round(ms)} ms, ${holder.given} blocks given`)
+    if (ms < SEEKS_WITHIN_MS * busy) return true
+    assert(!isLast, `the jump to ${second} s took ${Math.round(ms)} ms`)
+  })
+  await visitor.waitForText('It plays while the rest loads.')
+
+  holder.allow(Infinity)
+  await visitor.waitUntilComplete(60_000)
+  assert(await video.evaluate(({ error }) => error === null), 'what plays goes on when all is here')
+  assert.deepEqual(await readFile(await visitor.saveFile('film.webm')), film)
+  visitor.assertNoPageErrors()
+})
+
+test('audio of tens of megabytes plays and seeks while it loads', async (t) => {
+  const server = await startServer(t)
+  const busy = await busyness(t, server)
+  const sound = longSound(30)
+  const { root, blocks } = blocksOf(sound)
+  const holder = new LimitedHolder(blocks, 5)
+  await joinPage(t, server, root, 'all', holder.answer)
+  const visitor = await newVisitor(t, server)
+  await visitor.goTo(`/p/${root}#filename=tide.wav`)
+  const audio = visitor.tab.locator('audio')
+  await audio.evaluate(startsPlaying)
+  const { duration } = await audio.evaluate(({ duration }) => ({ duration }))
+  await bestOf(3, async (isLast, i) => {
+    const ms = await givingOn(holder, () => audio.evaluate(jumps, duration * [0.8, 0.4, 0.6][i]))
+    t.diagnostic(`the jump took ${Math.round(ms)} ms, with ${holder.given} of ${blocks.size} blocks given`)
+    if (ms < SEEKS_WITHIN_MS * busy) return true
+    assert(!isLast, `it took ${Math.round(ms)} ms`)
+  })
+  visitor.assertNoPageErrors()
+})
+
+test('a video in a folder can be chosen and plays while the folder loads', async (t) => {
+  const server = await startServer(t)
+  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const film = await makeWebm(sharer, { seconds: 10, bytesPerSecond: 400_000 })
+  const files = [file('one.webm', film), file('notes.bin', generated(8 * MIB)), file('two.webm', film.subarray(0))]
+  const link = await sharer.sharePage({ files })
+  await visitor.goTo(`${link}#file=two.webm`)
+  await visitor.tab.locator('video').evaluate(startsPlaying)
+  await visitor.waitUntilComplete(60_000)
+  for (const person of [sharer, visitor]) person.assertNoPageErrors()
+})
+
+test('a video without a name is recognised by its first bytes, and plays while it loads', async (t) => {
+  const server = await startServer(t)
+  const maker = await newVisitor(t, server)
+  const { root, blocks } = blocksOf(await makeWebm(maker, { seconds: 30, bytesPerSecond: 500_000 }))
+  const holder = new LimitedHolder(blocks, 8)
+  await joinPage(t, server, root, 'all', holder.answer)
+  const visitor = await newVisitor(t, server)
+  await visitor.goTo(`/p/${root}`)
+  await visitor.tab.locator('video[src^="/stream/"]').evaluate(startsPlaying)
+  assert(holder.given <= 8)
+  visitor.assertNoPageErrors()
+})
+
+test('without a service worker a video plays once it has loaded, and the page says why', async (t) => {
+  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 2 * MIB } })
+  const sharer = await newVisitor(t, server)
+  const film = await makeWebm(sharer, { seconds: 12, bytesPerSecond: 700_000 })
+  const link = await sharer.sharePage({ files: [file('film.webm', film)] })
+  const visitor = await newVisitor(t, server)
+  // As at an address in a local network: no HTTPS, so no service workers and no hashing by the browser.
+  await visitor.tab.addInitScript(() => {
+    Object.defineProperty(Navigator.prototype, 'serviceWorker', { value: undefined })
+    Object.defineProperty(globalThis, 'isSecureContext', { value: false })
+  })
+  await visitor.goTo(link)
+  await visitor.waitForText('address with HTTPS')
+  await visitor.tab.locator('video').evaluate(startsPlaying)
+  assert.match(await visitor.tab.locator('video').getAttribute('src'), /^blob:/)
+  assert.deepEqual(await readFile(await visitor.saveFile('film.webm')), film)
+  visitor.assertNoPageErrors()
+})
+
+test('a file of 100 MB is saved while it loads, through the file picker or the service worker', async (t) => {
+  const server = await startServer(t)
+  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const content = noise(100_000_000)
+  const name = 'Grüße 世界 (1).bin'
+  const link = await sharer.sharePage({ files: await onDisk(t, { [name]: content }) })
+
+  await pickInside(visitor)
+  await visitor.goTo(link)
+  await visitor.waitUntilComplete(60_000)
+  await visitor.tab.getByRole('button', { name: `Save ${name}` }).click()
+  await visitor.tab.getByRole('button', { name: `Save ${name}` }).getByText('Saved').waitFor({ timeout: 60_000 })
+  assert.deepEqual(await pickedFiles(visitor), { [name]: { bytes: content.length, sha256: sha256(content) } })
+
+  const other = await visitor.openAnotherTab()
+  await other.tab.addInitScript(() => {
+    delete globalThis.showSaveFilePicker
+  })
+  await other.goTo(link)
+  await other.waitUntilComplete(60_000)
+  const saved = await other.saveFile(name)
+  assert.equal(await sha256OfFile(saved), sha256(content))
+  for (const person of [sharer, visitor, other]) person.assertNoPageErrors()
+})
+
+test('a folder is saved file by file, or as one zip file', async (t) => {
+  const server = await startServer(t)
+  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const contents = {
+    'notes.md': Buffer.from('# Notes\n'),
+    'Grüße 世界 🔥.txt': Buffer.from('Hallo'),
+    'film.bin': noise(70_000_000),
+    'con.txt': Buffer.from('a device'),
+    'empty.txt': Buffer.alloc(0),
+  }
+  const link = await sharer.sharePage({ files: await onDisk(t, contents) })
+  await pickInside(visitor)
+  await visitor.goTo(`${link}#filename=trip`)
+  await visitor.waitForText(`${Object.keys(contents).length} files`, 60_000)
+  await visitor.tab.getByRole('button', { name: 'Save all in a folder' }).click()
+  await visitor.tab.getByText('Saved', { exact: true }).waitFor({ timeout: 60_000 })
+  const expected = Object.entries(contents).map(([name, content]) => {
+    return [`trip/${name === 'con.txt' ? '_con.txt' : name}`, { bytes: content.length, sha256: sha256(content) }]
+  })
+  assert.deepEqual(await pickedFiles(visitor), Object.fromEntries(expected.sort()))
+
+  const other = await visitor.openAnotherTab()
+  await other.tab.addInitScript(() => {
+    delete globalThis.showSaveFilePicker
+    delete globalThis.showDirectoryPicker
+  })
+  await other.goTo(`${link}#filename=trip`)
+  await other.waitForText(`${Object.keys(contents).length} files`, 60_000)
+  const zip = await savesAs(other, 'Save all as zip', 'trip.zip')
+  for (const [name, content] of Object.entries(contents)) {
+    const safe = name === 'con.txt' ? '_con.txt' : name
+    const { stdout } = await promisify(execFile)('unzip', ['-p', zip, safe], { encoding: 'buffer', maxBuffer: 1e9 })
+    assert.equal(sha256(stdout), sha256(content), name)
+  }
+  const { stdout } = await promisify(execFile)('python3', ['-c', 'import sys, zipfile; print(zipfile.ZipFile(sys.argv[1]).testzip())', zip])
+  assert.equal(stdout.trim(), 'None')
+  for (const person of [sharer, visitor, other]) person.assertNoPageErrors()
+})
+
+test('a save whose tab closes ends as a failed download, not as a short file', async (t) => {
+  const server = await startServer(t)
+  const { root, blocks } = blocksOf(noise(80_000_000))
+  await joinPage(t, server, root, 'all', honestHolder(blocks))
+  const visitor = await newVisitor(t, server)
+  await visitor.tab.addInitScript(() => {
+    delete globalThis.showSaveFilePicker
+  })
+  await visitor.goTo(`/p/${root}#filename=film.bin`)
+  await visitor.waitUntilComplete(60_000)
+  // Reads never end, as with a very slow disk.
+  await visitor.tab.evaluate(() => {
+    const read = Blob.prototype.arrayBuffer
+    let reads = 0
+    Blob.prototype.arrayBuffer = function () {
+      reads += 1
+      return reads > 8 ? new Promise(() => {}) : read.call(this)
+    }
+  })
+  const coming = visitor.tab.waitForEvent('download')
+  await visitor.tab.getByRole('button', { name: 'Save film.bin' }).click()
+  const download = await coming
+  await visitor.goTo('/')
+  assert.notEqual(await download.failure(), null)
+})
+
+test('the loaded parts of a video are shown below it, wide and narrow, in both themes', async (t) => {
+  await mkdir(OUT, { recursive: true })
+  const server = await startServer(t)
+  const maker = await newVisitor(t, server)
+  const { root, blocks } = blocksOf(await makeWebm(maker, { seconds: 40, bytesPerSecond: 500_000 }))
+  for (const [shape, viewport] of Object.entries({ wide: { width: 1280, height: 800 }, narrow: { width: 360, height: 740 } })) {
+    for (const colorScheme of ['light', 'dark']) {
+      const holder = new LimitedHolder(blocks, 7)
+      const peer = await joinPage(t, server, root, 'all', holder.answer)
+      const visitor = await newVisitor(t, server, { viewport, colorScheme })
+      await visitor.goTo(`/p/${root}#filename=film.webm`)
+      await visitor.tab.locator('video').evaluate(startsPlaying)
+      await givingOn(holder, () => visitor.tab.locator('video').evaluate(jumps, 25))
+      await visitor.tab.locator('video').evaluate((video) => video.pause())
+      await visitor.waitForText('It plays while the rest loads.')
+      await visitor.tab.screenshot({ path: path.join(OUT, `film-${shape}-${colorScheme}.png`), animations: 'disabled' })
+      visitor.assertNoPageErrors()
+      await visitor.leave()
+      await peer.leave()
+    }
+  }
+})
+
+/** Lets a holder send a block now and then, at about 25 MB per second, until `happens` resolves. */
+async function givingOn(holder, happens) {
+  const giving = setInterval(() => holder.allow(1), 40)
+  try {
+    return await happens()
+  } finally {
+    clearInterval(giving)
+    holder.allow(0)
+  }
+}
+
+/** The first result of `attempt` that is not null; a busy machine may need several attempts. */
+async function bestOf(times, attempt) {
+  for (let i = 0; i < times; i += 1) {
+    const answer = await attempt(i === times - 1, i)
+    if (answer !== undefined) return answer
+  }
+}
+
+/** Starts every player as soon as it exists, and records when it plays and when the text of one block is visible. */
+function playAtOnce({ tab }) {
+  return tab.addInitScript(() => {
+    const noted = (globalThis.noted = {})
+    const note = (what) => (noted[what] ??= Math.round(performance.now()))
+    for (const what of ['loadstart', 'loadedmetadata', 'canplay', 'playing']) addEventListener(what, () => note(what), true)
+    new MutationObserver(() => {
+      const player = document.querySelector('video, audio')
+      if (player !== null && noted.player === undefined) {
+        note('player')
+        player.muted = true
+        void player.play()
+      }
+      if (document.body?.textContent.includes('One block of text.')) note('text')
+    }).observe(document, { childList: true, subtree: true, characterData: true })
+  })
+}
+
+/** Milliseconds from opening until that happened. */
+function noted({ tab }, what) {
+  return waitUntil(() => tab.evaluate((what) => globalThis.noted?.[what], what), `it comes to ${what}`, WAIT_MS)
+}
+
+/** How much slower than usual the machine is, at least 1. Promises in seconds hold for an idle machine. */
+async function busyness(t, server) {
+  const { root, blocks } = blocksOf(Buffer.alloc(MIB, 'One block of text.\n'))
+  const peer = await joinPage(t, server, root, 'all', honestHolder(blocks))
+  const newcomer = await newVisitor(t, server)
+  await playAtOnce(newcomer)
+  await newcomer.goTo(`/p/${root}#filename=text.txt`)
+  const took = await noted(newcomer, 'text')
+  await Promise.all([newcomer.leave(), peer.leave()])
+  t.diagnostic(`a page of one block is seen after ${took} ms`)
+  return Math.max(1, took / A_BLOCK_MS)
+}
+
+/** These files in a folder, because they are too large to pass to a browser directly. */
+async function onDisk(t, contents) {
+  const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
+  t.after(() => rm(folder, { recursive: true }))
+  const names = Object.keys(contents)
+  await Promise.all(names.map((name) => writeFile(path.join(folder, name), contents[name])))
+  return names.map((name) => path.join(folder, name))
+}
+
+/** Starts playback, and resolves when the current time advances. */
+async function startsPlaying(player) {
+  player.muted = true
+  await player.play()
+  if (player.currentTime > 0) return
+  await new Promise((resolve, reject) => {
+    const late = setTimeout(() => reject(new Error(`it does not play: ${player.readyState}, ${player.error?.message}`)), 60_000)
+    player.addEventListener('timeupdate', () => {
+      clearTimeout(late)
+      if (player.currentTime > 0) resolve()
+    })
+  })
+}
+
+/** Seeks, and returns the milliseconds until playback continued. */
+async function jumps(player, second) {
+  const began = performance.now()
+  player.currentTime = second
+  await new Promise((resolve, reject) => {
+    const look = () => {
+      if (player.currentTime > second && !player.seeking) resolve()
+      else if (performance.now() - began > 60_000) reject(new Error(`it stands at ${player.currentTime}, ${player.readyState}`))
+      else setTimeout(look, 5)
+    }
+    look()
+  })
+  return performance.now() - began
+}
+
+/** Stereo audio of that many mebibytes, without repetition. */
+function longSound(mebibytes) {
+  const samples = noise(mebibytes * MIB)
+  const head = Buffer.alloc(44)
+  head.write('RIFF', 0)
+  head.writeUInt32LE(36 + samples.length, 4)
+  head.write('WAVEfmt ', 8)
+  head.writeUInt32LE(16, 16)
+  head.writeUInt16LE(1, 20)
+  head.writeUInt16LE(2, 22)
+  head.writeUInt32LE(48_000, 24)
+  head.writeUInt32LE(48_000 * 4, 28)
+  head.writeUInt16LE(4, 32)
+  head.writeUInt16LE(16, 34)
+  head.write('data', 36)
+  head.writeUInt32LE(samples.length, 40)
+  return Buffer.concat([head, samples])
+}
+
+/** Bytes that do not compress, the same in each run. */
+function noise(length) {
+  return createHash('shake256', { outputLength: length }).update('noise').digest()
+}
+
+/** Makes the visitor's file pickers return a folder of the origin's private file system, without asking. */
+function pickInside({ tab }) {
+  return tab.addInitScript(() => {
+    const picked = async () => (await navigator.storage.getDirectory()).getDirectoryHandle('picked', { create: true })
+    globalThis.showSaveFilePicker = async ({ suggestedName }) => (await picked()).getFileHandle(suggestedName, { create: true })
+    globalThis.showDirectoryPicker = picked
+  })
+}
+
+/** The files written there, by path. */
+function pickedFiles({ tab }) {
+  return tab.evaluate(async () => {
+    const found = {}
+    const look = async (folder, path) => {
+      for await (const [name, handle] of folder.entries()) {
+        if (handle.kind === 'directory') await look(handle, `${path}${name}/`)
+        else {
+          const bytes = await (await handle.getFile()).arrayBuffer()
+          const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
+          found[path + name] = { bytes: bytes.byteLength, sha256: [...digest].map((byte) => byte.toString(16).padStart(2, '0')).join('') }
+        }
+      }
+    }
+    await look(await (await navigator.storage.getDirectory()).getDirectoryHandle('picked'), '')
+    return Object.fromEntries(Object.entries(found).sort(([a], [b]) => (a < b ? -1 : 1)))
+  })
+}
+
+async function savesAs({ tab }, button, name) {
+  const saved = tab.waitForEvent('download', { timeout: WAIT_MS })
+  await tab.getByRole('button', { name: button }).click()
+  const download = await saved
+  assert.equal(download.suggestedFilename(), name)
+  return download.path()
+}
+
+function sha256(bytes) {
+  return createHash('sha256').update(bytes).digest('hex')
+}
+
+async function sha256OfFile(name) {
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(name), hash)
+  return hash.digest('hex')
+}

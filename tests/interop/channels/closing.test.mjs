@@ -1,0 +1,184 @@
+// How the server ends connections, and that every version of the client reconnects.
+
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+
+import { connect, freshTopic, collectEvents, reply, variants, variantsWhere } from '../lib/test-client.mjs'
+import { LongPollSession } from '../lib/long-poll.mjs'
+import { startChat, startWatchfire } from '../lib/server.mjs'
+import { Inbox, waitUntil, withTimeout } from '../lib/deadlines.mjs'
+import { RawWebSocket, openTcp } from '../lib/raw-socket.mjs'
+import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
+
+const LATER_MS = 15_000
+
+describe('a restart', { concurrency: true }, () => {
+  after(assertNeverClosedNormally)
+
+  it('closes with 1012, and every client reconnects and joins again', async (t) => {
+    const settings = { 'server.drain_period': '300ms' }
+    const first = await startWatchfire({ settings })
+    t.after(() => first.kill())
+    const topic = freshTopic()
+    const members = []
+    for (const variant of variants) {
+      const client = connect(t, first, variant)
+      const channel = await client.join(topic)
+      members.push({ variant, client, channel, messages: collectEvents(channel, 'new_msg') })
+    }
+
+    const { port } = first
+    await first.stop()
+    for (const { client } of members.filter(({ variant }) => !variant.isPoll)) {
+      assert.equal((await client.closed.next()).code, 1012)
+    }
+
+    const second = await startWatchfire({ port, settings })
+    t.after(() => second.kill())
+    for (const { variant, client, channel } of members) {
+      const isBack = () => client.joinsSent.length > 1 && channel.state === 'joined'
+      await waitUntil(isBack, `${variant.name} joins again`, LATER_MS)
+    }
+    members[0].channel.push('new_msg', { after: 'the restart' })
+    for (const { variant, messages } of members) {
+      assert.deepEqual(await messages.next(() => true, `${variant.name} hears`), { after: 'the restart' })
+    }
+    for (const { client } of members) client.socket.disconnect()
+    await second.stop()
+  })
+
+  it('disconnects clients over the whole drain period, not all at once', async (t) => {
+    const server = await startWatchfire({ settings: { 'server.drain_period': '1s' } })
+    t.after(() => server.kill())
+    const sockets = await Promise.all(Array.from({ length: 40 }, () => RawWebSocket.open(t, server)))
+    server.terminate()
+    const times = await Promise.all(
+      sockets.map(async (socket) => {
+        assert.equal((await socket.closed()).code, 1012)
+        return performance.now()
+      }),
+    )
+    const first = Math.min(...times)
+    assert.ok(Math.max(...times) - first > 500, 'the last long after the first')
+    assert.ok(times.filter((time) => time - first < 300).length < 30, 'most of them later')
+    await server.stop()
+  })
+
+  it('accepts no new connections once it has started', async (t) => {
+    const server = await startWatchfire({ settings: { 'server.drain_period': '2s' } })
+    t.after(() => server.kill())
+    const socket = await RawWebSocket.open(t, server)
+    const session = await LongPollSession.open(server)
+    const waiting = session.get()
+    await waitUntil(async () => (await server.metric('watchfire_sockets_parked_polls')) > 0, 'the GET waits')
+    server.terminate()
+    assert.equal((await withTimeout(waiting, 'the parked GET is answered')).status, 410)
+    await assert.rejects(session.get(), 'no one is listening')
+    assert.equal((await socket.closed()).code, 1012)
+    await server.stop()
+  })
+
+  it('of a server without clients ends at once', async () => {
+    const server = await startChat()
+    await LongPollSession.open(server)
+    const began = performance.now()
+    await server.stop()
+    assert.ok(performance.now() - began < 2_000)
+  })
+
+  it('without notice, as after a crash of the machine, is survived as well', async (t) => {
+    const first = await startWatchfire()
+    const topic = freshTopic()
+    const members = variants.map((variant) => ({ variant, client: connect(t, first, variant) }))
+    for (const member of members) member.channel = await member.client.join(topic)
+    first.kill()
+    await first.exited()
+    const second = await startWatchfire({ port: first.port })
+    t.after(() => second.kill())
+    for (const { variant, client, channel } of members) {
+      const isBack = () => client.joinsSent.length > 1 && channel.state === 'joined'
+      await waitUntil(isBack, `${variant.name} joins again`, LATER_MS)
+    }
+  })
+})
+
+describe('an idle connection', { concurrency: true }, () => {
+  let server
+  const settings = { 'socket.idle_timeout': '1s' }
+  before(async () => (server = await startWatchfire({ settings })))
+  after(async () => {
+    await server.stop()
+    assertNeverClosedNormally()
+  })
+
+  for (const variant of variantsWhere(({ isPoll }) => !isPoll)) {
+    it(`of ${variant.name} is closed with 1001, and the client reconnects`, async (t) => {
+      const client = connect(t, server, variant)
+      const channel = await client.join(freshTopic())
+      assert.equal((await client.closed.next()).code, 1001)
+      await waitUntil(() => client.joinsSent.length === 2 && channel.state === 'joined', 'it joins again')
+    })
+  }
+
+  it('stays open while it sends heartbeats', async (t) => {
+    const client = connect(t, server, variants[0], { heartbeatIntervalMs: 300 })
+    const silent = await RawWebSocket.open(t, server)
+    await client.opened.next()
+    assert.equal((await silent.closed()).code, 1001)
+    for (let beats = 0; beats < 6; beats++) await client.messages.next(({ topic }) => topic === 'phoenix')
+    assert.equal(client.closed.all.length, 0)
+  })
+
+  it('that never sent a request is closed', async (t) => {
+    const socket = await openTcp(t, server)
+    const ended = new Inbox()
+    socket.on('close', ended.put).resume()
+    await ended.next(() => true, 'the connection ends', LATER_MS)
+  })
+
+  it('with half an upgrade is closed, and delays nobody meanwhile', async (t) => {
+    const halves = await Promise.all(Array.from({ length: 50 }, () => openTcp(t, server)))
+    const ended = halves.map((socket) => {
+      const inbox = new Inbox()
+      socket.on('data', (bytes) => inbox.put(bytes.toString('latin1'))).on('close', () => inbox.put('end'))
+      socket.write('GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n')
+      return inbox
+    })
+    const channel = await connect(t, server, variants[0], { heartbeatIntervalMs: 300 }).join(freshTopic())
+    const messages = collectEvents(channel, 'new_msg')
+    let isOver = false
+    const all = Promise.all(
+      ended.map(async (inbox) => {
+        assert.match(await inbox.next(() => true, 'a refusal', LATER_MS), /^HTTP\/1\.1 408 /)
+        await inbox.next((item) => item === 'end', 'the end', LATER_MS)
+      }),
+    ).finally(() => (isOver = true))
+    for (let n = 0; !isOver; n++) {
+      channel.push('new_msg', { n })
+      const began = performance.now()
+      assert.deepEqual(await messages.next(), { n })
+      assert.ok(performance.now() - began < 1_000)
+      await Promise.race([all, new Promise((resolve) => setTimeout(resolve, 100))])
+    }
+    await all
+  })
+})
+
+describe('a heartbeat without a reply', () => {
+  it('makes the client reconnect', async (t) => {
+    const server = await startChat()
+    t.after(() => server.kill())
+    // The server accepts connections but its process is stopped.
+    for (const variant of variantsWhere(({ isPoll, serializer }) => !isPoll && serializer === 2)) {
+      const client = connect(t, server, variant, { heartbeatIntervalMs: 60 })
+      const channel = await client.join(freshTopic())
+      process.kill(server.pid, 'SIGSTOP')
+      await client.messages.next(() => false, 'silence', 150).catch(() => {})
+      process.kill(server.pid, 'SIGCONT')
+      await waitUntil(() => channel.state === 'joined', `${variant.name} is joined`)
+      assert.equal((await reply(channel.push('ping', {}))).status, 'ok')
+      client.socket.disconnect()
+    }
+    await server.stop()
+  })
+})

@@ -1,0 +1,314 @@
+// Long poll, request by request.
+
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+
+import { connect, freshTopic, collectEvents, reply, variantsWhere } from '../lib/test-client.mjs'
+import { LongPollSession } from '../lib/long-poll.mjs'
+import { startChat, startWatchfire } from '../lib/server.mjs'
+import { waitUntil, withTimeout } from '../lib/deadlines.mjs'
+import { RawWebSocket, binaryPush, openTcp, readResponse } from '../lib/raw-socket.mjs'
+
+const OK = { status: 'ok', response: {} }
+const heartbeat = (ref) => [null, ref, 'phoenix', 'heartbeat', {}]
+const beaten = (ref) => [null, ref, 'phoenix', 'phx_reply', OK]
+
+describe('a long-poll session', () => {
+  let server
+  before(async () => (server = await startChat()))
+  after(() => server.stop())
+
+  it('opens with a GET without a token', async () => {
+    const response = await fetch(server.http('/socket/longpoll?vsn=2.0.0'))
+    assert.equal(response.status, 200)
+    assert.equal(response.headers.get('content-type'), 'application/json; charset=utf-8')
+    assert.equal(response.headers.get('access-control-allow-origin'), '*')
+    assert.equal(response.headers.get('cache-control'), 'no-store')
+    const { token, ...rest } = await response.json()
+    assert.deepEqual(rest, { status: 410, messages: [] })
+    assert.match(token, /^[\w.~-]+$/, 'safe in a URL')
+  })
+
+  it('opens again with a GET whose token is unknown', async () => {
+    const { token: real } = await new LongPollSession(server).get()
+    const forged = ['x', '', 'null', 'undefined', real.slice(1), `${real}x`, real.slice(0, -2) + 'zz', 'ü'.repeat(300)]
+    for (const token of forged) {
+      const opened = await new LongPollSession(server).get({ token })
+      assert.equal(opened.status, 410)
+      assert.notEqual(opened.token, token)
+    }
+  })
+
+  it('is rejected when the application rejects it', async () => {
+    assert.deepEqual(await new LongPollSession(server, 'vsn=2.0.0&deny=1').get(), { status: 403 })
+  })
+
+  it('sends messages by POST and receives them by GET, oldest first', async () => {
+    const topic = freshTopic()
+    const session = await LongPollSession.open(server)
+    assert.deepEqual(await session.post(['1', '1', topic, 'phx_join', {}]), { status: 200 })
+    assert.deepEqual(await session.post(['1', '2', topic, 'ping', { n: 1 }], heartbeat('3')), { status: 200 })
+    assert.deepEqual(await session.receive(3), [
+      ['1', '1', topic, 'phx_reply', OK],
+      ['1', '2', topic, 'phx_reply', { status: 'ok', response: { n: 1 } }],
+      beaten('3'),
+    ])
+  })
+
+  it('returns waiting messages at once, and its token with them', async () => {
+    const session = await LongPollSession.open(server)
+    await session.post(heartbeat('1'))
+    const { status, token, messages } = await session.get()
+    assert.deepEqual([status, messages], [200, [JSON.stringify(beaten('1'))]])
+    assert.equal(typeof token, 'string')
+  })
+
+  it('wakes a waiting GET when a message arrives', async () => {
+    const topic = freshTopic()
+    const session = await LongPollSession.open(server)
+    const other = await LongPollSession.open(server)
+    await session.post(['1', '1', topic, 'phx_join', {}])
+    await other.post(['1', '1', topic, 'phx_join', {}])
+    await session.receive(1)
+    const waiting = session.receive(1)
+    await other.post(['1', '2', topic, 'new_msg', { from: 'other' }])
+    assert.deepEqual(await withTimeout(waiting, 'the broadcast'), [[null, null, topic, 'new_msg', { from: 'other' }]])
+  })
+
+  it('replies 200 to a POST whose message is rejected; the rejection comes by GET', async () => {
+    const session = await LongPollSession.open(server)
+    assert.deepEqual(await session.post(['1', '1', 'presence:1', 'phx_join', {}]), { status: 200 })
+    assert.deepEqual(await session.post(['1', '2', 'elsewhere', 'phx_join', {}]), { status: 200 })
+    const [first, second] = await session.receive(2)
+    assert.deepEqual(first[4], { status: 'error', response: { reason: 'no user' } })
+    assert.deepEqual(second[4], { status: 'error', response: { reason: 'unmatched topic' } })
+  })
+
+  it('replies 410 to a POST without a live session', async () => {
+    const session = new LongPollSession(server)
+    assert.deepEqual(await session.post(heartbeat('1')), { status: 410 })
+    session.token = 'nobody'
+    assert.deepEqual(await session.post(heartbeat('1')), { status: 410 })
+  })
+
+  it('accepts its token in a header, which takes precedence over the URL', async () => {
+    const session = await LongPollSession.open(server)
+    await session.post(heartbeat('1'))
+    const headers = { 'X-Phoenix-LongPoll-Token': session.token }
+    const { status, messages } = await session.get({ token: 'nobody', headers })
+    assert.deepEqual([status, messages.length], [200, 1])
+    const posted = await fetch(server.http('/socket/longpoll?vsn=2.0.0'), {
+      method: 'POST',
+      headers: { ...headers, 'Content-Type': 'application/x-ndjson' },
+      body: JSON.stringify(heartbeat('2')),
+    })
+    assert.deepEqual(await posted.json(), { status: 200 })
+  })
+
+  it('is the same session on every shard that a connection reaches', async () => {
+    // Each of these requests has a connection of its own.
+    const headers = { Connection: 'close' }
+    const session = await LongPollSession.open(server)
+    for (let n = 0; n < 20; n++) {
+      const body = JSON.stringify(heartbeat(`${n}`))
+      await session.postBody(body, { ...headers, 'Content-Type': 'application/x-ndjson' })
+      const { status, messages } = await session.get({ headers })
+      assert.deepEqual([status, messages], [200, [JSON.stringify(beaten(`${n}`))]])
+    }
+  })
+
+  it('may use a single connection throughout', async (t) => {
+    const socket = await openTcp(t, server)
+    const ask = async (method, path, body = '') => {
+      const type = 'Content-Type: application/x-ndjson\r\n'
+      const length = method === 'POST' ? `${type}Content-Length: ${Buffer.byteLength(body)}\r\n` : ''
+      socket.write(`${method} ${path} HTTP/1.1\r\nHost: x\r\n${length}\r\n${body}`)
+      const response = await readResponse(socket)
+      assert.equal(response.status, 200)
+      return JSON.parse(response.body)
+    }
+    const { token } = await ask('GET', '/socket/longpoll?vsn=2.0.0')
+    const path = `/socket/longpoll?vsn=2.0.0&token=${encodeURIComponent(token)}`
+    for (let n = 0; n < 10; n++) {
+      assert.deepEqual(await ask('POST', path, JSON.stringify(heartbeat(`${n}`))), { status: 200 })
+      const { status, messages } = await ask('GET', path)
+      assert.deepEqual([status, messages], [200, [JSON.stringify(beaten(`${n}`))]])
+    }
+  })
+
+  it('replaces a waiting GET by the newest one', async () => {
+    const session = await LongPollSession.open(server)
+    const first = session.get()
+    await waitUntil(async () => (await server.metric('watchfire_sockets_parked_polls')) > 0, 'the first GET waits')
+    const second = session.get()
+    assert.equal((await withTimeout(first, 'the first GET is let go')).status, 204)
+    await session.post(heartbeat('1'))
+    assert.equal((await withTimeout(second, 'the second GET gets it')).status, 200)
+  })
+
+  it('survives a GET whose client has disconnected', async () => {
+    const session = await LongPollSession.open(server)
+    const hangUp = new AbortController()
+    const waiting = session.get({ signal: hangUp.signal })
+    await waitUntil(async () => (await server.metric('watchfire_sockets_parked_polls')) > 0, 'the GET waits')
+    hangUp.abort()
+    await assert.rejects(waiting)
+    await waitUntil(async () => (await server.metric('watchfire_sockets_parked_polls')) === 0, 'the GET is gone')
+    await session.post(heartbeat('1'))
+    assert.deepEqual(await session.receive(1), [beaten('1')])
+  })
+
+  it('reads a body that is not ndjson as one message', async () => {
+    const session = await LongPollSession.open(server)
+    for (const type of ['application/json', 'text/plain']) {
+      const body = JSON.stringify(heartbeat(type))
+      assert.deepEqual(await session.postBody(body, { 'Content-Type': type }), { status: 200 })
+      assert.deepEqual(await session.receive(1), [beaten(type)])
+    }
+  })
+
+  it('reads the first hundred lines of a POST and ignores the rest', async () => {
+    const session = await LongPollSession.open(server)
+    const lines = Array.from({ length: 103 }, (_, n) => JSON.stringify(heartbeat(`${n}`)))
+    assert.deepEqual(await session.postBody(lines.join('\r\n')), { status: 200 })
+    await session.post(heartbeat('last'))
+    const answers = await session.receive(101)
+    assert.deepEqual(answers.at(-2), beaten('99'))
+    assert.deepEqual(answers.at(-1), beaten('last'))
+  })
+
+  it('reads a base64 line as bytes', async (t) => {
+    const topic = freshTopic()
+    const listener = await RawWebSocket.open(t, server)
+    await listener.join(topic)
+    const session = await LongPollSession.open(server)
+    const bytes = binaryPush({ joinRef: '1', ref: '2', topic, event: 'bin', data: [0, 1, 255] })
+    const lines = [JSON.stringify(['1', '1', topic, 'phx_join', {}]), bytes.toString('base64')]
+    assert.deepEqual(await session.postBody(lines.join('\n')), { status: 200 })
+    const broadcast = await listener.messages.next()
+    assert.deepEqual(broadcast.subarray(-3), Buffer.from([0, 1, 255]))
+  })
+
+  it('supports V1 as well', async () => {
+    const topic = freshTopic()
+    const session = await LongPollSession.open(server, 'vsn=1.0.0')
+    const join = { topic, event: 'phx_join', payload: {}, ref: '1' }
+    assert.deepEqual(await session.postBody(JSON.stringify(join), { 'Content-Type': 'application/json' }), { status: 200 })
+    assert.deepEqual(await session.receive(1), [{ topic, event: 'phx_reply', payload: OK, ref: '1' }])
+  })
+
+  it('ends after invalid messages, and its client gets an error', async () => {
+    for (const nonsense of ['not JSON', '{}', '[]', '[1,2,3]', '["1","1",5,"phx_join",{}]']) {
+      const session = await LongPollSession.open(server)
+      await session.postBody(nonsense, { 'Content-Type': 'application/json' })
+      assert.deepEqual(await session.post(heartbeat('1')), { status: 410 }, nonsense)
+      assert.equal((await session.get()).status, 410)
+    }
+  })
+
+  it('rejects an unreadable body with 400, and continues', async () => {
+    const session = await LongPollSession.open(server)
+    const post = async (body) => {
+      const headers = { 'Content-Type': 'application/x-ndjson' }
+      return (await fetch(session.url(), { method: 'POST', headers, body })).status
+    }
+    assert.equal(await post('neither JSON nor base64'), 400)
+    assert.equal(await post(Buffer.from([0xff, 0xfe])), 400)
+    assert.equal(await post('A'.repeat(8_000_004)), 400)
+    await session.post(heartbeat('1'))
+    assert.deepEqual(await session.receive(1), [beaten('1')])
+  })
+
+  it('replies to other methods with 400 and no body', async () => {
+    for (const method of ['PUT', 'DELETE', 'PATCH', 'HEAD']) {
+      const response = await fetch(server.http('/socket/longpoll?vsn=2.0.0'), { method })
+      assert.deepEqual([response.status, await response.text()], [400, ''], method)
+    }
+  })
+
+  it('answers CORS preflight requests of other origins', async () => {
+    const response = await fetch(server.http('/socket/longpoll?vsn=2.0.0'), {
+      method: 'OPTIONS',
+      headers: {
+        Origin: 'https://app.example',
+        'Access-Control-Request-Method': 'GET',
+        'Access-Control-Request-Headers': 'x-phoenix-longpoll-token,content-type',
+      },
+    })
+    assert.equal(response.status, 200)
+    assert.equal(await response.text(), '')
+    const { headers } = response
+    assert.equal(headers.get('access-control-allow-headers'), 'x-phoenix-longpoll-token,content-type')
+    assert.equal(headers.get('access-control-allow-methods').toLowerCase(), 'get, post, options')
+    assert.equal(headers.get('access-control-max-age'), '3600')
+    assert.equal(headers.get('access-control-allow-origin'), '*')
+  })
+
+  for (const variant of variantsWhere(({ isPoll, library }) => isPoll && library.noticesLostSession)) {
+    it(`of ${variant.name} reconnects and joins again when the session was lost`, async (t) => {
+      const topic = freshTopic()
+      const client = connect(t, server, variant)
+      const channel = await client.join(topic)
+      const messages = collectEvents(channel, 'new_msg')
+      const stolen = new LongPollSession(server)
+      stolen.token = client.socket.conn.token
+      await stolen.postBody('nonsense', { 'Content-Type': 'application/json' })
+      const { code, reason } = await client.closed.next()
+      assert.deepEqual([code, reason], [3410, 'session_gone'])
+      await client.messages.next(({ event }) => event === 'phx_reply')
+      await waitUntil(() => channel.state === 'joined' && client.opened.all.length === 2, 'it joined again')
+      channel.push('new_msg', { back: true })
+      assert.deepEqual(await messages.next(), { back: true })
+      assert.equal((await reply(channel.push('ping', {}))).status, 'ok')
+    })
+  }
+})
+
+describe('a long-poll session with short timeouts and low limits', () => {
+  let server
+  const settings = {
+    'socket.longpoll_window': '400ms',
+    'limits.longpoll_frames_max': '20',
+    'limits.longpoll_bytes_max': '100000',
+  }
+  before(async () => (server = await startWatchfire({ settings })))
+  after(() => server.stop())
+
+  it('replies 204 to a GET when no message arrives', async () => {
+    const session = await LongPollSession.open(server)
+    for (let n = 0; n < 3; n++) {
+      const { status, token, messages } = await session.get()
+      assert.deepEqual([status, messages], [204, []])
+      session.token = token
+    }
+  })
+
+  it('ends when no GET comes', async (t) => {
+    const topic = freshTopic()
+    const session = await LongPollSession.open(server)
+    await session.post(['1', '1', topic, 'phx_join', {}])
+    const gone = async () => (await session.post(heartbeat('1'))).status === 410
+    await waitUntil(gone, 'the session is forgotten')
+    assert.equal((await session.get()).status, 410)
+  })
+
+  const overfull = [
+    ['many', 25, 10],
+    ['large', 3, 60_000],
+  ]
+  for (const [kind, count, length] of overfull) {
+    it(`ends when too ${kind} messages wait for a GET, and others continue`, async (t) => {
+      const topic = freshTopic()
+      const [reader, sleeper] = [await LongPollSession.open(server), await LongPollSession.open(server)]
+      for (const session of [reader, sleeper]) await session.post(['1', '1', topic, 'phx_join', {}])
+      await reader.receive(1)
+      for (let n = 0; n < count; n++) {
+        await reader.post(['1', null, topic, 'new_msg', { n, text: 'x'.repeat(length) }])
+        const [[, , , event, payload]] = await reader.receive(1)
+        assert.deepEqual([event, payload.n], ['new_msg', n])
+      }
+      assert.equal((await sleeper.get()).status, 410)
+      assert.deepEqual(await sleeper.post(heartbeat('1')), { status: 410 })
+    })
+  }
+})

@@ -1,0 +1,179 @@
+// The replies of kubo to a hand-written peer. Our exchange depends on this behaviour.
+
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+
+import { RawPeer } from '../lib/libp2p-host.mjs'
+import { Kubo, buildKubo, whyNoKubo } from '../lib/kubo.mjs'
+
+/** Blocks around the size at which kubo replies to a want-have with the block itself. */
+const LONG = 5000
+const SHORT = 20
+/** Largest block, by the specification. */
+const BLOCK_BYTES_MAX = 2 << 20
+/** Wants that kubo remembers per peer, and reads from one message. */
+const WANTS_MAX = 1024
+
+let folder
+let kubo
+let files = 0
+
+function file(bytes) {
+  const name = path.join(folder, `file-${files++}`)
+  writeFileSync(name, bytes)
+  return name
+}
+
+/** Adds these blocks to kubo; returns their CIDs. */
+async function putAll(blocks) {
+  const cids = await kubo.command(['block', 'put', '--cid-codec=raw', ...blocks.map(file)])
+  assert.deepEqual(cids.split('\n').sort(), blocks.map(nameOf).sort())
+  return blocks.map(nameOf)
+}
+
+/** Adds a block of that many bytes to kubo. */
+const put = async (bytes) => (await putAll([randomBytes(bytes)]))[0]
+
+/** The CID of a raw block. */
+const nameOf = (block) => cid([0x12, 0x20], createHash('sha256').update(block).digest())
+
+/** The CID of a block that no peer has. */
+const missing = () => nameOf(randomBytes(LONG))
+
+/** The text of a CID of version 1 with the raw codec. */
+function cid(hash, digest) {
+  const bits = [1, 0x55, ...hash, ...digest].map((byte) => byte.toString(2).padStart(8, '0')).join('')
+  const digits = bits.match(/.{1,5}/g).map((digit) => parseInt(digit.padEnd(5, '0'), 2))
+  return `b${digits.map((digit) => 'abcdefghijklmnopqrstuvwxyz234567'[digit]).join('')}`
+}
+
+async function peer(test, ...version) {
+  const peer = await RawPeer.start(kubo.address, ...version)
+  test.after(() => peer.stop())
+  return peer
+}
+
+/** Asserts that kubo still replies. */
+async function isWell(raw) {
+  const fence = await put(LONG)
+  await raw.want('block', fence)
+  const heard = await raw.receiveUntil(fence)
+  assert.ok(heard.blocks.includes(fence))
+  return heard
+}
+
+describe('kubo, with a hand-written peer', { skip: whyNoKubo }, () => {
+  before(async () => {
+    folder = mkdtempSync(path.join(tmpdir(), 'raw-'))
+    await buildKubo()
+    kubo = await Kubo.start()
+  })
+  after(async () => {
+    await kubo?.stop()
+    if (folder) rmSync(folder, { recursive: true, force: true })
+  })
+
+  it('replies to a want with have, a small block, dont-have, or nothing', async (test) => {
+    const raw = await peer(test)
+    for (const kind of ['have', 'have?']) {
+      const [long, short] = [await put(LONG), await put(SHORT)]
+      await raw.want(kind, long)
+      assert.deepEqual(await raw.receiveUntil(long), { haves: [long], dont_haves: [], blocks: [], bytes: 0 })
+      await raw.want(kind, short)
+      assert.deepEqual(await raw.receiveUntil(short), { haves: [], dont_haves: [], blocks: [short], bytes: SHORT })
+    }
+    const [told, silent] = [missing(), missing()]
+    await raw.want('have?', silent)
+    await raw.want('have', told)
+    const { dont_haves } = await raw.receiveUntil(told)
+    // A reply to this request would arrive after any unexpected earlier reply.
+    const later = await isWell(raw)
+    assert.deepEqual([...dont_haves, ...later.dont_haves], [told])
+  })
+
+  it('sends a late block to peers that still want it, and not to those that cancelled', async (test) => {
+    const raw = await peer(test)
+    const [waited, cancelled] = [randomBytes(LONG), randomBytes(LONG)]
+    await raw.want('block', nameOf(waited), nameOf(cancelled))
+    await raw.receiveUntil(nameOf(cancelled))
+    await raw.cancel(nameOf(cancelled))
+    await isWell(raw)
+    await putAll([cancelled])
+    await putAll([waited])
+    const { blocks } = await raw.receiveUntil(nameOf(waited))
+    const later = await isWell(raw)
+    assert.ok(blocks.includes(nameOf(waited)))
+    assert.ok(![...blocks, ...later.blocks].includes(nameOf(cancelled)))
+  })
+
+  for (const version of ['1.1.0', '1.0.0']) {
+    it(`sends blocks to a peer that supports only ${version}`, async (test) => {
+      const raw = await peer(test, version)
+      // In Bitswap 1.0 a block carries no CID prefix, and its CID has version 0.
+      const long = await kubo.add(file(randomBytes(LONG)))
+      await raw.want('block?', missing(), long)
+      assert.deepEqual(await raw.receiveUntil(long).then(({ bytes, ...names }) => names), { haves: [], dont_haves: [], blocks: [long] })
+    })
+  }
+
+  it('sends a block of the largest size', async (test) => {
+    const raw = await peer(test)
+    const largest = await put(BLOCK_BYTES_MAX)
+    await raw.want('block', largest)
+    assert.deepEqual(await raw.receiveUntil(largest), { haves: [], dont_haves: [], blocks: [largest], bytes: BLOCK_BYTES_MAX })
+  })
+
+  it('resets the stream of an oversized message, and no other', async (test) => {
+    const raw = await peer(test)
+    await isWell(raw)
+    await raw.command('overlong')
+    await isWell(raw)
+  })
+
+  it('reads many messages on one stream', async (test) => {
+    const raw = await peer(test)
+    const cids = await putAll(Array.from({ length: 100 }, () => randomBytes(LONG)))
+    for (const cid of cids) await raw.want('block', cid)
+    const { blocks } = await raw.count(cids.length)
+    assert.deepEqual(blocks.sort(), cids.sort(), 'each came once')
+  })
+
+  it('reads at most its limit of wants from a message, and keeps serving', async (test) => {
+    const raw = await peer(test)
+    const wants = Array.from({ length: WANTS_MAX + 1 }, missing)
+    await raw.want('have', ...wants)
+    const { dont_haves } = await raw.count(WANTS_MAX)
+    await raw.cancel(...wants)
+    const later = await isWell(raw)
+    assert.equal(new Set([...dont_haves, ...later.dont_haves]).size, WANTS_MAX)
+  })
+
+  it('skips a want for an identity CID, and reads the others', async (test) => {
+    const raw = await peer(test)
+    const [identity, long] = [cid([0, 5], Buffer.from('hello')), await put(LONG)]
+    await raw.want('block', identity, long)
+    const { haves, dont_haves, blocks } = await raw.receiveUntil(long)
+    const later = await isWell(raw)
+    assert.deepEqual([...haves, ...dont_haves, ...later.haves, ...later.dont_haves], [])
+    assert.ok(blocks.includes(long) && ![...blocks, ...later.blocks].includes(identity))
+  })
+
+  it('denies the empty block that it has, so our exchange requests it from nobody', async (test) => {
+    const raw = await peer(test)
+    const [empty] = await putAll([Buffer.alloc(0)])
+    await raw.want('block', empty)
+    // The correct reply is the block; kubo treats a length of zero as unknown.
+    assert.deepEqual(await raw.receiveUntil(empty), { haves: [], dont_haves: [empty], blocks: [], bytes: 0 })
+  })
+
+  it('fetches a file from a peer so slow that its own timeouts pass', async (test) => {
+    const raw = await peer(test)
+    const content = randomBytes(120_000)
+    const { cid } = await raw.command('give', file(content), 10_000, 250)
+    assert.deepEqual(await kubo.cat(cid), content)
+  })
+})

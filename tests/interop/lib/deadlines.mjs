@@ -1,0 +1,85 @@
+// Waits with a deadline, and an error that names what did not happen.
+
+import { clearTimeout, setTimeout } from 'node:timers'
+import { setTimeout as pause } from 'node:timers/promises'
+
+/** Deadline for anything immediate, on a machine that may be very busy. */
+export const SOON_MS = 15_000
+
+/** Resolves like the promise, or rejects after `ms` with an error that names `what`. */
+export async function withTimeout(promise, what, ms = SOON_MS) {
+  const late = new Error(`waited ${ms} ms in vain: ${what}`)
+  let timer
+  const deadline = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(late), ms)
+  })
+  try {
+    return await Promise.race([promise, deadline])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Polls until the result is truthy, for state that changes without an event. */
+export async function waitUntil(question, what, ms = SOON_MS) {
+  const end = performance.now() + ms
+  for (;;) {
+    const answer = await question()
+    if (answer) return answer
+    if (performance.now() > end) throw new Error(`waited ${ms} ms in vain: ${what}`)
+    await pause(10)
+  }
+}
+
+/** Items in order of arrival, taken one at a time. */
+export class Inbox {
+  /** Every item that has arrived. */
+  all = []
+  #taken = 0
+  #waiting = new Set()
+
+  put = (item) => {
+    this.all.push(item)
+    for (const wake of this.#waiting) wake()
+  }
+
+  /** The next item for which `wanted` is true; earlier ones are skipped. */
+  async next(wanted = () => true, what = wanted.toString(), ms = SOON_MS) {
+    const found = () => {
+      while (this.#taken < this.all.length) {
+        const item = this.all[this.#taken++]
+        if (wanted(item)) return [item]
+      }
+      return undefined
+    }
+    const [item] = found() ?? (await this.#arrival(found, what, ms))
+    return item
+  }
+
+  /** The next `count` items. */
+  async take(count, what = `${count} items`, ms = SOON_MS) {
+    const items = []
+    for (let index = 0; index < count; index++) {
+      items.push(await this.next(() => true, `${what}, got ${index}`, ms))
+    }
+    return items
+  }
+
+  async #arrival(found, what, ms) {
+    let wake
+    const arrival = new Promise((resolve) => {
+      wake = () => {
+        const item = found()
+        if (!item) return
+        this.#waiting.delete(wake) // Later items are for the next caller.
+        resolve(item)
+      }
+      this.#waiting.add(wake)
+    })
+    try {
+      return await withTimeout(arrival, what, ms)
+    } finally {
+      this.#waiting.delete(wake)
+    }
+  }
+}

@@ -1,7 +1,0 @@
-// What simulated peers run: the web client's own code, which knows nothing of Node.
-
-export { connect } from '../../../../web/src/channel/index.ts'
-export { defaultLimits, fetchLimits } from '../../../../web/src/limits/index.ts'
-export { openPage, publish } from '../../../../web/src/swarm/index.ts'
-export { switchboards } from '../../../../web/src/swarm/direct/index.ts'
-export { decodeRelayFrame } from '../../../../web/src/swarm/segment.ts'

@@ -1,0 +1,82 @@
+import type { ExchangeLimits } from '../limits.ts'
+import { MILLI, multiplyDivide, rateOf, SECOND, since, type Nanos } from '../time.ts'
+
+const SAMPLE_MIN: Nanos = 20 * MILLI
+
+/**
+ * How fast a peer delivers, and how much to request from it at a time.
+ *
+ * The window is what the peer delivers in two round trips, or in 20 ms if that is longer, plus two blocks. While the
+ * window is the limit, it doubles every round trip. When something else is the limit, the rate stops growing, and so
+ * does the window.
+ */
+export class Throughput {
+  /** Bytes a second. 0 while unknown. */
+  rate = 0
+  /** The shortest time from a want to its answer. `null` before the first answer. */
+  minLatency: Nanos | null = null
+  /** The usual time from a want to its answer. `null` before the first answer. */
+  usualLatency: Nanos | null = null
+  windowBytes: number
+  deliveredBytes = 0
+  #blockBytes: number
+  readonly #blocksMin: number
+  #sampleFrom: Nanos = 0
+  #sampleBytes = 0
+
+  /** `blocksMin`: blocks to request at least. */
+  constructor(limits: ExchangeLimits, blocksMin: number) {
+    this.windowBytes = Math.max(limits.windowBytesMin, blocksMin * limits.blockBytesGuess)
+    this.#blocksMin = blocksMin
+    this.#blockBytes = limits.blockBytesGuess
+  }
+
+  /** Something was requested after a time without requests. */
+  startSample(now: Nanos): void {
+    this.#sampleFrom = now
+    this.#sampleBytes = 0
+  }
+
+  /** The next delivery may answer a request that is as old as `then`. */
+  extendSample(then: Nanos): void {
+    this.#sampleFrom = Math.min(this.#sampleFrom, then)
+  }
+
+  /** An answer took this long. */
+  noteAnswer(took: Nanos): void {
+    this.minLatency = this.minLatency === null ? took : Math.min(this.minLatency, took)
+    this.usualLatency = this.usualLatency === null ? took : Math.floor((this.usualLatency * 7 + took) / 8)
+  }
+
+  /** The expected length of this many blocks, in bytes. */
+  bytesOf(blocks: number): number {
+    return blocks * this.#blockBytes
+  }
+
+  /** Moves the latency of this total towards that of one peer in it. */
+  followLatency({ minLatency }: Throughput): void {
+    if (minLatency === null) return
+    this.minLatency = this.minLatency === null ? minLatency : Math.floor((this.minLatency * 7 + minLatency) / 8)
+  }
+
+  noteDelivery(now: Nanos, bytes: number, limits: ExchangeLimits): void {
+    this.deliveredBytes += bytes
+    this.#sampleBytes += bytes
+    this.#blockBytes = Math.max(bytes, Math.floor(this.#blockBytes / 2))
+    const base = this.minLatency ?? 0
+    const took = since(now, this.#sampleFrom)
+    if (took < Math.max(base, SAMPLE_MIN)) return
+    const sample = rateOf(this.#sampleBytes, took)
+    this.rate = sample > this.rate ? sample : Math.floor(this.rate / 8) * 7 + Math.floor(sample / 8)
+    this.startSample(now)
+    const within = Math.max(base * 2, base + SAMPLE_MIN)
+    // On a slow link, where a block takes seconds, many requested blocks would only queue at the peer.
+    const least = clamp(this.rate * 2, 2 * this.#blockBytes, Math.max(2, this.#blocksMin) * this.#blockBytes)
+    const window = multiplyDivide(this.rate, within, SECOND) + least
+    this.windowBytes = clamp(window, limits.windowBytesMin, limits.windowBytesMax)
+  }
+}
+
+function clamp(value: number, min: number, max: number): number {
+  return Math.min(max, Math.max(min, value))
+}

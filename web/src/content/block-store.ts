@@ -1,0 +1,117 @@
+import { swarm } from '../messages/swarm.ts'
+import { BlockTable, sizeOf, type Leaf, type StoreEvent } from './block-table.ts'
+import { isSameBytes, type Bytes } from './bytes.ts'
+import { SHA2_256, type Cid, type CidKey } from './cid.ts'
+import { ContentError } from './error.ts'
+import { sha256 } from './sha256.ts'
+
+/** Stores the blocks of one page by CID. */
+export interface BlockStore {
+  readonly blocks: number
+  readonly bytes: number
+  has(cid: Cid): boolean
+  /** The length of the block in bytes. `null` if it is not here. */
+  size(cid: Cid): number | null
+  /** The block as it is stored, without waiting. Blocks that are not raw are always bytes. */
+  get(cid: Cid): Bytes | Leaf | null
+  /** Stores a verified block. Throws a `ContentError` if there is no room for it. */
+  put(cid: Cid, block: Bytes | Leaf): void
+  /** Reads a block. Rejects with a `ContentError` if it is not here, or if its file has changed. */
+  read(cid: Cid): Promise<Bytes>
+  /** Settles when the blocks of an earlier visit are known. `null` if there is nothing to wait for. */
+  readonly restored: Promise<void> | null
+  /** Settles when there is room for more blocks. `null` if there is room now. */
+  room(): Promise<void> | null
+  /** Sets the expected number of bytes in all. */
+  expect(bytes: number): void
+  listen(listener: (event: StoreEvent) => void): void
+  /** Removes all blocks. */
+  clear(): void
+}
+
+/**
+ * Stores blocks in memory, or as slices of the files that they came from, which are read when needed. At `bytesMax`,
+ * further blocks are rejected with a `ContentError`.
+ */
+export class MemoryBlockStore extends BlockTable<Bytes | Leaf> implements BlockStore {
+  readonly restored = null
+  readonly #sources = new Map<string, Cid[]>()
+  readonly #sourceOf = new Map<CidKey, string>()
+  readonly #bytesMax: number
+
+  constructor(bytesMax: number) {
+    super()
+    this.#bytesMax = bytesMax
+  }
+
+  /** `source`: the file that the block is a slice of. If one slice of it has changed, none is served any more. */
+  put(cid: Cid, block: Bytes | Leaf, source?: string): void {
+    if (this.has(cid)) return
+    const bytes = this.tableBytes + sizeOf(block)
+    if (bytes > this.#bytesMax) {
+      throw new ContentError({ kind: 'too-large', bytes, bytesMax: this.#bytesMax })
+    }
+    this.tableBytes = bytes
+    this.table.set(cid.key, block)
+    if (source === undefined) return
+    this.#sourceOf.set(cid.key, source)
+    const slices = this.#sources.get(source)
+    if (slices === undefined) this.#sources.set(source, [cid])
+    else slices.push(cid)
+  }
+
+  async read(cid: Cid): Promise<Bytes> {
+    const block = this.get(cid)
+    if (block === null) throw new ContentError({ kind: 'missing', cid: cid.text })
+    if (block instanceof Uint8Array) return block
+    const bytes = await readSlice(cid, block)
+    if (bytes !== null) return bytes
+    this.#withdraw(cid)
+    throw new ContentError({ kind: 'missing', cid: cid.text })
+  }
+
+  room(): null {
+    return null
+  }
+
+  expect(): void {}
+
+  clear(): void {
+    this.table.clear()
+    this.#sources.clear()
+    this.#sourceOf.clear()
+    this.tableBytes = 0
+  }
+
+  /** A file that has changed is not what was shared, so none of its blocks is served any more. */
+  #withdraw(cid: Cid): void {
+    // Another read may have found the change already. One event is enough.
+    if (!this.table.has(cid.key)) return
+    const source = this.#sourceOf.get(cid.key)
+    const cids = (source === undefined ? null : this.#sources.get(source)) ?? [cid]
+    for (const { key } of cids) {
+      const block = this.table.get(key)
+      if (block === undefined) continue
+      this.tableBytes -= sizeOf(block)
+      this.table.delete(key)
+      this.#sourceOf.delete(key)
+    }
+    if (source !== undefined) this.#sources.delete(source)
+    const sentence = source === undefined ? swarm('changedNameless') : swarm('changed', { name: source })
+    this.notify({ kind: 'lost', cids, sentence })
+  }
+}
+
+/**
+ * Reads a block from a file. `null` if the file has changed or is gone. Browsers detect a change by the modification
+ * time, which misses some changes, so the bytes are hashed again.
+ */
+export async function readSlice(cid: Cid, slice: Leaf): Promise<Bytes | null> {
+  try {
+    const bytes = new Uint8Array(await slice.arrayBuffer())
+    if (cid.hash === SHA2_256 && !isSameBytes(await sha256(bytes), cid.digest)) return null
+    return bytes
+  } catch {
+    return null
+  }
+}

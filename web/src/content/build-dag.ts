@@ -1,0 +1,167 @@
+import { compareBytes, type Bytes } from './bytes.ts'
+import { cidOf, DAG_PB, RAW, type Cid } from './cid.ts'
+import type { PbLink } from './dag-pb.ts'
+import { ContentError } from './error.ts'
+import { buildShards, hashEntries } from './shard.ts'
+import type { Leaf } from './block-table.ts'
+import { dagBytesOf, encodeDirectory, encodeFile, isEntryName, type FileChild } from './unixfs.ts'
+
+/** How content is chunked into blocks. */
+export interface Profile {
+  readonly chunkBytes: number
+  readonly linksMax: number
+  /** A directory with a larger block is split into shards, as in kubo. */
+  readonly directoryBytesMax: number
+}
+
+/** kubo's profile of that name. The same bytes get the same CID in both. */
+export const unixfsV1_2025: Profile = { chunkBytes: 1 << 20, linksMax: 1024, directoryBytesMax: 256 * 1024 }
+
+/** The source of a file: a `Blob`, or an object that makes each leaf when it is read. */
+export interface LeafSource {
+  readonly size: number
+  slice(from: number, to: number): Leaf
+}
+
+/** A new block: bytes, or the slice of the file for a leaf. */
+export interface BuiltBlock {
+  readonly cid: Cid
+  readonly block: Bytes | Leaf
+  readonly size: number
+  /** For a leaf, the path of its file in the directory. Absent for other blocks and for a single file. */
+  readonly path?: string
+}
+
+/** The root of what was built. */
+export interface BuiltRoot {
+  readonly cid: Cid
+  /** Bytes of all files below. */
+  readonly size: number
+  /** Bytes of the root block and all blocks below it. */
+  readonly dagBytes: number
+}
+
+export interface BuildOptions {
+  readonly profile?: Profile
+  readonly signal?: AbortSignal
+}
+
+/** Leaves hashed at the same time. Enough to keep the disk and the CPU busy, and all that is in memory. */
+const LEAVES_AT_ONCE = 4
+
+/** Chunks one file and yields its blocks, leaves first. Returns its root. */
+export async function* buildFile(
+  file: LeafSource,
+  options: BuildOptions = {},
+  path?: string,
+): AsyncGenerator<BuiltBlock, BuiltRoot> {
+  const profile = options.profile ?? unixfsV1_2025
+  let level: (FileChild & { dagBytes: number })[] = []
+  for await (const leaf of leaves(file, profile.chunkBytes, options.signal)) {
+    level.push({ cid: leaf.cid, size: leaf.size, dagBytes: leaf.size })
+    yield path === undefined ? leaf : { ...leaf, path }
+  }
+  while (level.length > 1) {
+    const above: typeof level = []
+    for (let from = 0; from < level.length; from += profile.linksMax) {
+      const children = level.slice(from, from + profile.linksMax)
+      const block = encodeFile(children)
+      const cid = await cidOf(DAG_PB, block)
+      yield { cid, block, size: block.length }
+      const size = children.reduce((sum, child) => sum + child.size, 0)
+      above.push({ cid, size, dagBytes: dagBytesOf(block, children) })
+    }
+    level = above
+  }
+  const [root] = level
+  if (root === undefined) throw new Error('a file has at least one leaf')
+  return root
+}
+
+async function* leaves(file: LeafSource, chunkBytes: number, signal: AbortSignal | undefined): AsyncGenerator<BuiltBlock> {
+  const count = Math.max(1, Math.ceil(file.size / chunkBytes))
+  const started: Promise<BuiltBlock>[] = []
+  const start = (i: number) => {
+    const leaf = hashLeaf(file.slice(i * chunkBytes, (i + 1) * chunkBytes))
+    // It is awaited later. Until then, a rejection must not count as unhandled.
+    leaf.catch(() => {})
+    started.push(leaf)
+  }
+  for (let i = 0; i < Math.min(count, LEAVES_AT_ONCE); i++) start(i)
+  for (let i = 0; i < count; i++) {
+    signal?.throwIfAborted()
+    const leaf = await started.shift()
+    if (leaf === undefined) throw new Error('every turn has started a leaf')
+    if (i + LEAVES_AT_ONCE < count) start(i + LEAVES_AT_ONCE)
+    yield leaf
+  }
+}
+
+async function hashLeaf(block: Leaf): Promise<BuiltBlock> {
+  const bytes = new Uint8Array(await block.arrayBuffer())
+  return { cid: await cidOf(RAW, bytes), block, size: bytes.length }
+}
+
+/** A file with its path, such as `trip/cat.png`. */
+export interface NamedBlob {
+  readonly path: string
+  readonly blob: Blob
+}
+
+type Tree = Map<string, Blob | Tree>
+
+/** Builds a directory from files with paths. Returns the outermost directory. */
+export async function* buildDirectory(
+  files: readonly NamedBlob[],
+  options: BuildOptions = {},
+): AsyncGenerator<BuiltBlock, BuiltRoot> {
+  return yield* buildTree(plant(files), '', options)
+}
+
+async function* buildTree(tree: Tree, path: string, options: BuildOptions): AsyncGenerator<BuiltBlock, BuiltRoot> {
+  const links: (PbLink & { dagBytes: number; sortedBy: Uint8Array })[] = []
+  let size = 0
+  for (const [name, child] of tree) {
+    const built =
+      child instanceof Map
+        ? yield* buildTree(child, `${path}${name}/`, options)
+        : yield* buildFile(child, options, `${path}${name}`)
+    size += built.size
+    const sortedBy = new TextEncoder().encode(name)
+    links.push({ cid: built.cid, name, dagBytes: built.dagBytes, sortedBy })
+  }
+  links.sort((a, b) => compareBytes(a.sortedBy, b.sortedBy))
+  const block = encodeDirectory(links)
+  const { directoryBytesMax } = options.profile ?? unixfsV1_2025
+  if (block.length > directoryBytesMax) {
+    options.signal?.throwIfAborted()
+    return { ...(yield* buildShards(hashEntries(links))), size }
+  }
+  const cid = await cidOf(DAG_PB, block)
+  yield { cid, block, size: block.length }
+  return { cid, size, dagBytes: dagBytesOf(block, links) }
+}
+
+/** The deepest directory that is built, so that everything built can be read. */
+const PATH_DEPTH_MAX = 24
+
+function plant(files: readonly NamedBlob[]): Tree {
+  const root: Tree = new Map()
+  for (const { path, blob } of files) {
+    const names = path.split('/')
+    const last = names.pop()
+    const refused = new ContentError({ kind: 'bad-path', path })
+    if (last === undefined || names.length > PATH_DEPTH_MAX) throw refused
+    if (!isEntryName(last) || !names.every(isEntryName) || !path.isWellFormed()) throw refused
+    let tree = root
+    for (const name of names) {
+      const below = tree.get(name) ?? new Map<string, Blob | Tree>()
+      if (!(below instanceof Map)) throw refused
+      tree.set(name, below)
+      tree = below
+    }
+    if (tree.has(last)) throw refused
+    tree.set(last, blob)
+  }
+  return root
+}

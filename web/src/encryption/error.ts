@@ -1,0 +1,13 @@
+import { privateProblemSentence } from '../messages/private.ts'
+import type { PrivateProblem } from './problem.ts'
+
+/** A private page cannot be made or opened. `message` is a sentence for people. */
+export class PrivateError extends Error {
+  readonly problem: PrivateProblem
+
+  constructor(problem: PrivateProblem) {
+    super(privateProblemSentence(problem))
+    this.name = 'PrivateError'
+    this.problem = problem
+  }
+}

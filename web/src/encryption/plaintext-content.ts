@@ -1,0 +1,85 @@
+import { ContentError, type Bytes } from '../content/index.ts'
+import type { PageFile } from '../swarm/index.ts'
+import { swarm } from '../messages/swarm.ts'
+import { Layout } from './layout.ts'
+import { encodeIndex, sortedEntries, type Index } from './index-format.ts'
+import type { ReadableContent } from './readable-content.ts'
+
+interface Part {
+  readonly from: number
+  readonly blob: Blob
+}
+
+/** The content of a page that is made in this tab. It is read from its files when needed, and never all in memory. */
+export class PlaintextContent implements ReadableContent {
+  readonly index: Index
+  readonly layout: Layout
+  /** The index, followed by the files. */
+  readonly #parts: readonly Part[]
+  readonly #files: ReadonlyMap<string, Blob>
+
+  constructor(name: string, isDirectory: boolean, files: readonly { path: string; blob: Blob }[]) {
+    const inOrder = isDirectory ? sortedEntries(files) : files.map(({ blob }) => ({ path: '', blob }))
+    this.index = {
+      name,
+      isDirectory,
+      entries: inOrder.map(({ path, blob }) => ({ path, kind: 'file', bytes: blob.size })),
+    }
+    const parts: Part[] = []
+    let from = 0
+    for (const blob of [new Blob([encodeIndex(this.index)]), ...inOrder.map(({ blob }) => blob)]) {
+      parts.push({ from, blob })
+      from += blob.size
+    }
+    this.#parts = parts
+    this.#files = new Map(inOrder.map(({ path, blob }) => [path, blob]))
+    this.layout = Layout.ofContent(from)
+  }
+
+  /** The content from `from` to `to`, including padding. Rejects if a file has changed or is gone. */
+  async read(from: number, to: number): Promise<Bytes> {
+    const slices: Blob[] = []
+    for (const part of this.#parts.slice(this.#partAt(from))) {
+      if (part.from >= to) break
+      slices.push(part.blob.slice(Math.max(0, from - part.from), to - part.from))
+    }
+    const expected = slices.reduce((sum, { size }) => sum + size, 0)
+    const read = await new Blob(slices).arrayBuffer()
+    if (read.byteLength !== expected) throw new Error(swarm('changedMeanwhile'))
+    const content = new Uint8Array(to - from)
+    content.set(new Uint8Array(read))
+    return content
+  }
+
+  async file(path: string, options: { type?: string } = {}): Promise<Blob> {
+    const blob = this.#blobOf(path)
+    return blob.slice(0, blob.size, options.type ?? '')
+  }
+
+  open(path: string): PageFile {
+    const blob = this.#blobOf(path)
+    return {
+      size: blob.size,
+      read: (from, to) => blob.slice(Math.max(0, from), Math.max(0, to)).stream(),
+      present: (parts) => Array.from({ length: parts }, () => true),
+      close: () => {},
+    }
+  }
+
+  #blobOf(path: string): Blob {
+    const blob = this.#files.get(path)
+    if (blob === undefined) throw new ContentError({ kind: 'no-such-file', path })
+    return blob
+  }
+
+  /** The last part that begins at or before this byte. */
+  #partAt(offset: number): number {
+    let [low, high] = [0, this.#parts.length]
+    while (high - low > 1) {
+      const middle = (low + high) >> 1
+      if ((this.#parts[middle]?.from ?? Infinity) <= offset) low = middle
+      else high = middle
+    }
+    return low
+  }
+}

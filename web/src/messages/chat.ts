@@ -1,0 +1,23 @@
+import { part } from './part.ts'
+
+/** A chat room. */
+export const chat = part('chat', {
+  tab: '{room} · Watchfire',
+  title: 'Room {room}',
+  room: 'Room',
+  enter: 'Enter',
+  joining: 'Joining…',
+  joined: 'Connected',
+  refused: 'Refused: {reason}',
+  messages: 'Messages',
+  none: 'No messages since you came. The room keeps no history.',
+  noReason: 'no reason given',
+  unsent: 'The message could not be sent. Try again.',
+  rejected: 'The server rejected the message: {reason}.',
+  timeout: 'The server did not answer in time. Try again.',
+  offline: 'There is no connection to the server. Wait until it is back.',
+  name: 'Your name',
+  message: 'Message',
+  invitation: 'Write a message',
+  send: 'Send',
+})

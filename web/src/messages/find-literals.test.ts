@@ -1,0 +1,88 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { findLiterals } from './find-literals.ts'
+
+const SOURCES = fileURLToPath(new URL('..', import.meta.url))
+
+/** What is no sentence for people, or the same in every language: the file, how it begins, and why it may stay. */
+const EXCEPTIONS: readonly (readonly [file: string, beginning: string, why: string])[] = [
+  ['ui/Header.tsx', 'Watchfire', 'a name'],
+  ['encryption/cipher.ts', 'watchfire private', 'goes into a key'],
+  ['encryption/records.ts', 'watchfire seal', 'goes before a page'],
+  ['render/Player.tsx', 'linear-gradient', 'a style'],
+  ['ui/keep-awake.ts', '(pointer', 'a question to the browser'],
+  ['render/sanitise.ts', 'task done', 'classes'],
+  ['render/sanitise.ts', 'noopener', 'what a link is to its place'],
+  ['sandbox/document.ts', 'default-src', 'a policy'],
+  ['sites/policy.ts', '', 'a policy'],
+  ['streaming/response.ts', 'sandbox', 'a policy'],
+  ['streaming/response.ts', 'text/plain', 'a media type'],
+  ['sites/responder.ts', 'text/html', 'a media type'],
+  ['sites/worker.ts', 'text/plain', 'a media type'],
+  ['save/attachment.ts', 'attachment', 'a header'],
+  ['storage/browser-disk.ts', 'the writer has ended', 'becomes an error for whoever mends us'],
+  ['streaming/pull-stream.ts', 'cannot read the file', 'becomes an error for whoever mends us'],
+  ['streaming/worker.ts', 'cannot read the file', 'becomes an error for whoever mends us'],
+  ['swarm/relay-peer.ts', 'the ', 'why a path was given up, for whoever mends us'],
+]
+
+/** Ours, as it is sent to browsers: no tests, and no fakes. */
+const isShipped = (file: string) =>
+  /\.tsx?$/.test(file) && !/\.test\.tsx?$|\.d\.ts$|^messages\/|(?:^|\/)(?:pretend|fake|simulated)-/.test(file)
+
+const texts = (code: string) => findLiterals('a.tsx', code).map(({ text }) => text)
+
+describe('every text for people', () => {
+  it('is in the catalogue', () => {
+    const files = readdirSync(SOURCES, { recursive: true }).map(String).filter(isShipped).sort()
+    expect(files.length).toBeGreaterThan(150)
+    const unused = new Set(EXCEPTIONS)
+    const found = files.flatMap((file) =>
+      findLiterals(file, readFileSync(SOURCES + file, 'utf8')).flatMap(({ text, line }) => {
+        const exception = EXCEPTIONS.find(([where, beginning]) => where === file && text.startsWith(beginning))
+        if (exception === undefined) return [`src/${file}:${line}: ${text}`]
+        unused.delete(exception)
+        return []
+      }),
+    )
+    expect(found).toEqual([])
+    expect([...unused], 'exceptions for what is there no more').toEqual([])
+  })
+})
+
+describe('a text outside the catalogue', () => {
+  it.each([
+    ['const a = <p>Save</p>', 'Save'],
+    ['const a = <p>{isOn ? "Stop" : words("start")}</p>', 'Stop'],
+    ['const a = <button aria-label="Close" />', 'Close'],
+    ['const a = <button title={isOn ? "Close" : words("open")} />', 'Close'],
+    ['const a = <input placeholder={`Search ${n}`} />', 'Search …'],
+    ['const a = <b>{list.map((each) => <i>Gone</i>)}</b>', 'Gone'],
+    ['document.title = "Watching"', 'Watching'],
+    ['cell.textContent = "None"', 'None'],
+    ['cell.setAttribute("aria-label", "None")', 'None'],
+    ['const a = "It failed."', 'It failed.'],
+    ['const a = reason ?? "no reason given"', 'no reason given'],
+    ['tell(`${n} files were left out`)', '… files were left out'],
+    ['throw new Error("The file is gone.")', 'The file is gone.'],
+    ['throw new DOMException(`${name} is gone.`, "AbortError")', '… is gone.'],
+    ['const a = `<iframe title="A site" src="${a}">`', 'A site'],
+    ['const a = `<style>a { color: red }</style><h1>Not here</h1>`', 'Not here'],
+    ['const a = "It is " + "not here"', 'not here'],
+  ])('is found in %s', (code, text) => {
+    expect(texts(code)).toContain(text)
+  })
+
+  it.each([
+    'const a = <p class="notice bad" role="alert">{words("gone")} · {n}</p>',
+    'import { a } from "./a file.ts"',
+    'type A = "one of them"',
+    'if (kind === "not these words") go()',
+    'throw new Error("a leaf that is no record")',
+    'const a = <p>{list.map((each) => <i class={each.kind === "own" ? "own" : "other"}>{each.name}</i>)}</p>',
+    'go("next")',
+  ])('is not mistaken for %s', (code) => {
+    expect(texts(code)).toEqual([])
+  })
+})

@@ -1,0 +1,56 @@
+import { effect, signal } from '@preact/signals'
+import { matchLanguage } from './match-language.ts'
+import type { Message, Messages } from './message.ts'
+
+/** A language of the interface. */
+export interface Language {
+  /** Its BCP 47 tag, which also selects number formats and plural rules. */
+  readonly tag: string
+  readonly direction: 'ltr' | 'rtl'
+  /** Its text for a message. A language is offered only if its catalogue is complete. */
+  translate(part: string, name: string, english: Message): Message
+}
+
+const english: Language = { tag: 'en', direction: 'ltr', translate: (_part, _name, message) => message }
+
+/** The current language. */
+export const language = signal<Language>(english)
+
+/** A language file in `languages/`: messages by part and name, in the format of `npm run messages`. */
+export type Catalogue = { readonly direction: 'ltr' | 'rtl' } & { readonly [part: string]: Messages | string }
+
+const FILES = import.meta.glob<Catalogue>('./languages/*.json', { import: 'default' })
+
+/**
+ * Every language besides English, by its tag, loaded when it is needed. The two pseudo-languages transform English: with
+ * `en-XA` one can see texts that are missing from the catalogue, and with `ar-XB` whether views work from right
+ * to left.
+ */
+const LANGUAGES: Readonly<Record<string, () => Promise<Language>>> = {
+  'en-XA': () => import('./pseudo-languages.ts').then(({ accented }) => accented),
+  'ar-XB': () => import('./pseudo-languages.ts').then(({ mirrored }) => mirrored),
+  ...Object.fromEntries(Object.entries(FILES).map(([file, load]) => {
+    const tag = file.slice('./languages/'.length, -'.json'.length)
+    return [tag, async () => languageOf(tag, await load())]
+  })),
+}
+
+/** The language of a catalogue. */
+export function languageOf(tag: string, catalogue: Catalogue): Language {
+  const messages = catalogue as { readonly [part: string]: Messages | undefined }
+  return { tag, direction: catalogue.direction, translate: (part, name, message) => messages[part]?.[name] ?? message }
+}
+
+/** Switches to the first of these languages that exists, else English. Resolves when it has loaded. */
+export async function loadLanguage(tags: readonly string[]): Promise<void> {
+  const load = LANGUAGES[matchLanguage(tags, (tag) => Object.hasOwn(LANGUAGES, tag)) ?? '']
+  if (load !== undefined) language.value = await load()
+}
+
+/** Sets the language and direction of the document. */
+export function applyLanguage(): void {
+  effect(() => {
+    document.documentElement.lang = language.value.tag
+    document.documentElement.dir = language.value.direction
+  })
+}

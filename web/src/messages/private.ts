@@ -1,0 +1,61 @@
+import type { PrivateProblem } from '../encryption/problem.ts'
+import { part } from './part.ts'
+
+/** Problems with private pages. */
+const text = part('private', {
+  notPrivate: 'This page is not private, although its link has a key: somebody changed the link.',
+  version: 'This private page was made by a newer version of this app. Reload to update.',
+  wrongKey: 'The key in this link does not open this page.',
+  changed: 'This private page was changed after it was made: part {record} is not authentic.',
+  length: 'This private page is damaged: data is missing, or there is too much.',
+  tooLarge: 'This is more than a private page can hold.',
+  cut: 'The file list of this private page ends too early.',
+  trailing: 'The file list of this private page has extra data at its end.',
+  tooLong: 'The file list of this private page is too long.',
+  tooMany: 'The file list of this private page has too many entries.',
+  kind: 'The file list of this private page is of an unknown kind.',
+  notOneFile: 'The file list of this private page is not that of a single file.',
+  utf8: 'The file list of this private page is not valid text.',
+  path: 'The file list of this private page contains an invalid path.',
+  order: 'The file list of this private page is not sorted.',
+  size: 'The file list of this private page contains impossible sizes.',
+})
+
+/** Why a private page cannot be created or opened. */
+export function privateProblemSentence(problem: PrivateProblem): string {
+  switch (problem.kind) {
+    case 'not-private':
+      return text('notPrivate')
+    case 'version':
+      return text('version')
+    case 'wrong-key':
+      return text('wrongKey')
+    case 'changed':
+      return text('changed', { record: problem.record })
+    case 'length':
+      return text('length')
+    case 'too-large':
+      return text('tooLarge')
+    case 'index':
+      return indexSentence(problem.index)
+  }
+}
+
+function indexSentence(index: Extract<PrivateProblem, { kind: 'index' }>['index']): string {
+  switch (index) {
+    case 'too-long':
+      return text('tooLong')
+    case 'too-many-entries':
+      return text('tooMany')
+    case 'not-one-file':
+      return text('notOneFile')
+    case 'cut':
+    case 'trailing':
+    case 'kind':
+    case 'utf8':
+    case 'path':
+    case 'order':
+    case 'size':
+      return text(index)
+  }
+}

@@ -1,0 +1,22 @@
+import { part } from './part.ts'
+
+/** The header, the banner, and what every view can show. */
+export const shell = part('shell', {
+  skip: 'Skip to content',
+  visitors: { '=1': 'Only you are here now', other: '{count} people here now' },
+  burning: { '=1': 'Sharing 1 page', other: 'Sharing {count} pages' },
+  colours: 'Colours: {theme}',
+  changeColours: 'Colours: {theme}. Change',
+  system: 'like the system',
+  light: 'light',
+  dark: 'dark',
+  lost: 'The connection to the server is lost. The pages in this tab stay here.',
+  tryingIn: 'Trying again in {wait}.',
+  trying: 'Trying again…',
+  partMissing: 'A part of this app could not be loaded. Keep this tab open: its pages stay shared. ' +
+    'When the server is back, open the link in another tab.',
+  nowhereTitle: 'Nothing here · Watchfire',
+  nowhere: 'Nothing here',
+  nowhereWhy: 'This server has no {path}. Check the link: links to pages look like {example}.',
+  lightOne: 'Light a page',
+})

@@ -1,0 +1,28 @@
+import { canKeepAwake, isPhone, wasStopped, isKeepAwakeOn } from '../ui/keep-awake.ts'
+import type { OpenPage } from '../ui/open-pages.ts'
+import { isKept } from '../ui/open-pages.ts'
+import { page as text } from '../messages/page.ts'
+import { Toggle } from './Toggle.tsx'
+
+/** The switches for sharing a page in the background and, on phones, for the screen. */
+export function KeepSwitches({ page }: { page: OpenPage }) {
+  return (
+    <div class="keeping">
+      <Toggle
+        label={text('keep')}
+        title={text('keepMeans')}
+        isOn={isKept(page)}
+        onChange={(isOn) => (page.keepChoice.value = isOn)}
+      />
+      {canKeepAwake && (
+        <Toggle label={text('awake')} isOn={isKeepAwakeOn.value} onChange={(isOn) => (isKeepAwakeOn.value = isOn)} />
+      )}
+      {isPhone && <p class="small">{text('asleep')}</p>}
+      {wasStopped.value && (
+        <p class="small" role="status">
+          {text('hidden')}
+        </p>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,86 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { PageState } from '../ui/site.ts'
+import { Landscape } from '../ui/Landscape.tsx'
+import { peersSentence } from '../ui/sentences.ts'
+import { agoText, percentOf, percentText, sizeText } from '../messages/index.ts'
+import { page } from '../messages/page.ts'
+
+/** Interval between updates of the time since the page was available, in milliseconds. */
+const LOOK_MS = 10_000
+
+interface LoadingViewProps {
+  state: Exclude<PageState, { kind: 'held' } | { kind: 'locked' } | { kind: 'refused' }>
+  filename: string | null
+  /** Tabs that have the whole page: the lights in the landscape. */
+  holders: number
+  /** When the page was last available, by `Date.now()`, where the server keeps that. */
+  lastAvailable: number | null
+  /** Whether to show only the progress, below content that is shown already. */
+  isBrief?: boolean
+}
+
+/** Shown in place of a page that is not completely here. */
+export function LoadingView({ state, filename, holders, lastAvailable, isBrief = false }: LoadingViewProps) {
+  return (
+    <section class={isBrief ? 'coming brief' : 'coming'} aria-live="polite">
+      {isBrief ? <h2>{headline(state, filename)}</h2> : <h1>{headline(state, filename)}</h1>}
+      {state.kind === 'loading' && (
+        <>
+          <progress
+            aria-label={page('loading')}
+            max={state.total ?? 1}
+            {...(state.total === null ? {} : { value: state.bytes })}
+          />
+          <p aria-live="off">{arrived(state)}</p>
+        </>
+      )}
+      {state.kind === 'waiting' && (
+        <>
+          {state.bytes > 0 && state.total !== null && (
+            <progress class="resting" aria-label={page('soFar')} max={state.total} value={state.bytes} />
+          )}
+          <p>{waitingFor(state.bytes, state.total)}</p>
+          {lastAvailable !== null && <LastAvailable at={lastAvailable} />}
+        </>
+      )}
+      {!isBrief && <Landscape count={holders} />}
+    </section>
+  )
+}
+
+/** The time since the page was available. It changes without an announcement to screen readers. */
+function LastAvailable({ at }: { at: number }) {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), LOOK_MS)
+    return () => clearInterval(timer)
+  }, [])
+  return <p aria-live="off">{page('lastAvailable', { ago: agoText(now - at) })}</p>
+}
+
+function headline(state: LoadingViewProps['state'], filename: string | null): string {
+  const name = filename ?? page('it')
+  switch (state.kind) {
+    case 'joining':
+      return page('looking', { name })
+    case 'loading':
+      return page('fetching', { name })
+    case 'waiting':
+      return state.bytes > 0 ? page('lastLeft') : page('waitingFor', { name })
+  }
+}
+
+function arrived({ bytes, total, peers, direct, nodes }: Extract<PageState, { kind: 'loading' }>): string {
+  const size = sizeText(bytes)
+  const people = peersSentence(peers, direct, nodes)
+  if (total === null) return peers > 0 ? page('arrivedSome', { size, people }) : size
+  const values = { percent: percentText(percentOf(bytes, total)), size, total: sizeText(total) }
+  return peers > 0 ? page('arrivedFrom', { ...values, people }) : page('arrived', values)
+}
+
+function waitingFor(bytes: number, total: number | null): string {
+  const promise = page('promise')
+  if (bytes === 0) return promise
+  const size = sizeText(bytes)
+  return total === null ? page('promiseKept', { size, promise }) : page('promiseKeptOf', { size, total: sizeText(total), promise })
+}

@@ -1,0 +1,17 @@
+interface BrandedNavigator {
+  userAgentData?: { brands: readonly { brand: string; version: string }[] }
+}
+
+/** The first version of Chromium with `Connection-Allowlist`, which also blocks WebRTC. */
+const ALLOWLIST_CHROMIUM = 152
+
+/**
+ * Whether this browser blocks every connection of the sandboxed frame. A page cannot detect that, so
+ * the version decides. A browser that hides its version counts as one that does not.
+ */
+export function blocksWebRtc(navigator: unknown): boolean {
+  const { userAgentData } = navigator as BrandedNavigator
+  return userAgentData?.brands.some(
+    ({ brand, version }) => brand === 'Chromium' && Number.parseInt(version, 10) >= ALLOWLIST_CHROMIUM,
+  ) === true
+}

@@ -1,0 +1,113 @@
+// @vitest-environment happy-dom
+import { describe, expect, it } from 'vitest'
+import { SiteFolder } from './folder.ts'
+import { frameDocument } from './frame.ts'
+import { mediaType } from './media-type.ts'
+import { parseShellMessage } from './protocol.ts'
+import { policyOf } from './policy.ts'
+import { SiteResponder } from './responder.ts'
+import { notFoundDocument, folderListDocument, LISTED_MAX } from './documents.ts'
+
+describe('the policy of a site', () => {
+  const origin = 'http://bafy.localhost:4000'
+  const app = 'http://localhost:4000'
+  const rule = (policy: string, name: string) => policy.split('; ').find((part) => part.startsWith(`${name} `))
+
+  it('names only its own origin and, as frame ancestor, the app', () => {
+    for (const scripts of [true, false]) {
+      const policy = policyOf({ scripts, origin, app })
+      expect([...new Set(policy.match(/\w+:\/\/[^ ;]+/g))].sort()).toEqual([origin, app])
+      expect(policy).not.toContain("'self'")
+      expect(policy).not.toContain('*')
+      expect(rule(policy, 'frame-ancestors')).toBe(`frame-ancestors ${origin} ${app}`)
+    }
+  })
+
+  it('allows scripts only when the reader does', () => {
+    const still = policyOf({ scripts: false, origin, app })
+    expect(rule(still, 'script-src')).toBe("script-src 'none'")
+    expect(rule(still, 'sandbox')).toBe('sandbox allow-same-origin')
+    expect(rule(policyOf({ scripts: true, origin, app }), 'worker-src')).toBe('worker-src blob:')
+  })
+
+  it('accepts only an origin for the app', () => {
+    for (const bad of ['*', "'none'; script-src *", 'http://a b', 'http://a.example/;', '']) {
+      expect(rule(policyOf({ scripts: false, origin, app: bad }), 'frame-ancestors')).toBe(`frame-ancestors ${origin}`)
+    }
+  })
+
+  it('of the document around it allows only that site in a frame', () => {
+    expect(frameDocument(origin)).toContain(`content="default-src 'none'; style-src 'unsafe-inline'; frame-src ${origin}"`)
+  })
+})
+
+describe('a message from a site', () => {
+  it('is parsed by its kind', () => {
+    expect(parseShellMessage({ kind: 'ready', more: 1 })).toEqual({ kind: 'ready' })
+    expect(parseShellMessage({ kind: 'location', path: '/a' })).toEqual({ kind: 'location', path: '/a' })
+    expect(parseShellMessage({ kind: 'failed', reason: 7 })).toEqual({ kind: 'failed', reason: '' })
+  })
+
+  it.each([null, 'ready', 7, {}, { kind: 'show' }, { kind: 'read' }, { kind: 'read', path: 'a' }, { kind: 'location', path: 7 },
+    { kind: 'outside', url: 'x'.repeat(9000) }, { kind: 'read', path: `/${'x'.repeat(9000)}` }, []])('is ignored: %j', (message) => {
+    expect(parseShellMessage(message)).toBeNull()
+  })
+})
+
+describe('a generated document of a site', () => {
+  it('escapes file names', () => {
+    const bad = '<img src=x onerror=alert(1)>"\'&'
+    for (const html of [notFoundDocument(bad), folderListDocument(bad, [bad, `${bad}/`])]) {
+      const page = new DOMParser().parseFromString(html, 'text/html')
+      expect(page.querySelectorAll('img, script, [onerror]')).toHaveLength(0)
+      expect(page.body.textContent).toContain(bad)
+    }
+  })
+
+  it('lists a bounded number of names of a large folder', () => {
+    const html = folderListDocument('', Array.from({ length: 100_000 }, (_, i) => `${i}`))
+    expect(html.match(/<li>/g)).toHaveLength(LISTED_MAX)
+    expect(html).toContain('and 99,500 more')
+  })
+})
+
+describe('the type of a file', () => {
+  const text = new TextEncoder().encode('words')
+  it.each([
+    ['a.css', 'text/css; charset=utf-8'], ['a.MJS', 'text/javascript; charset=utf-8'], ['a.woff2', 'font/woff2'],
+    ['a.svg', 'image/svg+xml'], ['a.md', 'text/plain; charset=utf-8'], ['LICENSE', 'text/plain; charset=utf-8'],
+    ['a.constructor', 'text/plain; charset=utf-8'], ['a.mp4', 'video/mp4'],
+  ])('%s is %s', (path, type) => expect(mediaType(path, text)).toBe(type))
+
+  it('of unknown bytes is application/octet-stream', () => {
+    expect(mediaType('a.bin', Uint8Array.of(0, 1, 2))).toBe('application/octet-stream')
+  })
+})
+
+describe('the responder', () => {
+  const file = (path: string, blob: () => Promise<Blob>) => ({ path, size: 1, blob })
+
+  it('replies with the scripts setting of that moment', async () => {
+    const responder = new SiteResponder(new SiteFolder([file('index.html', async () => new Blob(['<p>']))]), 'http://app')
+    expect(await responder.read('/')).toMatchObject({ kind: 'file', status: 200, scripts: false, app: 'http://app' })
+    responder.scripts = true
+    expect(await responder.read('/')).toMatchObject({ scripts: true, type: 'text/html; charset=utf-8' })
+    expect(await responder.read('/gone')).toMatchObject({ kind: 'file', status: 404 })
+  })
+
+  it('replies with the reason when a file cannot be read', async () => {
+    const gone = file('a', async () => Promise.reject(new Error('It is gone.')))
+    expect(await new SiteResponder(new SiteFolder([gone]), '').read('/a')).toEqual({ kind: 'failed', reason: 'It is gone.' })
+  })
+
+  it('bounds the requests that a site has open at once', async () => {
+    let open: (blob: Blob) => void = () => {}
+    const blob = new Promise<Blob>((resolve) => (open = resolve))
+    const responder = new SiteResponder(new SiteFolder([file('a', () => blob)]), '')
+    const replies = Array.from({ length: 1100 }, () => responder.read('/a'))
+    open(new Blob(['x']))
+    const kinds = (await Promise.all(replies)).map(({ kind }) => kind)
+    expect(kinds.filter((kind) => kind === 'failed')).toHaveLength(1100 - 1016)
+    expect(await responder.read('/a')).toMatchObject({ kind: 'file' })
+  })
+})

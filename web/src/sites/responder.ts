@@ -1,0 +1,65 @@
+import { SNIFFED_BYTES } from '../render/kind.ts'
+import type { DirectoryFile } from '../ui/site.ts'
+import { sites as text } from '../messages/sites.ts'
+import type { SiteFolder } from './folder.ts'
+import { mediaType } from './media-type.ts'
+import type { ReadReply } from './protocol.ts'
+import { notFoundDocument, folderRedirectDocument, folderListDocument } from './documents.ts'
+
+/** Requests that are answered at a time, and that wait for their turn; a further one is refused. */
+const READS_AT_ONCE = 16
+const READS_WAITING_MAX = 1000
+
+const HTML = 'text/html; charset=utf-8'
+
+/** Answers the requests of a site's worker from the page that this tab has open. */
+export class SiteResponder {
+  readonly #folder: SiteFolder<DirectoryFile>
+  readonly #app: string
+  readonly #waiting: (() => void)[] = []
+  #active = 0
+  /** Whether documents may run scripts. Applies to later replies. */
+  scripts = false
+
+  constructor(folder: SiteFolder<DirectoryFile>, app: string) {
+    this.#folder = folder
+    this.#app = app
+  }
+
+  async read(urlPath: string): Promise<ReadReply> {
+    if (this.#active >= READS_AT_ONCE) {
+      if (this.#waiting.length >= READS_WAITING_MAX) return { kind: 'failed', reason: text('tooMuch') }
+      await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    }
+    this.#active += 1
+    try {
+      return await this.#find(urlPath)
+    } catch (error) {
+      return { kind: 'failed', reason: error instanceof Error ? error.message : String(error) }
+    } finally {
+      this.#active -= 1
+      this.#waiting.shift()?.()
+    }
+  }
+
+  async #find(urlPath: string): Promise<ReadReply> {
+    const found = this.#folder.find(urlPath)
+    switch (found.kind) {
+      case 'file': {
+        const blob = await found.file.blob()
+        const head = new Uint8Array(await blob.slice(0, SNIFFED_BYTES).arrayBuffer())
+        return this.#reply(200, mediaType(found.file.path, head), blob)
+      }
+      case 'redirect':
+        return this.#reply(200, HTML, new Blob([folderRedirectDocument(found.urlPath)]))
+      case 'folder':
+        return this.#reply(200, HTML, new Blob([folderListDocument(found.path, found.names)]))
+      case 'absent':
+        return this.#reply(404, HTML, new Blob([notFoundDocument(found.path)]))
+    }
+  }
+
+  #reply(status: number, type: string, blob: Blob): ReadReply {
+    return { kind: 'file', status, type, blob, scripts: this.scripts, app: this.#app }
+  }
+}

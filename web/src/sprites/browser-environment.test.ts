@@ -1,0 +1,53 @@
+import { signal } from '@preact/signals'
+import { expect, it } from 'vitest'
+import { publish } from '../swarm/index.ts'
+import { OpenPages } from '../ui/open-pages.ts'
+import type { PageSession, Site } from '../ui/site.ts'
+import { PICTURE_BYTES_MAX } from './picture-bounds.ts'
+import { browserEnvironment } from './browser-environment.ts'
+
+const CID = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'
+
+function pretended() {
+  const opened: [string, number | undefined][] = []
+  const closed: string[] = []
+  const session = (cid: string): PageSession => ({
+    cid, state: signal({ kind: 'joining' }), counts: signal(null), warning: signal(null), lastAvailable: signal(null), swarm: signal(null), key: signal(null), name: signal(null), unlock: () => undefined,
+    traffic: signal({ receivedBytes: 0, sentBytes: 0 }), close: () => void closed.push(cid),
+  })
+  const site = {
+    open: (cid: string, bytesMax?: number) => (opened.push([cid, bytesMax]), session(cid)),
+    share: () => Promise.reject(new Error('kindled')),
+  } satisfies Pick<Site, 'open' | 'share'> as unknown as Site
+  const openPages = new OpenPages(site)
+  return { opened, closed, session, openPages, surroundings: browserEnvironment(site, openPages) }
+}
+
+it('a page that this tab keeps is reused when it is thrown as a picture, in any form of its CID', async () => {
+  for (const spelt of [CID, 'zb2rhmy65F3REf8SZp7De11gxtECBGgUKaLdiDj7MCGCHxbDW']) {
+    const { opened, closed, session, openPages, surroundings } = pretended()
+    const page = session(spelt)
+    openPages.keep(page, null)
+    const sought = surroundings.open(CID)
+    expect(sought.state).toBe(page.state)
+    sought.close()
+    const held = await surroundings.share(CID, new Blob([]))
+    held.close()
+    expect([opened, closed]).toEqual([[], []])
+  }
+})
+
+it('another picture is opened, and rejected when it is larger than a picture may be', () => {
+  const { opened, surroundings } = pretended()
+  surroundings.open(CID)
+  expect(opened).toEqual([[CID, PICTURE_BYTES_MAX]])
+})
+
+it('a picture has the CID that it has as a shared page', async () => {
+  const { surroundings } = pretended()
+  for (const length of [1, PICTURE_BYTES_MAX]) {
+    const bytes = new Uint8Array(length).fill(7)
+    const { root } = await publish([{ path: 'picture', blob: new Blob([bytes]) }])
+    expect(await surroundings.cidOf(bytes)).toBe(root)
+  }
+})

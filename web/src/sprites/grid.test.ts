@@ -1,0 +1,74 @@
+import { expect, it, vi } from 'vitest'
+import type { Reply, Topic, TopicEvents } from '../channel/index.ts'
+import type { TokenKeeper } from './grid.ts'
+import { joinGrid } from './grid.ts'
+import type { Crossing } from './protocol.ts'
+
+const cat: Crossing = { sprite: 'cat', picture: null, edge: 'left', at: 0.5, velocity: { x: 900, y: 0 } }
+
+async function pretended(token: string | null) {
+  const joins: TopicEvents[] = []
+  const arrived: Crossing[] = []
+  const pushed: unknown[] = []
+  const pretence = { reply: { status: 'ok', response: {} } as Reply, token, lefts: 0 }
+  const topic: Topic = {
+    isJoined: () => true,
+    push: (_, payload) => (pushed.push(payload), Promise.resolve(pretence.reply)),
+    leave: () => void pretence.lefts++,
+  }
+  const connection = {
+    state: 'open' as const,
+    subscribe: () => () => undefined,
+    join: (_: string, __: readonly string[], events: TopicEvents) => (joins.push(events), topic),
+    close: () => undefined,
+  }
+  const keeper: TokenKeeper = { read: () => pretence.token, write: (now) => (pretence.token = now) }
+  const session = joinGrid(Promise.resolve(connection), 'meadow', keeper, (crossing) => arrived.push(crossing))
+  await vi.waitFor(() => expect(joins).toHaveLength(1))
+  return { pretence, joins, arrived, pushed, session }
+}
+
+it('a join sends the stored token, and stores the new one', async () => {
+  const { pretence, joins, session } = await pretended('old')
+  expect(joins[0]?.params?.()).toEqual({ token: 'old' })
+  joins[0]?.joined?.({ token: 'new', peer: 'p', neighbours: { left: 'a' } })
+  expect(pretence.token).toBe('new')
+  expect(session.neighbours.value.left).toBe('a')
+  expect(session.standing.value).toBe('joined')
+})
+
+it('a client whose slot was taken over joins again without the token', async () => {
+  const { pretence, joins } = await pretended('shared')
+  joins[0]?.message?.('moved', {})
+  expect(pretence.lefts).toBe(1)
+  expect(joins).toHaveLength(2)
+  expect(joins[1]?.params?.()).toEqual({})
+})
+
+it('a throw without a receiver comes back', async () => {
+  const { pretence, session } = await pretended(null)
+  expect(await session.throw(cat)).toBe('across')
+  for (const reply of [
+    { status: 'ok', response: { wrapped: true } },
+    { status: 'error', response: { reason: 'slot taken' } },
+    { status: 'offline' },
+  ] satisfies Reply[]) {
+    pretence.reply = reply
+    expect(await session.throw(cat)).toBe('back')
+  }
+})
+
+it('a throw names its picture, if it has one', async () => {
+  const { pushed, session } = await pretended(null)
+  await session.throw(cat)
+  await session.throw({ ...cat, picture: 'bafk' })
+  const { picture: _, ...drawn } = cat
+  expect(pushed).toStrictEqual([drawn, { ...cat, picture: 'bafk' }])
+})
+
+it('valid arrivals are passed on, and invalid ones ignored', async () => {
+  const { joins, arrived } = await pretended(null)
+  joins[0]?.message?.('arrive', { ...cat, from: 'p' })
+  joins[0]?.message?.('arrive', { ...cat, at: 'far' })
+  expect(arrived).toEqual([cat])
+})

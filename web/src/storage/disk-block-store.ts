@@ -1,0 +1,279 @@
+import {
+  BlockTable, ContentError, RAW, readSlice, sizeOf, type BlockStore, type Bytes, type Cid,
+} from '../content/index.ts'
+import { sizeText } from '../messages/index.ts'
+import { storage } from '../messages/storage.ts'
+import type { StoredBlock } from './block-file.ts'
+import type { Disk } from './disk.ts'
+
+/** A page of at most this many bytes stays in memory. Fetching it again is as fast as a disk. */
+const DISK_FROM_BYTES = 4 << 20
+/** How much is written at once, and how long a block waits for others. */
+const BATCH_BYTES = 8 << 20
+const BATCH_MS = 500
+/** Bytes that may wait for the disk. When the limit is reached, `room` makes callers wait. */
+const UNWRITTEN_BYTES_MAX = 32 << 20
+/**
+ * Bytes of a page that may be in memory if there is no disk, or no room on it. When the limit is reached, further
+ * blocks are rejected.
+ */
+export const MEMORY_BYTES_MAX = 512 << 20
+
+export interface DiskBlockStoreDeps {
+  readonly bytesMax: number
+  readonly open: () => Promise<Disk | null>
+  /** Whether this tab may have blocks of the page on disk from before a reload. */
+  readonly hasLeftovers: boolean
+  /** Calls once, after this many milliseconds. The returned function cancels the call. */
+  readonly after: (milliseconds: number, callback: () => void) => () => void
+  readonly memoryBytesMax?: number
+}
+
+/** Where new blocks go. */
+type Home =
+  /** Nowhere yet, because there are few. */
+  | { kind: 'undecided' }
+  | { kind: 'opening' }
+  | { kind: 'disk'; disk: Disk }
+  /** There is no disk, or no room on it. */
+  | { kind: 'memory' }
+  | { kind: 'cleared' }
+
+/**
+ * A store for received blocks. Leaves are written to disk in batches and are then slices of a file. Inner blocks stay
+ * in memory and are on disk too, for the next visit. Without a disk, all blocks stay in memory.
+ */
+export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockStore {
+  readonly restored: Promise<void> | null
+  readonly #deps: DiskBlockStoreDeps
+  readonly #memoryBytesMax: number
+  /** The expected number of bytes in all, if known. */
+  #expected = 0
+  /** Bytes of leaves that are in no file yet. */
+  #memoryBytes = 0
+  #home: Home = { kind: 'undecided' }
+  /** The disk, if it was opened to restore blocks. */
+  #disk: Disk | null = null
+  #unwritten: StoredBlock[] = []
+  #unwrittenBytes = 0
+  #writing: Promise<void> | null = null
+  #stopTimer: (() => void) | null = null
+  #waiting: (() => void)[] = []
+
+  constructor(deps: DiskBlockStoreDeps) {
+    super()
+    this.#deps = deps
+    this.#memoryBytesMax = deps.memoryBytesMax ?? MEMORY_BYTES_MAX
+    this.restored = deps.hasLeftovers ? this.#restore() : null
+  }
+
+  put(cid: Cid, block: Bytes | Blob): void {
+    if (this.has(cid) || this.#home.kind === 'cleared') return
+    const size = sizeOf(block)
+    const { bytesMax } = this.#deps
+    if (this.tableBytes + size > bytesMax) {
+      throw new ContentError({ kind: 'too-large', bytes: this.tableBytes + size, bytesMax })
+    }
+    const isLeaf = cid.codec === RAW
+    if (this.#home.kind === 'memory' && isLeaf && this.#memoryBytes + size > this.#memoryBytesMax) {
+      throw new ContentError({ kind: 'no-room', bytes: this.tableBytes })
+    }
+    this.tableBytes += size
+    if (isLeaf) this.#memoryBytes += size
+    if (!(block instanceof Uint8Array)) {
+      this.table.set(cid.key, block)
+      return
+    }
+    const bytes = ownBytes(block)
+    this.table.set(cid.key, bytes)
+    this.#unwritten.push({ cid, bytes })
+    this.#unwrittenBytes += size
+    this.#settle()
+  }
+
+  async read(cid: Cid): Promise<Bytes> {
+    const block = this.get(cid)
+    if (block === null) throw new ContentError({ kind: 'missing', cid: cid.text })
+    if (block instanceof Uint8Array) return block
+    const bytes = await readSlice(cid, block)
+    if (bytes !== null) return bytes
+    this.#lose(cid)
+    throw new ContentError({ kind: 'missing', cid: cid.text })
+  }
+
+  room(): Promise<void> | null {
+    const isWritten = this.#home.kind === 'opening' || this.#home.kind === 'disk'
+    if (!isWritten || this.#unwrittenBytes <= UNWRITTEN_BYTES_MAX) return null
+    return new Promise((resolve) => this.#waiting.push(resolve))
+  }
+
+  expect(bytes: number): void {
+    this.#expected = bytes
+    if (this.#home.kind === 'undecided' && bytes > DISK_FROM_BYTES) void this.#open()
+    if (this.#home.kind === 'disk') void this.#compareWithRoom(this.#home.disk)
+  }
+
+  clear(): void {
+    const disk = this.#home.kind === 'disk' ? this.#home.disk : this.#disk
+    this.#home = { kind: 'cleared' }
+    this.#stopTimer?.()
+    this.table.clear()
+    this.#unwritten = []
+    this.tableBytes = this.#memoryBytes = this.#unwrittenBytes = 0
+    this.#letIn()
+    // Otherwise a batch that is being written would remain after the removal.
+    void Promise.resolve(this.#writing).then(() => disk?.remove()).catch(() => {})
+  }
+
+  async #restore(): Promise<void> {
+    try {
+      this.#disk = await this.#deps.open()
+      const found = (await this.#disk?.restore()) ?? []
+      if (this.#isCleared()) await this.#disk?.remove()
+      if (found.length === 0 || this.#disk === null || this.#isCleared()) return
+      for (const { cid, block } of found) {
+        const bytes = this.tableBytes + sizeOf(block)
+        if (this.has(cid) || bytes > this.#deps.bytesMax) continue
+        this.tableBytes = bytes
+        this.table.set(cid.key, block)
+      }
+      this.#home = { kind: 'disk', disk: this.#disk }
+    } catch {
+      // Blocks that cannot be restored are fetched again.
+    }
+  }
+
+  /** Decides where new blocks go, and starts writing. */
+  #settle(): void {
+    switch (this.#home.kind) {
+      case 'undecided':
+        if (this.#unwrittenBytes > DISK_FROM_BYTES) void this.#open()
+        return
+      case 'disk':
+        if (this.#unwrittenBytes >= BATCH_BYTES) void this.#write()
+        else this.#stopTimer ??= this.#deps.after(BATCH_MS, () => void this.#write())
+        return
+      case 'memory':
+        this.#keepInMemory()
+        return
+      case 'opening':
+      case 'cleared':
+        return
+    }
+  }
+
+  async #open(): Promise<void> {
+    this.#home = { kind: 'opening' }
+    const disk = this.#disk ?? (await this.#deps.open().catch(() => null))
+    if (this.#isCleared()) {
+      await disk?.remove().catch(() => {})
+      return
+    }
+    if (disk !== null) {
+      this.#home = { kind: 'disk', disk }
+      this.#settle()
+      await this.#compareWithRoom(disk)
+      return
+    }
+    this.#stayInMemory(storage('noPlace'))
+  }
+
+  /** Writes what is not written yet, batch by batch. Only one call runs at a time. */
+  async #write(): Promise<void> {
+    this.#stopTimer?.()
+    this.#stopTimer = null
+    if (this.#writing !== null || this.#home.kind !== 'disk') return
+    const { disk } = this.#home
+    this.#writing = (async () => {
+      do await this.#writeBatch(disk)
+      while (this.#unwrittenBytes >= BATCH_BYTES && this.#home.kind === 'disk')
+    })()
+    await this.#writing
+    this.#writing = null
+    if (this.#unwritten.length > 0) this.#settle()
+  }
+
+  async #writeBatch(disk: Disk): Promise<void> {
+    const batch = takeBatch(this.#unwritten)
+    if (batch.length === 0) return
+    let written: Blob
+    try {
+      written = await disk.write(batch)
+    } catch (error) {
+      this.#unwritten = [...batch, ...this.#unwritten]
+      this.#failToWrite(error)
+      return
+    }
+    if (this.#isCleared()) return
+    let at = 0
+    for (const { cid, bytes } of batch) {
+      this.#unwrittenBytes -= bytes.length
+      if (cid.codec === RAW) {
+        this.table.set(cid.key, written.slice(at, at + bytes.length))
+        this.#memoryBytes -= bytes.length
+      }
+      at += bytes.length
+    }
+    this.#letIn()
+  }
+
+  #failToWrite(error: unknown): void {
+    if (this.#isCleared()) return
+    const isFull = error instanceof DOMException && error.name === 'QuotaExceededError'
+    this.#stayInMemory(storage(isFull ? 'full' : 'unwritable'))
+  }
+
+  #stayInMemory(why: string): void {
+    this.#home = { kind: 'memory' }
+    this.#keepInMemory()
+    this.#letIn()
+    this.notify({ kind: 'trouble', sentence: storage('inMemory', { why, room: sizeText(this.#memoryBytesMax) }) })
+  }
+
+  /** As blobs, which the browser keeps outside the page's own memory. */
+  #keepInMemory(): void {
+    for (const { cid, bytes } of this.#unwritten) {
+      if (cid.codec === RAW) this.table.set(cid.key, new Blob([bytes]))
+    }
+    this.#unwritten = []
+    this.#unwrittenBytes = 0
+  }
+
+  /** Reports early if the page will not fit on the disk. */
+  async #compareWithRoom(disk: Disk): Promise<void> {
+    const rest = this.#expected - this.tableBytes
+    const room = await disk.roomBytes().catch(() => null)
+    if (room === null || room >= rest || this.#isCleared()) return
+    const sentence = storage('tooLittle', { needed: sizeText(rest), given: sizeText(room) })
+    this.notify({ kind: 'trouble', sentence })
+  }
+
+  #lose(cid: Cid): void {
+    const block = this.table.get(cid.key)
+    if (block === undefined) return
+    this.table.delete(cid.key)
+    this.tableBytes -= sizeOf(block)
+    this.notify({ kind: 'lost', cids: [cid], sentence: storage('lost') })
+  }
+
+  #letIn(): void {
+    for (const resolve of this.#waiting.splice(0)) resolve()
+  }
+
+  // A method, because TypeScript would assume that an inline check still holds after the next await.
+  #isCleared(): boolean {
+    return this.#home.kind === 'cleared'
+  }
+}
+
+/** A small view would keep the whole message in memory. */
+function ownBytes(bytes: Bytes): Bytes {
+  return bytes.byteLength * 2 > bytes.buffer.byteLength ? bytes : bytes.slice()
+}
+
+/** The oldest blocks, as many as fit in a batch. */
+function takeBatch(unwritten: StoredBlock[]): StoredBlock[] {
+  let bytes = 0
+  const end = unwritten.findIndex((block) => (bytes += block.bytes.length) >= BATCH_BYTES)
+  return unwritten.splice(0, end < 0 ? unwritten.length : end + 1)
+}

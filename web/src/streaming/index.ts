@@ -1,0 +1,20 @@
+/** Files of an open page under URLs of their own, through the service worker: for players that seek, and for saving. */
+import { FileStreams } from './file-streams.ts'
+
+export type { OfferedFile, FileStreams } from './file-streams.ts'
+
+let own: FileStreams | null = null
+
+/**
+ * The files that this tab offers, once the service worker controls it. `null` when there is no worker: the page came over
+ * plain HTTP, or the browser refused to register it.
+ */
+export async function openFileStreams(): Promise<FileStreams | null> {
+  // `serviceWorker` is absent in insecure contexts.
+  if (navigator.serviceWorker === undefined) return null
+  if (own === null) {
+    const created = (own = new FileStreams(navigator.serviceWorker))
+    addEventListener('pagehide', () => created.close())
+  }
+  return (await own.ready()) ? own : null
+}

@@ -1,0 +1,128 @@
+import type { Input, Message, PeerId } from '../bitswap/index.ts'
+import type { Cid, CidKey } from '../content/index.ts'
+import type { Have } from './api.ts'
+
+/** The known blocks of one peer: one bit for each numbered block. */
+interface PeerBlocks {
+  have: Have
+  bits: Uint8Array
+  count: number
+}
+
+/** For each block that was asked for, in that order, which peers have it. */
+export interface Copies {
+  readonly copies: Uint8Array
+  /** How many of the copies are on nodes. */
+  readonly inNodes: Uint8Array
+  /** For each block, one bit for each of the first 32 peers. */
+  readonly holders: Uint32Array
+  /** The bits of the peers that are nodes. */
+  readonly nodes: number
+}
+
+/**
+ * Which blocks the peers have, as far as messages show: what they announce, send, want and are sent. Only for display.
+ * No decision depends on it.
+ */
+export class BlockAvailability {
+  /** Whether a block belongs to the page. Other blocks are not remembered. */
+  readonly #isOfPage: (cid: Cid) => boolean
+  /** The blocks mentioned in messages, numbered in that order. */
+  readonly #numbers = new Map<CidKey, number>()
+  readonly #peers = new Map<PeerId, PeerBlocks>()
+
+  constructor(isOfPage: (cid: Cid) => boolean) {
+    this.#isOfPage = isOfPage
+  }
+
+  /** Handles an input of the page's exchange. */
+  handleInput(input: Input): void {
+    // Other inputs do not show what peers have.
+    if (input.kind === 'disconnected') this.#peers.delete(input.peer)
+    else if (input.kind === 'message') this.#noteReceived(input.peer, input.message, input.blocks)
+  }
+
+  /**
+   * All `watching` viewers, this tab included, have a full copy by the server's count. Peers do not announce that
+   * themselves. Ignored if the count is older than a peer that joined since.
+   */
+  noteAllComplete(watching: number): void {
+    if (this.#peers.size >= watching) return
+    for (const holding of this.#peers.values()) holding.have = 'all'
+  }
+
+  /** How much of the page a peer has. `null` if the peer is not here. */
+  haveOf(peer: PeerId): Have | null {
+    return this.#peers.get(peer)?.have ?? null
+  }
+
+  /** These blocks were sent to the peer. */
+  noteSent(peer: PeerId, blocks: readonly Cid[]): void {
+    for (const cid of blocks) this.#set(peer, cid, true)
+  }
+
+  /** The number of blocks that a peer has, of `total`. `null` if it has an unknown part. */
+  countOf(peer: PeerId, total: number | null): number | null {
+    const holding = this.#peers.get(peer)
+    if (holding === undefined) return null
+    if (holding.have === 'all') return total
+    return holding.count === 0 && holding.have === 'some' ? null : Math.min(holding.count, total ?? Infinity)
+  }
+
+  /** Which peers have these blocks. */
+  copiesOf(keys: readonly CidKey[], isNode: (peer: PeerId) => boolean): Copies {
+    const copies = new Uint8Array(keys.length)
+    const inNodes = new Uint8Array(keys.length)
+    const holders = new Uint32Array(keys.length)
+    const numbers = Int32Array.from(keys, (key) => this.#numbers.get(key) ?? -1)
+    let peer = 0
+    let nodes = 0
+    for (const [id, { have, bits }] of this.#peers) {
+      const mark = peer < 32 ? 1 << peer : 0
+      peer++
+      const more = isNode(id) ? 1 : 0
+      if (more === 1) nodes |= mark
+      for (let i = 0; i < keys.length; i++) {
+        const n = numbers[i] ?? -1
+        if (have !== 'all' && (n < 0 || ((bits[n >> 3] ?? 0) & (1 << (n & 7))) === 0)) continue
+        copies[i] = Math.min(255, (copies[i] ?? 0) + 1)
+        inNodes[i] = Math.min(255, (inNodes[i] ?? 0) + more)
+        holders[i] = (holders[i] ?? 0) | mark
+      }
+    }
+    return { copies, inNodes, holders, nodes }
+  }
+
+  /** Sets how much of the page a peer has, as the server said. */
+  setHave(peer: PeerId, have: Have): void {
+    const known = this.#peers.get(peer)
+    if (known === undefined) this.#peers.set(peer, { have, bits: new Uint8Array(0), count: 0 })
+    else known.have = have
+  }
+
+  #noteReceived(peer: PeerId, message: Pick<Message, 'wants' | 'presences'>, blocks: readonly { readonly cid: Cid }[]): void {
+    for (const { cid } of blocks) this.#set(peer, cid, true)
+    for (const { cid, have } of message.presences) this.#set(peer, cid, have)
+    for (const { cid, type, cancel } of message.wants) if (type === 'block' && !cancel) this.#set(peer, cid, false)
+  }
+
+  #set(peer: PeerId, cid: Cid, has: boolean): void {
+    const holding = this.#peers.get(peer)
+    if (holding === undefined || !this.#isOfPage(cid)) return
+    let n = this.#numbers.get(cid.key)
+    if (n === undefined) this.#numbers.set(cid.key, (n = this.#numbers.size))
+    const byte = n >> 3
+    if (byte >= holding.bits.length) {
+      if (!has) return
+      const larger = new Uint8Array(Math.max(64, 2 * (byte + 1)))
+      larger.set(holding.bits)
+      holding.bits = larger
+    }
+    const bit = 1 << (n & 7)
+    const before = holding.bits[byte] ?? 0
+    const after = has ? before | bit : before & ~bit
+    if (after === before) return
+    holding.bits[byte] = after
+    holding.count += has ? 1 : -1
+  }
+}

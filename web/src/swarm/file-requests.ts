@@ -1,0 +1,91 @@
+import { ContentError, listFiles, readFile, type FileEntry } from '../content/index.ts'
+import type { Entry } from './api.ts'
+import type { Download } from './download.ts'
+
+interface FileRequest {
+  readonly path: string
+  readonly type: string
+  readonly resolve: (file: Blob) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** The files of a page, and the requests that wait for one of them. */
+export class FileRequests {
+  readonly #download: Download
+  readonly #fail: (error: ContentError) => void
+  readonly #requests = new Set<FileRequest>()
+  /** The last listing, and how far the download was at that time. */
+  #listed: { nodesDone: number; isComplete: boolean; files: FileEntry[] | null } = { nodesDone: -1, isComplete: false, files: null }
+  #end: unknown = null
+
+  /** `fail` is called if the content is invalid. */
+  constructor(download: Download, fail: (error: ContentError) => void) {
+    this.#download = download
+    this.#fail = fail
+  }
+
+  /** The files known so far, in the order of the directory. `null` until the root has arrived. */
+  entries(): readonly Entry[] | null {
+    const { walk } = this.#download
+    return this.#files()?.map(({ path, size, cid }) => ({ path, size, complete: walk.isWhole(cid) })) ?? null
+  }
+
+  request(path: string, options: { signal?: AbortSignal; type?: string }): Promise<Blob> {
+    const { signal, type = '' } = options
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(signal.reason)
+        return
+      }
+      const awaited: FileRequest = { path, type, resolve, reject }
+      this.#requests.add(awaited)
+      signal?.addEventListener('abort', () => {
+        if (this.#requests.delete(awaited)) reject(signal.reason)
+      })
+      this.settle()
+    })
+  }
+
+  /** No more files will arrive, for this reason. */
+  end(reason: unknown): void {
+    this.#end ??= reason
+    this.settle()
+  }
+
+  /** Resolves or rejects the requests that can be settled now. */
+  settle(): void {
+    if (this.#requests.size === 0) return
+    const { store, walk } = this.#download
+    const files = this.#files()
+    for (const awaited of this.#requests) {
+      const { path, type, resolve, reject } = awaited
+      const file = files?.find((each) => each.path === path)
+      if (this.#end !== null) reject(this.#end)
+      else if (file !== undefined && walk.isWhole(file.cid)) {
+        try {
+          resolve(readFile(store, file.cid, type))
+        } catch (error) {
+          reject(error)
+        }
+      } else if (walk.isComplete) reject(new ContentError({ kind: 'no-such-file', path }))
+      else continue
+      this.#requests.delete(awaited)
+    }
+  }
+
+  #files(): FileEntry[] | null {
+    const { store, walk } = this.#download
+    const { nodesDone, isComplete } = walk
+    const isListed = nodesDone === this.#listed.nodesDone && isComplete === this.#listed.isComplete
+    if (!isListed && this.#end === null) {
+      try {
+        const isEmpty = walk.progress.blocksDone === 0
+        this.#listed = { nodesDone, isComplete, files: isEmpty ? null : listFiles(store, walk.root) }
+      } catch (error) {
+        if (!(error instanceof ContentError)) throw error
+        this.#fail(error)
+      }
+    }
+    return this.#listed.files
+  }
+}

@@ -1,0 +1,133 @@
+import type { Block, Input, Misbehaviour, PeerId, PeerTotals } from '../bitswap/index.ts'
+import type { Cid } from '../content/index.ts'
+import { swarm } from '../messages/swarm.ts'
+import type { BlockMap, PageProblem, PeerStatus } from './api.ts'
+import { BlockAvailability } from './block-availability.ts'
+import { mapBlocks } from './block-map.ts'
+import type { Member, PeerRoster } from './peer-roster.ts'
+import { PeerSet, type PeerSetDeps } from './peer-set.ts'
+import type { PeerInfo } from './server-messages.ts'
+
+/** Why a peer was dropped. `malformed`: it sent bytes that cannot be decoded. */
+type DropReason = Misbehaviour | 'malformed'
+
+export interface PagePeersDeps extends Omit<PeerSetDeps, 'handleInput' | 'onMember' | 'onMalformed' | 'onBadSignal'> {
+  readonly isPartOfPage: (cid: Cid) => boolean
+  /** Passes an input to the exchange. */
+  readonly handleInput: (input: Input) => void
+  /** A new peer is here. */
+  readonly onConnected: (member: Member) => void
+  /** A peer was dropped. */
+  readonly onProblem: (problem: PageProblem) => void
+}
+
+/** The peers of an open page: how they are reached, what each is known to have, and which were dropped. */
+export class PagePeers {
+  /** Peers dropped because they misbehaved, since the page was opened. */
+  droppedCount = 0
+  readonly #deps: PagePeersDeps
+  readonly #set: PeerSet
+  readonly #availability: BlockAvailability
+
+  constructor(deps: PagePeersDeps) {
+    this.#deps = deps
+    this.#availability = new BlockAvailability(deps.isPartOfPage)
+    this.#set = new PeerSet({
+      ...deps,
+      handleInput: (input) => {
+        this.#availability.handleInput(input)
+        deps.handleInput(input)
+      },
+      onMember: (member, isNew) => {
+        this.#availability.setHave(member.peer.id, member.have)
+        if (isNew) deps.onConnected(member)
+      },
+      onMalformed: (peer) => this.drop(peer, 'malformed'),
+      onBadSignal: () => this.#noteDropped('invalidSignals'),
+    })
+  }
+
+  get roster(): PeerRoster {
+    return this.#set.roster
+  }
+
+  /** The server named this peer. */
+  add(peer: PeerInfo): void {
+    this.#set.add(peer)
+  }
+
+  /** Replaces all peers after a join: the server gives every peer a new id. */
+  replaceAll(self: PeerId | null, peers: readonly PeerInfo[]): void {
+    this.roster.self = self
+    this.#set.removeAll()
+    for (const peer of peers) this.#set.add(peer)
+  }
+
+  remove(peer: PeerId): void {
+    this.#set.remove(peer)
+  }
+
+  removeAll(): void {
+    this.#set.removeAll()
+  }
+
+  /** Disconnects a peer that misbehaves, and does not let it come back. */
+  drop(peer: PeerId, reason: DropReason): void {
+    if (this.#set.ban(peer) !== null) this.#noteDropped(reason)
+  }
+
+  /** A message is queued for this peer. */
+  noteSending(member: Member): void {
+    // Before it was sent: over the relay, that takes as long as it takes to set up a direct connection.
+    this.#set.connectIfBusy(member)
+  }
+
+  /** These blocks were sent to this peer. */
+  noteSent({ peer }: Member, blocks: readonly Block[]): void {
+    this.#availability.noteSent(peer.id, blocks.map(({ cid }) => cid))
+  }
+
+  /** The server's counts changed. */
+  noteCounts({ watching, holders }: { readonly watching: number; readonly holders: number }): void {
+    if (watching > 0 && holders >= watching) this.#availability.noteAllComplete(watching)
+  }
+
+  handleRelay(frame: ArrayBuffer): void {
+    this.#set.handleRelay(frame)
+  }
+
+  handleSignal(frame: ArrayBuffer): void {
+    this.#set.handleSignal(frame)
+  }
+
+  /** `totals`: what the exchange knows of the peer. `null` when either side does not know it. */
+  status(id: PeerId, totals: PeerTotals | null, blocksTotal: number | null): PeerStatus | null {
+    const member = this.roster.get(id)
+    if (member === null || totals === null) return null
+    return {
+      id,
+      kind: member.kind,
+      have: this.#availability.haveOf(id) ?? member.have,
+      path: member.peer.path,
+      direct: this.#set.directStatus(id),
+      blocks: this.#availability.countOf(id, blocksTotal),
+      receivedBytes: totals.bytesIn,
+      sentBytes: totals.bytesOut,
+      bytesPerSecond: totals.bytesPerSecond,
+    }
+  }
+
+  /** Where these blocks are: in this tab, and at the peers. */
+  blockMap({ cids, isHere }: { readonly cids: readonly Cid[]; readonly isHere: (cid: Cid) => boolean }): BlockMap {
+    return mapBlocks(cids, isHere, this.#availability, (peer) => this.roster.get(peer)?.kind === 'node')
+  }
+
+  close(): void {
+    this.#set.close()
+  }
+
+  #noteDropped(reason: DropReason | 'invalidSignals'): void {
+    this.droppedCount++
+    this.#deps.onProblem({ fatal: false, sentence: swarm(reason) })
+  }
+}

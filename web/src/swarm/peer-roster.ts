@@ -1,0 +1,101 @@
+import type { PeerId } from '../bitswap/index.ts'
+import type { Have, PeerKind } from './api.ts'
+import type { Millis } from './clock.ts'
+import { MessageAssembler, type AssemblyBudget } from './message-assembler.ts'
+import { PeerInbox } from './peer-inbox.ts'
+import { RecentSet } from './recent-set.ts'
+import type { RelayPeerOptions } from './relay-peer.ts'
+import { DualPathPeer } from './dual-path-peer.ts'
+
+/** Peers of one page that this tab exchanges messages with. When the limit is reached, further peers are not added. */
+const MEMBERS_MAX = 64
+/** Banned peers that are remembered. When the limit is reached, the one banned first is forgotten. */
+const BANNED_MAX = 256
+/** Messages of a peer that are remembered as read. A peer never has more in flight. */
+const READ_REMEMBERED = 256
+
+export interface Member {
+  readonly peer: DualPathPeer
+  /** How much of the page the peer has, as the server said. */
+  have: Have
+  /** Tab or node. `tab` until the server has said it. */
+  kind: PeerKind
+  /** Assemblers of messages from the relay and from the direct connection. A message arrives whole on one of them. */
+  readonly relayed: MessageAssembler
+  readonly direct: MessageAssembler
+  /** Messages read on each path. A message may arrive again on the other path when a path breaks. */
+  readonly readOverRelay: RecentSet<number>
+  readonly readOverDirect: RecentSet<number>
+  readonly inbox: PeerInbox
+  /** The number of the peer's message that was read last. */
+  lastRead: number | null
+  /** When the exchange last got `partial-message` for the direct connection. */
+  progressReportedAt: Millis
+}
+
+export interface PeerRosterOptions extends RelayPeerOptions {
+  /** Returns numbers in [0, 1). */
+  readonly random: () => number
+}
+
+/** The peers of a page, and the peers that are banned. */
+export class PeerRoster {
+  /** The id of this tab, which no other peer has. */
+  self: PeerId | null = null
+  readonly #budget: AssemblyBudget
+  readonly #options: PeerRosterOptions
+  readonly #members = new Map<PeerId, Member>()
+  readonly #banned = new RecentSet<PeerId>(BANNED_MAX)
+
+  constructor(budget: AssemblyBudget, options: PeerRosterOptions) {
+    this.#budget = budget
+    this.#options = options
+  }
+
+  /** The member with this id, new or existing. `null` if the peer is banned or is this tab, or if there is no room. */
+  admit(id: PeerId, have: Have = 'none', kind: PeerKind = 'tab'): Member | null {
+    const before = this.#members.get(id)
+    if (before !== undefined) return before
+    if (id === this.self || this.#banned.has(id) || this.#members.size >= MEMBERS_MAX) return null
+    const member: Member = {
+      peer: new DualPathPeer(id, this.#options, Math.floor(this.#options.random() * 2 ** 32)),
+      have,
+      kind,
+      relayed: new MessageAssembler(this.#budget),
+      direct: new MessageAssembler(this.#budget),
+      readOverRelay: new RecentSet<number>(READ_REMEMBERED),
+      readOverDirect: new RecentSet<number>(READ_REMEMBERED),
+      inbox: new PeerInbox(),
+      lastRead: null,
+      progressReportedAt: -Infinity,
+    }
+    this.#members.set(id, member)
+    return member
+  }
+
+  get(id: PeerId): Member | null {
+    return this.#members.get(id) ?? null
+  }
+
+  isMember(member: Member): boolean {
+    return this.#members.get(member.peer.id) === member
+  }
+
+  remove(id: PeerId): Member | null {
+    const member = this.#members.get(id) ?? null
+    member?.relayed.clear()
+    member?.direct.clear()
+    this.#members.delete(id)
+    return member
+  }
+
+  ban(id: PeerId): Member | null {
+    this.#banned.add(id)
+    return this.remove(id)
+  }
+
+  /** Removes all members. Returns them. */
+  clear(): Member[] {
+    return [...this.#members.keys()].flatMap((id) => this.remove(id) ?? [])
+  }
+}

@@ -1,0 +1,270 @@
+import { encodeMessage, type Input, type PeerId } from '../bitswap/index.ts'
+import type { Reply } from '../channel/index.ts'
+import type { Bytes } from '../content/index.ts'
+import type { Clock, Millis } from './clock.ts'
+import type { DirectStatus } from './direct-status.ts'
+import { AssemblyBudget, type AssemblyResult } from './message-assembler.ts'
+import { LazyDirectConnections, type LoadDirectConnections } from './lazy-direct-connections.ts'
+import { PeerRoster, type Member } from './peer-roster.ts'
+import { decodeRelayFrame, decodeSignalFrame, type Segment } from './segment.ts'
+import { SignalSender } from './signal-sender.ts'
+import type { PeerInfo, StunServer } from './server-messages.ts'
+
+/** Bytes of incomplete messages of all peers: at most, a base, and how many times the page's size. */
+const ASSEMBLY_BYTES_MAX = 64 << 20
+const ASSEMBLY_BYTES_BASE = 1 << 20
+const ASSEMBLY_PAGES_MAX = 16
+/**
+ * Bytes exchanged with a peer before this tab connects to it directly. The peer with the higher id connects first, so
+ * that not both do. The other one follows at the second limit.
+ */
+const DIRECT_AFTER_BYTES = 128 << 10
+const DIRECT_FALLBACK_BYTES = 512 << 10
+/** The time between two `partial-message` inputs for one direct connection. */
+const PROGRESS_INTERVAL: Millis = 100
+
+/** How far apart the numbers of two messages may be that are read one after the other. */
+const REORDERED_MESSAGES_MAX = 2 ** 16
+
+export interface PeerSetDeps {
+  readonly clock: Clock
+  readonly random: () => number
+  readonly pageBytesMax: number
+  readonly frameBytesMax: number
+  readonly push: (event: 'relay' | 'signal', frame: Bytes) => Promise<Reply>
+  readonly stun: () => StunServer | null
+  /** Loads direct connections. `null`: none. */
+  readonly loadDirect: LoadDirectConnections | null
+  /** Whether the page has failed or is closed. */
+  readonly isOver: () => boolean
+  /** The server named a peer. `isNew`: it was not known before. */
+  readonly onMember: (member: Member, isNew: boolean) => void
+  /** Resolves when the store has room for more blocks. `null`: there is room now. */
+  readonly room: () => Promise<void> | null
+  /** Passes an input to the exchange. */
+  readonly handleInput: (input: Input) => void
+  /** The peer sent bytes that cannot be decoded. */
+  readonly onMalformed: (peer: PeerId) => void
+  /** The peer was banned because of invalid signals, or invalid frames on a direct connection. */
+  readonly onBadSignal: () => void
+  /** The path to a peer changed. */
+  readonly onChange: () => void
+}
+
+/** The peers of a page: sends them messages and receives theirs, over the relay and over direct connections. */
+export class PeerSet {
+  readonly roster: PeerRoster
+  readonly #deps: PeerSetDeps
+  /** `null` if there are no direct connections. */
+  readonly #direct: LazyDirectConnections | null
+
+  constructor(deps: PeerSetDeps) {
+    this.#deps = deps
+    this.roster = new PeerRoster(new AssemblyBudget(assemblyBytesMax(deps.pageBytesMax)), {
+      push: (frame) => deps.push('relay', frame),
+      clock: deps.clock,
+      random: deps.random,
+      frameBytesMax: deps.frameBytesMax,
+    })
+    this.#direct = deps.loadDirect === null ? null : this.#makeDirect(deps.loadDirect)
+    if (this.#direct !== null) globalThis.addEventListener?.('pagehide', this.#closeDirect)
+  }
+
+  add({ peer, have, kind }: PeerInfo): Member | null {
+    if (this.#deps.isOver()) return null
+    const before = this.roster.get(peer)
+    const member = before ?? this.roster.admit(peer, have, kind)
+    if (before !== null) Object.assign(before, { have, kind })
+    if (member === null) return null
+    this.#deps.onMember(member, before === null)
+    return member
+  }
+
+  /** The peer has left. */
+  remove(peer: PeerId): void {
+    const member = this.roster.remove(peer)
+    if (member !== null) this.#disconnect(member)
+  }
+
+  removeAll(): void {
+    for (const member of this.roster.clear()) this.#disconnect(member)
+  }
+
+  /** Removes a peer that misbehaves, and does not let it come back. */
+  ban(peer: PeerId): Member | null {
+    const member = this.roster.ban(peer)
+    if (member !== null) this.#disconnect(member)
+    return member
+  }
+
+  /** Connects directly to a peer once many bytes were exchanged with it. */
+  connectIfBusy({ peer, kind }: Member): void {
+    // A node cannot answer. The attempt would occupy a connection until it times out.
+    if (kind === 'node') return
+    const isFirst = (this.roster.self ?? '') > peer.id
+    const enough = isFirst ? DIRECT_AFTER_BYTES : DIRECT_FALLBACK_BYTES
+    if (peer.path === 'relay' && peer.movedBytes >= enough) this.#direct?.connect(peer.id)
+  }
+
+  /** The state of the direct connection to a peer. */
+  directStatus(peer: PeerId): DirectStatus {
+    const reach = this.#direct?.status(peer)
+    if (this.roster.get(peer)?.kind === 'node' && reach?.kind !== 'up') {
+      return { kind: 'none', why: 'node', failures: 0, again: null }
+    }
+    return reach ?? { kind: 'none', why: 'absent', failures: 0, again: null }
+  }
+
+  close(): void {
+    for (const member of this.roster.clear()) member.peer.close()
+    this.#direct?.close()
+    globalThis.removeEventListener?.('pagehide', this.#closeDirect)
+  }
+
+  handleRelay(frame: ArrayBuffer): void {
+    const relayed = decodeRelayFrame(frame)
+    const member = relayed === null ? null : this.#memberOf(relayed.from)
+    if (relayed === null || member === null) return
+    const { from: peer, segment } = relayed
+    const assembled = member.relayed.add(this.#deps.clock.now(), segment)
+    switch (assembled.kind) {
+      case 'partial':
+        this.#deps.handleInput({ kind: 'partial-message', peer })
+        return
+      case 'malformed':
+        this.#deps.onMalformed(peer)
+        return
+      case 'forgotten':
+        return
+      case 'complete':
+        // It arrived directly before, and its sender does not know that.
+        if (member.readOverDirect.has(segment.message)) return
+        member.readOverRelay.add(segment.message)
+        this.#read(member, segment.message, assembled.message)
+        return
+    }
+  }
+
+  handleSignal(frame: ArrayBuffer): void {
+    const received = decodeSignalFrame(frame)
+    if (received === null || this.#direct === null) return
+    if (this.#memberOf(received.from) !== null) this.#direct.handleSignal(received.from, received.signal)
+  }
+
+  #handleSegment(peer: PeerId, segment: Segment): void {
+    const member = this.#memberOf(peer)
+    if (member === null || this.#deps.isOver()) return
+    const now = this.#deps.clock.now()
+    const assembled: AssemblyResult = member.direct.add(now, segment)
+    switch (assembled.kind) {
+      case 'partial':
+        if (now - member.progressReportedAt < PROGRESS_INTERVAL) return
+        member.progressReportedAt = now
+        this.#deps.handleInput({ kind: 'partial-message', peer })
+        return
+      case 'malformed':
+        this.#deps.onMalformed(peer)
+        return
+      case 'forgotten':
+        return
+      case 'complete': {
+        const id = segment.message
+        if (member.readOverDirect.has(id) || member.readOverRelay.has(id)) {
+          member.peer.acknowledge(id)
+          return
+        }
+        this.#read(member, id, assembled.message, () => {
+          member.readOverDirect.add(id)
+          member.peer.acknowledge(id)
+        })
+        return
+      }
+    }
+  }
+
+  /** A peer may learn of this tab from the server first, and send before the server names it here. */
+  #memberOf(peer: PeerId): Member | null {
+    return this.roster.get(peer) ?? this.add({ peer, have: 'none', kind: 'tab' })
+  }
+
+  #disconnect(member: Member): void {
+    member.peer.close()
+    this.#direct?.forget(member.peer.id)
+    this.#deps.handleInput({ kind: 'disconnected', peer: member.peer.id })
+  }
+
+  #read(member: Member, id: number, bytes: Bytes, whenRead = () => {}): void {
+    member.peer.movedBytes += bytes.length
+    this.connectIfBusy(member)
+    member.inbox.read(bytes, this.#deps.room, (received) => {
+      if (!this.roster.isMember(member) || this.#deps.isOver()) return
+      whenRead()
+      const peer = member.peer.id
+      if (hasRestarted(member.lastRead, id)) {
+        // The peer lost its connection for a while, and with it our wants.
+        this.#deps.handleInput({ kind: 'disconnected', peer })
+        this.#deps.onMember(member, true)
+      }
+      member.lastRead = id
+      if (received === null) this.#deps.onMalformed(peer)
+      else this.#deps.handleInput({ kind: 'message', peer, ...received })
+    })
+  }
+
+  /**
+   * Sends an empty message to a peer whose direct connection broke. The reply shows whether the peer is still there.
+   * The server reports leaving peers only to their neighbours, and this tab may wait for blocks of this peer.
+   */
+  #checkReachable(member: Member): void {
+    member.peer.send(encodeMessage({ full: false, wants: [], presences: [], pendingBytes: 0 }, [])).catch(() => {
+      if (this.roster.isMember(member)) this.remove(member.peer.id)
+    })
+  }
+
+  readonly #closeDirect = () => this.#direct?.closeAll()
+
+  #makeDirect(load: LoadDirectConnections): LazyDirectConnections {
+    const { clock, random } = this.#deps
+    const sender = new SignalSender((frame) => this.#deps.push('signal', frame), clock)
+    return new LazyDirectConnections(load, {
+      clock,
+      random,
+      self: () => this.roster.self,
+      stun: () => stunUrl(this.#deps.stun()),
+      send: (to, signal) => sender.send(to, signal),
+      onUp: (peer, path) => {
+        this.roster.get(peer)?.peer.useDirect(path)
+        this.#deps.onChange()
+      },
+      onDown: (peer) => {
+        const member = this.roster.get(peer)
+        member?.peer.useRelay()
+        if (member) this.#checkReachable(member)
+        this.#deps.onChange()
+      },
+      // While a path is only down, partial messages may still complete.
+      onEnd: (peer) => this.roster.get(peer)?.direct.clear(),
+      onSegment: (peer, segment) => this.#handleSegment(peer, segment),
+      onMisbehaviour: (peer) => this.#banMisbehaving(peer),
+    })
+  }
+
+  #banMisbehaving(peer: PeerId): void {
+    if (this.ban(peer) !== null) this.#deps.onBadSignal()
+  }
+}
+
+/** Whether the number of a message is too far from the last one for messages that overtook each other. */
+function hasRestarted(last: number | null, id: number): boolean {
+  if (last === null) return false
+  const ahead = (id - last + 2 ** 32) % 2 ** 32
+  return ahead >= REORDERED_MESSAGES_MAX && ahead <= 2 ** 32 - REORDERED_MESSAGES_MAX
+}
+
+function stunUrl(stun: StunServer | null): string | null {
+  return stun === null ? null : `stun:${stun.host ?? globalThis.location?.hostname}:${stun.port}`
+}
+
+function assemblyBytesMax(pageBytesMax: number): number {
+  return Math.min(ASSEMBLY_BYTES_MAX, ASSEMBLY_BYTES_BASE + ASSEMBLY_PAGES_MAX * pageBytesMax)
+}

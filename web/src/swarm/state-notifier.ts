@@ -1,0 +1,59 @@
+import type { PageProblem, PageState, Phase, Presence } from './api.ts'
+import type { Clock, Millis } from './clock.ts'
+
+/** The time between two notifications of changes that every block causes. */
+const NOTIFY_INTERVAL: Millis = 100
+const PROBLEMS_MAX = 8
+
+/** Notifies the listeners of a page's state: at once when its phase or presence changed, otherwise soon. */
+export class StateNotifier {
+  /** The latest problems, the newest last. */
+  problems: readonly PageProblem[] = []
+  readonly #clock: Clock
+  readonly #state: () => PageState
+  readonly #listeners = new Set<(state: PageState) => void>()
+  #notified: { phase: Phase; presence: Presence }
+  #stopTimer: (() => void) | null = null
+  #isClosed = false
+
+  constructor(clock: Clock, state: () => PageState, first: { phase: Phase; presence: Presence }) {
+    this.#clock = clock
+    this.#state = state
+    this.#notified = first
+  }
+
+  subscribe(listener: (state: PageState) => void): () => void {
+    this.#listeners.add(listener)
+    listener(this.#state())
+    return () => this.#listeners.delete(listener)
+  }
+
+  addProblem(problem: PageProblem): void {
+    this.problems = [...this.problems, problem].slice(-PROBLEMS_MAX)
+  }
+
+  /** Something changed. `now` is called before the listeners are notified. */
+  notify(phase: Phase, presence: Presence, now: () => void): void {
+    if (this.#isClosed) return
+    if (phase !== this.#notified.phase || presence !== this.#notified.presence) {
+      this.#notifyNow(now)
+      return
+    }
+    this.#stopTimer ??= this.#clock.after(NOTIFY_INTERVAL, () => this.#notifyNow(now))
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#stopTimer?.()
+    this.#listeners.clear()
+  }
+
+  #notifyNow(now: () => void): void {
+    this.#stopTimer?.()
+    this.#stopTimer = null
+    now()
+    const state = this.#state()
+    this.#notified = { phase: state.phase, presence: state.presence }
+    for (const listener of this.#listeners) listener(state)
+  }
+}

@@ -1,0 +1,172 @@
+import type { PeerId } from '../bitswap/index.ts'
+import type { Connection, Reply, Topic } from '../channel/index.ts'
+import type { Bytes, Cid } from '../content/index.ts'
+import type { Counts, Have, Presence } from './api.ts'
+import type { Clock, Millis } from './clock.ts'
+import {
+  readCounts, readPeerInfo, readPeerList, readLastAvailable, readReason, readJoinReply, type PeerInfo, type StunServer,
+} from './server-messages.ts'
+
+const EVENTS = ['relay', 'signal', 'peer_joined', 'peer_left', 'counts', 'available', 'unavailable', 'denied']
+/** The operator has blocked this page. A join is rejected with this reason, and members get it as an event. */
+const DENIED = 'denied'
+/**
+ * When the page becomes available, the longest wait before asking for more peers. It is random, so that not all viewers
+ * ask at once.
+ */
+const AVAILABLE_DELAY_MAX: Millis = 1000
+
+export interface TopicMembershipDeps {
+  readonly connection: Connection
+  readonly clock: Clock
+  readonly random: () => number
+  /** How much of the page is here. */
+  readonly have: () => Have
+  /** Whether the page has failed or is closed. Events are then ignored. */
+  readonly isOver: () => boolean
+  /** The topic was joined. `self` is the new id of this tab. */
+  readonly onJoined: (self: PeerId | null, peers: readonly PeerInfo[]) => void
+  /** The topic was lost. No peer can be reached. */
+  readonly onLost: () => void
+  readonly onPeer: (introduction: PeerInfo) => void
+  readonly onPeerLeft: (peer: PeerId) => void
+  readonly onRelay: (frame: ArrayBuffer) => void
+  readonly onSignal: (frame: ArrayBuffer) => void
+  /** One of the public fields changed. */
+  readonly onChange: () => void
+}
+
+/** This tab's membership in a page's topic: the messages it sends there, and those it receives. */
+export class TopicMembership {
+  presence: Presence = { kind: 'joining' }
+  counts: Counts = { watching: 0, holders: 0, partial: 0, nodes: { watching: 0, holders: 0, partial: 0 } }
+  /** Whether somebody has a full copy. `null` until the server has said it. */
+  isAvailable: boolean | null = null
+  stun: StunServer | null = null
+  /** When somebody last had a full copy. `null` while somebody has one, or if unknown. */
+  lastAvailableAt: Millis | null = null
+  readonly #deps: TopicMembershipDeps
+  readonly #topic: Topic
+  #announced: Have
+
+  constructor(root: Cid, deps: TopicMembershipDeps) {
+    this.#deps = deps
+    this.#announced = deps.have()
+    this.#topic = deps.connection.join(`page:${root.key}`, EVENTS, {
+      params: () => ({ have: (this.#announced = deps.have()) }),
+      joined: (response) => this.#handleJoined(response),
+      refused: (response) => this.#handleRefused(response),
+      lost: () => this.#handleLost(),
+      message: (event, payload) => this.#handleEvent(event, payload),
+    })
+  }
+
+  push(event: 'relay' | 'signal', frame: Bytes): Promise<Reply> {
+    return this.#topic.push(event, frame)
+  }
+
+  /** Sends how much of the page is here, if that has changed. */
+  announceHave(): void {
+    const have = this.#deps.have()
+    if (have === this.#announced || !this.#topic.isJoined()) return
+    this.#announced = have
+    void this.#topic.push('have', { have })
+  }
+
+  /** Asks the server for more peers, and adds them. Resolves with those that have a full copy. */
+  async requestMorePeers(): Promise<PeerId[]> {
+    if (this.#deps.isOver() || this.#hasAll || !this.#topic.isJoined()) return []
+    const reply = await this.#topic.push('more_peers', {})
+    if (reply.status !== 'ok' || this.#deps.isOver()) return []
+    const introductions = readPeerList(reply.response)
+    for (const introduction of introductions) this.#deps.onPeer(introduction)
+    return introductions.filter(({ have }) => have === 'all').map(({ peer }) => peer)
+  }
+
+  leave(): void {
+    this.#topic.leave()
+  }
+
+  #handleJoined(response: unknown): void {
+    const { peers, counts, self, stun } = readJoinReply(response)
+    this.stun = stun
+    this.presence = { kind: 'joined' }
+    this.#applyCounts(counts)
+    this.#applyLastAvailable(response)
+    this.#deps.onJoined(self, peers)
+    this.announceHave()
+    this.#deps.onChange()
+  }
+
+  #handleRefused(response: unknown): void {
+    const reason = readReason(response)
+    this.presence = { kind: 'refused', reason }
+    if (reason === 'not a CID' || reason === DENIED) this.#topic.leave()
+    this.#deps.onChange()
+  }
+
+  #handleLost(): void {
+    this.presence = { kind: 'offline' }
+    this.#deps.onLost()
+    this.#deps.onChange()
+  }
+
+  #handleEvent(event: string, payload: unknown): void {
+    if (this.#deps.isOver()) return
+    switch (event) {
+      case 'relay':
+        if (payload instanceof ArrayBuffer) this.#deps.onRelay(payload)
+        break
+      case 'signal':
+        if (payload instanceof ArrayBuffer) this.#deps.onSignal(payload)
+        break
+      case 'peer_joined': {
+        const introduction = readPeerInfo(payload)
+        if (introduction !== null) this.#deps.onPeer(introduction)
+        break
+      }
+      case 'peer_left': {
+        const left = readPeerInfo(payload)
+        if (left !== null) this.#deps.onPeerLeft(left.peer)
+        break
+      }
+      case 'counts':
+        this.#applyCounts(readCounts(payload))
+        this.#applyLastAvailable(payload)
+        break
+      case 'available':
+        this.isAvailable = true
+        this.lastAvailableAt = null
+        // After a random time, so that not all viewers ask at once.
+        if (!this.#hasAll) this.#deps.clock.after(this.#deps.random() * AVAILABLE_DELAY_MAX, () => void this.requestMorePeers())
+        break
+      case 'unavailable':
+        this.isAvailable = false
+        this.lastAvailableAt = this.#deps.clock.now()
+        break
+      case DENIED:
+        this.presence = { kind: 'refused', reason: DENIED }
+        this.#topic.leave()
+        this.#deps.onLost()
+        break
+    }
+    this.#deps.onChange()
+  }
+
+  get #hasAll(): boolean {
+    return this.#deps.have() === 'all'
+  }
+
+  #applyCounts(counts: Counts | null): void {
+    if (counts === null) return
+    this.counts = counts
+    this.isAvailable = counts.holders > 0
+    if (this.isAvailable) this.lastAvailableAt = null
+  }
+
+  #applyLastAvailable(told: unknown): void {
+    const ago = readLastAvailable(told)
+    if (ago !== null && this.isAvailable === false) this.lastAvailableAt = this.#deps.clock.now() - ago
+  }
+
+}

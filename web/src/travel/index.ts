@@ -1,2 +1,0 @@
-/** How a page travels, for whoever wants to know. Fetched when somebody does. */
-export { TravelPanel } from './TravelPanel.tsx'

@@ -1,0 +1,170 @@
+import { describe, expect, it, vi } from 'vitest'
+import type { Topic, TopicEvents } from '../channel/index.ts'
+import { defaultLimits } from '../limits/index.ts'
+import type { Entry, PageState as SwarmState } from '../swarm/index.ts'
+import { countsOf, pageState, warningOf } from './page-signals.ts'
+import { liveSite } from './live-site.ts'
+import { heldSentence, watchingSentence } from './sentences.ts'
+
+const swarm = (entries: Entry[] | null) => ({
+  entries: () => entries,
+  file: (path: string) => Promise.resolve(new Blob([path])),
+})
+const nothing = swarm(null)
+const none = { watching: 0, holders: 0, partial: 0 }
+
+function state(part: Partial<SwarmState>): SwarmState {
+  return {
+    phase: 'searching',
+    presence: { kind: 'joined' },
+    counts: { watching: 1, holders: 0, partial: 0, nodes: none },
+    progress: { blocksDone: 0, blocksTotal: null, bytesDone: 0, bytesTotal: null },
+    peers: [],
+    receivedBytes: 0,
+    sentBytes: 0,
+    peersDropped: 0,
+    sinceAvailable: null,
+    problems: [],
+    ...part,
+  }
+}
+
+const progress = { blocksDone: 1, blocksTotal: 2, bytesDone: 10, bytesTotal: 20 }
+const peer = (have: 'all' | 'some' | 'none', path: 'relay' | 'direct' = 'relay') => ({ id: have, kind: 'tab', have, path, direct: { kind: 'untried' } as const, blocks: null, receivedBytes: 0, sentBytes: 0 }) as const
+
+describe('a page', () => {
+  it('is searched for, then loaded from peers that have some of it', () => {
+    expect(pageState(state({}), nothing)).toEqual({ kind: 'joining' })
+    const peers = [peer('all'), peer('some', 'direct'), peer('none', 'direct')]
+    expect(pageState(state({ phase: 'loading', progress, peers }), nothing)).toEqual({
+      kind: 'loading', bytes: 10, total: 20, peers: 2, direct: 1, nodes: 0,
+    })
+  })
+
+  it('counts the copies that this tab knows of before the server counts them', () => {
+    const counts = { watching: 2, holders: 1, partial: 1, nodes: none }
+    const told = (now: Parameters<typeof state>[0]) => {
+      const { watching, holders, partial } = countsOf(state({ counts, ...now }), null)
+      return [watching, holders, partial]
+    }
+    expect(told({ phase: 'complete', peers: [peer('all')] })).toEqual([2, 2, 0])
+    expect(told({ phase: 'loading', peers: [peer('all')] })).toEqual([2, 1, 1])
+    expect(told({ phase: 'complete', peers: [peer('none')] })).toEqual([2, 1, 1])
+    // Somebody came whom the count does not know yet.
+    expect(told({ phase: 'complete', peers: [peer('all'), peer('all')] })).toEqual([2, 2, 0])
+    const same = countsOf(state({ counts }), null)
+    expect(countsOf(state({ counts: { ...counts } }), same)).toBe(same)
+  })
+
+  it('has as many nodes as the server counts, connected to this tab or not', () => {
+    const counts = { watching: 40, holders: 30, partial: 5, nodes: { watching: 20, holders: 12, partial: 3 } }
+    const now = countsOf(state({ counts, peers: [peer('all'), { ...peer('some'), kind: 'node' }] }), null)
+    expect(now).toEqual(counts)
+    expect(watchingSentence(now)).toBe('20 people are watching, and 20 nodes')
+    expect(heldSentence(now, 'some')).toBe('Held by 18 tabs and 12 nodes; 5 have only parts.')
+    // One of them has all of it by now, which the server has not told yet.
+    const behind = { watching: 2, holders: 0, partial: 1, nodes: { watching: 1, holders: 0, partial: 1 } }
+    const known = countsOf(state({ counts: behind, peers: [{ ...peer('all'), kind: 'node' }] }), null)
+    expect(known).toEqual({ watching: 2, holders: 1, partial: 1, nodes: { watching: 1, holders: 1, partial: 0 } })
+    const fewer = { ...counts, nodes: { ...counts.nodes, watching: 19 } }
+    expect(countsOf(state({ counts: fewer }), now)).not.toBe(now)
+  })
+
+  it('waits while nobody has it, and keeps the blocks received', () => {
+    expect(pageState(state({ phase: 'unavailable', progress }), nothing)).toEqual({
+      kind: 'waiting', bytes: 10, total: 20,
+    })
+  })
+
+  it('is one file when its only entry has no path', async () => {
+    const held = pageState(state({ phase: 'complete' }), swarm([{ path: '', size: 3, complete: true }]))
+    expect(held).toMatchObject({ kind: 'held', content: { kind: 'file', size: 3 } })
+  })
+
+  it('is a directory when its files have paths, even a single one', async () => {
+    const held = pageState(state({ phase: 'complete' }), swarm([{ path: 'a/b', size: 3, complete: true }]))
+    if (held.kind !== 'held' || held.content.kind !== 'directory') throw new Error('not a directory')
+    const [file] = held.content.files
+    expect(file?.path).toBe('a/b')
+    expect(await (await file?.blob())?.text()).toBe('a/b')
+  })
+
+  it('that cannot be shown has a reason', () => {
+    const problems = [{ fatal: false, sentence: 'a' }, { fatal: true, sentence: 'Not a CID.' }]
+    expect(pageState(state({ phase: 'failed', problems }), nothing)).toEqual({
+      kind: 'refused', reason: 'Not a CID.',
+    })
+  })
+
+  it('that the server rejects has a reason, unless it is here already', () => {
+    const presence = { kind: 'refused', reason: 'page full' } as const
+    expect(pageState(state({ presence }), nothing)).toEqual({ kind: 'refused', reason: 'page full' })
+    const held = state({ phase: 'complete', presence })
+    expect(pageState(held, swarm([])).kind).toBe('held')
+    expect(warningOf(held)).toEqual({ kind: 'rejected', reason: 'page full' })
+  })
+})
+
+/** The swarm is fetched when it is first needed, which takes a busy machine its time. */
+const PATIENCE = 15_000
+
+describe('the site', () => {
+  function pretended() {
+    const joined = new Map<string, TopicEvents>()
+    const pushed: unknown[] = []
+    const topic: Topic = {
+      isJoined: () => true,
+      push: (event, payload) => {
+        pushed.push([event, payload])
+        return Promise.resolve({ status: 'error', response: { reason: 'too many messages' } })
+      },
+      leave: () => undefined,
+    }
+    const channels = Promise.resolve({
+      state: 'open' as const,
+      subscribe: () => () => undefined,
+      join: (name: string, _: readonly string[], events: TopicEvents) => (joined.set(name, events), topic),
+      close: () => undefined,
+    })
+    return { site: liveSite(channels, Promise.resolve(defaultLimits)), joined, pushed }
+  }
+
+  it('takes its visitor count from the server, and ignores other payloads', async () => {
+    const { site, joined } = pretended()
+    await Promise.resolve()
+    const events = joined.get('site')
+    events?.joined?.({ visitors: 3 })
+    expect(site.visitors.value).toBe(3)
+    events?.message?.('visitors', { visitors: 'many' })
+    events?.message?.('visitors', null)
+    expect(site.visitors.value).toBe(3)
+    events?.message?.('visitors', { visitors: 4 })
+    expect(site.visitors.value).toBe(4)
+    expect(site.connection.value).toBe('open')
+  })
+
+  it('rejects invalid links with a sentence', async () => {
+    const { site } = pretended()
+    const { state } = site.open('not-a-cid')
+    expect(state.value).toEqual({ kind: 'joining' })
+    await vi.waitFor(() => expect(state.value).toEqual({
+      kind: 'refused',
+      reason: 'This link is not valid: the part after /p/ is not a CID. ' +
+        'Check that the link is complete.',
+    }), { timeout: PATIENCE })
+  }, 2 * PATIENCE)
+
+  it('has chat rooms that report rejected messages', async () => {
+    const { site, joined } = pretended()
+    const room = site.joinRoom('tea')
+    await Promise.resolve()
+    const events = joined.get('rooms:tea')
+    expect(room.state.value).toBe('joining')
+    events?.joined?.({})
+    expect(room.state.value).toBe('joined')
+    events?.message?.('new_msg', { user: 'Ada', body: 'hi' })
+    events?.message?.('new_msg', 'noise')
+    expect(room.messages.value.map(({ body }) => body)).toEqual(['hi'])
+    expect(await room.send('Bo', 'hello')).toEqual({ refused: 'too many messages' })
+  })
+})

@@ -1,0 +1,86 @@
+import { signal } from '@preact/signals'
+import { describe, expect, it } from 'vitest'
+import { OpenPages, wouldEnd } from './open-pages.ts'
+import type { Counts } from './sentences.ts'
+import type { PageSession, PageState, Site } from './site.ts'
+
+const HELD: PageState = { kind: 'held', content: { kind: 'directory', files: [] } }
+const LOADING: PageState = { kind: 'loading', bytes: 1, total: 2, peers: 1, direct: 0, nodes: 0 }
+
+function world(state: PageState, counts: Counts | null = null) {
+  const closed: string[] = []
+  const unlocked: string[] = []
+  const page = (cid: string): PageSession => ({
+    cid, state: signal(state), counts: signal(counts), warning: signal(null), lastAvailable: signal(null), swarm: signal(null),
+    traffic: signal({ receivedBytes: 0, sentBytes: 0 }), key: signal(null), name: signal(null),
+    unlock: (key) => unlocked.push(key), close: () => closed.push(cid),
+  })
+  const opened: string[] = []
+  const site = { open: (cid: string) => (opened.push(cid), page(cid)) } as unknown as Site
+  return { openPages: new OpenPages(site), page, opened, closed, unlocked }
+}
+
+describe('a page in a tab', () => {
+  it('is opened once, however often it is viewed', () => {
+    const { openPages, opened } = world(HELD)
+    expect(openPages.open('a', 'x.md')).toBe(openPages.open('a', null))
+    expect(opened).toEqual(['a'])
+  })
+
+  it('is unlocked by a link with a key, without being loaded again', () => {
+    const { openPages, opened, unlocked } = world({ kind: 'locked', reason: null, coming: null })
+    openPages.open('a', null)
+    openPages.open('a', null, 'the key')
+    expect(opened).toEqual(['a'])
+    expect(unlocked).toEqual(['the key'])
+  })
+
+  it('stays shared although nobody here can read it', () => {
+    const { openPages, closed } = world({ kind: 'locked', reason: null, coming: null })
+    openPages.open('a', null)
+    openPages.leave('a')
+    expect(closed).toEqual([])
+  })
+
+  it('stays shared when its reader leaves its view', () => {
+    const { openPages, closed } = world(HELD)
+    openPages.open('a', null)
+    openPages.leave('a')
+    expect(closed).toEqual([])
+    expect(openPages.list.value).toHaveLength(1)
+  })
+
+  it('that is incomplete is closed when its reader leaves its view', () => {
+    const { openPages, closed } = world(LOADING)
+    openPages.open('a', null)
+    openPages.leave('a')
+    expect(closed).toEqual(['a'])
+    expect(openPages.list.value).toEqual([])
+  })
+
+  it('that is created again replaces the first one', () => {
+    const { openPages, page, closed } = world(HELD)
+    openPages.open('a', null)
+    openPages.keep(page('a'), 'x.md')
+    expect(closed).toEqual(['a'])
+    expect(openPages.list.value).toMatchObject([{ filename: 'x.md', isOwn: true }])
+  })
+})
+
+describe('closing a tab', () => {
+  it('loses a page that was created here and has no other holder', () => {
+    const alone = world(HELD, { watching: 2, holders: 1, partial: 1 })
+    alone.openPages.keep(alone.page('a'), null)
+    expect(wouldEnd(alone.openPages.list.value)).toBe(true)
+
+    const among = world(HELD, { watching: 2, holders: 2, partial: 0 })
+    among.openPages.keep(among.page('a'), null)
+    expect(wouldEnd(among.openPages.list.value)).toBe(false)
+  })
+
+  it('loses nothing of a visited page', () => {
+    const visitor = world(HELD, { watching: 1, holders: 1, partial: 0 })
+    visitor.openPages.open('a', null)
+    expect(wouldEnd(visitor.openPages.list.value)).toBe(false)
+  })
+})

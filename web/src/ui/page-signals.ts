@@ -1,0 +1,166 @@
+import type { Signal } from '@preact/signals'
+import type { ReadablePage, Privacy } from '../encryption/index.ts'
+import type { Entry, PageSession as Swarm, PageState as SwarmState } from '../swarm/index.ts'
+import { swarm as text } from '../messages/swarm.ts'
+import type { Counts, HolderCounts } from './sentences.ts'
+import type { PageContent, PageState, Streamed, Traffic, PageWarning } from './site.ts'
+
+/** The signals of a page, updated by `follow`. */
+export interface PageSignals {
+  readonly state: Signal<PageState>
+  readonly counts: Signal<Counts | null>
+  readonly key: Signal<string | null>
+  readonly name: Signal<string | null>
+  readonly warning: Signal<PageWarning | null>
+  readonly traffic: Signal<Traffic>
+  readonly lastAvailable: Signal<number | null>
+  /** The key that was tried last. */
+  readonly lastKeyTried: string | null
+}
+
+/** Updates the signals of a page until the returned function is called. */
+export function follow(page: ReadablePage, signals: PageSignals): () => void {
+  const { state, counts, key, name, warning, traffic, lastAvailable } = signals
+  const content = new ContentCache()
+  return page.subscribe((now) => {
+    // A complete page keeps the same object, so that it is not rendered again.
+    if (page.privacy.kind === 'closed') state.value = lockOf(page.privacy, pageState(now, page), state.peek())
+    else if (state.peek().kind !== 'held') state.value = pageState(now, page, content)
+    if (page.privacy.kind === 'open') {
+      key.value = signals.lastKeyTried
+      name.value = page.privacy.content.index.name || null
+    }
+    warning.value = warningOf(now)
+    traffic.value = trafficOf(now, traffic.peek())
+    lastAvailable.value = dateOf(now.sinceAvailable, lastAvailable.peek())
+    if (now.presence.kind === 'joined') counts.value = countsOf(now, counts.peek())
+  })
+}
+
+/** The state of a private page that is not open; an unchanged state stays the same object. */
+function lockOf(seal: Extract<Privacy, { kind: 'closed' }>, state: PageState, before: PageState): PageState {
+  if (state.kind === 'refused') return state
+  const reason = seal.problem?.message ?? null
+  const coming = state.kind === 'loading' || state.kind === 'waiting' ? state : null
+  const same = before.kind === 'locked' && before.reason === reason && before.coming === coming
+  return same ? before : { kind: 'locked', reason, coming }
+}
+
+/** Converts the state of the swarm to the state of a page. */
+export function pageState(now: SwarmState, swarm: Files, content = new ContentCache()): PageState {
+  const { phase, presence, progress, peers, problems } = now
+  const bytes = progress.bytesDone
+  const total = progress.bytesTotal
+  switch (phase) {
+    case 'failed':
+      return { kind: 'refused', reason: problems.findLast(({ fatal }) => fatal)?.sentence ?? text('failed') }
+    case 'complete':
+      return { kind: 'held', content: content.all(swarm) }
+    case 'searching':
+      if (presence.kind === 'refused') return { kind: 'refused', reason: presence.reason }
+      return { kind: 'joining' }
+    case 'loading': {
+      const asked = peers.filter(({ have }) => have !== 'none')
+      const direct = asked.filter(({ path }) => path === 'direct').length
+      const nodes = asked.filter(({ kind }) => kind === 'node').length
+      return { kind: 'loading', bytes, total, peers: asked.length, direct, nodes, content: content.soFar(swarm) ?? undefined }
+    }
+    case 'unavailable':
+      if (presence.kind === 'refused') return { kind: 'refused', reason: presence.reason }
+      return { kind: 'waiting', bytes, total, content: content.soFar(swarm) ?? undefined }
+  }
+}
+
+/** Loads a file before the rest of its page: its start, or all of it with `whole`. */
+export async function fetchFirst(page: Pick<Swarm, 'open'>, path: string, whole: boolean, signal: AbortSignal): Promise<void> {
+  const file = await page.open(path, { signal })
+  if (!whole) return
+  try {
+    const reader = file.read(0, file.size, { signal }).getReader()
+    // The page stores what is read; this call only sets the priority.
+    while (!(await reader.read()).done);
+  } finally {
+    file.close()
+  }
+}
+
+/** The current warning: a rejection by the server, or the latest problem. */
+export function warningOf({ presence, problems }: SwarmState): PageWarning | null {
+  if (presence.kind === 'refused') return { kind: 'rejected', reason: presence.reason }
+  const latest = problems.findLast(({ fatal }) => !fatal)
+  return latest === undefined ? null : { kind: 'problem', sentence: latest.sentence }
+}
+
+/** The part of a session that the files of a page need. */
+type Files = Pick<Swarm, 'entries' | 'file'> & Partial<Pick<Swarm, 'root' | 'open' | 'state'>>
+
+/** Interval between checks of a page whose files are not all known, in milliseconds. */
+const LISTED_INTERVAL = 500
+
+/** The files of a page as the same objects from when they are known, so that players do not restart. */
+class ContentCache {
+  #content: PageContent | null = null
+  #listedAt = -Infinity
+
+  all(swarm: Files): PageContent {
+    this.#content ??= contentOf(swarm.entries() ?? [], swarm)
+    return this.#content
+  }
+
+  /** `null` while the size of a file is unknown. */
+  soFar(swarm: Files): PageContent | null {
+    if (this.#content !== null || performance.now() - this.#listedAt < LISTED_INTERVAL) return this.#content
+    const entries = swarm.entries()
+    if (entries !== null && entries.length > 0 && entries.every(({ size }) => size !== null)) {
+      this.#content = contentOf(entries, swarm)
+    } else if (entries !== null) this.#listedAt = performance.now()
+    return this.#content
+  }
+}
+
+function contentOf(entries: readonly Entry[], swarm: Files): PageContent {
+  const [only] = entries
+  const bytesOf = ({ path, size }: Entry) => ({ size: size ?? 0, blob: () => swarm.file(path), ...streamedOf(swarm, path) })
+  if (entries.length === 1 && only !== undefined && only.path === '') {
+    return { kind: 'file', ...bytesOf(only) }
+  }
+  return { kind: 'directory', files: entries.map((entry) => ({ path: entry.path, ...bytesOf(entry) })) }
+}
+
+function streamedOf(swarm: Files, path: string): { streamed: Streamed } | undefined {
+  const { root, open } = swarm
+  if (root === undefined || open === undefined) return undefined
+  const isWhole = () => swarm.state?.phase === 'complete'
+  return { streamed: { cid: root, isWhole, open: (options) => open.call(swarm, path, options) } }
+}
+
+/** Counts arrive often and change rarely; unchanged ones stay the same object. */
+export function countsOf({ counts, peers, phase }: Pick<SwarmState, 'counts' | 'peers' | 'phase'>, before: Counts | null): Counts {
+  const holders = peers.filter(({ have }) => have === 'all')
+  const nodes = atLeast(counts.nodes, holders.filter(({ kind }) => kind === 'node').length)
+  const now = { ...atLeast(counts, holders.length + (phase === 'complete' ? 1 : 0)), nodes }
+  return before !== null && isSame(before, now) && isSame(before.nodes ?? nodes, nodes) ? before : now
+}
+
+/** The server sends counts once a second. Until then, this tab counts the complete copies that it knows of. */
+function atLeast({ watching, holders, partial }: HolderCounts, known: number): HolderCounts {
+  const most = Math.max(holders, Math.min(known, watching))
+  return { watching, holders: most, partial: Math.min(partial, Math.max(0, watching - most)) }
+}
+
+function isSame(a: HolderCounts, b: HolderCounts): boolean {
+  return a.watching === b.watching && a.holders === b.holders && a.partial === b.partial
+}
+
+/** Converts an age to a date; returns the previous date when they differ only by the transit time. */
+function dateOf(ago: number | null, before: number | null): number | null {
+  if (ago === null) return null
+  const date = Date.now() - ago
+  return before !== null && Math.abs(date - before) < 1000 ? before : date
+}
+
+/** Unchanged traffic stays the same object. */
+function trafficOf({ receivedBytes, sentBytes }: SwarmState, before: Traffic): Traffic {
+  const same = before.receivedBytes === receivedBytes && before.sentBytes === sentBytes
+  return same ? before : { receivedBytes, sentBytes }
+}
