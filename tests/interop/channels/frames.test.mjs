@@ -223,9 +223,23 @@ describe('V1', () => {
     assert.deepEqual(await nextMessage(socket), { topic, event: 'phx_reply', payload: OK, ref: '3' })
     socket.send({ topic, event: 'new_msg', payload: { body: 'hi' }, ref: '4' })
     assert.deepEqual(await nextMessage(socket), { topic, event: 'new_msg', payload: { body: 'hi' }, ref: null })
-    socket.send({ topic, event: 'phx_leave', payload: {}, ref: '5' })
-    assert.deepEqual(await nextMessage(socket), { topic, event: 'phx_reply', payload: OK, ref: '5' })
+    socket.send({ topic, event: 'stop', payload: {}, ref: '5' })
     assert.deepEqual(await nextMessage(socket), { topic, event: 'phx_close', payload: {}, ref: '3' })
+    socket.send({ topic, event: 'phx_join', payload: {}, ref: '6', join_ref: '6' })
+    assert.deepEqual(await nextMessage(socket), { topic, event: 'phx_reply', payload: OK, ref: '6' })
+    socket.send({ topic, event: 'phx_leave', payload: {}, ref: '7' })
+    assert.deepEqual(await nextMessage(socket), { topic, event: 'phx_reply', payload: OK, ref: '7' })
+  })
+
+  it('a leave is answered by its reply alone, since a close could be taken for that of the next join', async (t) => {
+    const topic = freshTopic()
+    const socket = await open(t)
+    socket.send({ topic, event: 'phx_join', payload: {}, ref: '1' })
+    assert.deepEqual(await nextMessage(socket), { topic, event: 'phx_reply', payload: OK, ref: '1' })
+    socket.send({ topic, event: 'phx_leave', payload: {}, ref: '2' })
+    socket.send({ topic: 'phoenix', event: 'heartbeat', payload: {}, ref: '3' })
+    assert.deepEqual(await nextMessage(socket), { topic, event: 'phx_reply', payload: OK, ref: '2' })
+    assert.deepEqual(await nextMessage(socket), { topic: 'phoenix', event: 'phx_reply', payload: OK, ref: '3' })
   })
 
   it('a crash carries the ref of the join', async (t) => {
