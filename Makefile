@@ -96,8 +96,8 @@ tests/docs/node_modules/.package-lock.json: tests/docs/package.json tests/docs/p
 	cd tests/docs && npm ci --no-audit --no-fund
 	@touch $@
 
-fuzz: ## Fuzz every decoder for FUZZ_SECONDS each (60)
-	$(CARGO) run --release -p watchfire-fuzz -- --seconds $${FUZZ_SECONDS:-60}
+fuzz: ## Fuzz every decoder, or those of TARGETS, for FUZZ_SECONDS (60) each, guided by coverage
+	CARGO="$(CARGO)" fuzz/run.sh $(TARGETS)
 
 sim: ## Simulate swarms with faults from SIM_SEEDS seeds (1000)
 	SIM_SEEDS=$${SIM_SEEDS:-1000} $(CARGO) test --release $(LOCKED) -p watchfire-sim --test faults -- --nocapture

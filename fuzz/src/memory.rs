@@ -1,12 +1,13 @@
-//! How many bytes a thread has allocated, and how many it had at most.
+//! Counts the bytes that a thread has allocated, and their peak.
 
-#![allow(unsafe_code, reason = "an allocator cannot be counted without being one")]
+#![allow(unsafe_code, reason = "only an allocator can count allocations")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes that this thread allocated and did not free; below 0 when it frees those of others.
+    /// Bytes that this thread allocated and did not free. Negative when it freed those of other
+    /// threads.
     static ALLOCATED: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
@@ -16,7 +17,7 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Runs `work` on this thread, and says how many bytes it had allocated at once at most.
+/// Runs `work` on this thread. Returns its result and its peak of allocated bytes.
 pub(crate) fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = ALLOCATED.get();
     PEAK.set(before);
@@ -25,7 +26,7 @@ pub(crate) fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
 }
 
 fn count(bytes: isize) {
-    // Without a destructor they are there for as long as the thread is.
+    // Thread-locals without a destructor exist as long as their thread.
     let allocated = ALLOCATED.get() + bytes;
     ALLOCATED.set(allocated);
     PEAK.set(PEAK.get().max(allocated));

@@ -5,42 +5,33 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::memory;
 
-/// Most processor time that any target may take for one input. Generous, since it is for debug
-/// builds on busy machines too: it finds work without an end, not slowness.
+/// Maximum processor time for one input. It is generous because it also holds for debug builds on
+/// busy machines: it finds endless work, not slow work.
 const TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Something that must cope with any bytes.
+/// A function that must accept any bytes, within bounds of time and memory.
 pub struct Target {
-    /// Its name: that of its folder of seeds, and what it is called on the command line.
+    /// Also the name of its folder of seeds.
     pub name: &'static str,
     run: fn(&[u8]),
     memory_bytes_max: usize,
     memory_bytes_max_per_byte: usize,
 }
 
-/// What one input cost.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
-    /// Processor time.
-    pub time: Duration,
-    /// Most bytes that were allocated at once.
-    pub memory_bytes: usize,
-}
-
 impl Target {
-    /// A target that may take 64 KiB of memory and 64 times the bytes of its input.
+    /// A target that may take 64 KiB of memory, and 64 bytes for each byte of its input.
     pub const fn new(name: &'static str, run: fn(&[u8])) -> Self {
         let (memory_bytes_max, memory_bytes_max_per_byte) = (64 * 1024, 64);
         Target { name, run, memory_bytes_max, memory_bytes_max_per_byte }
     }
 
-    /// A target that may take so much memory, whatever the size of its input.
+    /// A target that may take `memory_bytes_max`, for an input of any size.
     pub const fn with_memory(name: &'static str, run: fn(&[u8]), memory_bytes_max: usize) -> Self {
         Target { name, run, memory_bytes_max, memory_bytes_max_per_byte: 0 }
     }
 
-    /// Runs it with one input; the error says which promise was broken.
-    pub fn run(&self, input: &[u8]) -> Result<Usage, String> {
+    /// Runs the target with one input. The error names the broken promise.
+    pub fn run(&self, input: &[u8]) -> Result<(), String> {
         let started = processor_time();
         let (ended, memory_bytes) =
             memory::peak_of(|| panic::catch_unwind(AssertUnwindSafe(|| (self.run)(input))));
@@ -55,12 +46,11 @@ impl Target {
         if time > TIME_MAX {
             return Err(format!("took {time:?}, {TIME_MAX:?} are allowed"));
         }
-        Ok(Usage { time, memory_bytes })
+        Ok(())
     }
 }
 
-/// What this thread has had of the processor: unlike a clock on the wall, it stands still while
-/// others run.
+/// The processor time of this thread. Unlike wall time, it does not grow while other threads run.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
@@ -91,7 +81,7 @@ mod tests {
             drop(std::hint::black_box(vec![1_u8; input.len() * 1000]));
         }
         let target = Target::with_memory("t", allocates, 10_000);
-        assert!(target.run(&[0; 9]).unwrap().memory_bytes >= 9000);
+        assert_eq!(target.run(&[0; 9]), Ok(()));
         assert!(target.run(&[0; 11]).unwrap_err().contains("bytes of memory"));
     }
 }

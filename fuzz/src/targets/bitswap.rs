@@ -11,19 +11,19 @@ use watchfire_types::Instant;
 pub fn bitswap_message(bytes: &[u8]) {
     let Ok(mut message) = decode(&Bytes::copy_from_slice(bytes)) else { return };
     (message.skipped_entries, message.skipped_blocks) = (0, 0);
-    let written = encode(&message, Protocol::V1_2);
-    assert_eq!(written.len(), message.encoded_len(Protocol::V1_2));
-    assert_eq!(decode(&written.into()), Ok(message));
+    let encoded = encode(&message, Protocol::V1_2);
+    assert_eq!(encoded.len(), message.encoded_len(Protocol::V1_2));
+    assert_eq!(decode(&encoded.into()), Ok(message));
 }
 
-/// A stream is split into the same messages in pieces of any size (given by the first byte).
+/// A stream in pieces of any size (the first byte) decodes to the same frames.
 pub fn bitswap_frames(bytes: &[u8]) {
     let Some((piece_bytes, stream)) = bytes.split_first() else { return };
     let at_once = frames(stream, stream.len().max(1));
     assert_eq!(frames(stream, usize::from(*piece_bytes).max(1)), at_once);
 }
 
-/// The frames of a stream, and whether it went wrong.
+/// The frames of a stream, and whether it ended with an error.
 fn frames(stream: &[u8], piece_bytes: usize) -> (Vec<Bytes>, bool) {
     let (mut reader, mut frames) = (FrameReader::default(), Vec::new());
     for piece in stream.chunks(piece_bytes) {
@@ -54,13 +54,13 @@ impl Payload for FakeBlock {
     }
 }
 
-fn toy(number: u8) -> FakeBlock {
+fn fake_block(number: u8) -> FakeBlock {
     let mut digest = [7; 32];
     digest[0] = number % 32;
     FakeBlock(Cid::v1(Codec::RAW, Multihash::Sha2_256(digest)), 1 + usize::from(number % 32) * 5000)
 }
 
-/// For any inputs in any order, an exchange returns a bounded number of outputs. Two bytes are a step.
+/// For any inputs in any order, an exchange returns finitely many outputs. A step has 2 bytes.
 pub fn bitswap_exchange(bytes: &[u8]) {
     let Some((first, steps)) = bytes.split_first() else { return };
     let mut exchange: Exchange<u8, FakeBlock> = Exchange::new(Default::default(), (*first).into());
@@ -75,16 +75,16 @@ pub fn bitswap_exchange(bytes: &[u8]) {
             }
             1 => exchange.handle_disconnected(now, peer),
             2 => exchange.handle_writable(now, peer, usize::from(value) << 10),
-            3 => exchange.want(now, session, [Want::new(toy(value).0)]),
-            4 => exchange.cancel_wants(now, session, [&toy(value).0]),
-            5 if store.insert(toy(value).0) => {
-                exchange.handle_stored(now, &toy(value).0, toy(value).1)
+            3 => exchange.want(now, session, [Want::new(fake_block(value).0)]),
+            4 => exchange.cancel_wants(now, session, [&fake_block(value).0]),
+            5 if store.insert(fake_block(value).0) => {
+                exchange.handle_stored(now, &fake_block(value).0, fake_block(value).1)
             }
             6 => {
-                let blocks = vec![toy(value)];
+                let blocks = vec![fake_block(value)];
                 exchange.handle_message(now, peer, Message { blocks, ..Message::default() });
             }
-            7 => exchange.handle_message(now, peer, said(value, steps)),
+            7 => exchange.handle_message(now, peer, message_from(value, steps)),
             8 => {
                 now += Duration::from_millis(u64::from(value) * 20);
                 exchange.handle_tick(now);
@@ -92,16 +92,16 @@ pub fn bitswap_exchange(bytes: &[u8]) {
             _ => exchange.handle_partial_message(now, peer),
         }
         for count in 0.. {
-            assert!(count < 10_000, "an exchange must not return outputs without end");
+            assert!(count < 10_000, "the exchange returned 10,000 outputs in one step");
             let Some(output) = exchange.poll_output() else { break };
             match output {
                 Output::Lookup { cid } => {
-                    let len = store.contains(&cid).then(|| toy(cid.hash().digest()[0]).1);
+                    let len = store.contains(&cid).then(|| fake_block(cid.hash().digest()[0]).1);
                     exchange.handle_lookup(now, &cid, len);
                 }
                 Output::ListLinks { node } => exchange.handle_links(now, &node, None),
                 Output::Read { peer, cid } => {
-                    let block = store.contains(&cid).then(|| toy(cid.hash().digest()[0]));
+                    let block = store.contains(&cid).then(|| fake_block(cid.hash().digest()[0]));
                     exchange.handle_read(now, peer, &cid, block);
                 }
                 Output::BlockReceived { block, .. } => {
@@ -117,13 +117,13 @@ pub fn bitswap_exchange(bytes: &[u8]) {
     }
 }
 
-/// What a peer says: wants, cancels and presences, of blocks that the dice chose.
-fn said(value: u8, dice: &[u8]) -> Message<FakeBlock> {
+/// A message with wants, cancels and presences that the bytes determine.
+fn message_from(value: u8, bytes: &[u8]) -> Message<FakeBlock> {
     let mut message = Message::default();
-    for (at, byte) in dice.iter().take(usize::from(value % 16)).enumerate() {
-        let cid = toy(byte.wrapping_add(value)).0;
-        if at.is_multiple_of(3) {
-            message.presences.push(watchfire_bitswap::Presence { cid, is_here: byte & 1 == 0 });
+    for (index, byte) in bytes.iter().take(usize::from(value % 16)).enumerate() {
+        let cid = fake_block(byte.wrapping_add(value)).0;
+        if index.is_multiple_of(3) {
+            message.presences.push(watchfire_bitswap::Presence { cid, has_block: byte & 1 == 0 });
             continue;
         }
         message.wants.push(watchfire_bitswap::WantEntry {

@@ -11,37 +11,37 @@ use watchfire_channels::{
 };
 use watchfire_types::Instant;
 
-/// A V1 frame that decodes says the same when it is written and read again.
+/// A V1 frame that decodes keeps its content when it is encoded and decoded again.
 pub fn frame_v1(bytes: &[u8]) {
     let Ok(message) = decode_binary(Serializer::V1, bytes) else { return };
-    says_the_same_again(&message);
+    check_round_trip(&message);
 }
 
-/// A V2 frame that decodes says the same when it is written and read again.
+/// A V2 frame that decodes keeps its content when it is encoded and decoded again.
 pub fn frame_v2(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let Ok(message) = decode_text(Serializer::V2, text) else { return };
-    says_the_same_again(&message);
+    check_round_trip(&message);
 }
 
-fn says_the_same_again(message: &Message<'_>) {
+fn check_round_trip(message: &Message<'_>) {
     let Message { join_ref, reference, topic, event, payload } = message;
-    decide(message);
+    check_routing(message);
 
     let mut text = Vec::new();
     let push = Push { join_ref, topic, event, payload: *payload };
-    encode_push(Serializer::V2, &push, &mut text).expect("JSON can always be pushed");
+    encode_push(Serializer::V2, &push, &mut text).expect("a JSON payload encodes in a push");
     let text = str::from_utf8(&text).expect("text is UTF-8");
-    let again = decode_text(Serializer::V2, text).expect("what is written can be read");
-    let said = (&again.join_ref, &again.topic, &again.event, &again.payload);
-    assert_eq!(said, (join_ref, topic, event, payload));
+    let again = decode_text(Serializer::V2, text).expect("an encoded push decodes");
+    let decoded = (&again.join_ref, &again.topic, &again.event, &again.payload);
+    assert_eq!(decoded, (join_ref, topic, event, payload));
 
     for serializer in [Serializer::V1, Serializer::V2] {
         let mut text = Vec::new();
         let reply = Reply { join_ref, reference, topic, status: "ok", response: *payload };
-        encode_reply(serializer, &reply, &mut text).expect("JSON can always be replied");
+        encode_reply(serializer, &reply, &mut text).expect("a JSON payload encodes in a reply");
         let text = str::from_utf8(&text).expect("text is UTF-8");
-        let again = decode_text(serializer, text).expect("what is written can be read");
+        let again = decode_text(serializer, text).expect("an encoded reply decodes");
         assert_eq!((&again.reference, &again.topic), (reference, topic));
         assert_eq!(again.event, "phx_reply");
     }
@@ -50,7 +50,7 @@ fn says_the_same_again(message: &Message<'_>) {
     assert_eq!(frame.expect("text is UTF-8").expect("a JSON string"), text);
 }
 
-fn decide(message: &Message<'_>) {
+fn check_routing(message: &Message<'_>) {
     let limits = ConversationLimits::default();
     let join = JoinRef::of(message);
     for joined in [None, Some(&join)] {
@@ -61,10 +61,10 @@ fn decide(message: &Message<'_>) {
     }
 }
 
-/// A binary V2 frame that decodes is made of what it was decoded to.
+/// A binary V2 frame that decodes consists of exactly the decoded fields.
 pub fn frame_v2_binary(bytes: &[u8]) {
     let Ok(message) = decode_binary(Serializer::V2, bytes) else { return };
-    decide(&message);
+    check_routing(&message);
     let Payload::Binary(data) = message.payload else { panic!("{:?}", message.payload) };
     let texts =
         [&*message.join_ref.text(), &*message.reference.text(), &*message.topic, &*message.event];
@@ -83,7 +83,7 @@ pub fn handshake_query(bytes: &[u8]) {
     if let Some(text) = params.text("vsn") {
         assert_eq!(params.map()["vsn"], text);
     }
-    let json = serde_json::to_string(params.map()).expect("a map is always JSON");
+    let json = serde_json::to_string(params.map()).expect("a map serializes to JSON");
     assert_eq!(serde_json::from_str(&json).ok(), Some(params.into_map()));
 }
 
@@ -101,12 +101,12 @@ pub fn handshake_origin(bytes: &[u8]) {
     }
 }
 
-/// The header that asks for subprotocols: what is granted was asked for.
+/// The `Sec-WebSocket-Protocol` headers, one a line: the accepted subprotocol was requested.
 pub fn handshake_subprotocol(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
-    let Ok(granted) = negotiate(text.split('\n'), &["own".to_owned()]) else { return };
-    if let Some(protocol) = granted.protocol {
-        assert!(text.split(['\n', ',']).any(|asked| asked.trim() == protocol));
+    let Ok(accepted) = negotiate(text.split('\n'), &["own".to_owned()]) else { return };
+    if let Some(protocol) = accepted.protocol {
+        assert!(text.split(['\n', ',']).any(|name| name.trim() == protocol));
     }
 }
 
@@ -117,8 +117,8 @@ pub fn longpoll_body(bytes: &[u8]) {
     assert!(frames.len() <= LINES_MAX);
 }
 
-/// A long-poll session through whatever happens to it: no message is lost before its end, none
-/// comes twice or out of order, each poll is answered once, and little waits.
+/// For any inputs, a long-poll session delivers each message once and in order until it ends. It
+/// answers each poll once and keeps its queue within the limit.
 pub fn longpoll_session(bytes: &[u8]) {
     let limits = LongPollLimits {
         window: Duration::from_millis(100),
@@ -128,7 +128,7 @@ pub fn longpoll_session(bytes: &[u8]) {
     let mut now = Instant::ZERO;
     let mut session = LongPoll::new(now);
     let mut outputs = Vec::new();
-    let (mut sent, mut told, mut polls, mut ended) = (0_u8, 0_u8, Vec::new(), false);
+    let (mut sent, mut delivered, mut polls, mut ended) = (0_u8, 0_u8, Vec::new(), false);
     for (connection, step) in bytes.iter().take(250).enumerate() {
         let connection = connection as u64;
         let input = match step % 4 {
@@ -143,7 +143,7 @@ pub fn longpoll_session(bytes: &[u8]) {
             2 => {
                 let gone = connection.saturating_sub(u64::from(step >> 6));
                 polls.retain(|poll| *poll != gone);
-                Input::PollGone { connection: gone }
+                Input::PollClosed { connection: gone }
             }
             _ => {
                 now += Duration::from_millis(u64::from(step >> 2));
@@ -155,22 +155,22 @@ pub fn longpoll_session(bytes: &[u8]) {
             match output {
                 Output::Answer { connection, messages, .. } => {
                     let poll = polls.iter().position(|poll| *poll == connection);
-                    polls.swap_remove(poll.expect("nobody waits there"));
+                    polls.swap_remove(poll.expect("no poll waits on this connection"));
                     for message in messages {
-                        told += 1;
-                        assert_eq!(message[0], told);
+                        delivered += 1;
+                        assert_eq!(message[0], delivered);
                     }
                 }
                 Output::End { .. } => {
-                    assert!(!ended, "it ended twice");
+                    assert!(!ended, "the session ended twice");
                     ended = true;
                 }
             }
         }
         assert_eq!(session.has_ended(), ended);
-        assert!(polls.len() <= 1, "two polls are parked");
+        assert!(polls.len() <= 1, "two polls are parked at once");
         assert_eq!(session.is_parked(), !polls.is_empty());
         assert!(session.queued_bytes() <= limits.queued_bytes_max);
-        assert!(ended || !session.is_parked() || told == sent, "a poll is kept from its messages");
+        assert!(ended || !session.is_parked() || delivered == sent, "undelivered despite a poll");
     }
 }

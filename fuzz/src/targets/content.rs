@@ -7,7 +7,7 @@ use watchfire_content::{
     MemoryStore, Multihash, Prefix, Profile, Read, Root, Version, Walk, WalkStep, assemble, list,
 };
 
-/// Text that is a CID is one of its texts, and the one that is written is read back as the same.
+/// A CID is written as the text it was parsed from, except base58 with `z`, and decodes again.
 pub fn cid_text(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let Ok(cid) = Cid::parse(text) else { return };
@@ -17,7 +17,7 @@ pub fn cid_text(bytes: &[u8]) {
     assert_eq!(Cid::decode(&cid.encode()), Ok(cid));
 }
 
-/// Bytes that are a CID are its only bytes.
+/// A binary CID that decodes encodes to the same bytes.
 pub fn cid_bytes(bytes: &[u8]) {
     let Ok(cid) = Cid::decode(bytes) else { return };
     assert_eq!(cid.encode(), bytes);
@@ -25,10 +25,10 @@ pub fn cid_bytes(bytes: &[u8]) {
     assert_eq!(Cid::parse(&cid.to_string()), Ok(cid));
 }
 
-/// A prefix names what it is given, under that same prefix.
+/// A prefix that decodes makes CIDs with that prefix, and encodes to an equal prefix.
 pub fn cid_prefix(bytes: &[u8]) {
     let Ok(prefix) = Prefix::decode(bytes) else { return };
-    let cid = prefix.cid_of(b"something").expect("it is short enough for any hash");
+    let cid = prefix.cid_of(b"something").expect("the content is short enough for any hash");
     assert!(cid.is_of(b"something"));
     assert_eq!(cid.prefix(), prefix);
     assert_eq!(Prefix::decode(&prefix.encode(9)), Ok(prefix));
@@ -47,7 +47,7 @@ pub fn unixfs(bytes: &[u8]) {
     assert_eq!(unixfs.encode(), bytes);
 }
 
-/// A block of anything, read as all that a block can be.
+/// A dag-pb block of any bytes, read as a directory, a sharded directory and a file.
 pub fn block(bytes: &[u8]) {
     let Ok(block) = Block::dag_pb(Version::V1, Bytes::copy_from_slice(bytes)) else { return };
     if let Ok(directory) = Directory::decode(&block) {
@@ -65,67 +65,67 @@ pub fn block(bytes: &[u8]) {
     read_file(&store, block.cid(), 1 << 20);
 }
 
-/// Most bytes of a file that the targets read to its end.
+/// Maximum bytes of a file that the targets read to its end.
 const FILE_BYTES_MAX: u64 = 16 * 1024;
 
-/// Most links in the DAGs that are made of an input.
-const WIDE_LINKS: usize = 500;
+/// Maximum links of a node in the generated DAGs.
+const LINKS_MAX: usize = 500;
 
-/// A DAG of valid blocks that lie to one another: the input says which links there are, and what
-/// they declare. Reading it ends, yields what was declared, and holds little.
+/// A DAG of valid blocks. The input determines the links and their declared sizes, which may be
+/// false. Reading the DAG ends, yields the declared bytes, and takes little memory.
 pub fn dag(bytes: &[u8]) {
-    let mut made = Made { store: MemoryStore::new(4 << 20), roots: Vec::new() };
+    let mut dag = GeneratedDag { store: MemoryStore::new(4 << 20), roots: Vec::new() };
     let mut program = bytes.iter().copied();
-    while let (Some(step), true) = (program.next(), made.roots.len() < 64) {
-        made.take(step, &mut program);
+    while let (Some(step), true) = (program.next(), dag.roots.len() < 64) {
+        dag.run_step(step, &mut program);
     }
-    let Made { store, roots } = made;
+    let GeneratedDag { store, roots } = dag;
     let Some((root, _)) = roots.last() else { return };
     read_file(&store, root, FILE_BYTES_MAX);
-    look_into(&store, root);
+    read_start(&store, root);
     walk(&store, root, roots.len() + 1);
 }
 
-/// Blocks that were made so far, each with the size of a file that it is or claims to be.
-struct Made {
+/// The blocks that were generated so far, each with the file size that it has or declares.
+struct GeneratedDag {
     store: MemoryStore,
     roots: Vec<(Cid, u64)>,
 }
 
-impl Made {
-    fn take(&mut self, step: u8, program: &mut impl Iterator<Item = u8>) {
+impl GeneratedDag {
+    fn run_step(&mut self, step: u8, program: &mut impl Iterator<Item = u8>) {
         let mut number = || program.next().unwrap_or(0);
         match step % 8 {
             0 => {
                 let leaf = Bytes::from(vec![step; usize::from(number() % 8)]);
                 let size = leaf.len() as u64;
-                self.keep(Block::raw(leaf), size);
+                self.add(Block::raw(leaf), size);
             }
             1 => {
                 let parts: Vec<_> = (0..step >> 4).map(|_| self.part(number(), number())).collect();
-                self.keep_file(parts, None, number());
+                self.add_file(parts, None, number());
             }
             2 => {
                 let part = self.part(number(), 0);
-                let links = usize::from(number()) * WIDE_LINKS / 255;
-                self.keep_file(vec![part; links], None, number());
+                let links = usize::from(number()) * LINKS_MAX / 255;
+                self.add_file(vec![part; links], None, number());
             }
             3 => {
                 let part = self.part(number(), number());
-                self.keep_file(vec![part], Some(vec![step; usize::from(number() % 4)]), number());
+                self.add_file(vec![part], Some(vec![step; usize::from(number() % 4)]), number());
             }
             4 => {
                 let part = self.part(number(), number());
                 for _ in 0..step >> 2 {
                     let (below, size) = self.roots.last().cloned().unwrap_or(part.clone());
-                    self.keep_file(vec![(below, size)], None, 0);
+                    self.add_file(vec![(below, size)], None, 0);
                 }
             }
-            5 => self.keep_directory((0..step >> 4).map(|_| (number(), number())).collect()),
+            5 => self.add_directory((0..step >> 4).map(|_| (number(), number())).collect()),
             6 => {
                 let len = number();
-                let anything: Vec<u8> = program.take(len.into()).collect();
-                self.keep(Block::dag_pb(Version::V0, anything.into()), len.into());
+                let data: Vec<u8> = program.take(len.into()).collect();
+                self.add(Block::dag_pb(Version::V0, data.into()), len.into());
             }
             _ => {
                 let inline = vec![step; usize::from(number() % 130)];
@@ -136,13 +136,13 @@ impl Made {
         }
     }
 
-    /// A link to something that was made, or to what nobody has, with what is declared for it.
-    fn part(&self, which: u8, lie: u8) -> (Cid, u64) {
-        let back = usize::from(which) % (self.roots.len() + 1);
+    /// A link to a generated block or to a missing one, with the size to declare for it.
+    fn part(&self, index: u8, distortion: u8) -> (Cid, u64) {
+        let back = usize::from(index) % (self.roots.len() + 1);
         let missing =
-            (Cid::v1(watchfire_content::Codec::RAW, Multihash::sha2_256(&[which; 33])), 33);
+            (Cid::v1(watchfire_content::Codec::RAW, Multihash::sha2_256(&[index; 33])), 33);
         let (cid, size) = self.roots.iter().rev().nth(back).cloned().unwrap_or(missing);
-        let declared = match lie % 16 {
+        let declared = match distortion % 16 {
             1 => 0,
             2 => u64::MAX,
             3 => size.wrapping_add(1),
@@ -153,7 +153,7 @@ impl Made {
         (cid, declared)
     }
 
-    fn keep_file(&mut self, parts: Vec<(Cid, u64)>, data: Option<Vec<u8>>, shape: u8) {
+    fn add_file(&mut self, parts: Vec<(Cid, u64)>, data: Option<Vec<u8>>, shape: u8) {
         let own = data.as_ref().map_or(0, Vec::len) as u64;
         let size = parts.iter().fold(own, |sum, (_, size)| sum.wrapping_add(*size));
         let file = UnixFs {
@@ -170,21 +170,21 @@ impl Made {
         });
         let order = if shape & 16 == 0 { FieldOrder::LinksFirst } else { FieldOrder::DataFirst };
         let node = Node { links: links.collect(), data: Some(file.encode().into()), order };
-        self.keep(Block::dag_pb(Version::V1, node.encode().into()), size);
+        self.add(Block::dag_pb(Version::V1, node.encode().into()), size);
     }
 
-    fn keep_directory(&mut self, entries: Vec<(u8, u8)>) {
-        let links = entries.into_iter().map(|(which, name)| {
-            let (cid, size) = self.part(which, 0);
+    fn add_directory(&mut self, entries: Vec<(u8, u8)>) {
+        let links = entries.into_iter().map(|(index, name)| {
+            let (cid, size) = self.part(index, 0);
             let name = char::from(name).to_string().repeat(usize::from(name % 3));
             Link { cid, name: Some(name), tsize: Some(size) }
         });
         let data = UnixFs::new(Kind::Directory).encode();
         let node = Node { links: links.collect(), data: Some(data.into()), ..Node::default() };
-        self.keep(Block::dag_pb(Version::V1, node.encode().into()), 0);
+        self.add(Block::dag_pb(Version::V1, node.encode().into()), 0);
     }
 
-    fn keep(&mut self, block: Result<Block, watchfire_content::BlockError>, size: u64) {
+    fn add(&mut self, block: Result<Block, watchfire_content::BlockError>, size: u64) {
         let Ok(block) = block else { return };
         let cid = block.cid().clone();
         if self.store.put(block).is_ok() {
@@ -193,7 +193,7 @@ impl Made {
     }
 }
 
-/// Reads a file to its end, an error or a missing block: never more than was declared.
+/// Reads a file to its end, an error or a missing block. It yields at most the declared bytes.
 fn read_file(store: &MemoryStore, root: &Cid, file_bytes_max: u64) {
     let mut reader = FileReader::new(root.clone(), file_bytes_max);
     let mut file = Vec::new();
@@ -218,16 +218,16 @@ fn read_file(store: &MemoryStore, root: &Cid, file_bytes_max: u64) {
     assert_eq!(assembled.ok().map(|bytes| bytes == file), (end == Ok(Read::End)).then_some(true));
 }
 
-/// The start of a file, however large it claims to be.
-fn look_into(store: &MemoryStore, root: &Cid) {
+/// Reads the start of a file of any declared size.
+fn read_start(store: &MemoryStore, root: &Cid) {
     let mut reader = FileReader::new(root.clone(), u64::MAX);
     for _ in 0..200 {
         let Ok(Read::Bytes(_)) = reader.read(store) else { return };
-        assert!(reader.wanted().count() <= watchfire_content::FILE_DEPTH_MAX * WIDE_LINKS);
+        assert!(reader.wanted().count() <= watchfire_content::FILE_DEPTH_MAX * LINKS_MAX);
     }
 }
 
-/// Visits each block once, and knows no more of them than it may.
+/// Visits each block once, and at most `blocks_max` of them.
 fn walk(store: &MemoryStore, root: &Cid, blocks_max: usize) {
     let mut walk = Walk::new(root.clone(), blocks_max);
     let mut visited = Vec::new();
@@ -243,7 +243,7 @@ fn walk(store: &MemoryStore, root: &Cid, blocks_max: usize) {
     assert!(visited.windows(2).all(|pair| pair[0] != pair[1]));
 }
 
-/// What is built comes back, under any profile and from pieces of any size.
+/// A file that is built reads back the same, for any profile and pieces of any size.
 pub fn file(bytes: &[u8]) {
     let [chunk, links, shape, piece, file @ ..] = bytes else { return };
     let profile = Profile {
@@ -262,25 +262,25 @@ pub fn file(bytes: &[u8]) {
     }
     let root = builder.finish(&mut put).expect("there is room");
     assert_eq!(root.file_bytes, file.len() as u64);
-    assert_eq!(assemble(&store, &root.cid, root.file_bytes).expect("it was built"), file);
+    assert_eq!(assemble(&store, &root.cid, root.file_bytes).expect("the file was built"), file);
 }
 
-/// Names, one a line: those that are taken come back in order, and no other.
+/// Names of a directory, one a line. The directory lists exactly the accepted names, sorted.
 pub fn directory_names(bytes: &[u8]) {
     let Ok(names) = str::from_utf8(bytes) else { return };
     let root = Root { cid: Cid::v0([0; 32]), dag_bytes: 1, file_bytes: 1 };
     let mut builder = DirectoryBuilder::new(Profile::default());
-    let mut taken: Vec<&str> =
+    let mut accepted: Vec<&str> =
         names.split('\n').filter(|name| builder.insert(name, &root).is_ok()).collect();
-    taken.sort_unstable();
+    accepted.sort_unstable();
     let mut store = MemoryStore::new(4 << 20);
     let root = builder.finish(&mut |block| store.put(block)).expect("there is room");
-    let directory = list(&store, &root.cid, taken.len()).expect("it was built");
-    assert!(directory.entries().iter().map(|entry| &entry.name[..]).eq(taken));
+    let directory = list(&store, &root.cid, accepted.len()).expect("the directory was built");
+    assert!(directory.entries().iter().map(|entry| &entry.name[..]).eq(accepted));
 }
 
-/// An archive in pieces of a size that the input says first: what comes out of a whole one is what
-/// comes out of the archive that it is written as again.
+/// An archive in pieces; the first byte plus one is their size. A complete archive that is written
+/// again has the same roots and blocks.
 pub fn car_archive(bytes: &[u8]) {
     let [piece, archive @ ..] = bytes else { return };
     let Some((roots, blocks)) = read_archive(archive, usize::from(*piece) + 1) else { return };
@@ -299,11 +299,11 @@ fn read_archive(archive: &[u8], piece: usize) -> Option<(Vec<Cid>, Vec<Block>)> 
         reader.push(piece);
         while let Some(item) = reader.next().ok()? {
             match item {
-                CarItem::Roots(named) => assert!(roots.replace(named).is_none(), "roots come once"),
+                CarItem::Roots(cids) => assert!(roots.replace(cids).is_none(), "roots come once"),
                 CarItem::Block(block) => blocks.push(block),
             }
         }
     }
     reader.finish().ok()?;
-    Some((roots.expect("a whole archive has its roots"), blocks))
+    Some((roots.expect("a complete archive has roots"), blocks))
 }

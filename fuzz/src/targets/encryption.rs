@@ -1,7 +1,6 @@
 use watchfire_encryption::{Decryptor, Index, Key, Layout, Output, PrivateError, RecordCipher};
 
-/// Names that strangers wrote: what is read leads nowhere but below the page, and is written as it
-/// was.
+/// An index that decodes encodes to the same bytes, and its paths stay below the page.
 pub fn private_index(bytes: &[u8]) {
     let Ok(index) = Index::decode(bytes) else { return };
     assert_eq!(index.encode().as_deref(), Ok(bytes));
@@ -11,12 +10,12 @@ pub fn private_index(bytes: &[u8]) {
     }
 }
 
-/// A whole as strangers made it, sealed or not: what comes out is what an index says, and no more.
+/// A page of any bytes, sealed or not: each entry yields as many bytes as the index declares.
 pub fn private_page(bytes: &[u8]) {
     let key = Key::from_bytes([7; 32]);
-    // As it came, and as whoever has the key would seal it.
     let _ = open(&key, bytes);
-    let layout = Layout::with_record_bytes(bytes.len() as u64, 4096).expect("it is short");
+    // The same bytes as content, sealed with the key.
+    let layout = Layout::with_record_bytes(bytes.len() as u64, 4096).expect("the input is short");
     let records = RecordCipher::for_sealing(&key, layout);
     let mut content = bytes.to_vec();
     content.resize(layout.content_bytes() as usize, 0);
@@ -28,12 +27,12 @@ pub fn private_page(bytes: &[u8]) {
     let Ok(outputs) = open(&key, &sealed) else { return };
     let mut outputs = outputs.into_iter();
     let Some(Output::Index(index)) = outputs.next() else { panic!("the index comes first") };
-    let mut left: Vec<u64> = index.entries.iter().map(|entry| entry.bytes).collect();
+    let mut remaining: Vec<u64> = index.entries.iter().map(|entry| entry.bytes).collect();
     for output in outputs {
-        let Output::Bytes { entry, bytes } = output else { panic!("one index") };
-        left[entry] -= bytes.len() as u64;
+        let Output::Bytes { entry, bytes } = output else { panic!("a second index") };
+        remaining[entry] -= bytes.len() as u64;
     }
-    assert!(left.iter().all(|left| *left == 0), "all of each entry comes out");
+    assert!(remaining.iter().all(|bytes| *bytes == 0), "an entry lacks bytes");
 }
 
 fn open(key: &Key, sealed: &[u8]) -> Result<Vec<Output>, PrivateError> {

@@ -3,12 +3,12 @@ use watchfire_bitswap::leaves;
 
 /// A frame that decodes is encoded in the computed length, and decodes to the same message.
 pub fn leaf_frames(bytes: &[u8]) {
-    let Ok(mut heard) = leaves::decode(&Bytes::copy_from_slice(bytes)) else { return };
-    (heard.skipped_entries, heard.skipped_blocks) = (0, 0);
-    let said = leaves::encode(&heard);
-    assert_eq!(said.iter().map(Bytes::len).sum::<usize>(), leaves::encoded_len(&heard));
-    let said = said.concat();
+    let Ok(mut message) = leaves::decode(&Bytes::copy_from_slice(bytes)) else { return };
+    (message.skipped_entries, message.skipped_blocks) = (0, 0);
+    let encoded = leaves::encode(&message);
+    assert_eq!(encoded.iter().map(Bytes::len).sum::<usize>(), leaves::encoded_len(&message));
+    let encoded = encoded.concat();
     let (_, start) =
-        watchfire_content::varint::decode(&said).expect("a frame begins with its length");
-    assert_eq!(leaves::decode(&said[start..].to_vec().into()), Ok(heard));
+        watchfire_content::varint::decode(&encoded).expect("a frame begins with its length");
+    assert_eq!(leaves::decode(&encoded[start..].to_vec().into()), Ok(message));
 }

@@ -1,4 +1,4 @@
-//! The targets, by the crate whose promises they hold it to.
+//! The targets of each crate.
 
 mod bitswap;
 mod bus;

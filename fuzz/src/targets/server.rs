@@ -1,11 +1,11 @@
 use watchfire_server::Layers;
 
-/// A settings file and variables of the environment: they are laid over the defaults or refused.
+/// A settings file, `--set` arguments and environment variables: each is applied or rejected.
 pub fn settings(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let mut layers = Layers::new();
     if layers.text("fuzz.toml", text).is_ok() {
-        layers.settings().expect("each of its settings was accepted");
+        layers.settings().expect("the accepted settings are valid");
     }
     for line in text.lines().take(20) {
         let _ = layers.assign("--set", line);
@@ -14,5 +14,5 @@ pub fn settings(bytes: &[u8]) {
         let name = name.split('=').next().unwrap_or_default().to_owned();
         let _ = layers.environment([(name, value.to_owned())]);
     }
-    layers.settings().expect("each of its settings was accepted");
+    layers.settings().expect("the accepted settings are valid");
 }

@@ -1,41 +1,41 @@
 use watchfire_sockets::frame::{DecodeError, Decoder, Incoming};
 use watchfire_sockets::{HeadSlots, RequestHead};
 
-/// Largest message that the decoder is told to take.
+/// The decoder's limit for a message.
 const MESSAGE_BYTES_MAX: usize = 1000;
 
-/// What a client sends over a websocket: the same is heard however it is cut (the first byte says
-/// into pieces of which size), and what is held meanwhile is in proportion to what arrived.
+/// A stream in pieces of any size (the first byte) decodes to the same messages. The decoder holds
+/// at most 1 KiB and twice the bytes that arrived, up to twice the limit.
 pub fn websocket_frames(bytes: &[u8]) {
-    let Some((piece_bytes, sent)) = bytes.split_first() else { return };
-    let at_once = heard(sent, sent.len().max(1));
-    let in_pieces = heard(sent, usize::from(*piece_bytes).max(1));
+    let Some((piece_bytes, stream)) = bytes.split_first() else { return };
+    let at_once = decoded(stream, stream.len().max(1));
+    let in_pieces = decoded(stream, usize::from(*piece_bytes).max(1));
     assert_eq!(in_pieces, at_once);
 }
 
-fn heard(sent: &[u8], piece_bytes: usize) -> (Vec<String>, Option<DecodeError>) {
-    let mut sent = sent.to_vec();
-    let (mut decoder, mut heard, mut arrived) = (Decoder::default(), Vec::new(), 0);
-    for mut piece in sent.chunks_mut(piece_bytes) {
+fn decoded(stream: &[u8], piece_bytes: usize) -> (Vec<String>, Option<DecodeError>) {
+    let mut stream = stream.to_vec();
+    let (mut decoder, mut frames, mut arrived) = (Decoder::default(), Vec::new(), 0);
+    for mut piece in stream.chunks_mut(piece_bytes) {
         arrived += piece.len();
         loop {
             match decoder.decode(&mut piece, MESSAGE_BYTES_MAX) {
                 Ok(Some(close @ Incoming::Close(_))) => {
-                    heard.push(format!("{close:?}"));
-                    return (heard, None);
+                    frames.push(format!("{close:?}"));
+                    return (frames, None);
                 }
                 Ok(Some(incoming)) => {
                     check_len(&incoming);
-                    heard.push(format!("{incoming:?}"));
+                    frames.push(format!("{incoming:?}"));
                 }
                 Ok(None) => break,
-                Err(error) => return (heard, Some(error)),
+                Err(error) => return (frames, Some(error)),
             }
         }
-        assert!(piece.is_empty(), "bytes were left over");
-        assert!(decoder.held_bytes() <= 1024 + 2 * arrived.min(MESSAGE_BYTES_MAX));
+        assert!(piece.is_empty(), "the decoder must take all bytes");
+        assert!(decoder.buffered_bytes() <= 1024 + 2 * arrived.min(MESSAGE_BYTES_MAX));
     }
-    (heard, None)
+    (frames, None)
 }
 
 fn check_len(incoming: &Incoming<'_>) {
@@ -48,11 +48,11 @@ fn check_len(incoming: &Incoming<'_>) {
     assert!(len <= max);
 }
 
-/// The head of a request: what is whole says the same without what follows it, and is not whole
-/// without its last byte.
+/// A complete head parses the same without the bytes after it. Without its last byte, the head
+/// is incomplete.
 pub fn request_head(bytes: &[u8]) {
-    let Some((said, len)) = parsed(bytes) else { return };
-    assert_eq!(parsed(&bytes[..len]), Some((said, len)));
+    let Some((head, len)) = parsed(bytes) else { return };
+    assert_eq!(parsed(&bytes[..len]), Some((head, len)));
     assert_eq!(parsed(&bytes[..len - 1]), None);
     let mut slots = HeadSlots::default();
     assert!(RequestHead::parse(&bytes[..len - 1], &mut slots).is_ok());
