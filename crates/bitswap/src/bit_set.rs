@@ -1,6 +1,6 @@
 /// A set of small numbers, one bit each.
 ///
-/// What a peer has and lacks of a thousand wants takes 300 bytes.
+/// A peer's presences for a thousand wants take 300 bytes.
 #[derive(Clone, Debug, Default)]
 pub struct BitSet {
     words: Vec<u64>,

@@ -18,7 +18,7 @@ use crate::{
     RequestStrategy, SessionId, Totals, Want, WantEntry,
 };
 
-/// After so long without a message, a peer that waits for blocks is reminded that it still has a turn.
+/// A peer that waits for blocks gets a reminder after so long without a message.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How often to compare how many blocks this node and other leechers lack.
@@ -30,7 +30,7 @@ const COMPARE_INTERVAL: Duration = Duration::from_millis(50);
 /// [`Exchange::handle_tick`] at [`Exchange::next_wake`].
 #[derive(Debug)]
 pub struct Exchange<P, B = Block> {
-    /// How long messages to a peer that are not urgent wait after the last one.
+    /// How long messages that are not urgent wait after the last message to the same peer.
     batching_delay: Duration,
     strategy: Box<dyn RequestStrategy<P>>,
     requester: Requester<P>,
@@ -42,10 +42,9 @@ pub struct Exchange<P, B = Block> {
     delayed: BTreeSet<(Instant, P)>,
     /// When the number of missing blocks was last compared with other leechers.
     compared_at: Instant,
-    /// When waiting peers were last reminded.
     reminded_at: Instant,
     now: Instant,
-    /// Whether all that follows from the inputs is among the outputs.
+    /// Whether the outputs include all effects of the inputs.
     is_settled: bool,
     totals: Totals,
     outputs: VecDeque<Output<P, B>>,
@@ -54,8 +53,8 @@ pub struct Exchange<P, B = Block> {
 impl<P: Copy + Ord + Debug + Send + 'static, B: Payload> Exchange<P, B> {
     /// A node without peers and sessions, which requests the rarest blocks first.
     ///
-    /// `seed` decides between equal choices. Nodes of one swarm need different seeds, or all of them
-    /// would request the same blocks first.
+    /// `seed` decides between equal choices. Nodes of one swarm need different seeds, or all of
+    /// them would request the same blocks first.
     pub fn new(limits: Limits, seed: u64) -> Self {
         Exchange::with_strategy(limits, Box::new(RarestFirst::new()), seed)
     }
@@ -97,7 +96,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         self.subscribe_to_lists(peer, protocol);
     }
 
-    /// A peer disconnected. Other peers are asked for its requests.
+    /// A peer disconnected. Its requests go to other peers.
     pub fn handle_disconnected(&mut self, now: Instant, peer: P) {
         self.begin_input(now);
         self.forget_peer(peer);
@@ -128,7 +127,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             unsolicited += u64::from(self.handle_block(peer, block));
         }
         for presence in &message.presences {
-            self.handle_presence(peer, &presence.cid, presence.is_here);
+            self.handle_presence(peer, &presence.cid, presence.has_block);
         }
         if unsolicited > 0
             && let Some(reason) = self.requester.count_unsolicited(peer, unsolicited)
@@ -141,9 +140,8 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         self.handle_wants(peer, message.full, message.wants);
     }
 
-    /// A peer said HAVE or DONT_HAVE.
-    fn handle_presence(&mut self, peer: P, cid: &Cid, is_here: bool) {
-        if let Some(response) = self.requester.handle_presence(self.now, peer, cid, is_here) {
+    fn handle_presence(&mut self, peer: P, cid: &Cid, has_block: bool) {
+        if let Some(response) = self.requester.handle_presence(self.now, peer, cid, has_block) {
             self.strategy.handle_response(peer, response);
         }
     }
@@ -175,17 +173,17 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
 
     /// Part of a message arrived: the peer is alive, however slow.
     pub fn handle_partial_message(&mut self, now: Instant, peer: P) {
-        // This is the most frequent input, and hardly ever does anything follow from it.
+        // This is the most frequent input, and it rarely has an effect.
         if self.requester.note_received(now, peer, ReceivedKind::Part) {
             self.begin_input(now);
         }
     }
 
-    /// The send buffer of a peer has room for so many bytes now, whatever was reported before.
+    /// The send buffer of a peer has room for so many bytes now. This replaces earlier reports.
     ///
-    /// The exchange subtracts what it sends. Report the room again when the buffer has drained. While
-    /// there is any room, a message of one block is sent whatever its length, so that no block is too
-    /// long for a buffer.
+    /// The exchange subtracts the bytes that it sends. Report the room again when the buffer has
+    /// drained. While there is any room, a message of one block is sent whatever its length, so no
+    /// block is too long for a buffer.
     pub fn handle_writable(&mut self, now: Instant, peer: P, room_bytes: usize) {
         let Some(send_buffer) = self.send_buffers.get_mut(&peer) else { return };
         let was_full = send_buffer.room == 0;
@@ -199,7 +197,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         self.begin_input(now);
     }
 
-    /// A block of so many bytes is in the local store. Peers that wait for it get it, or HAVE.
+    /// A block of so many bytes is in the local store. Peers that wait for it receive it, or HAVE.
     pub fn handle_stored(&mut self, now: Instant, cid: &Cid, len: usize) {
         self.begin_input(now);
         self.ledger.handle_stored(cid, len);
@@ -226,7 +224,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         self.requester.start_session()
     }
 
-    /// Adds wants to a session. Do not want what the local store has: the exchange does not look there.
+    /// Adds wants to a session. Leave out blocks that are in the local store.
     pub fn want(
         &mut self,
         now: Instant,
@@ -253,14 +251,14 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     }
 
     /// Requests these blocks first and in this order, once they are wanted, because a reader needs
-    /// them next. They replace those named before. At most 64; further ones are ignored.
+    /// them next. They replace those of the previous call. At most 64; further ones are ignored.
     pub fn set_urgent(&mut self, now: Instant, cids: &[Cid]) {
         self.begin_input(now);
         self.requester.set_urgent(cids);
         self.strategy.handle_urgent(now, &mut self.requester);
     }
 
-    /// Ends a session, and cancels what only this session wanted.
+    /// Ends a session, and cancels the wants of this session alone.
     pub fn stop_session(&mut self, now: Instant, session: SessionId) {
         self.begin_input(now);
         self.requester.stop_session(session);
@@ -269,8 +267,8 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         }
     }
 
-    /// The answer to [`Output::FindProviders`]: the peers that were found, or none. They are asked
-    /// first, now or once they connect.
+    /// The answer to [`Output::FindProviders`]: the peers that were found, or none. They receive
+    /// requests first, now or once they connect.
     pub fn handle_providers(&mut self, now: Instant, session: SessionId, peers: &[P]) {
         self.begin_input(now);
         self.requester.handle_providers(now, session, peers);
@@ -334,8 +332,8 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         self.outputs.push_back(Output::DropPeer { peer, reason });
     }
 
-    /// Does what follows from all inputs so far. This runs only once the outputs are drained, so that
-    /// several inputs share one message.
+    /// Carries out the effects of all inputs so far. This runs only once the outputs are drained,
+    /// so that several inputs share one message.
     fn settle(&mut self) {
         self.compare_with_others();
         if self.requester.has_no_wants() {
@@ -381,8 +379,8 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         self.requester.set_blocks_others_lack(is_swarm.then(|| blocks / leechers));
     }
 
-    /// Tells peers that have waited for long how many bytes are queued for them, so that they do not
-    /// give up. A node that sends nothing to any peer sends no reminders.
+    /// Sends peers that have waited for long the number of bytes queued for them, so that they do
+    /// not give up. A node that sends no blocks sends no reminders.
     fn send_reminders(&mut self) {
         if self.now.since(self.reminded_at) < REMINDER_INTERVAL / 4 {
             return;
@@ -404,7 +402,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         }
     }
 
-    /// Sends a peer what there is to send, unless it can wait or there is no room.
+    /// Sends a peer everything that is pending, unless it can wait or there is no room.
     fn send_pending(&mut self, peer: P) {
         let Some(send_buffer) = self.send_buffers.get(&peer) else { return };
         let is_urgent = self.requester.has_urgent(peer)
@@ -453,7 +451,6 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         wants
     }
 
-    /// Sends a message, and counts it.
     fn send(&mut self, peer: P, message: Message<B>) {
         let Some(send_buffer) = self.send_buffers.get_mut(&peer) else { return };
         self.delayed.remove(&(send_buffer.delayed_until, peer));
@@ -475,7 +472,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         self.outputs.push_back(Output::Send { peer, message });
     }
 
-    /// Has blocks read for the peers whose turn it is, as far as the uplink has room.
+    /// Requests reads for the peers whose turn it is, while the uplink has room.
     fn read_next_blocks(&mut self) {
         self.ledger.held_back_until = None;
         let send_buffers = &self.send_buffers;
@@ -491,12 +488,12 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         }
     }
 
-    /// What this node has done so far.
+    /// Counts of all that this node has done so far.
     pub const fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// What this node has exchanged with a connected peer; `None` for other peers.
+    /// Counts of the exchange with a connected peer; `None` for other peers.
     pub fn peer(&self, peer: P) -> Option<PeerTotals> {
         let (send_buffer, state) = (self.send_buffers.get(&peer)?, self.requester.peer(peer)?);
         Some(PeerTotals {

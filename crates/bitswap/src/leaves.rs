@@ -1,10 +1,10 @@
-//! Leaves: faster than Bitswap allows, between our own nodes.
+//! The leaves protocol, which needs fewer bytes than Bitswap between Watchfire nodes.
 //!
-//! A node of a DAG is a list of links whose order nobody can dispute: its bytes hash to its CID. So
-//! who has it needs no CIDs to speak of what it links to. A peer follows the list, hears in a few
-//! bytes which leaves are here and which come, asks for runs of them, and gets them back to back on
-//! one stream. All else is said as in Bitswap, on a stream beside it; which peers are asked for what is
-//! decided as for every peer. `docs/reference/protocols/leaves.md` is the protocol.
+//! A DAG node is a list of links, and its CID fixes their order. So peers that have the node can
+//! name its links by index, without CIDs. A peer subscribes to the list. It receives which leaves
+//! are available now and which arrive later. It requests runs of leaves and receives them on one
+//! stream. All other messages are those of Bitswap, on a second stream. Requests are assigned as
+//! with Bitswap. `docs/reference/protocols/leaves.md` has the protocol.
 
 mod frame;
 mod known_lists;
@@ -25,51 +25,54 @@ use crate::{Message, Misbehaviour, Payload, Presence, SessionId, WantEntry, Want
 use known_lists::KnownLists;
 use peer_lists::{Announcement, OurSubscription, PeerLists, TheirSubscription};
 
-/// What the protocol is negotiated by.
+/// The protocol ID used in negotiation.
 pub const PROTOCOL_ID: &str = "/watchfire/leaves/1";
 
-/// Most leaves of one list. Nodes of more links are not theirs; none has them whose links are
-/// sha2-256, since it would be too long for a block.
+/// Most leaves of one list. Nodes with more links are exchanged with Bitswap. With sha2-256 links
+/// there are none: such a node would be too long for a block.
 pub const LEAVES_MAX: u32 = 1 << 16;
 
-/// KnownLists that one peer may follow here; all together have at most [`LEAVES_MAX`] leaves. Others are refused.
+/// Most lists that one peer may subscribe to, with [`LEAVES_MAX`] leaves together. Others are
+/// rejected.
 const LISTS_PER_PEER_MAX: usize = 1024;
 
-/// Leaves of all lists that are known. Beyond, peers are refused, and ours are fetched as in Bitswap.
+/// Most leaves of all known lists. At the limit, subscriptions are rejected, and this node fetches
+/// further lists with Bitswap.
 const LEAVES_TOTAL_MAX: usize = 1 << 19;
 
-/// Leaves of one ask that are heard; what is behind them is passed over.
+/// Most leaves of one request. Further ones are skipped.
 const REQUESTED_LEAVES_MAX: usize = 1024;
 
-/// The lists that we follow, and those that others follow here.
+/// The lists that this node subscribes to at peers, and those that peers subscribe to here.
 #[derive(Debug)]
 pub(crate) struct LeafLists<P> {
     lists: KnownLists<P>,
     peers: BTreeMap<P, PeerLists>,
-    /// Nodes that somebody follows and that are not known: who, and whether the store was asked.
+    /// Nodes that peers subscribe to and that are not known yet.
     missing: BTreeMap<Cid, Missing<P>>,
-    /// Peers to whom something is to be told.
+    /// Peers with messages to send.
     pub peers_to_update: BTreeSet<P>,
 }
 
 #[derive(Debug)]
 struct Missing<P> {
     subscribers: BTreeMap<P, u32>,
-    is_asked: bool,
+    /// Whether the store is listing the node's links.
+    is_listing: bool,
 }
 
-/// How urgently a peer wants leaves.
+/// A request for leaves, or its cancellation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeafRequest {
-    /// The first of them so much, each further one less.
+    /// Send the leaves. The first has this priority, each further one a priority lower by one.
     Want(u32),
-    /// Not any more.
+    /// Do not send the leaves.
     Cancel,
-    /// Not any more, if that is in time.
+    /// Do not send the leaves that are still queued, and confirm that.
     CancelQueued,
 }
 
-/// What peers asked for before their lists were known: how urgently, and what.
+/// Requests that came before their list was known: the priority and CID of each leaf.
 pub(crate) type EarlyRequests<P> = Vec<(P, Vec<(u32, Cid)>)>;
 
 impl<P: Copy + Ord + Debug> LeafLists<P> {
@@ -82,7 +85,7 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
         }
     }
 
-    /// A peer that speaks leaves is here. All that it will be followed for.
+    /// A peer that speaks the leaves protocol connected. Returns the leaves that it will announce.
     pub(crate) fn handle_connected(&mut self, peer: P) -> Vec<Cid> {
         let lists_of_peer = self.peers.entry(peer).or_default();
         let mut cids = Vec::new();
@@ -117,13 +120,13 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
         }
     }
 
-    /// Whether a peer speaks leaves.
+    /// Whether a peer speaks the leaves protocol.
     pub(crate) fn has_peer(&self, peer: P) -> bool {
         self.peers.contains_key(&peer)
     }
 
-    /// How many leaves a peer lacks of the lists that it follows here, as far as we know: of one that we do not follow
-    /// there it lacks one at least. `None` if it follows none.
+    /// How many leaves a peer is known to lack of the lists that it subscribes to here. A list that
+    /// this node does not subscribe to there counts as one. `None` without subscriptions.
     pub(crate) fn blocks_missing_at(&self, peer: P) -> Option<usize> {
         let lists_of_peer = self.peers.get(&peer)?;
         let lacked = lists_of_peer.theirs.values().map(|theirs| {
@@ -134,19 +137,18 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
         lacked.reduce(|sum, lacked| sum + lacked)
     }
 
-    /// Whether something to be told to a peer cannot wait.
     pub(crate) fn has_urgent(&self, peer: P) -> bool {
         self.peers.get(&peer).is_some_and(|lists_of_peer| lists_of_peer.is_urgent)
     }
 
-    /// A session knows a node, and fetches what it links to. Peers that are followed for it from now on.
+    /// A session fetches a node's links. Returns new subscriptions at peers, and early requests.
     pub(crate) fn open_node(
         &mut self,
         session: SessionId,
         node: &Cid,
         leaves: Vec<(Cid, bool)>,
     ) -> (Vec<P>, EarlyRequests<P>) {
-        let is_whole = leaves.iter().all(|(_, is_here)| *is_here);
+        let is_whole = leaves.iter().all(|(_, has_block)| *has_block);
         if leaves.len() < 2 || leaves.len() > LEAVES_MAX as usize || is_whole {
             return (Vec::new(), Vec::new());
         }
@@ -167,7 +169,7 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
         (peers, early)
     }
 
-    /// What peers are known to have of a leaf: those that tell it by a list; `None` while they have not.
+    /// The peers that announce a leaf, and whether they have it; `None` until they have answered.
     pub(crate) fn holders(&self, cid: &Cid) -> Vec<(P, Option<bool>)> {
         let mut holders = Vec::new();
         for (id, leaf) in self.lists.places(cid) {
@@ -176,33 +178,32 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
             }
             for (peer, lists_of_peer) in &self.peers {
                 if let Some(ours) = lists_of_peer.ours.get(&id).filter(|one| !one.is_rejected) {
-                    let is_here = ours.is_answered.then(|| ours.available.has(leaf));
-                    holders.push((*peer, is_here));
+                    let has_block = ours.is_answered.then(|| ours.available.has(leaf));
+                    holders.push((*peer, has_block));
                 }
             }
         }
         holders
     }
 
-    /// A session misses something that nobody is known to have: whoever said nothing of its lists, or
-    /// that it has none of them, may lack the node alone, unless it follows the list here. Whom to ask leaf by leaf, and
-    /// for what.
+    /// The leaves to request with want-haves, because no peer is known to have them. A peer that
+    /// announced none may lack only the node, unless it subscribes to the list here.
     pub(crate) fn unconfirmed_leaves(&self, session: SessionId) -> Vec<(P, Cid)> {
-        let mut doubted = Vec::new();
+        let mut unconfirmed = Vec::new();
         for (id, list) in self.lists.ours().filter(|(_, list)| list.sessions.contains(&session)) {
             for (peer, lists_of_peer) in &self.peers {
                 let ours = lists_of_peer.ours.get(&id);
                 let shows_none =
                     |one: &OurSubscription| !one.is_rejected && one.available.is_empty();
                 if ours.is_some_and(shows_none) && !list.subscribers.contains_key(peer) {
-                    doubted.extend(list.leaves.iter().map(|cid| (*peer, cid.clone())));
+                    unconfirmed.extend(list.leaves.iter().map(|cid| (*peer, cid.clone())));
                 }
             }
         }
-        doubted
+        unconfirmed
     }
 
-    /// A session has ended. What nobody hears by lists any more, and from whom.
+    /// A session ended. Returns the leaves that are not announced any more, and by which peers.
     pub(crate) fn stop_session(&mut self, session: SessionId) -> Vec<(P, Cid)> {
         let mut stopped = Vec::new();
         let ours: Vec<u32> = self.lists.ours().map(|(id, _)| id).collect();
@@ -228,12 +229,12 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
                 continue;
             }
             peers.push(*peer);
-            // Who was not told of it yet need not be.
-            let untold = lists_of_peer
+            // A subscription that is unsent needs no message.
+            let unsent = lists_of_peer
                 .announcements
                 .iter()
-                .position(|say| *say == Announcement::Subscribe(id));
-            if let Some(at) = untold {
+                .position(|message| *message == Announcement::Subscribe(id));
+            if let Some(at) = unsent {
                 lists_of_peer.announcements.remove(at);
             } else {
                 lists_of_peer.announcements.push(Announcement::Unsubscribe(id));
@@ -244,32 +245,31 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
         peers
     }
 
-    /// A block is in the store from now on. Whether the store is to be asked for it as a node that
-    /// somebody follows.
+    /// A block was stored. Returns whether to list its links, because a peer subscribes to them.
     pub(crate) fn handle_stored(&mut self, cid: &Cid) -> bool {
         let places: Vec<(u32, u32)> = self.lists.places(cid).collect();
         for (id, leaf) in places {
             let Some(list) = self.lists.get_mut(id) else { continue };
-            if !list.here.insert(leaf) {
+            if !list.stored.insert(leaf) {
                 continue;
             }
             for (peer, number) in &list.subscribers {
                 let Some(lists_of_peer) = self.peers.get_mut(peer) else { continue };
                 let Some(theirs) = lists_of_peer.theirs.get_mut(number) else { continue };
-                theirs.news.insert(leaf);
-                lists_of_peer.news.insert(*number);
+                theirs.new_leaves.insert(leaf);
+                lists_of_peer.updated_lists.insert(*number);
                 self.peers_to_update.insert(*peer);
             }
-            if list.here.len() == list.leaves.len() && !list.sessions.is_empty() {
+            if list.stored.len() == list.leaves.len() && !list.sessions.is_empty() {
                 list.sessions.clear();
                 self.unsubscribe_all(id);
             }
         }
         let missing = self.missing.get_mut(cid);
-        missing.is_some_and(|missing| !std::mem::replace(&mut missing.is_asked, true))
+        missing.is_some_and(|missing| !std::mem::replace(&mut missing.is_listing, true))
     }
 
-    /// A peer follows a list. Whether the store is to be asked for the node, and what the peer asked for.
+    /// A peer subscribes to a list. Returns whether to list the node's links.
     pub(crate) fn handle_subscribe(
         &mut self,
         peer: P,
@@ -292,25 +292,24 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
         let id = self.lists.find(&node);
         let missing = self.missing.entry(node.clone());
         let missing = missing
-            .or_insert_with(|| Missing { subscribers: BTreeMap::new(), is_asked: id.is_some() });
+            .or_insert_with(|| Missing { subscribers: BTreeMap::new(), is_listing: id.is_some() });
         missing.subscribers.insert(peer, number);
         if let Some(id) = id {
-            // It cannot have asked for anything yet.
+            // A new subscriber has no early requests.
             self.attach_list(&node, id);
             return false;
         }
-        !std::mem::replace(&mut missing.is_asked, true)
+        !std::mem::replace(&mut missing.is_listing, true)
     }
 
-    /// The store was asked for a node: what it links to and whether that is there too, or that there
-    /// is no such node.
+    /// The store listed a node's links; `None` if it has no such node. Returns early requests.
     pub(crate) fn handle_links(
         &mut self,
         node: &Cid,
         leaves: Option<Vec<(Cid, bool)>>,
     ) -> EarlyRequests<P> {
         let Some(missing) = self.missing.get_mut(node) else { return Vec::new() };
-        missing.is_asked = false;
+        missing.is_listing = false;
         let subscribers: Vec<(P, u32)> =
             missing.subscribers.iter().map(|(peer, number)| (*peer, *number)).collect();
         let Some(leaves) = leaves else {
@@ -319,18 +318,18 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
                 let Some(theirs) = lists_of_peer.theirs.get_mut(&number) else { continue };
                 theirs.is_absent = true;
                 for (leaf, _) in std::mem::take(&mut theirs.early) {
-                    theirs.lacks.insert(leaf);
+                    theirs.missing_leaves.insert(leaf);
                 }
-                lists_of_peer.news.insert(number);
+                lists_of_peer.updated_lists.insert(number);
                 lists_of_peer.is_urgent = true;
                 self.peers_to_update.insert(peer);
             }
             return Vec::new();
         };
-        let is_fit = leaves.len() <= LEAVES_MAX as usize;
-        if let Some(id) = is_fit.then(|| self.lists.add(node, leaves)).flatten() {
+        let fits = leaves.len() <= LEAVES_MAX as usize;
+        if let Some(id) = fits.then(|| self.lists.add(node, leaves)).flatten() {
             let early = self.attach_list(node, id);
-            // Should all of them have been refused.
+            // All subscribers may have been rejected.
             self.lists.forget_if_idle(id);
             return early;
         }
@@ -344,7 +343,7 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
         Vec::new()
     }
 
-    /// Those who waited for a list hear what is here of it.
+    /// Attaches the waiting subscribers to a list that is known now. Returns their early requests.
     fn attach_list(&mut self, node: &Cid, id: u32) -> EarlyRequests<P> {
         let mut all_early = Vec::new();
         let Some(missing) = self.missing.remove(node) else { return all_early };
@@ -361,9 +360,9 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
             }
             theirs.list = Some(id);
             list.subscribers.insert(peer, number);
-            // Who heard that nothing was here hears what has come since.
-            theirs.news = list.here.clone();
-            lists_of_peer.news.insert(number);
+            // After an empty HAVE, these leaves are new.
+            theirs.new_leaves = list.stored.clone();
+            lists_of_peer.updated_lists.insert(number);
             let early = std::mem::take(&mut theirs.early);
             let early = early
                 .into_iter()
@@ -383,7 +382,7 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
         }
     }
 
-    /// A peer refuses a list. Its leaves.
+    /// A peer rejected a list. Returns the leaves of the list.
     pub(crate) fn handle_reject(&mut self, peer: P, id: u32) -> Vec<Cid> {
         let ours =
             self.peers.get_mut(&peer).and_then(|lists_of_peer| lists_of_peer.ours.get_mut(&id));
@@ -396,7 +395,7 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
         list.leaves.clone()
     }
 
-    /// A peer says what it has of a list. What follows for each leaf.
+    /// A peer announced its leaves. Returns each affected leaf, and whether the peer has it.
     pub(crate) fn handle_have(
         &mut self,
         peer: P,
@@ -417,7 +416,7 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
         Ok(new.map(|leaf| (list[leaf as usize].clone(), true)).collect())
     }
 
-    /// A peer says that it lacks what it was asked for.
+    /// A peer lacks requested leaves. Returns their CIDs.
     pub(crate) fn handle_dont_have(
         &mut self,
         peer: P,
@@ -439,7 +438,7 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
         (!ours.is_rejected).then_some((ours, &list.leaves))
     }
 
-    /// A peer asks for leaves, or takes asks back. As wants; and how many were passed over.
+    /// A peer requested or cancelled leaves. Returns them as wants, and how many were skipped.
     pub(crate) fn handle_request(
         &mut self,
         peer: P,
@@ -447,26 +446,26 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
         urgency: LeafRequest,
         leaves: &Ranges,
     ) -> Result<(Vec<WantEntry>, usize), Misbehaviour> {
-        let over = leaves.len().saturating_sub(REQUESTED_LEAVES_MAX);
+        let skipped = leaves.len().saturating_sub(REQUESTED_LEAVES_MAX);
         let lists_of_peer = self.peers.get_mut(&peer);
-        let Some(lists_of_peer) = lists_of_peer else { return Ok((Vec::new(), over)) };
+        let Some(lists_of_peer) = lists_of_peer else { return Ok((Vec::new(), skipped)) };
         let Some(theirs) = lists_of_peer.theirs.get_mut(&number) else {
-            return Ok((Vec::new(), over));
+            return Ok((Vec::new(), skipped));
         };
-        let heard = leaves.iter().take(REQUESTED_LEAVES_MAX).zip(0..);
-        theirs.count_named(leaves.end(), leaves.len() - over)?;
+        let requested = leaves.iter().take(REQUESTED_LEAVES_MAX).zip(0..);
+        theirs.count_named(leaves.end(), leaves.len() - skipped)?;
         let list = theirs.list.and_then(|id| self.lists.get(id));
         let mut wants = Vec::new();
-        for (leaf, later) in heard {
+        for (leaf, later) in requested {
             let urgency = urgency.later(later);
             match (list, urgency) {
                 (Some(list), urgency) => {
                     let cid = list.leaves.get(leaf as usize).cloned();
-                    wants.extend(cid.map(|cid| entry(cid, urgency)));
+                    wants.extend(cid.map(|cid| want_entry(cid, urgency)));
                 }
                 (None, LeafRequest::Want(_)) if theirs.is_absent => {
-                    theirs.lacks.insert(leaf);
-                    lists_of_peer.news.insert(number);
+                    theirs.missing_leaves.insert(leaf);
+                    lists_of_peer.updated_lists.insert(number);
                     lists_of_peer.is_urgent = true;
                     self.peers_to_update.insert(peer);
                 }
@@ -476,20 +475,20 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
                 (None, LeafRequest::Cancel) => {
                     theirs.early.remove(&leaf);
                 }
-                // It will be sent.
+                // The request stays, and is answered with the leaf.
                 (None, LeafRequest::CancelQueued) => {}
             }
         }
-        Ok((wants, over))
+        Ok((wants, skipped))
     }
 
-    /// Whether a leaf that came is what its list says; `None` when the list is not known any more.
+    /// Whether a received leaf has the CID from its list; `None` if the list is not known any more.
     pub(crate) fn is_expected_leaf(&self, id: u32, leaf: u32, cid: &Cid) -> Option<bool> {
         let list = self.lists.get(id)?;
         Some(list.leaves.get(leaf as usize) == Some(cid))
     }
 
-    /// Says what can be said by lists that way, and what there is to say of lists.
+    /// Replaces wants and answers with list messages, and adds pending messages about lists.
     pub(crate) fn fill_message<B: Payload>(&mut self, peer: P, message: &mut Message<B>) {
         let Some(lists_of_peer) = self.peers.get_mut(&peer) else { return };
         lists_of_peer.is_urgent = false;
@@ -507,7 +506,7 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
                 Announcement::Reject(list) => Some(ListMessage::Reject { list }),
             });
         }
-        lists_of_peer.take_news(&mut messages);
+        lists_of_peer.take_updates(&mut messages);
         self.wants_as_list_messages(peer, message, &mut messages);
         self.answers_as_list_messages(peer, message, &mut messages);
         message.leaves = messages;
@@ -521,8 +520,8 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
     ) {
         let Some(lists_of_peer) = self.peers.get(&peer) else { return };
         let mut cancels: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        let mut returns: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        let mut asks: BTreeMap<u32, (i32, Vec<u32>)> = BTreeMap::new();
+        let mut queued_cancels: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut requests: BTreeMap<u32, (i32, Vec<u32>)> = BTreeMap::new();
         message.wants.retain(|want| {
             if !want.cancel && want.kind == WantKind::Have {
                 return true;
@@ -532,22 +531,22 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
             let place = self.lists.places(&want.cid).find(|(id, _)| is_usable(id));
             let Some((id, leaf)) = place else { return true };
             if want.cancel {
-                let taken_back = if want.send_dont_have { &mut returns } else { &mut cancels };
-                taken_back.entry(id).or_default().push(leaf);
+                let leaves = if want.send_dont_have { &mut queued_cancels } else { &mut cancels };
+                leaves.entry(id).or_default().push(leaf);
             } else {
-                let ask = asks.entry(id).or_default();
-                ask.0 = ask.0.max(want.priority);
-                ask.1.push(leaf);
+                let request = requests.entry(id).or_default();
+                request.0 = request.0.max(want.priority);
+                request.1.push(leaf);
             }
             false
         });
         for (list, leaves) in cancels {
             messages.push(ListMessage::Cancel { list, leaves: leaves.into_iter().collect() });
         }
-        for (list, leaves) in returns {
+        for (list, leaves) in queued_cancels {
             messages.push(ListMessage::CancelQueued { list, leaves: leaves.into_iter().collect() });
         }
-        for (list, (priority, leaves)) in asks {
+        for (list, (priority, leaves)) in requests {
             let priority = priority.unsigned_abs();
             messages.push(ListMessage::Request {
                 list,
@@ -564,15 +563,15 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
         messages: &mut Vec<ListMessage<B>>,
     ) {
         let mut lacks: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for Presence { cid, is_here } in std::mem::take(&mut message.presences) {
-            let place = if is_here { None } else { self.their_place(peer, &cid) };
+        for Presence { cid, has_block } in std::mem::take(&mut message.presences) {
+            let place = if has_block { None } else { self.their_place(peer, &cid) };
             let Some((number, id, leaf)) = place else {
-                message.presences.push(Presence { cid, is_here });
+                message.presences.push(Presence { cid, has_block });
                 continue;
             };
             lacks.entry(number).or_default().push(leaf);
             if let Some(list) = self.lists.get_mut(id) {
-                list.here.remove(leaf);
+                list.stored.remove(leaf);
             }
         }
         for (list, leaves) in lacks {
@@ -586,7 +585,7 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
         }
     }
 
-    /// A peer's number for a list that it follows and that has this leaf, our number, and the leaf's.
+    /// The place of a leaf in a peer's subscription: the peer's list number, ours, and the index.
     fn their_place(&self, peer: P, cid: &Cid) -> Option<(u32, u32, u32)> {
         self.lists.places(cid).find_map(|(id, leaf)| {
             let number = self.lists.get(id)?.subscribers.get(&peer)?;
@@ -596,7 +595,7 @@ impl<P: Copy + Ord + Debug> LeafLists<P> {
 }
 
 impl PeerLists {
-    /// Follows a list of ours at the peer; whether it did not.
+    /// Subscribes to a list at the peer. Returns whether this is a new subscription.
     fn subscribe(&mut self, id: u32) -> bool {
         if self.ours.contains_key(&id) {
             return false;
@@ -607,17 +606,17 @@ impl PeerLists {
         true
     }
 
-    /// What came and what is lacked of the lists that the peer follows.
-    fn take_news<B>(&mut self, messages: &mut Vec<ListMessage<B>>) {
-        for number in std::mem::take(&mut self.news) {
+    /// Takes the pending HAVE and DONT_HAVE messages of the peer's subscriptions.
+    fn take_updates<B>(&mut self, messages: &mut Vec<ListMessage<B>>) {
+        for number in std::mem::take(&mut self.updated_lists) {
             let Some(theirs) = self.theirs.get_mut(&number) else { continue };
-            if !theirs.news.is_empty() || !theirs.is_answered {
-                let leaves = std::mem::take(&mut theirs.news).iter().collect();
+            if !theirs.new_leaves.is_empty() || !theirs.is_answered {
+                let leaves = std::mem::take(&mut theirs.new_leaves).iter().collect();
                 let is_complete = !std::mem::replace(&mut theirs.is_answered, true);
                 messages.push(ListMessage::Have { list: number, is_complete, leaves });
             }
-            if !theirs.lacks.is_empty() {
-                let leaves = std::mem::take(&mut theirs.lacks).iter().collect();
+            if !theirs.missing_leaves.is_empty() {
+                let leaves = std::mem::take(&mut theirs.missing_leaves).iter().collect();
                 messages.push(ListMessage::DontHave { list: number, leaves });
             }
         }
@@ -625,7 +624,7 @@ impl PeerLists {
 }
 
 impl LeafRequest {
-    /// That of the leaf that is so many later.
+    /// The request for the leaf that is `by` places later.
     const fn later(self, by: u32) -> Self {
         match self {
             LeafRequest::Want(first) => LeafRequest::Want(first.saturating_sub(by)),
@@ -634,8 +633,7 @@ impl LeafRequest {
     }
 }
 
-/// A leaf as a want.
-fn entry(cid: Cid, urgency: LeafRequest) -> WantEntry {
+fn want_entry(cid: Cid, urgency: LeafRequest) -> WantEntry {
     let priority = match urgency {
         LeafRequest::Want(urgency) => i32::try_from(urgency).unwrap_or(i32::MAX),
         LeafRequest::Cancel | LeafRequest::CancelQueued => 0,

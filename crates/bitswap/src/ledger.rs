@@ -1,4 +1,4 @@
-//! Which peer to serve next, and with which blocks.
+//! Chooses the peer to serve next, and the blocks to send it.
 
 mod abandoned_reads;
 mod account;
@@ -12,7 +12,7 @@ use watchfire_content::Cid;
 use watchfire_types::{Instant, Rng};
 
 use crate::limits::SWARM_LEECHERS_MIN;
-use crate::requester::other_names;
+use crate::requester::other_cids;
 use crate::{Limits, Payload, Presence, Totals, WantEntry, WantKind};
 use abandoned_reads::AbandonedReads;
 use account::{Account, State};
@@ -20,8 +20,8 @@ use sent_blocks::SentBlocks;
 
 /// The half of a node that sends blocks to the peers that want them.
 ///
-/// It remembers a bounded wantlist of each peer. A block is read only if the peer's send buffer has room
-/// for it. Peers take turns, one message each.
+/// It remembers a bounded wantlist of each peer. A block is read only if the peer's send buffer has
+/// room for it. Peers take turns, one message each.
 #[derive(Debug)]
 pub(crate) struct Ledger<P, B> {
     limits: Limits,
@@ -29,28 +29,28 @@ pub(crate) struct Ledger<P, B> {
     accounts: BTreeMap<P, Account<B>>,
     /// The peers that want each block.
     wanters: BTreeMap<Cid, Vec<P>>,
-    /// Blocks that are looked up in the store, and for which peers.
+    /// Blocks that are being looked up in the store, and for which peers.
     lookups: BTreeMap<Cid, Vec<P>>,
-    /// Peers with blocks queued, and none being read for them.
+    /// Peers with queued blocks, for which no blocks are being read.
     ready: BTreeSet<(u64, P)>,
-    /// The peer whose turn it was last.
+    /// The peer that had the last turn.
     turn: Option<(u64, P)>,
-    /// Decides the order of peers. With the same order on every node, all would serve the same few first.
+    /// Decides the order of peers. With the same order on every node, all would serve the same few.
     rng: Rng,
-    /// Peers for which there is something to send.
+    /// Peers with messages to send.
     pub peers_to_update: BTreeSet<P>,
-    /// Bytes that are read for connected peers.
+    /// Bytes that are being read for connected peers, or were read and are unsent.
     reading_bytes: usize,
     abandoned_reads: AbandonedReads<P>,
     sent_blocks: SentBlocks,
-    /// When to choose a peer again, if all wanted blocks are left to other peers until then.
+    /// When to choose a peer again, if all queued blocks are left to other peers until then.
     pub held_back_until: Option<Instant>,
 }
 
-/// Presences in one message; others follow in the next.
+/// Most presences in one message; others follow in the next.
 const PRESENCES_PER_MESSAGE: usize = 1024;
 
-/// What a presence usually takes in a message.
+/// Usual bytes of a presence in a message.
 const PRESENCE_BYTES: usize = 48;
 
 /// Answers to the wants of a peer.
@@ -109,8 +109,8 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         entries: Vec<WantEntry>,
         totals: &mut Totals,
     ) -> Vec<Cid> {
-        let mut looks = Vec::new();
-        let Some(account) = self.accounts.get(&peer) else { return looks };
+        let mut to_look_up = Vec::new();
+        let Some(account) = self.accounts.get(&peer) else { return to_look_up };
         if full {
             let listed: BTreeSet<&Cid> =
                 entries.iter().filter(|entry| !entry.cancel).map(|entry| &entry.cid).collect();
@@ -126,12 +126,12 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             } else if self.want(peer, &entry, totals) {
                 let peers = self.lookups.entry(entry.cid.clone()).or_default();
                 if peers.is_empty() {
-                    looks.push(entry.cid);
+                    to_look_up.push(entry.cid);
                 }
                 peers.push(peer);
             }
         }
-        looks
+        to_look_up
     }
 
     /// Handles a want. Returns whether to look the block up.
@@ -158,7 +158,7 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
     fn cancel(&mut self, peer: P, cid: &Cid) {
         let Some(account) = self.accounts.get_mut(&peer) else { return };
         if account.is_queued(cid) {
-            self.sent_blocks.taken_back(cid);
+            self.sent_blocks.note_cancelled(cid);
         }
         if account.forget(cid) {
             self.remove_wanter(cid, peer);
@@ -166,8 +166,8 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         self.update_ready(peer);
     }
 
-    /// Cancels a want if its block is still queued, and confirms with HAVE. The peer can then request the
-    /// block elsewhere without a duplicate.
+    /// Cancels a want if its block is still queued, and confirms with HAVE. The peer can then
+    /// request it elsewhere without a duplicate.
     fn cancel_if_queued(&mut self, peer: P, cid: &Cid) {
         let Some(account) = self.accounts.get_mut(&peer) else { return };
         if account.is_queued(cid) {
@@ -199,9 +199,9 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         if self.wanters.is_empty() {
             return;
         }
-        for name in other_names(cid).iter().chain([cid]) {
-            if let Some(wanters) = self.wanters.get(name).cloned() {
-                self.settle_wants(name, Some(len), &wanters);
+        for cid in other_cids(cid).iter().chain([cid]) {
+            if let Some(wanters) = self.wanters.get(cid).cloned() {
+                self.settle_wants(cid, Some(len), &wanters);
             }
         }
     }
@@ -227,8 +227,8 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
                     }
                 }
                 None if wanted.state == State::LookingUp => {
-                    let is_told = account.mark_absent(cid, &self.limits);
-                    self.peers_to_update.extend(is_told.then_some(peer));
+                    let is_reported = account.mark_absent(cid, &self.limits);
+                    self.peers_to_update.extend(is_reported.then_some(peer));
                 }
                 _ => {}
             }
@@ -268,15 +268,15 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         self.reading_bytes
     }
 
-    /// Blocks to be read for the peer whose turn it is, of those with room. `room` says how much, `missing` how many
-    /// blocks a peer lacks where that is not told by its wants, and `is_source` whether we want nothing ourselves.
+    /// The next peer to serve, and the blocks to read for it. `room` is the room in a peer's send
+    /// buffer, `missing` how many blocks a peer lacks according to lists.
     pub(crate) fn read_next(
         &mut self,
         now: Instant,
         bytes_max: usize,
         room: impl Fn(P) -> usize,
         missing: impl Fn(P) -> Option<usize>,
-        is_source: bool,
+        is_seeder: bool,
     ) -> Option<(P, Vec<Cid>)> {
         let held = self.reading_bytes + self.abandoned_reads.bytes;
         let left = self.limits.reading_bytes_max.saturating_sub(held);
@@ -284,13 +284,13 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         if bytes_max == 0 {
             return None;
         }
-        let turn = self.next_turn(now, &room, missing, is_source)?;
+        let turn = self.next_turn(now, &room, missing, is_seeder)?;
         let peer = turn.1;
         let account = self.accounts.get_mut(&peer)?;
         let bytes_max = bytes_max.min(room(peer)).min(self.limits.message_bytes_max);
         let is_fresh_first = self.serves_rarest_first;
         let sent = |cid: &Cid| if is_fresh_first { self.sent_blocks.count(cid) } else { 0 };
-        // Only a block that is alone may be longer than what is left.
+        // Only a block that is alone may exceed the limit.
         if held > 0 && account.next_len(sent) > left {
             return None;
         }
@@ -304,15 +304,15 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         Some((peer, cids))
     }
 
-    /// The peer to serve next, of those with room. A peer that takes a block that was never sent comes
-    /// first, because it can pass the block on. Then, once a round, comes the peer that is furthest
-    /// behind. No peer is passed over for ever.
+    /// The peer to serve next, of those with room. A peer whose next blocks include one that was
+    /// never sent comes first, because it can pass the block on. Then, once a round, comes the peer
+    /// that is furthest behind. No peer is passed over for ever.
     fn next_turn(
         &mut self,
         now: Instant,
         room: impl Fn(P) -> usize,
         missing: impl Fn(P) -> Option<usize>,
-        is_source: bool,
+        is_seeder: bool,
     ) -> Option<(u64, P)> {
         let after = self.turn.map_or(Unbounded, Excluded);
         let up_to = self.turn.map_or(Unbounded, Included);
@@ -324,7 +324,7 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
             return Some(first);
         }
         let passed_over_max = 2 * self.ready.len() as u32;
-        let is_held_back = |peer: P| is_source && self.held_back_until_for(now, peer).is_some();
+        let is_held_back = |peer: P| is_seeder && self.held_back_until_for(now, peer).is_some();
         let is_next = |(_, peer): &(u64, P)| {
             self.accounts.get(peer).is_some_and(|account| {
                 account.has_fresh(|cid| self.sent_blocks.count(cid) > 0)
@@ -339,7 +339,7 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         let next = match fresh {
             Some(next) => next,
             None => {
-                if is_source && self.is_crowded(&missing) {
+                if is_seeder && self.is_crowded(&missing) {
                     all = self.without_held_back(now, all);
                 }
                 let (first, others) = all.split_first()?;
@@ -358,8 +358,8 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         Some(next)
     }
 
-    /// Whether enough leechers are connected to have blocks for each other. Most of them may want nothing
-    /// from this node now.
+    /// Whether enough leechers are connected to have blocks for each other. Most of them may want
+    /// nothing from this node now.
     fn is_crowded(&self, missing: impl Fn(P) -> Option<usize>) -> bool {
         let lacks = |(peer, account): &(&P, &Account<B>)| {
             !account.wants.is_empty() || missing(**peer).is_some_and(|missing| missing > 0)
@@ -377,12 +377,12 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
 
     /// Until when the next block of a peer is left to other peers.
     fn held_back_until_for(&self, now: Instant, peer: P) -> Option<Instant> {
-        let cid = self.accounts.get(&peer)?.next_patient(|cid| self.sent_blocks.count(cid))?;
+        let cid = self.accounts.get(&peer)?.next_deferrable(|cid| self.sent_blocks.count(cid))?;
         self.sent_blocks.held_back_until(cid).filter(|until| *until > now)
     }
 
-    /// The peer that lacks clearly more than the first, and has had its own turn since it last went before
-    /// others. So all peers finish at about the same time, and their uplinks are used to the end.
+    /// The peer that lacks clearly more than the first, and has had its own turn since it was last
+    /// served early. So peers finish together, and their uplinks are used to the end.
     fn furthest_behind(
         &self,
         first: (u64, P),
@@ -402,13 +402,13 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         furthest
     }
 
-    /// A block was read, or cannot be.
+    /// The answer to a read: the block, or `None` if it cannot be read.
     pub(crate) fn handle_read(&mut self, peer: P, cid: &Cid, block: Option<B>) {
         let read = self.accounts.get_mut(&peer).and_then(|account| {
             account.read(cid, block, &self.limits).map(|released| (account, released))
         });
         let Some((account, released)) = read else {
-            // Where it is read for who was here before, too, either answer will do.
+            // An earlier connection of the peer may have requested it. Either answer serves both.
             return self.abandoned_reads.read(peer, cid);
         };
         self.reading_bytes -= released;
@@ -418,14 +418,13 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         self.update_ready(peer);
     }
 
-    /// Whether there is something to send to a peer that cannot wait.
     pub(crate) fn has_urgent(&self, peer: P) -> bool {
         let account = self.accounts.get(&peer);
         account.is_some_and(|account| account.is_urgent || account.batch.is_complete())
     }
 
-    /// The next answers for a peer, in about so many bytes or a single block, and whether there are more.
-    /// The blocks count as sent.
+    /// The next answers for a peer, in about so many bytes or a single block, and whether there are
+    /// more. The blocks count as sent.
     pub(crate) fn take_answers(&mut self, peer: P, room_bytes: usize) -> (Answers<B>, bool) {
         let Some(account) = self.accounts.get_mut(&peer) else {
             return (
@@ -435,11 +434,11 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         };
         let presences_max = (room_bytes / PRESENCE_BYTES).clamp(1, PRESENCES_PER_MESSAGE);
         let presences = account.take_presences(presences_max);
-        let told: usize = presences.iter().map(Presence::encoded_len).sum();
+        let presences_len: usize = presences.iter().map(Presence::encoded_len).sum();
         let bytes_before = account.batch.bytes;
-        let blocks = account.take_blocks(room_bytes.saturating_sub(told));
+        let blocks = account.take_blocks(room_bytes.saturating_sub(presences_len));
         self.reading_bytes -= bytes_before - account.batch.bytes;
-        let is_more = account.has_presences_left() || account.batch.is_complete();
+        let has_more = account.has_presences_left() || account.batch.is_complete();
         let pending_bytes = account.queued_bytes;
         let mut sent = Vec::new();
         for (cid, _) in &blocks {
@@ -452,6 +451,6 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         }
         let blocks = blocks.into_iter().map(|(_, block)| block).collect();
         self.update_ready(peer);
-        (Answers { presences, blocks, pending_bytes }, is_more)
+        (Answers { presences, blocks, pending_bytes }, has_more)
     }
 }

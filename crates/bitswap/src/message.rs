@@ -1,7 +1,7 @@
 //! The messages of Bitswap: wants, presences and blocks.
 //!
-//! A stream carries messages, each after its length ([`FrameReader`], [`encode_framed`]). A message
-//! changes what earlier ones said. An answer may come in any later message and on any stream.
+//! On a stream, each message follows its length ([`FrameReader`], [`encode_framed`]). A message
+//! changes the state that earlier ones left. Answers may come in any later message on any stream.
 //!
 //! ```
 //! use watchfire_bitswap::message::{FrameReader, decode, encode_framed};
@@ -40,7 +40,7 @@ pub const ENTRIES_MAX: usize = 1024;
 pub struct Message<B = Block> {
     /// Whether the wants replace all earlier wants.
     pub full: bool,
-    /// What the sender wants, and its cancels.
+    /// Wants and cancels of the sender.
     pub wants: Vec<WantEntry>,
     /// Verified blocks.
     pub blocks: Vec<B>,
@@ -48,12 +48,11 @@ pub struct Message<B = Block> {
     pub presences: Vec<Presence>,
     /// Bytes of blocks that the sender still has queued for the receiver.
     pub pending_bytes: u32,
-    /// Messages about lists of leaves, which come before all else. Bitswap itself has none.
+    /// Messages about lists of leaves, which are handled first. Bitswap itself has none.
     pub leaves: Vec<ListMessage<B>>,
-    /// Wants and presences that were not read: beyond [`ENTRIES_MAX`], or with an unknown hash function.
-    /// Never encoded.
+    /// Wants and presences that were not read: too many, or with an unknown hash. Never encoded.
     pub skipped_entries: usize,
-    /// Blocks that were not read: beyond [`ENTRIES_MAX`], or with an unknown hash function. Never encoded.
+    /// Blocks that were not read: too many, or with an unknown hash function. Never encoded.
     pub skipped_blocks: usize,
 }
 
@@ -73,7 +72,7 @@ impl<B> Default for Message<B> {
 }
 
 impl<B> Message<B> {
-    /// Whether it has any part that Bitswap itself knows.
+    /// Whether it has any part that Bitswap itself has.
     pub fn has_bitswap(&self) -> bool {
         let Message { full, wants, blocks, presences, .. } = self;
         *full || !(wants.is_empty() && blocks.is_empty() && presences.is_empty())
@@ -88,37 +87,37 @@ impl<B> Message<B> {
     /// whole. On a stream of its own, the first does not wait for blocks.
     pub fn apart(mut self) -> (Self, Self) {
         let leaves = std::mem::take(&mut self.leaves);
-        let (brings, says) =
-            leaves.into_iter().partition(|word| matches!(word, ListMessage::Leaf { .. }));
-        let (mut words, mut blocks) = match self.blocks.is_empty() {
+        let (leaf_messages, other_messages) =
+            leaves.into_iter().partition(|message| matches!(message, ListMessage::Leaf { .. }));
+        let (mut without_blocks, mut with_blocks) = match self.blocks.is_empty() {
             true => (self, Message::default()),
             false => (Message::default(), self),
         };
-        (words.leaves, blocks.leaves) = (says, brings);
-        (words, blocks)
+        (without_blocks.leaves, with_blocks.leaves) = (other_messages, leaf_messages);
+        (without_blocks, with_blocks)
     }
 }
 
 /// One entry of a wantlist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantEntry {
-    /// Which block.
+    /// The block's CID.
     pub cid: Cid,
     /// Higher is more urgent.
     pub priority: i32,
     /// Whether this cancels an earlier want.
     pub cancel: bool,
-    /// What to send.
+    /// The requested answer.
     pub kind: WantKind,
     /// Whether the receiver must answer DONT_HAVE. In a cancel between peers that speak
     /// [`leaves`](crate::leaves): whether it must answer HAVE if the block was still queued.
     pub send_dont_have: bool,
 }
 
-/// What a want asks for.
+/// The answer that a want requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WantKind {
-    /// Whether the receiver has the block.
+    /// HAVE, if the receiver has the block.
     Have,
     /// The block.
     Block,
@@ -127,10 +126,10 @@ pub enum WantKind {
 /// Whether a peer has a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Presence {
-    /// Which block.
+    /// The block's CID.
     pub cid: Cid,
     /// HAVE, or else DONT_HAVE.
-    pub is_here: bool,
+    pub has_block: bool,
 }
 
 /// Why bytes are not a valid message.
@@ -146,7 +145,7 @@ pub enum MessageError {
     },
     /// The length before a message is not a valid varint.
     #[error("cannot read the length of a message: not a valid varint")]
-    Length,
+    InvalidLength,
     /// The message is not valid protobuf.
     #[error(transparent)]
     Protobuf(#[from] ProtobufError),
@@ -160,7 +159,7 @@ pub enum MessageError {
     },
     /// An entry has no CID, or a block has no prefix.
     #[error("cannot read {of}: it has no CID")]
-    Nameless {
+    MissingCid {
         /// Which message of the schema.
         of: &'static str,
     },

@@ -2,29 +2,29 @@ use watchfire_content::{Block, Cid};
 
 use crate::{Message, SessionId};
 
-/// What an exchange asks its driver to do.
+/// A request of the exchange to its driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output<P, B = Block> {
-    /// Write a message to a peer, after those sent before. It fits into the reported room of the send
-    /// buffer, unless it is a single block.
+    /// Write a message to a peer, after those sent before. It fits into the reported room of the
+    /// send buffer, unless it is a single block.
     Send {
         /// The receiver.
         peer: P,
-        /// At most [`Limits::message_bytes_max`](crate::Limits::message_bytes_max) of blocks, unless a
-        /// single block is longer.
+        /// At most [`Limits::message_bytes_max`](crate::Limits::message_bytes_max) of blocks,
+        /// unless a single block is longer.
         message: Message<B>,
     },
     /// Look a block up in the local store, because a peer wants it. Answer with
-    /// [`Exchange::handle_lookup`](crate::Exchange::handle_lookup); later, if the block can perhaps be
-    /// had from elsewhere. At most [`Limits::wants_per_peer_max`](crate::Limits::wants_per_peer_max)
-    /// lookups for each peer are unanswered.
+    /// [`Exchange::handle_lookup`](crate::Exchange::handle_lookup), or later if the block may be
+    /// elsewhere. At most [`Limits::wants_per_peer_max`](crate::Limits::wants_per_peer_max) for
+    /// each peer are unanswered.
     Lookup {
         /// The block.
         cid: Cid,
     },
-    /// List the links of a node, and which of them are in the local store, because a peer subscribed to
-    /// the list. Answer with [`Exchange::handle_links`](crate::Exchange::handle_links). At most 1024 for
-    /// each peer are unanswered.
+    /// List the links of a node, and which of them are in the local store, because a peer
+    /// subscribed to them. Answer with [`Exchange::handle_links`](crate::Exchange::handle_links).
+    /// At most 1024 for each peer are unanswered.
     ListLinks {
         /// The node.
         node: Cid,
@@ -49,8 +49,8 @@ pub enum Output<P, B = Block> {
         from: P,
     },
     /// Search for providers, because no connected peer is known to have a block. Answer with
-    /// [`Exchange::handle_providers`](crate::Exchange::handle_providers). It is repeated less and less
-    /// often. Each session has one search at a time.
+    /// [`Exchange::handle_providers`](crate::Exchange::handle_providers). Searches repeat at
+    /// growing intervals. Each session has one search at a time.
     FindProviders {
         /// The session that searches.
         session: SessionId,
@@ -61,7 +61,7 @@ pub enum Output<P, B = Block> {
     DropPeer {
         /// The peer.
         peer: P,
-        /// What it did.
+        /// The misbehaviour.
         reason: Misbehaviour,
     },
 }
@@ -69,7 +69,7 @@ pub enum Output<P, B = Block> {
 /// Why a peer was dropped. Slowness is never a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misbehaviour {
-    /// The peer was asked for blocks and sent others.
+    /// The peer had requests for blocks and sent others.
     #[error("the peer sent blocks that match none of the requested CIDs")]
     ForgedBlocks,
     /// The peer named leaves beyond the end of a list.
@@ -79,7 +79,7 @@ pub enum Misbehaviour {
     /// messages about lists.
     #[error("the peer kept sending blocks or messages that were not requested")]
     Flooded,
-    /// The peer claimed to have blocks, was asked for them, and sent none for very long.
+    /// The peer claimed to have blocks, had requests for them, and sent none for very long.
     #[error("the peer claimed to have blocks and never sent them")]
     Stalled,
 }

@@ -2,9 +2,9 @@ use std::fmt::Debug;
 
 use watchfire_content::{Block, Cid};
 
-/// What travels as a block, with a verified CID.
+/// A block, or its stand-in in a simulation, with a verified CID.
 ///
-/// The exchange trusts [`Payload::cid`]. [`Block`] ensures it by hashing. A malicious peer therefore
+/// The exchange trusts [`Payload::cid`]. [`Block`] ensures it by hashing. So a malicious peer
 /// cannot send wrong bytes under a requested CID: its block has a CID that was never wanted.
 pub trait Payload: Clone + Debug {
     /// The CID.

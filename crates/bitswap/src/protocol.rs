@@ -7,12 +7,12 @@ pub enum Protocol {
     V1_1,
     /// HAVE, DONT_HAVE, and want-haves.
     V1_2,
-    /// All of 1.2, and lists of leaves. See [`leaves`](crate::leaves), which has its own protocol id.
+    /// All of 1.2, and lists of leaves. [`leaves`](crate::leaves) has its own protocol id.
     Leaves,
 }
 
 impl Protocol {
-    /// The protocol ids of Bitswap, the preferred one first. The unversioned id is an older name of 1.0.
+    /// The protocol ids of Bitswap, preferred first. The unversioned id is an older name of 1.0.
     pub const IDS: [(&'static str, Protocol); 4] = [
         ("/ipfs/bitswap/1.2.0", Protocol::V1_2),
         ("/ipfs/bitswap/1.1.0", Protocol::V1_1),

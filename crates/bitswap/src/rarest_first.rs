@@ -21,8 +21,9 @@ use request_budget::{RequestBudget, requested_bytes_max};
 
 /// Requests the rarest block first.
 ///
-/// The window of each peer follows what it delivers. No block is requested twice before the endgame.
-/// Requests move from busy peers to idle ones. A seeder is asked mostly for what only it has.
+/// The window of each peer follows its delivery rate. No block is requested twice before the
+/// endgame. Requests move from busy peers to idle ones. Seeders get requests mostly for rare
+/// blocks.
 #[derive(Debug)]
 pub struct RarestFirst<P> {
     /// When to look for an idle peer in the endgame next; `None` before the endgame.
@@ -33,13 +34,14 @@ pub struct RarestFirst<P> {
     take_over_checked_at: BTreeMap<P, Instant>,
 }
 
-/// How often the endgame looks for an idle peer.
+/// Interval between checks for an idle peer in the endgame.
 const ENDGAME_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Blocks that unproven peers are asked for, one each.
+/// Most blocks that are requested from unproven peers, one each.
 const UNPROVEN_REQUESTS_MAX: usize = 8;
 
-/// With up to so many wants, peers must answer DONT_HAVE to a want-have. With more, HAVE is enough.
+/// Up to so many wants, peers must answer a want-have with DONT_HAVE too. With more, only with
+/// HAVE.
 const WANTS_WITH_DONT_HAVE: usize = 16;
 
 impl<P> RarestFirst<P> {
@@ -68,8 +70,8 @@ impl<P: Copy + Ord + std::fmt::Debug + Send> RequestStrategy<P> for RarestFirst<
             new_holder::request_only_copy(requester, now, at, holder);
             new_holder::move_to_new_holder(requester, now, at, holder);
         }
-        // One block each in several rounds, so that no peer takes all that is left. The peers that
-        // will deliver soonest come first.
+        // One block each in several rounds, so that no peer takes all the rest. The fastest come
+        // first.
         let mut peers = take_ready(requester);
         if !peers.is_empty() {
             let mut budget = RequestBudget::of(requester);
@@ -120,7 +122,7 @@ impl<P: Copy + Ord + std::fmt::Debug + Send> RequestStrategy<P> for RarestFirst<
 }
 
 impl<P: Copy + Ord> RarestFirst<P> {
-    /// Requests one more block from a peer; whether there was one.
+    /// Requests one more block from a peer. Returns whether there was one.
     fn request_one(
         &mut self,
         now: Instant,
@@ -173,7 +175,7 @@ impl<P: Copy + Ord> RarestFirst<P> {
         true
     }
 
-    /// An idle peer looks for a request to take over, at most once per interval.
+    /// Finds a request that an idle peer can take over, at most once per interval.
     fn take_over(
         &mut self,
         now: Instant,
@@ -190,7 +192,7 @@ impl<P: Copy + Ord> RarestFirst<P> {
     }
 }
 
-/// Takes the peers that may be asked now, those first that will deliver a block soonest.
+/// Takes the peers that may have room for requests. Those that deliver soonest come first.
 fn take_ready<P: Copy + Ord>(requester: &mut Requester<P>) -> Vec<P> {
     let mut ready = BTreeSet::new();
     if requester.requested_bytes < requested_bytes_max(requester) {
@@ -199,11 +201,11 @@ fn take_ready<P: Copy + Ord>(requester: &mut Requester<P>) -> Vec<P> {
     if requester.unproven_requests < UNPROVEN_REQUESTS_MAX {
         ready.append(&mut requester.ready_for_requests.unproven);
     }
-    let block = requester.limits.block_bytes_guess;
+    let block = requester.limits.block_bytes_estimate;
     let mut peers: Vec<(bool, Duration, u64, P)> = Vec::new();
     for peer in ready {
         let random = requester.rng.next_u64();
-        // The recent latency counts too, because others ask a busy peer as well.
+        // The recent latency counts too, because others send requests to a busy peer as well.
         let time_for = |state: &PeerState| {
             state.time_for(block) + state.delivery.usual_latency.unwrap_or_default()
         };

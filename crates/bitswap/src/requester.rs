@@ -1,4 +1,4 @@
-//! Which blocks are wanted, what each peer said about them, and which peers are asked.
+//! The wanted blocks, the answers of each peer about them, and the open requests.
 //!
 //! [`Requester`] keeps the state and its rules. A [`RequestStrategy`](crate::RequestStrategy)
 //! chooses which block to request from which peer.
@@ -35,7 +35,7 @@ pub(crate) use peer_blocks::ProviderHint;
 pub use peer_state::PeerState;
 pub use policy::{ExchangePolicy, Response, WantHaves};
 pub(crate) use silence::ReceivedKind;
-pub(crate) use wants::{URGENT_MAX, other_names};
+pub(crate) use wants::{URGENT_MAX, other_cids};
 pub use wants::{Wanted, Wants};
 
 /// Blocks that each peer may send before a peer that sends nothing is stalled.
@@ -44,13 +44,13 @@ const BLOCKS_BEFORE_STALLED: usize = 16;
 /// Priorities start here, below those of urgent blocks.
 const PRIORITY_MAX: i32 = i32::MAX - URGENT_MAX as i32;
 
-/// Blocks that were wanted and are remembered. Beyond, a late answer counts as unsolicited.
+/// Blocks that were wanted and are remembered. A late answer for older ones is unsolicited.
 const RECENTLY_WANTED_MAX: usize = 16 * 1024;
 
-/// The half of a node that wants blocks.
+/// The half of a node that requests blocks.
 ///
-/// A strategy reads the wants and the peers here, and calls [`Requester::request`]. What follows from
-/// answers, cancels and timeouts is the same for every strategy.
+/// A strategy reads the wants and the peers here, and calls [`Requester::request`]. Answers,
+/// cancels and timeouts have the same effects for every strategy.
 #[derive(Debug)]
 pub struct Requester<P> {
     pub(crate) limits: Limits,
@@ -61,27 +61,27 @@ pub struct Requester<P> {
     recently_wanted: RecentCids,
     pub(crate) rng: Rng,
     pub(crate) ready_for_requests: ReadyPeers<P>,
-    /// Wants that a peer came to have while they were requested from another.
+    /// Wants that a peer announced while they were requested from another.
     new_holders: Vec<(u32, P)>,
-    /// The peer to ask once another has confirmed a cancel.
+    /// The peer that receives a request once another has confirmed its cancel.
     pub(crate) reassignments: BTreeMap<u32, P>,
     /// Parts of blocks that arrived, from all peers.
     pub(crate) parts_received: u64,
-    /// Peers for which there is something to send.
+    /// Peers with messages to send.
     pub(crate) peers_to_update: BTreeSet<P>,
-    /// Bytes that proven peers are asked for.
+    /// Bytes that are requested from proven peers.
     pub(crate) requested_bytes: usize,
-    /// Blocks that unproven peers are asked for.
+    /// Blocks that are requested from unproven peers.
     pub(crate) unproven_requests: usize,
     /// How many more blocks this node lacks than other leechers do; `None` outside a swarm.
     pub(crate) blocks_behind: Option<usize>,
     pub(crate) progress: Progress,
     next_priority: i32,
-    /// Not later than the first timeout of a peer. An arrival only moves the timeout away.
+    /// Not later than the first timeout of a peer. An arrival only delays the timeout.
     next_timeout_at: Option<Instant>,
 }
 
-/// What a block turned out to be.
+/// The relation of a received block to the wants.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Arrival {
     /// Sessions wanted it.
@@ -136,7 +136,7 @@ impl<P: Copy + Ord> Requester<P> {
         self.rng.index(end)
     }
 
-    /// Sends a peer what there is to send, with the next outputs.
+    /// Sends a peer its pending messages, with the next outputs.
     pub fn update_peer(&mut self, peer: P) {
         self.peers_to_update.insert(peer);
     }
@@ -165,7 +165,7 @@ impl<P: Copy + Ord> Requester<P> {
         self.peers_to_update.insert(peer);
     }
 
-    /// Waits no longer for a silent peer, and sends it no cancel: it may still answer.
+    /// Stops waiting for a silent peer, and sends it no cancel: it may still answer.
     pub fn abandon_request(&mut self, at: u32, peer: P) {
         let Some(state) = self.peers.get_mut(&peer) else { return };
         let Some(request) = state.remove_request(at) else { return };
@@ -177,7 +177,7 @@ impl<P: Copy + Ord> Requester<P> {
         self.remove_requested_from(at, peer);
     }
 
-    /// Takes a peer to lack a block, unless it said that it has it.
+    /// Assumes that a peer lacks a block, unless the peer has announced it.
     pub fn assume_missing(&mut self, at: u32, peer: P) {
         if let Some(state) = self.peers.get_mut(&peer)
             && !state.blocks.has.has(at)
@@ -196,7 +196,7 @@ impl<P: Copy + Ord> Requester<P> {
     }
 
     pub(crate) fn handle_connected(&mut self, now: Instant, peer: P, protocol: Protocol) {
-        let is_provider = self.searches.take_promised(peer);
+        let is_provider = self.searches.take_found_provider(peer);
         self.peers.insert(peer, PeerState::new(now, protocol, &self.limits, is_provider));
         self.note_ready_for_requests(peer);
         self.peers_to_update.insert(peer);
@@ -226,7 +226,7 @@ impl<P: Copy + Ord> Requester<P> {
         self.peers.get(&peer)
     }
 
-    /// Other leechers lack so many blocks on average; `None` outside a swarm.
+    /// Sets how many blocks other leechers lack on average; `None` outside a swarm.
     pub(crate) fn set_blocks_others_lack(&mut self, blocks: Option<usize>) {
         self.blocks_behind = blocks.map(|blocks| self.wants.len().saturating_sub(blocks));
     }
@@ -260,7 +260,7 @@ impl<P: Copy + Ord> Requester<P> {
         }
     }
 
-    /// Names the blocks to request first. They replace those named before.
+    /// Sets the blocks to request first. They replace those of the previous call.
     pub(crate) fn set_urgent(&mut self, cids: &[Cid]) {
         self.wants.set_urgent(cids);
         self.note_all_ready_for_requests();
@@ -276,7 +276,6 @@ impl<P: Copy + Ord> Requester<P> {
         self.searches.stop_session(session);
     }
 
-    /// How many blocks a session still lacks.
     pub(crate) fn missing_blocks(&self, session: SessionId) -> usize {
         self.wants.iter().filter(|(_, wanted)| wanted.sessions.contains(&session)).count()
     }
@@ -296,24 +295,24 @@ impl<P: Copy + Ord> Requester<P> {
         was_unresponsive
     }
 
-    /// A peer said HAVE or DONT_HAVE. Nothing is remembered of blocks that no session wants.
+    /// A peer sent HAVE or DONT_HAVE. Answers about blocks that no session wants are dropped.
     pub(crate) fn handle_presence(
         &mut self,
         now: Instant,
         peer: P,
         cid: &Cid,
-        is_here: bool,
+        has_block: bool,
     ) -> Option<Response> {
         let state = self.peers.get_mut(&peer)?;
         let at = self.wants.find_exactly(cid)?;
-        if is_here && state.requests.is_being_cancelled(at) {
+        if has_block && state.requests.is_being_cancelled(at) {
             self.handle_cancel_confirmed(now, at, peer);
             return None;
         }
         if let Some(request) = state.requests.get(at) {
             state.delivery.record_latency(now.since(request.requested_at));
         }
-        if is_here {
+        if has_block {
             // The peer forgets a want-have once it has answered.
             state.queue.sent_want_haves.remove(at);
             state.blocks.lacks.remove(at);
@@ -345,7 +344,6 @@ impl<P: Copy + Ord> Requester<P> {
         Some(Response::DontHave)
     }
 
-    /// A block arrived.
     pub(crate) fn handle_block(&mut self, now: Instant, peer: P, cid: &Cid, len: usize) -> Arrival {
         let Some(state) = self.peers.get_mut(&peer) else { return Arrival::Unsolicited };
         let Some(at) = self.wants.find(cid) else {
@@ -356,7 +354,7 @@ impl<P: Copy + Ord> Requester<P> {
             state.counts.add_unrequested(was_wanted);
             return if was_wanted { Arrival::Duplicate } else { Arrival::Unsolicited };
         };
-        // The block may answer an earlier request that was cancelled, and may have been on its way since.
+        // The block may answer a cancelled request, and be on its way since then.
         let was_late = state.counts.late.has(cid);
         if was_late {
             state.delivery.extend_sample_back(state.counts.useful_at);
@@ -370,7 +368,7 @@ impl<P: Copy + Ord> Requester<P> {
         }
         state.delivery.record_block(now, len, &self.limits);
         if state.queue.sent_want_haves.is_empty() && self.policy.resends_want_haves {
-            // There may be want-haves that did not fit into what the peer is sure to remember.
+            // Some want-haves may wait because the peer remembers a limited number.
             self.peers_to_update.insert(peer);
         }
         self.progress.record_block(now, len, &state.delivery, &self.limits);
@@ -380,7 +378,7 @@ impl<P: Copy + Ord> Requester<P> {
         Arrival::Wanted(sessions, Response::Block { latency })
     }
 
-    /// Whether a peer sent too many blocks that it was not asked for.
+    /// The misbehaviour of a peer that sent too many blocks without a request.
     pub(crate) fn misbehaviour(&self, peer: P) -> Option<Misbehaviour> {
         let counts = &self.peers.get(&peer)?.counts;
         let unrequested_max = self.limits.unrequested_blocks_max + counts.useful;
@@ -399,7 +397,7 @@ impl<P: Copy + Ord> Requester<P> {
     pub(crate) fn handle_providers(&mut self, now: Instant, session: SessionId, peers: &[P]) {
         self.searches.handle_result(now, session, peers, &self.limits);
         if self.policy.resends_want_haves {
-            // Answers get lost with the streams that carry them, so ask again.
+            // Answers are lost with the streams that carry them, so request them again.
             let unanswered = self.peers.iter_mut().filter_map(|(peer, state)| {
                 let is_unanswered = state.forget_unanswered_want_haves();
                 is_unanswered.then_some(*peer)
@@ -414,7 +412,6 @@ impl<P: Copy + Ord> Requester<P> {
         }
     }
 
-    /// Starts the searches for providers that are due.
     pub(crate) fn begin_searches(&mut self, now: Instant) -> Vec<(SessionId, Cid)> {
         let wants = &self.wants;
         self.searches.begin_due(now, |session| {
@@ -427,10 +424,11 @@ impl<P: Copy + Ord> Requester<P> {
         })
     }
 
-    /// Peers that claimed to have what they were asked for, and have been silent for too long.
+    /// Peers that claimed to have requested blocks, and have been silent for too long.
     pub(crate) fn stalled_peers(&mut self, now: Instant) -> Vec<P> {
         let stalled_after = self.limits.stalled_after;
-        // Where our own link takes longer for a few blocks of each peer, none of them is stalled yet.
+        // If this node's own link takes longer for a few blocks of each peer, no peer is stalled
+        // yet.
         let turns = self.progress.time_for(BLOCKS_BEFORE_STALLED * self.peers.len());
         let live = self.wants.live();
         let mut stalled = Vec::new();
@@ -459,7 +457,7 @@ impl<P: Copy + Ord> Requester<P> {
         self.searches.pause();
     }
 
-    /// Looks up the next timeout, after the strategy has handled those that were due.
+    /// Computes the next timeout, after the strategy has handled those that were due.
     pub(crate) fn update_next_timeout(&mut self) {
         let timeouts = self
             .peers
@@ -472,12 +470,11 @@ impl<P: Copy + Ord> Requester<P> {
         earliest(self.next_timeout_at, self.searches.next_wake())
     }
 
-    /// Whether there is something to send to a peer that cannot wait.
     pub(crate) fn has_urgent(&self, peer: P) -> bool {
         self.peers.get(&peer).is_some_and(|state| state.queue.is_urgent)
     }
 
-    /// Cancels a request; whether there was one.
+    /// Cancels a request. Returns whether there was one.
     pub(crate) fn cancel_request(&mut self, at: u32, peer: P) -> bool {
         let cid = &self.wants.get(at).cid;
         let Some(state) = self.peers.get_mut(&peer) else { return false };
@@ -494,8 +491,8 @@ impl<P: Copy + Ord> Requester<P> {
         true
     }
 
-    /// Moves a request to another peer. The first peer cancels it if the block is still queued there,
-    /// and confirms. Only then is the other asked, so that the block does not arrive twice.
+    /// Moves a request to another peer. The first peer cancels it if the block is still queued, and
+    /// confirms. Only then is it sent to the other, so that the block does not arrive twice.
     pub(crate) fn reassign(&mut self, now: Instant, at: u32, peer: P, to: P) {
         let Some(state) = self.peers.get_mut(&peer) else { return };
         let Some(request) = state.requests.get_mut(at) else { return };
@@ -521,8 +518,8 @@ impl<P: Copy + Ord> Requester<P> {
         }
     }
 
-    /// Sends a request again: the want or its answer may be lost. A peer that still has the want
-    /// ignores the second one.
+    /// Sends a request again, because the want or its answer may be lost. A peer that still has the
+    /// want ignores the second one.
     pub(crate) fn retry(&mut self, at: u32, peer: P) {
         let Some(state) = self.peers.get_mut(&peer) else { return };
         if state.retry(at) {
@@ -539,8 +536,8 @@ impl<P: Copy + Ord> Requester<P> {
         }
     }
 
-    /// Removes a want, because the block arrived `from` a peer or no session wants it any more. Every
-    /// other peer that knows of the want gets a cancel.
+    /// Removes a want, because the block arrived `from` a peer or no session wants it any more.
+    /// Every other peer that has the want gets a cancel.
     fn forget_want(&mut self, at: u32, from: Option<P>) -> Vec<SessionId> {
         let wanted = self.wants.remove(at);
         self.reassignments.remove(&at);
@@ -582,10 +579,10 @@ impl<P: Copy + Ord> Requester<P> {
     /// The length of a wanted block, or the estimate if it is unknown.
     pub(crate) fn block_bytes(&self, at: u32) -> usize {
         let len = self.wants.get(at).len;
-        len.map_or(self.limits.block_bytes_guess, |len| len as usize)
+        len.map_or(self.limits.block_bytes_estimate, |len| len as usize)
     }
 
-    /// Takes a request off the sums over all peers.
+    /// Subtracts a request from the sums over all peers.
     const fn release_request(&mut self, request: &BlockRequest) {
         if request.is_counted {
             self.requested_bytes -= request.bytes;
@@ -594,7 +591,6 @@ impl<P: Copy + Ord> Requester<P> {
         }
     }
 
-    /// A peer may be asked for more.
     pub(crate) fn note_ready_for_requests(&mut self, peer: P) {
         if let Some(state) = self.peers.get(&peer) {
             self.ready_for_requests.insert(peer, state.is_unproven());

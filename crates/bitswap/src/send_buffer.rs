@@ -5,29 +5,28 @@ use watchfire_types::Instant;
 
 use crate::Protocol;
 
-/// Blocks in a send buffer that are remembered. Beyond, the oldest may be sent twice if it is
-/// requested twice.
+/// Blocks in a send buffer that are remembered. Repeated requests for older ones are sent twice.
 const BLOCKS_MAX: usize = 256;
 
-/// What is known of the buffer that carries our messages to a peer.
+/// The state of the buffer that carries messages to a peer.
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
     pub protocol: Protocol,
     /// Bytes that it has room for.
     pub room: usize,
-    /// The most room that it ever had.
+    /// The most room so far.
     room_max: usize,
-    /// Bytes of messages with blocks in the buffer, as far as the room shows.
+    /// Bytes of messages with blocks in the buffer, as computed from the room.
     held: usize,
-    /// Those of them that are on their way to the peer. What stood still does not count.
+    /// The part of these bytes that moves to the peer. Bytes that stood still do not count.
     pub moving: usize,
-    /// Bytes of all messages with blocks that were ever pushed.
+    /// Bytes of all messages with blocks that were pushed so far.
     pushed: u64,
     /// Blocks in the buffer, the oldest first, each with the value of `pushed` after its message.
     blocks: VecDeque<(Cid, u64)>,
-    /// Until then, only urgent messages are sent.
+    /// Only urgent messages are sent before this.
     pub delayed_until: Instant,
-    /// When a message was sent last.
+    /// When the last message was sent.
     pub message_sent_at: Instant,
     /// Blocks that were sent.
     pub blocks_out: u64,
@@ -76,12 +75,12 @@ impl SendBuffer {
         self.blocks.drain(..self.blocks.len().saturating_sub(BLOCKS_MAX));
     }
 
-    /// What is in the buffer stands still.
+    /// Bytes in the buffer stand still, and do not count as moving any more.
     pub(crate) const fn give_up(&mut self) {
         self.moving = 0;
     }
 
-    /// Whether a block is on its way already. A peer behind a slow buffer asks again.
+    /// Whether a block is in the buffer already. A peer behind a slow buffer requests it again.
     pub(crate) fn has_block(&self, cid: &Cid) -> bool {
         self.blocks.iter().any(|(other, _)| other == cid)
     }

@@ -5,12 +5,11 @@ use watchfire_types::Instant;
 use crate::Totals;
 use crate::requester::{ExchangePolicy, Requester, Response, WantHaves};
 
-/// Chooses which blocks to request from which peers, and when to ask another peer.
+/// Chooses which blocks to request from which peers, and when to request them from another peer.
 ///
-/// [`RarestFirst`](crate::RarestFirst) is the strategy of Watchfire. A simulation can run others in
-/// its place.
+/// [`RarestFirst`](crate::RarestFirst) is the strategy of Watchfire. A simulation can use others.
 pub trait RequestStrategy<P: Copy + Ord>: Debug + Send {
-    /// What the requester and the ledger do by themselves. Read once, at the start.
+    /// The policy of the requester and the ledger. Read once, at the start.
     fn policy(&self) -> ExchangePolicy {
         ExchangePolicy::default()
     }
@@ -21,8 +20,8 @@ pub trait RequestStrategy<P: Copy + Ord>: Debug + Send {
     /// Handles the timers that are due.
     fn handle_tick(&mut self, now: Instant, requester: &mut Requester<P>, totals: &mut Totals);
 
-    /// When to call [`RequestStrategy::handle_tick`]; `None` while no timer runs. Timeouts of silent
-    /// peers are the requester's.
+    /// When to call [`RequestStrategy::handle_tick`]; `None` while no timer runs. The requester
+    /// handles timeouts of silent peers.
     fn next_wake(&self, requester: &Requester<P>) -> Option<Instant>;
 
     /// The blocks to request first have changed.
@@ -42,7 +41,7 @@ pub trait RequestStrategy<P: Copy + Ord>: Debug + Send {
         true
     }
 
-    /// Which wants to send to a peer as want-haves; `None` for none.
+    /// The wants to send to a peer as want-haves; `None` for none.
     fn want_haves(&self, requester: &Requester<P>, peer: P) -> Option<WantHaves<'_>>;
 
     /// Wants were sent to a peer.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// What an exchange has done since its start.
+/// Counts of all that an exchange has done since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Messages received.
@@ -27,15 +27,15 @@ pub struct Totals {
     pub endgame_requests: u64,
     /// Wants of peers that were rejected because their wantlist was full.
     pub rejected_wants: u64,
-    /// Requests that were taken from a silent peer.
+    /// Requests that were moved away from a silent peer.
     pub silent_requests: u64,
-    /// Wants and presences that were skipped: a message had too many, or their CIDs cannot be verified.
+    /// Wants and presences that were skipped: too many in a message, or unknown hash functions.
     pub skipped_entries: u64,
     /// Peers that were dropped.
     pub dropped_peers: u64,
 }
 
-/// What an exchange and one peer have exchanged, and how fast the peer is.
+/// Counts of the exchange with one peer, and the speed of the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerTotals {
     /// Wanted blocks that the peer sent.
@@ -46,11 +46,11 @@ pub struct PeerTotals {
     pub blocks_out: u64,
     /// Bytes of these blocks.
     pub bytes_out: u64,
-    /// Blocks that the peer is asked for now.
+    /// Blocks that are requested from the peer now.
     pub requested_blocks: usize,
     /// Blocks that the peer wants from this node.
     pub wants: usize,
-    /// Bytes that the peer may be asked for at a time.
+    /// Bytes that may be requested from the peer at a time.
     pub window_bytes: usize,
     /// The shortest time from a want to its answer; `None` before the first answer.
     pub latency: Option<Duration>,

@@ -4,69 +4,70 @@ use watchfire_types::Instant;
 
 /// Limits the bytes of blocks that are under way to all peers together.
 ///
-/// Blocks that are sent to many peers at once all arrive late. Sent one after the other, all but the last
-/// arrive sooner, and are passed on sooner. So no more is under way than fills the uplink. The window is
-/// found by trying: twice as much is kept if the bytes then leave faster. Beyond the usual window, that is
-/// tried only if half as much makes them leave more slowly, because then the receivers are slow. Bytes
+/// Blocks that are sent to many peers at once all arrive late. Sent one after the other, most
+/// arrive sooner and are passed on sooner. So the window is no larger than fills the uplink. A
+/// doubled window is kept if bytes then leave faster. From the usual window on, half of it is tried
+/// first: the window grows only if bytes then leave more slowly, because receivers are slow. Bytes
 /// that stand still wait for their receivers and do not count.
 #[derive(Debug)]
 pub(crate) struct Uplink {
-    held: usize,
-    /// Of all messages so far.
+    /// Bytes of messages with blocks that are under way.
+    in_flight_bytes: usize,
+    /// Bytes of all messages with blocks so far.
     sent_bytes: u64,
     window: usize,
-    /// Beyond, much has to be gained.
+    /// A larger window must bring a greater gain.
     usual_max: usize,
-    /// The best rate found, in bytes a second, and the least window that it was found with.
+    /// The best rate found, in bytes per second, and the least window that reached it.
     best: (u64, usize),
     /// The last rate found; 0 before the first.
     rate: u64,
     rounds_without_gain: u32,
-    /// Whether half is tried, to see whether that makes the bytes leave more slowly.
+    /// Whether half the window is being tried, to see whether bytes then leave more slowly.
     is_halved: bool,
     round_from: Instant,
     round_bytes: usize,
-    /// Whether something waited because of the window.
+    /// Whether a block waited because the window was full.
     is_limiting: bool,
     left_at: Instant,
-    /// The longest time of late in which nothing left.
+    /// The longest recent time in which nothing left.
     gap: Duration,
-    /// The longest message of late.
-    message: usize,
+    /// The length of the longest recent message, in bytes.
+    message_bytes: usize,
 }
 
-/// Least length of a round, for the hiccups of a busy machine.
+/// Least length of a round. Shorter rounds would measure the pauses of a busy machine.
 const ROUND_MIN: Duration = Duration::from_millis(20);
 
-/// Messages that are sent one after the other at first.
+/// Messages that are sent one after the other at the start.
 const MESSAGES_AT_FIRST: usize = 16;
 
-/// Messages that are under way later, at least, where the link is fast.
+/// Messages that the least window may hold after the start, on a fast link.
 const MESSAGES_MAX: usize = 6;
 
-/// Bytes of a message of several blocks while the link's rate is not known.
+/// Most bytes of a message of several blocks while the link's rate is not known.
 const BATCH_BYTES_AT_FIRST: usize = 128 << 10;
 
-/// Least bytes at which a message of several blocks ends.
+/// Smallest value of [`Uplink::batch_bytes_max`].
 const BATCH_BYTES_MIN: usize = 16 << 10;
 
-/// Rounds after which twice as much is tried again.
+/// Rounds without a gain after which another window is tried again.
 const ROUNDS_BEFORE_PROBE: u32 = 16;
 
-/// What twice as much has to gain, in eighths of the rate, to be kept.
+/// Gain in rate that keeps a doubled window, in eighths.
 const GAIN: u64 = 1;
 
-/// The same beyond the usual.
+/// The same from the usual window on.
 const GREAT_GAIN: u64 = 2;
 
-/// When nothing leaves for at least so long, other peers get their chance.
+/// Least time without progress after which other peers get their turn.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 impl Uplink {
-    /// More than `usual_max` bytes are under way only where that makes the bytes leave much faster.
+    /// `usual_max` is the largest window that a small gain justifies, in bytes.
     pub(crate) const fn new(usual_max: usize) -> Self {
         Uplink {
-            held: 0,
+            in_flight_bytes: 0,
             sent_bytes: 0,
             window: 0,
             usual_max,
@@ -79,31 +80,31 @@ impl Uplink {
             is_limiting: false,
             left_at: Instant::ZERO,
             gap: Duration::ZERO,
-            message: 128 << 10,
+            message_bytes: 128 << 10,
         }
     }
 
-    /// One peer after the other at first, when each block is awaited by many; later more of them: some take
-    /// what we send slowly, for what others send them, and the link is not to wait for them. No more than leaves
-    /// within a moment, or it would be promised too early.
-    fn least(&self) -> usize {
-        let two = self.message * 2;
-        if self.sent_bytes <= (self.message * MESSAGES_AT_FIRST) as u64 {
+    /// The least window. At the start it is two messages, because many peers wait for each block.
+    /// Later it is what leaves in 0.7 seconds, from two to [`MESSAGES_MAX`] messages: the link does
+    /// not wait for slow receivers, and blocks are not committed too early.
+    fn window_min(&self) -> usize {
+        let two = self.message_bytes * 2;
+        if self.sent_bytes <= (self.message_bytes * MESSAGES_AT_FIRST) as u64 {
             return two;
         }
         let moment = usize::try_from(self.best.0).unwrap_or(usize::MAX) / 10 * 7;
-        moment.clamp(two, self.message * MESSAGES_MAX)
+        moment.clamp(two, self.message_bytes * MESSAGES_MAX)
     }
 
-    /// Bytes that may be sent now, `reading` of which are spoken for.
+    /// Bytes that may be sent now, when `reading` more bytes are already being read.
     pub(crate) fn take_room(&mut self, reading: usize) -> usize {
-        let room = self.window_now().saturating_sub(self.held + reading);
+        let room = self.window_now().saturating_sub(self.in_flight_bytes + reading);
         self.is_limiting |= room == 0;
         room
     }
 
-    /// Most bytes of a message of several blocks: what leaves within a moment, so that on a slow link others are
-    /// not kept waiting, and what is taken back can still be kept back.
+    /// Most bytes of a message of several blocks: what leaves in a quarter of a second. Longer
+    /// messages would delay other peers on a slow link, and leave less to cancel.
     pub(crate) fn batch_bytes_max(&self) -> usize {
         match self.rate {
             0 => BATCH_BYTES_AT_FIRST,
@@ -112,25 +113,25 @@ impl Uplink {
     }
 
     pub(crate) fn handle_sent(&mut self, now: Instant, bytes: usize) {
-        if self.held == 0 {
+        if self.in_flight_bytes == 0 {
             self.round_from = now;
             self.round_bytes = 0;
             self.left_at = now;
         }
-        self.held += bytes;
+        self.in_flight_bytes += bytes;
         self.sent_bytes += bytes as u64;
-        self.message = bytes.max(self.message / 8 * 7);
+        self.message_bytes = bytes.max(self.message_bytes / 8 * 7);
     }
 
-    /// Bytes left, or are given up with their peer.
+    /// Bytes left, or their peer disconnected.
     pub(crate) fn handle_left(&mut self, now: Instant, bytes: usize) {
-        self.held -= bytes;
+        self.in_flight_bytes -= bytes;
         self.gap = now.since(self.left_at).max(self.gap / 16 * 15);
         self.left_at = now;
         self.round_bytes += bytes;
         let took = now.since(self.round_from);
         let window = self.window_now();
-        // What was under way before half is tried leaves first.
+        // Bytes that were sent before the window was halved leave first.
         let round = if self.is_halved { self.best.1 } else { window };
         if self.round_bytes < round || took < ROUND_MIN {
             return;
@@ -172,28 +173,27 @@ impl Uplink {
     }
 
     fn window_now(&self) -> usize {
-        if self.is_halved { self.window } else { self.window.max(self.least()) }
+        if self.is_halved { self.window } else { self.window.max(self.window_min()) }
     }
 
-    /// Twice as much, but no more than the usual.
+    /// Twice the window, up to the usual maximum.
     fn doubled(&self, window: usize) -> usize {
         window.max((window * 2).min(self.usual_max))
     }
 
-    /// When to look whether anything leaves at all.
+    /// When to check whether bytes still leave.
     pub(crate) fn next_wake(&self) -> Option<Instant> {
         let response_timeout = STUCK_AFTER.max(self.gap * 4);
-        (self.is_limiting && self.held > 0).then(|| self.left_at + response_timeout)
+        (self.is_limiting && self.in_flight_bytes > 0).then(|| self.left_at + response_timeout)
     }
 
-    /// Whether nothing leaves any more.
     pub(crate) fn is_stuck(&self, now: Instant) -> bool {
         self.next_wake().is_some_and(|at| at <= now)
     }
 
-    /// What is under way now does not count any more.
+    /// Bytes that are under way now do not count any more.
     pub(crate) const fn give_up(&mut self) {
-        self.held = 0;
+        self.in_flight_bytes = 0;
         self.is_limiting = false;
     }
 }

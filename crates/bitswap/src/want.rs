@@ -9,10 +9,10 @@ pub struct SessionId(pub u64);
 pub struct Want {
     /// The block's CID.
     pub cid: Cid,
-    /// The block's length, if known. It lets request windows be filled exactly.
+    /// The block's length, if known. With it, request windows are filled exactly.
     pub len: Option<u32>,
-    /// Higher is requested first; among equals, the rarest block. Give the inner nodes of a DAG more than
-    /// its leaves, and content that is shown next more than later content.
+    /// Higher is requested first; among equals, the rarest block. Give the inner nodes of a DAG
+    /// more than its leaves, and content that is shown next more than later content.
     pub urgency: u8,
 }
 

@@ -1,4 +1,4 @@
-//! What is said by lists of leaves means what it would mean in Bitswap.
+//! Messages about lists of leaves, handled as the Bitswap messages that they replace.
 
 use std::fmt::Debug;
 
@@ -10,9 +10,9 @@ use crate::leaves::{EarlyRequests, LeafRequest, ListMessage, Ranges};
 use crate::{Misbehaviour, Output, Payload, Protocol, SessionId, WantEntry, WantKind};
 
 impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
-    /// A session fetches what this node links to, in this order: each lists_of_peer, and whether its block is
-    /// in the local store. To be told before what it links to is wanted: peers that speak
-    /// [`leaves`](crate::leaves) are then not asked block by block what they have.
+    /// A session fetches the links of a node. `leaves` are the links in their order, each with
+    /// whether its block is in the local store. Call this before these blocks are wanted. Then
+    /// peers that speak [`leaves`](crate::leaves) receive no want-have for each block.
     pub fn open_node(
         &mut self,
         now: Instant,
@@ -32,20 +32,20 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         self.handle_early_requests(early);
     }
 
-    /// The answer to [`Output::ListLinks`]: what the node links to, in its order, and whether that is in
-    /// the local store; `None` when the node is not there, or links to nothing.
+    /// The answer to [`Output::ListLinks`]: the node's links in their order, each with whether its
+    /// block is in the local store; `None` if the store lacks the node, or it has no links.
     pub fn handle_links(&mut self, now: Instant, node: &Cid, leaves: Option<Vec<(Cid, bool)>>) {
         self.begin_input(now);
         let early = self.leaves.handle_links(node, leaves);
         self.handle_early_requests(early);
     }
 
-    /// What the exchange and this peer speak; `None` when it is not connected.
+    /// The protocol of a connected peer; `None` for other peers.
     pub fn protocol(&self, peer: P) -> Option<Protocol> {
         self.send_buffers.get(&peer).map(|send_buffer| send_buffer.protocol)
     }
 
-    /// A peer is here, that speaks leaves perhaps.
+    /// Subscribes to the lists of a new peer, if it speaks the leaves protocol.
     pub(super) fn subscribe_to_lists(&mut self, peer: P, protocol: Protocol) {
         if protocol == Protocol::Leaves {
             for cid in self.leaves.handle_connected(peer) {
@@ -54,26 +54,26 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         }
     }
 
-    /// A session misses something, in spite of all that lists tell.
+    /// Sends want-haves for blocks that a session lacks although peers announce lists.
     pub(super) fn request_have_for_unconfirmed(&mut self, session: SessionId) {
         for (peer, cid) in self.leaves.unconfirmed_leaves(session) {
             self.requester.clear_announced(peer, &cid);
         }
     }
 
-    /// A peer wants this of us.
+    /// Handles the wants and cancels of a peer.
     pub(super) fn handle_wants(&mut self, peer: P, full: bool, mut wants: Vec<WantEntry>) {
         if let Some(send_buffer) = self.send_buffers.get(&peer) {
-            let is_ask = |want: &WantEntry| !want.cancel && want.kind == WantKind::Block;
-            wants.retain(|want| !(is_ask(want) && send_buffer.has_block(&want.cid)));
-            // Bitswap knows of no answer to what is taken back.
+            let is_request = |want: &WantEntry| !want.cancel && want.kind == WantKind::Block;
+            wants.retain(|want| !(is_request(want) && send_buffer.has_block(&want.cid)));
+            // Bitswap has no answer to a cancel.
             if send_buffer.protocol != Protocol::Leaves {
                 let cancels = wants.iter_mut().filter(|want| want.cancel);
                 cancels.for_each(|want| want.send_dont_have = false);
             }
         }
-        let looks = self.ledger.handle_wants(peer, full, wants, &mut self.totals);
-        self.outputs.extend(looks.into_iter().map(|cid| Output::Lookup { cid }));
+        let to_look_up = self.ledger.handle_wants(peer, full, wants, &mut self.totals);
+        self.outputs.extend(to_look_up.into_iter().map(|cid| Output::Lookup { cid }));
     }
 
     fn handle_leaf_request(
@@ -83,14 +83,14 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         urgency: LeafRequest,
         leaves: &Ranges,
     ) -> Result<(), Misbehaviour> {
-        let (wants, over) = self.leaves.handle_request(peer, list, urgency, leaves)?;
-        self.totals.skipped_entries += over as u64;
+        let (wants, skipped) = self.leaves.handle_request(peer, list, urgency, leaves)?;
+        self.totals.skipped_entries += skipped as u64;
         self.handle_wants(peer, false, wants);
         Ok(())
     }
 
     fn handle_early_requests(&mut self, early: EarlyRequests<P>) {
-        for (peer, asks) in early {
+        for (peer, requests) in early {
             let want = |(urgency, cid): (u32, Cid)| WantEntry {
                 cid,
                 priority: i32::try_from(urgency).unwrap_or(i32::MAX),
@@ -98,21 +98,21 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
                 kind: WantKind::Block,
                 send_dont_have: true,
             };
-            self.handle_wants(peer, false, asks.into_iter().map(want).collect());
+            self.handle_wants(peer, false, requests.into_iter().map(want).collect());
         }
     }
 
-    /// What peers tell by lists of a block that was just wanted.
+    /// Applies earlier announcements of peers to a block that was just wanted.
     pub(super) fn apply_announcements(&mut self, cid: &Cid) {
-        for (peer, is_here) in self.leaves.holders(cid) {
+        for (peer, has_block) in self.leaves.holders(cid) {
             self.requester.set_announced(peer, cid);
-            if let Some(is_here) = is_here {
-                self.requester.handle_announcement(self.now, peer, cid, is_here);
+            if let Some(has_block) = has_block {
+                self.requester.handle_announcement(self.now, peer, cid, has_block);
             }
         }
     }
 
-    /// A word of a peer. Whether it was a block that nobody ever asked for.
+    /// Handles a list message. Returns whether it was a block that was never wanted.
     pub(super) fn handle_list_message(
         &mut self,
         peer: P,
@@ -135,8 +135,8 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
                 }
             }
             ListMessage::Have { list, is_complete, leaves } => {
-                for (cid, is_here) in self.leaves.handle_have(peer, list, is_complete, &leaves)? {
-                    self.requester.handle_announcement(self.now, peer, &cid, is_here);
+                for (cid, has_block) in self.leaves.handle_have(peer, list, is_complete, &leaves)? {
+                    self.requester.handle_announcement(self.now, peer, &cid, has_block);
                 }
             }
             ListMessage::DontHave { list, leaves } => {
@@ -154,7 +154,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
                 self.handle_leaf_request(peer, list, LeafRequest::CancelQueued, &leaves)?
             }
             ListMessage::Leaf { list, leaf, block } => {
-                // Of a list that is not followed any more a leaf may come late, as blocks do.
+                // A late leaf of a list that is not known any more is an ordinary block.
                 if self.leaves.is_expected_leaf(list, leaf, block.cid()) == Some(false) {
                     self.totals.unsolicited_blocks += 1;
                     self.totals.unsolicited_bytes += block.len() as u64;

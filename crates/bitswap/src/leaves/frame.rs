@@ -23,8 +23,8 @@ mod kind {
     pub(super) const CANCEL_QUEUED: u8 = 10;
 }
 
-/// The start of a long block is copied behind what is in front of it, up to so many bytes: a few
-/// bytes alone would travel in a packet of their own.
+/// The start of a long block is copied into the piece before it, until that has so many bytes.
+/// Otherwise a few header bytes would travel in a packet of their own.
 const COPIED_BYTES: usize = 16 * 1024;
 
 /// Why bytes are not a valid frame.
@@ -32,7 +32,7 @@ const COPIED_BYTES: usize = 16 * 1024;
 pub enum FrameError {
     /// The frame is empty, or its kind is unknown.
     #[error("cannot read a frame: unknown kind {kind:?}")]
-    Kind {
+    UnknownKind {
         /// Its kind; `None` when the frame is empty.
         kind: Option<u8>,
     },
@@ -45,9 +45,9 @@ pub enum FrameError {
         /// The number.
         value: u64,
     },
-    /// Runs of leaves are empty, or touch one another.
+    /// Runs of leaves are empty, or adjacent.
     #[error("cannot read runs of leaves: they are not in their shortest form")]
-    Runs,
+    InvalidRuns,
     /// More leaves than any list has.
     #[error("cannot read runs of leaves: they exceed the longest list")]
     TooManyLeaves,
@@ -68,14 +68,14 @@ pub enum FrameError {
     Block(#[from] BlockError),
 }
 
-/// Encodes a message as frames, each after its length. The pieces are to be written in order. All but
-/// the start of a long leaf shares the bytes of its block.
+/// Encodes a message as frames, each after its length. Write the pieces in order. A long leaf
+/// shares the bytes of its block, except for its start.
 pub fn encode(message: &Message<Block>) -> Vec<Bytes> {
     let (mut pieces, mut small) = (Vec::new(), Vec::new());
-    for word in &message.leaves {
-        start_frame(list_message_len(word), &mut small);
-        encode_list_message(word, &mut small);
-        if let ListMessage::Leaf { block, .. } = word {
+    for list_message in &message.leaves {
+        start_frame(list_message_len(list_message), &mut small);
+        encode_list_message(list_message, &mut small);
+        if let ListMessage::Leaf { block, .. } = list_message {
             let data = block.bytes();
             let copied = data.len().min(COPIED_BYTES.saturating_sub(small.len()));
             small.extend_from_slice(&data[..copied]);
@@ -97,23 +97,22 @@ pub fn encode(message: &Message<Block>) -> Vec<Bytes> {
     pieces
 }
 
-/// Bytes that [`encode`] makes.
+/// Bytes that [`encode`] produces.
 pub fn encoded_len<B: Payload>(message: &Message<B>) -> usize {
     let framed = |len: usize| varint::encoded_len(len as u64) + len;
-    let words = message.leaves.iter().map(|word| framed(list_message_len(word))).sum::<usize>();
+    let leaves = message.leaves.iter().map(|it| framed(list_message_len(it))).sum::<usize>();
     let rest = has_rest(message).then(|| framed(1 + message.encoded_len(Protocol::V1_2)));
-    words + rest.unwrap_or(0)
+    leaves + rest.unwrap_or(0)
 }
 
-/// Reads a frame without its length, and hashes the blocks in it. The block of a leaf shares the
-/// frame's bytes.
+/// Reads a frame without its length, and hashes its blocks. A leaf's block shares the bytes.
 pub fn decode(frame: &Bytes) -> Result<Message<Block>, FrameError> {
-    let kind = frame.first().copied().ok_or(FrameError::Kind { kind: None })?;
+    let kind = frame.first().copied().ok_or(FrameError::UnknownKind { kind: None })?;
     if kind == kind::BITSWAP {
         return Ok(message::decode(&frame.slice(1..))?);
     }
     let mut body = Body { frame, at: 1 };
-    let word = match kind {
+    let list_message = match kind {
         kind::SUBSCRIBE => {
             let (list, leaves) = (body.number()?, body.number()?);
             match Cid::decode(&frame[body.at..]) {
@@ -147,18 +146,17 @@ pub fn decode(frame: &Bytes) -> Result<Message<Block>, FrameError> {
                 Err(CidError::Hash { .. }) => return Ok(skipped_block()),
                 Err(error) => return Err(error.into()),
             };
-            match Block::named(prefix, frame.slice(end..))? {
+            match Block::from_prefix(prefix, frame.slice(end..))? {
                 Some(block) => ListMessage::Leaf { list, leaf, block },
                 None => return Ok(skipped_block()),
             }
         }
-        kind => return Err(FrameError::Kind { kind: Some(kind) }),
+        kind => return Err(FrameError::UnknownKind { kind: Some(kind) }),
     };
-    Ok(Message { leaves: vec![word], ..Message::default() })
+    Ok(Message { leaves: vec![list_message], ..Message::default() })
 }
 
-/// Whether a message of Bitswap is behind the words. One that says nothing still says that we are
-/// here.
+/// Whether a Bitswap frame follows the list messages. An empty message is sent as such a frame.
 fn has_rest<B>(message: &Message<B>) -> bool {
     message.has_bitswap() || message.leaves.is_empty()
 }
@@ -171,7 +169,7 @@ fn skipped_block() -> Message {
     Message { skipped_blocks: 1, ..Message::default() }
 }
 
-/// What is left of a frame.
+/// The unread rest of a frame.
 struct Body<'a> {
     frame: &'a Bytes,
     at: usize,
@@ -205,9 +203,9 @@ fn number_len(number: u32) -> usize {
     varint::encoded_len(number.into())
 }
 
-/// Bytes of a word's frame without its length.
-fn list_message_len<B: Payload>(word: &ListMessage<B>) -> usize {
-    1 + match word {
+/// Bytes of a list message's frame, without its length.
+fn list_message_len<B: Payload>(list_message: &ListMessage<B>) -> usize {
+    1 + match list_message {
         ListMessage::Subscribe { list, node, leaves } => {
             number_len(*list) + number_len(*leaves) + node.encoded_len()
         }
@@ -226,9 +224,9 @@ fn list_message_len<B: Payload>(word: &ListMessage<B>) -> usize {
     }
 }
 
-/// A word's frame, without its length and without the bytes of its block.
-fn encode_list_message(word: &ListMessage, bytes: &mut Vec<u8>) {
-    let (kind, list) = match word {
+/// Writes the frame of a list message, without its length and the bytes of its block.
+fn encode_list_message(list_message: &ListMessage, bytes: &mut Vec<u8>) {
+    let (kind, list) = match list_message {
         ListMessage::Subscribe { list, .. } => (kind::SUBSCRIBE, list),
         ListMessage::Unsubscribe { list } => (kind::UNSUBSCRIBE, list),
         ListMessage::Reject { list } => (kind::REJECT, list),
@@ -242,7 +240,7 @@ fn encode_list_message(word: &ListMessage, bytes: &mut Vec<u8>) {
     };
     bytes.push(kind);
     varint::encode((*list).into(), bytes);
-    match word {
+    match list_message {
         ListMessage::Subscribe { node, leaves, .. } => {
             varint::encode((*leaves).into(), bytes);
             node.encode_into(bytes);
@@ -279,7 +277,7 @@ mod tests {
         Cid::v1(Codec::RAW, Multihash::sha2_256(text.as_bytes()))
     }
 
-    fn words() -> Vec<ListMessage> {
+    fn list_messages() -> Vec<ListMessage> {
         let leaves: Ranges = [0, 1, 2, 70, 65_535].into_iter().collect();
         let list = 300;
         let block = |len: usize| Block::raw(vec![7; len].into()).unwrap();
@@ -306,7 +304,7 @@ mod tests {
         ]
     }
 
-    /// The frames that a reader cuts pieces into.
+    /// Splits pieces into frames with a reader.
     fn cut(pieces: &[Bytes]) -> Vec<Bytes> {
         let mut reader = message::FrameReader::default();
         let mut frames = Vec::new();
@@ -331,40 +329,40 @@ mod tests {
         };
         let rest = Message {
             wants: vec![want(WantKind::Have), want(WantKind::Block)],
-            presences: vec![Presence { cid: cid("here"), is_here: true }],
+            presences: vec![Presence { cid: cid("here"), has_block: true }],
             blocks: vec![Block::raw("block".into()).unwrap()],
             ..Message::default()
         };
-        let message = Message { leaves: words(), ..rest.clone() };
+        let message = Message { leaves: list_messages(), ..rest.clone() };
         let pieces = encode(&message);
         let len: usize = pieces.iter().map(Bytes::len).sum();
         assert_eq!(len, encoded_len(&message));
         assert_eq!(len, message.encoded_len(Protocol::Leaves));
-        let mut heard: Vec<Message> =
+        let mut decoded: Vec<Message> =
             cut(&pieces).iter().map(|frame| decode(frame).unwrap()).collect();
-        assert_eq!(heard.pop(), Some(rest));
-        let heard: Vec<ListMessage> =
-            heard.into_iter().flat_map(|message| message.leaves).collect();
-        assert_eq!(heard, words());
+        assert_eq!(decoded.pop(), Some(rest));
+        let decoded: Vec<ListMessage> =
+            decoded.into_iter().flat_map(|message| message.leaves).collect();
+        assert_eq!(decoded, list_messages());
     }
 
     #[test]
     fn a_split_message_is_as_long_as_the_whole() {
-        let presences = vec![Presence { cid: cid("here"), is_here: true }];
-        let said = Message { leaves: words(), presences, ..Message::default() };
+        let presences = vec![Presence { cid: cid("here"), has_block: true }];
+        let without_block = Message { leaves: list_messages(), presences, ..Message::default() };
         let block = Block::raw("block".into()).unwrap();
-        let brought = Message { blocks: vec![block], ..said.clone() };
-        for message in [said, brought] {
+        let with_block = Message { blocks: vec![block], ..without_block.clone() };
+        for message in [without_block, with_block] {
             let has_blocks = !message.blocks.is_empty();
-            let (words, blocks) = message.clone().apart();
-            assert_eq!(encoded_len(&words) + encoded_len(&blocks), encoded_len(&message));
-            assert_eq!(words.payloads().count(), 0);
+            let (rest, blocks) = message.clone().apart();
+            assert_eq!(encoded_len(&rest) + encoded_len(&blocks), encoded_len(&message));
+            assert_eq!(rest.payloads().count(), 0);
             assert_eq!(blocks.payloads().count(), message.payloads().count());
-            let count = words.leaves.len() + blocks.leaves.len();
-            assert_eq!((count, words.presences.is_empty()), (message.leaves.len(), has_blocks));
+            let count = rest.leaves.len() + blocks.leaves.len();
+            assert_eq!((count, rest.presences.is_empty()), (message.leaves.len(), has_blocks));
         }
-        let (words, blocks) = Message::<Block>::default().apart();
-        assert!(words.is_empty() && blocks.is_empty());
+        let (rest, blocks) = Message::<Block>::default().apart();
+        assert!(rest.is_empty() && blocks.is_empty());
     }
 
     #[test]
@@ -387,20 +385,20 @@ mod tests {
 
     #[test]
     fn a_frame_that_is_cut_short_is_an_error_and_never_a_panic() {
-        for word in words() {
+        for message in list_messages() {
             let is_list = matches!(
-                word,
+                message,
                 ListMessage::Have { .. }
                     | ListMessage::DontHave { .. }
                     | ListMessage::Cancel { .. }
                     | ListMessage::CancelQueued { .. }
             );
-            let is_leaf = matches!(word, ListMessage::Leaf { .. } | ListMessage::Request { .. });
-            let pieces = encode(&Message { leaves: vec![word], ..Message::default() });
+            let is_leaf = matches!(message, ListMessage::Leaf { .. } | ListMessage::Request { .. });
+            let pieces = encode(&Message { leaves: vec![message], ..Message::default() });
             let frame = cut(&pieces).remove(0);
             for end in 0..frame.len().min(64) {
                 let cut = decode(&frame.slice(..end));
-                // Fewer runs, or a shorter leaf of another name, can be what was meant.
+                // It can decode as fewer runs, or as a shorter leaf with another CID.
                 assert!(cut.is_err() || is_list || is_leaf, "{end} of {frame:?}");
             }
         }
@@ -408,10 +406,10 @@ mod tests {
 
     #[test]
     fn a_damaged_frame_is_rejected_or_decodes_to_what_it_encodes() {
-        let pieces = encode(&Message { leaves: words(), ..Message::default() });
+        let pieces = encode(&Message { leaves: list_messages(), ..Message::default() });
         let frames = cut(&pieces);
         let mut rng = Rng::from_seed(7);
-        let mut understood = 0;
+        let mut accepted = 0;
         for _ in 0..20_000 {
             let mut frame = frames[rng.index(frames.len())].to_vec();
             frame.truncate(rng.index(200));
@@ -423,21 +421,21 @@ mod tests {
                     _ => frame.insert(at, rng.next_u64() as u8),
                 }
             }
-            let Ok(mut heard) = decode(&frame.into()) else { continue };
-            understood += 1;
-            (heard.skipped_entries, heard.skipped_blocks) = (0, 0);
-            let pieces = encode(&heard);
-            assert_eq!(pieces.iter().map(Bytes::len).sum::<usize>(), encoded_len(&heard));
-            assert_eq!(decode(&cut(&pieces)[0]), Ok(heard));
+            let Ok(mut decoded) = decode(&frame.into()) else { continue };
+            accepted += 1;
+            (decoded.skipped_entries, decoded.skipped_blocks) = (0, 0);
+            let pieces = encode(&decoded);
+            assert_eq!(pieces.iter().map(Bytes::len).sum::<usize>(), encoded_len(&decoded));
+            assert_eq!(decode(&cut(&pieces)[0]), Ok(decoded));
         }
-        assert!((1000..19_000).contains(&understood), "{understood} were understood");
+        assert!((1000..19_000).contains(&accepted), "{accepted} were accepted");
     }
 
     #[test]
     fn unknown_kinds_and_bytes_after_the_end_are_rejected() {
         let decode = |bytes: &'static [u8]| decode(&Bytes::from_static(bytes)).unwrap_err();
-        assert_eq!(decode(&[]), FrameError::Kind { kind: None });
-        assert_eq!(decode(&[11]), FrameError::Kind { kind: Some(11) });
+        assert_eq!(decode(&[]), FrameError::UnknownKind { kind: None });
+        assert_eq!(decode(&[11]), FrameError::UnknownKind { kind: Some(11) });
         assert_eq!(decode(&[kind::UNSUBSCRIBE, 1, 2, 3]), FrameError::TrailingBytes { extra: 2 });
         let large = [kind::REJECT, 0xff, 0xff, 0xff, 0xff, 0x7f];
         assert!(matches!(super::decode(&large.to_vec().into()), Err(FrameError::Number { .. })));
@@ -451,9 +449,9 @@ mod tests {
         leaf.extend(blake3);
         leaf.extend([9; 10]);
         assert_eq!(decode(&leaf.into()).unwrap().skipped_blocks, 1);
-        let mut follow = vec![kind::SUBSCRIBE, 0, 9];
-        follow.extend(blake3);
-        follow.extend([9; 32]);
-        assert_eq!(decode(&follow.into()).unwrap().skipped_entries, 1);
+        let mut subscribe = vec![kind::SUBSCRIBE, 0, 9];
+        subscribe.extend(blake3);
+        subscribe.extend([9; 32]);
+        assert_eq!(decode(&subscribe.into()).unwrap().skipped_entries, 1);
     }
 }

@@ -6,26 +6,25 @@ use super::LEAVES_TOTAL_MAX;
 use crate::SessionId;
 use crate::bit_set::BitSet;
 
-/// A node's links, in their order.
+/// The links of a DAG node, in their order.
 #[derive(Debug)]
 pub(super) struct List<P> {
     pub node: Cid,
     pub leaves: Vec<Cid>,
-    /// Those that are in the local store.
-    pub here: BitSet,
-    /// Those who fetch it here.
+    /// Leaves that are in the local store.
+    pub stored: BitSet,
+    /// Sessions that fetch the leaves.
     pub sessions: Vec<SessionId>,
-    /// Peers that follow it here, and their numbers for it.
+    /// Peers that subscribe to the list here, and their numbers for it.
     pub subscribers: BTreeMap<P, u32>,
 }
 
-/// The lists that somebody follows: we at others, or others here. Each under a number that is not
-/// used again.
+/// The lists that this node or a peer subscribes to. Each has a number that is not used again.
 #[derive(Debug)]
 pub(super) struct KnownLists<P> {
     lists: BTreeMap<u32, List<P>>,
     by_node: BTreeMap<Cid, u32>,
-    /// Where each leaf is: which list, and which leaf of it.
+    /// The list and the index of each leaf.
     places: BTreeSet<(Cid, u32, u32)>,
     next: u32,
 }
@@ -51,11 +50,11 @@ impl<P: Copy + Ord> KnownLists<P> {
         }
         let id = self.next;
         self.next = self.next.checked_add(1)?;
-        let mut here = BitSet::default();
+        let mut stored = BitSet::default();
         let mut cids = Vec::with_capacity(leaves.len());
-        for ((cid, is_here), leaf) in leaves.into_iter().zip(0..) {
-            if is_here {
-                here.insert(leaf);
+        for ((cid, has_block), leaf) in leaves.into_iter().zip(0..) {
+            if has_block {
+                stored.insert(leaf);
             }
             self.places.insert((cid.clone(), id, leaf));
             cids.push(cid);
@@ -63,7 +62,7 @@ impl<P: Copy + Ord> KnownLists<P> {
         let (sessions, subscribers) = (Vec::new(), BTreeMap::new());
         self.by_node.insert(node.clone(), id);
         self.lists
-            .insert(id, List { node: node.clone(), leaves: cids, here, sessions, subscribers });
+            .insert(id, List { node: node.clone(), leaves: cids, stored, sessions, subscribers });
         Some(id)
     }
 
@@ -79,19 +78,18 @@ impl<P: Copy + Ord> KnownLists<P> {
         self.by_node.get(node).copied()
     }
 
-    /// Every place of a leaf.
+    /// Every list that has a leaf, and its index there.
     pub(super) fn places(&self, cid: &Cid) -> impl Iterator<Item = (u32, u32)> {
         let (first, last) = ((cid.clone(), 0, 0), (cid.clone(), u32::MAX, u32::MAX));
         self.places.range(first..=last).map(|&(_, list, leaf)| (list, leaf))
     }
 
-    /// Those that we follow.
+    /// The lists that this node subscribes to.
     pub(super) fn ours(&self) -> impl Iterator<Item = (u32, &List<P>)> {
         let is_ours = |(_, list): &(&u32, &List<P>)| !list.sessions.is_empty();
         self.lists.iter().filter(is_ours).map(|(id, list)| (*id, list))
     }
 
-    /// Forgets a list that nobody follows any more.
     pub(super) fn forget_if_idle(&mut self, id: u32) {
         let Some(list) = self.lists.get(&id) else { return };
         if !list.sessions.is_empty() || !list.subscribers.is_empty() {

@@ -22,7 +22,7 @@ pub enum ListMessage<B = Block> {
         /// The number of the list.
         list: u32,
     },
-    /// To the subscriber: this list is not announced. Ask for each leaf by its CID.
+    /// To the subscriber: this list is not announced. Request each leaf by its CID.
     Reject {
         /// The number of the list.
         list: u32,
@@ -31,7 +31,7 @@ pub enum ListMessage<B = Block> {
     Have {
         /// The number of the list.
         list: u32,
-        /// Whether all other leaves are missing. Otherwise nothing is said about them.
+        /// Whether all other leaves are missing. Otherwise the message does not cover them.
         is_complete: bool,
         /// The leaves.
         leaves: Ranges,
@@ -59,8 +59,8 @@ pub enum ListMessage<B = Block> {
         /// The leaves.
         leaves: Ranges,
     },
-    /// From the subscriber: do not send these leaves if they are still queued, and answer HAVE for each
-    /// that is not sent.
+    /// From the subscriber: do not send those of these leaves that are still queued, and answer
+    /// HAVE for each of them.
     CancelQueued {
         /// The number of the list.
         list: u32,

@@ -6,24 +6,24 @@ use super::{LEAVES_MAX, LISTS_PER_PEER_MAX};
 use crate::Misbehaviour;
 use crate::bit_set::BitSet;
 
-/// What we and a peer follow at each other.
+/// The subscriptions between this node and a peer.
 #[derive(Debug, Default)]
 pub(super) struct PeerLists {
-    /// What we follow there.
+    /// Subscriptions of this node at the peer, by our numbers.
     pub ours: BTreeMap<u32, OurSubscription>,
-    /// What it follows here, by its numbers.
+    /// Subscriptions of the peer here, by its numbers.
     pub theirs: BTreeMap<u32, TheirSubscription>,
-    /// Leaves of that.
+    /// Leaves of these lists together.
     pub their_leaves: usize,
-    /// To be said, besides what follows from `news`.
+    /// Pending messages about whole lists.
     pub announcements: Vec<Announcement>,
-    /// Its numbers of lists that there is something to say about.
-    pub news: BTreeSet<u32>,
-    /// Whether something of all that cannot wait.
+    /// The peer's numbers of lists with pending HAVE or DONT_HAVE.
+    pub updated_lists: BTreeSet<u32>,
+    /// Whether a pending message cannot wait.
     pub is_urgent: bool,
 }
 
-/// Something to be said of a list as a whole.
+/// A message about a whole list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Announcement {
     Subscribe(u32),
@@ -31,41 +31,42 @@ pub(super) enum Announcement {
     Reject(u32),
 }
 
-/// A list that we follow at a peer.
+/// A list that this node subscribes to at a peer.
 #[derive(Debug, Default)]
 pub(super) struct OurSubscription {
-    /// What it has of it.
+    /// Leaves that the peer has.
     pub available: BitSet,
-    /// Whether it said so.
+    /// Whether the peer has announced them.
     pub is_answered: bool,
     pub is_rejected: bool,
-    /// Leaves that it named.
+    /// How many leaves the peer has named; see [`NAMED_MAX`].
     named: usize,
 }
 
-/// A list that a peer follows here.
+/// A list that a peer subscribes to here.
 #[derive(Debug)]
 pub(super) struct TheirSubscription {
     pub node: Cid,
-    /// Leaves that it has, according to the peer until it is known here.
+    /// The number of leaves, as the peer declared it.
     pub leaves: u32,
-    /// Our number for it, when it is known here.
+    /// Our number of the list, if it is known.
     pub list: Option<u32>,
-    /// Whether the peer was told what is here of it.
+    /// Whether the available leaves were announced to the peer.
     pub is_answered: bool,
-    /// The store has no such node.
+    /// Whether the store lacks the node.
     pub is_absent: bool,
-    /// What came since, to be told.
-    pub news: BitSet,
-    /// What was asked for and is not here, to be told.
-    pub lacks: BitSet,
-    /// What was asked for before the list was known, and how urgently.
+    /// Stored leaves to announce.
+    pub new_leaves: BitSet,
+    /// Requested leaves that are missing, to answer with DONT_HAVE.
+    pub missing_leaves: BitSet,
+    /// Leaves requested before the list was known, and their priorities.
     pub early: BTreeMap<u32, u32>,
-    /// Leaves that it named.
+    /// How many leaves the peer has named; see [`NAMED_MAX`].
     named: usize,
 }
 
-/// How many times each leaf of a list may be named, and how many more.
+/// Most leaves that a peer may name: the first figure for each leaf of the list, and the second in
+/// addition. A peer that names more is dropped.
 const NAMED_MAX: (usize, usize) = (16, 1024);
 
 fn add_named(named: &mut usize, more: usize, leaves: usize) -> Result<(), Misbehaviour> {
@@ -75,13 +76,13 @@ fn add_named(named: &mut usize, more: usize, leaves: usize) -> Result<(), Misbeh
 }
 
 impl OurSubscription {
-    /// Whether the peer can be asked for leaves of it. One that showed none may not know the list.
+    /// Whether to request leaves from the peer. One that announced none may lack the node.
     pub(super) fn is_usable(&self) -> bool {
         let shows_none = self.is_answered && self.available.is_empty();
         !self.is_rejected && !shows_none
     }
 
-    /// The peer names leaves of it, up to `end`.
+    /// Counts `more` leaves that the peer named, up to `end`.
     pub(super) fn count_named(
         &mut self,
         end: u32,
@@ -103,14 +104,14 @@ impl TheirSubscription {
             list: None,
             is_answered: false,
             is_absent: false,
-            news: BitSet::default(),
-            lacks: BitSet::default(),
+            new_leaves: BitSet::default(),
+            missing_leaves: BitSet::default(),
             early: BTreeMap::new(),
             named: 0,
         }
     }
 
-    /// The peer names leaves of it, up to `end`.
+    /// Counts `more` leaves that the peer named, up to `end`.
     pub(super) fn count_named(&mut self, end: u32, more: usize) -> Result<(), Misbehaviour> {
         if end > self.leaves {
             return Err(Misbehaviour::LeafOutOfRange);
@@ -120,14 +121,14 @@ impl TheirSubscription {
 }
 
 impl PeerLists {
-    /// Whether it may follow a list of so many leaves as well.
+    /// Whether the peer may subscribe to one more list, of so many leaves.
     pub(super) fn has_room(&self, leaves: u32) -> bool {
         leaves <= LEAVES_MAX
             && self.theirs.len() < LISTS_PER_PEER_MAX
             && self.their_leaves + leaves as usize <= LEAVES_MAX as usize
     }
 
-    /// Refuses a list. Who does not listen is not told without end.
+    /// Rejects a list. The queue is bounded; further rejections are dropped.
     pub(super) fn reject(&mut self, list: u32) {
         if self.announcements.len() < LISTS_PER_PEER_MAX {
             self.announcements.push(Announcement::Reject(list));
@@ -135,11 +136,11 @@ impl PeerLists {
         }
     }
 
-    /// Forgets a list that it theirs.
+    /// Removes a subscription of the peer.
     pub(super) fn remove(&mut self, number: u32) -> Option<TheirSubscription> {
         let theirs = self.theirs.remove(&number)?;
         self.their_leaves -= theirs.leaves as usize;
-        self.news.remove(&number);
+        self.updated_lists.remove(&number);
         Some(theirs)
     }
 }

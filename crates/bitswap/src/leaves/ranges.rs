@@ -2,7 +2,7 @@ use watchfire_content::varint;
 
 use super::{FrameError, LEAVES_MAX};
 
-/// A set of leaf numbers, stored as runs. What a peer has of a list is mostly a few runs.
+/// A set of leaf indexes, stored as runs. The leaves that a peer has mostly form a few runs.
 ///
 /// ```
 /// use watchfire_bitswap::leaves::Ranges;
@@ -13,7 +13,7 @@ use super::{FrameError, LEAVES_MAX};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
-    /// Where each run starts and how long it is; a gap between any two.
+    /// The start and length of each run. There is a gap between any two.
     runs: Vec<(u32, u32)>,
 }
 
@@ -38,7 +38,7 @@ impl Ranges {
         self.runs.last().map_or(0, |&(start, len)| start + len)
     }
 
-    /// Appends the runs to `bytes`: the gap before each, and its length.
+    /// Appends for each run the gap before it and its length.
     pub(super) fn encode_into(&self, bytes: &mut Vec<u8>) {
         for (gap, len) in self.gaps() {
             varint::encode(gap.into(), bytes);
@@ -71,12 +71,12 @@ impl Ranges {
             let (len, read) = varint::decode(bytes)?;
             bytes = &bytes[read..];
             if len == 0 || (gap == 0 && !runs.is_empty()) {
-                return Err(FrameError::Runs);
+                return Err(FrameError::InvalidRuns);
             }
             let stop = u64::from(end).saturating_add(gap).saturating_add(len);
             let stop = u32::try_from(stop).ok().filter(|stop| *stop <= LEAVES_MAX);
             let stop = stop.ok_or(FrameError::TooManyLeaves)?;
-            // Both are below where the run stops.
+            // Both are at most `stop`, which fits.
             runs.push((end + gap as u32, len as u32));
             end = stop;
         }
@@ -137,8 +137,8 @@ mod tests {
             numbers.iter().for_each(|number| varint::encode(*number, &mut bytes));
             Ranges::decode(&bytes)
         };
-        assert_eq!(decode(&[3, 0]), Err(FrameError::Runs));
-        assert_eq!(decode(&[3, 1, 0, 1]), Err(FrameError::Runs));
+        assert_eq!(decode(&[3, 0]), Err(FrameError::InvalidRuns));
+        assert_eq!(decode(&[3, 1, 0, 1]), Err(FrameError::InvalidRuns));
         assert_eq!(decode(&[0, u64::from(LEAVES_MAX) + 1]), Err(FrameError::TooManyLeaves));
         assert_eq!(decode(&[u64::MAX, u64::MAX]), Err(FrameError::TooManyLeaves));
         assert_eq!(decode(&[1 << 31, 1 << 31]), Err(FrameError::TooManyLeaves));

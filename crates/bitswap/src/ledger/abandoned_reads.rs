@@ -2,11 +2,11 @@ use std::collections::BTreeMap;
 
 use watchfire_content::Cid;
 
-/// Blocks that the store still reads for peers that are gone. They are held in memory like any other until it
-/// answers: who comes and goes all the time could otherwise have it read without end.
+/// Blocks that the store still reads for peers that disconnected. They count as memory until the
+/// store answers. Otherwise a peer that reconnects all the time could start reads without limit.
 #[derive(Debug)]
 pub(super) struct AbandonedReads<P> {
-    /// The bytes that each read was to have. Who came back may have left the same block twice.
+    /// The expected bytes of each read. A peer that reconnected may have left the same block twice.
     reads: BTreeMap<(P, Cid), Vec<usize>>,
     pub bytes: usize,
 }
@@ -16,7 +16,7 @@ impl<P: Copy + Ord> AbandonedReads<P> {
         AbandonedReads { reads: BTreeMap::new(), bytes: 0 }
     }
 
-    /// A peer left while these were read for it.
+    /// A peer disconnected while these blocks were read for it.
     pub(super) fn add(&mut self, peer: P, reading: BTreeMap<Cid, usize>) {
         for (cid, len) in reading {
             self.bytes += len;
@@ -24,7 +24,7 @@ impl<P: Copy + Ord> AbandonedReads<P> {
         }
     }
 
-    /// The store answered, one of these perhaps.
+    /// The store answered a read that may be one of these.
     pub(super) fn read(&mut self, peer: P, cid: &Cid) {
         let key = (peer, cid.clone());
         let Some(lens) = self.reads.get_mut(&key) else { return };

@@ -7,25 +7,25 @@ use watchfire_content::Cid;
 use crate::requester::URGENT_MAX;
 use crate::{Limits, Payload, Presence, WantEntry, WantKind};
 
-/// What a peer wants of us, and what it is about to get.
+/// The wants of a peer, and the blocks and presences queued for it.
 #[derive(Debug)]
 pub(super) struct Account<B> {
     pub has_presences: bool,
-    /// Where it sits among those who take turns.
+    /// A random key that decides the peer's place in the order of turns.
     pub turn_key: u64,
     pub wants: BTreeMap<Cid, Wanted>,
-    /// Blocks to be sent, in the order in which the peer wants them.
+    /// Blocks to send, by priority and then by age.
     queue: BTreeMap<(Reverse<i32>, u64), Cid>,
     next_place: u64,
     pub queued_bytes: usize,
-    /// How often the first of the queue was passed over.
+    /// How often the first block of the queue was passed over.
     overtaken: u32,
-    /// How often others had a turn that was its own.
+    /// How often another peer was served in this peer's turn.
     pub passed_over: u32,
-    /// Whether its last turn was another's, since it was further behind.
+    /// Whether the peer was last served before its turn.
     pub is_favoured: bool,
     presences: Vec<Presence>,
-    /// Whether something is to be told that the peer waits for.
+    /// Whether a queued presence cannot wait.
     pub is_urgent: bool,
     pub batch: Batch<B>,
 }
@@ -40,24 +40,26 @@ pub(super) struct Wanted {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// The store was asked about it.
+    /// The store is looking the block up.
     LookingUp,
-    /// It is not here; the peer gets it when it comes.
+    /// The store lacks the block. The peer receives it when it is stored.
     Absent,
-    /// It is here, and waits for its turn.
-    Queued { place: u64, len: usize },
-    /// It is being read, or was read and is sent with the next message.
+    Queued {
+        place: u64,
+        len: usize,
+    },
+    /// The block is being read, or was read and goes with the next message.
     Reading,
 }
 
-/// Blocks that go with one message.
+/// The blocks of one message.
 #[derive(Debug)]
 pub(super) struct Batch<B> {
-    /// What is not here yet.
+    /// Blocks that are being read, with their lengths.
     pub reading: BTreeMap<Cid, usize>,
-    /// What is, the name it was wanted by, and the bytes it was taken to have.
+    /// Blocks that were read: the CID in the want, the block, and the length from the lookup.
     blocks: Vec<(Cid, B, usize)>,
-    /// Bytes of both, as far as it is known.
+    /// Bytes of both, by the lengths from the lookups.
     pub bytes: usize,
 }
 
@@ -75,23 +77,23 @@ impl<B> Batch<B> {
     }
 }
 
-/// Blocks at the front of a queue that are compared with one another.
+/// Blocks at the front of a queue that are compared with each other.
 const COMPARED_MAX: usize = 16;
 
-/// Blocks at the front of a queue that are looked at when whose turn it is is found.
+/// Blocks at the front of a queue that are checked when the next peer is chosen.
 const FRESH_COMPARED_MAX: usize = 4;
 
-/// How often the first of a queue may be passed over.
+/// How often the first block of a queue may be passed over.
 const OVERTAKEN_MAX: u32 = 8;
 
-/// What a block takes in a message beside its bytes, at most.
-const BLOCK_BYTES_AROUND: usize = 32;
+/// Most bytes that a block takes in a message besides its data.
+const BLOCK_OVERHEAD_BYTES_MAX: usize = 32;
 
-/// Blocks up to here are sent before longer ones, however often they were sent: a DAG's inner
-/// nodes are short, and much waits for them.
+/// Blocks up to this length are sent before longer ones, however often they were sent: the inner
+/// nodes of a DAG are short, and many blocks wait for them.
 const SHORT_BYTES: usize = 64 << 10;
 
-/// Above this, a want is urgent to who has it.
+/// A want with a higher priority is urgent for the peer.
 const URGENT_ABOVE: i32 = i32::MAX - URGENT_MAX as i32;
 
 impl<B: Payload> Account<B> {
@@ -112,7 +114,7 @@ impl<B: Payload> Account<B> {
         }
     }
 
-    /// Adds a want, or changes one. Whether it has to be found out if the block is here.
+    /// Adds or changes a want. Returns whether to look the block up.
     pub(super) fn want(&mut self, entry: &WantEntry) -> bool {
         let new = Wanted {
             priority: entry.priority,
@@ -142,12 +144,11 @@ impl<B: Payload> Account<B> {
         }
     }
 
-    /// Whether it waits for its turn.
     pub(super) fn is_queued(&self, cid: &Cid) -> bool {
         self.wants.get(cid).is_some_and(|wanted| matches!(wanted.state, State::Queued { .. }))
     }
 
-    /// Whether it was wanted. What is being read already may still be sent.
+    /// Removes a want. Returns whether there was one. A block that is being read may still be sent.
     pub(super) fn forget(&mut self, cid: &Cid) -> bool {
         let Some(wanted) = self.wants.remove(cid) else { return false };
         if let State::Queued { place, len } = wanted.state {
@@ -166,22 +167,23 @@ impl<B: Payload> Account<B> {
         self.queue.insert((Reverse(wanted.priority), place), cid.clone());
     }
 
-    /// The block is not here. Whether the peer is told.
+    /// The store lacks the block. Returns whether the want requests DONT_HAVE.
     pub(super) fn mark_absent(&mut self, cid: &Cid, limits: &Limits) -> bool {
         let Some(wanted) = self.wants.get_mut(cid) else { return false };
         wanted.state = State::Absent;
-        let is_told = wanted.send_dont_have;
-        if is_told {
+        let is_reported = wanted.send_dont_have;
+        if is_reported {
             self.queue_presence(cid, false, limits);
         }
-        is_told
+        is_reported
     }
 
-    /// To be told with the next message. One that does not listen is told no more than it can want.
-    pub(super) fn queue_presence(&mut self, cid: &Cid, is_here: bool, limits: &Limits) {
+    /// Queues a presence for the next message. For a peer that does not read, the queue holds at
+    /// most two presences per want; further ones are dropped.
+    pub(super) fn queue_presence(&mut self, cid: &Cid, has_block: bool, limits: &Limits) {
         if self.has_presences && self.presences.len() < limits.wants_per_peer_max * 2 {
-            self.presences.push(Presence { cid: cid.clone(), is_here });
-            self.is_urgent |= !is_here;
+            self.presences.push(Presence { cid: cid.clone(), has_block });
+            self.is_urgent |= !has_block;
         }
     }
 
@@ -197,12 +199,11 @@ impl<B: Payload> Account<B> {
         !self.presences.is_empty()
     }
 
-    /// Whether blocks can be read for it.
     pub(super) fn is_ready(&self) -> bool {
         !self.queue.is_empty() && self.batch.is_idle()
     }
 
-    /// Whether among the next is a block that was never sent to anybody, or a short one.
+    /// Whether the first blocks of the queue include one that no peer was sent, or a short one.
     pub(super) fn has_fresh(&self, was_sent: impl Fn(&Cid) -> bool) -> bool {
         self.queue.values().take(FRESH_COMPARED_MAX).any(|cid| self.is_short(cid) || !was_sent(cid))
     }
@@ -212,7 +213,7 @@ impl<B: Payload> Account<B> {
         !matches!(state, Some(State::Queued { len, .. }) if len > SHORT_BYTES)
     }
 
-    /// Bytes of the block with which the next batch begins.
+    /// Length of the first block of the next batch.
     pub(super) fn next_len(&self, sent: impl Fn(&Cid) -> u32) -> usize {
         let next = self.choose(sent).and_then(|(key, _)| self.queue.get(&key));
         match next.and_then(|cid| self.wants.get(cid)).map(|wanted| wanted.state) {
@@ -221,15 +222,15 @@ impl<B: Payload> Account<B> {
         }
     }
 
-    /// The block with which the next batch begins, unless much waits for it.
-    pub(super) fn next_patient(&self, sent: impl Fn(&Cid) -> u32) -> Option<&Cid> {
+    /// The first block of the next batch, unless it is urgent or short.
+    pub(super) fn next_deferrable(&self, sent: impl Fn(&Cid) -> u32) -> Option<&Cid> {
         let (key, _) = self.choose(sent)?;
         let cid = self.queue.get(&key)?;
         (key.0.0 <= URGENT_ABOVE && !self.is_short(cid)).then_some(cid)
     }
 
-    /// Begins a batch of at most so many bytes, or of one block: those first that were sent to
-    /// others the least often. What nobody was sent yet goes alone: a turn that it was given for is no other's.
+    /// Begins a batch of at most so many bytes, or of one block. Blocks that were sent the least
+    /// often come first. A turn that was earned by a new block sends no others, except short ones.
     pub(super) fn next_batch(&mut self, bytes_max: usize, sent: impl Fn(&Cid) -> u32) -> Vec<Cid> {
         let mut cids = Vec::new();
         let mut has_fresh = false;
@@ -257,7 +258,7 @@ impl<B: Payload> Account<B> {
         cids
     }
 
-    /// The place of the next block in the queue, and whether it is the first.
+    /// The key of the next block in the queue, and whether it is the first.
     fn choose(&self, sent: impl Fn(&Cid) -> u32) -> Option<((Reverse<i32>, u64), bool)> {
         let (&first, _) = self.queue.first_key_value()?;
         if self.overtaken >= OVERTAKEN_MAX || first.0.0 > URGENT_ABOVE {
@@ -269,12 +270,11 @@ impl<B: Payload> Account<B> {
         Some((best, best == first))
     }
 
-    /// A block was read, or could not be: bytes that are no longer held for it. `None` when it was
-    /// not asked for.
+    /// A read ended. Returns the bytes that it no longer holds; `None` if it was not requested.
     pub(super) fn read(&mut self, cid: &Cid, block: Option<B>, limits: &Limits) -> Option<usize> {
         let len = self.batch.reading.remove(cid)?;
         match block {
-            // It may have been taken back in the meantime.
+            // The want may have been cancelled in the meantime.
             Some(block) if self.wants.contains_key(cid) => {
                 self.batch.blocks.push((cid.clone(), block, len));
                 return Some(0);
@@ -286,15 +286,14 @@ impl<B: Payload> Account<B> {
         Some(len)
     }
 
-    /// Blocks of the batch, once it is complete: at most so many bytes with all that is around them, or a
-    /// single one.
+    /// Takes blocks of a complete batch: at most so many bytes with their framing, or one block.
     pub(super) fn take_blocks(&mut self, bytes_max: usize) -> Vec<(Cid, B)> {
         if !self.batch.is_complete() {
             return Vec::new();
         }
         let (mut count, mut bytes) = (0, 0);
         for (_, block, _) in &self.batch.blocks {
-            bytes += block.len() + BLOCK_BYTES_AROUND;
+            bytes += block.len() + BLOCK_OVERHEAD_BYTES_MAX;
             if count > 0 && bytes > bytes_max {
                 break;
             }

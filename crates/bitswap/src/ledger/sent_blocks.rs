@@ -4,30 +4,30 @@ use std::time::Duration;
 use watchfire_content::Cid;
 use watchfire_types::Instant;
 
-/// What was sent lately, and how often. Beyond its bound, the oldest is forgotten.
+/// Blocks that were sent lately, and how often. When it is full, the oldest is forgotten.
 #[derive(Debug)]
 pub(super) struct SentBlocks {
     blocks: BTreeMap<Cid, Times>,
     order: VecDeque<Cid>,
-    /// Since when, and until when, blocks were sent that nobody had been sent before.
+    /// The start of the current run of new blocks, and its last block. New: sent to no peer before.
     fresh: Option<(Instant, Instant)>,
     outcomes: WantOutcomes,
 }
 
-/// What became of wants for what others had been sent.
+/// Outcomes of wants for blocks that other peers were sent before.
 #[derive(Clone, Copy, Debug, Default)]
 struct WantOutcomes {
-    /// Taken back while they waited: who wanted it had it of others.
-    had_elsewhere: u32,
-    /// It had to be sent again.
-    sent_again: u32,
+    /// Cancelled while queued: the peer got the block elsewhere.
+    cancelled: u32,
+    /// Sent again.
+    resent: u32,
 }
 
-/// What others do with what they were sent, as far as that is seen from here.
+/// Whether peers serve each other the blocks that they were sent, as far as this node sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Others {
+enum Receivers {
     Unknown,
-    ServeOneAnother,
+    ServeEachOther,
     DoNotServe,
 }
 
@@ -39,16 +39,16 @@ struct Times {
 
 const CIDS_MAX: usize = 16 * 1024;
 
-/// Longest time that a block is left to those who were sent it.
-const HELD_MAX: Duration = Duration::from_secs(3);
+/// Longest time that a block is left to the peers that were sent it.
+const HOLD_BACK_MAX: Duration = Duration::from_secs(3);
 
-/// Longest time between two blocks that nobody was sent, at least, until it is over that there are such.
+/// A run of new blocks ends after at least so long without one, unless the run was shorter.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// Blocks that were sent again before nothing is left to others any more.
-const AGAIN_MIN: u32 = 32;
+/// Blocks that were sent again after which peers count as not serving each other.
+const RESENT_MIN: u32 = 32;
 
-/// WantOutcomes of wants from which is learned whether others serve them. Beyond, those before count half.
+/// Outcomes after which all counted ones count half.
 const OUTCOMES_MAX: u32 = 256;
 
 impl SentBlocks {
@@ -57,7 +57,7 @@ impl SentBlocks {
             blocks: BTreeMap::new(),
             order: VecDeque::new(),
             fresh: None,
-            outcomes: WantOutcomes { had_elsewhere: 0, sent_again: 0 },
+            outcomes: WantOutcomes { cancelled: 0, resent: 0 },
         }
     }
 
@@ -69,12 +69,12 @@ impl SentBlocks {
         if let Some(times) = self.blocks.get_mut(cid) {
             times.count = times.count.saturating_add(1);
             times.last = now;
-            self.outcomes.sent_again += 1;
+            self.outcomes.resent += 1;
             self.outcomes.age();
             return;
         }
-        let is_on = |(_, until): &(Instant, Instant)| now.since(*until) <= HELD_MAX;
-        let from = self.fresh.filter(is_on).map_or(now, |(from, _)| from);
+        let continues = |(_, until): &(Instant, Instant)| now.since(*until) <= HOLD_BACK_MAX;
+        let from = self.fresh.filter(continues).map_or(now, |(from, _)| from);
         self.fresh = Some((from, now));
         self.blocks.insert(cid.clone(), Times { count: 1, last: now });
         self.order.push_back(cid.clone());
@@ -85,46 +85,49 @@ impl SentBlocks {
         }
     }
 
-    /// Until when who has everything leaves a block to those who were sent it. While it still sends what nobody has,
-    /// others are about to hear that they can have the rest from one another: the longer that takes, the later.
-    /// Where they do, there is no hurry as long as it goes on.
+    /// Until when a seeder leaves a block to the peers that were sent it, at most
+    /// [`HOLD_BACK_MAX`]. During a run of new blocks, peers are about to find other blocks at each
+    /// other; the longer the run, the later. If peers serve each other, the wait lasts as long as
+    /// the run.
     pub(super) fn held_back_until(&self, cid: &Cid) -> Option<Instant> {
         let times = self.blocks.get(cid)?;
         let (from, until) = self.fresh?;
         let fresh = until.since(from);
-        let usual = times.last.min(until) + (fresh / 5).min(HELD_MAX);
-        let goes_on = until + (fresh / 8).max(PAUSE_MAX.min(fresh));
-        match self.outcomes.others() {
-            Others::Unknown => Some(usual),
-            Others::ServeOneAnother => Some(usual.max((times.last + HELD_MAX).min(goes_on))),
-            Others::DoNotServe => None,
+        let usual = times.last.min(until) + (fresh / 5).min(HOLD_BACK_MAX);
+        let run_ends = until + (fresh / 8).max(PAUSE_MAX.min(fresh));
+        match self.outcomes.receivers() {
+            Receivers::Unknown => Some(usual),
+            Receivers::ServeEachOther => {
+                Some(usual.max((times.last + HOLD_BACK_MAX).min(run_ends)))
+            }
+            Receivers::DoNotServe => None,
         }
     }
 
-    /// A block that waited to be sent is not wanted any more.
-    pub(super) fn taken_back(&mut self, cid: &Cid) {
+    /// The want for a queued block was cancelled.
+    pub(super) fn note_cancelled(&mut self, cid: &Cid) {
         if self.blocks.contains_key(cid) {
-            self.outcomes.had_elsewhere += 1;
+            self.outcomes.cancelled += 1;
             self.outcomes.age();
         }
     }
 }
 
 impl WantOutcomes {
-    const fn others(self) -> Others {
-        if self.had_elsewhere > self.sent_again / 8 {
-            Others::ServeOneAnother
-        } else if self.sent_again < AGAIN_MIN {
-            Others::Unknown
+    const fn receivers(self) -> Receivers {
+        if self.cancelled > self.resent / 8 {
+            Receivers::ServeEachOther
+        } else if self.resent < RESENT_MIN {
+            Receivers::Unknown
         } else {
-            Others::DoNotServe
+            Receivers::DoNotServe
         }
     }
 
     const fn age(&mut self) {
-        if self.had_elsewhere + self.sent_again > OUTCOMES_MAX {
-            self.had_elsewhere /= 2;
-            self.sent_again /= 2;
+        if self.cancelled + self.resent > OUTCOMES_MAX {
+            self.cancelled /= 2;
+            self.resent /= 2;
         }
     }
 }
@@ -134,18 +137,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_do_shows_in_what_became_of_earlier_wants() {
+    fn earlier_wants_show_whether_peers_serve_each_other() {
         let mut outcomes = WantOutcomes::default();
-        assert_eq!(outcomes.others(), Others::Unknown);
-        outcomes.sent_again = AGAIN_MIN;
-        assert_eq!(outcomes.others(), Others::DoNotServe);
-        outcomes.had_elsewhere = AGAIN_MIN / 8 + 1;
-        assert_eq!(outcomes.others(), Others::ServeOneAnother);
-        // What was long ago counts less.
+        assert_eq!(outcomes.receivers(), Receivers::Unknown);
+        outcomes.resent = RESENT_MIN;
+        assert_eq!(outcomes.receivers(), Receivers::DoNotServe);
+        outcomes.cancelled = RESENT_MIN / 8 + 1;
+        assert_eq!(outcomes.receivers(), Receivers::ServeEachOther);
+        // Old outcomes count less.
         for _ in 0..4 * OUTCOMES_MAX {
-            outcomes.sent_again += 1;
+            outcomes.resent += 1;
             outcomes.age();
         }
-        assert_eq!(outcomes.others(), Others::DoNotServe);
+        assert_eq!(outcomes.receivers(), Receivers::DoNotServe);
     }
 }

@@ -6,8 +6,8 @@ use super::{ENTRIES_MAX, MESSAGE_BYTES_MAX, Message, MessageError, Presence, Wan
 
 /// Reads a message that fills `bytes`, without the length in front of it, and hashes its blocks.
 ///
-/// A block that is a good part of the message shares its bytes; smaller ones are copied, lest one of
-/// them keep a whole message in memory. Fields of later versions are skipped.
+/// A block of at least an eighth of the message shares its bytes. Smaller ones are copied, because
+/// each would keep the whole message in memory. Fields of later versions are skipped.
 pub fn decode(bytes: &Bytes) -> Result<Message<Block>, MessageError> {
     if bytes.len() > MESSAGE_BYTES_MAX {
         return Err(MessageError::TooLong { len: bytes.len() as u64, max: MESSAGE_BYTES_MAX });
@@ -70,7 +70,7 @@ fn decode_entry(bytes: &[u8]) -> Result<Option<WantEntry>, MessageError> {
             _ => {}
         }
     }
-    let cid = decode_cid(name.ok_or(MessageError::Nameless { of })?)?;
+    let cid = decode_cid(name.ok_or(MessageError::MissingCid { of })?)?;
     Ok(cid.map(|cid| WantEntry { cid, priority, cancel, kind, send_dont_have }))
 }
 
@@ -90,7 +90,7 @@ fn decode_block(
             _ => {}
         }
     }
-    match Prefix::decode(prefix.ok_or(MessageError::Nameless { of })?) {
+    match Prefix::decode(prefix.ok_or(MessageError::MissingCid { of })?) {
         Ok(prefix) => push_block(message, prefix, whole, data),
         Err(CidError::Hash { .. }) => {
             message.skipped_blocks += 1;
@@ -112,7 +112,7 @@ fn push_block(
     }
     let is_small = data.len() < whole.len() / 8;
     let bytes = if is_small { Bytes::copy_from_slice(data) } else { whole.slice_ref(data) };
-    match Block::named(prefix, bytes)? {
+    match Block::from_prefix(prefix, bytes)? {
         Some(block) => message.blocks.push(block),
         None => message.skipped_blocks += 1,
     }
@@ -126,17 +126,17 @@ fn decode_presence(bytes: &[u8], message: &mut Message<Block>) -> Result<(), Mes
         return Ok(());
     }
     let mut name = None;
-    let mut is_here = true;
+    let mut has_block = true;
     for field in Fields::new(bytes) {
         match field? {
             (1, Value::Bytes(cid)) => name = Some(cid),
-            (2, Value::Varint(value)) => is_here = value == 0,
+            (2, Value::Varint(value)) => has_block = value == 0,
             (field @ 0..=2, _) => return Err(MessageError::Field { field, of }),
             _ => {}
         }
     }
-    match decode_cid(name.ok_or(MessageError::Nameless { of })?)? {
-        Some(cid) => message.presences.push(Presence { cid, is_here }),
+    match decode_cid(name.ok_or(MessageError::MissingCid { of })?)? {
+        Some(cid) => message.presences.push(Presence { cid, has_block }),
         None => message.skipped_entries += 1,
     }
     Ok(())

@@ -6,16 +6,15 @@ use crate::{Payload, Protocol, leaves};
 
 /// Encodes a message, without a length before it.
 ///
-/// To peers before [`Protocol::V1_2`] presences are not written, and neither are wants for one; to those
-/// of [`Protocol::V1_0`] blocks go without their names. For [`Protocol::Leaves`] there is
-/// [`leaves::encode`](crate::leaves::encode).
+/// Protocols before [`Protocol::V1_2`] omit presences and want-haves. [`Protocol::V1_0`] also omits
+/// the prefixes of blocks. For [`Protocol::Leaves`] use [`leaves::encode`](crate::leaves::encode).
 pub fn encode(message: &Message<Block>, protocol: Protocol) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(message.encoded_len(protocol));
     encode_into(message, protocol, &mut bytes);
     bytes
 }
 
-/// Encodes a message after its length.
+/// Encodes a message, with its length before it.
 pub fn encode_framed(message: &Message<Block>, protocol: Protocol) -> Vec<u8> {
     let len = message.encoded_len(protocol);
     let mut bytes = Vec::with_capacity(varint::encoded_len(len as u64) + len);
@@ -25,7 +24,7 @@ pub fn encode_framed(message: &Message<Block>, protocol: Protocol) -> Vec<u8> {
 }
 
 impl<B: Payload> Message<B> {
-    /// Bytes that [`encode`] makes, or [`leaves::encode`].
+    /// Bytes that [`encode`] or [`leaves::encode`] produces.
     pub fn encoded_len(&self, protocol: Protocol) -> usize {
         if protocol == Protocol::Leaves {
             return leaves::encoded_len(self);
@@ -42,14 +41,14 @@ impl<B: Payload> Message<B> {
 }
 
 impl WantEntry {
-    /// Most bytes that it takes in a message.
+    /// Most bytes that the entry takes in a message.
     pub fn encoded_len(&self) -> usize {
         bytes_field_len(entry_len(self))
     }
 }
 
 impl Presence {
-    /// Bytes that it takes in a message.
+    /// Bytes that the presence takes in a message.
     pub fn encoded_len(&self) -> usize {
         bytes_field_len(presence_len(self))
     }
@@ -60,7 +59,6 @@ pub(crate) fn block_len(block: &impl Payload, protocol: Protocol) -> usize {
     let data = block.len();
     match protocol {
         Protocol::V1_0 => bytes_field_len(data),
-        // Where a prefix is longer than four bytes, the codec is a rare one.
         _ => {
             let prefix = block.cid().prefix().encode(data).len();
             let data = if data == 0 { 0 } else { bytes_field_len(data) };
@@ -99,7 +97,7 @@ fn encode_into(message: &Message<Block>, protocol: Protocol, bytes: &mut Vec<u8>
         start_field(4, presence_len(presence), bytes);
         start_field(1, presence.cid.encoded_len(), bytes);
         presence.cid.encode_into(bytes);
-        encode_number(2, (!presence.is_here).into(), bytes);
+        encode_number(2, (!presence.has_block).into(), bytes);
     }
     encode_number(5, pending_bytes(message), bytes);
 }
@@ -132,21 +130,21 @@ fn encode_entry(want: &WantEntry, bytes: &mut Vec<u8>) {
 }
 
 fn presence_len(presence: &Presence) -> usize {
-    bytes_field_len(presence.cid.encoded_len()) + varint_field_len((!presence.is_here).into())
+    bytes_field_len(presence.cid.encoded_len()) + varint_field_len((!presence.has_block).into())
 }
 
-/// The schema's number is signed.
+/// The pending bytes, within the range of the schema's signed number.
 fn pending_bytes<B>(message: &Message<B>) -> u64 {
     u64::from(message.pending_bytes).min(i32::MAX as u64)
 }
 
-/// The key and the length of a field of bytes.
+/// Writes the key and the length of a field of bytes.
 fn start_field(field: u64, len: usize, bytes: &mut Vec<u8>) {
     varint::encode(field << 3 | 2, bytes);
     varint::encode(len as u64, bytes);
 }
 
-/// A number; zero is not written.
+/// Writes a number, unless it is zero.
 fn encode_number(field: u64, value: u64, bytes: &mut Vec<u8>) {
     if value != 0 {
         encode_field(field, Value::Varint(value), bytes);

@@ -7,15 +7,14 @@ use super::{MESSAGE_BYTES_MAX, MessageError};
 
 /// Splits a stream into messages.
 ///
-/// It holds what came of one message, and what was pushed behind it; so at most
-/// [`MESSAGE_BYTES_MAX`] and one push, if frames are taken out after each.
+/// It holds at most [`MESSAGE_BYTES_MAX`] and one push, if frames are taken out after each push.
 #[derive(Debug, Default)]
 pub struct FrameReader {
     bytes: BytesMut,
     is_refused: bool,
 }
 
-/// Bytes of the longest length that is accepted.
+/// Most bytes of the length before a message.
 const LENGTH_BYTES_MAX: usize = varint::encoded_len(MESSAGE_BYTES_MAX as u64);
 
 impl FrameReader {
@@ -26,8 +25,8 @@ impl FrameReader {
         }
     }
 
-    /// The next message without its length, or `None` until all of it has arrived. After an error the
-    /// stream cannot be read any further.
+    /// The next message without its length, or `None` until all of it has arrived. After an error
+    /// the stream cannot be read any further.
     pub fn next_frame(&mut self) -> Result<Option<Bytes>, MessageError> {
         match self.cut() {
             Err(error) => {
@@ -39,7 +38,7 @@ impl FrameReader {
         }
     }
 
-    /// Whether part of a message has arrived, so that the stream must not end now.
+    /// Whether part of a message has arrived. Then the stream must not end.
     pub fn is_inside_frame(&self) -> bool {
         !self.bytes.is_empty()
     }
@@ -48,7 +47,7 @@ impl FrameReader {
         let (len, start) = match varint::decode(&self.bytes) {
             Ok(read) => read,
             Err(VarintError::Truncated) if self.bytes.len() < LENGTH_BYTES_MAX => return Ok(None),
-            Err(_) => return Err(MessageError::Length),
+            Err(_) => return Err(MessageError::InvalidLength),
         };
         let max = MESSAGE_BYTES_MAX;
         let whole = usize::try_from(len).ok().filter(|len| *len <= max);
@@ -56,8 +55,8 @@ impl FrameReader {
         if self.bytes.len() < end {
             return Ok(None);
         }
-        // A buffer that ends here is given away whole; else what is behind it would share, and
-        // keep, its memory.
+        // A buffer that ends with this frame is handed out whole. Otherwise later bytes would share
+        // its memory and keep it alive.
         let mut frame = if self.bytes.len() == end {
             mem::take(&mut self.bytes).freeze()
         } else {

@@ -1,4 +1,4 @@
-//! What follows when another peer comes to have a block that is requested already.
+//! Handles a peer that announces a block that is requested already.
 
 use watchfire_types::Instant;
 
@@ -6,10 +6,10 @@ use super::selection::rarest;
 use super::turn::is_far_from_turn;
 use crate::requester::{PeerState, Requester};
 
-/// Asks a busy peer for a block that only it has, in place of one that another peer has by now.
+/// Requests from a busy peer a block that only it has, in place of one that another peer has now.
 ///
-/// So a single seeder, which every leecher asks, sends what nobody has yet, and leechers get the rest
-/// from each other. The seeder confirms the cancel if it can: it may be sending the block already, and
+/// So a single seeder that serves all leechers sends new blocks, and leechers get the rest from
+/// each other. The seeder confirms the cancel if it can: it may be sending the block already, and
 /// the block must not arrive twice.
 pub(super) fn request_only_copy<P: Copy + Ord>(
     requester: &mut Requester<P>,

@@ -14,11 +14,11 @@ use crate::requester::{PeerState, Requester};
 /// How often to look for requests that idle peers could take over.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Shortest wait before a block is requested from an idle peer instead. On a busy machine no peer is
-/// idle for long, and a request that is moved sooner is often on its way.
+/// Shortest wait before a block is requested from an idle peer instead. On a busy machine no peer
+/// is idle for long, and a request that is moved sooner is often being answered.
 const WAITED_MIN: Duration = Duration::from_millis(400);
 
-/// With more seeders than this, none of them is asked too little.
+/// With more seeders than this, none of them lacks requests.
 const SEEDERS_MAX: usize = 2;
 
 /// Keeps seeders and idle peers busy.
@@ -27,9 +27,9 @@ pub(super) fn rebalance<P: Copy + Ord>(requester: &mut Requester<P>, now: Instan
     request_from_idle_peers(requester, now);
 }
 
-/// With one or two seeders, asks each of them for a block that nobody else has, even beyond the other
-/// limits: a block that no peer requests from a seeder never spreads. The request waits there while
-/// the seeder is busy. A seeder that confirms cancels learns when the block has come from another.
+/// With one or two seeders, requests from each a block that no other peer has, even beyond the
+/// other limits: a block that no peer requests from a seeder never spreads. The request waits while
+/// the seeder is busy, and can be cancelled.
 fn request_from_seeders<P: Copy + Ord>(requester: &mut Requester<P>, now: Instant) {
     let live = requester.wants.live();
     let seeders = requester.peers.iter().filter(|(_, state)| state.blocks.has.has_all(live));
@@ -54,8 +54,8 @@ fn request_from_seeders<P: Copy + Ord>(requester: &mut Requester<P>, now: Instan
 
 /// Moves the requests with the longest wait to idle peers that have the blocks.
 ///
-/// The peers that were asked have more to send than they can. While this node waits for as much as it
-/// may request, it cannot request anything else. A block that is being sent still arrives.
+/// The peers with these requests have more to send than they can. While this node waits for as much
+/// as it may request, it cannot request anything else. A block that is being sent still arrives.
 fn request_from_idle_peers<P: Copy + Ord>(requester: &mut Requester<P>, now: Instant) {
     let movable = requester.peers.iter().flat_map(|(peer, state)| {
         let requests = state.requests.iter();
@@ -69,10 +69,10 @@ fn request_from_idle_peers<P: Copy + Ord>(requester: &mut Requester<P>, now: Ins
     }
     movable.sort_unstable();
     let budget = RequestBudget::of(requester);
-    let is_promised: BTreeSet<P> = requester.reassignments.values().copied().collect();
+    let is_reserved: BTreeSet<P> = requester.reassignments.values().copied().collect();
     let is_idle = |(peer, state): &(&P, &PeerState)| {
         let answers = !state.silence.is_unresponsive() && !state.is_unproven();
-        let is_free = state.requests.is_empty() && !is_promised.contains(peer);
+        let is_free = state.requests.is_empty() && !is_reserved.contains(peer);
         is_free && answers && !budget.is_slow(state)
     };
     let mut idle: Vec<P> = requester.peers.iter().filter(is_idle).map(|(peer, _)| *peer).collect();
@@ -94,13 +94,13 @@ fn request_from_idle_peers<P: Copy + Ord>(requester: &mut Requester<P>, now: Ins
 /// Whether a request may move to another peer.
 fn is_movable<P: Copy + Ord>(
     requester: &Requester<P>,
-    asked: &PeerState,
+    busy: &PeerState,
     at: u32,
     request: &BlockRequest,
 ) -> bool {
-    let is_next = request.delivered_since(&asked.delivery) >= request.bytes_ahead;
-    asked.confirms_cancel(at)
+    let is_next = request.delivered_since(&busy.delivery) >= request.bytes_ahead;
+    busy.confirms_cancel(at)
         && requester.wants.get(at).requested_from.len() == 1
-        && !(asked.silence.is_sending && is_next)
+        && !(busy.silence.is_sending && is_next)
         && requester.wants.urgent_place(at).is_none()
 }

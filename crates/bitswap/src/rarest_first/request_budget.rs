@@ -4,7 +4,7 @@ use watchfire_types::Instant;
 
 use crate::requester::{PeerState, Requester};
 
-/// What each peer may be asked for now.
+/// Bytes that may be requested from each peer now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RequestBudget {
     /// The sum of the rates at which peers deliver.
@@ -13,33 +13,33 @@ pub(super) struct RequestBudget {
     squares: u128,
     /// The sum of the rates of slow peers.
     slow_rates: u128,
-    /// What slow peers are asked for.
+    /// Bytes that are requested from slow peers.
     slow_bytes: usize,
     /// The rate at which a block takes a second.
     block_rate: u128,
 }
 
-/// A peer is slow if it delivers so many times slower than a byte usually arrives, and a block from it
-/// takes a second or longer.
+/// A peer is slow if its rate is so many times lower than the mean rate of all bytes, and a block
+/// from it takes a second or longer.
 const SLOWER: u128 = 4;
 
-/// Slow peers may always be asked for this part of the total, even if others have the blocks. More
-/// only if they deliver a larger part of the total. Otherwise their requests would fill the budget
-/// after a while, and nothing would be requested from faster peers.
+/// The part of the total that may always be requested from slow peers, even if others have the
+/// blocks. More is allowed only if they deliver a larger part. Otherwise their requests would fill
+/// the budget after a while, and nothing would be requested from faster peers.
 const SLOW_PART: usize = 8;
 
-/// After so many silence timeouts without any block, slow peers are asked again.
+/// After so many response timeouts without any block, slow peers receive requests again.
 const SILENCE_TIMEOUTS: u32 = 10;
 
-/// In a swarm, so many quarters of the limit are requested. Longer queues at every peer would make
-/// each block take longer from one peer to the next.
+/// Part of the limit, in quarters, that is requested in a swarm. Longer queues at every peer would
+/// delay each block on its way from one peer to the next.
 const USUAL_QUARTERS: usize = 3;
 
-/// Blocks more to request for each block that this node is behind the others, so that all finish at
-/// about the same time.
+/// Additional blocks to request for each block that this node is behind the others, so that all
+/// finish at about the same time.
 const BLOCKS_TO_CATCH_UP: usize = 2;
 
-/// Bytes that all peers together may be asked for now.
+/// Bytes that may be requested from all peers together now.
 pub(super) fn requested_bytes_max<P: Copy + Ord>(requester: &Requester<P>) -> usize {
     let max = requester.limits.requested_bytes_max;
     let Some(behind) = requester.blocks_behind else { return max };
@@ -69,8 +69,8 @@ impl RequestBudget {
 
     /// Whether nothing more may be requested from a peer.
     ///
-    /// More than what arrives in two round trips would only wait in a queue, and be chosen too early.
-    /// Requests to slow peers do not count against other peers.
+    /// More than the bytes that arrive in two round trips would only wait in a queue, and be chosen
+    /// too early. Requests to slow peers do not count against other peers.
     pub(super) fn is_spent<P: Copy + Ord>(
         &self,
         requester: &Requester<P>,
@@ -85,8 +85,8 @@ impl RequestBudget {
             || requested >= requested_bytes_max(requester)
     }
 
-    /// Whether to leave a block to faster peers that have it too. If they send nothing for long, the
-    /// slow peer is asked.
+    /// Whether to leave a block to faster peers that have it too, unless they send nothing for
+    /// long.
     pub(super) fn is_for_faster_peers<P: Copy + Ord>(
         &self,
         requester: &Requester<P>,
@@ -112,8 +112,8 @@ impl RequestBudget {
         }
     }
 
-    /// Whether a peer is slow. The mean rate is that over bytes, not over peers. A peer with an
-    /// unknown rate is not slow.
+    /// Whether a peer is slow, compared with the mean rate per byte, not per peer. An unknown rate
+    /// is not slow.
     pub(super) fn is_slow(&self, state: &PeerState) -> bool {
         let rate = u128::from(state.delivery.rate);
         let is_slower = || (rate * SLOWER).saturating_mul(self.rates) < self.squares;

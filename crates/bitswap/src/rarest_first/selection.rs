@@ -1,20 +1,20 @@
-//! Which block to request from a peer.
+//! Selects the block to request from a peer.
 
 use crate::bit_set::ones;
 use crate::requester::delivery_rate::transfer_time;
 use crate::requester::{PeerState, Requester, Wants};
 
-/// Open wants that are compared before one is chosen. Of more, those after a random place are.
+/// Most open wants that are compared before one is chosen. They start at a random place.
 pub(super) const COMPARED_MAX: usize = 4096;
 
-/// A seeder is fast if it gives more than so many times what each leecher gives. A fast seeder is
-/// spared only if the leechers together give so many times as much as it.
+/// A seeder is fast if its rate is more than so many times the mean rate of the leechers. A fast
+/// seeder is spared only if the leechers together deliver so many times as much as it.
 const FAST_SEEDER: u64 = 2;
 
 /// The open want to request first, among a set.
 ///
-/// Urgent blocks come first, in their order. Then the highest urgency counts, then the rarest block,
-/// then the first one after a random place.
+/// Urgent blocks come first, in their order. Then the highest urgency counts, then the rarest
+/// block, then the first one after a random place.
 pub(super) fn rarest<P: Copy + Ord>(
     wants: &Wants<P>,
     random: u64,
@@ -47,10 +47,10 @@ pub(super) fn rarest<P: Copy + Ord>(
     None
 }
 
-/// Whether to leave a block to leechers, and to ask the seeder for what nobody else has.
+/// Whether to leave a block to leechers, and request from the seeder blocks that only it has.
 ///
-/// Leechers must deliver as much as the seeders, and enough must be requested already. A fast seeder
-/// is spared less, because its uplink is there to be used. Urgent blocks are never left.
+/// Leechers must deliver as much as the seeders, and enough must be requested already. A fast
+/// seeder is spared less, so that its uplink is used. Urgent blocks are never left.
 pub(super) fn is_left_to_leechers<P: Copy + Ord>(
     requester: &Requester<P>,
     state: &PeerState,
@@ -84,13 +84,13 @@ pub(super) fn is_left_to_leechers<P: Copy + Ord>(
     holders > seeders && leecher_rate >= least
 }
 
-/// Whether a peer is too slow for one of the last blocks: the others will have fetched it sooner.
+/// Whether a peer is too slow for one of the last blocks: other peers will deliver it sooner.
 pub(super) fn is_too_slow_for<P: Copy + Ord>(
     requester: &Requester<P>,
     state: &PeerState,
     at: u32,
 ) -> bool {
-    let left = requester.wants.open_len() * requester.limits.block_bytes_guess;
+    let left = requester.wants.open_len() * requester.limits.block_bytes_estimate;
     if left > requester.requested_bytes
         || requester.wants.get(at).holders < 2
         || state.delivery.rate == 0

@@ -1,4 +1,4 @@
-//! An idle peer takes over a request from a busy one, or repeats it in the endgame.
+//! Moves a request from a busy peer to an idle one, or repeats it there in the endgame.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::requester::delivery_rate::transfer_time;
 use crate::requester::peer_requests::BlockRequest;
 use crate::requester::{PeerState, Requester};
 
-/// How long a peer has to confirm a cancel. After that, its request is treated like any other.
+/// Longest wait for the confirmation of a cancel. Then the request is treated like any other.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Shortest time without any part of a block after which a peer is taken to serve others.
+/// Shortest time without any part of a block after which a peer is assumed to serve others.
 const STANDSTILL_MIN: Duration = Duration::from_millis(200);
 
-/// An idle peer takes over the request with the longest wait. Returns whether it was asked.
+/// Moves the request with the longest wait to an idle peer. Returns whether it was sent there.
 ///
 /// In the endgame a block may be requested a second time, within
 /// [`Limits::endgame_duplicates_per_mille`](crate::Limits::endgame_duplicates_per_mille).
@@ -51,7 +51,7 @@ pub(super) fn take_over_request<P: Copy + Ord>(
 /// A request that an idle peer could take over.
 struct Candidate<P> {
     at: u32,
-    /// The peer that was asked.
+    /// The peer that has the request.
     other: P,
     /// How much longer the block would take there.
     wait: Duration,
@@ -80,8 +80,8 @@ fn best_candidate<P: Copy + Ord>(
         if request.cancel_sent_at.is_some_and(|at| now.since(at) < CANCEL_TIMEOUT) {
             continue;
         }
-        // A peer that lost the request before does not get it back, or two peers that send nothing
-        // would pass it to and fro.
+        // A peer that lost the request before does not get it back. Otherwise two peers that send
+        // nothing would exchange it for ever.
         let may_repeat = is_endgame && !state.counts.late.has(&wanted.cid);
         let found = match may_repeat && is_standing_still(state, theirs, request, now) {
             true => Some((now.since(request.requested_at), true)),
@@ -97,46 +97,47 @@ fn best_candidate<P: Copy + Ord>(
     best
 }
 
-/// Whether a block would arrive much sooner from an idle peer: how long it would still take from the
-/// peer that was asked, and whether it can be cancelled there before it is sent.
+/// Whether a block would arrive much sooner from an idle peer. Returns how long it would still take
+/// from the peer that has the request, and whether it can be cancelled there before it is sent.
 fn gain(
     idle: &PeerState,
-    asked: &PeerState,
+    busy: &PeerState,
     request: &BlockRequest,
     now: Instant,
 ) -> Option<(Duration, bool)> {
-    let since = request.delivered_since(&asked.delivery);
+    let since = request.delivered_since(&busy.delivery);
     let ahead = request.bytes_ahead.saturating_sub(since);
-    let base = asked.delivery.base();
-    let before = match asked.delivery.rate {
+    let base = busy.delivery.base();
+    let before = match busy.delivery.rate {
         0 => Duration::ZERO,
         rate => transfer_time(ahead as u64, rate),
     };
-    let own = transfer_time(request.bytes as u64, asked.delivery.rate.max(1))
+    let own = transfer_time(request.bytes as u64, busy.delivery.rate.max(1))
         .min(now.since(request.requested_at));
     let wait = before + own;
     if wait <= idle.time_for(request.bytes) * 2 + base {
         return None;
     }
-    // A cancel that arrives before the block's turn causes no duplicate. A block that many others
-    // overtook is being kept for later.
+    // A cancel that arrives before the block's turn causes no duplicate. A peer that has sent many
+    // later blocks first is keeping this one for later.
     let is_overtaken = since > request.bytes_ahead + 8 * request.bytes;
-    let is_unlikely = is_overtaken || asked.never_answered();
+    let is_unlikely = is_overtaken || busy.never_answered();
     Some((wait, is_unlikely || before > base * 2 + Duration::from_millis(50)))
 }
 
-/// Whether the peer that was asked sends nothing for longer than usual, and the block has taken as
-/// long as the idle peer usually takes. Then the peer serves others and is unlikely to be sending it.
+/// Whether the peer that has the request sends nothing for longer than usual, and the idle peer
+/// usually answers sooner. Then the busy peer serves others and is unlikely to be sending the
+/// block.
 fn is_standing_still(
     idle: &PeerState,
-    asked: &PeerState,
+    busy: &PeerState,
     request: &BlockRequest,
     now: Instant,
 ) -> bool {
-    let usual = asked.delivery.base() * 2 + STANDSTILL_MIN;
+    let usual = busy.delivery.base() * 2 + STANDSTILL_MIN;
     let waited = now.since(request.requested_at);
-    !asked.silence.is_sending
-        && now.since(asked.silence.part_at.max(request.requested_at))
-            > usual.max(asked.silence.longest_gap)
+    !busy.silence.is_sending
+        && now.since(busy.silence.part_at.max(request.requested_at))
+            > usual.max(busy.silence.longest_gap)
         && idle.delivery.usual_latency.is_some_and(|usual| waited > usual)
 }

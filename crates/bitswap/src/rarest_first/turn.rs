@@ -1,4 +1,4 @@
-//! When a peer will send a requested block.
+//! Estimates when a peer will send a requested block.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::requester::PeerState;
 use crate::requester::delivery_rate::transfer_time;
 use crate::requester::peer_requests::BlockRequest;
 
-/// Least distance from its turn at which a request is moved.
+/// Least time before its turn at which a request is moved.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 
-/// Whether a block is so far from its turn that a cancel arrives before it is sent. An overdue block
-/// waits for other peers, so it counts as far.
+/// Whether a block is so far from its turn that a cancel arrives before it is sent. An overdue
+/// block waits for other peers, so it counts as far.
 pub(super) fn is_far_from_turn(state: &PeerState, request: &BlockRequest, now: Instant) -> bool {
     if !request.is_sent {
         return true;

@@ -6,8 +6,8 @@ use super::request_budget::RequestBudget;
 use super::turn::is_far_from_turn;
 use crate::requester::{PeerState, Requester};
 
-/// Opens urgent wants that are far from their turn, so that the peer is asked that sends them
-/// soonest, and makes room for them.
+/// Reopens urgent wants that are far from their turn, so that they are requested from the peer that
+/// sends them soonest, and makes room for them.
 pub(super) fn prioritise<P: Copy + Ord>(requester: &mut Requester<P>, now: Instant) {
     let urgent: Vec<u32> = requester.wants.urgent().collect();
     for at in urgent {
@@ -23,8 +23,8 @@ pub(super) fn prioritise<P: Copy + Ord>(requester: &mut Requester<P>, now: Insta
     }
 }
 
-/// Cancels less urgent requests that wait for their turn, the newest first, until a peer has room for
-/// an urgent block.
+/// Cancels less urgent requests that wait for their turn, the newest first, until a peer has room
+/// for an urgent block.
 fn make_room<P: Copy + Ord>(requester: &mut Requester<P>, now: Instant, at: u32) {
     let can_send =
         |state: &PeerState| !state.silence.is_unresponsive() && state.blocks.may_have(at);

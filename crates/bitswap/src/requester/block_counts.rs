@@ -2,16 +2,16 @@ use watchfire_types::Instant;
 
 use super::recent_cids::RecentCids;
 
-/// The blocks that one peer sent, useful or not.
+/// Counts of the blocks that one peer sent.
 #[derive(Debug)]
 pub(crate) struct BlockCounts {
-    /// Blocks that the peer was asked for and may still send after a cancel.
+    /// Blocks that the peer may still send after a cancel.
     pub late: RecentCids,
     /// Cancelled want-haves. The peer may have answered each with a short block.
     pub cancelled_want_haves: u64,
-    /// Whether the peer was ever asked for a block.
+    /// Whether a block was ever requested from the peer.
     pub was_requested: bool,
-    /// Blocks that this peer was not asked for.
+    /// Blocks that were not requested from this peer.
     pub unrequested: u64,
     /// Blocks with CIDs that this node never wanted.
     pub unsolicited: u64,
@@ -23,7 +23,7 @@ pub(crate) struct BlockCounts {
     pub useful_at: Instant,
 }
 
-/// Cancelled blocks that are remembered of a peer. Beyond, the oldest counts as never requested.
+/// Cancelled blocks that are remembered of a peer. Older ones count as never requested.
 const LATE_BLOCKS_MAX: usize = 256;
 
 impl BlockCounts {
@@ -46,8 +46,8 @@ impl BlockCounts {
         self.useful_at = now;
     }
 
-    /// Counts a block that this peer was not asked for. A block that was wanted before may answer a
-    /// cancelled want-have; then it is not held against the peer.
+    /// Counts a block that was not requested from this peer. If the block was wanted before, it may
+    /// answer a cancelled want-have, and then does not count.
     pub(crate) fn add_unrequested(&mut self, was_wanted: bool) {
         if was_wanted && self.cancelled_want_haves > 0 {
             self.cancelled_want_haves -= 1;

@@ -6,9 +6,9 @@ use crate::Limits;
 
 /// How fast a peer delivers, and how many bytes to request from it at a time.
 ///
-/// The window holds what the peer delivers within two round trips (at least 20 ms, to bridge the
-/// hiccups of a busy machine) and two blocks. While the window is the bottleneck, it doubles every
-/// round trip. Once something else is, the rate and the window stop growing.
+/// The window holds two blocks and the bytes that the peer delivers within two round trips. These
+/// are at least 20 ms, to bridge the pauses of a busy machine. While the window is the bottleneck,
+/// it doubles every round trip. Otherwise the rate and the window stop growing.
 #[derive(Debug)]
 pub(crate) struct DeliveryRate {
     /// Bytes per second; 0 while unknown.
@@ -22,7 +22,7 @@ pub(crate) struct DeliveryRate {
     /// Bytes of all blocks that arrived.
     pub delivered: u64,
     block_bytes: usize,
-    /// Blocks that fit into the window at least.
+    /// Blocks for which the window has room at least.
     blocks_min: usize,
     sample_from: Instant,
     sample_bytes: u64,
@@ -37,27 +37,27 @@ impl DeliveryRate {
             rate: 0,
             base_latency: None,
             usual_latency: None,
-            window_bytes: limits.window_bytes_min.max(blocks_min * limits.block_bytes_guess),
+            window_bytes: limits.window_bytes_min.max(blocks_min * limits.block_bytes_estimate),
             blocks_min,
             delivered: 0,
-            block_bytes: limits.block_bytes_guess,
+            block_bytes: limits.block_bytes_estimate,
             sample_from: Instant::ZERO,
             sample_bytes: 0,
         }
     }
 
-    /// Starts a sample. Call this when the peer is asked after it had no requests.
+    /// Starts a sample. Call this for the first request after the peer had none.
     pub(crate) const fn start_sample(&mut self, now: Instant) {
         self.sample_from = now;
         self.sample_bytes = 0;
     }
 
-    /// The next block may have been requested as early as this.
+    /// Extends the sample: the next block may have been requested as early as this.
     pub(crate) fn extend_sample_back(&mut self, to: Instant) {
         self.sample_from = self.sample_from.min(to);
     }
 
-    /// An answer took so long.
+    /// Records the time that an answer took.
     pub(crate) fn record_latency(&mut self, latency: Duration) {
         let base = self.base_latency;
         self.base_latency = Some(base.map_or(latency, |base| base.min(latency)));
@@ -75,14 +75,13 @@ impl DeliveryRate {
         self.base_latency.unwrap_or_default()
     }
 
-    /// Mixes in the latency of one of the peers that this rate stands for.
+    /// Mixes in the latency of one of the peers that this rate covers.
     pub(crate) fn blend_latency(&mut self, of: &DeliveryRate) {
         if let Some(base) = of.base_latency {
             self.base_latency = Some(self.base_latency.map_or(base, |mean| (mean * 7 + base) / 8));
         }
     }
 
-    /// A block arrived.
     pub(crate) fn record_block(&mut self, now: Instant, bytes: usize, limits: &Limits) {
         self.delivered += bytes as u64;
         self.sample_bytes += bytes as u64;
@@ -99,7 +98,7 @@ impl DeliveryRate {
         self.start_sample(now);
         let within = (base * 2).max(base + SAMPLE_MIN);
         let bytes = u128::from(self.rate) * within.as_nanos() / 1_000_000_000;
-        // Where a block takes seconds, many requests at a time would only wait.
+        // If a block takes seconds, many requests at a time would only wait.
         let ahead = usize::try_from(self.rate).unwrap_or(usize::MAX).saturating_mul(2);
         let least = ahead.clamp(2 * self.block_bytes, self.blocks_min.max(2) * self.block_bytes);
         let window = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(least);
@@ -120,7 +119,7 @@ mod tests {
     fn the_window_follows_what_arrives_within_two_round_trips() {
         let limits = Limits::default();
         let mut delivery = DeliveryRate::new(&limits, 2);
-        assert_eq!(delivery.window_bytes, 2 * limits.block_bytes_guess);
+        assert_eq!(delivery.window_bytes, 2 * limits.block_bytes_estimate);
         delivery.record_latency(Duration::from_millis(100));
         delivery.start_sample(Instant::ZERO);
         let at = |millis| Instant::ZERO + Duration::from_millis(millis);

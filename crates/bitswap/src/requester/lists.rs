@@ -1,4 +1,4 @@
-//! What peers announce by lists, without a want-have for each block.
+//! Announcements of peers by lists, which replace want-haves.
 
 use watchfire_content::Cid;
 use watchfire_types::Instant;
@@ -29,7 +29,7 @@ impl<P: Copy + Ord> Requester<P> {
         }
     }
 
-    /// A peer rejected a list with this block. It did not understand a request by that list.
+    /// A peer rejected a list with this block, so it ignored requests that use the list.
     pub(crate) fn handle_reject(&mut self, peer: P, cid: &Cid) {
         self.clear_announced(peer, cid);
         if let Some(at) = self.wants.find_exactly(cid) {
@@ -44,17 +44,17 @@ impl<P: Copy + Ord> Requester<P> {
         now: Instant,
         peer: P,
         cid: &Cid,
-        is_here: bool,
+        has_block: bool,
     ) -> Option<Response> {
         let at = self.wants.find_exactly(cid)?;
         let state = self.peers.get_mut(&peer)?;
         if state.requests.get(at).is_none() {
-            return self.handle_presence(now, peer, cid, is_here);
+            return self.handle_presence(now, peer, cid, has_block);
         }
-        // This does not answer the request, so it says nothing of the latency. A peer that lacks the
-        // block answers the request with DONT_HAVE.
+        // This does not answer the request, so it does not measure the latency. A peer that lacks
+        // the block answers the request with DONT_HAVE.
         state.queue.sent_want_haves.remove(at);
-        if is_here && state.blocks.has.insert(at) {
+        if has_block && state.blocks.has.insert(at) {
             self.wants.get_mut(at).holders += 1;
         }
         None

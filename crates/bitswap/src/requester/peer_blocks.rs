@@ -1,22 +1,22 @@
 use crate::bit_set::BitSet;
 
-/// How likely a peer has a block before it said HAVE or DONT_HAVE.
+/// How likely a peer has a block before it has sent HAVE or DONT_HAVE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProviderHint {
-    /// The peer said DONT_HAVE before, or a first block was requested already. Request nothing more.
+    /// The peer sent DONT_HAVE, or a first block was requested already. Request nothing more.
     Unlikely,
     /// Nothing is known of the peer. Request one block.
     Unknown,
-    /// The peer is said to be a provider, or its protocol has no HAVE. Request up to its window.
+    /// The peer was found as a provider, or its protocol has no HAVE. Request up to its window.
     Likely,
 }
 
-/// Which of the wanted blocks a peer has, as far as this node knows.
+/// The wanted blocks that a peer has and lacks, as far as this node knows.
 #[derive(Debug)]
 pub(crate) struct PeerBlocks {
     pub has: BitSet,
     pub lacks: BitSet,
-    /// Wants for which the peer announces HAVE by a list, so that it needs no want-have.
+    /// Wants for which the peer announces HAVE by a list. They need no want-have.
     pub announced: BitSet,
     pub provider_hint: ProviderHint,
 }

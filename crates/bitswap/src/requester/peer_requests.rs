@@ -4,7 +4,7 @@ use watchfire_types::Instant;
 
 use super::delivery_rate::DeliveryRate;
 
-/// A block that a peer is asked for.
+/// A block that is requested from a peer.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockRequest {
     pub requested_at: Instant,
@@ -12,13 +12,13 @@ pub(crate) struct BlockRequest {
     pub is_sent: bool,
     /// The block's length, or the estimate if it is unknown.
     pub bytes: usize,
-    /// What the peer had delivered when the block was requested.
+    /// Bytes that the peer had delivered when the block was requested.
     delivered_before: u64,
-    /// What the peer had been asked for by then and had not delivered.
+    /// Bytes that were requested from the peer by then and not delivered.
     pub bytes_ahead: usize,
     /// Whether its bytes count towards the limit of all peers together.
     pub is_counted: bool,
-    /// When the peer was asked to cancel it if it is still queued.
+    /// When a cancel was sent that applies only while the block is queued.
     pub cancel_sent_at: Option<Instant>,
 }
 
@@ -29,7 +29,7 @@ impl BlockRequest {
     }
 }
 
-/// The blocks that a peer is asked for, by the numbers of their wants.
+/// The requests that are open at a peer, by the numbers of their wants.
 #[derive(Debug, Default)]
 pub(crate) struct PeerRequests {
     requests: BTreeMap<u32, BlockRequest>,
@@ -78,7 +78,6 @@ impl PeerRequests {
         self.requests.is_empty()
     }
 
-    /// Bytes of all of them.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }

@@ -11,11 +11,11 @@ use super::silence::Silence;
 use super::want_queue::WantQueue;
 use crate::{Limits, Protocol};
 
-/// Blocks that fit into the window of one peer at least.
+/// Blocks for which the window of one peer has room at least.
 const BLOCKS_PER_PEER_MIN: usize = 2;
 
-/// Timeouts in a row of a peer that never sent a block before each wait doubles. A single request is
-/// soon retried.
+/// Timeouts in a row, of a peer that never sent a block, before each wait doubles. A single request
+/// is soon retried.
 const UNPROVEN_TIMEOUTS: u32 = 2;
 
 /// One peer, seen by the half of a node that requests blocks.
@@ -48,17 +48,17 @@ impl PeerState {
         }
     }
 
-    /// Whether the peer said that it has a wanted block.
+    /// Whether the peer announced that it has a wanted block.
     pub fn has(&self, at: u32) -> bool {
         self.blocks.has.has(at)
     }
 
-    /// Whether the peer said that it lacks a wanted block.
+    /// Whether the peer answered that it lacks a wanted block, or is assumed to lack it.
     pub fn lacks(&self, at: u32) -> bool {
         self.blocks.lacks.has(at)
     }
 
-    /// The wants that the peer is asked for, and when it was asked.
+    /// The wants that are requested from the peer, and the time of each request.
     pub fn requests(&self) -> impl Iterator<Item = (u32, Instant)> {
         self.requests.iter().map(|(at, request)| (at, request.requested_at))
     }
@@ -82,7 +82,7 @@ impl PeerState {
         Some(request)
     }
 
-    /// Sends a request again; whether it had been sent.
+    /// Sends a request again. Returns whether it had been sent.
     pub(crate) fn retry(&mut self, at: u32) -> bool {
         let request = self.requests.get_mut(at).filter(|request| request.is_sent);
         let Some(request) = request else { return false };
@@ -94,7 +94,7 @@ impl PeerState {
         true
     }
 
-    /// Forgets the want-haves that the peer never answered; whether there are any.
+    /// Forgets the want-haves that the peer never answered. Returns whether there are any.
     pub(crate) fn forget_unanswered_want_haves(&mut self) -> bool {
         let unanswered = self.queue.forget_unanswered(&self.blocks.lacks);
         // They are sent again, and both answers may come.
@@ -108,7 +108,7 @@ impl PeerState {
         self.protocol == Protocol::Leaves && self.requests.get(at).is_some_and(is_open)
     }
 
-    /// Whether the peer may be asked for more, and is sure to remember it.
+    /// Whether the peer has room for more requests, and is sure to remember them.
     pub(crate) fn has_room(&self, limits: &Limits) -> bool {
         if self.is_unproven() {
             return self.requests.is_empty();
@@ -119,32 +119,31 @@ impl PeerState {
                 && self.requests.bytes() < self.delivery.window_bytes)
     }
 
-    /// Whether the peer never sent a useful block though its protocol lets it say what it has. It is
-    /// asked for one block first.
+    /// Whether the peer never sent a useful block, and its protocol has HAVE. Its first request is
+    /// a single block.
     pub(crate) const fn is_unproven(&self) -> bool {
         self.counts.useful == 0 && self.protocol.has_presences()
     }
 
-    /// Whether the peer was asked, timed out, and never sent anything. Others are asked first and may
-    /// take over its requests.
+    /// Whether the peer had requests, timed out, and never sent a block. Other peers come first,
+    /// and may take over its requests.
     pub(crate) const fn never_answered(&self) -> bool {
         self.is_unproven() && self.silence.timeouts > 0
     }
 
-    /// When the requests of the peer time out; `None` without requests and for a peer that is
-    /// unresponsive already.
+    /// When the requests of the peer time out; `None` without requests or while it is unresponsive.
     pub(crate) fn timeout_at(&self, limits: &Limits) -> Option<Instant> {
         if self.requests.is_empty() || self.silence.is_unresponsive() {
             return None;
         }
         let usual = self.delivery.usual_latency.map(|usual| usual.saturating_mul(4));
-        // Nothing is known of how long a peer takes that never answered.
+        // The latency of a peer that never answered is unknown.
         let usual = usual.unwrap_or(limits.response_timeout.saturating_mul(10));
         let free_timeouts = if self.is_unproven() { UNPROVEN_TIMEOUTS } else { 0 };
         Some(self.silence.timeout_at(limits.response_timeout, usual, free_timeouts))
     }
 
-    /// When to look at the silence of the peer next.
+    /// When to check the silence of the peer next.
     pub(crate) fn next_timeout_at(
         &self,
         limits: &Limits,
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unproven_peer_is_asked_for_one_block() {
+    fn an_unproven_peer_gets_one_request() {
         let limits = Limits::default();
         let mut peer = peer(Protocol::V1_2);
         assert!(peer.is_unproven() && peer.has_room(&limits));

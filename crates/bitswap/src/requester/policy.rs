@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use crate::bit_set::BitSet;
 
-/// What the requester and the ledger do by themselves, whatever a strategy chooses.
+/// The parts of the requester and the ledger that a strategy can switch off.
 ///
-/// Everything is on by default. A strategy that imitates another implementation switches parts off.
+/// All are on by default. A strategy that imitates another implementation switches some off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangePolicy {
     /// Whether requests to a peer that sends nothing time out after
@@ -30,7 +30,7 @@ impl Default for ExchangePolicy {
     }
 }
 
-/// Which wants a peer receives as want-haves.
+/// The wants that a peer receives as want-haves.
 #[derive(Clone, Copy, Debug)]
 pub struct WantHaves<'a> {
     /// Only these wants; `None` for all.
@@ -48,7 +48,7 @@ pub enum Response {
     DontHave,
     /// The peer sent a wanted block.
     Block {
-        /// Time since the request; `None` if this peer was not asked for the block.
+        /// Time since the request; `None` if the block was not requested from this peer.
         latency: Option<Duration>,
     },
     /// The peer sent a block that had arrived before.

@@ -5,10 +5,10 @@ use watchfire_types::Instant;
 use super::delivery_rate::DeliveryRate;
 use crate::Limits;
 
-/// Blocks that all peers together are asked for at least.
+/// Blocks for which the window over all peers has room at least.
 const BLOCKS_REQUESTED_MIN: usize = 16;
 
-/// How fast all peers together deliver since something is wanted.
+/// The rate of all peers together since the first want.
 #[derive(Debug)]
 pub(crate) struct Progress {
     pub delivery: DeliveryRate,
@@ -17,7 +17,7 @@ pub(crate) struct Progress {
     pub wanted_total: usize,
     /// Second requests among those, for blocks that were requested already.
     pub endgame_requests: usize,
-    /// Since when something is wanted, and how many bytes had arrived by then.
+    /// When the first want was added, and how many bytes had arrived by then.
     started: (Instant, u64),
 }
 
@@ -32,13 +32,13 @@ impl Progress {
         }
     }
 
-    /// The first want after there were none.
+    /// The first want was added.
     pub(crate) const fn start(&mut self, now: Instant) {
         self.last_block_at = now;
         self.started = (now, self.delivery.delivered);
     }
 
-    /// Nothing is wanted any more.
+    /// The last want was removed.
     pub(crate) const fn finish(&mut self) {
         (self.wanted_total, self.endgame_requests) = (0, 0);
     }
@@ -55,7 +55,7 @@ impl Progress {
         self.last_block_at = now;
     }
 
-    /// How long so many blocks take at the mean rate since the start. The recent rate may be far
+    /// The time for so many blocks at the mean rate since the start. The recent rate may be far
     /// higher, because blocks of several peers end together.
     pub(crate) fn time_for(&self, blocks: usize) -> Duration {
         let (from, before) = self.started;

@@ -6,35 +6,35 @@ use watchfire_types::Instant;
 
 use crate::{Limits, SessionId};
 
-/// When each session searches for providers.
+/// Decides when each session searches for providers.
 ///
-/// A session searches when no peer is known to have a block that it wants. While nothing arrives, it
-/// searches less and less often.
+/// A session searches when no peer is known to have a block that it wants. The interval grows until
+/// a block arrives.
 #[derive(Debug)]
 pub(crate) struct ProviderSearch<P> {
     sessions: BTreeMap<SessionId, Search>,
     next: u64,
     /// Providers that were found and are not connected yet.
-    promised: BTreeSet<P>,
+    found_providers: BTreeSet<P>,
 }
 
 #[derive(Debug, Default)]
 struct Search {
-    /// When to search, if a block is missing then. `None` during a search and while nothing is wanted.
+    /// When to search, if a block is missing then. `None` during a search and without wants.
     due_at: Option<Instant>,
     is_under_way: bool,
     rounds: u32,
 }
 
-/// Wait before the first search. Connected peers may still say that they have the block.
+/// Wait before the first search. Connected peers may still announce the block.
 const FIRST_SEARCH_AFTER: Duration = Duration::from_secs(1);
 
 /// Providers that are remembered until they connect. Further ones are not remembered.
-const PROMISED_MAX: usize = 256;
+const FOUND_PROVIDERS_MAX: usize = 256;
 
 impl<P> Default for ProviderSearch<P> {
     fn default() -> Self {
-        ProviderSearch { sessions: BTreeMap::new(), next: 0, promised: BTreeSet::new() }
+        ProviderSearch { sessions: BTreeMap::new(), next: 0, found_providers: BTreeSet::new() }
     }
 }
 
@@ -55,11 +55,10 @@ impl<P: Copy + Ord> ProviderSearch<P> {
     }
 
     /// Whether a peer that connects was found as a provider.
-    pub(crate) fn take_promised(&mut self, peer: P) -> bool {
-        self.promised.remove(&peer)
+    pub(crate) fn take_found_provider(&mut self, peer: P) -> bool {
+        self.found_providers.remove(&peer)
     }
 
-    /// A session wants a new block.
     pub(crate) fn note_wanted(&mut self, now: Instant, session: SessionId) {
         if let Some(search) = self.sessions.get_mut(&session)
             && !search.is_under_way
@@ -68,7 +67,6 @@ impl<P: Copy + Ord> ProviderSearch<P> {
         }
     }
 
-    /// A block arrived that these sessions wanted.
     pub(crate) fn note_arrived(&mut self, now: Instant, sessions: &[SessionId]) {
         for session in sessions {
             let Some(search) = self.sessions.get_mut(session) else { continue };
@@ -79,7 +77,7 @@ impl<P: Copy + Ord> ProviderSearch<P> {
         }
     }
 
-    /// Every peer said DONT_HAVE for a block. The first search need not wait any longer.
+    /// Every peer sent DONT_HAVE for a block. The first search starts at once.
     pub(crate) fn note_lacked_by_all(&mut self, now: Instant, sessions: &[SessionId]) {
         for session in sessions {
             let Some(search) = self.sessions.get_mut(session) else { continue };
@@ -97,8 +95,8 @@ impl<P: Copy + Ord> ProviderSearch<P> {
         peers: &[P],
         limits: &Limits,
     ) {
-        let room = PROMISED_MAX.saturating_sub(self.promised.len());
-        self.promised.extend(peers.iter().copied().take(room));
+        let room = FOUND_PROVIDERS_MAX.saturating_sub(self.found_providers.len());
+        self.found_providers.extend(peers.iter().copied().take(room));
         let Some(search) = self.sessions.get_mut(&id) else { return };
         search.is_under_way = false;
         let wait = limits.search_interval.saturating_mul(1 << search.rounds.min(16));
@@ -106,7 +104,7 @@ impl<P: Copy + Ord> ProviderSearch<P> {
         search.due_at = Some(now + wait.min(limits.search_interval_max));
     }
 
-    /// Starts the searches that are due. `lacked` names a block to search for, if a session needs one.
+    /// Starts the searches that are due. `lacked` returns a block to search for, if any is missing.
     pub(crate) fn begin_due(
         &mut self,
         now: Instant,
@@ -161,6 +159,6 @@ mod tests {
             waits.extend(searches.next_wake().map(|next| next.since(due_at).as_secs()));
         }
         assert_eq!(waits, [1, 2, 4]);
-        assert!(searches.take_promised(7) && !searches.take_promised(7));
+        assert!(searches.take_found_provider(7) && !searches.take_found_provider(7));
     }
 }

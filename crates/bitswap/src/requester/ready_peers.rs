@@ -1,11 +1,11 @@
 use std::collections::BTreeSet;
 
-/// Peers that may be asked for more blocks.
+/// Peers that may have room for more requests.
 #[derive(Debug)]
 pub(crate) struct ReadyPeers<P> {
     /// Peers that sent a useful block before.
     pub proven: BTreeSet<P>,
-    /// Peers that never did. They are asked for one block each at first.
+    /// Peers that never did. They get one request each at first.
     pub unproven: BTreeSet<P>,
 }
 

@@ -2,51 +2,51 @@ use std::collections::{BTreeSet, VecDeque};
 
 use watchfire_content::Cid;
 
-/// CIDs of recent blocks. Beyond a limit, the oldest is forgotten.
+/// CIDs of recent blocks. When it is full, the oldest is forgotten.
 ///
-/// Only the first bytes of each hash are kept. They are the same for every codec and CID version of a
-/// block, and a peer cannot choose them at will.
+/// Only the first bytes of each hash are kept. They are the same for every codec and CID version of
+/// a block, and a peer cannot choose them at will.
 #[derive(Debug)]
 pub(crate) struct RecentCids {
-    names: BTreeSet<u64>,
+    prefixes: BTreeSet<u64>,
     order: VecDeque<u64>,
-    names_max: usize,
+    len_max: usize,
 }
 
 impl RecentCids {
-    pub(crate) const fn new(names_max: usize) -> Self {
-        RecentCids { names: BTreeSet::new(), order: VecDeque::new(), names_max }
+    pub(crate) const fn new(len_max: usize) -> Self {
+        RecentCids { prefixes: BTreeSet::new(), order: VecDeque::new(), len_max }
     }
 
     pub(crate) fn add(&mut self, cid: &Cid) {
-        let name = name(cid);
-        if !self.names.insert(name) {
+        let prefix = hash_prefix(cid);
+        if !self.prefixes.insert(prefix) {
             return;
         }
-        self.order.push_back(name);
-        if self.order.len() > self.names_max
+        self.order.push_back(prefix);
+        if self.order.len() > self.len_max
             && let Some(oldest) = self.order.pop_front()
         {
-            self.names.remove(&oldest);
+            self.prefixes.remove(&oldest);
         }
     }
 
     pub(crate) fn has(&self, cid: &Cid) -> bool {
-        self.names.contains(&name(cid))
+        self.prefixes.contains(&hash_prefix(cid))
     }
 
     /// Forgets a CID. Returns whether it was remembered.
     pub(crate) fn take(&mut self, cid: &Cid) -> bool {
-        let name = name(cid);
-        let was_here = self.names.remove(&name);
-        if was_here {
-            self.order.retain(|other| *other != name);
+        let prefix = hash_prefix(cid);
+        let was_in = self.prefixes.remove(&prefix);
+        if was_in {
+            self.order.retain(|other| *other != prefix);
         }
-        was_here
+        was_in
     }
 }
 
-fn name(cid: &Cid) -> u64 {
+fn hash_prefix(cid: &Cid) -> u64 {
     let mut first = [0; 8];
     let digest = cid.hash().digest();
     let len = digest.len().min(first.len());

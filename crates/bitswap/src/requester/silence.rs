@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use watchfire_types::Instant;
 
-/// What arrived from a peer.
+/// The kind of data that arrived from a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReceivedKind {
     /// Part of a message. Only messages with blocks are long enough to arrive in parts.
@@ -13,12 +13,12 @@ pub(crate) enum ReceivedKind {
     NoBlocks,
 }
 
-/// How long a peer has sent nothing, and how often that made its requests time out.
+/// The silence of one peer, and its timeouts.
 #[derive(Debug)]
 pub(crate) struct Silence {
-    /// When the peer last sent anything, or was first asked after it had no requests.
+    /// When the last data arrived from the peer, or its first request was sent after it had none.
     pub received_at: Instant,
-    /// While the peer is unresponsive: when it is asked again.
+    /// While the peer is unresponsive: when it may receive requests again.
     pub unresponsive_until: Option<Instant>,
     /// Timeouts in a row. A useful block resets them.
     pub timeouts: u32,
@@ -28,28 +28,28 @@ pub(crate) struct Silence {
     pub was_retried: bool,
     /// Parts of blocks that had arrived from all peers at the last arrival from this one.
     pub parts_at_receipt: u64,
-    /// Whether part of a message arrived, and the rest did not yet.
+    /// Whether part of a message arrived, and the rest has not.
     pub is_sending: bool,
-    /// When any part of a block arrived last.
+    /// When the last part of a block arrived.
     pub part_at: Instant,
-    /// How often since then the silence was put down to our own link.
+    /// How often since the last arrival the silence was attributed to this node's own link.
     excuses: u32,
     /// Parts from all peers at the last excuse or arrival.
     parts_at_excuse: u64,
-    /// Since when the peer has been silent while it has requests.
+    /// When the peer became silent while it had requests.
     pub unanswered_since: Option<Instant>,
 }
 
 /// Parts of blocks that each other peer may send before a peer that sends nothing is silent.
 const PARTS_PER_TURN: u64 = 4;
 
-/// How often a peer's silence is put down to our own link.
+/// How often in a row a peer's silence is attributed to this node's own link.
 const EXCUSES_MAX: u32 = 16;
 
-/// Longest time that an unresponsive peer is not asked again.
+/// Longest time that an unresponsive peer receives no requests.
 const UNRESPONSIVE_MAX: Duration = Duration::from_secs(30);
 
-/// Most doublings of a wait.
+/// How often a wait doubles at most.
 const DOUBLINGS_MAX: u32 = 8;
 
 impl Silence {
@@ -73,7 +73,7 @@ impl Silence {
         self.unresponsive_until.is_some()
     }
 
-    /// Something arrived from the peer. `parts` counts the parts of blocks from all peers.
+    /// Data arrived from the peer. `parts` counts the parts of blocks from all peers.
     pub(crate) fn note_received(
         &mut self,
         now: Instant,
@@ -81,7 +81,7 @@ impl Silence {
         has_requests: bool,
         parts: u64,
     ) {
-        // An answer to a retry says nothing of how long the peer takes by itself.
+        // An answer to a retry does not measure how long the peer takes without one.
         if has_requests && !std::mem::take(&mut self.was_retried) {
             self.longest_gap = now.since(self.received_at).max(self.longest_gap / 16 * 15);
         }
@@ -97,7 +97,6 @@ impl Silence {
         self.unanswered_since = has_requests.then_some(now);
     }
 
-    /// The peer is asked for a block.
     pub(crate) fn note_request(&mut self, now: Instant, is_first: bool) {
         if is_first {
             self.received_at = now;
@@ -105,10 +104,10 @@ impl Silence {
         self.unanswered_since.get_or_insert(now);
     }
 
-    /// Excuses a silence that our own link explains: all peers take turns on it, and others have not
-    /// had many turns since. While no peer sends anything, there is no excuse.
-    pub(crate) fn excuse(&mut self, now: Instant, parts: u64, asked_peers: u64) -> bool {
-        let is_few = parts - self.parts_at_receipt < PARTS_PER_TURN * asked_peers;
+    /// Excuses a silence that this node's own link explains: all peers take turns on it, and others
+    /// have not had many turns since. While no peer sends data, there is no excuse.
+    pub(crate) fn excuse(&mut self, now: Instant, parts: u64, requested_peers: u64) -> bool {
+        let is_few = parts - self.parts_at_receipt < PARTS_PER_TURN * requested_peers;
         let is_excused = parts > self.parts_at_excuse && is_few && self.excuses < EXCUSES_MAX;
         if is_excused {
             self.excuses += 1;
@@ -118,15 +117,15 @@ impl Silence {
         is_excused
     }
 
-    /// The requests of the peer time out. Each time in a row it is left alone for twice as long.
+    /// Times out the requests of the peer. Each time in a row doubles the time until the next.
     pub(crate) fn time_out(&mut self, now: Instant, response_timeout: Duration) {
         let wait = response_timeout.saturating_mul(1 << self.timeouts.min(DOUBLINGS_MAX));
         self.timeouts += 1;
         self.unresponsive_until = Some(now + wait.min(UNRESPONSIVE_MAX));
     }
 
-    /// When requests time out, for a peer whose answers take `usual`. `free_timeouts` in a row do not
-    /// double the wait.
+    /// When requests time out, for a peer whose answers take `usual`. `free_timeouts` in a row do
+    /// not double the wait.
     pub(crate) fn timeout_at(
         &self,
         response_timeout: Duration,

@@ -2,20 +2,20 @@ use watchfire_content::Cid;
 
 use crate::bit_set::{BitSet, ones};
 
-/// What a peer knows of our wants, and what is to be sent to it next.
+/// The wants that a peer has from this node, and those to send it next.
 #[derive(Debug, Default)]
 pub(crate) struct WantQueue {
     /// Want-haves that the peer remembers.
     pub sent_want_haves: BitSet,
     /// Cancels to send.
     pub cancels: Vec<Cid>,
-    /// Wants among those just cancelled. They may be sent again in a later message only.
+    /// Wants among those just cancelled. They may be sent again only in a later message.
     pub just_cancelled: BitSet,
     /// Want-blocks to send.
     pub requests: Vec<u32>,
     /// Cancels to send that apply only while the block is queued.
     pub cancels_if_queued: Vec<u32>,
-    /// Whether something of that cannot wait.
+    /// Whether a pending entry cannot wait.
     pub is_urgent: bool,
 }
 
@@ -25,7 +25,7 @@ impl WantQueue {
         self.is_urgent = true;
     }
 
-    /// Forgets that want-haves were sent which the peer has not answered. Returns how many.
+    /// Forgets that want-haves were sent that the peer has not answered. Returns how many.
     pub(crate) fn forget_unanswered(&mut self, lacks: &BitSet) -> usize {
         let words = self.sent_want_haves.words();
         let unanswered = ones(words, |at| self.sent_want_haves.word(at) & !lacks.word(at));

@@ -1,4 +1,4 @@
-//! Writes what a peer is to be told of our wants into a wantlist.
+//! Writes pending wants and cancels into the wantlist of a message.
 
 use super::{PeerState, Requester, WantHaves, cancel_entry};
 use crate::bit_set;
@@ -7,7 +7,7 @@ use crate::{Limits, WantEntry, WantKind};
 /// Most entries of one message; others follow in the next.
 const ENTRIES_PER_MESSAGE: usize = 512;
 
-/// What an entry usually takes in a message.
+/// Usual bytes of an entry in a message.
 const ENTRY_BYTES: usize = 64;
 
 impl<P: Copy + Ord> Requester<P> {
@@ -26,18 +26,18 @@ impl<P: Copy + Ord> Requester<P> {
         let cancels = state.queue.cancels.len().min(entries_max);
         let mut entries: Vec<WantEntry> =
             state.queue.cancels.drain(..cancels).map(cancel_entry).collect();
-        let mut is_more = !state.queue.cancels.is_empty();
-        is_more |= self.take_cancels_if_queued(peer, entries_max, &mut entries);
-        is_more |= self.take_requests(peer, entries_max, &mut entries);
+        let mut has_more = !state.queue.cancels.is_empty();
+        has_more |= self.take_cancels_if_queued(peer, entries_max, &mut entries);
+        has_more |= self.take_requests(peer, entries_max, &mut entries);
         if let Some(want_haves) = want_haves {
-            is_more |= self.take_want_haves(peer, entries_max, want_haves, &mut entries);
+            has_more |= self.take_want_haves(peer, entries_max, want_haves, &mut entries);
         }
         if let Some(state) = self.peers.get_mut(&peer)
             && state.queue.cancels.is_empty()
         {
             state.queue.just_cancelled = Default::default();
         }
-        (entries, is_more)
+        (entries, has_more)
     }
 
     fn take_cancels_if_queued(
@@ -109,14 +109,14 @@ impl<P: Copy + Ord> Requester<P> {
         let unsent = bit_set::ones(among.words(), |at| among.word(at) & !known(at));
         let unsent = unsent.filter(|at| state.requests.get(*at).is_none());
         let wanted: Vec<u32> = unsent.take(room + 1).collect();
-        let mut is_more = false;
+        let mut has_more = false;
         for at in wanted {
             let Some(state) = self.peers.get_mut(&peer) else { return false };
             if state.queue.sent_want_haves.len() >= sent_max {
                 break;
             }
             if entries.len() >= entries_max || state.queue.just_cancelled.has(at) {
-                is_more = true;
+                has_more = true;
                 continue;
             }
             state.queue.sent_want_haves.insert(at);
@@ -126,12 +126,12 @@ impl<P: Copy + Ord> Requester<P> {
             let send_dont_have = want_haves.send_dont_have;
             entries.push(WantEntry { cid, priority, cancel: false, kind, send_dont_have });
         }
-        is_more
+        has_more
     }
 }
 
-/// Want-haves that a peer may remember besides its requests. A part is left for want-blocks, or
-/// want-haves without an answer would leave no room to request anything.
+/// Most want-haves that a peer may have besides its requests. A quarter is left for want-blocks.
+/// Otherwise want-haves without an answer would leave no room for requests.
 fn want_haves_max(limits: &Limits, state: &PeerState) -> usize {
     let max = limits.sent_wants_per_peer_max;
     (max - max / 4).min(max.saturating_sub(state.requests.len()))

@@ -6,7 +6,7 @@ use watchfire_content::{Cid, Codec, HashFunction, Multihash, Version};
 use crate::bit_set::BitSet;
 use crate::{SessionId, Want};
 
-/// A block that some session wants.
+/// A block that a session wants.
 #[derive(Debug)]
 pub struct Wanted<P> {
     pub(crate) cid: Cid,
@@ -14,13 +14,13 @@ pub struct Wanted<P> {
     /// Higher is requested first.
     pub urgency: u8,
     pub(crate) sessions: Vec<SessionId>,
-    /// How many peers said that they have it.
+    /// How many peers announced that they have it.
     pub holders: u32,
-    /// Peers that are asked for it. More than one only in the endgame, or where one is unresponsive.
+    /// Peers with a request for it. More than one only in the endgame, or if one is unresponsive.
     pub requested_from: Vec<P>,
 }
 
-/// All wants of all sessions. Each has a small number, which is used again once the want is gone.
+/// All wants of all sessions. Each has a small number, which is used again after the want.
 #[derive(Debug)]
 pub struct Wants<P> {
     slots: Vec<Option<Wanted<P>>>,
@@ -28,7 +28,7 @@ pub struct Wants<P> {
     by_cid: BTreeMap<Cid, u32>,
     /// The numbers of all wants.
     live: BitSet,
-    /// Wants that no peer is asked for, by urgency.
+    /// Wants without a request, by urgency.
     open: BTreeMap<Reverse<u8>, BitSet>,
     open_len: usize,
     /// Blocks to request before all others, in this order. Some may not be wanted yet.
@@ -61,7 +61,7 @@ impl<P: Copy + Ord> Wants<P> {
         self.live.len()
     }
 
-    /// Whether nothing is wanted.
+    /// Whether there are no wants.
     pub const fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
@@ -131,10 +131,9 @@ impl<P: Copy + Ord> Wants<P> {
         self.by_cid
             .get(cid)
             .copied()
-            .or_else(|| other_names(cid).iter().find_map(|other| self.by_cid.get(other).copied()))
+            .or_else(|| other_cids(cid).iter().find_map(|other| self.by_cid.get(other).copied()))
     }
 
-    /// The want for exactly this CID.
     pub(crate) fn find_exactly(&self, cid: &Cid) -> Option<u32> {
         self.by_cid.get(cid).copied()
     }
@@ -149,7 +148,7 @@ impl<P: Copy + Ord> Wants<P> {
         wanted
     }
 
-    /// Names the blocks to request first. Those beyond [`URGENT_MAX`] are ignored.
+    /// Sets the blocks to request first. Those beyond [`URGENT_MAX`] are ignored.
     pub(crate) fn set_urgent(&mut self, cids: &[Cid]) {
         self.urgent = cids.iter().take(URGENT_MAX).cloned().collect();
     }
@@ -165,13 +164,13 @@ impl<P: Copy + Ord> Wants<P> {
         self.urgent.iter().position(|urgent| urgent == cid)
     }
 
-    /// No peer is asked for this want.
+    /// Marks a want as open: no peer has a request for it.
     pub(crate) fn reopen(&mut self, at: u32) {
         let urgency = Reverse(self.get(at).urgency);
         self.open_len += usize::from(self.open.entry(urgency).or_default().insert(at));
     }
 
-    /// A peer is asked for this want. Returns whether it was open.
+    /// Marks a want as requested. Returns whether it was open.
     pub(crate) fn close(&mut self, at: u32) -> bool {
         let urgency = Reverse(self.get(at).urgency);
         let was_open = self.open.get_mut(&urgency).is_some_and(|open| open.remove(at));
@@ -183,7 +182,7 @@ impl<P: Copy + Ord> Wants<P> {
         &self.live
     }
 
-    /// Wants that no peer is asked for, the most urgent first.
+    /// Wants without a request, the most urgent first.
     pub(crate) fn open(&self) -> impl Iterator<Item = &BitSet> {
         self.open.values().filter(|open| !open.is_empty())
     }
@@ -193,20 +192,20 @@ impl<P: Copy + Ord> Wants<P> {
     }
 }
 
-/// The other CIDs by which blocks of this hash are commonly requested. Stores look up the hash alone,
-/// and Bitswap 1.0 does not send the codec.
-pub(crate) fn other_names(cid: &Cid) -> Vec<Cid> {
+/// The other CIDs by which blocks of this hash are commonly requested. Stores look up only the
+/// hash, and Bitswap 1.0 does not send the codec.
+pub(crate) fn other_cids(cid: &Cid) -> Vec<Cid> {
     if cid.hash().function() != HashFunction::Sha2_256 {
         return Vec::new();
     }
-    let mut names: Vec<Cid> =
+    let mut cids: Vec<Cid> =
         [Codec::RAW, Codec::DAG_PB].map(|codec| Cid::v1(codec, cid.hash().clone())).into();
     if let Multihash::Sha2_256(digest) = cid.hash() {
-        names.push(Cid::v0(*digest));
+        cids.push(Cid::v0(*digest));
     }
-    names.retain(|name| name != cid);
-    debug_assert!(names.len() >= 2 || cid.version() == Version::V0);
-    names
+    cids.retain(|other| other != cid);
+    debug_assert!(cids.len() >= 2 || cid.version() == Version::V0);
+    cids
 }
 
 #[cfg(test)]
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_want_is_open_until_a_peer_is_asked_and_its_number_is_used_again() {
+    fn a_want_is_open_until_it_is_requested_and_its_number_is_used_again() {
         let mut wants: Wants<u8> = Wants::default();
         assert!(wants.add(SessionId(0), want(1, 0)) && wants.add(SessionId(0), want(2, 1)));
         assert!(!wants.add(SessionId(1), want(1, 0)), "it is wanted already");
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn urgent_blocks_are_named_before_they_are_wanted() {
+    fn urgent_blocks_can_be_set_before_they_are_wanted() {
         let mut wants: Wants<u8> = Wants::default();
         wants.add(SessionId(0), want(1, 0));
         wants.set_urgent(&[want(2, 0).cid, want(1, 0).cid]);

@@ -1,4 +1,4 @@
-//! Exchanges that talk to one another.
+//! Exchanges that are connected to each other.
 
 mod bad_peers;
 mod leaves;

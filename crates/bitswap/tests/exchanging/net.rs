@@ -1,4 +1,4 @@
-//! A pretend network: nodes with uplinks, downlinks and a delay, on a pretend clock.
+//! A simulated network: nodes with uplinks, downlinks and a delay, on a simulated clock.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -10,7 +10,7 @@ use watchfire_bitswap::{
 use watchfire_content::{Cid, Codec, Multihash};
 use watchfire_types::Instant;
 
-/// A block of which only the name and the length exist.
+/// A block that has only a CID and a length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FakeBlock {
     pub cid: Cid,
@@ -27,7 +27,7 @@ impl Payload for FakeBlock {
     }
 }
 
-/// The name of the nth block.
+/// The CID of the nth block.
 pub fn cid(n: u64) -> Cid {
     let mut digest = [0; 32];
     digest[..8].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
@@ -35,11 +35,11 @@ pub fn cid(n: u64) -> Cid {
     Cid::v1(Codec::RAW, Multihash::Sha2_256(digest))
 }
 
-pub fn toys(count: u64, len: usize) -> Vec<FakeBlock> {
+pub fn fake_blocks(count: u64, len: usize) -> Vec<FakeBlock> {
     (0..count).map(|n| FakeBlock { cid: cid(n), len }).collect()
 }
 
-/// What a node's links carry in a second, and how far away everybody is.
+/// The rates of a node's links in bytes per second, and its delay.
 #[derive(Clone, Copy, Debug)]
 pub struct Links {
     pub up: u64,
@@ -50,15 +50,15 @@ pub struct Links {
 pub const MIB: u64 = 1 << 20;
 
 impl Links {
-    pub fn mib_a_second(up: u64, down: u64) -> Self {
+    pub fn mib_per_second(up: u64, down: u64) -> Self {
         Links { up: up * MIB, down: down * MIB, delay: Duration::from_millis(10) }
     }
 }
 
-/// Bytes that a pipe takes before it has no room.
-const PIPE_BYTES: usize = 512 << 10;
+/// Bytes that a send buffer holds.
+const SEND_BUFFER_BYTES: usize = 512 << 10;
 
-/// A message travels in pieces, so that one pipe does not hold up another.
+/// Messages are sent in pieces, so that one send buffer does not delay another.
 const PIECE_BYTES: usize = 64 << 10;
 
 pub struct Node {
@@ -66,16 +66,16 @@ pub struct Node {
     pub store: BTreeMap<Cid, usize>,
     pub links: Links,
     pub session: Option<SessionId>,
-    /// Blocks of its session that it got, and when the last of them came.
-    pub got: usize,
+    /// Blocks of its session that it received, and when the last of them arrived.
+    pub received: usize,
     pub done_at: Option<Instant>,
     pub searches: usize,
     pub dropped: Vec<(usize, Misbehaviour)>,
-    /// Does not answer any more.
+    /// Whether it neither sends nor receives messages any more.
     pub is_mute: bool,
-    /// So many of its next messages with blocks are lost on their way.
-    pub loses: usize,
-    pipes: BTreeMap<usize, VecDeque<(Message<FakeBlock>, usize)>>,
+    /// How many of its next messages with blocks are lost.
+    pub messages_to_lose: usize,
+    send_buffers: BTreeMap<usize, VecDeque<(Message<FakeBlock>, usize)>>,
     turn: usize,
     is_sending: bool,
     down_free_at: Instant,
@@ -92,13 +92,13 @@ enum Event {
 pub struct Net {
     pub now: Instant,
     pub nodes: Vec<Node>,
-    /// What nodes of DAGs link to.
+    /// The links of DAG nodes.
     pub lists: BTreeMap<Cid, Vec<Cid>>,
     events: BinaryHeap<Reverse<(Instant, u64)>>,
-    happens: BTreeMap<u64, Event>,
+    scheduled: BTreeMap<u64, Event>,
     next: u64,
     woken_at: BTreeMap<usize, Instant>,
-    /// A fingerprint of everything that was delivered.
+    /// A fingerprint of all deliveries.
     pub trace: u64,
 }
 
@@ -109,7 +109,7 @@ impl Net {
             nodes: Vec::new(),
             lists: BTreeMap::new(),
             events: BinaryHeap::new(),
-            happens: BTreeMap::new(),
+            scheduled: BTreeMap::new(),
             next: 0,
             woken_at: BTreeMap::new(),
             trace: 0,
@@ -127,13 +127,13 @@ impl Net {
             store: BTreeMap::new(),
             links,
             session: None,
-            got: 0,
+            received: 0,
             done_at: None,
             searches: 0,
             dropped: Vec::new(),
             is_mute: false,
-            loses: 0,
-            pipes: BTreeMap::new(),
+            messages_to_lose: 0,
+            send_buffers: BTreeMap::new(),
             turn: 0,
             is_sending: false,
             down_free_at: Instant::ZERO,
@@ -145,9 +145,9 @@ impl Net {
     pub fn connect(&mut self, a: usize, b: usize, protocol: Protocol) {
         for (one, other) in [(a, b), (b, a)] {
             let node = &mut self.nodes[one];
-            node.pipes.insert(other, VecDeque::new());
+            node.send_buffers.insert(other, VecDeque::new());
             node.exchange.handle_connected(self.now, other, protocol);
-            node.exchange.handle_writable(self.now, other, PIPE_BYTES);
+            node.exchange.handle_writable(self.now, other, SEND_BUFFER_BYTES);
         }
         self.drain(a);
         self.drain(b);
@@ -163,7 +163,7 @@ impl Net {
 
     pub fn disconnect(&mut self, a: usize, b: usize) {
         for (one, other) in [(a, b), (b, a)] {
-            if self.nodes[one].pipes.remove(&other).is_some() {
+            if self.nodes[one].send_buffers.remove(&other).is_some() {
                 self.nodes[one].exchange.handle_disconnected(self.now, other);
             }
         }
@@ -196,12 +196,7 @@ impl Net {
         self.want(node, blocks.iter().map(want))
     }
 
-    /// Puts a message on the wire that no exchange made.
-    pub fn say(&mut self, from: usize, to: usize, message: Message<FakeBlock>) {
-        self.send(from, to, message);
-    }
-
-    /// Runs until nothing happens any more, `until` holds, or so many seconds have passed. Whether `until` holds.
+    /// Runs until no event is left, `until` holds, or so many seconds passed. Returns `until`.
     pub fn run(&mut self, secs: u64, until: impl Fn(&Net) -> bool) -> bool {
         let end = self.now + Duration::from_secs(secs);
         while !until(self) {
@@ -212,8 +207,8 @@ impl Net {
                 return until(self);
             }
             self.now = at;
-            let event = self.happens.remove(&event).expect("it was going to happen");
-            self.happen(event);
+            let event = self.scheduled.remove(&event).expect("the event is scheduled");
+            self.handle_event(event);
         }
         true
     }
@@ -224,44 +219,44 @@ impl Net {
             .all(|node| node.session.is_none_or(|session| node.exchange.missing(session) == 0))
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         match event {
             Event::Left { from, to, bytes } => {
                 let sender = &mut self.nodes[from];
                 sender.is_sending = false;
                 let mut is_whole = None;
-                if let Some(pipe) = sender.pipes.get_mut(&to) {
-                    if let Some((_, left)) = pipe.front_mut() {
+                if let Some(send_buffer) = sender.send_buffers.get_mut(&to) {
+                    if let Some((_, left)) = send_buffer.front_mut() {
                         *left -= bytes;
                         if *left == 0 {
-                            is_whole = pipe.pop_front().map(|(message, _)| message);
-                            if sender.loses > 0
+                            is_whole = send_buffer.pop_front().map(|(message, _)| message);
+                            if sender.messages_to_lose > 0
                                 && is_whole.take_if(|it| !it.blocks.is_empty()).is_some()
                             {
-                                sender.loses -= 1;
+                                sender.messages_to_lose -= 1;
                             }
                         }
                     }
-                    let queued: usize = pipe.iter().map(|(_, left)| left).sum();
+                    let queued: usize = send_buffer.iter().map(|(_, left)| left).sum();
                     sender.exchange.handle_writable(
                         self.now,
                         to,
-                        PIPE_BYTES.saturating_sub(queued),
+                        SEND_BUFFER_BYTES.saturating_sub(queued),
                     );
                 }
-                self.travel(from, to, bytes, is_whole);
+                self.deliver(from, to, bytes, is_whole);
                 self.drain(from);
                 self.send_next(from);
             }
             Event::Piece { from, to } => {
-                if self.nodes[to].pipes.contains_key(&from) {
+                if self.nodes[to].send_buffers.contains_key(&from) {
                     self.nodes[to].exchange.handle_partial_message(self.now, from);
                     self.drain(to);
                 }
             }
             Event::Message { from, to, message } => {
-                if self.nodes[to].pipes.contains_key(&from) && !self.nodes[to].is_mute {
-                    self.note(from as u64 ^ (to as u64) << 20 ^ self.now.as_nanos());
+                if self.nodes[to].send_buffers.contains_key(&from) && !self.nodes[to].is_mute {
+                    self.record_delivery(from as u64 ^ (to as u64) << 20 ^ self.now.as_nanos());
                     self.nodes[to].exchange.handle_message(self.now, from, message);
                     self.drain(to);
                 }
@@ -277,12 +272,12 @@ impl Net {
         }
     }
 
-    fn note(&mut self, fact: u64) {
+    fn record_delivery(&mut self, fact: u64) {
         self.trace = (self.trace.rotate_left(5) ^ fact).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
-    /// A piece is on its way; with the last of a message, the message.
-    fn travel(
+    /// Delivers a piece; with the last piece of a message, the message.
+    fn deliver(
         &mut self,
         from: usize,
         to: usize,
@@ -292,9 +287,9 @@ impl Net {
         let delay = self.nodes[from].links.delay.max(self.nodes[to].links.delay);
         let receiver = &mut self.nodes[to];
         let start = (self.now + delay).max(receiver.down_free_at);
-        let end = start + takes(bytes, receiver.links.down);
+        let end = start + transfer_time(bytes, receiver.links.down);
         receiver.down_free_at = end;
-        self.at(
+        self.schedule(
             end,
             match message {
                 Some(message) => Event::Message { from, to, message },
@@ -303,13 +298,14 @@ impl Net {
         );
     }
 
-    fn send(&mut self, from: usize, to: usize, message: Message<FakeBlock>) {
+    /// Sends a message, which may be one that no exchange made.
+    pub fn send(&mut self, from: usize, to: usize, message: Message<FakeBlock>) {
         let protocol = if message.leaves.is_empty() { Protocol::V1_2 } else { Protocol::Leaves };
         let bytes = message.encoded_len(protocol).max(1);
         let sender = &mut self.nodes[from];
-        if let Some(pipe) = sender.pipes.get_mut(&to) {
+        if let Some(send_buffer) = sender.send_buffers.get_mut(&to) {
             sender.sent_bytes += bytes as u64;
-            pipe.push_back((message, bytes));
+            send_buffer.push_back((message, bytes));
             self.send_next(from);
         }
     }
@@ -320,14 +316,14 @@ impl Net {
             return;
         }
         let after = sender.turn + 1;
-        let next = sender.pipes.range(after..).chain(sender.pipes.range(..after));
-        let next = next.filter_map(|(to, pipe)| Some((*to, pipe.front()?.1))).next();
+        let next = sender.send_buffers.range(after..).chain(sender.send_buffers.range(..after));
+        let next = next.filter_map(|(to, send_buffer)| Some((*to, send_buffer.front()?.1))).next();
         let Some((to, left)) = next else { return };
         sender.turn = to;
         sender.is_sending = true;
         let bytes = left.min(PIECE_BYTES);
-        let end = self.now + takes(bytes, sender.links.up);
-        self.at(end, Event::Left { from, to, bytes });
+        let end = self.now + transfer_time(bytes, sender.links.up);
+        self.schedule(end, Event::Left { from, to, bytes });
     }
 
     fn drain(&mut self, id: usize) {
@@ -354,10 +350,10 @@ impl Net {
                     node.exchange.handle_read(self.now, peer, &cid, block);
                 }
                 Output::BlockReceived { block, .. } => {
-                    node.got += 1;
+                    node.received += 1;
                     node.store.insert(block.cid.clone(), block.len);
                     node.exchange.handle_stored(self.now, &block.cid, block.len);
-                    let session = node.session.expect("somebody wanted it");
+                    let session = node.session.expect("a session wanted it");
                     if node.exchange.missing(session) == 0 {
                         node.done_at = Some(self.now);
                     }
@@ -377,17 +373,17 @@ impl Net {
             && self.woken_at.get(&id).is_none_or(|woken| at < *woken)
         {
             self.woken_at.insert(id, at);
-            self.at(at, Event::Wake { node: id });
+            self.schedule(at, Event::Wake { node: id });
         }
     }
 
-    fn at(&mut self, at: Instant, event: Event) {
+    fn schedule(&mut self, at: Instant, event: Event) {
         self.events.push(Reverse((at, self.next)));
-        self.happens.insert(self.next, event);
+        self.scheduled.insert(self.next, event);
         self.next += 1;
     }
 }
 
-fn takes(bytes: usize, rate: u64) -> Duration {
+fn transfer_time(bytes: usize, rate: u64) -> Duration {
     Duration::from_nanos(bytes as u64 * 1_000_000_000 / rate)
 }

@@ -2,9 +2,9 @@
 
 use watchfire_bitswap::Protocol;
 
-use crate::net::{FakeBlock, Links, MIB, Net, Node, toys};
+use crate::net::{FakeBlock, Links, MIB, Net, Node, fake_blocks};
 
-/// A seeder with everything, and leechers that want it, all connected to one another.
+/// A seeder, and leechers that want all its blocks, all connected to each other.
 fn mesh(seeder: Links, leechers: &[Links], blocks: &[FakeBlock]) -> Net {
     let mut net = Net::new();
     net.add(seeder);
@@ -28,7 +28,7 @@ fn copies(net: &Net, blocks: &[FakeBlock]) -> f64 {
     net.nodes[0].exchange.totals().bytes_out as f64 / bytes(blocks) as f64
 }
 
-/// Part of the bytes that were not needed.
+/// The part of all bytes that was not needed.
 fn duplicates(net: &Net, blocks: &[FakeBlock]) -> f64 {
     let of = |node: &Node| {
         let totals = node.exchange.totals();
@@ -38,7 +38,7 @@ fn duplicates(net: &Net, blocks: &[FakeBlock]) -> f64 {
     net.nodes.iter().map(of).sum::<u64>() as f64 / all as f64
 }
 
-/// How much longer it took than it had to: the seeder sends everything once, everyone receives
+/// The time divided by the bound: the seeder sends everything once, each leecher receives
 /// everything, and all together send as many copies as there are leechers.
 fn slowdown(net: &Net, blocks: &[FakeBlock]) -> f64 {
     let file = bytes(blocks) as f64;
@@ -53,26 +53,26 @@ fn slowdown(net: &Net, blocks: &[FakeBlock]) -> f64 {
 }
 
 fn progress(net: &Net) -> Vec<usize> {
-    net.nodes.iter().map(|node| node.got).collect()
+    net.nodes.iter().map(|node| node.received).collect()
 }
 
 #[test]
-fn leechers_serve_one_another_so_that_the_seeder_need_not() {
-    let (blocks, links) = (toys(300, MIB as usize), Links::mib_a_second(100, 100));
+fn leechers_serve_each_other_so_that_the_seeder_sends_few_copies() {
+    let (blocks, links) = (fake_blocks(300, MIB as usize), Links::mib_per_second(100, 100));
     let mut net = mesh(links, &[links; 32], &blocks);
     assert!(net.run(600, Net::all_done), "{:?}", progress(&net));
     let copies = copies(&net, &blocks);
-    // Right would be 1.2 of both: its link is as fast as theirs, so it sends as long as they fetch.
+    // The goal is 1.2 for both: the seeder's link is as fast as the others, so it sends to the end.
     assert!(copies <= 1.5, "the seeder sent {copies:.2} copies");
     let duplicates = duplicates(&net, &blocks);
-    assert!(duplicates <= 0.01, "{duplicates:.4} of all bytes came twice");
+    assert!(duplicates <= 0.01, "{duplicates:.4} of all bytes arrived twice");
     let slowdown = slowdown(&net, &blocks);
     assert!(slowdown <= 1.5, "{slowdown:.2} times the bound");
 }
 
 #[test]
 fn leechers_that_know_only_the_seeder_get_everything_from_it() {
-    let (blocks, links) = (toys(50, MIB as usize), Links::mib_a_second(100, 100));
+    let (blocks, links) = (fake_blocks(50, MIB as usize), Links::mib_per_second(100, 100));
     let mut net = Net::new();
     net.add(links);
     for leecher in 1..=8 {
@@ -86,17 +86,17 @@ fn leechers_that_know_only_the_seeder_get_everything_from_it() {
     assert!(net.run(600, Net::all_done), "{:?}", progress(&net));
     assert_eq!(duplicates(&net, &blocks), 0.0);
     let took = net.now.as_nanos() as f64 / 1e9;
-    assert!(took <= 4.0 * 1.05, "{took:.2} seconds for what takes 4");
+    assert!(took <= 4.0 * 1.05, "{took:.2} seconds, the bound is 4");
 }
 
 #[test]
-fn who_waits_for_a_very_slow_peer_that_serves_many_does_not_give_it_up() {
-    let blocks = toys(24, MIB as usize);
+fn leechers_do_not_drop_a_very_slow_seeder() {
+    let blocks = fake_blocks(24, MIB as usize);
     let mut net = Net::new();
-    let slow = Links { up: 16_000, ..Links::mib_a_second(1, 1) };
+    let slow = Links { up: 16_000, ..Links::mib_per_second(1, 1) };
     net.add(slow);
     for leecher in 1..=12 {
-        net.add(Links::mib_a_second(1, 1));
+        net.add(Links::mib_per_second(1, 1));
         net.connect(0, leecher, Protocol::V1_2);
     }
     net.store(0, &blocks);
@@ -113,8 +113,8 @@ fn who_waits_for_a_very_slow_peer_that_serves_many_does_not_give_it_up() {
 
 #[test]
 fn a_slow_seeder_sends_little_more_than_one_copy() {
-    let (blocks, fast) = (toys(100, MIB as usize), Links::mib_a_second(100, 100));
-    let mut net = mesh(Links::mib_a_second(10, 10), &[fast; 16], &blocks);
+    let (blocks, fast) = (fake_blocks(100, MIB as usize), Links::mib_per_second(100, 100));
+    let mut net = mesh(Links::mib_per_second(10, 10), &[fast; 16], &blocks);
     assert!(net.run(600, Net::all_done), "{:?}", progress(&net));
     let copies = copies(&net, &blocks);
     assert!(copies <= 1.2, "the seeder sent {copies:.2} copies");
@@ -123,21 +123,21 @@ fn a_slow_seeder_sends_little_more_than_one_copy() {
 }
 
 #[test]
-fn a_slow_leecher_is_dropped_by_nobody_and_holds_up_nobody() {
-    let (blocks, fast) = (toys(60, MIB as usize / 4), Links::mib_a_second(50, 50));
+fn a_slow_leecher_is_not_dropped_and_does_not_delay_the_others() {
+    let (blocks, fast) = (fake_blocks(60, MIB as usize / 4), Links::mib_per_second(50, 50));
     let slow = Links { up: 20_000, down: 100_000, ..fast };
     let mut net = mesh(fast, &[fast, fast, slow, fast], &blocks);
     assert!(net.run(600, Net::all_done), "{:?}", progress(&net));
     assert!(net.nodes.iter().all(|node| node.dropped.is_empty()));
     let done = |node: usize| net.nodes[node].done_at.expect("it is done").as_secs();
-    assert!(done(1).max(done(2)).max(done(4)) < 10, "held up by the slow one");
-    assert!(done(3) < 300, "{} seconds for what takes 157", done(3));
+    assert!(done(1).max(done(2)).max(done(4)) < 10, "delayed by the slow leecher");
+    assert!(done(3) < 300, "{} seconds, the bound is 157", done(3));
 }
 
 #[test]
-fn when_the_seeder_leaves_after_one_copy_the_others_have_everything() {
-    let (blocks, fast) = (toys(50, MIB as usize), Links::mib_a_second(100, 100));
-    let mut net = mesh(Links::mib_a_second(10, 10), &[fast; 8], &blocks);
+fn leechers_finish_without_the_seeder_once_it_has_sent_one_copy() {
+    let (blocks, fast) = (fake_blocks(50, MIB as usize), Links::mib_per_second(100, 100));
+    let mut net = mesh(Links::mib_per_second(10, 10), &[fast; 8], &blocks);
     let is_out = |net: &Net| {
         blocks
             .iter()
@@ -151,9 +151,9 @@ fn when_the_seeder_leaves_after_one_copy_the_others_have_everything() {
 }
 
 #[test]
-fn the_same_seeds_make_the_same_history() {
+fn the_same_seeds_give_the_same_trace() {
     let trace = || {
-        let (blocks, links) = (toys(40, 100_000), Links::mib_a_second(10, 20));
+        let (blocks, links) = (fake_blocks(40, 100_000), Links::mib_per_second(10, 20));
         let mut net = mesh(links, &[links; 6], &blocks);
         assert!(net.run(600, Net::all_done));
         (net.trace, net.now)

@@ -41,7 +41,7 @@ fn block() -> impl Strategy<Value = Block> {
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    let presence = (cid(), any::<bool>()).prop_map(|(cid, is_here)| Presence { cid, is_here });
+    let presence = (cid(), any::<bool>()).prop_map(|(cid, has_block)| Presence { cid, has_block });
     let pending_bytes = 0..=i32::MAX as u32;
     (any::<bool>(), vec(want(), 0..20), vec(block(), 0..8), vec(presence, 0..20), pending_bytes)
         .prop_map(|(full, wants, blocks, presences, pending_bytes)| Message {
@@ -54,7 +54,7 @@ fn message() -> impl Strategy<Value = Message> {
         })
 }
 
-/// Messages that are read from a stream that arrives in such pieces.
+/// The frames of a stream that arrives in pieces of `piece_bytes`.
 fn read(stream: &[u8], piece_bytes: usize) -> Vec<Bytes> {
     let (mut reader, mut frames) = (FrameReader::default(), Vec::new());
     for piece in stream.chunks(piece_bytes) {
@@ -71,25 +71,25 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_is_read_as_the_same(message in message()) {
+    fn a_message_survives_encoding_in_the_computed_length(message in message()) {
         let bytes = encode(&message, Protocol::V1_2);
         prop_assert_eq!(bytes.len(), message.encoded_len(Protocol::V1_2));
         prop_assert_eq!(decode(&bytes.into()), Ok(message));
     }
 
     #[test]
-    fn older_peers_are_told_what_they_understand(message in message()) {
+    fn older_peers_receive_only_what_they_understand(message in message()) {
         let bytes = encode(&message, Protocol::V1_1);
         prop_assert_eq!(bytes.len(), message.encoded_len(Protocol::V1_1));
-        let read = decode(&bytes.into()).expect("what is written can be read");
-        let understood = |want: &&WantEntry| want.kind == WantKind::Block || want.cancel;
-        prop_assert!(read.wants.iter().eq(message.wants.iter().filter(understood)));
+        let read = decode(&bytes.into()).expect("an encoded message is valid");
+        let is_understood = |want: &&WantEntry| want.kind == WantKind::Block || want.cancel;
+        prop_assert!(read.wants.iter().eq(message.wants.iter().filter(is_understood)));
         prop_assert!(read.presences.is_empty());
         prop_assert_eq!(read.blocks, message.blocks);
     }
 
     #[test]
-    fn a_stream_is_the_same_messages_however_it_is_cut(
+    fn a_stream_decodes_to_the_same_messages_in_any_pieces(
         messages in vec(message(), 0..4),
         piece_bytes in 1..5000usize,
     ) {
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn a_message_that_is_damaged_is_refused_or_another_one(
+    fn a_damaged_message_is_rejected_or_decodes_to_another_one(
         message in message(),
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
         cut in any::<prop::sample::Index>(),

@@ -1,4 +1,4 @@
-//! All that can happen to an exchange, and what must hold whatever does.
+//! Steps of an exchange in any order, and the invariants that hold after each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use watchfire_bitswap::{
 use watchfire_content::{Cid, Codec, Multihash};
 use watchfire_types::Instant;
 
-/// A block is a number; [`cid`] names it and [`len`] says how long it is.
+/// A block with a number, which decides its [`cid`] and [`len`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FakeBlock(Cid, usize);
 
@@ -24,7 +24,7 @@ impl Payload for FakeBlock {
     }
 }
 
-/// Blocks that there are. A few peers, blocks and sessions meet more often than many.
+/// Few peers, blocks and sessions, so that they interact often.
 pub const BLOCKS: u8 = 24;
 pub const PEERS: u8 = 4;
 const SESSIONS: usize = 3;
@@ -35,12 +35,12 @@ fn cid(block: u8) -> Cid {
     Cid::v1(Codec::RAW, Multihash::Sha2_256(digest))
 }
 
-/// From a gift to more than a message usually takes.
+/// From blocks that are sent inline to blocks longer than a message should be.
 fn len(block: u8) -> usize {
     1 + usize::from(block) * 61
 }
 
-fn toy(block: u8) -> FakeBlock {
+fn fake_block(block: u8) -> FakeBlock {
     FakeBlock(cid(block), len(block))
 }
 
@@ -58,24 +58,24 @@ fn limits() -> Limits {
         window_bytes_min: 500,
         window_bytes_max: 5000,
         requested_bytes_max: 8000,
-        block_bytes_guess: 300,
+        block_bytes_estimate: 300,
         ..Limits::default()
     }
 }
 
-/// What a peer says.
+/// A message of a peer.
 #[derive(Clone, Debug, Default)]
-pub struct Saying {
+pub struct FakeMessage {
     pub is_full: bool,
-    pub wants: Vec<Wanting>,
+    pub wants: Vec<FakeWant>,
     pub blocks: Vec<u8>,
-    /// Blocks that nobody ever wanted.
+    /// How many blocks it has that were never wanted.
     pub forged: u8,
     pub presences: Vec<(u8, bool)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Wanting {
+pub struct FakeWant {
     pub block: u8,
     pub priority: i32,
     pub is_cancel: bool,
@@ -83,7 +83,7 @@ pub struct Wanting {
     pub send_dont_have: bool,
 }
 
-/// Something that happens. Peers, sessions and places may be any numbers.
+/// An input or an answer. Peers, sessions and places may be any numbers.
 #[derive(Clone, Debug)]
 pub enum Step {
     Connect(u8, u8),
@@ -91,18 +91,18 @@ pub enum Step {
     Start,
     Stop(u8),
     Want(u8, Vec<u8>),
-    Unwant(u8, Vec<u8>),
-    Say(u8, Saying),
-    Arriving(u8),
-    Room(u8, u16),
-    Have(u8),
-    Find(u8),
+    CancelWants(u8, Vec<u8>),
+    Receive(u8, FakeMessage),
+    PartialMessage(u8),
+    Writable(u8, u16),
+    Stored(u8),
+    LookupResult(u8),
     Read(u8, bool),
     Providers(u8, u8),
     Wait(u16),
 }
 
-/// An exchange, what it was told, and what it should know from that.
+/// An exchange, and the state that it must have after the steps so far.
 pub struct FakeNetwork {
     exchange: Exchange<u8, FakeBlock>,
     now: Instant,
@@ -110,11 +110,11 @@ pub struct FakeNetwork {
     sessions: Vec<SessionId>,
     wanted: BTreeMap<u8, BTreeSet<SessionId>>,
     store: BTreeSet<u8>,
-    looks: Vec<Cid>,
+    lookups: Vec<Cid>,
     reads: Vec<(u8, Cid)>,
     searches: Vec<SessionId>,
-    came: u64,
-    got: u64,
+    received: u64,
+    useful: u64,
     sent: (u64, u64),
 }
 
@@ -127,17 +127,17 @@ impl FakeNetwork {
             sessions: Vec::new(),
             wanted: BTreeMap::new(),
             store: BTreeSet::new(),
-            looks: Vec::new(),
+            lookups: Vec::new(),
             reads: Vec::new(),
             searches: Vec::new(),
-            came: 0,
-            got: 0,
+            received: 0,
+            useful: 0,
             sent: (0, 0),
         }
     }
 
-    /// Lets something happen, and holds the exchange to its promises.
-    pub fn take(&mut self, step: &Step) {
+    /// Carries out a step, and checks the invariants.
+    pub fn apply(&mut self, step: &Step) {
         let now = self.now;
         match step {
             Step::Connect(peer, protocol) => self.connect(peer % PEERS, *protocol),
@@ -157,20 +157,20 @@ impl FakeNetwork {
                 }
             }
             Step::Want(session, blocks) => self.want(*session, blocks),
-            Step::Unwant(session, blocks) => self.unwant(*session, blocks),
-            Step::Say(peer, saying) => self.say(peer % PEERS, saying),
-            Step::Arriving(peer) => self.exchange.handle_partial_message(now, peer % PEERS),
-            Step::Room(peer, room) => {
+            Step::CancelWants(session, blocks) => self.cancel_wants(*session, blocks),
+            Step::Receive(peer, message) => self.receive(peer % PEERS, message),
+            Step::PartialMessage(peer) => self.exchange.handle_partial_message(now, peer % PEERS),
+            Step::Writable(peer, room) => {
                 let (peer, room) = (peer % PEERS, usize::from(*room));
                 if let Some(known) = self.peers.get_mut(&peer) {
                     known.1 = room;
                 }
                 self.exchange.handle_writable(now, peer, room);
             }
-            Step::Have(block) => self.have(block % BLOCKS),
-            Step::Find(place) => {
-                if !self.looks.is_empty() {
-                    let cid = self.looks.swap_remove(usize::from(*place) % self.looks.len());
+            Step::Stored(block) => self.store_block(block % BLOCKS),
+            Step::LookupResult(place) => {
+                if !self.lookups.is_empty() {
+                    let cid = self.lookups.swap_remove(usize::from(*place) % self.lookups.len());
                     let block = number(&cid);
                     let found = self.store.contains(&block).then(|| len(block));
                     self.exchange.handle_lookup(now, &cid, found);
@@ -180,7 +180,7 @@ impl FakeNetwork {
                 if !self.reads.is_empty() {
                     let place = usize::from(*place) % self.reads.len();
                     let (peer, cid) = self.reads.swap_remove(place);
-                    let block = is_readable.then(|| toy(number(&cid)));
+                    let block = is_readable.then(|| fake_block(number(&cid)));
                     self.exchange.handle_read(now, peer, &cid, block);
                 }
             }
@@ -222,7 +222,7 @@ impl FakeNetwork {
 
     fn want(&mut self, session: u8, blocks: &[u8]) {
         let Some(session) = self.session(session) else { return };
-        // What the store has is not to be wanted.
+        // Blocks in the store must not be wanted.
         let blocks: BTreeSet<u8> = blocks.iter().map(|block| block % BLOCKS).collect();
         let blocks: Vec<u8> = blocks.difference(&self.store).copied().collect();
         for block in &blocks {
@@ -236,7 +236,7 @@ impl FakeNetwork {
         self.exchange.want(self.now, session, blocks.iter().map(want));
     }
 
-    fn unwant(&mut self, session: u8, blocks: &[u8]) {
+    fn cancel_wants(&mut self, session: u8, blocks: &[u8]) {
         let Some(session) = self.session(session) else { return };
         let cids: Vec<Cid> = blocks.iter().map(|block| cid(block % BLOCKS)).collect();
         for cid in &cids {
@@ -250,8 +250,8 @@ impl FakeNetwork {
         self.exchange.cancel_wants(self.now, session, &cids);
     }
 
-    fn say(&mut self, peer: u8, saying: &Saying) {
-        let want = |want: &Wanting| WantEntry {
+    fn receive(&mut self, peer: u8, fake: &FakeMessage) {
+        let want = |want: &FakeWant| WantEntry {
             cid: cid(want.block % BLOCKS),
             priority: want.priority,
             cancel: want.is_cancel,
@@ -259,37 +259,37 @@ impl FakeNetwork {
             send_dont_have: want.send_dont_have,
         };
         let presence =
-            |&(block, is_here): &(u8, bool)| Presence { cid: cid(block % BLOCKS), is_here };
-        let forged = (0..saying.forged % 3).map(|at| FakeBlock(cid(200 + at), 50));
-        let blocks = saying.blocks.iter().map(|block| toy(block % BLOCKS));
+            |&(block, has_block): &(u8, bool)| Presence { cid: cid(block % BLOCKS), has_block };
+        let forged = (0..fake.forged % 3).map(|at| FakeBlock(cid(200 + at), 50));
+        let blocks = fake.blocks.iter().map(|block| fake_block(block % BLOCKS));
         let message = Message {
-            full: saying.is_full,
-            wants: saying.wants.iter().map(want).collect(),
+            full: fake.is_full,
+            wants: fake.wants.iter().map(want).collect(),
             blocks: blocks.chain(forged).collect(),
-            presences: saying.presences.iter().map(presence).collect(),
+            presences: fake.presences.iter().map(presence).collect(),
             ..Message::default()
         };
-        let came = message.blocks.len() as u64;
-        let is_heard = self.peers.contains_key(&peer);
+        let received = message.blocks.len() as u64;
+        let is_connected = self.peers.contains_key(&peer);
         self.exchange.handle_message(self.now, peer, message);
         self.drain();
-        if is_heard {
-            self.came += came;
-            // Nothing that is verified and wanted is lost.
-            for block in &saying.blocks {
+        if is_connected {
+            self.received += received;
+            // No verified and wanted block is lost.
+            for block in &fake.blocks {
                 assert!(
                     !self.wanted.contains_key(&(block % BLOCKS)),
-                    "block {block} came and is lost"
+                    "block {block} arrived and is lost"
                 );
             }
         }
     }
 
-    fn have(&mut self, block: u8) {
+    fn store_block(&mut self, block: u8) {
         if self.store.insert(block) {
             self.exchange.handle_stored(self.now, &cid(block), len(block));
         }
-        // Whoever put it there takes it back from those who want it.
+        // A driver that stores a block cancels its wants.
         if let Some(sessions) = self.wanted.remove(&block) {
             for session in sessions {
                 self.exchange.cancel_wants(self.now, session, [&cid(block)]);
@@ -301,7 +301,7 @@ impl FakeNetwork {
         let until = self.now + Duration::from_millis(millis.into());
         for wakes in 0.. {
             let Some(at) = self.exchange.next_wake().filter(|at| *at <= until) else { break };
-            assert!(wakes < 10_000, "it is never done with what is due");
+            assert!(wakes < 10_000, "the timers never end");
             self.now = self.now.max(at);
             self.exchange.handle_tick(self.now);
             self.drain();
@@ -312,17 +312,17 @@ impl FakeNetwork {
     fn drain(&mut self) {
         for count in 0.. {
             let Some(output) = self.exchange.poll_output() else { break };
-            assert!(count < 10_000, "there is no end to what it wants done");
+            assert!(count < 10_000, "the outputs never end");
             match output {
-                Output::Send { peer, message } => self.sent(peer, &message),
-                Output::Lookup { cid } => self.looks.push(cid),
+                Output::Send { peer, message } => self.check_sent(peer, &message),
+                Output::Lookup { cid } => self.lookups.push(cid),
                 Output::ListLinks { node } => self.exchange.handle_links(self.now, &node, None),
                 Output::Read { peer, cid } => {
-                    assert!(self.peers.contains_key(&peer), "it reads for nobody");
+                    assert!(self.peers.contains_key(&peer), "a read for an unconnected peer");
                     self.reads.push((peer, cid));
                 }
                 Output::BlockReceived { sessions, block, from } => {
-                    self.got(&sessions, &block, from)
+                    self.receive_block(&sessions, &block, from)
                 }
                 Output::FindProviders { session, cid } => {
                     let wanted = self.wanted.get(&number(&cid));
@@ -331,22 +331,22 @@ impl FakeNetwork {
                     self.searches.push(session);
                 }
                 Output::DropPeer { peer, .. } => {
-                    assert!(self.peers.remove(&peer).is_some(), "it dropped nobody");
+                    assert!(self.peers.remove(&peer).is_some(), "it dropped an unconnected peer");
                 }
             }
         }
     }
 
-    fn sent(&mut self, peer: u8, message: &Message<FakeBlock>) {
-        let (protocol, room) = self.peers.get_mut(&peer).expect("it sends to those who are here");
-        assert!(*room > 0, "it sends where there is no room");
-        assert!(!message.is_empty() || message.pending_bytes > 0, "it says nothing");
+    fn check_sent(&mut self, peer: u8, message: &Message<FakeBlock>) {
+        let (protocol, room) = self.peers.get_mut(&peer).expect("the receiver is connected");
+        assert!(*room > 0, "the send buffer has no room");
+        assert!(!message.is_empty() || message.pending_bytes > 0, "an empty message");
         let len = message.encoded_len(*protocol);
-        // One want or presence, and what is around it, is sent where there is any room.
+        // Any room is enough for one want or presence, including its framing.
         assert!(message.blocks.len() == 1 || len <= *room + 200, "{len} bytes into {room}");
         *room = room.saturating_sub(len);
         if !protocol.has_presences() {
-            assert!(message.presences.is_empty(), "it tells what is not understood");
+            assert!(message.presences.is_empty(), "presences for an older protocol");
         }
         let bytes: usize = message.blocks.iter().map(Payload::len).sum();
         assert!(message.blocks.len() <= 1 || bytes <= limits().message_bytes_max);
@@ -355,25 +355,26 @@ impl FakeNetwork {
         self.sent.1 += bytes as u64;
     }
 
-    fn got(&mut self, sessions: &[SessionId], block: &FakeBlock, from: u8) {
-        assert!(from < PEERS, "it is from nobody");
-        let wanted = self.wanted.remove(&number(&block.0)).expect("it was wanted, and came once");
+    fn receive_block(&mut self, sessions: &[SessionId], block: &FakeBlock, from: u8) {
+        assert!(from < PEERS, "an unknown sender");
+        let wanted =
+            self.wanted.remove(&number(&block.0)).expect("it was wanted, and arrived once");
         assert_eq!(sessions.iter().copied().collect::<BTreeSet<_>>(), wanted);
-        self.got += 1;
+        self.useful += 1;
         self.store.insert(number(&block.0));
         self.exchange.handle_stored(self.now, &block.0, block.1);
     }
 
-    /// What it remembers is what it was told, and no more than it may.
+    /// Checks the state of the exchange, and its limits.
     fn check(&self) {
         let limits = limits();
         assert!(self.exchange.peers().eq(self.peers.keys().copied()));
         for peer in self.peers.keys() {
-            let peer = self.exchange.peer(*peer).expect("a peer that is here is known");
+            let peer = self.exchange.peer(*peer).expect("a connected peer is known");
             assert!(peer.wants <= limits.wants_per_peer_max, "{} wants", peer.wants);
             assert!(
                 peer.requested_blocks <= limits.sent_wants_per_peer_max,
-                "{} asks",
+                "{} requests",
                 peer.requested_blocks
             );
         }
@@ -385,22 +386,22 @@ impl FakeNetwork {
             assert_eq!(self.exchange.missing(*session), wanted.count());
         }
         let totals = self.exchange.totals();
-        assert_eq!(totals.blocks_in, self.got);
-        let came = totals.blocks_in + totals.duplicate_blocks + totals.unsolicited_blocks;
-        assert_eq!(came, self.came);
+        assert_eq!(totals.blocks_in, self.useful);
+        let received = totals.blocks_in + totals.duplicate_blocks + totals.unsolicited_blocks;
+        assert_eq!(received, self.received);
         assert_eq!((totals.blocks_out, totals.bytes_out), self.sent);
     }
 
-    /// When nobody is here and nothing is wanted, nothing is due.
+    /// Without peers and sessions, no timer runs.
     pub fn end(mut self) {
         while !self.sessions.is_empty() {
             self.stop(0);
         }
         for peer in 0..PEERS {
-            self.take(&Step::Disconnect(peer));
+            self.apply(&Step::Disconnect(peer));
         }
-        self.take(&Step::Wait(u16::MAX));
-        assert_eq!(self.exchange.next_wake(), None, "it waits for something");
+        self.apply(&Step::Wait(u16::MAX));
+        assert_eq!(self.exchange.next_wake(), None, "a timer runs");
         assert_eq!(self.exchange.peers().count(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! What holds whatever happens, in whatever order.
+//! Properties that hold for any sequence of events.
 
 mod codec;
 mod exchange;

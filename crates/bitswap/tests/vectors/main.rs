@@ -1,4 +1,4 @@
-//! Messages as another implementation writes them.
+//! Messages that another implementation encoded.
 
 use serde_json::Value;
 use watchfire_bitswap::Protocol;
@@ -13,7 +13,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_boxo_writes_is_read_and_read_again_after_we_wrote_it() {
+fn messages_of_boxo_survive_decoding_and_encoding() {
     let vectors: Value = serde_json::from_str(VECTORS).expect("the vectors are JSON");
     let messages = vectors["messages"].as_array().expect("there are messages");
     assert!(messages.len() >= 5);
@@ -22,7 +22,7 @@ fn what_boxo_writes_is_read_and_read_again_after_we_wrote_it() {
         for (key, protocol) in [("bitswap_1_2", Protocol::V1_2), ("bitswap_1_0", Protocol::V1_0)] {
             let Some(hex) = vector[key].as_str() else { continue };
             let mut reader = FrameReader::default();
-            // Byte for byte: a frame is whole with its last byte, and not before.
+            // The frame is complete with its last byte, and not before.
             let frame = bytes(hex).into_iter().find_map(|byte| {
                 reader.push(&[byte]);
                 reader.next_frame().expect("a frame")
@@ -35,9 +35,9 @@ fn what_boxo_writes_is_read_and_read_again_after_we_wrote_it() {
             let again = decode(&again).expect("a message");
             if protocol == Protocol::V1_2 {
                 assert_eq!(again, message, "{name}");
-                assert_eq!(ours.len(), hex.len() / 2, "{name}: as long as theirs");
+                assert_eq!(ours.len(), hex.len() / 2, "{name}: the length differs");
             }
-            // What older peers do not understand is not written for them.
+            // Encodings for older protocols omit parts that these do not have.
             assert_eq!(again.blocks, message.blocks, "{name} {key}");
         }
     }

@@ -1,11 +1,11 @@
-//! What an exchange does, told step by step in `tests/vectors/bitswap`, where the exchange of the
-//! browsers reads the same: given these inputs at these times, these outputs.
+//! The behaviour of an exchange, step by step: outputs for given inputs at given times. The files
+//! are in `tests/vectors/bitswap`; the tests of the browser's exchange read them too.
 //!
-//! Each story is played here against pretend peers. When the file says otherwise the test fails;
-//! `WATCHFIRE_WRITE_STORIES=1 cargo test -p watchfire-bitswap --test stories` writes the files anew,
-//! for whoever changed what the core does and looked at the difference.
+//! Each scenario runs here with fake peers. The test fails when the exchange differs from the file. If
+//! a change is intended, `WATCHFIRE_WRITE_SCENARIOS=1 cargo test -p watchfire-bitswap --test scenarios`
+//! writes the files again. Read the difference.
 
-#![expect(clippy::disallowed_methods, reason = "the files are what is tested")]
+#![expect(clippy::disallowed_methods, reason = "these tests read and write files")]
 
 mod fake_swarm;
 mod record;
@@ -22,7 +22,7 @@ pub fn check(name: &str, about: &str, record: &Record) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/bitswap");
     let path = folder.join(format!("{name}.json"));
     let text = record.to_text(about);
-    if std::env::var_os("WATCHFIRE_WRITE_STORIES").is_some() {
+    if std::env::var_os("WATCHFIRE_WRITE_SCENARIOS").is_some() {
         std::fs::write(&path, text).expect("the file can be written");
         return;
     }
@@ -33,11 +33,11 @@ pub fn check(name: &str, about: &str, record: &Record) {
     for (nth, (ours, theirs)) in steps(&ours).iter().zip(&steps(&theirs)).enumerate() {
         assert_eq!(
             ours, theirs,
-            "{name}: step {nth} is another; write the files anew if it is meant"
+            "{name}: step {nth} differs; write the files again if that is intended"
         );
     }
     assert_eq!(
         ours, theirs,
-        "{name} is not what the file says; write the files anew if it is meant"
+        "{name} differs from its file; write the files again if that is intended"
     );
 }

@@ -8,7 +8,7 @@ use watchfire_bitswap::{
 use watchfire_content::{Cid, Codec, Multihash};
 use watchfire_types::Instant;
 
-/// A block of which only the number and the length exist.
+/// A block that has only a number and a length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FakeBlock {
     pub number: u8,
@@ -32,7 +32,7 @@ impl Payload for FakeBlock {
     }
 }
 
-/// The name of block `number`: raw, with a digest of 32 times that byte.
+/// The CID of block `number`: raw, with a digest of 32 times that byte.
 pub fn cid(number: u8) -> Cid {
     Cid::v1(Codec::RAW, Multihash::Sha2_256([number; 32]))
 }
@@ -41,27 +41,27 @@ pub fn number(cid: &Cid) -> u8 {
     cid.hash().digest()[0]
 }
 
-pub type Sent = Output<u64, FakeBlock>;
+pub type FakeOutput = Output<u64, FakeBlock>;
 
-/// Everything that can happen to an exchange.
+/// An input of an exchange.
 #[derive(Clone, Debug)]
 pub enum Input {
     Connected(u64),
     Disconnected(u64),
     Received(u64, Message<FakeBlock>),
-    Arriving(u64),
+    PartialMessage(u64),
     Writable(u64, usize),
-    Have(u8, usize),
-    Found(u8, Option<usize>),
+    Stored(u8, usize),
+    LookupResult(u8, Option<usize>),
     Read(u64, u8, Option<FakeBlock>),
     Want(Vec<(u8, Option<u32>, u8)>),
-    Unwant(Vec<u8>),
+    CancelWants(Vec<u8>),
     Urgent(Vec<u8>),
     Providers(Vec<u64>),
     Tick,
 }
 
-/// An exchange, and all that was said to it and by it.
+/// An exchange, with its inputs and outputs so far.
 pub struct Record {
     pub exchange: Exchange<u64, FakeBlock>,
     session: SessionId,
@@ -71,32 +71,32 @@ pub struct Record {
 }
 
 impl Record {
-    /// `limits` names those that are not the usual ones.
-    pub fn new(seed: u64, limits: Limits, named: Value) -> Self {
+    /// `changed_limits` has the limits that differ from the defaults.
+    pub fn new(seed: u64, limits: Limits, changed_limits: Value) -> Self {
         let mut exchange = Exchange::new(limits, seed);
         let session = exchange.start_session(Instant::ZERO);
         assert_eq!(exchange.poll_output(), None);
-        Record { exchange, session, seed, limits: named, steps: Vec::new() }
+        Record { exchange, session, seed, limits: changed_limits, steps: Vec::new() }
     }
 
-    /// Tells an input and writes down what follows.
-    pub fn handle_input(&mut self, now: Instant, input: Input) -> Vec<Sent> {
-        let told = input_as_data(&input);
+    /// Handles an input, and records the outputs.
+    pub fn handle_input(&mut self, now: Instant, input: Input) -> Vec<FakeOutput> {
+        let data_in = input_as_data(&input);
         let (exchange, session) = (&mut self.exchange, self.session);
         match input {
             Input::Connected(peer) => exchange.handle_connected(now, peer, Protocol::V1_2),
             Input::Disconnected(peer) => exchange.handle_disconnected(now, peer),
             Input::Received(peer, message) => exchange.handle_message(now, peer, message),
-            Input::Arriving(peer) => exchange.handle_partial_message(now, peer),
+            Input::PartialMessage(peer) => exchange.handle_partial_message(now, peer),
             Input::Writable(peer, room) => exchange.handle_writable(now, peer, room),
-            Input::Have(block, len) => exchange.handle_stored(now, &cid(block), len),
-            Input::Found(block, len) => exchange.handle_lookup(now, &cid(block), len),
+            Input::Stored(block, len) => exchange.handle_stored(now, &cid(block), len),
+            Input::LookupResult(block, len) => exchange.handle_lookup(now, &cid(block), len),
             Input::Read(peer, block, read) => exchange.handle_read(now, peer, &cid(block), read),
             Input::Want(wants) => {
                 let want = |(block, len, urgency)| Want { cid: cid(block), len, urgency };
                 exchange.want(now, session, wants.into_iter().map(want));
             }
-            Input::Unwant(blocks) => {
+            Input::CancelWants(blocks) => {
                 let cids: Vec<Cid> = blocks.into_iter().map(cid).collect();
                 exchange.cancel_wants(now, session, &cids);
             }
@@ -107,15 +107,15 @@ impl Record {
             Input::Providers(peers) => exchange.handle_providers(now, session, &peers),
             Input::Tick => exchange.handle_tick(now),
         }
-        let outputs: Vec<Sent> = std::iter::from_fn(|| exchange.poll_output()).collect();
-        let said: Vec<Value> = outputs.iter().map(output_as_data).collect();
+        let outputs: Vec<FakeOutput> = std::iter::from_fn(|| exchange.poll_output()).collect();
+        let data_out: Vec<Value> = outputs.iter().map(output_as_data).collect();
         let wake = exchange.next_wake().map(Instant::as_nanos);
         let at = now.as_nanos();
-        self.steps.push(json!({ "at": at, "input": told, "outputs": said, "wake": wake }));
+        self.steps.push(json!({ "at": at, "input": data_in, "outputs": data_out, "wake": wake }));
         outputs
     }
 
-    /// The file: one step a line.
+    /// The text of the file, with one step per line.
     pub fn to_text(&self, about: &str) -> String {
         let head = json!({ "about": about, "seed": self.seed.to_string(), "limits": self.limits });
         let head = head.to_string();
@@ -132,10 +132,10 @@ fn input_as_data(input: &Input) -> Value {
         Input::Received(peer, message) => {
             json!({ "kind": "message", "peer": peer, "message": message_as_data(message) })
         }
-        Input::Arriving(peer) => json!({ "kind": "partial-message", "peer": peer }),
+        Input::PartialMessage(peer) => json!({ "kind": "partial-message", "peer": peer }),
         Input::Writable(peer, room) => json!({ "kind": "writable", "peer": peer, "room": room }),
-        Input::Have(block, len) => json!({ "kind": "stored", "block": block, "bytes": len }),
-        Input::Found(block, len) => {
+        Input::Stored(block, len) => json!({ "kind": "stored", "block": block, "bytes": len }),
+        Input::LookupResult(block, len) => {
             json!({ "kind": "lookup-result", "block": block, "bytes": len })
         }
         Input::Read(peer, block, read) => {
@@ -146,20 +146,20 @@ fn input_as_data(input: &Input) -> Value {
             let want = |(block, len, urgency): &(u8, Option<u32>, u8)| json!({ "block": block, "bytes": len, "urgency": urgency });
             json!({ "kind": "want", "wants": wants.iter().map(want).collect::<Vec<_>>() })
         }
-        Input::Unwant(blocks) => json!({ "kind": "cancel-wants", "blocks": blocks }),
+        Input::CancelWants(blocks) => json!({ "kind": "cancel-wants", "blocks": blocks }),
         Input::Urgent(blocks) => json!({ "kind": "set-urgent", "blocks": blocks }),
         Input::Providers(peers) => json!({ "kind": "providers", "peers": peers }),
         Input::Tick => json!({ "kind": "tick" }),
     }
 }
 
-fn output_as_data(output: &Sent) -> Value {
+fn output_as_data(output: &FakeOutput) -> Value {
     match output {
         Output::Send { peer, message } => {
             json!({ "kind": "send", "peer": peer, "message": message_as_data(message) })
         }
         Output::Lookup { cid } => json!({ "kind": "lookup", "block": number(cid) }),
-        Output::ListLinks { .. } => panic!("nobody speaks of lists"),
+        Output::ListLinks { .. } => panic!("no peer speaks the leaves protocol"),
         Output::Read { peer, cid } => json!({ "kind": "read", "peer": peer, "block": number(cid) }),
         Output::BlockReceived { block, from, .. } => {
             json!({ "kind": "block-received", "block": block.number, "from": from })
@@ -172,14 +172,14 @@ fn output_as_data(output: &Sent) -> Value {
                 Misbehaviour::ForgedBlocks => "forged-blocks",
                 Misbehaviour::Flooded => "flooded",
                 Misbehaviour::Stalled => "stalled",
-                Misbehaviour::LeafOutOfRange => panic!("nobody speaks of lists"),
+                Misbehaviour::LeafOutOfRange => panic!("no peer speaks the leaves protocol"),
             };
             json!({ "kind": "drop-peer", "peer": peer, "reason": reason })
         }
     }
 }
 
-/// What is usual is left out.
+/// Default values are left out.
 fn message_as_data(message: &Message<FakeBlock>) -> Value {
     let mut data = Map::new();
     let mut add = |name: &str, of: Vec<Value>| {
@@ -190,7 +190,7 @@ fn message_as_data(message: &Message<FakeBlock>) -> Value {
     add("wants", message.wants.iter().map(want_as_data).collect());
     let block = |block: &FakeBlock| json!({ "block": block.number, "bytes": block.len });
     add("blocks", message.blocks.iter().map(block).collect());
-    let presence = |of: &Presence| json!({ "block": number(&of.cid), "have": of.is_here });
+    let presence = |of: &Presence| json!({ "block": number(&of.cid), "have": of.has_block });
     add("presences", message.presences.iter().map(presence).collect());
     if message.full {
         data.insert("full".into(), true.into());
@@ -204,7 +204,7 @@ fn message_as_data(message: &Message<FakeBlock>) -> Value {
     data.into()
 }
 
-/// A want for a block that asks for an answer is called "block", one that does not "block?".
+/// The kind of a want that requests an answer is "block" or "have"; otherwise "block?" or "have?".
 fn want_as_data(want: &WantEntry) -> Value {
     let kind = match (want.cancel, want.kind, want.send_dont_have) {
         (true, ..) => "cancel",

@@ -1,4 +1,4 @@
-//! One exchange, and pretend peers around it, on a pretend clock.
+//! One exchange with fake peers around it, on a simulated clock.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -7,47 +7,47 @@ use serde_json::{Value, json};
 use watchfire_bitswap::{Limits, Message, Misbehaviour, Output, Presence, WantEntry, WantKind};
 use watchfire_types::Instant;
 
-use super::record::{FakeBlock, Input, Record, Sent, cid, number};
+use super::record::{FakeBlock, FakeOutput, Input, Record, cid, number};
 
 pub const MILLI: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MILLI;
 
-/// Bytes that a pipe takes before it has no room.
-const PIPE_BYTES: usize = 2 << 20;
+/// Bytes that a send buffer holds.
+const SEND_BUFFER_BYTES: usize = 2 << 20;
 
-/// How a peer behaves.
+/// The behaviour of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FakeBehaviour {
     Honest,
-    /// Takes everything, says nothing.
+    /// Receives messages and sends none.
     Silent,
-    /// Says that it has what it has, and never sends it.
+    /// Announces its blocks and never sends them.
     Withholding,
-    /// Sends other bytes than it was asked for.
+    /// Sends other blocks than the requested ones.
     Forging,
 }
 
-/// A peer that holds something.
+/// A fake peer.
 pub struct Peer {
     pub behaviour: FakeBehaviour,
     pub holds: BTreeSet<u8>,
-    /// Bytes a millisecond that it sends, and that reach it.
+    /// Bytes per millisecond that it sends, and that it receives.
     pub rate: u64,
-    /// How long everything takes on its way, in nanoseconds.
+    /// Delay of messages in each direction, in nanoseconds.
     pub delay: u64,
     wanted: VecDeque<u8>,
     is_sending: bool,
-    /// Bytes on their way to it, and when all of them have left us.
+    /// Bytes in the send buffer to it, and when all of them have left.
     unsent: usize,
     free_at: u64,
 }
 
 enum Event {
     Input(Input),
-    /// So many bytes of ours have left for this peer.
+    /// So many bytes have left the send buffer to this peer.
     Left(u64, usize),
     /// A peer sends its next block.
-    Next(u64),
+    NextBlock(u64),
     Wake,
 }
 
@@ -55,64 +55,64 @@ pub struct FakeSwarm {
     pub now: u64,
     pub record: Record,
     pub peers: BTreeMap<u64, Peer>,
-    /// What we hold, and how long it is.
+    /// The blocks in the local store, and their lengths.
     pub store: BTreeMap<u8, usize>,
-    /// Blocks that cannot be read though they are there.
+    /// Blocks in the store that cannot be read.
     pub unreadable: BTreeSet<u8>,
-    /// Blocks that the store is reading, and the most that it ever read at a time.
+    /// Blocks that the store is reading, and the most that it has read at a time.
     pub reads: usize,
-    pub reads_most: usize,
-    pub got: Vec<(u64, u8, u64)>,
+    pub reads_max: usize,
+    pub received: Vec<(u64, u8, u64)>,
     pub sent: Vec<(u64, Message<FakeBlock>)>,
     pub dropped: Vec<(u64, Misbehaviour)>,
     pub searches: usize,
     /// Bytes of every block.
     pub block_bytes: usize,
     events: BinaryHeap<Reverse<(u64, u64)>>,
-    happens: BTreeMap<u64, Event>,
+    scheduled: BTreeMap<u64, Event>,
     next: u64,
     woken_at: Option<u64>,
 }
 
 impl FakeSwarm {
     pub fn new(block_bytes: usize) -> Self {
-        FakeSwarm::limited(block_bytes, Limits::default(), json!({}))
+        FakeSwarm::with_limits(block_bytes, Limits::default(), json!({}))
     }
 
-    pub fn limited(block_bytes: usize, limits: Limits, named: Value) -> Self {
+    pub fn with_limits(block_bytes: usize, limits: Limits, changed_limits: Value) -> Self {
         FakeSwarm {
             now: 0,
-            record: Record::new(7, limits, named),
+            record: Record::new(7, limits, changed_limits),
             peers: BTreeMap::new(),
             store: BTreeMap::new(),
             unreadable: BTreeSet::new(),
             reads: 0,
-            reads_most: 0,
-            got: Vec::new(),
+            reads_max: 0,
+            received: Vec::new(),
             sent: Vec::new(),
             dropped: Vec::new(),
             searches: 0,
             block_bytes,
             events: BinaryHeap::new(),
-            happens: BTreeMap::new(),
+            scheduled: BTreeMap::new(),
             next: 0,
             woken_at: None,
         }
     }
 
-    /// A peer comes, and is told what it holds already.
+    /// Connects a peer that has these blocks.
     pub fn connect(
         &mut self,
-        name: u64,
+        id: u64,
         behaviour: FakeBehaviour,
         holds: impl IntoIterator<Item = u8>,
     ) {
-        self.connect_at(name, behaviour, holds, 4000, 10 * MILLI);
+        self.connect_at(id, behaviour, holds, 4000, 10 * MILLI);
     }
 
     pub fn connect_at(
         &mut self,
-        name: u64,
+        id: u64,
         behaviour: FakeBehaviour,
         holds: impl IntoIterator<Item = u8>,
         rate: u64,
@@ -121,14 +121,14 @@ impl FakeSwarm {
         let (holds, wanted) = (holds.into_iter().collect(), VecDeque::new());
         let (is_sending, unsent, free_at) = (false, 0, 0);
         let peer = Peer { behaviour, holds, rate, delay, wanted, is_sending, unsent, free_at };
-        self.peers.insert(name, peer);
-        self.handle_input(Input::Connected(name));
-        self.handle_input(Input::Writable(name, PIPE_BYTES));
+        self.peers.insert(id, peer);
+        self.handle_input(Input::Connected(id));
+        self.handle_input(Input::Writable(id, SEND_BUFFER_BYTES));
     }
 
-    pub fn leave(&mut self, name: u64) {
-        self.peers.remove(&name);
-        self.handle_input(Input::Disconnected(name));
+    pub fn leave(&mut self, id: u64) {
+        self.peers.remove(&id);
+        self.handle_input(Input::Disconnected(id));
     }
 
     pub fn want(&mut self, blocks: impl IntoIterator<Item = u8>) {
@@ -136,23 +136,23 @@ impl FakeSwarm {
         self.handle_input(Input::Want(blocks.into_iter().map(|block| (block, len, 0)).collect()));
     }
 
-    pub fn hold(&mut self, blocks: impl IntoIterator<Item = u8>) {
+    pub fn store_blocks(&mut self, blocks: impl IntoIterator<Item = u8>) {
         self.store.extend(blocks.into_iter().map(|block| (block, self.block_bytes)));
     }
 
-    /// A peer says something, now.
-    pub fn send_from(&mut self, name: u64, message: Message<FakeBlock>) {
-        self.handle_input(Input::Received(name, message));
+    /// A peer sends a message now.
+    pub fn send_from(&mut self, id: u64, message: Message<FakeBlock>) {
+        self.handle_input(Input::Received(id, message));
     }
 
-    /// A peer wants blocks of us, now.
-    pub fn peer_wants(&mut self, name: u64, kind: WantKind, blocks: impl IntoIterator<Item = u8>) {
+    /// A peer wants blocks of the exchange now.
+    pub fn peer_wants(&mut self, id: u64, kind: WantKind, blocks: impl IntoIterator<Item = u8>) {
         let wants = blocks.into_iter().zip((1..=i32::MAX - 64).rev());
         let wants = wants.map(|(block, priority)| want(block, priority, kind)).collect();
-        self.send_from(name, Message { wants, ..Message::default() });
+        self.send_from(id, Message { wants, ..Message::default() });
     }
 
-    /// Lets things happen for so long, or until nothing does.
+    /// Runs for so many nanoseconds.
     pub fn run(&mut self, nanos: u64) {
         self.run_until(nanos, |_| false);
     }
@@ -167,8 +167,8 @@ impl FakeSwarm {
             };
             self.events.pop();
             self.now = at;
-            if let Some(event) = self.happens.remove(&event) {
-                self.happen(event);
+            if let Some(event) = self.scheduled.remove(&event) {
+                self.handle_event(event);
             }
         }
     }
@@ -184,17 +184,17 @@ impl FakeSwarm {
             && self.woken_at.is_none_or(|before| at < before)
         {
             self.woken_at = Some(at);
-            self.at(at.max(self.now), Event::Wake);
+            self.schedule(at.max(self.now), Event::Wake);
         }
     }
 
-    fn at(&mut self, at: u64, event: Event) {
+    fn schedule(&mut self, at: u64, event: Event) {
         self.events.push(Reverse((at, self.next)));
-        self.happens.insert(self.next, event);
+        self.scheduled.insert(self.next, event);
         self.next += 1;
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         match event {
             Event::Input(Input::Received(peer, message)) => {
                 if self.peers.contains_key(&peer) {
@@ -202,13 +202,13 @@ impl FakeSwarm {
                 }
             }
             Event::Input(input) => self.handle_input(input),
-            Event::Left(name, bytes) => {
-                let Some(peer) = self.peers.get_mut(&name) else { return };
+            Event::Left(id, bytes) => {
+                let Some(peer) = self.peers.get_mut(&id) else { return };
                 peer.unsent -= bytes;
-                let room = PIPE_BYTES.saturating_sub(peer.unsent);
-                self.handle_input(Input::Writable(name, room));
+                let room = SEND_BUFFER_BYTES.saturating_sub(peer.unsent);
+                self.handle_input(Input::Writable(id, room));
             }
-            Event::Next(name) => self.send_next(name),
+            Event::NextBlock(id) => self.send_next(id),
             Event::Wake => {
                 let due = self.record.exchange.next_wake().map(Instant::as_nanos);
                 self.woken_at = None;
@@ -216,19 +216,19 @@ impl FakeSwarm {
                     self.handle_input(Input::Tick);
                 } else if let Some(due) = due {
                     self.woken_at = Some(due);
-                    self.at(due, Event::Wake);
+                    self.schedule(due, Event::Wake);
                 }
             }
         }
     }
 
-    fn carry_out(&mut self, output: Sent) {
+    fn carry_out(&mut self, output: FakeOutput) {
         match output {
             Output::Send { peer, message } => self.send(peer, message),
             Output::Lookup { cid } => {
                 let block = number(&cid);
                 let len = self.store.get(&block).copied();
-                self.at(self.now, Event::Input(Input::Found(block, len)));
+                self.schedule(self.now, Event::Input(Input::LookupResult(block, len)));
             }
             Output::Read { peer, cid } => {
                 let block = number(&cid);
@@ -236,73 +236,73 @@ impl FakeSwarm {
                 let len = self.store.get(&block).copied().filter(|_| is_readable);
                 let read = len.map(|len| FakeBlock::new(block, len));
                 self.reads += 1;
-                self.reads_most = self.reads_most.max(self.reads);
-                self.at(self.now + MILLI, Event::Input(Input::Read(peer, block, read)));
+                self.reads_max = self.reads_max.max(self.reads);
+                self.schedule(self.now + MILLI, Event::Input(Input::Read(peer, block, read)));
             }
             Output::BlockReceived { block, from, .. } => {
-                self.got.push((self.now, block.number, from));
+                self.received.push((self.now, block.number, from));
                 self.store.insert(block.number, block.len);
-                self.at(self.now, Event::Input(Input::Have(block.number, block.len)));
+                self.schedule(self.now, Event::Input(Input::Stored(block.number, block.len)));
             }
             Output::FindProviders { .. } => {
                 self.searches += 1;
-                self.at(self.now + 100 * MILLI, Event::Input(Input::Providers(Vec::new())));
+                self.schedule(self.now + 100 * MILLI, Event::Input(Input::Providers(Vec::new())));
             }
             Output::DropPeer { peer, reason } => {
                 self.peers.remove(&peer);
                 self.dropped.push((peer, reason));
             }
-            Output::ListLinks { .. } => panic!("nobody speaks of lists"),
+            Output::ListLinks { .. } => panic!("no peer speaks the leaves protocol"),
         }
     }
 
-    /// Something of ours goes to a peer, who answers when it arrived.
-    fn send(&mut self, name: u64, message: Message<FakeBlock>) {
-        self.sent.push((name, message.clone()));
-        let Some(peer) = self.peers.get_mut(&name) else { return };
+    /// Sends a message to a peer, which answers when it has arrived.
+    fn send(&mut self, id: u64, message: Message<FakeBlock>) {
+        self.sent.push((id, message.clone()));
+        let Some(peer) = self.peers.get_mut(&id) else { return };
         let bytes = message.encoded_len(watchfire_bitswap::Protocol::V1_2);
         let free_at = peer.free_at.max(self.now) + bytes as u64 * MILLI / peer.rate / 1000 * 1000;
         (peer.free_at, peer.unsent) = (free_at, peer.unsent + bytes);
-        self.at(free_at, Event::Left(name, bytes));
-        self.answer(name, &message.wants);
+        self.schedule(free_at, Event::Left(id, bytes));
+        self.answer(id, &message.wants);
     }
 
-    fn answer(&mut self, name: u64, wants: &[WantEntry]) {
-        let (Some(peer), now) = (self.peers.get_mut(&name), self.now) else { return };
+    fn answer(&mut self, id: u64, wants: &[WantEntry]) {
+        let (Some(peer), now) = (self.peers.get_mut(&id), self.now) else { return };
         if peer.behaviour == FakeBehaviour::Silent {
             return;
         }
         let mut presences = Vec::new();
         for want in wants {
             let block = number(&want.cid);
-            let (cid, is_here) = (want.cid.clone(), peer.holds.contains(&block));
+            let (cid, has_block) = (want.cid.clone(), peer.holds.contains(&block));
             peer.wanted.retain(|other| !(want.cancel && *other == block));
             if want.cancel {
                 continue;
             }
-            if is_here && want.kind == WantKind::Block {
+            if has_block && want.kind == WantKind::Block {
                 peer.wanted.push_back(block);
-            } else if is_here || want.send_dont_have {
-                presences.push(Presence { cid, is_here });
+            } else if has_block || want.send_dont_have {
+                presences.push(Presence { cid, has_block });
             }
         }
         let (delay, begins) =
             (peer.delay, !peer.is_sending && peer.behaviour != FakeBehaviour::Withholding);
         if !presences.is_empty() {
             let message = Message { presences, ..Message::default() };
-            self.at(now + 2 * delay, Event::Input(Input::Received(name, message)));
+            self.schedule(now + 2 * delay, Event::Input(Input::Received(id, message)));
         }
         if begins {
-            self.at(now + delay, Event::Next(name));
-            if let Some(peer) = self.peers.get_mut(&name) {
+            self.schedule(now + delay, Event::NextBlock(id));
+            if let Some(peer) = self.peers.get_mut(&id) {
                 peer.is_sending = true;
             }
         }
     }
 
-    fn send_next(&mut self, name: u64) {
+    fn send_next(&mut self, id: u64) {
         let (len, now) = (self.block_bytes, self.now);
-        let Some(peer) = self.peers.get_mut(&name) else { return };
+        let Some(peer) = self.peers.get_mut(&id) else { return };
         peer.is_sending = false;
         let Some(block) = peer.wanted.pop_front() else { return };
         peer.is_sending = true;
@@ -310,8 +310,8 @@ impl FakeSwarm {
         let sent = if peer.behaviour == FakeBehaviour::Forging { 255 - block } else { block };
         let message = Message { blocks: vec![FakeBlock::new(sent, len)], ..Message::default() };
         let arrives_at = left_at + peer.delay;
-        self.at(arrives_at, Event::Input(Input::Received(name, message)));
-        self.at(left_at, Event::Next(name));
+        self.schedule(arrives_at, Event::Input(Input::Received(id, message)));
+        self.schedule(left_at, Event::NextBlock(id));
     }
 }
 
@@ -323,6 +323,6 @@ pub fn cancel(block: u8) -> WantEntry {
     WantEntry { cancel: true, ..want(block, 0, WantKind::Block) }
 }
 
-pub fn here(block: u8, is_here: bool) -> Presence {
-    Presence { cid: cid(block), is_here }
+pub fn presence(block: u8, has_block: bool) -> Presence {
+    Presence { cid: cid(block), has_block }
 }

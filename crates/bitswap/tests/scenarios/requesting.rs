@@ -1,4 +1,4 @@
-//! Stories of who wants blocks.
+//! Stories of a node that requests blocks.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use serde_json::json;
 use watchfire_bitswap::{Limits, Message, Misbehaviour, WantKind};
 
 use super::check;
-use super::fake_swarm::{FakeBehaviour, FakeSwarm, MILLI, SECOND, here};
+use super::fake_swarm::{FakeBehaviour, FakeSwarm, MILLI, SECOND, presence};
 use super::record::{FakeBlock, Input, number};
 
 const KIB: usize = 1 << 10;
 
 impl FakeSwarm {
     fn blocks_from(&self, peer: u64) -> usize {
-        self.got.iter().filter(|(_, _, from)| *from == peer).count()
+        self.received.iter().filter(|(_, _, from)| *from == peer).count()
     }
 
     fn blocks_requested_from(&self, peer: u64) -> Vec<u8> {
@@ -25,7 +25,7 @@ impl FakeSwarm {
 }
 
 #[test]
-fn one_peer_has_all() {
+fn a_seeder_sends_all_blocks() {
     let mut swarm = FakeSwarm::new(256 * KIB);
     swarm.connect(1, FakeBehaviour::Honest, 0..24);
     swarm.want(0..24);
@@ -33,7 +33,7 @@ fn one_peer_has_all() {
     assert_eq!(swarm.blocks_from(1), 24);
     check(
         "single-seeder",
-        "A peer that has everything is asked for one block, and then for more and more at a time.",
+        "A seeder gets one request first, and then more and more at a time.",
         &swarm.record,
     );
 }
@@ -53,33 +53,33 @@ fn three_peers_have_a_third_each() {
     assert_eq!([1, 2, 3].map(|peer| swarm.blocks_from(peer)), [10, 10, 10]);
     check(
         "three-partial-peers",
-        "Each of three peers has a third, and is asked for that, and once for what it may have.",
+        "Each of three peers has a third, and gets requests for it, and one for a block that it may have.",
         &swarm.record,
     );
 }
 
 #[test]
-fn the_rarest_is_asked_for_first() {
+fn the_rarest_block_is_requested_first() {
     let mut swarm = FakeSwarm::new(256 * KIB);
-    // Everyone says what they have before anything is asked for; the first three have 20 to 23 alone.
+    // All peers announce their blocks before requests start. Only peer 1 has 20 to 23.
     swarm.connect(1, FakeBehaviour::Honest, 0..24);
     swarm.connect(2, FakeBehaviour::Honest, 0..20);
     swarm.connect(3, FakeBehaviour::Honest, 0..20);
     swarm.want(0..24);
     swarm.run(20 * SECOND);
-    assert_eq!(swarm.got.len(), 24);
+    assert_eq!(swarm.received.len(), 24);
     let rare: Vec<usize> =
-        (0..).zip(&swarm.got).filter(|(_, got)| got.1 >= 20).map(|(nth, _)| nth).collect();
+        (0..).zip(&swarm.received).filter(|(_, got)| got.1 >= 20).map(|(nth, _)| nth).collect();
     assert!(rare.iter().all(|nth| *nth < 18), "{rare:?}");
     check(
         "rarest-first",
-        "Of one who has what nobody else has, that is asked for before all else.",
+        "Blocks that only one peer has are requested from it before all others.",
         &swarm.record,
     );
 }
 
 #[test]
-fn who_lacks_a_block_is_not_asked_again() {
+fn a_peer_that_lacks_a_block_gets_no_second_request() {
     let mut swarm = FakeSwarm::new(256 * KIB);
     swarm.connect(1, FakeBehaviour::Honest, []);
     swarm.connect(2, FakeBehaviour::Honest, 0..6);
@@ -87,24 +87,24 @@ fn who_lacks_a_block_is_not_asked_again() {
     swarm.run(20 * SECOND);
     assert_eq!(swarm.blocks_from(2), 6);
     assert!(swarm.blocks_requested_from(1).len() <= 1);
-    check("dont-have", "What a peer says it lacks is asked of another.", &swarm.record);
+    check("dont-have", "After DONT_HAVE, a block is requested from another peer.", &swarm.record);
 }
 
 #[test]
-fn what_a_leaver_owed_is_asked_of_others() {
+fn requests_of_a_peer_that_leaves_go_to_others() {
     let mut swarm = FakeSwarm::new(256 * KIB);
     swarm.connect(1, FakeBehaviour::Honest, 0..24);
     swarm.connect(2, FakeBehaviour::Honest, 0..24);
     swarm.want(0..24);
-    swarm.run_until(20 * SECOND, |swarm| swarm.got.len() == 8);
+    swarm.run_until(20 * SECOND, |swarm| swarm.received.len() == 8);
     swarm.leave(1);
     swarm.run(20 * SECOND);
-    assert_eq!(swarm.got.len(), 24);
-    check("peer-leaves", "What a peer owed when it left is asked of who is left.", &swarm.record);
+    assert_eq!(swarm.received.len(), 24);
+    check("peer-leaves", "When a peer leaves, its requests go to the other peers.", &swarm.record);
 }
 
 #[test]
-fn who_is_silent_is_asked_less_and_dropped_at_last() {
+fn a_silent_peer_gets_fewer_requests_and_is_dropped_in_the_end() {
     let mut swarm = FakeSwarm::new(256 * KIB);
     swarm.connect(1, FakeBehaviour::Withholding, 0..6);
     swarm.want(0..6);
@@ -117,13 +117,13 @@ fn who_is_silent_is_asked_less_and_dropped_at_last() {
     );
     check(
         "stalled-peer",
-        "A peer that claims to have blocks and never sends one is asked again, passed by, and dropped.",
+        "A peer that claims to have blocks and never sends one gets retries, then no requests, and is dropped.",
         &swarm.record,
     );
 }
 
 #[test]
-fn who_lies_is_dropped() {
+fn a_peer_that_forges_blocks_is_dropped() {
     let mut swarm = FakeSwarm::new(256 * KIB);
     swarm.connect(1, FakeBehaviour::Forging, 0..6);
     swarm.want(0..6);
@@ -136,13 +136,13 @@ fn who_lies_is_dropped() {
     );
     check(
         "forged-block",
-        "Who was asked for a block and sends one of a name that nobody asked for is dropped.",
+        "A peer that had a request and sends a block with a CID that was never wanted is dropped.",
         &swarm.record,
     );
 }
 
 #[test]
-fn who_floods_is_dropped() {
+fn a_peer_that_floods_is_dropped() {
     let mut swarm = FakeSwarm::new(256 * KIB);
     swarm.connect(1, FakeBehaviour::Silent, []);
     for block in 100..120 {
@@ -155,23 +155,23 @@ fn who_floods_is_dropped() {
     assert_eq!(swarm.dropped, [(1, Misbehaviour::Flooded)]);
     check(
         "flood-of-unsolicited-blocks",
-        "Who was asked for nothing may send a few blocks, and no more.",
+        "A peer without requests may send a few blocks; when it sends more, it is dropped.",
         &swarm.record,
     );
 }
 
 #[test]
-fn who_was_asked_twice_may_answer_twice() {
+fn a_repeated_want_have_may_be_answered_twice() {
     let mut swarm = FakeSwarm::new(KIB);
     swarm.connect(1, FakeBehaviour::Silent, []);
     swarm.want(0..30);
-    // Providers are looked for, and who answered nothing is asked once more.
+    // A search for providers ends, and unanswered want-haves are sent again.
     swarm.run(1500 * MILLI);
     assert_eq!(swarm.searches, 1);
     swarm.connect(2, FakeBehaviour::Honest, 0..30);
     swarm.run(5 * SECOND);
     assert_eq!(swarm.blocks_from(2), 30);
-    // What was slow on its way comes after all.
+    // The slow answers arrive after all.
     for block in (0..30).chain(0..30) {
         let blocks = vec![FakeBlock::new(block, KIB)];
         swarm.send_from(1, Message { blocks, ..Message::default() });
@@ -180,29 +180,30 @@ fn who_was_asked_twice_may_answer_twice() {
     assert_eq!(swarm.record.exchange.totals().duplicate_blocks, 60);
     check(
         "repeated-want-haves",
-        "Who was asked a second time what it has may answer with short blocks twice: that is no flood.",
+        "A peer that received a want-have twice may answer twice with a short block: that is no flood.",
         &swarm.record,
     );
 }
 
 #[test]
-fn the_last_blocks_are_asked_for_twice_where_that_is_sooner() {
+fn the_last_blocks_are_requested_twice_if_that_is_sooner() {
     let mut swarm = FakeSwarm::new(256 * KIB);
     swarm.connect_at(1, FakeBehaviour::Honest, 0..16, 100, 10 * MILLI);
     swarm.connect_at(2, FakeBehaviour::Honest, 0..16, 8000, 10 * MILLI);
     swarm.want(0..16);
     swarm.run(60 * SECOND);
-    assert_eq!(swarm.got.len(), 16);
-    assert!(swarm.got.last().is_some_and(|(at, ..)| *at < 5 * SECOND), "{:?}", swarm.got.last());
+    assert_eq!(swarm.received.len(), 16);
+    let last = swarm.received.last();
+    assert!(last.is_some_and(|(at, ..)| *at < 5 * SECOND), "{last:?}");
     check(
         "endgame",
-        "In the end, what a slow peer was asked for is asked of a fast one as well.",
+        "In the endgame, a block that is requested from a slow peer is requested from a fast one as well.",
         &swarm.record,
     );
 }
 
 #[test]
-fn the_last_blocks_are_taken_from_whom_others_keep_busy() {
+fn the_last_requests_move_away_from_peers_that_serve_others() {
     let mut swarm = FakeSwarm::new(256 * KIB);
     swarm.connect_at(1, FakeBehaviour::Honest, 0..18, 1000, 10 * MILLI);
     swarm.connect_at(2, FakeBehaviour::Honest, 0..18, 1000, 10 * MILLI);
@@ -212,21 +213,21 @@ fn the_last_blocks_are_taken_from_whom_others_keep_busy() {
     let from = swarm.now;
     swarm.want(16..18);
     swarm.run(120 * SECOND);
-    let took = swarm.got.last().map_or(0, |(at, ..)| *at) - from;
-    // One each. A silence would be held to be one after more than two seconds.
-    assert_eq!(swarm.got.len(), 18);
+    let took = swarm.received.last().map_or(0, |(at, ..)| *at) - from;
+    // One block from each. A silence times out only after more than two seconds.
+    assert_eq!(swarm.received.len(), 18);
     assert!(took < 2 * SECOND, "it took {} ms", took / MILLI);
     assert_eq!(swarm.record.exchange.totals().duplicate_blocks, 0);
     check(
         "endgame-unresponsive-peer",
-        "In the end, what is asked of a peer that sends nothing is asked of one that has nothing to do.",
+        "In the endgame, a request moves from a peer that sends nothing to an idle one.",
         &swarm.record,
     );
 }
 
 #[test]
-fn who_has_everything_is_spared_unless_it_is_fast() {
-    let from_the_source = |rate| {
+fn a_seeder_is_spared_unless_it_is_fast() {
+    let from_seeder = |rate| {
         let mut swarm = FakeSwarm::new(64 * KIB);
         swarm.connect_at(1, FakeBehaviour::Honest, 0..96, rate, 10 * MILLI);
         for peer in 2..10 {
@@ -235,21 +236,21 @@ fn who_has_everything_is_spared_unless_it_is_fast() {
         }
         swarm.want(0..96);
         swarm.run(60 * SECOND);
-        assert_eq!(swarm.got.len(), 96);
-        (swarm.got.iter().filter(|(.., from)| *from == 1).count(), swarm)
+        assert_eq!(swarm.received.len(), 96);
+        (swarm.received.iter().filter(|(.., from)| *from == 1).count(), swarm)
     };
-    let (spared, _) = from_the_source(1000);
-    let (used, swarm) = from_the_source(6000);
+    let (spared, _) = from_seeder(1000);
+    let (used, swarm) = from_seeder(6000);
     assert!(spared <= 10 && used >= 30, "{spared} blocks, and {used} when it is fast");
     check(
         "fast-seeder",
-        "Who has everything and is much faster than each of the others is asked for as much as it gives.",
+        "A seeder that is much faster than each other peer gets as many requests as it can serve.",
         &swarm.record,
     );
 }
 
 #[test]
-fn two_that_send_nothing_do_not_pass_the_last_block_to_and_fro() {
+fn two_peers_that_send_nothing_do_not_exchange_the_last_request() {
     let mut swarm = FakeSwarm::new(256 * KIB);
     swarm.connect_at(1, FakeBehaviour::Honest, 0..25, 8000, 10 * MILLI);
     swarm.connect_at(2, FakeBehaviour::Honest, 0..25, 8000, 10 * MILLI);
@@ -263,80 +264,80 @@ fn two_that_send_nothing_do_not_pass_the_last_block_to_and_fro() {
     let from = swarm.now;
     swarm.want(24..25);
     swarm.run(180 * SECOND);
-    assert_eq!(swarm.got.len(), 25);
-    let took = swarm.got.last().map_or(0, |(at, ..)| *at) - from;
+    assert_eq!(swarm.received.len(), 25);
+    let took = swarm.received.last().map_or(0, |(at, ..)| *at) - from;
     assert!(took < 3 * SECOND, "it took {} ms", took / MILLI);
     check(
         "endgame-no-ping-pong",
-        "The last block is not asked again of whom it was taken back from in vain.",
+        "The last request does not return to a peer that it was taken from without an answer.",
         &swarm.record,
     );
 }
 
 #[test]
-fn what_is_not_wanted_any_more_is_taken_back() {
+fn blocks_that_are_not_wanted_any_more_are_cancelled() {
     let mut swarm = FakeSwarm::new(256 * KIB);
     swarm.connect(1, FakeBehaviour::Honest, 0..12);
     swarm.connect(2, FakeBehaviour::Silent, []);
     swarm.want(0..12);
-    swarm.run_until(10 * SECOND, |swarm| swarm.got.len() == 2);
-    swarm.handle_input(Input::Unwant((6..12).collect()));
+    swarm.run_until(10 * SECOND, |swarm| swarm.received.len() == 2);
+    swarm.handle_input(Input::CancelWants((6..12).collect()));
     swarm.run(10 * SECOND);
-    let got: BTreeSet<u8> = swarm.got.iter().map(|(_, block, _)| *block).collect();
+    let got: BTreeSet<u8> = swarm.received.iter().map(|(_, block, _)| *block).collect();
     assert!((0..6).all(|block| got.contains(&block)));
     check(
         "cancel",
-        "What is not wanted any more is taken back from all who were told of it.",
+        "A block that is not wanted any more is cancelled at all peers that received the want.",
         &swarm.record,
     );
 }
 
 #[test]
-fn what_is_urgent_is_asked_for_first() {
+fn urgent_blocks_are_requested_first() {
     let mut swarm = FakeSwarm::new(256 * KIB);
     swarm.connect(1, FakeBehaviour::Honest, 0..40);
     swarm.connect(2, FakeBehaviour::Honest, 0..40);
     swarm.want(0..40);
-    swarm.run_until(10 * SECOND, |swarm| swarm.got.len() == 4);
+    swarm.run_until(10 * SECOND, |swarm| swarm.received.len() == 4);
     swarm.handle_input(Input::Urgent(vec![30, 31, 32, 33]));
-    swarm.run_until(10 * SECOND, |swarm| swarm.got.len() == 20);
-    // Named before they are wanted, and not in the order of their numbers.
+    swarm.run_until(10 * SECOND, |swarm| swarm.received.len() == 20);
+    // These are set before they are wanted, and not in the order of their numbers.
     swarm.handle_input(Input::Urgent(vec![45, 44]));
     swarm.peers.values_mut().for_each(|peer| peer.holds.extend(40..50));
     swarm.want(40..50);
     swarm.run(20 * SECOND);
-    assert_eq!(swarm.got.len(), 50);
-    let at = |block: u8| swarm.got.iter().position(|got| got.1 == block);
-    assert!([30, 31, 32, 33].iter().all(|block| at(*block) < Some(20)), "{:?}", swarm.got);
+    assert_eq!(swarm.received.len(), 50);
+    let at = |block: u8| swarm.received.iter().position(|got| got.1 == block);
+    assert!([30, 31, 32, 33].iter().all(|block| at(*block) < Some(20)), "{:?}", swarm.received);
     check(
         "urgent",
-        "What is named as urgent is asked for before all else, in that order, and with the highest priorities.",
+        "Urgent blocks are requested before all others, in their order, and with the highest priorities.",
         &swarm.record,
     );
 }
 
 #[test]
-fn what_is_urgent_takes_the_place_of_what_waits() {
+fn urgent_blocks_take_the_place_of_waiting_requests() {
     let mut swarm = FakeSwarm::new(256 * KIB);
-    // Slow, so that much is asked for that has not come.
+    // Slow, so that many requests are open.
     swarm.connect_at(1, FakeBehaviour::Honest, 0..60, 1000, 10 * MILLI);
     swarm.connect_at(2, FakeBehaviour::Honest, 0..30, 1000, 10 * MILLI);
     swarm.want(0..60);
-    swarm.run_until(20 * SECOND, |swarm| swarm.got.len() == 12);
+    swarm.run_until(20 * SECOND, |swarm| swarm.received.len() == 12);
     swarm.handle_input(Input::Urgent((40..60).rev().collect()));
-    swarm.run_until(20 * SECOND, |swarm| swarm.got.len() == 20);
+    swarm.run_until(20 * SECOND, |swarm| swarm.received.len() == 20);
     swarm.handle_input(Input::Urgent((20..30).collect()));
     swarm.run(30 * SECOND);
-    assert_eq!(swarm.got.len(), 60);
+    assert_eq!(swarm.received.len(), 60);
     check(
         "urgent-preempts",
-        "Where no more is to be asked for, what waits for its turn gives way to what is urgent.",
+        "When no more can be requested, waiting requests are cancelled for urgent blocks.",
         &swarm.record,
     );
 }
 
 #[test]
-fn a_peer_that_came_to_have_something_tells_so() {
+fn a_late_have_leads_to_a_request() {
     let mut swarm = FakeSwarm::new(256 * KIB);
     swarm.connect(1, FakeBehaviour::Honest, []);
     swarm.want(0..20);
@@ -345,20 +346,21 @@ fn a_peer_that_came_to_have_something_tells_so() {
     for block in 0..20 {
         let Some(peer) = swarm.peers.get_mut(&1) else { break };
         peer.holds.insert(block);
-        swarm.send_from(1, Message { presences: vec![here(block, true)], ..Message::default() });
+        let presences = vec![presence(block, true)];
+        swarm.send_from(1, Message { presences, ..Message::default() });
         swarm.run(50 * MILLI);
     }
     swarm.run(20 * SECOND);
     assert_eq!(swarm.blocks_from(1), 20);
     check(
         "late-have",
-        "While nobody has it providers are looked for, ever less often; a HAVE that comes late is acted upon.",
+        "While no peer has the blocks, searches for providers repeat at growing intervals; a late HAVE leads to a request.",
         &swarm.record,
     );
 }
 
 #[test]
-fn a_provider_is_asked_before_it_says_anything() {
+fn a_provider_gets_requests_before_it_answers() {
     let mut swarm = FakeSwarm::new(256 * KIB);
     swarm.handle_input(Input::Providers(vec![2]));
     swarm.connect(1, FakeBehaviour::Silent, []);
@@ -368,7 +370,7 @@ fn a_provider_is_asked_before_it_says_anything() {
     assert_eq!(swarm.blocks_from(2), 6);
     check(
         "provider-hint",
-        "Who is said to have everything is asked for more than one block; who says nothing, for one.",
+        "A provider gets several requests before it answers; another peer gets one.",
         &swarm.record,
     );
 }
@@ -376,7 +378,8 @@ fn a_provider_is_asked_before_it_says_anything() {
 #[test]
 fn wants_beyond_what_peers_remember_wait() {
     let limits = Limits { sent_wants_per_peer_max: 16, ..Limits::default() };
-    let mut swarm = FakeSwarm::limited(16 * KIB, limits, json!({ "sent_wants_per_peer_max": 16 }));
+    let mut swarm =
+        FakeSwarm::with_limits(16 * KIB, limits, json!({ "sent_wants_per_peer_max": 16 }));
     swarm.connect(1, FakeBehaviour::Silent, []);
     swarm.connect(2, FakeBehaviour::Honest, 0..60);
     swarm.want(0..60);
@@ -384,7 +387,7 @@ fn wants_beyond_what_peers_remember_wait() {
     assert_eq!(swarm.blocks_from(2), 60);
     check(
         "sent-wants-limit",
-        "A peer is told of no more wants than it is sure to remember; the rest follow.",
+        "A peer receives no more wants than it is sure to remember; the rest follow.",
         &swarm.record,
     );
 }
