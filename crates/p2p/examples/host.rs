@@ -1,18 +1,18 @@
-//! A host that is told what to do on its standard input, a command a line, and answers on its
-//! standard output, a JSON object a line.
+//! A host that reads commands from standard input, one per line, and writes replies to standard
+//! output, one JSON object per line.
 //!
 //! ```text
 //! cargo run --release -p watchfire-p2p --example host -- --listen /ip4/127.0.0.1/tcp/0
-//! share PATH [default|raw|256|2025] import nothing, serve the file from where it lies
+//! share PATH [default|raw|256|2025] serve the file from its place, without a copy
 //! connect ADDRESS                 connect to a peer
 //! disconnect PEER
-//! fetch CID [PATH]                fetch all of it; with a path, write the file out as well
-//! provide CID                     tell content routing
-//! find CID                        ask content routing
+//! fetch CID [PATH]                fetch the DAG; with a path, also write the file there
+//! provide CID                     announce through content routing
+//! find CID                        find providers through content routing
 //! stats
 //! ```
 //!
-//! What it does is told on its standard error as far as `RUST_LOG` says, such as `watchfire_p2p=debug`.
+//! It logs to standard error. `RUST_LOG` sets the level, such as `watchfire_p2p=debug`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -32,7 +32,7 @@ use watchfire_store::{
 
 type Anyhow<T> = Result<T, Box<dyn Error>>;
 
-/// What is kept when no folder is given.
+/// The size of the memory store, which is used without `--folder`.
 const MEMORY_BYTES: usize = 1 << 30;
 
 #[tokio::main(flavor = "current_thread")]
@@ -40,7 +40,7 @@ async fn main() -> Anyhow<()> {
     let filter = tracing_subscriber::EnvFilter::from_default_env();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let mut settings = HostSettings::default();
-    let mut keep: Arc<dyn WriteBlocks> = Arc::new(LockedMemoryStore::new(MEMORY_BYTES));
+    let mut store: Arc<dyn WriteBlocks> = Arc::new(LockedMemoryStore::new(MEMORY_BYTES));
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
@@ -51,36 +51,40 @@ async fn main() -> Anyhow<()> {
             "--dht" => settings.dht = if value == "server" { Dht::Server } else { Dht::Client },
             "--dht-protocol" => settings.dht_protocol = value,
             "--leaves" => settings.leaves = value == "on",
-            "--swarm-key" => settings.swarm_key = Some(key(&value)?),
-            // As if the network were that fast from the start.
+            "--swarm-key" => settings.swarm_key = Some(parse_swarm_key(&value)?),
             "--window" => settings.exchange.window_bytes_min = value.parse()?,
             "--folder" => {
-                keep = Arc::new(DiskStore::open(Path::new(&value), DiskLimits::default())?);
+                store = Arc::new(DiskStore::open(Path::new(&value), DiskLimits::default())?);
             }
-            _ => return Err(format!("what is {name}?").into()),
+            _ => return Err(format!("unknown option {name}").into()),
         }
     }
     let shared = Arc::new(SharedFiles::new(1 << 28));
     let stores = Stores::new(vec![shared.clone()]);
-    let host = Host::start(settings, stores.clone(), keep.clone()).await?;
-    say(&json!({ "peer": host.peer_id().to_string(), "addresses": addresses(&host) }))?;
+    let host = Host::start(settings, stores.clone(), store.clone()).await?;
+    write_reply(&json!({ "peer": host.peer_id().to_string(), "addresses": addresses(&host) }))?;
 
     let mut all = stores;
-    all.push(Arc::new(keep));
+    all.push(Arc::new(store));
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
         let words: Vec<&str> = line.split(' ').collect();
-        let answer = match obey(&host, &shared, &all, &words).await {
-            Ok(answer) => answer,
+        let reply = match run_command(&host, &shared, &all, &words).await {
+            Ok(reply) => reply,
             Err(error) => json!({ "error": error.to_string() }),
         };
-        say(&answer)?;
+        write_reply(&reply)?;
     }
     host.stop().await;
     Ok(())
 }
 
-async fn obey(host: &Host, shared: &SharedFiles, all: &Stores, words: &[&str]) -> Anyhow<Value> {
+async fn run_command(
+    host: &Host,
+    shared: &SharedFiles,
+    all: &Stores,
+    words: &[&str],
+) -> Anyhow<Value> {
     match *words {
         ["share", path, ref profile @ ..] => {
             let profile = match profile {
@@ -88,11 +92,11 @@ async fn obey(host: &Host, shared: &SharedFiles, all: &Stores, words: &[&str]) -
                 ["raw"] => Profile::V1_1_MIB,
                 ["256"] => Profile::V1_256_KIB,
                 ["2025"] | [] => Profile::UNIXFS_V1_2025,
-                _ => return Err("a profile is default, raw, 256 or 2025".into()),
+                _ => return Err("unknown profile: use default, raw, 256 or 2025".into()),
             };
             let options = ImportOptions { profile, ..ImportOptions::default() };
             let root = shared.share(Path::new(path), &options)?.cid;
-            let bytes = all.len_of(&root).ok_or("shared and not there")?;
+            let bytes = all.len_of(&root).ok_or("the shared file is not in the store")?;
             host.notify_block_stored(root.clone(), usize::try_from(bytes)?).await?;
             Ok(json!({ "cid": root.to_string() }))
         }
@@ -112,7 +116,7 @@ async fn obey(host: &Host, shared: &SharedFiles, all: &Stores, words: &[&str]) -
             let cid: Cid = cid.parse()?;
             let fetched = host.fetch(cid.clone()).await?.finished().await?;
             if let [path] = path {
-                write_out(&cid, all, Path::new(path))?;
+                write_file(&cid, all, Path::new(path))?;
             }
             Ok(json!({
                 "fetched_bytes": fetched.progress.fetched_bytes,
@@ -147,16 +151,19 @@ async fn obey(host: &Host, shared: &SharedFiles, all: &Stores, words: &[&str]) -
             ]);
             Ok(json!(numbers))
         }
-        _ => Err("share, connect, disconnect, fetch, provide, find or stats".into()),
+        _ => {
+            Err("unknown command: use share, connect, disconnect, fetch, provide, find or stats"
+                .into())
+        }
     }
 }
 
-/// The file that a root is, from blocks that are here.
-fn write_out(root: &Cid, all: &Stores, path: &Path) -> Anyhow<()> {
+/// Writes the file of this root from blocks in the stores.
+fn write_file(root: &Cid, all: &Stores, path: &Path) -> Anyhow<()> {
     let mut out = BufWriter::new(File::create(path)?);
     let mut reader = FileReader::new(root.clone(), u64::MAX);
     while let Some(cid) = reader.next() {
-        let block = match Block::implied_by(cid) {
+        let block = match Block::from_cid(cid) {
             Some(block) => block,
             None => all.get(cid)?.ok_or_else(|| format!("{cid} is missing"))?,
         };
@@ -165,10 +172,10 @@ fn write_out(root: &Cid, all: &Stores, path: &Path) -> Anyhow<()> {
     Ok(out.flush()?)
 }
 
-fn key(hex: &str) -> Anyhow<[u8; 32]> {
+fn parse_swarm_key(hex: &str) -> Anyhow<[u8; 32]> {
     let mut key = [0; 32];
     if hex.len() != 64 || !hex.is_ascii() {
-        return Err("a swarm key is 64 hexadecimal digits".into());
+        return Err("invalid swarm key: use 64 hexadecimal digits".into());
     }
     for (at, byte) in key.iter_mut().enumerate() {
         *byte = u8::from_str_radix(&hex[2 * at..2 * at + 2], 16)?;
@@ -180,7 +187,7 @@ fn addresses(host: &Host) -> Vec<String> {
     host.addresses().iter().map(ToString::to_string).collect()
 }
 
-fn say(value: &Value) -> Anyhow<()> {
+fn write_reply(value: &Value) -> Anyhow<()> {
     let mut out = stdout().lock();
     writeln!(out, "{value}")?;
     Ok(out.flush()?)

@@ -1,15 +1,15 @@
-//! A peer made by hand, for any host that speaks Bitswap: it is told on its standard input what to say, a command a
-//! line, and answers on its standard output, a JSON object a line. What it is asked itself it answers when it was told
-//! what to give.
+//! A Bitswap peer that sends exactly the commanded messages, to test any host. It reads commands
+//! from standard input, one per line, and writes replies to standard output, one JSON object per
+//! line.
 //!
 //! ```text
 //! cargo run --release -p watchfire-p2p --example raw_peer -- ADDRESS [1.2.0|1.1.0|1.0.0]
-//! want block|block?|have|have? CID...  in one message; with a question mark it is not to be told what is lacking
-//! cancel CID...                        in one message
-//! hear CID                             all that it is told, until something answers for this block
-//! count N                              all that it is told, until that is so many presences and blocks
-//! give PATH CHUNK_BYTES MILLIS         from now on give the blocks of this file, each after a pause; their root
-//! overlong                             announce a message that is too long on another stream, which must end
+//! want block|block?|have|have? CID...  send wants in one message; `?` requests no DONT_HAVE
+//! cancel CID...                        send cancels in one message
+//! hear CID                             receive until a presence or a block of this CID
+//! count N                              receive until N presences and blocks
+//! give PATH CHUNK_BYTES MILLIS         serve the blocks of this file, each after a pause
+//! overlong                             start an oversized message on a new stream, which must end
 //! ```
 
 use std::convert::Infallible;
@@ -27,86 +27,89 @@ use watchfire_content::{Block, Cid, FileBuilder, Profile, varint};
 #[path = "../tests/raw_peers/raw.rs"]
 mod raw;
 
-use raw::{Heard, Raw, cancel, want, within};
+use raw::{RawPeer, Received, cancel, want, within};
 
 type Anyhow<T> = Result<T, Box<dyn Error>>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Anyhow<()> {
     let mut arguments = std::env::args().skip(1);
-    let address = arguments.next().ok_or("an address is needed")?.parse()?;
+    let address =
+        arguments.next().ok_or("missing address: pass the multiaddress of the host")?.parse()?;
     let protocols = match arguments.next().as_deref() {
         None | Some("1.2.0") => &["/ipfs/bitswap/1.2.0"],
         Some("1.1.0") => &["/ipfs/bitswap/1.1.0"],
         Some("1.0.0") => &["/ipfs/bitswap/1.0.0"],
-        Some(version) => return Err(format!("nobody speaks Bitswap {version}").into()),
+        Some(version) => {
+            return Err(format!("unknown version {version}: use 1.2.0, 1.1.0 or 1.0.0").into());
+        }
     };
-    let mut peer = Raw::dial(address, protocols).await;
-    say(&json!({}))?;
-    let mut gift = None;
+    let mut peer = RawPeer::dial(address, protocols).await;
+    write_reply(&json!({}))?;
+    let mut served_file = None;
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     loop {
-        let line = match &gift {
+        let line = match &served_file {
             None => lines.next_line().await?,
-            Some(gift) => tokio::select! {
+            Some(file) => tokio::select! {
                 line = lines.next_line() => line?,
-                Some(message) = peer.heard.recv() => {
-                    give(&mut peer, gift, message).await;
+                Some(message) = peer.received.recv() => {
+                    serve(&mut peer, file, message).await;
                     continue;
                 }
             },
         };
         let Some(line) = line else { return Ok(()) };
         let words: Vec<&str> = line.split(' ').collect();
-        let answer = match *words {
-            ["give", path, chunk_bytes, millis] => Gift::of(path, chunk_bytes, millis)
-                .map(|given| json!({ "cid": gift.insert(given).root.to_string() })),
-            _ => obey(&mut peer, &words).await,
+        let reply = match *words {
+            ["give", path, chunk_bytes, millis] => ServedFile::read(path, chunk_bytes, millis)
+                .map(|file| json!({ "cid": served_file.insert(file).root.to_string() })),
+            _ => run_command(&mut peer, &words).await,
         };
-        say(&answer.unwrap_or_else(|error| json!({ "error": error.to_string() })))?;
+        write_reply(&reply.unwrap_or_else(|error| json!({ "error": error.to_string() })))?;
     }
 }
 
-/// The blocks of a file, of which each is given after a pause.
-struct Gift {
+/// The blocks of a file, each of which is sent after a pause.
+struct ServedFile {
     root: Cid,
     blocks: Vec<Block>,
     pause: Duration,
 }
 
-impl Gift {
-    fn of(path: &str, chunk_bytes: &str, millis: &str) -> Anyhow<Gift> {
+impl ServedFile {
+    fn read(path: &str, chunk_bytes: &str, millis: &str) -> Anyhow<ServedFile> {
         let profile = Profile { chunk_bytes: chunk_bytes.parse()?, ..Profile::UNIXFS_V1_2025 };
         let mut blocks = Vec::new();
-        let mut keep = |block| {
+        let mut push = |block| {
             blocks.push(block);
             Ok::<_, Infallible>(())
         };
         let mut builder = FileBuilder::new(profile)?;
-        builder.write(&std::fs::read(path)?, &mut keep)?;
-        let root = builder.finish(&mut keep)?.cid;
-        Ok(Gift { root, blocks, pause: Duration::from_millis(millis.parse()?) })
+        builder.write(&std::fs::read(path)?, &mut push)?;
+        let root = builder.finish(&mut push)?.cid;
+        Ok(ServedFile { root, blocks, pause: Duration::from_millis(millis.parse()?) })
     }
 }
 
-async fn give(peer: &mut Raw, gift: &Gift, message: Message) {
+async fn serve(peer: &mut RawPeer, file: &ServedFile, message: Message) {
     for want in message.wants.into_iter().filter(|want| !want.cancel) {
-        let found = gift.blocks.iter().find(|block| *block.cid() == want.cid);
-        let answer = match (want.kind, found) {
+        let found = file.blocks.iter().find(|block| *block.cid() == want.cid);
+        let reply = match (want.kind, found) {
             (WantKind::Block, Some(block)) => {
-                tokio::time::sleep(gift.pause).await;
+                tokio::time::sleep(file.pause).await;
                 Message { blocks: vec![block.clone()], ..Message::default() }
             }
             (WantKind::Block, None) | (WantKind::Have, _) => {
-                let presence = Presence { cid: want.cid, is_here: found.is_some() };
+                let presence = Presence { cid: want.cid, has_block: found.is_some() };
                 Message { presences: vec![presence], ..Message::default() }
             }
         };
-        peer.say(&answer).await;
+        peer.send(&reply).await;
     }
 }
 
-async fn obey(peer: &mut Raw, words: &[&str]) -> Anyhow<Value> {
+async fn run_command(peer: &mut RawPeer, words: &[&str]) -> Anyhow<Value> {
     match *words {
         ["want", kind, ref cids @ ..] => {
             let (kind, send_dont_have) = match kind {
@@ -114,7 +117,7 @@ async fn obey(peer: &mut Raw, words: &[&str]) -> Anyhow<Value> {
                 "block?" => (WantKind::Block, false),
                 "have" => (WantKind::Have, true),
                 "have?" => (WantKind::Have, false),
-                _ => return Err("a want is block, block?, have or have?".into()),
+                _ => return Err("unknown want: use block, block?, have or have?".into()),
             };
             let wants = parse(cids)?.iter().map(|cid| want(cid, kind, send_dont_have)).collect();
             peer.want(wants).await;
@@ -124,8 +127,8 @@ async fn obey(peer: &mut Raw, words: &[&str]) -> Anyhow<Value> {
             peer.want(parse(cids)?.iter().map(cancel).collect()).await;
             Ok(json!({}))
         }
-        ["hear", cid] => Ok(told(&peer.hear_of(&cid.parse()?).await)),
-        ["count", count] => Ok(told(&peer.hear_many(count.parse()?).await)),
+        ["hear", cid] => Ok(received_json(&peer.receive_until(&cid.parse()?).await)),
+        ["count", count] => Ok(received_json(&peer.receive_count(count.parse()?).await)),
         ["overlong"] => {
             let mut stream = peer.stream().await;
             let mut length = Vec::new();
@@ -133,23 +136,23 @@ async fn obey(peer: &mut Raw, words: &[&str]) -> Anyhow<Value> {
             stream.write_all(&length).await?;
             stream.flush().await?;
             match within(stream.read(&mut [0; 1])).await {
-                Ok(1..) => Err("something was said on it".into()),
+                Ok(1..) => Err("the host sent data on the stream".into()),
                 Ok(0) | Err(_) => Ok(json!({})),
             }
         }
-        _ => Err("want, cancel, hear, count, give or overlong".into()),
+        _ => Err("unknown command: use want, cancel, hear, count, give or overlong".into()),
     }
 }
 
-fn told(heard: &Heard) -> Value {
+fn received_json(received: &Received) -> Value {
     let texts = |cids: &mut dyn Iterator<Item = &Cid>| -> Vec<String> {
         cids.map(ToString::to_string).collect()
     };
     json!({
-        "haves": texts(&mut heard.haves.iter()),
-        "dont_haves": texts(&mut heard.dont_haves.iter()),
-        "blocks": texts(&mut heard.blocks.iter().map(|block| block.cid())),
-        "bytes": heard.blocks.iter().map(|block| block.bytes().len()).sum::<usize>(),
+        "haves": texts(&mut received.haves.iter()),
+        "dont_haves": texts(&mut received.dont_haves.iter()),
+        "blocks": texts(&mut received.blocks.iter().map(|block| block.cid())),
+        "bytes": received.blocks.iter().map(|block| block.bytes().len()).sum::<usize>(),
     })
 }
 
@@ -157,7 +160,7 @@ fn parse(cids: &[&str]) -> Anyhow<Vec<Cid>> {
     Ok(cids.iter().map(|cid| cid.parse()).collect::<Result<_, _>>()?)
 }
 
-fn say(value: &Value) -> Anyhow<()> {
+fn write_reply(value: &Value) -> Anyhow<()> {
     let mut out = stdout().lock();
     writeln!(out, "{value}")?;
     Ok(out.flush()?)

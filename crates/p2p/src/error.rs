@@ -30,7 +30,7 @@ pub enum StartError {
     /// The name of the DHT protocol does not begin with a slash.
     #[error("{0:?} is not a valid protocol name: begin it with a slash")]
     DhtProtocol(String),
-    /// The operating system created no thread.
+    /// The operating system cannot create a thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
     /// The host stopped during its start.

@@ -14,8 +14,8 @@ use crate::error::Stopped;
 
 /// Events of all transports that wait for the host. When the queue is full, transports wait.
 pub(crate) const TRANSPORT_EVENTS_MAX: usize = 64;
-/// Bytes of the messages of one transport that wait for the host. Beyond them the transport waits
-/// before it hands over the next message.
+/// Bytes of the messages of one transport that wait for the host. At the limit, the transport waits
+/// before it passes on the next message.
 const RECEIVED_BYTES_MAX: usize = 8 << 20;
 
 // The largest message must fit into an empty queue.
@@ -27,8 +27,8 @@ pub struct ExternalPeer(pub(crate) u64);
 
 /// Decides whether the host may request a block from an external peer.
 ///
-/// A CID tells that somebody is interested in its content, so a peer of one page is not asked for
-/// blocks of other pages.
+/// A request reveals interest in a CID, so the host does not request blocks of one page from the
+/// peers of another.
 pub type RequestFilter = Arc<dyn Fn(&Cid) -> bool + Send + Sync>;
 
 /// A command of the host to an [`ExternalTransport`].
@@ -41,7 +41,7 @@ pub enum TransportCommand {
         /// The encoded message, without a length prefix.
         message: Bytes,
     },
-    /// Accept nothing more from this peer. The host has disconnected it already.
+    /// Accept no more messages from this peer. The host has already disconnected it.
     Ban {
         /// The peer.
         peer: ExternalPeer,
@@ -51,7 +51,7 @@ pub enum TransportCommand {
 /// The host's end of the command queue. The host bounds what it queues for each peer.
 pub(crate) type TransportCommands = mpsc::UnboundedSender<TransportCommand>;
 
-/// What a transport reports to the host.
+/// An event of a transport.
 pub(crate) enum TransportEvent {
     Connected {
         peer: ExternalPeer,
@@ -69,7 +69,7 @@ pub(crate) enum TransportEvent {
         peer: ExternalPeer,
         message: Message,
         bytes: usize,
-        /// Gives the room back when the host drops the event.
+        /// Frees the room when the host drops the event.
         _permit: OwnedSemaphorePermit,
     },
     Malformed {
@@ -123,11 +123,11 @@ impl ExternalTransport {
         self.report(TransportEvent::Receiving { peer }).await
     }
 
-    /// Hands over a whole message, without a length prefix. The call decodes it and hashes its
-    /// blocks. It waits while the host is busy.
+    /// Decodes a complete message without a length prefix, hashes its blocks, and passes it to the
+    /// host. Waits while the host is busy.
     ///
-    /// The inner error says that the message is malformed. The host counts those, and bans a peer
-    /// that sends too many.
+    /// The inner error means that the message is malformed. The host counts malformed messages, and
+    /// bans a peer that sends too many.
     pub async fn received(
         &self,
         peer: ExternalPeer,

@@ -1,4 +1,4 @@
-//! Messages on a stream: each follows its length.
+//! Length-prefixed messages on a stream.
 
 use bytes::Bytes;
 use watchfire_bitswap::message::{decode as decode_message, encode_framed};

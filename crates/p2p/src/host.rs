@@ -1,4 +1,4 @@
-//! The handle of a host, which runs on a thread of its own.
+//! The handle of a host, which runs on its own thread.
 
 mod block_reader;
 mod bootstrap;
@@ -38,7 +38,7 @@ use crate::{HostStats, PeerStats, identity, transport};
 use driver::Driver;
 use listeners::PendingListeners;
 
-/// A libp2p host on a thread of its own. It runs until [`Host::stop`], or until it is dropped.
+/// A libp2p host on its own thread. It runs until [`Host::stop`], or until it is dropped.
 #[derive(Debug)]
 pub struct Host {
     peer_id: PeerId,
@@ -188,8 +188,8 @@ impl Host {
         self.start_fetch(root, FetchScope::Dag, store).await
     }
 
-    /// Fetches one block, without the blocks that it links to. With it a caller can resolve a path
-    /// in a directory without fetching the rest of the directory.
+    /// Fetches one block, without the blocks that it links to. So a caller can resolve a path
+    /// without fetching whole directories.
     pub async fn fetch_block(&self, cid: Cid) -> Result<Fetch, FetchError> {
         self.start_fetch(cid, FetchScope::Block, self.store.0.clone()).await
     }
@@ -215,13 +215,13 @@ impl Host {
         Ok(BlockSession { id, commands: self.commands.clone(), events })
     }
 
-    /// Tells the host that a block of `bytes` was added to a store, other than by a fetch. The host
-    /// sends it to the peers that wait for it.
+    /// Notifies the host that a block of `bytes` was stored, other than by a fetch. The host sends
+    /// it to the peers that wait for it.
     pub async fn notify_block_stored(&self, cid: Cid, bytes: usize) -> Result<(), Stopped> {
         self.send(Command::BlockStored { cid, bytes }).await
     }
 
-    /// Tells the host that its [`FallbackSource`] cannot obtain a block.
+    /// Notifies the host that its [`FallbackSource`] cannot obtain a block.
     pub async fn notify_block_unavailable(&self, cid: Cid) -> Result<(), Stopped> {
         self.send(Command::BlockUnavailable { cid }).await
     }

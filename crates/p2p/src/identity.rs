@@ -12,16 +12,16 @@ use crate::error::StartError;
 /// Reads the key pair from the file at `path`, and creates the file if it is missing.
 pub(crate) fn load_or_create(path: Option<&Path>) -> Result<Keypair, StartError> {
     let Some(path) = path else { return Ok(Keypair::generate_ed25519()) };
-    let wrong = |error: String| StartError::Identity { path: path.to_owned(), error };
+    let failed = |error: String| StartError::Identity { path: path.to_owned(), error };
     match fs::read(path) {
-        Ok(bytes) => Keypair::from_protobuf_encoding(&bytes).map_err(|e| wrong(e.to_string())),
+        Ok(bytes) => Keypair::from_protobuf_encoding(&bytes).map_err(|e| failed(e.to_string())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let keypair = Keypair::generate_ed25519();
-            let bytes = keypair.to_protobuf_encoding().map_err(|e| wrong(e.to_string()))?;
-            write_secret(path, &bytes).map_err(|e| wrong(e.to_string()))?;
+            let bytes = keypair.to_protobuf_encoding().map_err(|e| failed(e.to_string()))?;
+            write_secret(path, &bytes).map_err(|e| failed(e.to_string()))?;
             Ok(keypair)
         }
-        Err(error) => Err(wrong(error.to_string())),
+        Err(error) => Err(failed(error.to_string())),
     }
 }
 

@@ -12,22 +12,22 @@
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! let settings = || HostSettings { listen: vec!["/ip4/127.0.0.1/tcp/0".parse().unwrap()], ..Default::default() };
 //! let block = watchfire_content::Block::raw("hi".into()).unwrap();
-//! let kept = Arc::new(LockedMemoryStore::new(1024));
-//! watchfire_store::WriteBlocks::put(&kept, &block).unwrap();
-//! let one = Host::start(settings(), Stores::default(), kept).await?;
+//! let provided = Arc::new(LockedMemoryStore::new(1024));
+//! watchfire_store::WriteBlocks::put(&provided, &block).unwrap();
+//! let provider = Host::start(settings(), Stores::default(), provided).await?;
 //!
 //! let fetched = Arc::new(LockedMemoryStore::new(1024));
-//! let other = Host::start(settings(), Stores::default(), fetched.clone()).await?;
-//! other.connect(one.addresses()[0].clone()).await?;
-//! other.fetch(block.cid().clone()).await?.finished().await?;
+//! let host = Host::start(settings(), Stores::default(), fetched.clone()).await?;
+//! host.connect(provider.addresses()[0].clone()).await?;
+//! host.fetch(block.cid().clone()).await?.finished().await?;
 //! assert!(watchfire_store::ReadBlocks::has(&fetched, block.cid()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Peers that are not on libp2p take part through an [`ExternalTransport`]. A [`FallbackSource`] obtains
-//! blocks that no store has.
+//! Peers that are not on libp2p take part through an [`ExternalTransport`]. A [`FallbackSource`]
+//! obtains blocks that no store has.
 //!
 //! Absent on purpose: relays and hole punching, local discovery, HTTP.
 

@@ -30,11 +30,11 @@ pub struct HostSettings {
     /// Peers to stay connected to. They are dialled at the start, and again after a disconnect. An
     /// address without `/p2p/<id>` at its end accepts any peer.
     pub bootstrap: Vec<Multiaddr>,
-    /// The key of a private network. Handshakes with peers that lack it fail. Private networks use TCP
-    /// only, so QUIC addresses are rejected.
+    /// The key of a private network. Handshakes with peers that lack it fail. Private networks use
+    /// TCP only, so QUIC addresses are rejected.
     pub swarm_key: Option<[u8; 32]>,
-    /// The file of the host's key pair, which is created at the first start. With `None` the host has a
-    /// new identity at each start.
+    /// The file of the host's key pair, which is created at the first start. With `None` the host
+    /// has a new identity at each start.
     pub identity: Option<PathBuf>,
     /// The role in the DHT.
     pub dht: Dht,
@@ -49,8 +49,8 @@ pub struct HostSettings {
     pub exchange: watchfire_bitswap::Limits,
     /// Whether to use [`watchfire_bitswap::leaves`] with peers that support it.
     pub leaves: bool,
-    /// Threads for connections. One thread is cheapest and transfers several hundred megabytes a
-    /// second. More threads share the encryption of many connections.
+    /// Threads for connections. One thread is cheapest and transfers several hundred megabytes
+    /// per second. More threads share the encryption of many connections.
     pub threads: usize,
     /// The agent version that the host sends to its peers.
     pub agent: String,
@@ -78,8 +78,9 @@ impl Default for HostSettings {
 /// The limits of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostLimits {
-    /// Largest number of connections. Further ones are rejected. Above seven eighths of the limit, the
-    /// connections without block transfers for the longest time are closed, down to three quarters.
+    /// Largest number of connections. Further ones are rejected. Above seven eighths of the limit,
+    /// the connections without block transfers for the longest time are closed, down to three
+    /// quarters.
     pub connections_max: u32,
     /// How long a connection without block transfers is protected from that.
     pub trim_grace_period: Duration,

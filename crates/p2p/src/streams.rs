@@ -8,7 +8,7 @@
 //! the host reads a stream of the other side until its end and never closes it first.
 //!
 //! The host reads no bytes while it has no room for the message. Events of a connection wait in a
-//! short queue, and what follows them waits in the streams.
+//! short queue, and later messages wait in the streams.
 
 mod behaviour;
 mod handler;

@@ -1,5 +1,5 @@
-//! The transports: TCP with TLS or Noise and yamux, and QUIC. A private network uses TCP with its
-//! pre-shared key only.
+//! The transports: TCP with TLS or Noise and yamux, and QUIC. A private network uses only TCP with
+//! its pre-shared key.
 
 mod mux;
 mod tls;
@@ -24,11 +24,11 @@ use tokio::net::TcpStream;
 use crate::error::StartError;
 use tls::Tls;
 
-/// Bytes to read from a socket at once. TLS alone would read 4 KiB.
+/// Bytes to read from a socket at once. TLS would read only 4 KiB.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Bytes that are buffered before encryption. Without the buffer, yamux would send the header of each
-/// frame in a packet of its own.
+/// Bytes that are buffered before encryption. Without the buffer, yamux would send the header of
+/// each frame in its own packet.
 const WRITE_BUFFER_BYTES: usize = mux::FRAME_BYTES_MAX + mux::HEADER_BYTES;
 
 /// Unsent bytes of a socket in the kernel. Urgent messages cannot overtake them.
@@ -142,8 +142,8 @@ fn encrypted_by_tls<C: AsyncRead + AsyncWrite + Unpin>(
 }
 
 fn encrypted_by_noise<C: AsyncRead + AsyncWrite + Unpin>(
-    done: Result<(PeerId, noise::Output<C>), noise::Error>,
+    result: Result<(PeerId, noise::Output<C>), noise::Error>,
 ) -> io::Result<(PeerId, Secured<C>)> {
-    let (peer, stream) = done.map_err(io::Error::other)?;
+    let (peer, stream) = result.map_err(io::Error::other)?;
     Ok((peer, BufWriter::with_capacity(WRITE_BUFFER_BYTES, Either::Right(stream))))
 }

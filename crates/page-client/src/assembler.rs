@@ -9,14 +9,15 @@ use watchfire_types::Instant;
 
 use crate::segment::Segment;
 
-/// Incomplete messages of one peer. At the limit, a new message replaces the one that grew last.
+/// Most incomplete messages of one peer. At the limit, a new message replaces the one that has not
+/// grown for the longest time.
 const MESSAGES_MAX: usize = 4;
-/// Segments of one message. A message with more segments is malformed.
+/// Most segments of one message. A message with more segments is malformed.
 const SEGMENTS_MAX: usize = 512;
 /// A message that does not grow for this time is dropped.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bounds the incomplete messages of all peers of a page. Without room for a segment, its message is
+/// Bounds the incomplete messages of all peers of a page. If a segment does not fit, its message is
 /// dropped.
 #[derive(Debug)]
 pub(crate) struct AssemblyBudget {
@@ -100,7 +101,6 @@ impl Assembler {
         if incomplete.bytes < total { Assembled::Partial } else { self.finish(message, budget) }
     }
 
-    /// Drops all incomplete messages.
     pub(crate) fn clear(&mut self, budget: &mut AssemblyBudget) {
         for incomplete in std::mem::take(&mut self.messages).into_values() {
             budget.bytes -= incomplete.bytes;
@@ -194,7 +194,7 @@ mod tests {
                 Assembled::Partial
             );
         }
-        assert_eq!(receiver.budget.bytes, 4 * 21, "of four messages at most");
+        assert_eq!(receiver.budget.bytes, 4 * 21, "at most four messages are stored");
         assert_eq!(receiver.receive(5, 21, 50, "twenty bytes of fifty"), Assembled::Dropped);
         assert_eq!(receiver.budget.bytes, 3 * 21);
         receiver.now = Instant::ZERO + IDLE_TIMEOUT + Duration::from_secs(1);

@@ -64,7 +64,7 @@ pub(crate) fn read_text(text: &str) -> Option<ServerFrame> {
     let message: (Option<String>, Option<String>, String, String, Value) =
         serde_json::from_str(text).ok()?;
     let (join_ref, reference, topic, event, payload) = message;
-    let what = match (reference, &*event) {
+    let content = match (reference, &*event) {
         (Some(reference), "phx_reply") => {
             let is_ok = payload.get("status").is_some_and(|status| status == "ok");
             let response = payload.get("response").cloned().unwrap_or(Value::Null);
@@ -72,7 +72,7 @@ pub(crate) fn read_text(text: &str) -> Option<ServerFrame> {
         }
         _ => FrameContent::Event { event, payload: Payload::Json(payload) },
     };
-    Some(ServerFrame { topic, join_ref, content: what })
+    Some(ServerFrame { topic, join_ref, content })
 }
 
 /// Decodes a binary frame; `None` if it is invalid.
@@ -92,8 +92,8 @@ pub(crate) fn read_binary(frame: &Bytes) -> Option<ServerFrame> {
         std::str::from_utf8(field).ok().map(str::to_owned)
     });
     let mut next = || fields.next().flatten();
-    let of_text = |text: String| (!text.is_empty()).then_some(text);
-    let said = match kind {
+    let non_empty = |text: String| (!text.is_empty()).then_some(text);
+    let (join_ref, topic, reply_or_event) = match kind {
         PUSH => {
             let (join_ref, topic, event) = (next()?, next()?, next()?);
             (join_ref, topic, Err(event))
@@ -107,13 +107,12 @@ pub(crate) fn read_binary(frame: &Bytes) -> Option<ServerFrame> {
             (join_ref, topic, Ok((reference, next()? == "ok")))
         }
     };
-    let (join_ref, topic, what) = said;
-    let what = match what {
-        // The server sends no binary reply to any request of this client.
+    let content = match reply_or_event {
+        // The server sends no binary replies to the requests of this client.
         Ok((reference, is_ok)) => FrameContent::Reply { reference, is_ok, response: Value::Null },
         Err(event) => FrameContent::Event { event, payload: Payload::Bytes(frame.slice(at..)) },
     };
-    Some(ServerFrame { topic, join_ref: of_text(join_ref), content: what })
+    Some(ServerFrame { topic, join_ref: non_empty(join_ref), content })
 }
 
 #[cfg(test)]
@@ -122,10 +121,10 @@ mod tests {
 
     #[test]
     fn pushes_are_encoded_in_version_2() {
-        let said = text(Some("1"), 2, "page:x", "have", &json!({ "have": "all" }));
-        assert_eq!(said, r#"["1","2","page:x","have",{"have":"all"}]"#);
-        let said = text(None, 3, "phoenix", "heartbeat", &json!({}));
-        assert_eq!(said, r#"[null,"3","phoenix","heartbeat",{}]"#);
+        let push = text(Some("1"), 2, "page:x", "have", &json!({ "have": "all" }));
+        assert_eq!(push, r#"["1","2","page:x","have",{"have":"all"}]"#);
+        let push = text(None, 3, "phoenix", "heartbeat", &json!({}));
+        assert_eq!(push, r#"[null,"3","phoenix","heartbeat",{}]"#);
         let frame = binary("1", 22, "page:x", "relay", |frame| frame.extend_from_slice(b"bytes"));
         assert_eq!(frame, b"\x00\x01\x02\x06\x05122page:xrelaybytes");
     }
@@ -133,14 +132,13 @@ mod tests {
     #[test]
     fn replies_pushes_and_broadcasts_are_decoded() {
         let reply = r#"["1","2","page:x","phx_reply",{"status":"error","response":{"a":1}}]"#;
-        let what = FrameContent::Reply {
+        let content = FrameContent::Reply {
             reference: "2".into(),
             is_ok: false,
             response: json!({ "a": 1 }),
         };
-        let said =
-            ServerFrame { topic: "page:x".into(), join_ref: Some("1".into()), content: what };
-        assert_eq!(read_text(reply), Some(said));
+        let frame = ServerFrame { topic: "page:x".into(), join_ref: Some("1".into()), content };
+        assert_eq!(read_text(reply), Some(frame));
         let push = read_binary(&Bytes::from_static(b"\x00\x01\x06\x051page:xrelaybytes")).unwrap();
         assert_eq!((&*push.topic, push.join_ref.as_deref()), ("page:x", Some("1")));
         let Payload::Bytes(bytes) = (match push.content {
@@ -150,9 +148,9 @@ mod tests {
             panic!("the payload is not binary")
         };
         assert_eq!(bytes, "bytes");
-        let cast = read_binary(&Bytes::from_static(b"\x02\x01\x02tev!")).unwrap();
+        let broadcast = read_binary(&Bytes::from_static(b"\x02\x01\x02tev!")).unwrap();
         assert_eq!(
-            cast.content,
+            broadcast.content,
             FrameContent::Event { event: "ev".into(), payload: Payload::Bytes("!".into()) }
         );
     }

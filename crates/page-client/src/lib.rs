@@ -1,9 +1,9 @@
 //! A peer of a page on a Watchfire server, without a browser.
 //!
 //! A [`PageClient`] joins `page:<cid>` over a WebSocket and announces how much of the page is
-//! stored here. It carries Bitswap messages between a [`watchfire_p2p::Host`] and the other peers
-//! of the page, through the server's relay. The host exchanges blocks with these peers as it does
-//! with its libp2p peers. When the connection is lost, the client reconnects and joins again. The
+//! stored here. It transfers Bitswap messages between a [`watchfire_p2p::Host`] and the other peers
+//! of the page, through the server's relay. The host exchanges blocks with these peers as with
+//! its libp2p peers. When the connection is lost, the client reconnects and joins again. The
 //! protocol is specified in `docs/reference/protocols/page.md`.
 //!
 //! ```no_run

@@ -8,7 +8,7 @@ use watchfire_types::PeerId;
 
 use crate::outgoing::RelayError;
 
-/// How much of a page a peer has.
+/// The part of a page that a peer has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Have {
@@ -21,14 +21,14 @@ pub enum Have {
     All,
 }
 
-/// The peers of a page, counted.
+/// The numbers of peers of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Counts {
     /// Peers that have the page open, this client included.
     pub watching: u64,
-    /// Peers among them that have all blocks.
+    /// Those with all blocks.
     pub holders: u64,
-    /// Peers among them that have some blocks.
+    /// Those with some blocks.
     pub partial: u64,
 }
 
@@ -47,9 +47,9 @@ pub(crate) struct JoinReply {
     pub counts: Counts,
 }
 
-/// Peers that are read from one list. Further peers are ignored.
+/// Most peers of one list. Further peers are ignored.
 const PEERS_MAX: usize = 64;
-/// The pause before a retry if the server names none.
+/// The pause before a retry if the server sends none.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 pub(crate) fn peer_info(json: &Value) -> Option<PeerInfo> {
@@ -100,7 +100,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_join_reply_contains_the_own_id_and_the_peers() {
+    fn a_join_reply_contains_the_id_of_the_client_and_its_peers() {
         let json = json!({
             "peer": "00000000000000ff",
             "peers": [{ "peer": "0000000000000001", "have": "all" }, { "peer": "me" }, 7],
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relay_error_tells_when_to_retry() {
+    fn a_relay_error_contains_the_retry_delay() {
         let of = |json: Value| relay_error(&json);
         let wait = Duration::from_millis(7);
         assert_eq!(

@@ -10,17 +10,17 @@ use crate::segment::{OVERHEAD_BYTES, Segment};
 
 /// Shorter messages are sent before longer ones, so that a want does not wait behind a block.
 const SHORT_BYTES_MAX: usize = 16 << 10;
-/// Segments that may wait for the server's reply.
+/// Segments that may be sent without a reply of the server.
 const WINDOW: usize = 4;
-/// Consecutive segments without a reply after which the peer is unreachable.
+/// Consecutive segments without a reply after which the peer counts as unreachable.
 const TIMEOUTS_MAX: u32 = 3;
-/// How long a peer may be busy without accepting a segment. After that it is unreachable.
+/// How long a peer may be busy without accepting a segment before it counts as unreachable.
 const BUSY_MAX: Duration = Duration::from_secs(30);
-/// The bounds of the retry delay, whatever the server names.
+/// The bounds of the retry delay that the server sends.
 const WAIT_MIN: Duration = Duration::from_millis(10);
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// A sent segment, to match the server's reply with it.
+/// Identifies a sent segment when the server replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SentSegment {
     message: u32,
@@ -55,9 +55,9 @@ pub(crate) struct Outgoing {
     messages: Vec<Sending>,
     next_message: u32,
     segment_bytes_max: usize,
-    unanswered: usize,
+    in_flight: usize,
     timeouts: u32,
-    /// Since when the peer was busy for every segment.
+    /// The first of the consecutive "peer busy" errors.
     busy_since: Option<Instant>,
     retry_at: Option<Instant>,
 }
@@ -79,7 +79,7 @@ impl Outgoing {
             messages: Vec::new(),
             next_message: 0,
             segment_bytes_max: frame_bytes_max.saturating_sub(OVERHEAD_BYTES).max(1),
-            unanswered: 0,
+            in_flight: 0,
             timeouts: 0,
             busy_since: None,
             retry_at: None,
@@ -95,20 +95,20 @@ impl Outgoing {
 
     /// Returns the next segment to send now.
     pub(crate) fn next(&mut self, now: Instant) -> Option<(SentSegment, Segment)> {
-        if self.unanswered == WINDOW || self.retry_at.is_some_and(|until| until > now) {
+        if self.in_flight == WINDOW || self.retry_at.is_some_and(|until| until > now) {
             return None;
         }
         self.retry_at = None;
         let unsent = self.messages.iter_mut().filter(|sending| !sending.ranges.is_empty());
-        // Long messages keep their order. Otherwise one that is slightly longer than all that
-        // follow would never be sent.
+        // Long messages keep their order, so that none is delayed for ever by slightly shorter
+        // ones.
         let sending = unsent.min_by_key(|sending| sending.bytes.len() > SHORT_BYTES_MAX)?;
         let (from, end) = sending.ranges.pop_front()?;
         let to = end.min(from + self.segment_bytes_max);
         if to < end {
             sending.ranges.push_front((to, end));
         }
-        self.unanswered += 1;
+        self.in_flight += 1;
         let (message, total) = (sending.id, sending.bytes.len());
         let segment =
             Segment { message, offset: from, total, bytes: sending.bytes.slice(from..to) };
@@ -122,7 +122,7 @@ impl Outgoing {
 
     /// The server relayed a segment. Returns the bytes of its message if that was its last segment.
     pub(crate) fn handle_relayed(&mut self, segment: SentSegment) -> Option<usize> {
-        self.unanswered -= 1;
+        self.in_flight -= 1;
         self.timeouts = 0;
         self.busy_since = None;
         let at = self.messages.iter().position(|sending| sending.id == segment.message)?;
@@ -130,7 +130,6 @@ impl Outgoing {
         (self.messages[at].left == 0).then(|| self.messages.remove(at).bytes.len())
     }
 
-    /// The server did not relay a segment.
     pub(crate) fn handle_error(
         &mut self,
         now: Instant,
@@ -159,7 +158,6 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The server did not reply to a segment in time.
     pub(crate) fn handle_timeout(&mut self, segment: SentSegment) -> Result<(), Unreachable> {
         self.requeue(segment);
         self.timeouts += 1;
@@ -167,7 +165,7 @@ impl Outgoing {
     }
 
     fn requeue(&mut self, segment: SentSegment) {
-        self.unanswered -= 1;
+        self.in_flight -= 1;
         if let Some(sending) =
             self.messages.iter_mut().find(|sending| sending.id == segment.message)
         {
@@ -189,7 +187,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    fn parts(outgoing: &mut Outgoing, now: Instant) -> Vec<(SentSegment, Segment)> {
+    fn send_all(outgoing: &mut Outgoing, now: Instant) -> Vec<(SentSegment, Segment)> {
         std::iter::from_fn(|| outgoing.next(now)).collect()
     }
 
@@ -204,26 +202,26 @@ mod tests {
     #[test]
     fn a_message_is_sent_in_segments_within_a_window() {
         let mut outgoing = outgoing(&[45]);
-        let sent = parts(&mut outgoing, at(0));
-        let places: Vec<_> = sent.iter().map(|(_, s)| (s.offset, s.bytes.len())).collect();
-        assert_eq!(places, [(0, 10), (10, 10), (20, 10), (30, 10)]);
+        let sent = send_all(&mut outgoing, at(0));
+        let ranges: Vec<_> = sent.iter().map(|(_, s)| (s.offset, s.bytes.len())).collect();
+        assert_eq!(ranges, [(0, 10), (10, 10), (20, 10), (30, 10)]);
         assert!(sent.iter().all(|(_, segment)| segment.total == 45));
         assert_eq!(outgoing.handle_relayed(sent[1].0), None);
-        let last = parts(&mut outgoing, at(0));
+        let last = send_all(&mut outgoing, at(0));
         assert_eq!((last.len(), last[0].1.offset, last[0].1.bytes.len()), (1, 40, 5));
-        for (part, _) in [&sent[0], &sent[2], &sent[3]] {
-            assert_eq!(outgoing.handle_relayed(*part), None);
+        for (sent_segment, _) in [&sent[0], &sent[2], &sent[3]] {
+            assert_eq!(outgoing.handle_relayed(*sent_segment), None);
         }
-        assert_eq!(outgoing.handle_relayed(last[0].0), Some(45), "it is through");
+        assert_eq!(outgoing.handle_relayed(last[0].0), Some(45), "the whole message was relayed");
     }
 
     #[test]
     fn a_short_message_does_not_wait_behind_a_long_one() {
         let mut outgoing = outgoing(&[SHORT_BYTES_MAX + 1]);
-        let sent = parts(&mut outgoing, at(0));
+        let sent = send_all(&mut outgoing, at(0));
         outgoing.push(vec![1; 3].into());
         outgoing.handle_relayed(sent[0].0);
-        assert_eq!(parts(&mut outgoing, at(0))[0].1.total, 3);
+        assert_eq!(send_all(&mut outgoing, at(0))[0].1.total, 3);
     }
 
     #[test]
@@ -233,9 +231,9 @@ mod tests {
             outgoing.push(vec![7; 2 * SHORT_BYTES_MAX + more].into());
         }
         let mut order = Vec::new();
-        while let Some((part, segment)) = outgoing.next(at(0)) {
+        while let Some((sent_segment, segment)) = outgoing.next(at(0)) {
             order.push(segment.message);
-            outgoing.handle_relayed(part);
+            outgoing.handle_relayed(sent_segment);
         }
         assert_eq!(order, [0, 0, 0, 1, 1, 1, 2, 2, 2]);
     }
@@ -243,11 +241,11 @@ mod tests {
     #[test]
     fn a_rejected_segment_is_sent_again_after_the_retry_delay() {
         let mut outgoing = outgoing(&[20]);
-        let sent = parts(&mut outgoing, at(0));
+        let sent = send_all(&mut outgoing, at(0));
         outgoing.handle_error(at(5), sent[0].0, &BUSY).unwrap();
         assert_eq!(outgoing.next_wake(), Some(at(55)));
         assert_eq!(outgoing.next(at(54)), None);
-        let again = parts(&mut outgoing, at(55));
+        let again = send_all(&mut outgoing, at(55));
         assert_eq!((again.len(), again[0].1.offset), (1, 0));
         let budget = RelayError::Budget { wait: Duration::ZERO };
         outgoing.handle_error(at(60), again[0].0, &budget).unwrap();
@@ -257,15 +255,16 @@ mod tests {
     #[test]
     fn segments_shrink_to_the_limit_that_the_server_names() {
         let mut outgoing = outgoing(&[10]);
-        let (part, _) = outgoing.next(at(0)).unwrap();
-        outgoing.handle_error(at(0), part, &RelayError::TooLarge { max: 24 }).unwrap();
-        let lens: Vec<_> = parts(&mut outgoing, at(0)).iter().map(|(_, s)| s.bytes.len()).collect();
+        let (sent_segment, _) = outgoing.next(at(0)).unwrap();
+        outgoing.handle_error(at(0), sent_segment, &RelayError::TooLarge { max: 24 }).unwrap();
+        let lens: Vec<_> =
+            send_all(&mut outgoing, at(0)).iter().map(|(_, s)| s.bytes.len()).collect();
         assert_eq!(lens, [4, 4, 2]);
         let mut other = Outgoing::new(30);
         other.push(vec![7; 5].into());
-        let (part, _) = other.next(at(0)).unwrap();
+        let (sent_segment, _) = other.next(at(0)).unwrap();
         assert_eq!(
-            other.handle_error(at(0), part, &RelayError::TooLarge { max: 25 }),
+            other.handle_error(at(0), sent_segment, &RelayError::TooLarge { max: 25 }),
             Err(Unreachable)
         );
     }
@@ -275,8 +274,8 @@ mod tests {
         let mut busy = outgoing(&[5]);
         let mut now = at(0);
         let lost = loop {
-            let (part, _) = busy.next(now).unwrap();
-            if busy.handle_error(now, part, &BUSY) == Err(Unreachable) {
+            let (sent_segment, _) = busy.next(now).unwrap();
+            if busy.handle_error(now, sent_segment, &BUSY) == Err(Unreachable) {
                 break now;
             }
             now = busy.next_wake().unwrap();
@@ -285,11 +284,14 @@ mod tests {
 
         let mut silent = outgoing(&[5]);
         for expected in [Ok(()), Ok(()), Err(Unreachable)] {
-            let (part, _) = silent.next(at(0)).unwrap();
-            assert_eq!(silent.handle_timeout(part), expected);
+            let (sent_segment, _) = silent.next(at(0)).unwrap();
+            assert_eq!(silent.handle_timeout(sent_segment), expected);
         }
         let mut gone = outgoing(&[5]);
-        let (part, _) = gone.next(at(0)).unwrap();
-        assert_eq!(gone.handle_error(at(0), part, &RelayError::Unreachable), Err(Unreachable));
+        let (sent_segment, _) = gone.next(at(0)).unwrap();
+        assert_eq!(
+            gone.handle_error(at(0), sent_segment, &RelayError::Unreachable),
+            Err(Unreachable)
+        );
     }
 }

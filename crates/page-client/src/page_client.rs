@@ -22,9 +22,9 @@ use crate::messages::{Counts, Have};
 use crate::page_protocol::{Output, PageProtocol};
 use crate::server_url::{Connection, Connector};
 
-/// How long connecting may take, the WebSocket handshake included.
+/// How long connecting may take, including the WebSocket handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long the server may take to read what the client writes.
+/// How long a write to the server may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The first pause before a reconnect. It doubles with each attempt, up to [`RECONNECT_AFTER_MAX`].
 const RECONNECT_AFTER: Duration = Duration::from_millis(250);
@@ -32,13 +32,13 @@ const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(10);
 /// Largest WebSocket message that is accepted from the server. A relayed frame has 64 KiB.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
-/// Which page to join, and how.
+/// The options of a [`PageClient`].
 pub struct PageClientOptions {
     /// Connects to the server.
     pub connector: Arc<dyn Connector>,
     /// The root of the page.
     pub page: Cid,
-    /// How much of the page is stored here at the start.
+    /// The part of the page that is stored here at the start.
     pub have: Have,
     /// The blocks that may be requested from the peers of the page; `None` allows all blocks.
     pub request_filter: Option<RequestFilter>,
@@ -49,7 +49,7 @@ pub struct PageClientOptions {
 /// The state of the connection to the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
-    /// The first connection attempt is under way.
+    /// The client connects for the first time.
     Connecting,
     /// The client has joined the page.
     Joined,
@@ -59,14 +59,14 @@ pub enum ConnectionState {
     Disconnected(String),
 }
 
-/// What the client knows about the page.
+/// The status of a [`PageClient`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageStatus {
     /// The state of the connection.
     pub connection: ConnectionState,
-    /// How many peers have the page open, and how many hold it.
+    /// The numbers of peers and holders of the page.
     pub counts: Counts,
-    /// Peers that the client can exchange messages with.
+    /// The number of peers that the client can exchange messages with.
     pub peers: usize,
 }
 
@@ -101,7 +101,7 @@ impl PageClient {
         PageClient { have, status, task: tokio::spawn(driver.run()) }
     }
 
-    /// Sets how much of the page is stored here from now on.
+    /// Sets the part of the page that is stored here.
     pub fn set_have(&self, have: Have) {
         self.have.send_if_modified(|before| std::mem::replace(before, have) != have);
     }
@@ -118,7 +118,7 @@ impl Drop for PageClient {
     }
 }
 
-/// The CID that names the page of this root: version 1 of it.
+/// The CID that names the page of this root: its version 1 CID.
 pub fn page_cid(root: &Cid) -> Cid {
     Cid::v1(root.codec(), root.hash().clone())
 }
@@ -206,7 +206,7 @@ impl Driver {
         let mut protocol =
             PageProtocol::start(self.now(), &self.page, have, self.join_params.clone());
         loop {
-            self.do_outputs(&mut protocol, &mut socket, attempts).await?;
+            self.handle_outputs(&mut protocol, &mut socket, attempts).await?;
             let wake = protocol.next_wake().since(CoreInstant::ZERO);
             tokio::select! {
                 message = socket.next() => match message {
@@ -236,8 +236,8 @@ impl Driver {
             let (socket, _) = client_async_with_config(url, connection, Some(config)).await?;
             Ok(socket)
         };
-        let late = |_| End::Lost("the server does not answer".to_owned());
-        timeout(CONNECT_TIMEOUT, connecting).await.map_err(late)?
+        let timed_out = |_| End::Lost("the server does not answer".to_owned());
+        timeout(CONNECT_TIMEOUT, connecting).await.map_err(timed_out)?
     }
 
     fn handle_message(&self, protocol: &mut PageProtocol, message: Message) -> Result<(), End> {
@@ -268,7 +268,7 @@ impl Driver {
         }
     }
 
-    async fn do_outputs(
+    async fn handle_outputs(
         &mut self,
         protocol: &mut PageProtocol,
         socket: &mut Socket,
@@ -354,12 +354,13 @@ impl Driver {
 }
 
 async fn write(writing: impl Future<Output = Result<(), tungstenite::Error>>) -> Result<(), End> {
-    let late = |_| End::Lost("the server does not read".to_owned());
-    Ok(timeout(WRITE_TIMEOUT, writing).await.map_err(late)??)
+    let timed_out = |_| End::Lost("the server does not read".to_owned());
+    Ok(timeout(WRITE_TIMEOUT, writing).await.map_err(timed_out)??)
 }
 
 /// The pause before a reconnect: the first attempt is number 1. `jitter` selects a value between
-/// half of the pause and all of it, so that the clients of a restarted server do not return at once.
+/// half of the pause and all of it, so that the clients of a restarted server do not reconnect at
+/// once.
 fn reconnect_delay(attempt: u32, jitter: u16) -> Duration {
     let longest =
         RECONNECT_AFTER.saturating_mul(1 << (attempt - 1).min(16)).min(RECONNECT_AFTER_MAX);

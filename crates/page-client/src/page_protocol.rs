@@ -13,12 +13,12 @@ use crate::messages::{self, Counts, Have, PeerInfo};
 use crate::outgoing::{Outgoing, SentSegment};
 use crate::segment::Segment;
 
-/// Peers of the page. At the limit, a new peer replaces the one that has been silent for longest, if
-/// that is at least [`SILENT_MIN`]. Otherwise the new peer is ignored.
+/// Most peers of the page. At the limit, a new peer replaces the one that has been silent for
+/// longest, if that is more than [`SILENT_MIN`]. Otherwise the new peer is ignored.
 const PEERS_MAX: usize = 64;
 /// How long a peer must have been silent to be replaced.
 const SILENT_MIN: Duration = Duration::from_secs(10);
-/// Banned peers. At the limit, the one with the smallest id is no longer banned.
+/// Most banned peers. At the limit, the peer with the smallest id is no longer banned.
 const BANNED_MAX: usize = 256;
 /// Bytes of incomplete messages of all peers together.
 const ASSEMBLY_BYTES_MAX: usize = 32 << 20;
@@ -30,7 +30,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(20);
 /// How often an incomplete holder requests more peers.
 const MORE_PEERS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What the driver of the protocol has to do.
+/// An output of the protocol to its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     /// Send a text frame to the server.
@@ -51,7 +51,7 @@ pub(crate) enum Output {
     Receiving { peer: PeerId },
     /// A peer sent invalid segments.
     Malformed { peer: PeerId },
-    /// The server relayed a whole message of `bytes` to a peer.
+    /// The server relayed a complete message of `bytes` to a peer.
     Sent { peer: PeerId, bytes: usize },
     /// The counts of the page changed.
     Counts(Counts),
@@ -59,7 +59,7 @@ pub(crate) enum Output {
     Broken { reason: &'static str },
 }
 
-/// A request that the server has not answered yet.
+/// A request without a reply so far.
 #[derive(Clone, Copy, Debug)]
 enum PendingRequest {
     Join,
@@ -76,12 +76,12 @@ struct Peer {
     last_frame_at: Instant,
 }
 
-/// The state of one connection from its join on.
+/// The state of one connection, which starts with the join.
 #[derive(Debug)]
 pub(crate) struct PageProtocol {
     topic: String,
     have: Have,
-    /// The value that the server knows.
+    /// The value that was last announced to the server.
     announced_have: Have,
     next_ref: u64,
     join_ref: String,
@@ -90,7 +90,7 @@ pub(crate) struct PageProtocol {
     banned: BTreeSet<PeerId>,
     budget: AssemblyBudget,
     pending: HashMap<u64, PendingRequest>,
-    /// The deadlines of the requests, in order. Answered requests stay until their deadline.
+    /// The deadlines of the requests, in order. Requests with a reply stay until their deadline.
     deadlines: VecDeque<(Instant, u64)>,
     heartbeat_at: Instant,
     more_peers_at: Instant,
@@ -124,13 +124,12 @@ impl PageProtocol {
         protocol
     }
 
-    /// Sets how much of the page is stored here from now on.
+    /// Sets the part of the page that is stored here.
     pub(crate) fn set_have(&mut self, now: Instant, have: Have) {
         self.have = have;
         self.announce_have(now);
     }
 
-    /// Queues a message for a peer.
     pub(crate) fn send(&mut self, now: Instant, peer: PeerId, message: Bytes) {
         if let Some(peer_state) = self.peers.get_mut(&peer) {
             peer_state.outgoing.push(message);
@@ -147,17 +146,14 @@ impl PageProtocol {
         self.remove(peer);
     }
 
-    /// A text frame arrived from the server.
     pub(crate) fn handle_text(&mut self, now: Instant, text: &str) {
         self.handle_frame(now, frame::read_text(text));
     }
 
-    /// A binary frame arrived from the server.
     pub(crate) fn handle_binary(&mut self, now: Instant, bytes: &Bytes) {
         self.handle_frame(now, frame::read_binary(bytes));
     }
 
-    /// Handles the timeouts that are due.
     pub(crate) fn handle_tick(&mut self, now: Instant) {
         while let Some(&(at, reference)) = self.deadlines.front()
             && (at <= now || !self.pending.contains_key(&reference))
@@ -170,8 +166,8 @@ impl PageProtocol {
         if self.heartbeat_at <= now {
             self.heartbeat_at = now + HEARTBEAT_INTERVAL;
             let reference = self.reference(now, PendingRequest::Heartbeat);
-            let beat = frame::text(None, reference, "phoenix", "heartbeat", &json!({}));
-            self.outputs.push_back(Output::Text(beat));
+            let heartbeat = frame::text(None, reference, "phoenix", "heartbeat", &json!({}));
+            self.outputs.push_back(Output::Text(heartbeat));
         }
         if self.more_peers_at <= now {
             self.more_peers_at = now + MORE_PEERS_INTERVAL;
@@ -179,32 +175,31 @@ impl PageProtocol {
                 self.request(now, PendingRequest::MorePeers, "more_peers", &json!({}));
             }
         }
-        let waited = |(peer, peer_state): (&PeerId, &Peer)| {
+        let due_peer = |(peer, peer_state): (&PeerId, &Peer)| {
             peer_state.outgoing.next_wake().is_some_and(|at| at <= now).then_some(*peer)
         };
-        let due: Vec<PeerId> = self.peers.iter().filter_map(waited).collect();
+        let due: Vec<PeerId> = self.peers.iter().filter_map(due_peer).collect();
         due.into_iter().for_each(|peer| self.send_segments(now, peer));
     }
 
     /// When to call [`PageProtocol::handle_tick`].
     pub(crate) fn next_wake(&self) -> Instant {
-        let overdue = self.deadlines.front().map(|(at, _)| *at);
-        let waits = self.peers.values().filter_map(|peer_state| peer_state.outgoing.next_wake());
-        waits
-            .chain(overdue)
+        let deadline = self.deadlines.front().map(|(at, _)| *at);
+        let retries = self.peers.values().filter_map(|peer_state| peer_state.outgoing.next_wake());
+        retries
+            .chain(deadline)
             .chain([self.heartbeat_at, self.more_peers_at])
             .min()
             .unwrap_or_default()
     }
 
-    /// Returns the next output.
     pub(crate) fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
     fn handle_frame(&mut self, now: Instant, frame: Option<ServerFrame>) {
         let Some(ServerFrame { topic, join_ref, content }) = frame else {
-            return self.broken("the server sent an invalid frame");
+            return self.report_broken("the server sent an invalid frame");
         };
         match content {
             FrameContent::Reply { reference, is_ok, response } => {
@@ -241,8 +236,8 @@ impl PageProtocol {
                 let counts = messages::counts(&json).map(Output::Counts);
                 self.outputs.extend(counts);
             }
-            ("phx_error" | "phx_close", _) => self.broken("the server ended the channel"),
-            // Availability follows from the counts. Unknown events are for newer clients.
+            ("phx_error" | "phx_close", _) => self.report_broken("the server ended the channel"),
+            // The counts imply availability. Unknown events are for newer clients.
             _ => {}
         }
     }
@@ -294,7 +289,7 @@ impl PageProtocol {
     fn handle_timeout(&mut self, now: Instant, request: PendingRequest) {
         match request {
             PendingRequest::Join | PendingRequest::Heartbeat => {
-                self.broken("the server did not reply in time")
+                self.report_broken("the server did not reply in time")
             }
             PendingRequest::Relay { peer, segment } => {
                 let Some(peer_state) = self.peers.get_mut(&peer) else { return };
@@ -377,14 +372,14 @@ impl PageProtocol {
         self.next_ref += 1;
         self.pending.insert(reference, request);
         self.deadlines.push_back((now + REPLY_TIMEOUT, reference));
-        // Answers come in any order, and whoever is answered is not looked at again for long.
+        // Replies arrive in any order. Deadlines of requests with a reply are removed when first.
         while self.deadlines.front().is_some_and(|(_, first)| !self.pending.contains_key(first)) {
             self.deadlines.pop_front();
         }
         reference
     }
 
-    fn broken(&mut self, reason: &'static str) {
+    fn report_broken(&mut self, reason: &'static str) {
         self.outputs.push_back(Output::Broken { reason });
     }
 }
@@ -412,7 +407,7 @@ mod tests {
             fixture
         }
 
-        /// A client that joined the page, with Alice as its peer.
+        /// A client that has joined the page, with Alice as its peer.
         fn joined() -> Self {
             let mut fixture = Fixture::start();
             let peers = json!([{ "peer": ALICE.to_string(), "have": "all" }]);
@@ -420,8 +415,8 @@ mod tests {
             let me = PeerId(1).to_string();
             fixture.reply(1, "ok", &json!({ "peer": me, "peers": peers, "counts": counts }));
             let counts = Counts { watching: 2, holders: 1, partial: 0 };
-            let met = Output::PeerConnected { peer: ALICE, have: Have::All };
-            assert_eq!(fixture.outputs(), [Output::Joined, Output::Counts(counts), met]);
+            let connected = Output::PeerConnected { peer: ALICE, have: Have::All };
+            assert_eq!(fixture.outputs(), [Output::Joined, Output::Counts(counts), connected]);
             fixture
         }
 
@@ -437,8 +432,8 @@ mod tests {
         }
 
         fn event(&mut self, event: &str, payload: &Value) {
-            let said = json!([null, null, format!("page:{PAGE}"), event, payload]).to_string();
-            self.protocol.handle_text(self.now, &said);
+            let message = json!([null, null, format!("page:{PAGE}"), event, payload]).to_string();
+            self.protocol.handle_text(self.now, &message);
         }
 
         fn relay(&mut self, from: PeerId, segment: &Segment) {
@@ -466,10 +461,10 @@ mod tests {
         fixture.event("peer_joined", &json!({ "peer": bob.to_string(), "have": "some" }));
         fixture.event("peer_joined", &json!({ "peer": PeerId(1).to_string(), "have": "all" }));
         fixture.event("peer_left", &json!({ "peer": bob.to_string() }));
-        let met = Output::PeerConnected { peer: bob, have: Have::Some };
+        let connected = Output::PeerConnected { peer: bob, have: Have::Some };
         assert_eq!(
             fixture.outputs(),
-            [met, Output::PeerDisconnected { peer: bob }],
+            [connected, Output::PeerDisconnected { peer: bob }],
             "the client is not its own peer"
         );
     }
@@ -493,12 +488,12 @@ mod tests {
         assert_eq!(
             fixture.outputs(),
             [Output::PeerDisconnected { peer: carol }],
-            "and no more of it"
+            "messages of a banned peer are ignored"
         );
     }
 
     #[test]
-    fn a_message_is_sent_when_the_server_relayed_all_of_it() {
+    fn a_message_is_reported_as_sent_when_the_server_relayed_all_segments() {
         let mut fixture = Fixture::joined();
         fixture.protocol.send(fixture.now, ALICE, vec![5; 100_000].into());
         let frames = fixture.outputs();
@@ -514,7 +509,7 @@ mod tests {
         assert_eq!(fixture.outputs(), []);
         assert_eq!(fixture.protocol.next_wake(), fixture.now + Duration::from_millis(100));
         fixture.advance(Duration::from_millis(100));
-        assert_eq!(fixture.outputs().len(), 1, "what was refused, again");
+        assert_eq!(fixture.outputs().len(), 1, "the rejected segment is sent again");
         fixture.reply(4, "ok", &json!({}));
         assert_eq!(fixture.outputs(), [Output::Sent { peer: ALICE, bytes: 100_000 }]);
     }
@@ -527,11 +522,11 @@ mod tests {
         fixture.reply(2, "error", &json!({ "reason": "peer gone" }));
         assert_eq!(fixture.outputs(), [Output::PeerDisconnected { peer: ALICE }]);
         fixture.reply(2, "ok", &json!({}));
-        assert_eq!(fixture.outputs(), [], "an answer that comes twice is none");
+        assert_eq!(fixture.outputs(), [], "a repeated reply is ignored");
     }
 
     #[test]
-    fn the_client_announces_what_it_has_and_sends_heartbeats() {
+    fn the_client_announces_its_blocks_and_sends_heartbeats() {
         let mut fixture = Fixture::joined();
         fixture.protocol.set_have(fixture.now, Have::All);
         fixture.protocol.set_have(fixture.now, Have::All);
@@ -539,8 +534,8 @@ mod tests {
         assert_eq!(fixture.outputs(), [Output::Text(have)]);
         fixture.reply(2, "ok", &json!({}));
         fixture.advance(HEARTBEAT_INTERVAL);
-        let beat = r#"[null,"3","phoenix","heartbeat",{}]"#.to_owned();
-        assert_eq!(fixture.outputs(), [Output::Text(beat)]);
+        let heartbeat = r#"[null,"3","phoenix","heartbeat",{}]"#.to_owned();
+        assert_eq!(fixture.outputs(), [Output::Text(heartbeat)]);
         fixture.advance(REPLY_TIMEOUT);
         let reason = "the server did not reply in time";
         assert_eq!(fixture.outputs(), [Output::Broken { reason }]);
@@ -550,8 +545,8 @@ mod tests {
     fn an_incomplete_holder_requests_more_peers() {
         let mut fixture = Fixture::joined();
         fixture.advance(MORE_PEERS_INTERVAL);
-        let ask = format!(r#"["1","2","page:{PAGE}","more_peers",{{}}]"#);
-        assert_eq!(fixture.outputs(), [Output::Text(ask)]);
+        let request = format!(r#"["1","2","page:{PAGE}","more_peers",{{}}]"#);
+        assert_eq!(fixture.outputs(), [Output::Text(request)]);
         fixture.reply(
             2,
             "ok",
@@ -581,10 +576,10 @@ mod tests {
         for number in 0..100 {
             fixture.relay(PeerId(1000 + number), &segment(0, 1, b"x"));
         }
-        let met = |outputs: Vec<Output>| {
+        let connected = |outputs: Vec<Output>| {
             outputs.iter().filter(|output| matches!(output, Output::PeerConnected { .. })).count()
         };
-        assert_eq!(met(fixture.outputs()), PEERS_MAX - 1);
+        assert_eq!(connected(fixture.outputs()), PEERS_MAX - 1);
         fixture.now += SILENT_MIN + Duration::from_secs(1);
         fixture.relay(PeerId(5000), &segment(0, 1, b"x"));
         let outputs = fixture.outputs();

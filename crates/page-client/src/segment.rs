@@ -12,7 +12,7 @@ pub(crate) const OVERHEAD_BYTES: usize = PEER_BYTES + HEADER_BYTES;
 /// A part of a message and its offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// The number of the message, which the sender chooses.
+    /// The number of the message, chosen by the sender.
     pub message: u32,
     pub offset: usize,
     /// Bytes of the whole message.
@@ -21,7 +21,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Appends the payload of a frame to `to`.
+    /// Appends the payload for the receiver `to` to a frame.
     pub(crate) fn encode(&self, to: PeerId, frame: &mut Vec<u8>) {
         let u32_of = |number: usize| u32::try_from(number).expect("a message has at most 4 MiB");
         frame.reserve(OVERHEAD_BYTES + self.bytes.len());

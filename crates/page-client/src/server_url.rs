@@ -58,20 +58,20 @@ impl FromStr for ServerUrl {
     type Err = ServerUrlError;
 
     fn from_str(text: &str) -> Result<Self, ServerUrlError> {
-        let wrong = || ServerUrlError { text: text.to_owned() };
-        let uri: Uri = text.parse().map_err(|_| wrong())?;
+        let invalid = || ServerUrlError { text: text.to_owned() };
+        let uri: Uri = text.parse().map_err(|_| invalid())?;
         let is_encrypted = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            _ => return Err(wrong()),
+            _ => return Err(invalid()),
         };
-        let authority = uri.authority().ok_or_else(wrong)?;
+        let authority = uri.authority().ok_or_else(invalid)?;
         let is_plain = !authority.as_str().contains('@')
             && matches!(uri.path(), "" | "/")
             && uri.query().is_none();
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         if !is_plain || host.is_empty() {
-            return Err(wrong());
+            return Err(invalid());
         }
         let port = authority.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 });
         Ok(ServerUrl { is_encrypted, authority: authority.to_string(), host, port })
@@ -103,24 +103,24 @@ impl ServerUrl {
     }
 
     fn tls(&self) -> io::Result<(TlsConnector, ServerName<'static>)> {
-        let wrong = |error: String| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidInput, error);
         let found = rustls_native_certs::load_native_certs();
         let mut roots = RootCertStore::empty();
         // Certificates that cannot be parsed are not trusted.
         roots.add_parsable_certificates(found.certs);
         if roots.is_empty() {
-            return Err(wrong(
+            return Err(invalid(
                 "cannot verify certificates: the trust store of this machine is empty".to_owned(),
             ));
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|error| wrong(error.to_string()))?
+            .map_err(|error| invalid(error.to_string()))?
             .with_root_certificates(roots)
             .with_no_client_auth();
         let name = ServerName::try_from(self.host.clone());
-        let name = name.map_err(|error| wrong(format!("{}: {error}", self.host)))?;
+        let name = name.map_err(|error| invalid(format!("{}: {error}", self.host)))?;
         Ok((TlsConnector::from(Arc::new(config)), name))
     }
 }

@@ -7,7 +7,7 @@ use watchfire_content::{Cid, Codec, Multihash};
 
 use watchfire_types::Rng;
 
-/// Bytes of a link in an inner node, about: its CID, its sizes, and their tags.
+/// Approximate bytes of a link in an inner node: its CID, its sizes, and their tags.
 const LINK_BYTES: u64 = 56;
 
 /// The shape of a shared file.
@@ -21,7 +21,7 @@ pub struct FileShape {
     pub links_max: u32,
 }
 
-/// What travels as a block in a simulation: a CID and a length, without bytes.
+/// A simulated block: a CID and a length, without bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FakeBlock {
     cid: Cid,
@@ -38,7 +38,7 @@ impl Payload for FakeBlock {
     }
 }
 
-/// The blocks of a file, the root first and the leaves last.
+/// The blocks of a file in breadth-first order: the root first, the leaves last.
 #[derive(Debug)]
 pub(crate) struct Dag {
     blocks: Vec<Shape>,
@@ -70,14 +70,14 @@ impl Dag {
                 if height == 0 {
                     let before = at * u64::from(file.block_bytes);
                     let len = (file.bytes - before).min(file.block_bytes.into()) as u32;
-                    let cid = name(Codec::RAW, number, &mut rng);
+                    let cid = random_cid(Codec::RAW, number, &mut rng);
                     blocks.push(Shape { cid, len, children: 0..0 });
                     continue;
                 }
                 let child = |at: u64| (level_end + at.min(levels[height - 1])) as u32;
                 let children = child(at * links_max)..child((at + 1) * links_max);
                 let len = (u64::from(children.end - children.start) * LINK_BYTES + 20) as u32;
-                let cid = name(Codec::DAG_PB, number, &mut rng);
+                let cid = random_cid(Codec::DAG_PB, number, &mut rng);
                 blocks.push(Shape { cid, len, children });
             }
         }
@@ -85,12 +85,10 @@ impl Dag {
         Dag { blocks, bytes }
     }
 
-    /// How many blocks it has.
     pub(crate) const fn len(&self) -> u32 {
         self.blocks.len() as u32
     }
 
-    /// Bytes of all its blocks.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -107,9 +105,9 @@ impl Dag {
         self.blocks[block as usize].children.clone()
     }
 
-    /// Which block a CID names, if it is one of these.
+    /// The index of the block with this CID; `None` if it is not in this file.
     pub(crate) fn find(&self, cid: &Cid) -> Option<u32> {
-        let number = cid.hash().digest().get(NUMBER)?.try_into().ok()?;
+        let number = cid.hash().digest().get(NUMBER_BYTES)?.try_into().ok()?;
         let number = u32::from_le_bytes(number);
         (self.blocks.get(number as usize)?.cid == *cid).then_some(number)
     }
@@ -119,23 +117,24 @@ impl Dag {
         FakeBlock { cid: cid.clone(), len: *len }
     }
 
-    /// What a liar sends for a block: something as long, which hashes to a name that nobody knows.
-    pub(crate) fn forged(&self, block: u32, rng: &mut Rng) -> FakeBlock {
+    /// The forged block that a malicious peer sends: the same length, and a CID outside of the
+    /// file.
+    pub(crate) fn forged_block(&self, block: u32, rng: &mut Rng) -> FakeBlock {
         let Shape { cid, len, .. } = &self.blocks[block as usize];
-        FakeBlock { cid: name(cid.codec(), u32::MAX, rng), len: *len }
+        FakeBlock { cid: random_cid(cid.codec(), u32::MAX, rng), len: *len }
     }
 }
 
-/// Where in a digest the block's number is, so that it is found without a map.
-const NUMBER: Range<usize> = 24..28;
+/// The bytes of a digest that contain the block's number, so that it is found without a map.
+const NUMBER_BYTES: Range<usize> = 24..28;
 
-/// A name as good as any: its order says nothing about the block's place, as with real hashes.
-fn name(codec: Codec, number: u32, rng: &mut Rng) -> Cid {
+/// A CID with a random digest, so that the order of CIDs does not depend on the order of blocks.
+fn random_cid(codec: Codec, number: u32, rng: &mut Rng) -> Cid {
     let mut digest = [0; 32];
     for part in digest.chunks_exact_mut(8) {
         part.copy_from_slice(&rng.next_u64().to_le_bytes());
     }
-    digest[NUMBER].copy_from_slice(&number.to_le_bytes());
+    digest[NUMBER_BYTES].copy_from_slice(&number.to_le_bytes());
     Cid::v1(codec, Multihash::Sha2_256(digest))
 }
 
@@ -147,7 +146,7 @@ mod tests {
         FileShape { bytes: 314_572_800, block_bytes: 256 << 10, links_max: 174 };
 
     #[test]
-    fn a_file_has_as_many_blocks_as_kubo_makes_of_it() {
+    fn a_file_has_as_many_blocks_as_in_kubo() {
         let blocks = |file| Dag::new(file, 1).len();
         assert_eq!(blocks(NETFLIX), 1208);
         assert_eq!(blocks(FileShape { block_bytes: 1 << 20, ..NETFLIX }), 303);
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_block_but_the_root_hangs_on_one_other() {
+    fn every_block_except_the_root_has_one_parent() {
         let dag = Dag::new(FileShape { links_max: 7, ..NETFLIX }, 1);
         let mut children: Vec<u32> = (0..dag.len()).flat_map(|block| dag.children(block)).collect();
         children.sort_unstable();
@@ -166,10 +165,10 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_found_by_name_and_forgeries_are_not() {
+    fn blocks_are_found_by_cid_and_forged_blocks_are_not() {
         let dag = Dag::new(NETFLIX, 1);
         assert_eq!(dag.find(dag.cid(77)), Some(77));
-        let forged = dag.forged(77, &mut Rng::from_seed(9));
+        let forged = dag.forged_block(77, &mut Rng::from_seed(9));
         assert_eq!(dag.find(forged.cid()), None);
         assert_eq!(forged.len(), Payload::len(&dag.fake_block(77)));
         let other = Dag::new(NETFLIX, 2);

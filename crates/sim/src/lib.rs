@@ -1,13 +1,13 @@
 //! Swarms of exchanges on a simulated clock and network, from one seed.
 //!
-//! Each peer runs the [`watchfire_bitswap::Exchange`] of a real node. Only the clock, the network and the
-//! disk are simulated, and blocks are CIDs and lengths without bytes.
+//! Each peer runs the [`watchfire_bitswap::Exchange`] of a real node. Only the clock, the network
+//! and the disk are simulated, and blocks are CIDs and lengths without bytes.
 //!
 //! - A [`Scenario`] is read from a file, and compares request strategies on one swarm. Its
-//!   [`Report`] is a table, a picture, or JSON.
+//!   [`Report`] is a table, a chart, or JSON.
 //! - A [`Plan`] describes one simulation, peer by peer. [`run`] runs it: the same plan has the same
 //!   [`Outcome`] on every machine.
-//! - A [`Network`] moves messages as TCP would over access links, and has no notion of swarms.
+//! - A [`Network`] moves messages as TCP would over access links. It does not know swarms.
 //!
 //! ```
 //! let text = "

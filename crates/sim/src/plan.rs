@@ -1,4 +1,5 @@
-//! The plan of one simulation: every peer, its links, when it comes and goes, and the shared file.
+//! The plan of one simulation: the shared file, and each peer with its links, arrival and
+//! departure.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::dag::FileShape;
 use crate::network::{Access, NetworkLimits, Path};
 use crate::strategies::Strategy;
 
-/// Everything that decides one simulation.
+/// All inputs of one simulation.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The seed of all random numbers.
@@ -27,11 +28,11 @@ pub struct Plan {
     pub network: NetworkLimits,
     /// Peers that each peer is connected to at first; `None` for all.
     pub neighbours: Option<u32>,
-    /// How long a store takes to give a block.
+    /// The longest time that a store takes to read a block.
     pub read_delay: Duration,
-    /// Connections that break per second, in the whole swarm. They reconnect a second later.
+    /// Connections that break per second, in the whole swarm. Their peers redial a second later.
     pub breaks_per_second: f64,
-    /// When the simulation ends, even if a peer is unfinished.
+    /// The simulated time at which the simulation ends, even if a peer is unfinished.
     pub time_max: Duration,
 }
 
@@ -50,9 +51,9 @@ pub struct PeerPlan {
     pub arrives_at: Duration,
     /// When it leaves; `None` if it stays.
     pub leaves_at: Option<Duration>,
-    /// When it returns with its store, after it left; `None` if it does not.
+    /// When it returns with its store after it left; `None` if it does not.
     pub returns_at: Option<Duration>,
-    /// How long the others take to notice that it left.
+    /// How long other peers take to notice that it left.
     pub noticed_after: Duration,
     /// Whether it leaves as soon as it has all blocks.
     pub leaves_when_done: bool,
@@ -60,7 +61,7 @@ pub struct PeerPlan {
     pub attack: Option<Attack>,
 }
 
-/// What a malicious peer, which claims to have all blocks, does when it is asked for one.
+/// The response of a malicious peer to a request for a block. It claims to have all blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
     /// It sends other bytes of the same length.
@@ -70,29 +71,29 @@ pub enum Attack {
 }
 
 impl PeerPlan {
-    /// Whether the simulation waits for it to finish.
+    /// Whether the simulation waits until the peer has all blocks.
     pub fn is_awaited(&self) -> bool {
         let stays = self.leaves_at.is_none() || self.returns_at.is_some();
         !self.is_seeder && self.attack.is_none() && stays
     }
 }
 
-/// The least time in which every leecher can have a file (Kumar and Ross, 2006).
+/// The least time in which every leecher can receive a file (Kumar and Ross, 2006).
 ///
-/// The seeders must send every byte once, the slowest leecher must receive every byte, and all uplinks
-/// together must send one copy for each leecher. Delays are ignored.
+/// The seeders must send every byte once, the slowest leecher must receive every byte, and all
+/// uplinks together must send one copy for each leecher. Delays are ignored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
     /// Seconds for the source to send one copy.
     pub source: f64,
-    /// Seconds for the slowest leecher to receive one.
+    /// Seconds for the slowest leecher to receive one copy.
     pub slowest: f64,
     /// Seconds for all uplinks to send all copies.
     pub everyone: f64,
 }
 
 impl Bound {
-    /// The bound of a plan. Peers that are not awaited help, and need no copy.
+    /// The bound of a plan. Honest peers that are not awaited send, and need no copy.
     pub(crate) fn of(plan: &Plan, file_bytes: u64) -> Bound {
         let bytes = file_bytes as f64;
         let honest = || plan.peers.iter().filter(|peer| peer.attack.is_none());

@@ -1,9 +1,9 @@
-//! Small swarms with every kind of fault, one for each seed, and what must hold in all of them:
+//! Small swarms with every kind of fault, one for each seed. In all of them:
 //!
-//! - Each peer that stays and can reach a copy has all blocks in the end.
+//! - Each peer that stays and can reach a copy gets all blocks.
 //! - No exchange drops an honest peer.
-//! - What an exchange remembers, reads and sends stays within its limits. Its messages fit the room of
-//!   the send buffer. No block is reported twice. The simulation checks all this itself.
+//! - The state, reads and messages of an exchange stay within its limits, and messages fit into the
+//!   send buffer. No block is reported twice. The simulation checks these itself.
 //! - Duplicates stay within a bound, except for [`SEEDS_WITH_DUPLICATES`].
 //!
 //! `SIM_SEEDS` sets the number of seeds, and `SIM_SEED` runs a single one:
@@ -20,15 +20,15 @@ use watchfire_types::Rng;
 /// Seeds that `cargo test` runs.
 const SEEDS: u64 = 48;
 
-/// The seeds of the first 1000 with more duplicates than the bound. Links as slow as 16 kB a second
-/// make the exchange give up on blocks that are on their way, and request them again. It should be
-/// none.
+/// The seeds of the first 1000 with more duplicates than the bound. On links as slow as 16 kB per
+/// second, the exchange times out on blocks in flight and requests them again. The list should be
+/// empty.
 const SEEDS_WITH_DUPLICATES: [u64; 5] = [278, 453, 835, 847, 990];
 
 /// The seeds in which [`SEEDS_WITH_DUPLICATES`] is complete.
 const KNOWN_SEEDS: u64 = 1000;
 
-/// The numbers that decide one swarm. Their order is part of what a seed means.
+/// The random numbers of one swarm. A different order of draws changes the swarm of every seed.
 struct Draws(Rng);
 
 impl Draws {
@@ -67,8 +67,8 @@ fn plan(seed: u64) -> Plan {
     let paths = (0..regions).map(|a| (0..regions).map(|b| way(a, b)).collect()).collect();
     let leechers = draws.between(1, 10);
     let seeders = draws.between(1, 2);
-    let is_leaving = draws.one_in(2);
-    let is_lying = draws.one_in(3);
+    let some_leave = draws.one_in(2);
+    let some_attack = draws.one_in(3);
     let mut peers = Vec::new();
     for number in 0..seeders + leechers {
         let is_seeder = number < seeders;
@@ -87,32 +87,32 @@ fn plan(seed: u64) -> Plan {
             leaves_when_done: !is_seeder && draws.one_in(4),
             attack: None,
         };
-        if number > 0 && is_leaving && draws.one_in(3) {
+        if number > 0 && some_leave && draws.one_in(3) {
             let left = peer.arrives_at + draws.millis(20_000);
             peer.leaves_at = Some(left);
             if draws.one_in(2) {
                 peer.returns_at = Some(left + Duration::from_millis(1) + draws.millis(20_000));
             }
-        } else if !is_seeder && is_lying && draws.one_in(4) {
+        } else if !is_seeder && some_attack && draws.one_in(4) {
             peer.attack = Some(if draws.one_in(3) { Attack::Withhold } else { Attack::Forge });
         }
         peers.push(peer);
     }
-    // The time limit follows from how long the slowest peer needs.
+    // The time limit depends on the slowest link.
     let slowest = peers.iter().map(|peer| peer.access.up.min(peer.access.down)).min();
     let slowest = slowest.expect("there are peers");
     let copies = file.bytes.saturating_mul(leechers + 1);
     let time_max = Duration::from_secs(900 + copies / slowest * 4);
-    // A broken connection restarts its block. The last two peers that stay, a seeder and a leecher, need
-    // time for a whole block between two breaks.
+    // A broken connection restarts its block. If only a seeder and a leecher stay, a whole block
+    // must fit between two breaks.
     let is_staying = |peer: &&PeerPlan| peer.leaves_at.is_none() && !peer.leaves_when_done;
-    let stay = peers.iter().filter(is_staying).count().max(2) as f64;
+    let staying = peers.iter().filter(is_staying).count().max(2) as f64;
     let loss = ways.iter().map(|way| way.loss).fold(0.0, f64::max);
     let delay = ways.iter().map(|way| way.delay + way.jitter).max().unwrap_or_default();
     // The rate of TCP on a lossy path.
     let lossy = 1460.0 / (2.0 * delay.as_secs_f64() * loss.sqrt());
     let block_takes = block_bytes as f64 / lossy.min(slowest as f64) + 3.0;
-    let breaks_max = stay * (stay - 1.0) / 2.0 / (2.0 * block_takes);
+    let breaks_max = staying * (staying - 1.0) / 2.0 / (2.0 * block_takes);
     let breaks = |draws: &mut Draws| {
         let breaks = if draws.one_in(3) { draws.between(1, 30) as f64 / 100.0 } else { 0.0 };
         breaks.min(breaks_max)
@@ -145,29 +145,30 @@ fn violations(outcome: &Outcome) -> Vec<String> {
     violations
 }
 
-/// The duplicates of a simulation, if they are beyond the bound.
+/// The duplicates of a simulation, if they exceed the bound.
 fn duplicates(plan: &Plan, outcome: &Outcome) -> Option<String> {
     let leave = plan.peers.iter().any(|peer| peer.leaves_at.is_some());
-    // In a calm swarm only the endgame may cause duplicates. Where connections break, blocks arrive
-    // that were requested again.
+    // In a calm swarm only the endgame causes duplicates. If connections break, blocks in flight
+    // are requested again.
     let is_calm = !leave && plan.breaks_per_second == 0.0;
     let part = if is_calm { 0.1 } else { 0.5 };
     let few = 8 * u64::from(plan.file.block_bytes) * plan.peers.len() as u64;
     let useful = outcome.sum(|totals| totals.bytes_in);
-    let twice = outcome.sum(|totals| totals.duplicate_bytes);
-    (twice > few + (useful as f64 * part) as u64)
-        .then(|| format!("{twice} duplicate bytes beside {useful} useful ones"))
+    let duplicate = outcome.sum(|totals| totals.duplicate_bytes);
+    (duplicate > few + (useful as f64 * part) as u64)
+        .then(|| format!("{duplicate} duplicate bytes beside {useful} useful ones"))
 }
 
-/// Seeds that once found a fault. `cargo test` runs them too.
+/// Seeds that found a bug. `cargo test` runs them too.
 ///
-/// - 194: idle peers waited for one that never sent anything, because the endgame had no requests left.
-/// - 213: a peer with a slow downlink took two blocks that ended together for its usual speed, and
-///   dropped a peer that waited for its turn as stalled.
-/// - 278: a peer whose downlink takes a minute for a block dropped five that waited for their turn.
-/// - 330, 331, 527: the plan was at fault. Connections broke before a block could arrive.
-/// - 411: reads for peers whose connections had broken were not counted any more.
-/// - 717, 757: two peers that never sent anything were asked for the last block in turns, for ever.
+/// - 194: idle peers waited for one that never sent anything, because the endgame had no requests
+///   left.
+/// - 213: a peer with a slow downlink measured its speed from two blocks that ended together, and
+///   dropped a queued peer as stalled.
+/// - 278: a peer whose downlink takes a minute for a block dropped five queued peers.
+/// - 330, 331, 527: the plan was wrong. Connections broke before a block could arrive.
+/// - 411: reads for peers with broken connections were not counted.
+/// - 717, 757: the last block was requested for ever, in turn, from two peers that sent nothing.
 const FOUND: [u64; 9] = [194, 213, 278, 330, 331, 411, 527, 717, 757];
 
 fn number(name: &str) -> Option<u64> {
@@ -199,7 +200,7 @@ fn every_peer_that_stays_finishes_in_spite_of_faults() {
         with_duplicates.extend(duplicates.map(|_| seed));
     }
     assert!(failed.is_empty(), "of {count} seeds, these failed: {failed:?}");
-    // Beyond the known seeds nothing is claimed about duplicates.
+    // The list of seeds with duplicates ends at the known seeds.
     with_duplicates.retain(|seed| *seed < KNOWN_SEEDS);
     let expected = SEEDS_WITH_DUPLICATES.into_iter().filter(|seed| seeds.contains(seed));
     assert_eq!(with_duplicates, expected.collect::<Vec<u64>>(), "seeds with too many duplicates");

@@ -1,4 +1,4 @@
-//! The models of other programs, with which ours is compared.
+//! The models of other programs, which Watchfire is compared with.
 
 use watchfire_sim::Scenario;
 

@@ -1,4 +1,4 @@
-//! Most who share a page are at home, and send far more slowly than they receive.
+//! Most peers of a page are at home, where the uplink is far slower than the downlink.
 
 use watchfire_sim::{Outcome, Scenario};
 
@@ -11,10 +11,10 @@ fn simulated(text: &str) -> Outcome {
     outcome
 }
 
-/// A block takes its uplink most of a second: if several were under way at a time, or one to several peers, all would
-/// wait for each other.
+/// A block takes most of a second on this uplink. If the seeder sent several blocks at a time, or a
+/// block to several peers, all peers would wait.
 #[test]
-fn who_has_a_slow_uplink_sends_each_block_once() {
+fn a_seeder_with_a_slow_uplink_sends_each_block_about_once() {
     let outcome = simulated(
         r#"
         seed = 1
@@ -36,13 +36,13 @@ fn who_has_a_slow_uplink_sends_each_block_once() {
     );
     let copies = outcome.seeder_copies();
     assert!(copies <= 1.1, "the seeder sent {copies:.2} copies");
-    let times = outcome.times_the_bound().expect("all have it");
+    let times = outcome.times_the_bound().expect("every leecher finished");
     assert!(times <= 1.15, "{times:.3} of the bound");
 }
 
-/// All others together send no more than one of them receives.
+/// The uplinks of all leechers together are as fast as the downlink of one.
 #[test]
-fn those_with_slow_uplinks_do_not_keep_a_fast_one_waiting() {
+fn slow_leechers_do_not_delay_a_fast_seeder() {
     let outcome = simulated(
         r#"
         seed = 1
@@ -63,6 +63,6 @@ fn those_with_slow_uplinks_do_not_keep_a_fast_one_waiting() {
         down = "10Mbit"
         "#,
     );
-    let times = outcome.times_the_bound().expect("all have it");
+    let times = outcome.times_the_bound().expect("every leecher finished");
     assert!(times <= 1.3, "{times:.3} of the bound");
 }

@@ -13,10 +13,10 @@ const PENDING_LEAVES_MAX: usize = 16 * 1024;
 /// Inner nodes that are requested at once. Each may have many links.
 const REQUESTED_INNER_NODES_MAX: usize = 64;
 
-/// How much of a DAG is fetched.
+/// The part of a DAG that is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FetchScope {
-    /// The root alone.
+    /// Only the root.
     Block,
     /// All blocks that the root links to, directly or through other nodes.
     Dag,
@@ -25,7 +25,7 @@ pub(crate) enum FetchScope {
 /// Why a DAG cannot be fetched completely.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DagError {
-    /// The CID of a block says that it is a dag-pb node, but its bytes are not.
+    /// The CID of a block has the dag-pb codec, but its bytes are not a valid node.
     #[error("{cid} is not a dag-pb node: {error}")]
     DagPb {
         /// The block.
@@ -49,9 +49,9 @@ pub enum DagError {
 
 /// Selects the blocks of one DAG to request next, without a clock, a network or a disk.
 ///
-/// Inner nodes, which have large subtrees, come first: the sooner they arrive, the more leaves can
-/// be requested. With enough pending leaves, inner nodes wait, so that memory does not grow with the
-/// content. Each node is expanded once: a billion links to one block are one request.
+/// Inner nodes, which have large subtrees, come first, because more leaves can be requested once
+/// they arrive. With enough pending leaves, inner nodes wait, so that memory does not grow with the
+/// content. Each node is expanded once, so a billion links to one block cause one request.
 #[derive(Debug)]
 pub(crate) struct Frontier {
     scope: FetchScope,
@@ -81,8 +81,8 @@ impl Frontier {
     }
 
     /// Returns the next block. The caller passes it to [`Frontier::handle_present`] if it is in a
-    /// store, or to [`Frontier::handle_requested`]. `None` while enough blocks are requested, and at
-    /// the end.
+    /// store, or to [`Frontier::handle_requested`]. `None` while enough blocks are requested, and
+    /// at the end.
     pub(crate) fn next(&mut self) -> Option<PendingBlock> {
         loop {
             if self.requested.len() >= self.limits.wants_max {
@@ -104,7 +104,6 @@ impl Frontier {
         }
     }
 
-    /// A block was requested.
     pub(crate) fn handle_requested(&mut self, pending: PendingBlock) {
         self.requested_inner_nodes += usize::from(pending.is_inner);
         self.requested.insert(pending.cid, (pending.depth, pending.is_inner));
@@ -132,7 +131,6 @@ impl Frontier {
         Ok(true)
     }
 
-    /// A block was in a store.
     pub(crate) fn handle_present(
         &mut self,
         pending: &PendingBlock,
@@ -193,7 +191,7 @@ impl Frontier {
         self.expanded.contains(cid)
     }
 
-    /// Whether no block is left.
+    /// Whether all blocks are fetched.
     pub(crate) fn is_done(&self) -> bool {
         self.requested.is_empty() && self.inner_nodes.is_empty() && self.leaves.is_empty()
     }
@@ -225,7 +223,7 @@ mod tests {
         Block::dag_pb(Version::V1, node.encode().into()).unwrap()
     }
 
-    /// Returns all blocks that a fetch requests when no block is here, in order.
+    /// Returns all blocks that a fetch into an empty store requests, in order.
     fn fetch_all(
         root: &Cid,
         store: &MemoryStore,
@@ -250,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn every_block_of_a_file_is_requested_once_and_the_request_limit_holds() {
+    fn every_block_of_a_file_is_requested_once_within_the_request_limit() {
         let mut store = MemoryStore::new(64 << 20);
         let profile = Profile { chunk_bytes: 1024, ..Profile::UNIXFS_V1_2025 };
         let profile = Profile { links_max: 10, ..profile };
@@ -266,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_billion_links_to_one_block_are_one_request() {
+    fn a_billion_links_to_one_block_cause_one_request() {
         let mut store = MemoryStore::new(64 << 20);
         let leaf = Block::raw("x".into()).unwrap();
         let mut top = leaf.clone();

@@ -17,9 +17,9 @@ pub struct Progress {
     pub fetched_bytes: u64,
     /// Bytes of blocks that were in the store before.
     pub present_bytes: u64,
-    /// Bytes of all blocks, as declared by the root; `None` until the root is here. A block that
-    /// is linked twice counts twice, and the declaration is not verified: use it for a progress
-    /// bar only.
+    /// Bytes of all blocks, as declared by the root; `None` until the root arrived. A block that is
+    /// linked twice counts twice, and the declaration is not verified. Use it for a progress bar
+    /// only.
     pub total_bytes: Option<u64>,
     /// Blocks that came from peers.
     pub fetched_blocks: u64,
@@ -64,7 +64,7 @@ pub enum FetchError {
         /// The limit.
         max: usize,
     },
-    /// The operating system created no thread.
+    /// The operating system cannot create a thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
     /// The host has stopped.

@@ -20,11 +20,11 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 /// The weight of the last interval in the reported rate.
 const RATE_WEIGHT: f64 = 0.2;
 
-/// The urgency of inner nodes: the sooner they arrive, the more leaves can be requested.
+/// The urgency of inner nodes. More leaves can be requested once they arrive.
 const INNER_NODE_URGENCY: u8 = 2;
 const LEAF_URGENCY: u8 = 1;
 
-/// What the host tells a worker.
+/// A message of the host to a worker.
 #[derive(Debug)]
 pub(crate) enum FetchInput {
     /// A verified block, and the number of the peer that sent it.
@@ -33,7 +33,7 @@ pub(crate) enum FetchInput {
     Searching,
 }
 
-/// What a worker tells the host.
+/// A message of a worker to the host.
 #[derive(Debug)]
 pub(crate) enum FetchEvent {
     /// The fetch needs these blocks.
@@ -46,8 +46,8 @@ pub(crate) enum FetchEvent {
     Ended { fetch: FetchId, outcome: Result<Fetched, FetchError> },
 }
 
-/// Runs one fetch on a thread of its own, because disks block: it writes the blocks that arrive, and
-/// requests the next ones.
+/// Runs one fetch on its own thread, because disk access blocks. It writes the blocks that arrive,
+/// and requests the next ones.
 pub(crate) struct FetchWorker {
     pub(crate) fetch: FetchId,
     pub(crate) root: Cid,
@@ -84,7 +84,6 @@ impl<E: Into<FetchError>> From<E> for End {
 }
 
 impl FetchWorker {
-    /// Runs the fetch until its end.
     pub(crate) fn run(self) {
         let started = Instant::now();
         let mut traversal = Traversal {
@@ -129,7 +128,7 @@ impl Traversal<'_> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(End::Cancelled),
             }
-            // Blocks that wait are written before more are requested.
+            // All waiting blocks are written before more are requested.
             while let Ok(input) = self.worker.inputs.try_recv() {
                 self.handle_input(input)?;
             }
@@ -173,7 +172,7 @@ impl Traversal<'_> {
     }
 
     fn find_present(&self, cid: &Cid) -> Result<Option<Present>, End> {
-        if let Some(block) = Block::implied_by(cid) {
+        if let Some(block) = Block::from_cid(cid) {
             return Ok(Some(Present::Block(block)));
         }
         let Some(bytes) = self.worker.stores.len_of(cid) else { return Ok(None) };
@@ -229,7 +228,6 @@ impl Traversal<'_> {
         }
     }
 
-    /// Reads the total size from the root.
     fn read_total(&mut self, block: &Block) {
         if *block.cid() != self.worker.root || self.progress.total_bytes.is_some() {
             return;

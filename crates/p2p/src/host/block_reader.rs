@@ -11,7 +11,7 @@ use watchfire_store::ReadBlocks;
 
 use super::peer_numbers::PeerNumber;
 
-/// Reads blocks on a thread of its own, because disks block.
+/// Reads blocks on its own thread, because disk reads block.
 ///
 /// The exchange bounds the queue: it requests no more than
 /// [`watchfire_bitswap::Limits::reading_bytes_max`], and a few nodes for each peer.

@@ -28,7 +28,7 @@ struct BootstrapPeer {
 #[derive(Debug)]
 enum State {
     DialAt(Instant),
-    /// The connection is established, or its dial is under way.
+    /// The connection is established or being dialled.
     Connection(ConnectionId),
 }
 
@@ -44,7 +44,6 @@ impl Bootstrap {
         self.peers.iter().any(|peer| peer.address.iter().any(is_id))
     }
 
-    /// When the next dial is due.
     pub(super) fn next_wake(&self) -> Option<Instant> {
         let due = |peer: &BootstrapPeer| match peer.state {
             State::DialAt(at) => Some(at),
@@ -74,7 +73,6 @@ impl Bootstrap {
         }
     }
 
-    /// A connection was established.
     pub(super) fn handle_connected(&mut self, connection: ConnectionId) {
         for peer in self.peers.iter_mut().filter(|peer| peer.has(connection)) {
             peer.failures = 0;
@@ -106,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_is_dialled_at_once_and_then_after_growing_pauses_until_it_answers() {
+    fn a_peer_is_dialled_at_once_and_then_after_growing_pauses_until_it_is_connected() {
         let address: Multiaddr = "/ip4/127.0.0.1/tcp/1".parse().unwrap();
         let mut now = Instant::now();
         let mut bootstrap = Bootstrap::new(vec![address.clone()], now);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use watchfire_types::Instant as CoreInstant;
 
-/// A clock that stands still while the host is paused.
+/// A clock that stops while the host is paused.
 ///
 /// A paused host reads nothing from the network because its disk is behind. Without this clock the
 /// exchange would time out peers for a delay that they did not cause.
@@ -22,7 +22,7 @@ impl PausableClock {
         PausableClock { started_at: now, paused: Duration::ZERO, paused_at: None }
     }
 
-    /// Stops or starts the clock. Does nothing if it is in that state already.
+    /// Stops or starts the clock. Does nothing if it is already in that state.
     pub(super) fn set_paused(&mut self, is_paused: bool, now: Instant) {
         match (is_paused, self.paused_at) {
             (true, None) => self.paused_at = Some(now),
@@ -38,7 +38,6 @@ impl PausableClock {
         self.paused_at.is_some()
     }
 
-    /// The duration of all finished pauses.
     pub(super) fn paused(&self) -> Duration {
         self.paused
     }
@@ -61,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_paused_clock_stands_still_and_continues_where_it_stopped() {
+    fn a_paused_clock_stops_and_continues_where_it_stopped() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let core = |seconds| CoreInstant::ZERO + Duration::from_secs(seconds);

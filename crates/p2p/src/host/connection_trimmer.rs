@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 /// Selects the connections to close when there are too many.
 ///
-/// Only moving blocks count as use: a peer could stay connected forever, and want blocks that
-/// nobody has.
+/// Only block transfers count as use. Otherwise a peer could stay connected for ever by requesting
+/// blocks that do not exist.
 #[derive(Debug)]
 pub(super) struct ConnectionTrimmer {
     connections_max: usize,
@@ -45,7 +45,7 @@ impl ConnectionTrimmer {
     /// them.
     ///
     /// Above seven eighths of the limit, this selects as many peers as are needed to reach three
-    /// quarters. Peers within the grace period are spared.
+    /// quarters. Peers within the grace period are not selected.
     pub(super) fn surplus(
         &self,
         connections: usize,

@@ -99,7 +99,7 @@ impl Connections {
         }
     }
 
-    /// Answers the callers that wait until a peer is disconnected.
+    /// Replies to the callers that wait until a peer is disconnected.
     pub(super) fn handle_peer_gone(&mut self, peer: &PeerId) {
         for reply in self.disconnects.remove(peer).unwrap_or_default() {
             let _ = reply.send(());
@@ -162,12 +162,11 @@ impl Connections {
         }
     }
 
-    /// A block was received from a peer or sent to it.
     pub(super) fn note_block_moved(&mut self, peer: PeerId) {
         self.trimmer.note_block_moved(peer, Instant::now());
     }
 
-    /// Disconnects idle peers, so that new peers find room.
+    /// Disconnects idle peers to make room for new ones.
     fn trim(&mut self, swarm: &mut Swarm<Behaviour>, now: Instant) {
         let connections = established(swarm);
         let surplus = self.trimmer.surplus(connections, now, |peer| self.bootstrap.contains(peer));

@@ -1,5 +1,5 @@
 //! The task of a host. It passes the events of the network, the disk and the handles to the
-//! exchange, and carries out the outputs of the exchange.
+//! exchange, and handles the outputs of the exchange.
 
 use std::io;
 use std::sync::Arc;
@@ -46,8 +46,8 @@ pub(super) struct Driver {
     sessions: BlockSessions,
     fetches: Fetches,
     routing: Routing,
-    /// The sender of the last message. The outputs that follow from a message are carried out
-    /// before the next message.
+    /// The sender of the last message. The outputs of a message are handled before the next
+    /// message.
     request_origin: RequestOrigin,
     /// The totals that neither the exchange nor another part counts.
     counters: HostStats,
@@ -84,7 +84,7 @@ impl Driver {
         })
     }
 
-    /// Resolves `ready` when all listeners have an address.
+    /// Completes `ready` when all listeners have an address.
     pub(super) fn set_listeners(&mut self, pending: PendingListeners, ready: Ready) {
         self.listeners.set_pending(pending, ready);
     }
@@ -135,7 +135,7 @@ impl Driver {
                 }
                 () = wait, if !is_paused => self.handle_tick(),
             }
-            self.carry_out_outputs();
+            self.handle_outputs();
         }
     }
 
@@ -177,7 +177,7 @@ impl Driver {
                 self.routing.find_for_caller(&mut self.swarm, &cid, reply);
             }
             Command::Fetch { root, scope, store, reply } => {
-                // If the caller is gone, the fetch ends like any that is dropped.
+                // Without a caller, the dropped handle cancels the fetch.
                 let _ = reply.send(self.start_fetch(root, scope, store));
             }
             Command::OpenSession { events, reply } => {
@@ -282,7 +282,7 @@ impl Driver {
         self.exchange.handle_writable(self.now(), peer, room);
     }
 
-    fn carry_out_outputs(&mut self) {
+    fn handle_outputs(&mut self) {
         while let Some(output) = self.exchange.poll_output() {
             let now = self.now();
             match output {
@@ -321,8 +321,8 @@ impl Driver {
         let sent = self.external_peers.send(peer, message);
         self.counters.sent_bytes += sent.bytes as u64;
         if !sent.filtered.is_empty() {
-            let answer = Message { presences: sent.filtered, ..Message::default() };
-            self.exchange.handle_message(self.now(), peer, answer);
+            let reply = Message { presences: sent.filtered, ..Message::default() };
+            self.exchange.handle_message(self.now(), peer, reply);
         }
         if sent.bytes == 0 {
             self.update_external_room(peer);

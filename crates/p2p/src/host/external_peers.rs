@@ -39,7 +39,7 @@ struct Peer {
 pub(super) struct Sent {
     /// Bytes of the message; 0 if the filter left nothing to send.
     pub(super) bytes: usize,
-    /// The answers to requests that the filter removed: the peer does not have these blocks.
+    /// DONT_HAVEs in reply to the requests that the filter removed.
     pub(super) filtered: Vec<Presence>,
 }
 
@@ -98,7 +98,7 @@ impl ExternalPeers {
             message.wants.retain(|want| {
                 let is_allowed = is_allowed(&want.cid);
                 if !is_allowed && !want.cancel && want.send_dont_have {
-                    filtered.push(Presence { cid: want.cid.clone(), is_here: false });
+                    filtered.push(Presence { cid: want.cid.clone(), has_block: false });
                 }
                 is_allowed
             });
@@ -114,7 +114,6 @@ impl ExternalPeers {
         Sent { bytes, filtered }
     }
 
-    /// A message of `bytes` was sent.
     pub(super) fn handle_sent(&mut self, number: PeerNumber, bytes: usize) {
         if let Some(peer) = self.peers.get_mut(&number) {
             peer.unsent_bytes = peer.unsent_bytes.saturating_sub(bytes);
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_answers_requests_for_other_blocks_in_place_of_the_peer() {
+    fn the_filter_replies_dont_have_to_requests_for_other_blocks() {
         let (ours, others) = (block(vec![1]).cid().clone(), block(vec![2]).cid().clone());
         let allowed = ours.clone();
         let (mut peers, mut commands) =
@@ -209,7 +208,7 @@ mod tests {
         };
         let wants = vec![want(&ours, false, true), want(&others, false, true)];
         let sent = peers.send(NUMBER, Message { wants, ..Message::default() });
-        assert_eq!(sent.filtered, [Presence { cid: others.clone(), is_here: false }]);
+        assert_eq!(sent.filtered, [Presence { cid: others.clone(), has_block: false }]);
         let Ok(TransportCommand::Send { message, .. }) = commands.try_recv() else {
             panic!("nothing was sent")
         };

@@ -43,7 +43,7 @@ struct RunningFetch {
     unwritten_bytes: usize,
 }
 
-/// What happened to a fetch.
+/// An update of a fetch.
 pub(super) enum FetchUpdate {
     Event(FetchEvent),
     /// The handle of the fetch was dropped.
@@ -68,7 +68,6 @@ impl Fetches {
         self.running.len()
     }
 
-    /// Bytes of blocks that arrived and are not in a store yet.
     pub(super) fn unwritten_bytes(&self) -> usize {
         self.unwritten_bytes
     }
@@ -118,7 +117,7 @@ impl Fetches {
         Ok(Fetch { progress, outcome, _handle: handle })
     }
 
-    /// Waits for the next update. Cancelling the wait loses none.
+    /// Waits for the next update. Cancelling the wait loses no update.
     pub(super) async fn next(&mut self) -> FetchUpdate {
         tokio::select! {
             Some(event) = self.events.recv() => FetchUpdate::Event(event),
@@ -187,7 +186,7 @@ impl Fetches {
         }
     }
 
-    /// Tells a fetch, if it has this session, that the host searches for other peers.
+    /// Notifies the fetch of this session, if any, that the host searches for other peers.
     pub(super) fn send_searching(&self, session: SessionId) {
         let running = self.by_session.get(&session).and_then(|id| self.running.get(id));
         if let Some(running) = running {

@@ -10,10 +10,9 @@ use tokio::sync::{oneshot, watch};
 use crate::behaviour::Behaviour;
 use crate::error::StartError;
 
-/// Resolves the start of the host.
 pub(super) type Ready = oneshot::Sender<Result<(), StartError>>;
 
-/// Listeners that have not reported an address yet, and the address that each was given.
+/// Listeners that have not reported an address yet, each with its configured address.
 pub(super) type PendingListeners = Vec<(ListenerId, Multiaddr)>;
 
 /// Reports the start of a host once all listeners have an address, and publishes the addresses.
@@ -28,7 +27,7 @@ impl Listeners {
         Listeners { pending: Vec::new(), ready: None, addresses }
     }
 
-    /// Resolves `ready` when no listener is pending any more.
+    /// Completes `ready` when no listener is pending.
     pub(super) fn set_pending(&mut self, pending: PendingListeners, ready: Ready) {
         self.pending = pending;
         self.ready = Some(ready);
@@ -41,7 +40,7 @@ impl Listeners {
         listener: ListenerId,
         address: Multiaddr,
     ) {
-        // Provider records contain the external addresses alone.
+        // Provider records contain only the external addresses.
         swarm.add_external_address(address);
         self.publish_addresses(swarm);
         self.pending.retain(|(id, _)| *id != listener);
@@ -82,7 +81,7 @@ impl Listeners {
         if self.pending.is_empty()
             && let Some(ready) = self.ready.take()
         {
-            // If the caller gave up, the command channel is closed as well.
+            // Fails only if the caller is gone. Then the command channel is closed too.
             let _ = ready.send(Ok(()));
         }
     }

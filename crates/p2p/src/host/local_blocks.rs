@@ -41,26 +41,26 @@ impl LocalBlocks {
 
     /// Returns the length of a block in bytes if it is in a store.
     pub(super) fn len_of(&self, cid: &Cid) -> Option<usize> {
-        let len = match Block::implied_by(cid) {
+        let len = match Block::from_cid(cid) {
             Some(block) => block.bytes().len() as u64,
             None => self.stores.len_of(cid)?,
         };
         usize::try_from(len).ok()
     }
 
-    /// Returns the links of a node, and whether each linked block is in a store; `None` if the block
-    /// is not a node.
+    /// Returns the links of a node, and whether each linked block is in a store; `None` if the
+    /// block is not a node.
     pub(super) fn links_of(&self, block: &Block) -> Option<Vec<(Cid, bool)>> {
         let node = (block.cid().codec() == Codec::DAG_PB).then(|| Node::decode(block.bytes()))?;
         let with_presence = |link: Link| {
-            let is_here = self.len_of(&link.cid).is_some();
-            (link.cid, is_here)
+            let has_block = self.len_of(&link.cid).is_some();
+            (link.cid, has_block)
         };
         Some(node.ok()?.links.into_iter().map(with_presence).collect())
     }
 
-    /// Tells the exchange whether a block is here. If the fallback source tries to obtain the block,
-    /// the exchange is told later.
+    /// Reports to the exchange whether a store has a block. If the fallback source tries to obtain
+    /// the block, the report follows later.
     pub(super) fn look_up(
         &self,
         exchange: &mut Exchange<PeerNumber>,
@@ -74,7 +74,7 @@ impl LocalBlocks {
         }
     }
 
-    /// Reads a block that is to be sent to a peer.
+    /// Reads a block to send to a peer.
     pub(super) fn read(
         &self,
         exchange: &mut Exchange<PeerNumber>,
@@ -82,13 +82,13 @@ impl LocalBlocks {
         peer: PeerNumber,
         cid: Cid,
     ) {
-        match Block::implied_by(&cid) {
+        match Block::from_cid(&cid) {
             Some(block) => exchange.handle_read(now, peer, &cid, Some(block)),
             None => self.reader.read(ReadPurpose::Send(peer), cid),
         }
     }
 
-    /// Reads a node whose links are to be listed.
+    /// Reads a node to list its links.
     pub(super) fn read_links(&self, node: Cid) {
         self.reader.read(ReadPurpose::ListLinks, node);
     }

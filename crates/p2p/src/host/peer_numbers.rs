@@ -1,4 +1,4 @@
-//! The numbers by which the exchange knows its peers.
+//! The numbers that identify peers in the exchange.
 
 use std::collections::BTreeMap;
 
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_that_are_not_connected_are_forgotten_when_there_are_too_many() {
+    fn disconnected_peers_are_removed_when_there_are_too_many() {
         let mut numbers = PeerNumbers::default();
         let connected = PeerId::random();
         let number = numbers.connect(connected);

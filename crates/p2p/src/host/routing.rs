@@ -16,9 +16,9 @@ use crate::behaviour::Behaviour;
 use crate::error::RoutingError;
 use crate::settings::{Dht, HostSettings};
 
-/// Providers of one block that a search returns. More are not needed.
+/// Most providers of one block that a search returns.
 const PROVIDERS_MAX: usize = 10;
-/// Queries that run at once. Further queries fail.
+/// Queries that run at a time. Further queries fail.
 const QUERIES_MAX: usize = 256;
 
 type FindReply = oneshot::Sender<Result<Vec<PeerId>, RoutingError>>;
@@ -173,7 +173,7 @@ impl Routing {
         }
     }
 
-    /// Adds a peer to Kademlia if it speaks the protocol of this network.
+    /// Adds a peer to Kademlia if it supports the DHT protocol of this network.
     pub(super) fn handle_identify(&mut self, swarm: &mut Swarm<Behaviour>, event: identify::Event) {
         let identify::Event::Received { peer_id, info, .. } = event else { return };
         let is_kademlia = |protocol: &StreamProtocol| protocol.as_ref() == self.protocol;

@@ -46,7 +46,7 @@ impl BlockSessions {
         }
     }
 
-    /// Tells a session, if it is open here, that the host searches for other peers.
+    /// Notifies a session, if it is open here, that the host searches for other peers.
     pub(super) fn send_searching(&self, id: SessionId, cid: &Cid) {
         if let Some(events) = self.events.get(&id) {
             let _ = events.send(SessionEvent::Searching(cid.clone()));

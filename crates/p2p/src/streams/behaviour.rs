@@ -19,9 +19,9 @@ use crate::framing;
 use crate::settings::StreamLimits;
 
 /// Messages of one peer that are kept until a stream to it is open. Further messages are dropped.
-/// As many as a peer may have wants, because each want may arrive in a message of its own.
+/// It equals the limit of wants of a peer, because each want may arrive in its own message.
 const EARLY_MESSAGES_MAX: usize = 1024;
-/// Bytes of those messages. They hold wants; nobody requested blocks yet.
+/// Bytes of those messages. They contain only wants, because no block was requested yet.
 const EARLY_BYTES_MAX: usize = 256 * 1024;
 
 /// An event of the streams.
@@ -173,7 +173,7 @@ impl BitswapStreams {
     }
 
     fn handle_unsupported(&mut self, peer_id: PeerId) {
-        tracing::debug!(peer = %peer_id, "the peer does not speak Bitswap");
+        tracing::debug!(peer = %peer_id, "the peer does not support Bitswap");
         if let Some(peer) = self.peers.get_mut(&peer_id) {
             peer.early_messages.clear();
             peer.early_bytes = 0;

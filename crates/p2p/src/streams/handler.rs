@@ -47,11 +47,11 @@ pub(crate) enum HandlerEvent {
     Opened { protocol: Protocol },
     /// Messages can no longer be sent. Those that were not written are lost.
     Closed,
-    /// The other side does not speak Bitswap.
+    /// The other side does not support Bitswap.
     Unsupported,
     /// Part of a long message arrived.
     Receiving,
-    /// A message arrived.
+    /// A complete message arrived.
     Message { message: Message, bytes: usize, reservation: Reservation },
     /// Bytes of messages, as counted by [`framing::encoded_len`], were written to the network.
     Written { bytes: usize },
@@ -66,8 +66,8 @@ pub(crate) struct Handler {
     limits: StreamLimits,
     protocols: SupportedProtocols,
     readers: SelectAll<MessageReader<Stream>>,
-    /// Streams that are read when other streams have ended. They are not rejected, because most
-    /// carry a response that is not sent again.
+    /// Streams that wait until other streams have ended. They are not rejected, because most carry
+    /// a response that is not sent again.
     unread: VecDeque<(Stream, Protocol)>,
     budget: ReceiveBudget,
     receiving_reported_at: Instant,
@@ -76,7 +76,7 @@ pub(crate) struct Handler {
     failures: u32,
     malformed_messages: u32,
     has_stopped_receiving: bool,
-    /// Holds at most one event of each kind between two polls.
+    /// At most one event of each kind between two polls.
     events: VecDeque<HandlerEvent>,
 }
 
@@ -242,7 +242,7 @@ impl Handler {
                         Err(error) => self.malformed(error),
                     });
                 }
-                // Streams fail when their peer goes away, which is not its fault.
+                // A peer that disconnects breaks its streams. This is not a protocol error.
                 Err(ReadError::Broken(error)) => {
                     tracing::debug!(%error, "a receiving stream failed");
                 }

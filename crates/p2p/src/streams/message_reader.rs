@@ -12,7 +12,7 @@ use watchfire_store::PooledBuffer;
 
 use super::receive_budget::{Grant, ReceiveBudget, Reservation};
 
-/// Bytes to read at once while no message has begun. One read returns many small messages.
+/// Bytes to read at once between two messages. One read returns many small messages.
 const READ_AHEAD_BYTES: usize = 4096;
 
 /// A message that was not decoded yet, and the part of the receive budget that it takes.
@@ -35,7 +35,7 @@ pub(super) struct MessageReader<S> {
     read: usize,
     filled: usize,
     state: State,
-    /// When to try again to reserve room.
+    /// When to try to reserve room again.
     retry: Option<Pin<Box<Sleep>>>,
 }
 
@@ -89,7 +89,7 @@ impl<S: AsyncRead + Unpin> MessageReader<S> {
     }
 
     /// Sets the negotiated protocol. All versions of Bitswap are decoded in the same way, because
-    /// the fields of a message tell its version.
+    /// the fields of a message imply its version.
     pub(super) fn with_protocol(self, protocol: Protocol) -> Self {
         MessageReader { protocol, ..self }
     }

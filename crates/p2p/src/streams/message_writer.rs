@@ -87,12 +87,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> MessageWriter<S> {
         Poll::Pending
     }
 
-    /// Fails if the other side has reset the stream. Most peers close their half of it at once.
+    /// Fails if the other side has reset the stream. Most peers close their half at once.
     fn check_reset(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if self.is_readable {
             let mut byte = [0; 1];
             if let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(cx, &mut byte) {
-                // Data is ignored, and reading stops, so that nothing can pile up.
+                // Data is ignored, and reading stops, so that no data accumulates.
                 self.is_readable = false;
                 read?;
             }

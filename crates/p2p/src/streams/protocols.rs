@@ -9,12 +9,12 @@ use libp2p::core::upgrade::{InboundUpgrade, OutboundUpgrade};
 use libp2p::{Stream, StreamProtocol};
 use watchfire_bitswap::{Protocol, leaves};
 
-/// The protocols that a host speaks, in the order of preference: leaves if it is enabled, then the
+/// The protocols that a host supports, in order of preference: leaves if it is enabled, then the
 /// versions of Bitswap.
 #[derive(Clone, Debug)]
 pub(crate) struct SupportedProtocols(Arc<Vec<NamedProtocol>>);
 
-/// A protocol and the name that is negotiated for it.
+/// A protocol and its ID in the negotiation.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedProtocol {
     name: StreamProtocol,

@@ -79,9 +79,9 @@ mod tests {
             _: &mut Context<'_>,
             bytes: &[u8],
         ) -> Poll<io::Result<usize>> {
-            let mut taken = self.0.lock().unwrap();
-            let bytes = &bytes[..bytes.len().min(self.1 - taken.len())];
-            taken.extend_from_slice(bytes);
+            let mut written = self.0.lock().unwrap();
+            let bytes = &bytes[..bytes.len().min(self.1 - written.len())];
+            written.extend_from_slice(bytes);
             if bytes.is_empty() { Poll::Pending } else { Poll::Ready(Ok(bytes.len())) }
         }
 

@@ -15,15 +15,15 @@ use yamux::{Config, Connection, ConnectionError, DEFAULT_CREDIT, Mode, Stream};
 /// Largest number of streams of a connection, more than both sides together use.
 const STREAMS_MAX: usize = 512;
 
-/// Streams of the other side that wait to be accepted, which is the limit of yamux. Further ones are
-/// reset.
+/// Streams of the other side that wait to be accepted, which is the limit of yamux. Further ones
+/// are reset.
 const BACKLOG_MAX: usize = 256;
 
 /// Receive window of a connection beyond the initial windows of its streams.
 const WINDOWS_BYTES_MAX: usize = 32 << 20;
 
-/// Largest frame: with its header it fills four TLS records. Each frame is flushed, so shorter frames
-/// cost more system calls and wake-ups on both sides.
+/// Largest frame: with its header it fills four TLS records. Each frame is flushed, so shorter
+/// frames cost more system calls and wake-ups on both sides.
 pub(super) const FRAME_BYTES_MAX: usize = 64 * 1024 - HEADER_BYTES;
 
 /// Length of the header of a frame.
@@ -78,8 +78,8 @@ impl<C: AsyncRead + AsyncWrite + Unpin> OutboundConnectionUpgrade<C> for Yamux {
 #[derive(Debug)]
 pub(super) struct Muxer<C> {
     connection: Connection<C>,
-    /// New streams that were not accepted yet. The connection makes progress only while it is polled
-    /// for new streams, so streams may arrive at any time.
+    /// New streams that were not accepted yet. The connection makes progress only while it is
+    /// polled for new streams, so streams may arrive at any time.
     backlog: VecDeque<Stream>,
     /// The task that waits for a new stream.
     waiting: Option<Waker>,

@@ -1,8 +1,8 @@
-//! TLS as specified by libp2p: each side presents a self-signed certificate, which contains its peer
-//! id and a proof of it.
+//! TLS as specified by libp2p: each side presents a self-signed certificate, which contains its
+//! peer id and a proof of the id.
 //!
-//! The default configuration of libp2p prefers ChaCha20. On processors with AES instructions, AES takes
-//! a fifth of the time.
+//! The default configuration of libp2p prefers ChaCha20. On processors with AES instructions, AES
+//! takes a fifth of the time.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -26,7 +26,7 @@ use rustls::{
     OtherError, ServerConfig, SignatureScheme, SupportedCipherSuite,
 };
 
-/// The application protocol that is negotiated.
+/// The application protocol ID used in negotiation.
 const ALPN: &[u8] = b"libp2p";
 
 /// The upgrade of a plain connection.
@@ -119,59 +119,62 @@ fn has_aes() -> bool {
 
 fn peer_of(session: &CommonState) -> io::Result<PeerId> {
     let Some([certificate]) = session.peer_certificates() else {
-        return Err(io::Error::other("the other side did not show one certificate"));
+        return Err(io::Error::other("the peer did not present exactly one certificate"));
     };
     Ok(certificate::parse(certificate).map_err(io::Error::other)?.peer_id())
 }
 
-/// Takes what proves its peer id. Whether it is the one that was dialled, the swarm looks at.
+/// Accepts each certificate that proves its peer id. The swarm compares the id with the dialled
+/// one.
 #[derive(Debug)]
 struct Verifier(WebPkiSupportedAlgorithms);
 
 impl Verifier {
     fn verify(
         &self,
-        shown: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
     ) -> Result<(), Error> {
-        if !others.is_empty() {
+        if !intermediates.is_empty() {
             return Err(Error::General("more than one certificate".to_owned()));
         }
-        // Reading it verifies that it is self-signed, and that the peer id in it signed its key.
-        certificate::parse(shown).map(drop).map_err(wrong)
+        // Parsing verifies that it is self-signed, and that the key of its peer id signed its key.
+        certificate::parse(end_entity).map(drop).map_err(invalid)
     }
 
     fn verify_signature(
         &self,
         message: &[u8],
-        shown: &CertificateDer<'_>,
+        end_entity: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let shown = certificate::parse(shown).map_err(wrong)?;
-        shown.verify_signature(signed.scheme, message, signed.signature()).map_err(wrong)?;
+        let certificate = certificate::parse(end_entity).map_err(invalid)?;
+        certificate
+            .verify_signature(signed.scheme, message, signed.signature())
+            .map_err(invalid)?;
         Ok(HandshakeSignatureValid::assertion())
     }
 }
 
-fn wrong(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(error))))
 }
 
-/// There is no TLS 1.2 here; rustls asks all the same.
-fn never() -> Result<HandshakeSignatureValid, Error> {
-    Err(Error::General("TLS 1.2 is not spoken".to_owned()))
+/// TLS 1.2 is disabled, but the traits of rustls require an answer.
+fn reject_tls12() -> Result<HandshakeSignatureValid, Error> {
+    Err(Error::General("TLS 1.2 is not supported".to_owned()))
 }
 
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
-        shown: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
         _: &ServerName<'_>,
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.verify(shown, others).map(|()| ServerCertVerified::assertion())
+        self.verify(end_entity, intermediates).map(|()| ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -180,16 +183,16 @@ impl ServerCertVerifier for Verifier {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        never()
+        reject_tls12()
     }
 
     fn verify_tls13_signature(
         &self,
         message: &[u8],
-        shown: &CertificateDer<'_>,
+        end_entity: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.verify_signature(message, shown, signed)
+        self.verify_signature(message, end_entity, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -204,11 +207,11 @@ impl ClientCertVerifier for Verifier {
 
     fn verify_client_cert(
         &self,
-        shown: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
         _: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.verify(shown, others).map(|()| ClientCertVerified::assertion())
+        self.verify(end_entity, intermediates).map(|()| ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -217,16 +220,16 @@ impl ClientCertVerifier for Verifier {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        never()
+        reject_tls12()
     }
 
     fn verify_tls13_signature(
         &self,
         message: &[u8],
-        shown: &CertificateDer<'_>,
+        end_entity: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.verify_signature(message, shown, signed)
+        self.verify_signature(message, end_entity, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -253,22 +256,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn both_sides_learn_whom_they_speak_with_and_take_aes_where_it_is_cheap() {
+    async fn both_sides_learn_the_peer_id_of_the_other_and_prefer_the_cheapest_cipher() {
         let (ours, theirs) = (Keypair::generate_ed25519(), Keypair::generate_ed25519());
         let (dialled, accepted) = sockets().await;
         let connected = Tls::new(&ours).unwrap().connect(dialled);
         let (connected, accepted) =
             tokio::join!(connected, Tls::new(&theirs).unwrap().accept(accepted));
-        let ((they, client), (we, server)) = (connected.unwrap(), accepted.unwrap());
-        assert_eq!(they, theirs.public().to_peer_id());
-        assert_eq!(we, ours.public().to_peer_id());
+        let ((their_id, client), (our_id, server)) = (connected.unwrap(), accepted.unwrap());
+        assert_eq!(their_id, theirs.public().to_peer_id());
+        assert_eq!(our_id, ours.public().to_peer_id());
         let cheapest = suites(has_aes())[0].suite();
         assert_eq!((suite(&client), suite(&server)), (cheapest, cheapest));
         assert_eq!(client.get_ref().1.alpn_protocol(), Some(ALPN));
     }
 
     #[test]
-    fn chacha_comes_first_where_aes_is_computed_by_hand() {
+    fn chacha_comes_first_on_processors_without_aes_instructions() {
         let names = |has_aes| suites(has_aes).iter().map(|one| one.suite()).collect::<Vec<_>>();
         let aes = [CipherSuite::TLS13_AES_128_GCM_SHA256, CipherSuite::TLS13_AES_256_GCM_SHA384];
         let chacha = CipherSuite::TLS13_CHACHA20_POLY1305_SHA256;
@@ -277,12 +280,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_libp2p_brings_along_is_understood() {
+    async fn a_peer_with_the_tls_of_libp2p_can_connect() {
         use libp2p::core::upgrade::OutboundConnectionUpgrade as _;
         let (ours, theirs) = (Keypair::generate_ed25519(), Keypair::generate_ed25519());
         let (dialled, accepted) = sockets().await;
-        let stock = libp2p::tls::Config::new(&theirs).unwrap();
-        let connected = stock.upgrade_outbound(dialled, "/tls/1.0.0");
+        let libp2p_tls = libp2p::tls::Config::new(&theirs).unwrap();
+        let connected = libp2p_tls.upgrade_outbound(dialled, "/tls/1.0.0");
         let (connected, accepted) =
             tokio::join!(connected, Tls::new(&ours).unwrap().accept(accepted));
         assert_eq!(connected.unwrap().0, ours.public().to_peer_id());
@@ -290,9 +293,9 @@ mod tests {
     }
 
     #[derive(Debug)]
-    struct Nameless;
+    struct NoCertificate;
 
-    impl rustls::client::ResolvesClientCert for Nameless {
+    impl rustls::client::ResolvesClientCert for NoCertificate {
         fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
             None
         }
@@ -303,14 +306,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_shows_no_certificate_is_refused() {
+    async fn a_peer_without_a_certificate_is_rejected() {
         let keypair = Keypair::generate_ed25519();
         let tls = Tls::new(&keypair).unwrap();
         let mut client = ClientConfig::clone(&tls.client);
-        client.client_auth_cert_resolver = Arc::new(Nameless);
+        client.client_auth_cert_resolver = Arc::new(NoCertificate);
         let (dialled, accepted) = sockets().await;
-        let nameless = Tls { client: Arc::new(client), server: Arc::clone(&tls.server) };
-        let (_, accepted) = tokio::join!(nameless.connect(dialled), tls.accept(accepted));
+        let anonymous = Tls { client: Arc::new(client), server: Arc::clone(&tls.server) };
+        let (_, accepted) = tokio::join!(anonymous.connect(dialled), tls.accept(accepted));
         assert!(accepted.is_err());
     }
 }

@@ -4,12 +4,12 @@ use watchfire_content::{Block, Cid};
 use watchfire_p2p::Host;
 use watchfire_store::{LockedMemoryStore, ReadBlocks, StoreError, Stores};
 
-use crate::{Node, settings, until, within};
+use crate::{Node, settings, wait_until, within};
 
-/// Says that it has everything, and gives something else.
-struct Liar;
+/// Claims to have each block, and returns a different one.
+struct ForgingStore;
 
-impl ReadBlocks for Liar {
+impl ReadBlocks for ForgingStore {
     fn get(&self, cid: &Cid) -> Result<Option<Block>, StoreError> {
         Ok(Some(Block::raw(format!("not {cid}").into()).unwrap()))
     }
@@ -19,18 +19,18 @@ impl ReadBlocks for Liar {
     }
 }
 
-/// Says that it has everything, and gives nothing until it is let go.
+/// Claims to have each block, and blocks each read until it is released.
 #[derive(Default)]
-struct Staller {
-    is_let_go: Mutex<bool>,
-    let_go: Condvar,
+struct StallingStore {
+    is_released: Mutex<bool>,
+    released: Condvar,
 }
 
-impl ReadBlocks for Staller {
+impl ReadBlocks for StallingStore {
     fn get(&self, _: &Cid) -> Result<Option<Block>, StoreError> {
-        let mut is_let_go = self.is_let_go.lock().unwrap();
-        while !*is_let_go {
-            is_let_go = self.let_go.wait(is_let_go).unwrap();
+        let mut is_released = self.is_released.lock().unwrap();
+        while !*is_released {
+            is_released = self.released.wait(is_released).unwrap();
         }
         Ok(None)
     }
@@ -46,31 +46,31 @@ async fn host_with(store: impl ReadBlocks + 'static) -> Host {
 }
 
 #[tokio::test]
-async fn a_peer_that_lies_is_dropped_and_the_content_comes_from_the_others() {
+async fn a_peer_that_sends_forged_blocks_is_dropped_and_others_serve_the_content() {
     let (honest, leecher) = (Node::start().await, Node::start().await);
     let root = honest.add(20_000_000, 1);
-    let liar = host_with(Liar).await;
-    within(leecher.host.connect(liar.addresses()[0].clone())).await.unwrap();
-    // Of two who have it, one that is slow to answer may be asked to give back what it was asked for, and never lie.
-    let meets_the_other = async {
-        until(async || leecher.stats().await.dropped_peers == 1).await;
+    let malicious = host_with(ForgingStore).await;
+    within(leecher.host.connect(malicious.addresses()[0].clone())).await.unwrap();
+    // With both connected, a slow malicious peer could get cancels before it sends a forged block.
+    let connect_honest = async {
+        wait_until(async || leecher.stats().await.dropped_peers == 1).await;
         leecher.connect(&honest).await;
     };
-    tokio::join!(leecher.fetch(&root), meets_the_other);
+    tokio::join!(leecher.fetch(&root), connect_honest);
     assert_eq!(leecher.blocks(), honest.blocks());
     assert_eq!(leecher.stats().await.dropped_peers, 1);
 }
 
 #[tokio::test]
-async fn a_peer_that_stalls_holds_nothing_up() {
+async fn a_stalled_peer_does_not_stop_a_fetch() {
     let (honest, leecher) = (Node::start().await, Node::start().await);
     let root = honest.add(20_000_000, 2);
-    let staller = Arc::new(Staller::default());
-    let stalls = host_with(staller.clone()).await;
-    within(leecher.host.connect(stalls.addresses()[0].clone())).await.unwrap();
+    let store = Arc::new(StallingStore::default());
+    let stalled = host_with(store.clone()).await;
+    within(leecher.host.connect(stalled.addresses()[0].clone())).await.unwrap();
     leecher.connect(&honest).await;
     leecher.fetch(&root).await;
     assert_eq!(leecher.blocks(), honest.blocks());
-    *staller.is_let_go.lock().unwrap() = true;
-    staller.let_go.notify_all();
+    *store.is_released.lock().unwrap() = true;
+    store.released.notify_all();
 }

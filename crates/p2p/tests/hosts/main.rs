@@ -15,8 +15,8 @@ use watchfire_content::{Block, Cid, FileBuilder, Profile};
 use watchfire_p2p::{Fetched, Host, HostSettings, HostStats};
 use watchfire_store::{LockedMemoryStore, ReadBlocks, Stores, WriteBlocks};
 
-/// What nothing here may take, on however slow a machine.
-const DEADLINE: Duration = Duration::from_secs(120);
+/// The longest wait for any event, for slow machines.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 const STORE_BYTES: usize = 256 << 20;
 
@@ -25,10 +25,10 @@ fn settings() -> HostSettings {
     HostSettings { listen, ..HostSettings::default() }
 }
 
-/// A host and the store that it keeps things in.
+/// A host and its store.
 struct Node {
     host: Host,
-    kept: Arc<LockedMemoryStore>,
+    store: Arc<LockedMemoryStore>,
 }
 
 impl Node {
@@ -37,15 +37,15 @@ impl Node {
     }
 
     async fn with(settings: HostSettings) -> Self {
-        let kept = Arc::new(LockedMemoryStore::new(STORE_BYTES));
-        let host = Host::start(settings, Stores::default(), kept.clone()).await.unwrap();
-        Node { host, kept }
+        let store = Arc::new(LockedMemoryStore::new(STORE_BYTES));
+        let host = Host::start(settings, Stores::default(), store.clone()).await.unwrap();
+        Node { host, store }
     }
 
-    /// A file of so many bytes in the store, none of its blocks like another.
+    /// Stores a file of this length, with blocks that all differ.
     fn add(&self, bytes: usize, seed: u64) -> Cid {
         let mut builder = FileBuilder::new(Profile::UNIXFS_V1_2025).unwrap();
-        let mut put = |block: Block| self.kept.put(&block);
+        let mut put = |block: Block| self.store.put(&block);
         let mut rng = Rng::from_seed(seed);
         let mut piece = Vec::with_capacity(1 << 16);
         let mut left = bytes;
@@ -73,37 +73,37 @@ impl Node {
         within(self.host.stats()).await.unwrap()
     }
 
-    /// Blocks that this store has.
+    /// The number of blocks in the store.
     fn blocks(&self) -> usize {
-        self.kept.lock().len()
+        self.store.lock().len()
     }
 
     fn has(&self, cid: &Cid) -> bool {
-        self.kept.has(cid)
+        self.store.has(cid)
     }
 }
 
-/// Asks again and again until the answer is yes.
-async fn until(mut is_so: impl AsyncFnMut() -> bool) {
-    let asks = async {
-        while !is_so().await {
+/// Polls until the condition is true.
+async fn wait_until(mut condition: impl AsyncFnMut() -> bool) {
+    let polls = async {
+        while !condition().await {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    within(asks).await;
+    within(polls).await;
 }
 
 async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(DEADLINE, future).await.expect("it takes far too long")
+    tokio::time::timeout(TIMEOUT, future).await.expect("no timeout")
 }
 
-/// A folder of a test's own, removed at its end.
+/// A temporary folder, removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Self {
-        static MADE: AtomicUsize = AtomicUsize::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("watchfire-p2p-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir(&path).unwrap();
@@ -117,7 +117,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What the system keeps from us is for the system to clean.
+        // The system cleans its folder of temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -6,7 +6,7 @@ use watchfire_store::{DiskLimits, DiskStore, ReadBlocks, Stores};
 use crate::{Folder, Node, settings, within};
 
 #[tokio::test]
-async fn one_byte_goes_from_one_host_to_another() {
+async fn one_byte_is_transferred() {
     let (one, other) = (Node::start().await, Node::start().await);
     let root = one.add(1, 1);
     other.connect(&one).await;
@@ -17,7 +17,7 @@ async fn one_byte_goes_from_one_host_to_another() {
 }
 
 #[tokio::test]
-async fn ten_megabytes_arrive_whole_and_once_whoever_dialled() {
+async fn ten_megabytes_arrive_completely_and_once_if_the_provider_dials() {
     let (one, other) = (Node::start().await, Node::start().await);
     let root = one.add(10_000_000, 2);
     one.connect(&other).await;
@@ -34,7 +34,7 @@ async fn ten_megabytes_arrive_whole_and_once_whoever_dialled() {
 }
 
 #[tokio::test]
-async fn a_hundred_megabytes_reach_four_hosts_that_help_one_another() {
+async fn four_hosts_fetch_a_hundred_megabytes_from_a_seeder_and_each_other() {
     let seeder = Node::start().await;
     let root = seeder.add(100_000_000, 3);
     let mut leechers = Vec::new();
@@ -54,12 +54,13 @@ async fn a_hundred_megabytes_reach_four_hosts_that_help_one_another() {
     }
     let stats = seeder.host.stats().await.unwrap();
     let copies = stats.sent_block_bytes as f64 / 100_000_000.0;
-    // How many depends on which thread the machine lets run: 2.6 to 3.7. The simulation holds them to a mark.
-    assert!(copies < 3.9, "the seeder sent {copies} copies to four that could help each other");
+    // The number depends on the scheduling of threads: 2.6 to 3.7. The simulation has the strict
+    // limit.
+    assert!(copies < 3.9, "the seeder sent {copies} copies to four connected leechers");
 }
 
 #[tokio::test]
-async fn quic_carries_it_as_well() {
+async fn a_file_is_transferred_over_quic() {
     let listen = vec!["/ip4/127.0.0.1/udp/0/quic-v1".parse().unwrap()];
     let quic = || HostSettings { listen: listen.clone(), ..settings() };
     let (one, other) = (Node::with(quic()).await, Node::with(quic()).await);
@@ -70,24 +71,23 @@ async fn quic_carries_it_as_well() {
 }
 
 #[tokio::test]
-async fn a_host_that_relays_to_a_third_has_what_it_fetched() {
+async fn a_host_serves_a_third_host_while_it_fetches() {
     let (one, two, three) = (Node::start().await, Node::start().await, Node::start().await);
     let root = one.add(3_000_000, 5);
     two.connect(&one).await;
     three.connect(&two).await;
-    // The third asks before the second has anything.
+    // The third host sends requests before the second has a block.
     let (_, fetched) = tokio::join!(two.fetch(&root), three.fetch(&root));
     assert_eq!(three.blocks(), one.blocks());
     assert_eq!(fetched.progress.peers, 1);
 }
 
 #[tokio::test]
-async fn a_fetch_that_was_dropped_goes_on_from_what_is_there() {
+async fn a_new_fetch_continues_from_the_blocks_of_a_dropped_one() {
     let (one, other) = (Node::start().await, Node::start().await);
     let root = one.add(100_000_000, 6);
     other.connect(&one).await;
     let mut fetch = other.host.fetch(root.clone()).await.unwrap();
-    // Until some of it is here.
     while within(fetch.next()).await.is_some_and(|progress| progress.fetched_blocks < 3) {}
     within(other.host.disconnect(one.host.peer_id())).await.unwrap();
     drop(fetch);
@@ -102,7 +102,7 @@ async fn a_fetch_that_was_dropped_goes_on_from_what_is_there() {
 }
 
 #[tokio::test]
-async fn a_fetch_outlives_its_connection() {
+async fn a_fetch_continues_after_a_reconnect() {
     let (one, other) = (Node::start().await, Node::start().await);
     let root = one.add(100_000_000, 7);
     other.connect(&one).await;
@@ -116,13 +116,13 @@ async fn a_fetch_outlives_its_connection() {
 }
 
 #[tokio::test]
-async fn what_is_asked_for_first_and_added_later_arrives() {
+async fn a_block_that_is_stored_after_its_request_arrives() {
     let (one, other) = (Node::start().await, Node::start().await);
     let elsewhere = Node::start().await;
     let root = elsewhere.add(1000, 8);
     other.connect(&one).await;
     let mut fetch = other.host.fetch(root.clone()).await.unwrap();
-    while !within(fetch.next()).await.expect("it cannot have ended").is_searching {}
+    while !within(fetch.next()).await.expect("the fetch has not ended").is_searching {}
     assert_eq!(one.add(1000, 8), root);
     one.host.notify_block_stored(root.clone(), 1000).await.unwrap();
     within(fetch.finished()).await.unwrap();
@@ -130,17 +130,17 @@ async fn what_is_asked_for_first_and_added_later_arrives() {
 }
 
 #[tokio::test]
-async fn a_folder_of_blocks_serves_and_is_filled() {
+async fn a_disk_store_is_filled_and_served() {
     let folder = Folder::new();
     let one = Node::start().await;
     let root = one.add(5_000_000, 9);
-    let kept = Arc::new(DiskStore::open(folder.path(), DiskLimits::default()).unwrap());
+    let store = Arc::new(DiskStore::open(folder.path(), DiskLimits::default()).unwrap());
     let middle =
-        watchfire_p2p::Host::start(settings(), Stores::default(), kept.clone()).await.unwrap();
+        watchfire_p2p::Host::start(settings(), Stores::default(), store.clone()).await.unwrap();
     middle.connect(one.host.addresses()[0].clone()).await.unwrap();
     let mut fetch = middle.fetch(root.clone()).await.unwrap();
     within(fetch.finished()).await.unwrap();
-    assert!(kept.has(&root));
+    assert!(store.has(&root));
 
     let end = Node::start().await;
     end.host.connect(middle.addresses()[0].clone()).await.unwrap();
@@ -149,7 +149,7 @@ async fn a_folder_of_blocks_serves_and_is_filled() {
 }
 
 #[tokio::test]
-async fn a_full_store_fails_the_fetch_and_harms_nothing() {
+async fn a_full_store_fails_the_fetch_and_not_the_host() {
     let one = Node::start().await;
     let root = one.add(5_000_000, 10);
     let small = Arc::new(watchfire_store::LockedMemoryStore::new(3_000_000));
@@ -159,7 +159,7 @@ async fn a_full_store_fails_the_fetch_and_harms_nothing() {
     let mut fetch = host.fetch(root).await.unwrap();
     let error = within(fetch.finished()).await.unwrap_err();
     assert!(matches!(error, FetchError::Store(_)), "{error}");
-    // And others still work.
+    // Other fetches still work.
     let tiny = one.add(10, 11);
     let mut fetch = host.fetch(tiny.clone()).await.unwrap();
     within(fetch.finished()).await.unwrap();
@@ -167,7 +167,7 @@ async fn a_full_store_fails_the_fetch_and_harms_nothing() {
 }
 
 #[tokio::test]
-async fn a_host_that_stopped_says_so() {
+async fn a_stopped_host_returns_errors() {
     let node = Node::start().await;
     within(node.host.stop()).await;
     assert!(node.host.stats().await.is_err());
@@ -176,14 +176,14 @@ async fn a_host_that_stopped_says_so() {
 }
 
 #[tokio::test]
-async fn an_identity_that_is_kept_is_the_same_next_time() {
+async fn an_identity_file_preserves_the_peer_id() {
     let folder = Folder::new();
     let identity = Some(folder.path().join("below/key"));
     let with = || HostSettings { identity: identity.clone(), ..settings() };
     let first = Node::with(with()).await.host.peer_id();
     assert_eq!(Node::with(with()).await.host.peer_id(), first);
     std::fs::write(identity.clone().unwrap(), "not a key").unwrap();
-    let kept = Arc::new(watchfire_store::LockedMemoryStore::new(0));
-    let error = watchfire_p2p::Host::start(with(), Stores::default(), kept).await.unwrap_err();
+    let store = Arc::new(watchfire_store::LockedMemoryStore::new(0));
+    let error = watchfire_p2p::Host::start(with(), Stores::default(), store).await.unwrap_err();
     assert!(matches!(error, watchfire_p2p::StartError::Identity { .. }), "{error}");
 }

@@ -1,4 +1,4 @@
-//! What a host asks of those who may have something, and what it makes of their answers.
+//! The requests of a host to peers that may have blocks, and its reactions to their replies.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,45 +8,45 @@ use watchfire_content::{Block, Cid};
 use watchfire_p2p::{Fetch, FetchError, Fetched};
 use watchfire_store::ReadBlocks;
 
-use crate::raw::{Raw, within};
+use crate::raw::{RawPeer, within};
 use crate::{block, file, host};
 
-/// How often each block was asked for, and whether it was only asked whether there are any.
+/// The number of requests for each block, of want-haves, and of requests for a DONT_HAVE.
 #[derive(Debug, Default)]
-struct Asked {
+struct Requests {
     blocks: BTreeMap<Cid, usize>,
-    questions: usize,
+    want_haves: usize,
     dont_haves: usize,
 }
 
-/// Gives what is asked for, each block after a pause, until the fetch ends.
-async fn give(
-    peer: &mut Raw,
+/// Serves requests, each block after a pause, until the fetch ends.
+async fn serve(
+    peer: &mut RawPeer,
     blocks: &[Block],
     pause: Duration,
     fetch: &mut Fetch,
-) -> (Result<Fetched, FetchError>, Asked) {
-    let mut asked = Asked::default();
+) -> (Result<Fetched, FetchError>, Requests) {
+    let mut requests = Requests::default();
     loop {
         let message = tokio::select! {
-            message = peer.hear() => message,
-            end = fetch.finished() => return (end, asked),
+            message = peer.receive() => message,
+            end = fetch.finished() => return (end, requests),
         };
         for want in message.wants.into_iter().filter(|want| !want.cancel) {
             let found = blocks.iter().find(|block| block.cid().hash() == want.cid.hash());
-            asked.dont_haves += usize::from(want.send_dont_have);
+            requests.dont_haves += usize::from(want.send_dont_have);
             match (want.kind, found) {
                 (WantKind::Have, found) => {
-                    asked.questions += 1;
-                    let presence = Presence { cid: want.cid, is_here: found.is_some() };
+                    requests.want_haves += 1;
+                    let presence = Presence { cid: want.cid, has_block: found.is_some() };
                     let presences = vec![presence];
-                    peer.say(&Message { presences, ..Message::default() }).await;
+                    peer.send(&Message { presences, ..Message::default() }).await;
                 }
                 (WantKind::Block, Some(block)) => {
-                    *asked.blocks.entry(want.cid).or_default() += 1;
+                    *requests.blocks.entry(want.cid).or_default() += 1;
                     tokio::time::sleep(pause).await;
                     let blocks = vec![block.clone()];
-                    peer.say(&Message { blocks, ..Message::default() }).await;
+                    peer.send(&Message { blocks, ..Message::default() }).await;
                 }
                 (WantKind::Block, None) => {}
             }
@@ -55,83 +55,84 @@ async fn give(
 }
 
 #[tokio::test]
-async fn who_speaks_old_versions_is_asked_for_blocks_alone() {
+async fn a_peer_with_an_old_version_gets_no_want_haves() {
     for protocols in [&["/ipfs/bitswap/1.1.0"], &["/ipfs/bitswap/1.0.0"]] {
-        let (host, kept) = host().await;
+        let (host, store) = host().await;
         let blocks = file(20, 10_000);
         let root = blocks.last().unwrap().cid();
-        let mut peer = Raw::speaking(&host, protocols).await;
+        let mut peer = RawPeer::connect_with(&host, protocols).await;
         let mut fetch = host.fetch(root.clone()).await.unwrap();
-        let (fetched, asked) = within(give(&mut peer, &blocks, Duration::ZERO, &mut fetch)).await;
+        let (fetched, requests) =
+            within(serve(&mut peer, &blocks, Duration::ZERO, &mut fetch)).await;
         assert_eq!(fetched.unwrap().progress.fetched_blocks, 21, "{protocols:?}");
-        assert_eq!((asked.questions, asked.dont_haves), (0, 0), "{protocols:?}");
-        assert!(asked.blocks.values().all(|times| *times == 1), "{asked:?}");
+        assert_eq!((requests.want_haves, requests.dont_haves), (0, 0), "{protocols:?}");
+        assert!(requests.blocks.values().all(|times| *times == 1), "{requests:?}");
         for block in &blocks {
-            assert_eq!(kept.get(block.cid()).unwrap().as_ref(), Some(block));
+            assert_eq!(store.get(block.cid()).unwrap().as_ref(), Some(block));
         }
         host.stop().await;
     }
 }
 
 #[tokio::test]
-async fn who_answers_slowly_is_asked_once_for_each_block_and_kept() {
+async fn a_slow_peer_gets_one_request_for_each_block_and_stays_connected() {
     let (host, _) = host().await;
     let blocks = file(12, 10_000);
     let root = blocks.last().unwrap().cid();
-    let mut peer = Raw::connect(&host).await;
+    let mut peer = RawPeer::connect(&host).await;
     let mut fetch = host.fetch(root.clone()).await.unwrap();
     let pause = Duration::from_millis(150);
-    let (fetched, asked) = within(give(&mut peer, &blocks, pause, &mut fetch)).await;
+    let (fetched, requests) = within(serve(&mut peer, &blocks, pause, &mut fetch)).await;
     assert_eq!(fetched.unwrap().progress.fetched_blocks, 13);
-    assert!(asked.blocks.len() == 13 && asked.blocks.values().all(|times| *times == 1));
+    assert!(requests.blocks.len() == 13 && requests.blocks.values().all(|times| *times == 1));
     let stats = host.stats().await.unwrap();
     assert_eq!((stats.duplicate_block_bytes, stats.dropped_peers, stats.peers), (0, 0, 1));
     host.stop().await;
 }
 
 #[tokio::test]
-async fn one_block_is_fetched_without_what_it_links_to() {
-    let (host, kept) = host().await;
+async fn one_block_is_fetched_without_its_links() {
+    let (host, store) = host().await;
     let blocks = file(3, 10_000);
     let root = blocks.last().unwrap().cid();
-    let mut peer = Raw::connect(&host).await;
+    let mut peer = RawPeer::connect(&host).await;
     let mut fetch = host.fetch_block(root.clone()).await.unwrap();
-    let (fetched, asked) = within(give(&mut peer, &blocks, Duration::ZERO, &mut fetch)).await;
+    let (fetched, requests) = within(serve(&mut peer, &blocks, Duration::ZERO, &mut fetch)).await;
     assert_eq!(fetched.unwrap().progress.fetched_blocks, 1);
-    assert_eq!(asked.blocks.keys().collect::<Vec<_>>(), [root]);
-    assert!(kept.has(root) && !kept.has(blocks[0].cid()));
+    assert_eq!(requests.blocks.keys().collect::<Vec<_>>(), [root]);
+    assert!(store.has(root) && !store.has(blocks[0].cid()));
     host.stop().await;
 }
 
 #[tokio::test]
-async fn who_lies_is_cut_off_and_another_is_asked() {
+async fn a_peer_that_sends_unsolicited_blocks_is_dropped_and_another_is_used() {
     let (host, _) = host().await;
     let blocks = file(3, 10_000);
     let root = blocks.last().unwrap().cid();
-    let mut liar = Raw::connect(&host).await;
+    let mut malicious = RawPeer::connect(&host).await;
     let mut fetch = host.fetch(root.clone()).await.unwrap();
-    let presences = vec![Presence { cid: root.clone(), is_here: true }];
-    liar.say(&Message { presences, ..Message::default() }).await;
-    while !liar.hear().await.wants.iter().any(|want| want.kind == WantKind::Block) {}
-    let lies = (900..910).map(|number| block(number, 1000)).collect();
-    liar.say(&Message { blocks: lies, ..Message::default() }).await;
-    assert!(liar.is_cut_off().await);
+    let presences = vec![Presence { cid: root.clone(), has_block: true }];
+    malicious.send(&Message { presences, ..Message::default() }).await;
+    while !malicious.receive().await.wants.iter().any(|want| want.kind == WantKind::Block) {}
+    let unsolicited = (900..910).map(|number| block(number, 1000)).collect();
+    malicious.send(&Message { blocks: unsolicited, ..Message::default() }).await;
+    assert!(malicious.disconnects().await);
 
-    let mut honest = Raw::connect(&host).await;
-    let (fetched, _) = within(give(&mut honest, &blocks, Duration::ZERO, &mut fetch)).await;
+    let mut honest = RawPeer::connect(&host).await;
+    let (fetched, _) = within(serve(&mut honest, &blocks, Duration::ZERO, &mut fetch)).await;
     assert_eq!(fetched.unwrap().progress.fetched_blocks, 4);
     assert_eq!(host.stats().await.unwrap().dropped_peers, 1);
     host.stop().await;
 }
 
 #[tokio::test]
-async fn who_keeps_sending_what_is_no_message_is_cut_off() {
+async fn a_peer_that_sends_many_malformed_messages_is_dropped() {
     let (host, _) = host().await;
-    let mut peer = Raw::connect(&host).await;
+    let mut peer = RawPeer::connect(&host).await;
     for _ in 0..17 {
-        peer.say_bytes(&[3, 0xff, 0xff, 0xff]).await;
+        peer.send_bytes(&[3, 0xff, 0xff, 0xff]).await;
     }
-    assert!(peer.is_cut_off().await);
+    assert!(peer.disconnects().await);
     let stats = host.stats().await.unwrap();
     assert_eq!((stats.malformed_messages, stats.dropped_peers), (17, 1));
     host.stop().await;

@@ -1,4 +1,4 @@
-//! More peers than a host has room for, and less of a machine than it would like.
+//! More peers than the connection limit, and a busy machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,27 +9,27 @@ use watchfire_bitswap::WantKind;
 use watchfire_p2p::{HostLimits, HostSettings};
 use watchfire_store::{LockedMemoryStore, WriteBlocks};
 
-use crate::raw::{Raw, want, within};
+use crate::raw::{RawPeer, want, within};
 use crate::{file, host, host_with, put};
 
 #[tokio::test]
-async fn peers_that_are_of_no_use_make_room_for_others() {
+async fn unused_peers_are_disconnected_to_make_room_for_new_ones() {
     let limits = HostLimits {
         connections_max: 8,
         trim_grace_period: Duration::ZERO,
         ..HostLimits::default()
     };
-    let (host, kept) = host_with(HostSettings { limits, ..HostSettings::default() }).await;
-    let long = put(&kept, 1, 5000);
-    let mut useful = Raw::connect(&host).await;
+    let (host, store) = host_with(HostSettings { limits, ..HostSettings::default() }).await;
+    let long = put(&store, 1, 5000);
+    let mut useful = RawPeer::connect(&host).await;
     let mut idle = Vec::new();
     for _ in 0..24 {
         useful.want(vec![want(&long, WantKind::Block, true)]).await;
-        assert!(useful.hear_of(&long).await.has_block(&long), "it is kept all the time");
-        let mut newcomer = Raw::connect(&host).await;
-        newcomer.want(vec![want(&long, WantKind::Have, true)]).await;
-        assert!(newcomer.hear_of(&long).await.haves.contains(&long));
-        idle.push(newcomer);
+        assert!(useful.receive_until(&long).await.has_block(&long), "it stays connected");
+        let mut new_peer = RawPeer::connect(&host).await;
+        new_peer.want(vec![want(&long, WantKind::Have, true)]).await;
+        assert!(new_peer.receive_until(&long).await.haves.contains(&long));
+        idle.push(new_peer);
     }
     let stats = host.stats().await.unwrap();
     assert!(stats.connections <= 8, "{}", stats.connections);
@@ -38,7 +38,7 @@ async fn peers_that_are_of_no_use_make_room_for_others() {
     host.stop().await;
 }
 
-/// Takes processor time from all else until it is dropped.
+/// Keeps processors busy until it is dropped.
 struct Load(Arc<AtomicBool>);
 
 impl Load {
@@ -63,7 +63,7 @@ impl Drop for Load {
 }
 
 #[tokio::test]
-async fn on_a_machine_without_time_nobody_who_is_well_is_dropped() {
+async fn no_healthy_peer_is_dropped_on_a_busy_machine() {
     let (seeder, seeded) = host().await;
     let blocks = file(64, 1 << 20);
     blocks.iter().for_each(|block| seeded.put(block).unwrap());

@@ -1,4 +1,4 @@
-//! A peer made by hand: it says what a test says, byte by byte, and hears all.
+//! A Bitswap peer that sends exactly the messages of a test, and collects all received messages.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::future::poll_fn;
@@ -21,124 +21,120 @@ use watchfire_bitswap::{Message, Protocol, WantEntry, WantKind};
 use watchfire_content::{Block, Cid};
 use watchfire_p2p::Multiaddr;
 
-/// Longest wait for anything that must come.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest wait for any expected event.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-type Open = oneshot::Sender<SubstreamBox>;
+/// The reply to a request to open a stream.
+type OpenReply = oneshot::Sender<SubstreamBox>;
 
-/// A stream of a peer's on which it says things.
-pub type Out = Negotiated<SubstreamBox>;
+/// A stream to the host.
+pub type OutStream = Negotiated<SubstreamBox>;
 
-/// A peer of one host.
-pub struct Raw {
+/// A peer that is connected to one host.
+pub struct RawPeer {
     protocols: &'static [&'static str],
-    open: mpsc::UnboundedSender<Open>,
-    /// Ends with the connection.
-    pub heard: mpsc::UnboundedReceiver<Message>,
-    /// Messages that were heard and not asked for yet.
-    kept: VecDeque<Message>,
-    out: Option<Out>,
+    open: mpsc::UnboundedSender<OpenReply>,
+    /// All received messages. The channel closes with the connection.
+    pub received: mpsc::UnboundedReceiver<Message>,
+    out: Option<OutStream>,
     task: JoinHandle<()>,
 }
 
-impl Raw {
-    /// A peer that speaks these versions and nothing else.
-    pub async fn dial(address: Multiaddr, protocols: &'static [&'static str]) -> Raw {
+impl RawPeer {
+    /// Dials a host with a peer that supports only these versions.
+    pub async fn dial(address: Multiaddr, protocols: &'static [&'static str]) -> RawPeer {
         let muxer = dial(address).await;
-        let (open, to_open) = mpsc::unbounded_channel();
-        let (tell, heard) = mpsc::unbounded_channel();
-        let task = tokio::spawn(carry(muxer, protocols, to_open, tell));
-        Raw { protocols, open, heard, kept: VecDeque::new(), out: None, task }
+        let (open, open_requests) = mpsc::unbounded_channel();
+        let (messages, received) = mpsc::unbounded_channel();
+        let task = tokio::spawn(run_connection(muxer, protocols, open_requests, messages));
+        RawPeer { protocols, open, received, out: None, task }
     }
 
-    /// A new stream to the host, in the first version that this peer speaks.
-    pub async fn stream(&self) -> Out {
+    /// Opens a stream to the host, in the first version that both support.
+    pub async fn stream(&self) -> OutStream {
         let (reply, stream) = oneshot::channel();
         self.open.send(reply).expect("the connection is open");
         let stream = within(stream).await.expect("a stream can be opened");
         let (_, out) = within(dialer_select_proto(stream, self.protocols, Version::V1))
             .await
-            .expect("the host speaks it");
+            .expect("the host supports a version");
         out
     }
 
-    /// Says bytes on the stream that stays open.
-    pub async fn say_bytes(&mut self, bytes: &[u8]) {
+    /// Sends bytes on the stream that stays open.
+    pub async fn send_bytes(&mut self, bytes: &[u8]) {
         let mut out = match self.out.take() {
             Some(out) => out,
             None => self.stream().await,
         };
-        within(out.write_all(bytes)).await.expect("it can be written");
-        within(out.flush()).await.expect("it can be written");
+        within(out.write_all(bytes)).await.expect("the stream is writable");
+        within(out.flush()).await.expect("the stream is writable");
         self.out = Some(out);
     }
 
-    /// Says a message.
-    pub async fn say(&mut self, message: &Message) {
+    /// Sends a message.
+    pub async fn send(&mut self, message: &Message) {
         let protocol = match self.protocols[0] {
             "/ipfs/bitswap/1.0.0" => Protocol::V1_0,
             "/ipfs/bitswap/1.1.0" => Protocol::V1_1,
             _ => Protocol::V1_2,
         };
-        self.say_bytes(&encode_framed(message, protocol)).await;
+        self.send_bytes(&encode_framed(message, protocol)).await;
     }
 
-    /// Says that it wants these.
+    /// Sends wants.
     pub async fn want(&mut self, wants: Vec<WantEntry>) {
-        self.say(&Message { wants, ..Message::default() }).await;
+        self.send(&Message { wants, ..Message::default() }).await;
     }
 
-    /// Hears until so many presences and blocks have come; all that was heard up to there.
-    pub async fn hear_many(&mut self, count: usize) -> Heard {
-        let mut heard = Heard::default();
-        while heard.haves.len() + heard.dont_haves.len() + heard.blocks.len() < count {
-            heard.add(self.hear().await);
+    /// Receives messages until they contain this number of presences and blocks.
+    pub async fn receive_count(&mut self, count: usize) -> Received {
+        let mut received = Received::default();
+        while received.haves.len() + received.dont_haves.len() + received.blocks.len() < count {
+            received.add(self.receive().await);
         }
-        heard
+        received
     }
 
-    /// The next message that was heard.
-    pub async fn hear(&mut self) -> Message {
-        match self.kept.pop_front() {
-            Some(message) => message,
-            None => within(self.heard.recv()).await.expect("the connection is open"),
-        }
+    /// Receives the next message.
+    pub async fn receive(&mut self) -> Message {
+        within(self.received.recv()).await.expect("the connection is open")
     }
 
-    /// Hears until a presence or a block answers for `cid`; all that was heard up to there.
-    pub async fn hear_of(&mut self, cid: &Cid) -> Heard {
-        let mut heard = Heard::default();
-        while !heard.names(cid) {
-            heard.add(self.hear().await);
+    /// Receives messages until a presence or a block of `cid`.
+    pub async fn receive_until(&mut self, cid: &Cid) -> Received {
+        let mut received = Received::default();
+        while !received.contains(cid) {
+            received.add(self.receive().await);
         }
-        heard
+        received
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawPeer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-/// What a host said.
+/// The presences and blocks that a host sent.
 #[derive(Debug, Default)]
-pub struct Heard {
+pub struct Received {
     pub haves: BTreeSet<Cid>,
     pub dont_haves: BTreeSet<Cid>,
     pub blocks: Vec<Block>,
 }
 
-impl Heard {
+impl Received {
     fn add(&mut self, message: Message) {
         for presence in message.presences {
-            let set = if presence.is_here { &mut self.haves } else { &mut self.dont_haves };
+            let set = if presence.has_block { &mut self.haves } else { &mut self.dont_haves };
             set.insert(presence.cid);
         }
         self.blocks.extend(message.blocks);
     }
 
-    fn names(&self, cid: &Cid) -> bool {
+    fn contains(&self, cid: &Cid) -> bool {
         self.haves.contains(cid) || self.dont_haves.contains(cid) || self.has_block(cid)
     }
 
@@ -156,7 +152,7 @@ pub fn cancel(cid: &Cid) -> WantEntry {
 }
 
 pub async fn within<F: Future>(future: F) -> F::Output {
-    timeout(PATIENCE, future).await.expect("it takes too long")
+    timeout(TIMEOUT, future).await.expect("no timeout")
 }
 
 async fn dial(address: Multiaddr) -> StreamMuxerBox {
@@ -169,66 +165,68 @@ async fn dial(address: Multiaddr) -> StreamMuxerBox {
         .map(|(_, muxer), _| StreamMuxerBox::new(muxer))
         .boxed();
     let mut address = address;
-    // Whoever answers there.
+    // Without the peer id, so that any host is accepted.
     address.pop();
     let options = DialOpts { role: Endpoint::Dialer, port_use: PortUse::New };
     let dial = transport.dial(address, options).expect("an address");
-    within(dial).await.expect("the host answers")
+    within(dial).await.expect("the host accepts the connection")
 }
 
-enum Happened {
+enum ConnectionEvent {
     Inbound(SubstreamBox),
     Outbound(SubstreamBox),
-    Asked(Open),
+    OpenRequested(OpenReply),
     End,
 }
 
-/// Carries a connection until it ends.
-async fn carry(
+/// Drives a connection until it ends.
+async fn run_connection(
     mut muxer: StreamMuxerBox,
     protocols: &'static [&'static str],
-    mut to_open: mpsc::UnboundedReceiver<Open>,
-    tell: mpsc::UnboundedSender<Message>,
+    mut open_requests: mpsc::UnboundedReceiver<OpenReply>,
+    messages: mpsc::UnboundedSender<Message>,
 ) {
-    let mut opening: VecDeque<Open> = VecDeque::new();
+    let mut opening: VecDeque<OpenReply> = VecDeque::new();
     loop {
-        let happened = poll_fn(|cx| {
-            if let Poll::Ready(asked) = to_open.poll_recv(cx) {
-                return Poll::Ready(asked.map_or(Happened::End, Happened::Asked));
+        let event = poll_fn(|cx| {
+            if let Poll::Ready(reply) = open_requests.poll_recv(cx) {
+                return Poll::Ready(
+                    reply.map_or(ConnectionEvent::End, ConnectionEvent::OpenRequested),
+                );
             }
             if let Poll::Ready(stream) = muxer.poll_inbound_unpin(cx) {
-                return Poll::Ready(stream.map_or(Happened::End, Happened::Inbound));
+                return Poll::Ready(stream.map_or(ConnectionEvent::End, ConnectionEvent::Inbound));
             }
             if !opening.is_empty()
                 && let Poll::Ready(stream) = muxer.poll_outbound_unpin(cx)
             {
-                return Poll::Ready(stream.map_or(Happened::End, Happened::Outbound));
+                return Poll::Ready(stream.map_or(ConnectionEvent::End, ConnectionEvent::Outbound));
             }
             match muxer.poll_unpin(cx) {
-                Poll::Ready(Err(_)) => Poll::Ready(Happened::End),
+                Poll::Ready(Err(_)) => Poll::Ready(ConnectionEvent::End),
                 _ => Poll::Pending,
             }
         });
-        match happened.await {
-            Happened::Asked(open) => opening.push_back(open),
-            Happened::Outbound(stream) => {
+        match event.await {
+            ConnectionEvent::OpenRequested(open) => opening.push_back(open),
+            ConnectionEvent::Outbound(stream) => {
                 if let Some(open) = opening.pop_front() {
                     let _ = open.send(stream);
                 }
             }
-            Happened::Inbound(stream) => {
-                drop(tokio::spawn(listen(stream, protocols, tell.clone())))
+            ConnectionEvent::Inbound(stream) => {
+                drop(tokio::spawn(read_stream(stream, protocols, messages.clone())))
             }
-            Happened::End => return,
+            ConnectionEvent::End => return,
         }
     }
 }
 
-/// Hears one stream to its end.
-async fn listen(
+/// Reads one stream until its end.
+async fn read_stream(
     stream: SubstreamBox,
     protocols: &'static [&'static str],
-    tell: mpsc::UnboundedSender<Message>,
+    messages: mpsc::UnboundedSender<Message>,
 ) {
     let Ok((_, mut stream)) = listener_select_proto(stream, protocols.iter().copied()).await else {
         return;
@@ -239,7 +237,7 @@ async fn listen(
         reader.push(&bytes[..len]);
         while let Some(frame) = reader.next_frame().expect("a message") {
             let message = decode(&frame).expect("a message");
-            if tell.send(message).is_err() {
+            if messages.send(message).is_err() {
                 return;
             }
         }

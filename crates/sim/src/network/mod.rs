@@ -1,16 +1,17 @@
 //! A simulated network that moves messages as TCP would over access links.
 //!
-//! Every host has an uplink and a downlink. No other part of a path is ever full. Bytes leave in
-//! chunks, which are smaller where a link is slow: connections that have something to send take turns on the
-//! uplink, travel for the path's delay, and wait for the downlink in the order of their arrival. A connection has no more under way
-//! than its [window](Window); losses and long queues shrink that, and what is behind a lost
-//! packet waits for it. Messages of a connection arrive whole and in order, but for those that are
-//! [sent ahead](Network::send_ahead) of others.
+//! Every host has an uplink and a downlink. No other part of a path is ever full. Bytes move in
+//! chunks, which are smaller where a link is slow. The connections of a host take turns on its
+//! uplink. A chunk travels for the path's delay, and waits for the downlink in order of arrival.
 //!
-//! Where the machines' [`Processors`] are told of, they have to handle what is sent and received too.
+//! A connection has at most its [window](Window) in flight. Losses and long queues shrink the
+//! window, and bytes behind a lost packet wait for it. Messages of a connection arrive complete and
+//! in order, except for those that are [sent ahead](Network::send_ahead) of others.
 //!
-//! Absent on purpose: links in the middle, headers of packets, and the bandwidth of acknowledgements
-//! and of packets sent again.
+//! With [`Processors`], sending and receiving also take CPU time.
+//!
+//! Absent on purpose: links in the middle, headers of packets, and the bandwidth of
+//! acknowledgements and retransmissions.
 
 mod flow;
 mod processors;
@@ -31,12 +32,12 @@ use window::SEGMENT_BYTES;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Host(pub u32);
 
-/// How a host is connected, in bytes a second.
+/// The rates of a host's links, in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// What it can send.
+    /// The rate of the uplink.
     pub up: u64,
-    /// What it can receive.
+    /// The rate of the downlink.
     pub down: u64,
 }
 
@@ -45,32 +46,32 @@ pub struct Access {
 pub struct Path {
     /// Time from one end to the other.
     pub delay: Duration,
-    /// At most this is added to the delay of a chunk.
+    /// The largest random addition to the delay of a chunk.
     pub jitter: Duration,
-    /// Part of the packets that are lost.
+    /// The share of packets that are lost.
     pub loss: f64,
 }
 
 /// The limits of a whole network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkLimits {
-    /// Bytes that move as one where links are fast.
+    /// Bytes of a chunk on fast links.
     pub chunk_bytes_max: u64,
-    /// How long a slower link takes to move what moves as one. No less than one packet does.
+    /// How long a slower link takes to move a chunk. A chunk has at least the bytes of one packet.
     pub chunk_time: Duration,
-    /// Bytes of messages that a connection takes before they are under way.
+    /// Bytes of messages that a connection accepts before they are sent.
     pub send_buffer_bytes: u64,
-    /// Bytes whose leaving is told to their sender when a message has left.
+    /// Growth of the room that is reported to the sender when a message was sent.
     pub room_report_bytes: u64,
-    /// How long nothing is told of a message that leaves slowly.
+    /// The interval of such reports while a long message is being sent.
     pub room_report_interval: Duration,
-    /// Most bytes that have been handed to the sender's kernel and have not left.
+    /// Most unsent bytes in the buffer of the sender's kernel.
     pub kernel_buffer_bytes: u64,
-    /// Most bytes that a connection has under way.
+    /// Most bytes that a connection has in flight.
     pub window_bytes_max: u64,
-    /// How long a downlink's queue may be before connections are told to slow down.
+    /// The length of a downlink's queue above which its connections are told to slow down.
     pub queue_max: Duration,
-    /// What handling messages costs; `None` if it costs nothing.
+    /// The CPU time of messages; `None` if they take none.
     pub processors: Option<Processors>,
 }
 
@@ -91,7 +92,7 @@ impl Default for NetworkLimits {
 }
 
 impl NetworkLimits {
-    /// Bytes that move as one where the slower link moves so many a second.
+    /// Bytes of a chunk where the slower link has this rate.
     fn chunk_bytes(&self, rate: u64) -> u64 {
         let bytes = u128::from(rate) * self.chunk_time.as_nanos() / 1_000_000_000;
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).max(SEGMENT_BYTES);
@@ -99,10 +100,10 @@ impl NetworkLimits {
     }
 }
 
-/// What happens at the ends of connections.
+/// An event at one end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrival<M> {
-    /// A message, whole.
+    /// A complete message.
     Message {
         /// The sender.
         from: Host,
@@ -129,13 +130,13 @@ pub enum Arrival<M> {
     },
 }
 
-/// Hosts, connections between them, and all that is under way.
+/// Hosts, the connections between them, and all bytes in flight.
 #[derive(Debug)]
 pub struct Network<M> {
     limits: NetworkLimits,
     hosts: Vec<HostLinks>,
     machines: Option<Machines>,
-    /// Each connection has two, one a direction. A closed one leaves its place empty.
+    /// Two for each connection, one per direction; `None` once it is closed.
     flows: Vec<Option<Flow<M>>>,
     by_ends: BTreeMap<(Host, Host), u32>,
     steps: BinaryHeap<Reverse<(Instant, u64, Step)>>,
@@ -144,17 +145,16 @@ pub struct Network<M> {
     rng: Rng,
 }
 
-/// The two links of a host.
 #[derive(Debug)]
 struct HostLinks {
     access: Access,
-    /// Chunks that processors or the uplink are busy with.
+    /// Chunks that are being processed or sent.
     sending: u32,
-    /// When the uplink has passed on all that it was given.
+    /// When the uplink has sent all its chunks.
     sent_at: Instant,
-    /// Connections that may send, the next one first.
-    turns: VecDeque<u32>,
-    /// When the downlink has passed on all that has come so far.
+    /// Connections that can send, the next one first.
+    uplink_queue: VecDeque<u32>,
+    /// When the downlink has received all chunks that reached it.
     free_at: Instant,
     sent_bytes: u64,
     received_bytes: u64,
@@ -164,11 +164,11 @@ struct HostLinks {
 enum Step {
     /// The uplink has sent its chunk.
     Sent { host: u32, flow: u32 },
-    /// A chunk is at the downlink of its receiver.
+    /// A chunk reached the downlink of its receiver.
     AtDownlink { flow: u32, bytes: u32 },
-    /// A chunk is with its receiver.
+    /// The receiver has processed a chunk.
     Received { flow: u32, bytes: u32 },
-    /// Its sender knows.
+    /// The acknowledgement reached the sender.
     Acknowledged { flow: u32, bytes: u32 },
 }
 
@@ -190,12 +190,12 @@ impl<M> Network<M> {
 
     /// Adds a host.
     pub fn add(&mut self, access: Access) -> Host {
-        let host = Host(u32::try_from(self.hosts.len()).expect("fewer hosts than addresses"));
+        let host = Host(u32::try_from(self.hosts.len()).expect("at most u32::MAX hosts"));
         self.hosts.push(HostLinks {
             access,
             sending: 0,
             sent_at: Instant::ZERO,
-            turns: VecDeque::new(),
+            uplink_queue: VecDeque::new(),
             free_at: Instant::ZERO,
             sent_bytes: 0,
             received_bytes: 0,
@@ -203,7 +203,7 @@ impl<M> Network<M> {
         host
     }
 
-    /// Connects two hosts. Does nothing if they are connected.
+    /// Connects two hosts. Does nothing if they are already connected.
     pub fn open(&mut self, a: Host, b: Host, path: Path) {
         if self.is_open(a, b) {
             return;
@@ -211,13 +211,13 @@ impl<M> Network<M> {
         for (from, to) in [(a, b), (b, a)] {
             let access = |host: Host| self.hosts[host.0 as usize].access;
             let slower_rate = access(from).up.min(access(to).down);
-            let id = u32::try_from(self.flows.len()).expect("fewer connections than numbers");
+            let id = u32::try_from(self.flows.len()).expect("at most u32::MAX flows");
             self.flows.push(Some(Flow::new(from, to, path, slower_rate, &self.limits)));
             self.by_ends.insert((from, to), id);
         }
     }
 
-    /// Disconnects two hosts. What was under way is lost.
+    /// Disconnects two hosts. Bytes in flight are lost.
     pub fn close(&mut self, a: Host, b: Host) {
         for ends in [(a, b), (b, a)] {
             if let Some(id) = self.by_ends.remove(&ends) {
@@ -236,20 +236,19 @@ impl<M> Network<M> {
         self.by_ends.get(&(from, to)).map_or(0, |id| self.flow(*id).room(&self.limits))
     }
 
-    /// Sends a message of so many bytes. It is lost if the hosts are not connected. The sender must respect
-    /// [`Network::room`]: a message is accepted even without room.
+    /// Sends a message of `bytes`. Without a connection, the message is lost. The sender must
+    /// respect [`Network::room`], because a message is accepted even without room.
     pub fn send(&mut self, now: Instant, from: Host, to: Host, bytes: u64, message: M) {
         let Some(&id) = self.by_ends.get(&(from, to)) else { return };
         self.flow_mut(id).push(bytes.max(1), message);
-        self.take_turn(now, id);
+        self.queue_for_uplink(now, id);
     }
 
-    /// As [`Network::send`], on a stream of the connection's own that is written first: it overtakes what the
-    /// kernel has not got.
+    /// As [`Network::send`], but the message overtakes others that the kernel does not have yet.
     pub fn send_ahead(&mut self, now: Instant, from: Host, to: Host, bytes: u64, message: M) {
         let Some(&id) = self.by_ends.get(&(from, to)) else { return };
         self.flow_mut(id).push_ahead(bytes.max(1), message);
-        self.take_turn(now, id);
+        self.queue_for_uplink(now, id);
     }
 
     /// When the next step is due.
@@ -257,7 +256,7 @@ impl<M> Network<M> {
         self.steps.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Runs the next step. [`Network::poll_arrival`] returns what follows from it.
+    /// Runs the next step. [`Network::poll_arrival`] returns its arrivals.
     pub fn step(&mut self) -> Option<Instant> {
         let Reverse((now, _, step)) = self.steps.pop()?;
         match step {
@@ -268,9 +267,9 @@ impl<M> Network<M> {
                 }
                 self.send_next(now, host);
             }
-            Step::AtDownlink { flow, bytes } => self.at_downlink(now, flow, bytes),
-            Step::Received { flow, bytes } => self.received(now, flow, bytes),
-            Step::Acknowledged { flow, bytes } => self.acknowledged(now, flow, bytes),
+            Step::AtDownlink { flow, bytes } => self.handle_at_downlink(now, flow, bytes),
+            Step::Received { flow, bytes } => self.handle_received(now, flow, bytes),
+            Step::Acknowledged { flow, bytes } => self.handle_acknowledged(now, flow, bytes),
         }
         Some(now)
     }
@@ -282,8 +281,8 @@ impl<M> Network<M> {
 
     /// Bytes that a host has sent and received so far.
     pub fn traffic(&self, host: Host) -> (u64, u64) {
-        let ends = &self.hosts[host.0 as usize];
-        (ends.sent_bytes, ends.received_bytes)
+        let links = &self.hosts[host.0 as usize];
+        (links.sent_bytes, links.received_bytes)
     }
 
     /// The number of steps so far.
@@ -292,61 +291,61 @@ impl<M> Network<M> {
     }
 
     fn flow(&self, id: u32) -> &Flow<M> {
-        self.flows[id as usize].as_ref().expect("a connection that has ends is there")
+        self.flows[id as usize].as_ref().expect("`by_ends` names open flows only")
     }
 
     fn flow_mut(&mut self, id: u32) -> &mut Flow<M> {
-        self.flows[id as usize].as_mut().expect("a connection that has ends is there")
+        self.flows[id as usize].as_mut().expect("`by_ends` names open flows only")
     }
 
-    fn later(&mut self, at: Instant, step: Step) {
+    fn schedule(&mut self, at: Instant, step: Step) {
         self.steps.push(Reverse((at, self.steps_taken, step)));
         self.steps_taken += 1;
     }
 
-    /// Queues a connection for its uplink, if it has something to send and may.
-    fn take_turn(&mut self, now: Instant, id: u32) {
+    /// Queues a connection for its uplink, if it has a chunk to send.
+    fn queue_for_uplink(&mut self, now: Instant, id: u32) {
         let Some(flow) = &mut self.flows[id as usize] else { return };
-        if flow.is_in_turn || flow.next_chunk() == 0 {
+        if flow.is_queued || flow.next_chunk() == 0 {
             return;
         }
-        flow.is_in_turn = true;
+        flow.is_queued = true;
         let host = flow.from.0;
-        self.hosts[host as usize].turns.push_back(id);
+        self.hosts[host as usize].uplink_queue.push_back(id);
         self.send_next(now, host);
     }
 
-    /// Gives the uplink, and the processors that it takes, to those who are next in turn.
+    /// Gives the uplink and its processors to the next connections in the queue.
     fn send_next(&mut self, now: Instant, host: u32) {
-        let at_once = self.machines.as_ref().map_or(1, Machines::sends_at_once);
-        let ends = &mut self.hosts[host as usize];
-        while ends.sending < at_once {
-            // What a connection sends is encrypted in order, by one processor.
+        let chunks_max = self.machines.as_ref().map_or(1, Machines::chunks_at_once);
+        let links = &mut self.hosts[host as usize];
+        while links.sending < chunks_max {
+            // One processor encrypts the chunks of a connection, in order.
             let is_free = |id: &u32| {
                 !self.flows[*id as usize].as_ref().is_some_and(|flow| flow.is_being_sent)
             };
-            let Some(next) = ends.turns.iter().position(is_free) else { return };
-            let Some(id) = ends.turns.remove(next) else { return };
+            let Some(next) = links.uplink_queue.iter().position(is_free) else { return };
+            let Some(id) = links.uplink_queue.remove(next) else { return };
             let Some(flow) = &mut self.flows[id as usize] else { continue };
             let bytes = flow.next_chunk();
             if bytes == 0 {
-                flow.is_in_turn = false;
+                flow.is_queued = false;
                 continue;
             }
-            let messages = flow.take(bytes);
-            flow.is_in_turn = flow.next_chunk() > 0;
-            if flow.is_in_turn {
-                ends.turns.push_back(id);
+            let messages = flow.send(bytes);
+            flow.is_queued = flow.next_chunk() > 0;
+            if flow.is_queued {
+                links.uplink_queue.push_back(id);
             }
             if let Some(bytes) = flow.take_room_report(now, messages > 0, &self.limits) {
                 let (from, to) = (flow.from, flow.to);
                 self.arrivals.push_back(Arrival::Room { from, to, bytes });
             }
             flow.is_being_sent = true;
-            ends.sending += 1;
-            ends.sent_bytes += bytes;
-            ends.sent_at = ends.sent_at.max(now) + time(bytes, ends.access.up);
-            let mut sent_at = ends.sent_at;
+            links.sending += 1;
+            links.sent_bytes += bytes;
+            links.sent_at = links.sent_at.max(now) + transfer_time(bytes, links.access.up);
+            let mut sent_at = links.sent_at;
             if let Some(machines) = &mut self.machines {
                 sent_at = sent_at.max(machines.send(now, host, bytes, messages));
             }
@@ -363,22 +362,22 @@ impl<M> Network<M> {
         }
     }
 
-    fn at_downlink(&mut self, now: Instant, id: u32, bytes: u32) {
+    fn handle_at_downlink(&mut self, now: Instant, id: u32, bytes: u32) {
         let Some(flow) = &mut self.flows[id as usize] else { return };
-        let ends = &mut self.hosts[flow.to.0 as usize];
-        if ends.free_at.since(now) > self.limits.queue_max {
+        let links = &mut self.hosts[flow.to.0 as usize];
+        if links.free_at.since(now) > self.limits.queue_max {
             flow.slow_down(now);
         }
-        ends.free_at = ends.free_at.max(now) + time(bytes.into(), ends.access.down);
-        let mut at = ends.free_at;
+        links.free_at = links.free_at.max(now) + transfer_time(bytes.into(), links.access.down);
+        let mut at = links.free_at;
         if let Some(machines) = &mut self.machines {
-            let messages = flow.reach(bytes.into());
-            at = flow.in_order(machines.receive(at, flow.to.0, bytes.into(), messages));
+            let messages = flow.handle_at_downlink(bytes.into());
+            at = flow.processed_in_order(machines.receive(at, flow.to.0, bytes.into(), messages));
         }
-        self.later(at, Step::Received { flow: id, bytes });
+        self.schedule(at, Step::Received { flow: id, bytes });
     }
 
-    fn received(&mut self, now: Instant, id: u32, bytes: u32) {
+    fn handle_received(&mut self, now: Instant, id: u32, bytes: u32) {
         let Some(flow) = &mut self.flows[id as usize] else { return };
         self.hosts[flow.to.0 as usize].received_bytes += u64::from(bytes);
         let (from, to) = (flow.from, flow.to);
@@ -391,30 +390,30 @@ impl<M> Network<M> {
         if !is_whole {
             self.arrivals.push_back(Arrival::Part { from, to });
         }
-        let back = now + flow.path.delay;
-        self.later(back, Step::Acknowledged { flow: id, bytes });
+        let acknowledged_at = now + flow.path.delay;
+        self.schedule(acknowledged_at, Step::Acknowledged { flow: id, bytes });
     }
 
-    fn acknowledged(&mut self, now: Instant, id: u32, bytes: u32) {
+    fn handle_acknowledged(&mut self, now: Instant, id: u32, bytes: u32) {
         let Some(flow) = &mut self.flows[id as usize] else { return };
-        flow.acknowledged(now, bytes.into());
-        self.take_turn(now, id);
+        flow.handle_acknowledged(now, bytes.into());
+        self.queue_for_uplink(now, id);
     }
 }
 
-/// How long so many bytes take at a rate of bytes a second.
-fn time(bytes: u64, rate: u64) -> Duration {
+/// How long `bytes` take at a rate in bytes per second.
+fn transfer_time(bytes: u64, rate: u64) -> Duration {
     let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 /// The chance that one of the packets of a chunk is lost.
-fn loss_of(bytes: u64, loss: f64) -> f64 {
+fn chunk_loss(bytes: u64, loss: f64) -> f64 {
     if loss <= 0.0 {
         return 0.0;
     }
     let packets = bytes.div_ceil(SEGMENT_BYTES);
-    // Powers of the system's library differ from machine to machine; products do not.
+    // `powf` differs from machine to machine; products do not.
     let arrive = (0..packets).fold(1.0, |arrive, _| arrive * (1.0 - loss));
     1.0 - arrive
 }

@@ -11,7 +11,7 @@ const fn path(delay_millis: u64) -> Path {
     Path { delay: Duration::from_millis(delay_millis), jitter: Duration::ZERO, loss: 0.0 }
 }
 
-/// Runs all there is, and tells when each message arrived, in seconds.
+/// Runs all steps. Returns each message and its arrival in seconds.
 fn run(network: &mut Network<u32>) -> Vec<(u32, f64)> {
     let mut arrived = Vec::new();
     while let Some(now) = network.step() {
@@ -32,7 +32,7 @@ fn network(hosts: &[(u64, u64)]) -> (Network<u32>, Vec<Host>) {
 
 #[track_caller]
 fn assert_near(found: f64, expected: f64, part: f64) {
-    assert!((found / expected - 1.0).abs() < part, "{found} is not about {expected}");
+    assert!((found / expected - 1.0).abs() < part, "{found} is not near {expected}");
 }
 
 #[test]
@@ -75,13 +75,13 @@ fn a_downlink_is_shared_and_never_idle() {
     let arrived = run(&mut network);
     let (first, last) = (arrived[0].1, arrived[3].1);
     assert_near(last, 10.0, 0.05);
-    // Who is told to slow down is chance, as with TCP.
+    // As with TCP, chance decides which connection slows down.
     assert_near(first, 10.0, 0.35);
 }
 
 #[test]
-fn who_cannot_use_a_share_leaves_it_to_others() {
-    // One receiver takes 1 MB a second; the other gets what is left of 10.
+fn a_connection_leaves_the_unused_part_of_its_share_to_others() {
+    // One receiver takes 1 MB per second; the other gets the remaining 9.
     let (mut network, hosts) = network(&[(10 * MB, MB), (MB, MB), (MB, 100 * MB)]);
     for to in 1..3 {
         network.open(hosts[0], hosts[to], path(5));
@@ -122,7 +122,7 @@ fn every_byte_that_is_sent_is_received_once() {
 }
 
 #[test]
-fn messages_of_a_connection_stay_in_order_whatever_is_lost() {
+fn messages_of_a_connection_stay_in_order_in_spite_of_losses() {
     let (mut network, hosts) = network(&[(MB, MB), (MB, MB)]);
     network.open(hosts[0], hosts[1], Path { loss: 0.2, jitter: millis(50), ..path(30) });
     (0..100).for_each(|n| network.send(Instant::ZERO, hosts[0], hosts[1], 3000, n));
@@ -131,7 +131,7 @@ fn messages_of_a_connection_stay_in_order_whatever_is_lost() {
 }
 
 #[test]
-fn what_is_sent_ahead_overtakes_what_the_kernel_has_not_got_and_stays_in_order() {
+fn messages_sent_ahead_overtake_messages_that_the_kernel_does_not_have_and_stay_in_order() {
     let (mut network, hosts) = network(&[(MB, MB), (MB, MB)]);
     network.open(hosts[0], hosts[1], path(1));
     network.send(Instant::ZERO, hosts[0], hosts[1], MB, 0);
@@ -139,13 +139,14 @@ fn what_is_sent_ahead_overtakes_what_the_kernel_has_not_got_and_stays_in_order()
     (2..4).for_each(|n| network.send_ahead(Instant::ZERO, hosts[0], hosts[1], 1000, n));
     let arrived = run(&mut network);
     assert_eq!(arrived.iter().map(|(message, _)| *message).collect::<Vec<_>>(), [2, 3, 0, 1]);
-    // Behind the chunk that had left, what the kernel had, and with the rest of the chunk they left in.
+    // They wait for the chunk that was sent, for the kernel's buffer, and for the rest of their
+    // chunk.
     assert_near(arrived[1].1, 0.28, 0.05);
     assert_near(arrived[3].1, 2.1, 0.1);
 }
 
 #[test]
-fn loss_on_a_long_path_costs_what_it_costs_tcp() {
+fn loss_on_a_long_path_is_as_costly_as_with_tcp() {
     let rate_at = |loss| {
         let (mut network, hosts) = network(&[(100 * MB, 100 * MB); 2]);
         network.open(hosts[0], hosts[1], Path { loss, ..path(50) });
@@ -154,7 +155,7 @@ fn loss_on_a_long_path_costs_what_it_costs_tcp() {
     };
     let (clean, rare, often) = (rate_at(0.0), rate_at(0.000_1), rate_at(0.01));
     assert!(clean > 80.0, "{clean} MB/s");
-    // CUBIC's own formula: 1.17 (RTT / loss³)^¼ segments a round trip, 3.1 MB/s and 0.1 MB/s.
+    // CUBIC's own formula: 1.17 (RTT / loss³)^¼ segments per round trip, 3.1 MB/s and 0.1 MB/s.
     assert!((1.5..6.0).contains(&rare), "{rare} MB/s");
     assert!((0.05..0.6).contains(&often), "{often} MB/s");
 }
@@ -165,12 +166,12 @@ fn a_connection_starts_slowly() {
     network.open(hosts[0], hosts[1], path(100));
     network.send(Instant::ZERO, hosts[0], hosts[1], 400_000, 1);
     let at = run(&mut network)[0].1;
-    // 14.6, 29.2, 58.4, 116.8 and 233.6 kB: five trips there and four back.
+    // 14.6, 29.2, 58.4, 116.8 and 233.6 kB: five trips in one direction, four in the other.
     assert_near(at, 0.9, 0.05);
 }
 
 #[test]
-fn a_pipe_tells_when_it_takes_more() {
+fn a_connection_reports_when_its_send_buffer_has_room_again() {
     let (mut network, hosts) = network(&[(MB, MB), (MB, MB)]);
     let (from, to) = (hosts[0], hosts[1]);
     network.open(from, to, path(1));
@@ -178,22 +179,22 @@ fn a_pipe_tells_when_it_takes_more() {
     network.send(Instant::ZERO, from, to, all, 1);
     // A chunk leaves at once.
     assert_eq!(network.room(from, to), 6000);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while network.step().is_some() {
         while let Some(arrival) = network.poll_arrival() {
-            told.extend(match arrival {
+            reported.extend(match arrival {
                 Arrival::Room { bytes, .. } => Some(bytes),
                 _ => None,
             });
         }
     }
-    // Of what takes two seconds, every quarter of one.
-    assert!((8..=9).contains(&told.len()), "{told:?}");
-    assert!(told.is_sorted() && told.last() == Some(&all), "{told:?}");
+    // Sending takes two seconds, with a report every quarter of a second.
+    assert!((8..=9).contains(&reported.len()), "{reported:?}");
+    assert!(reported.is_sorted() && reported.last() == Some(&all), "{reported:?}");
 }
 
 #[test]
-fn what_is_under_way_ends_with_its_connection() {
+fn bytes_in_flight_are_lost_with_their_connection() {
     let (mut network, hosts) = network(&[(MB, MB), (MB, MB)]);
     network.open(hosts[0], hosts[1], path(10));
     network.send(Instant::ZERO, hosts[0], hosts[1], MB, 1);
@@ -207,7 +208,7 @@ fn what_is_under_way_ends_with_its_connection() {
 }
 
 #[test]
-fn processors_take_their_time_for_bytes_and_for_messages() {
+fn bytes_and_messages_take_cpu_time() {
     let processors = Processors {
         cores: 2,
         are_shared: false,
@@ -226,8 +227,7 @@ fn processors_take_their_time_for_bytes_and_for_messages() {
         }
         run(&mut network)
     };
-    // Two seconds to send, five to receive what has come so far meanwhile, of which one connection
-    // uses one core at a time.
+    // Two seconds to send and five to receive, which overlap. One connection uses one core.
     let own = arrived(processors);
     own.iter().for_each(|(_, at)| assert!((2.5..5.5).contains(at), "{own:?}"));
     // Two pairs on two cores have 2 × 7.2 seconds of work.
@@ -257,6 +257,6 @@ fn a_host_sends_with_all_its_processors_and_with_one_on_each_connection() {
     assert_near(last(4, false, 4, fast), 1.0, 0.1);
     assert_near(last(4, false, 1, fast), 4.0, 0.1);
     assert_near(last(4, false, 4, 10 * MB), 2.0, 0.1);
-    // Of a machine that many share, it has one.
+    // A host on a shared machine uses one core.
     assert_near(last(4, true, 4, fast), 4.0, 0.1);
 }

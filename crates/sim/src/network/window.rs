@@ -1,4 +1,4 @@
-//! How much a connection may have under way: what TCP's congestion control would allow.
+//! The most bytes that a connection may have in flight, as TCP's congestion control allows.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ pub(super) const SEGMENT_BYTES: u64 = 1460;
 /// Segments of the initial window.
 const SEGMENTS_AT_FIRST: u64 = 10;
 
-/// What remains of the window after a loss.
+/// The share of the window that remains after a loss.
 const AFTER_LOSS: f64 = 0.7;
 
-/// CUBIC's constant, in segments a second cubed.
+/// CUBIC's constant C, in segments per second cubed.
 const CUBIC: f64 = 0.4;
 
 /// Slow start, and CUBIC after the first loss or mark.
 ///
-/// Absent: the pause's decay (a connection that was idle keeps its window), timeouts, and pacing.
+/// Absent on purpose: a smaller window after an idle time, timeouts, and pacing.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     bytes: f64,
     max: f64,
     /// The last loss, and the window before it; `None` in slow start.
     loss: Option<(Instant, f64)>,
-    /// Seconds from the last loss until the window is what it was before.
+    /// Seconds from the last loss until the window has its size from before.
     recovery: f64,
 }
 
@@ -40,8 +40,7 @@ impl Window {
         self.bytes as u64
     }
 
-    /// Bytes have arrived, and their sender knows.
-    pub(super) fn acknowledged(&mut self, now: Instant, bytes: u64, round_trip: Duration) {
+    pub(super) fn handle_acknowledged(&mut self, now: Instant, bytes: u64, round_trip: Duration) {
         let Some((lost_at, before)) = self.loss else {
             self.bytes = (self.bytes + bytes as f64).min(self.max);
             return;
@@ -50,13 +49,13 @@ impl Window {
         let segment = SEGMENT_BYTES as f64;
         let from_recovery = since - self.recovery;
         let cubic = before + CUBIC * from_recovery * from_recovery * from_recovery * segment;
-        // What Reno would be at; on short paths that is more.
+        // On short paths, the window of Reno is larger.
         let round_trips = since / round_trip.as_secs_f64().max(1e-6);
         let reno = before * AFTER_LOSS + 0.53 * segment * round_trips;
         self.bytes = self.bytes.max(cubic.max(reno)).min(self.max);
     }
 
-    /// A packet was lost, or marked because a queue is long. Counts once a round trip.
+    /// Shrinks the window after a loss or a mark from a long queue, at most once per round trip.
     pub(super) fn cut(&mut self, now: Instant, round_trip: Duration) {
         if self.loss.is_some_and(|(at, _)| now.since(at) < round_trip) {
             return;
@@ -68,7 +67,7 @@ impl Window {
     }
 }
 
-/// By Newton's method, since the system's differs from machine to machine.
+/// Newton's method, since the result of `cbrt` differs from machine to machine.
 fn cube_root(of: f64) -> f64 {
     if of <= 0.0 {
         return 0.0;
@@ -91,25 +90,25 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_doubles_every_round_trip_up_to_the_most() {
+    fn slow_start_doubles_every_round_trip_up_to_the_limit() {
         let mut window = Window::new(100_000);
         for (round, expected) in [29_200, 58_400, 100_000, 100_000].into_iter().enumerate() {
-            window.acknowledged(at(round as u64), window.bytes(), ROUND_TRIP);
+            window.handle_acknowledged(at(round as u64), window.bytes(), ROUND_TRIP);
             assert_eq!(window.bytes(), expected);
         }
     }
 
     #[test]
-    fn a_loss_takes_three_tenths_and_time_gives_them_back() {
+    fn a_loss_shrinks_the_window_by_three_tenths_and_it_recovers_with_time() {
         let mut window = Window::new(1_000_000);
-        window.acknowledged(at(0), 900_000, ROUND_TRIP);
+        window.handle_acknowledged(at(0), 900_000, ROUND_TRIP);
         let before = window.bytes();
         window.cut(at(100), ROUND_TRIP);
         window.cut(at(150), ROUND_TRIP);
         assert_eq!(window.bytes(), before * 7 / 10);
-        window.acknowledged(at(7_000), 1460, ROUND_TRIP);
+        window.handle_acknowledged(at(7_000), 1460, ROUND_TRIP);
         assert!(window.bytes() < before && window.bytes() > before * 9 / 10);
-        window.acknowledged(at(9_000), 1460, ROUND_TRIP);
+        window.handle_acknowledged(at(9_000), 1460, ROUND_TRIP);
         assert!(window.bytes() >= before);
     }
 

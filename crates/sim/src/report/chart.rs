@@ -1,4 +1,4 @@
-//! Completion over time: a line for every peer.
+//! Completion over time: one line for each peer.
 
 use watchfire_report::{Axis, Chart, Colour, Line, Marker, Panel, TickFormat};
 
@@ -6,12 +6,11 @@ use super::Report;
 use crate::scenario::{Published, Run};
 use crate::swarm::{Outcome, PeerOutcome};
 
-/// Lines of one panel; of more peers every so-and-so-many-th is drawn.
+/// Most lines of one panel. Of more peers, every n-th is drawn.
 const LINES_MAX: usize = 64;
-/// Points of one line.
 const POINTS_MAX: usize = 48;
 
-/// The chart of all runs, a panel for each.
+/// The chart of all runs, with one panel for each.
 pub(super) fn chart(report: &Report) -> Chart {
     let end = end(report);
     let panels = report.runs.iter().map(|run| panel(run, &report.scenario.published, end));
@@ -25,9 +24,9 @@ pub(super) fn chart(report: &Report) -> Chart {
 fn panel((run, outcome): &(Run, Outcome), published: &[Published], end: f64) -> Panel {
     let is_drawn = |peer: &&PeerOutcome| !peer.is_seeder && !peer.received_at.is_empty();
     let peers: Vec<&PeerOutcome> = outcome.peers.iter().filter(is_drawn).collect();
-    let every = peers.len().div_ceil(LINES_MAX).max(1);
-    let drawn: Vec<&PeerOutcome> = peers.into_iter().step_by(every).collect();
-    // Many lines over each other would be one blot.
+    let step = peers.len().div_ceil(LINES_MAX).max(1);
+    let drawn: Vec<&PeerOutcome> = peers.into_iter().step_by(step).collect();
+    // More lines are more transparent, so that they stay visible where they overlap.
     let opacity = (8.0 / drawn.len().max(1) as f64).sqrt().clamp(0.2, 0.8);
     let mut lines: Vec<Line> = drawn
         .iter()
@@ -53,28 +52,28 @@ fn panel((run, outcome): &(Run, Outcome), published: &[Published], end: f64) -> 
     }
 }
 
-/// The share of the file that a peer has, at each moment that a block arrived.
+/// The share of the file that a peer has, each time that a block arrived.
 fn completion(peer: &PeerOutcome, blocks: u32) -> Vec<(f64, f64)> {
-    let every = peer.received_at.len().div_ceil(POINTS_MAX).max(1);
+    let step = peer.received_at.len().div_ceil(POINTS_MAX).max(1);
     let last = peer.received_at.len() - 1;
-    let kept = peer.received_at.iter().enumerate().filter(|(at, _)| at % every == 0 || *at == last);
+    let kept = peer.received_at.iter().enumerate().filter(|(at, _)| at % step == 0 || *at == last);
     let share = |at: usize| (at + 1) as f64 / f64::from(blocks);
-    let begin = (peer.arrived_at.as_secs_f64(), 0.0);
-    std::iter::once(begin).chain(kept.map(|(at, came)| (came.as_secs_f64(), share(at)))).collect()
+    let start = (peer.arrived_at.as_secs_f64(), 0.0);
+    let points = kept.map(|(at, received_at)| (received_at.as_secs_f64(), share(at)));
+    std::iter::once(start).chain(points).collect()
 }
 
-/// The share of all uplinks that is in use, over time.
 fn uplink_use(outcome: &Outcome) -> Vec<(f64, f64)> {
     let uses = outcome.uplink_use.iter().map(|one| {
         let bytes = (one.seeder_bytes + one.other_bytes) as f64;
         let max = (one.seeder_bytes_max + one.other_bytes_max).max(1) as f64;
-        // What was handed over in one stretch may leave in the next one.
+        // A chunk counts when it is given to the uplink, and may leave in the next interval.
         (one.until.as_secs_f64(), (bytes / max).min(1.0))
     });
     std::iter::once((0.0, 0.0)).chain(uses).collect()
 }
 
-/// The end of the time axis, the same in all panels so that they can be compared.
+/// The end of the time axis. It is the same in all panels, so that they can be compared.
 fn end(report: &Report) -> f64 {
     let ends = report
         .runs

@@ -1,4 +1,4 @@
-//! The report as one page that needs no other file.
+//! The report as a self-contained HTML page.
 
 use std::fmt::Write as _;
 
@@ -8,16 +8,16 @@ use super::Report;
 use super::chart::chart;
 use super::table::{bound_line, headline, remarks, runs, seconds};
 
-/// The chart alone, as an SVG that needs no other file. Of many peers it shows some.
+/// The chart alone, as a self-contained SVG. Of many peers it shows a sample.
 pub fn picture(report: &Report) -> String {
     chart(report).svg()
 }
 
-/// The whole report as one page that needs no other file.
+/// The whole report as a self-contained HTML page.
 pub fn html(report: &Report) -> String {
     let mut body = format!("<p class=\"dim\">{}</p>", escape(&headline(report)));
     let mut put = |text: std::fmt::Arguments<'_>| {
-        body.write_fmt(text).expect("a string takes everything");
+        body.write_fmt(text).expect("writing to a String cannot fail");
     };
     put(format_args!("{}", runs(report).html()));
     if let Some((_, outcome)) = report.runs.first() {

@@ -1,4 +1,4 @@
-//! The outcome for programs.
+//! The report as JSON.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use super::{Report, finish};
 use crate::scenario::Scenario;
 use crate::swarm::{Outcome, PeerOutcome, UplinkUse};
 
-/// The whole outcome for programs. Times are in seconds from the begin, sizes in bytes.
+/// The whole report as JSON. Times are in seconds since the start, sizes in bytes.
 pub fn json(report: &Report) -> Value {
     let runs = report.runs.iter().map(|(run, outcome)| {
         json!({
             "name": run.name,
             "strategy": format!("{:?}", run.strategy).to_lowercase(),
-            "outcome": one_outcome(&report.scenario, outcome),
+            "outcome": outcome_json(&report.scenario, outcome),
         })
     });
     let published = report.scenario.published.iter();
@@ -28,7 +28,7 @@ pub fn json(report: &Report) -> Value {
     })
 }
 
-fn one_outcome(scenario: &Scenario, outcome: &Outcome) -> Value {
+fn outcome_json(scenario: &Scenario, outcome: &Outcome) -> Value {
     let bound = outcome.bound;
     json!({
         "blocks": outcome.blocks,
@@ -49,14 +49,14 @@ fn one_outcome(scenario: &Scenario, outcome: &Outcome) -> Value {
         "honest_dropped": outcome.honest_dropped,
         "malicious_dropped": outcome.malicious_dropped,
         "broken": outcome.violations,
-        "uplinks": outcome.uplink_use.iter().map(one_use).collect::<Value>(),
+        "uplinks": outcome.uplink_use.iter().map(uplink_use_json).collect::<Value>(),
         "ended_at": secs(outcome.ended_at),
         "steps": outcome.steps,
-        "peers": outcome.peers.iter().map(|peer| one_peer(scenario, peer)).collect::<Value>(),
+        "peers": outcome.peers.iter().map(|peer| peer_json(scenario, peer)).collect::<Value>(),
     })
 }
 
-fn one_use(one: &UplinkUse) -> Value {
+fn uplink_use_json(one: &UplinkUse) -> Value {
     json!({
         "until": secs(one.until),
         "seeder_bytes": one.seeder_bytes,
@@ -66,7 +66,7 @@ fn one_use(one: &UplinkUse) -> Value {
     })
 }
 
-fn one_peer(scenario: &Scenario, peer: &PeerOutcome) -> Value {
+fn peer_json(scenario: &Scenario, peer: &PeerOutcome) -> Value {
     json!({
         "group": scenario.group(peer.group),
         "is_seeder": peer.is_seeder,

@@ -8,7 +8,6 @@ use watchfire_report::units::{binary_bytes, percent};
 use super::{Report, finish};
 use crate::swarm::Outcome;
 
-/// One row for each run.
 pub(super) fn runs(report: &Report) -> Table {
     let heads = [
         "run",
@@ -61,9 +60,10 @@ pub(super) fn headline(report: &Report) -> String {
         outcome.blocks
     );
     if others > 0 {
-        write!(line, " and {others} that leave or attack").expect("a string takes everything");
+        write!(line, " and {others} that leave or attack")
+            .expect("writing to a String cannot fail");
     }
-    write!(line, "; seed {}", report.scenario.seed).expect("a string takes everything");
+    write!(line, "; seed {}", report.scenario.seed).expect("writing to a String cannot fail");
     line
 }
 
@@ -71,7 +71,7 @@ pub(super) fn headline(report: &Report) -> String {
 pub(super) fn bound_line(outcome: &Outcome) -> String {
     let bound = outcome.bound;
     format!(
-        "Bound: no faster than {}. The uplink of the seeder needs {}, the slowest downlink {}, all uplinks together {}",
+        "Bound: no faster than {}. The seeder's uplink needs {}, the slowest downlink {}, all uplinks together {}",
         seconds(bound.seconds()),
         seconds(bound.source),
         seconds(bound.slowest),
@@ -79,17 +79,18 @@ pub(super) fn bound_line(outcome: &Outcome) -> String {
     )
 }
 
-/// Broken promises, which the table does not show.
+/// Violated invariants and dropped peers, which the table does not show.
 pub(super) fn remarks(outcome: &Outcome) -> Vec<String> {
     let mut remarks = Vec::new();
     if outcome.honest_dropped > 0 {
-        remarks.push(format!("{} times an honest peer was dropped", outcome.honest_dropped));
+        remarks.push(format!("an honest peer was dropped {} times", outcome.honest_dropped));
     }
     if outcome.malicious_dropped > 0 {
-        remarks.push(format!("{} times a malicious peer was dropped", outcome.malicious_dropped));
+        remarks.push(format!("a malicious peer was dropped {} times", outcome.malicious_dropped));
     }
-    let others = outcome.violations.iter().filter(|what| !what.contains("which is healthy"));
-    remarks.extend(others.take(5).map(|what| format!("broken promise: {what}")));
+    let others =
+        outcome.violations.iter().filter(|violation| !violation.contains("which is healthy"));
+    remarks.extend(others.take(5).map(|violation| format!("violated invariant: {violation}")));
     remarks
 }
 
@@ -105,15 +106,15 @@ pub fn table(report: &Report) -> String {
     for published in &report.scenario.published {
         let time = seconds(published.time.as_secs_f64());
         writeln!(out, "  published: {}: {time}", published.name)
-            .expect("a string takes everything");
+            .expect("writing to a String cannot fail");
     }
     for (run, outcome) in &report.runs {
         for remark in remarks(outcome) {
-            writeln!(out, "  {}: {remark}", run.name).expect("a string takes everything");
+            writeln!(out, "  {}: {remark}", run.name).expect("writing to a String cannot fail");
         }
     }
     for note in &report.scenario.notes {
-        writeln!(out, "\n{note}").expect("a string takes everything");
+        writeln!(out, "\n{note}").expect("writing to a String cannot fail");
     }
     out
 }

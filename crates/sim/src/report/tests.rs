@@ -17,7 +17,7 @@ count = 4
 up = "10Mbit"
 down = "10Mbit"
 [[published]]
-name = "somebody else's"
+name = "another program"
 time = "4s"
 "#;
 
@@ -27,7 +27,7 @@ fn report() -> Report {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_report_byte_for_byte_and_another_does_not() {
+fn the_same_seed_gives_the_same_report_byte_for_byte_and_another_seed_does_not() {
     let text = |report: &Report| json(report).to_string();
     let (one, two) = (report(), report());
     assert_eq!(text(&one), text(&two));
@@ -37,7 +37,7 @@ fn the_same_seed_gives_the_same_report_byte_for_byte_and_another_does_not() {
     assert_ne!(text(&scenario.simulate(&mut |_, _| {})), text(&two));
 }
 
-/// How many lines of a colour the chart has, beside the rule for dark pages.
+/// The number of lines of a colour in the chart. One match is in the style for dark pages.
 fn lines(svg: &str, colour: &str) -> usize {
     svg.matches(&format!("stroke=\"{colour}\"")).count() - 1
 }
@@ -58,7 +58,7 @@ fn the_page_has_a_line_for_every_peer_and_loads_no_other_file() {
 }
 
 #[test]
-fn the_picture_alone_has_all_that_the_page_draws() {
+fn the_svg_has_all_lines_of_the_page() {
     let picture = picture(&report());
     assert_eq!(picture.matches("<svg ").count(), 1);
     assert_eq!([ORANGE, GREEN, BLUE, GREY].map(|colour| lines(&picture, colour)), [4, 1, 1, 1]);
@@ -75,11 +75,11 @@ fn the_table_names_the_bound_and_every_run() {
     {
         assert!(table.contains(part), "{part}\n{table}");
     }
-    assert!(table.contains("published: somebody else's: 4.00 s"), "{table}");
+    assert!(table.contains("published: another program: 4.00 s"), "{table}");
 }
 
 #[test]
-fn json_has_what_the_table_has() {
+fn json_has_the_figures_of_the_table() {
     let report = report();
     let json = json(&report);
     let outcome = &json["runs"][0]["outcome"];

@@ -1,4 +1,4 @@
-//! The file as it is written, and what it may say.
+//! The format of a scenario file, and its checks.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::network::{Access, NetworkLimits, Path, Processors};
 use crate::plan::Attack;
 use crate::strategies::Strategy;
 
-/// Most peers in all.
+/// Most peers of all groups together.
 const PEERS_MAX: u32 = 100_000;
 /// Most blocks of the shared file.
 const BLOCKS_MAX: u64 = 1_000_000;
-/// Largest leaf: what every Bitswap peer accepts.
+/// Largest leaf, which every Bitswap peer accepts.
 const BLOCK_BYTES_MAX: u64 = watchfire_content::BLOCK_BYTES_MAX as u64;
 
 #[derive(Deserialize)]
@@ -101,7 +101,7 @@ struct PeersFile {
     leave: Option<LeaveFile>,
     #[serde(default)]
     leaves_when_done: bool,
-    attack: Option<LieFile>,
+    attack: Option<AttackFile>,
 }
 
 #[derive(Clone, Copy, Deserialize, PartialEq)]
@@ -122,14 +122,14 @@ struct LeaveFile {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LieFile {
+struct AttackFile {
     part: Share,
-    how: How,
+    how: AttackKind,
 }
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum How {
+enum AttackKind {
     Forge,
     Withhold,
 }
@@ -170,29 +170,29 @@ impl ScenarioFile {
             let group = peers.get_ref().check(at, &mut regions, source)?;
             count = count.saturating_add(group.count);
             if count > PEERS_MAX {
-                let problem = format!("more than {PEERS_MAX} peers in all");
+                let problem = format!("must be at most {PEERS_MAX} in all groups together");
                 return Err(source.error(at, "count", problem));
             }
             groups.push(group);
         }
-        let gives = |group: &Group| group.is_seeder && group.malicious < 1.0;
-        if !groups.iter().any(gives) {
-            return Err(source.error_in_file("peers", "somebody must be a seeder"));
+        let is_honest_seeder = |group: &Group| group.is_seeder && group.malicious < 1.0;
+        if !groups.iter().any(is_honest_seeder) {
+            return Err(source.error_in_file("peers", "must contain an honest seeder"));
         }
-        let is_waiting = |group: &Group| !group.is_seeder && group.malicious + group.leaving < 1.0;
-        if !groups.iter().any(is_waiting) {
-            return Err(source.error_in_file("peers", "somebody must be a leecher who stays"));
+        let is_awaited = |group: &Group| !group.is_seeder && group.malicious + group.leaving < 1.0;
+        if !groups.iter().any(is_awaited) {
+            return Err(source.error_in_file("peers", "must contain an honest leecher that stays"));
         }
         let paths = self.network.paths(&regions, source)?;
         let neighbours = self.network.neighbours;
         if neighbours == Some(0) {
-            return Err(source.error_in_file("neighbours", "must be one at least"));
+            return Err(source.error_in_file("neighbours", "must be at least 1"));
         }
         let mut all = self.processors.iter();
         let mut each = self.runs.iter().filter_map(|run| run.processors.as_ref());
-        let is_coreless = |one: &ProcessorsFile| one.cores == 0;
-        if all.any(is_coreless) || each.any(is_coreless) {
-            return Err(source.error_in_file("cores", "must be one at least"));
+        let has_no_cores = |one: &ProcessorsFile| one.cores == 0;
+        if all.any(has_no_cores) || each.any(has_no_cores) {
+            return Err(source.error_in_file("cores", "must be at least 1"));
         }
         let usual = self.processors;
         let mut runs: Vec<Run> = self.runs.iter().map(|run| run.check(usual)).collect();
@@ -231,7 +231,7 @@ impl FileFile {
             return Err(source.error(at, "block", "must be between 1KiB and 2MiB"));
         }
         if bytes.div_ceil(block_bytes) > BLOCKS_MAX {
-            let problem = format!("more than {BLOCKS_MAX} blocks");
+            let problem = format!("must be at most {BLOCKS_MAX} blocks");
             return Err(source.error(at, "size", problem));
         }
         let links_max = self.links_max.unwrap_or(1024);
@@ -268,7 +268,7 @@ impl NetworkFile {
             let mut ends = [0; 2];
             for (end, region) in ends.iter_mut().zip(&path.between) {
                 let found = regions.iter().position(|known| known == region);
-                let problem = || format!("nobody is in region {region:?}");
+                let problem = || format!("no peers are in region {region:?}");
                 *end = found.ok_or_else(|| source.error(at, "between", problem()))?;
             }
             let path = Path {
@@ -281,9 +281,7 @@ impl NetworkFile {
         }
         let is_lossy = |path: &Path| path.loss > 0.5;
         if paths.iter().flatten().any(is_lossy) {
-            return Err(
-                source.error_in_file("loss", "nothing gets through when half of it is lost")
-            );
+            return Err(source.error_in_file("loss", "must be at most 0.5"));
         }
         Ok(paths)
     }
@@ -302,10 +300,10 @@ impl PeersFile {
             self.attack.as_ref().map_or(0.0, |attack| attack.part.0),
         );
         if self.count == 0 {
-            return error("count", "must be one at least");
+            return error("count", "must be at least 1");
         }
         if leaving + malicious > 1.0 {
-            return error("leave", "who leaves and who lies are more than all");
+            return error("leave", "leave.part and attack.part together are more than 1");
         }
         let region = regions.iter().position(|known| *known == self.region).unwrap_or_else(|| {
             regions.push(self.region.clone());
@@ -326,8 +324,8 @@ impl PeersFile {
             leaves_when_done: self.leaves_when_done,
             malicious,
             attack: match self.attack.as_ref().map(|attack| attack.how) {
-                Some(How::Withhold) => Attack::Withhold,
-                Some(How::Forge) | None => Attack::Forge,
+                Some(AttackKind::Withhold) => Attack::Withhold,
+                Some(AttackKind::Forge) | None => Attack::Forge,
             },
         })
     }
@@ -388,7 +386,7 @@ strategy = "boxo"
 "#;
 
     #[test]
-    fn a_scenario_is_read_and_becomes_a_plan() {
+    fn a_scenario_becomes_a_plan() {
         let scenario = Scenario::parse("good.toml", GOOD).unwrap();
         let plan = scenario.plan(&scenario.runs[0]);
         assert_eq!(plan.strategy, Strategy::Boxo);
@@ -402,7 +400,7 @@ strategy = "boxo"
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line_and_key() {
+    fn an_error_names_its_line_and_key() {
         let cases: &[(&str, &str, usize, &str, &str)] = &[
             ("10MiB", "10 bananas", 4, "size", "invalid size"),
             ("10MiB", "0B", 3, "size", "empty"),
@@ -411,22 +409,22 @@ strategy = "boxo"
             ("latency = \"5ms\"", "latncy = \"5ms\"", 8, "latncy", "did you mean `latency`?"),
             ("\"us\"]", "\"uss\"]", 10, "between", "uss"),
             ("role = \"seeder\"", "role = \"sower\"", 14, "role", "unknown variant"),
-            ("role = \"seeder\"", "role = \"leecher\"", 0, "peers", "a seeder"),
+            ("role = \"seeder\"", "role = \"leecher\"", 0, "peers", "an honest seeder"),
             ("100Mbit", "100", 15, "up", "invalid rate"),
-            ("count = 30", "count = 0", 19, "count", "one at least"),
-            ("count = 30", "count = 200000", 19, "count", "more than"),
+            ("count = 30", "count = 0", 19, "count", "at least 1"),
+            ("count = 30", "count = 200000", 19, "count", "at most 100000"),
             ("part = 0.2", "part = 1.2", 25, "part", "between 0 and 1"),
-            ("part = 0.2", "part = 0.95", 19, "leave", "more than all"),
-            ("latency = \"5ms\"", "loss = 0.9", 0, "loss", "half"),
+            ("part = 0.2", "part = 0.95", 19, "leave", "more than 1"),
+            ("latency = \"5ms\"", "loss = 0.9", 0, "loss", "at most 0.5"),
             ("\"boxo\"", "\"kubo\"", 29, "strategy", "unknown variant"),
         ];
         for (old, new, line, key, problem) in cases {
             let text = GOOD.replacen(old, new, 1);
             assert_ne!(text, GOOD, "{old} is there");
             let error = Scenario::parse("bad.toml", &text).expect_err(new);
-            let said = error.to_string();
-            assert!(said.contains(problem), "{new}: {said}");
-            assert_eq!((error.line(), error.key()), (*line, *key), "{new}: {said}");
+            let text = error.to_string();
+            assert!(text.contains(problem), "{new}: {text}");
+            assert_eq!((error.line(), error.key()), (*line, *key), "{new}: {text}");
         }
     }
 }

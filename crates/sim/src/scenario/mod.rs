@@ -1,4 +1,4 @@
-//! A swarm to simulate, written as one TOML file. See docs/reference/swarm-scenarios.md for all of it.
+//! A swarm to simulate, as one TOML file. docs/reference/swarm-scenarios.md describes the format.
 
 mod file;
 
@@ -16,20 +16,20 @@ use watchfire_types::Rng;
 
 pub use watchfire_report::scenario::ScenarioError;
 
-/// A swarm, and the ways of exchanging that are compared on it.
+/// A swarm, and the request strategies that are compared on it.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it is called in reports.
+    /// The name in reports.
     pub name: String,
-    /// Decides every draw.
+    /// The seed of every random draw.
     pub seed: u64,
-    /// What a reader of the report must know.
+    /// Notes that are printed in the report.
     pub notes: Vec<String>,
-    /// What is shared.
+    /// The shared file.
     pub file: FileShape,
-    /// What is compared, one simulation each.
+    /// The runs that are compared, one simulation each.
     pub runs: Vec<Run>,
-    /// Times that others published, to be shown beside.
+    /// Times of published results, shown beside ours.
     pub published: Vec<Published>,
     groups: Vec<Group>,
     paths: Vec<Vec<Path>>,
@@ -41,24 +41,24 @@ pub struct Scenario {
 /// One simulation of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// What it is called in reports.
+    /// The name in reports.
     pub name: String,
     /// How every node requests blocks.
     pub strategy: Strategy,
-    /// What handling messages costs them; `None` if it costs nothing.
+    /// The CPU time of messages; `None` if they take none.
     pub processors: Option<Processors>,
 }
 
-/// A time that others published.
+/// A published result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// Of what.
+    /// The name of the program or method.
     pub name: String,
-    /// How long it took.
+    /// The time until all peers had the file.
     pub time: Duration,
 }
 
-/// Peers of one kind.
+/// Peers with the same settings.
 #[derive(Clone, Debug)]
 struct Group {
     name: String,
@@ -76,7 +76,7 @@ struct Group {
 }
 
 impl Scenario {
-    /// Reads a scenario. `name` is the file's, for errors.
+    /// Parses a scenario. `name` is the file's name, for errors.
     ///
     /// ```
     /// let error = watchfire_sim::Scenario::parse("swarm.toml", "[file]\nsize = '300 bananas'\n");
@@ -86,7 +86,7 @@ impl Scenario {
         file::parse(name, text)
     }
 
-    /// Runs all there is, one after another, and tells which run is how far.
+    /// Simulates each run, one after another, and passes its progress to `watch`.
     pub fn simulate(&self, watch: &mut dyn FnMut(&Run, Progress)) -> Report {
         let runs = self.runs.iter().map(|run| {
             let outcome = swarm::run(&self.plan(run), &mut |progress| watch(run, progress));
@@ -100,8 +100,7 @@ impl Scenario {
         &self.groups[group].name
     }
 
-    /// What one of its runs is to be. Who leaves and who lies follows from the seed, and is the same in
-    /// all runs.
+    /// The plan of a run. The seed decides which peers leave or attack, the same ones in all runs.
     pub fn plan(&self, run: &Run) -> Plan {
         let mut rng = Rng::for_purpose(self.seed, 0x5ce);
         let mut peers = Vec::new();
@@ -109,7 +108,7 @@ impl Scenario {
             let mut peers_of_group: Vec<PeerPlan> =
                 (0..shape.count).map(|_| shape.peer(group, &mut rng)).collect();
             let some = |part: f64| (part * f64::from(shape.count)).round() as usize;
-            // Which of them is chosen by the shuffle below.
+            // The first ones become malicious or leave; the shuffle below mixes them.
             let attackers = some(shape.malicious);
             peers_of_group
                 .iter_mut()

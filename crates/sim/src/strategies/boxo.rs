@@ -1,7 +1,7 @@
 //! A model of boxo's strategy for Bitswap 1.2, as in kubo.
 //!
-//! A session knows all of its wants at once, as with p2plab's walker. Kubo's own walkers look ahead 10
-//! or 32 blocks. The search for one random want every minute is absent.
+//! A session knows all of its wants at once, as with p2plab's walker. Kubo's own walkers look ahead
+//! 10 or 32 blocks. Boxo's search for one random want every minute is not modelled.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -15,20 +15,20 @@ use watchfire_types::Instant;
 use super::boxo_state::{BoxoState, OTHER_PROGRAMS, begin_quiet_time, can_send, end_quiet_times};
 use super::want_front::WantFront;
 
-/// Wants that are sent to every peer while none is known to have anything.
+/// Wants that are sent to every peer while no peer is known to have any block.
 const BROADCAST_MAX: usize = 64;
 
-/// DONT_HAVEs in a row, received or assumed, after which a peer is not asked any more.
+/// DONT_HAVEs in a row, received or assumed, after which a session stops requesting from a peer.
 const DONT_HAVES_MAX: u32 = 16;
 
-/// After so long without any block, all peers are asked again.
+/// After this time without a block, the want-haves are sent again to all peers.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(1500);
 
 #[derive(Debug)]
 pub(super) struct Boxo<P> {
     peers: BTreeMap<P, BoxoState>,
     front: WantFront,
-    /// When all peers were last asked again.
+    /// When the want-haves were last sent again to all peers.
     restarted_at: Instant,
 }
 
@@ -41,21 +41,21 @@ impl<P: Copy + Ord> Boxo<P> {
         self.peers.values().any(|state| state.is_member)
     }
 
-    /// How long a peer may take to answer before it is assumed not to have the block.
+    /// How long a peer may take to respond before it is assumed not to have the block.
     fn timeout(&self, peer: P) -> Duration {
         let (least, most) = (Duration::from_millis(50), Duration::from_secs(7));
         let latency = self.peers.get(&peer).and_then(|state| state.latency);
         latency.map_or(Duration::from_secs(5), |latency| (latency * 2).clamp(least, most))
     }
 
-    /// When all peers are asked again; `None` while nothing is wanted.
+    /// When the want-haves are sent again to all peers; `None` while no block is wanted.
     fn idle_at(&self, requester: &Requester<P>) -> Option<Instant> {
         let from = requester.last_block_at().max(self.restarted_at);
         (!requester.wants().is_empty()).then(|| from + IDLE_TIMEOUT)
     }
 
-    /// The peer to request a block from: a random one of those most likely to have it. Peers that sent
-    /// more blocks are more likely to be chosen.
+    /// The peer to request a block from: a random one of those most likely to have it. Peers that
+    /// sent more blocks are more likely to be chosen.
     fn choose(&self, requester: &mut Requester<P>, at: u32) -> Option<P> {
         let rank = |state: &PeerState| match () {
             () if state.has(at) => 2,
@@ -86,7 +86,7 @@ impl<P: Copy + Ord + Debug + Send> RequestStrategy<P> for Boxo<P> {
         OTHER_PROGRAMS
     }
 
-    /// Sends every want as a want-block to one peer. The other peers get want-haves.
+    /// Sends each want as a want-block to one peer. The other peers get want-haves.
     fn request_blocks(&mut self, now: Instant, requester: &mut Requester<P>, _: &mut Totals) {
         let wants_max = if self.has_members() { usize::MAX } else { BROADCAST_MAX };
         let is_changed = self.front.update(requester.wants(), wants_max);
@@ -96,7 +96,7 @@ impl<P: Copy + Ord + Debug + Send> RequestStrategy<P> for Boxo<P> {
         if is_changed {
             self.peers.keys().for_each(|peer| requester.update_peer(*peer));
         }
-        for at in self.front.open(requester.wants()) {
+        for at in self.front.unrequested(requester.wants()) {
             if let Some(peer) = self.choose(requester, at) {
                 requester.request(now, at, peer);
             }
@@ -156,11 +156,12 @@ impl<P: Copy + Ord + Debug + Send> RequestStrategy<P> for Boxo<P> {
         can_send(&self.peers, now, peer)
     }
 
-    /// Once a session has members, it sends want-haves to them alone.
+    /// Once a session has members, it sends want-haves only to them.
     fn want_haves(&self, _: &Requester<P>, peer: P) -> Option<WantHaves<'_>> {
         let is_member = self.peers.get(&peer).is_some_and(|state| state.is_member);
-        let is_asked = is_member || !self.has_members();
-        is_asked.then_some(WantHaves { only: Some(&self.front.wants), send_dont_have: is_member })
+        let is_included = is_member || !self.has_members();
+        is_included
+            .then_some(WantHaves { only: Some(&self.front.wants), send_dont_have: is_member })
     }
 
     fn handle_sent(&mut self, now: Instant, peer: P, requester: &Requester<P>) {

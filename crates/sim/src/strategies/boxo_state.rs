@@ -4,20 +4,20 @@ use std::time::Duration;
 use watchfire_bitswap::{ExchangePolicy, Requester, Response};
 use watchfire_types::Instant;
 
-/// What boxo and go-bitswap keep of a peer.
+/// The state that boxo and go-bitswap keep for each peer.
 #[derive(Debug, Default)]
 pub(super) struct BoxoState {
-    /// No wants are sent before.
+    /// Before this time, no wants are sent.
     pub quiet_until: Option<Instant>,
     /// DONT_HAVEs in a row.
     pub dont_haves: u32,
-    /// Whether the peer said HAVE or sent a block, so that the session asks it.
+    /// Whether the peer sent a HAVE or a block, so that the session sends requests to it.
     pub is_member: bool,
-    /// Whether the session stopped asking the peer, because it lacks too much.
+    /// Whether the session stopped requesting from the peer, because it lacks too many blocks.
     pub is_pruned: bool,
     /// Wanted blocks that the peer sent.
     pub blocks: u32,
-    /// Smoothed time from a request to its answer.
+    /// Smoothed time from a request to its response.
     pub latency: Option<Duration>,
 }
 
@@ -41,7 +41,7 @@ impl BoxoState {
     }
 }
 
-/// How long wants to a peer wait after a message, among so many peers.
+/// The minimum time between two messages with wants to one peer. It grows with the number of peers.
 fn message_delay(peers: usize) -> Duration {
     let spread = Duration::from_micros(125) * u32::try_from(peers).unwrap_or(u32::MAX);
     Duration::from_millis(20).max(spread.min(Duration::from_secs(2)))

@@ -1,8 +1,8 @@
 //! A model of go-bitswap's strategy before HAVE.
 //!
-//! Peers cannot say what they have. Wants are split over groups of peers, and each is sent to a whole
-//! group. With more groups there are fewer duplicates, and a search takes longer. The number of groups
-//! follows the duplicates that arrive.
+//! Peers cannot announce blocks. The wants are split over groups of peers, and each want is sent to
+//! a whole group. With more groups there are fewer duplicates, but a search takes longer. The
+//! number of groups adapts to the share of duplicates.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -14,7 +14,7 @@ use watchfire_types::Instant;
 use super::boxo_state::{BoxoState, OTHER_PROGRAMS, begin_quiet_time, can_send, end_quiet_times};
 use super::want_front::WantFront;
 
-/// Wants that are sent to every peer while none is known to have anything.
+/// Wants that are sent to every peer while no peer is known to have any block.
 const BROADCAST_MAX: usize = 4;
 
 /// Wants that are requested at a time.
@@ -25,22 +25,20 @@ pub(super) struct GoBitswap<P> {
     peers: BTreeMap<P, BoxoState>,
     front: WantFront,
     groups: PeerGroups,
-    /// When all peers were last asked for everything.
+    /// When all live wants were last requested from every peer.
     restarted_at: Instant,
 }
 
-/// Into how many groups the peers are split.
 #[derive(Debug)]
 struct PeerGroups {
     count: usize,
-    /// The smoothed part of blocks that are duplicates.
+    /// The smoothed share of blocks that are duplicates.
     duplicates: f64,
-    /// The group that is next in turn.
+    /// Rotates over the groups.
     turn: usize,
 }
 
 impl PeerGroups {
-    /// A block arrived.
     fn handle_block(&mut self, is_duplicate: bool) {
         self.duplicates = self.duplicates * 0.95 + if is_duplicate { 0.05 } else { 0.0 };
         if self.duplicates > 0.4 && self.count < 16 {
@@ -63,7 +61,7 @@ impl<P: Copy + Ord> GoBitswap<P> {
         }
     }
 
-    /// When everything is requested from every peer; `None` while nothing is wanted.
+    /// When all live wants are requested from every peer; `None` while no block is wanted.
     fn idle_at(&self, requester: &Requester<P>) -> Option<Instant> {
         let slowest = self.peers.values().filter_map(|state| state.latency).max();
         let wait = Duration::from_millis(500) + slowest.unwrap_or_default() * 3;
@@ -84,15 +82,15 @@ impl<P: Copy + Ord + Debug + Send> RequestStrategy<P> for GoBitswap<P> {
         }
         let members = self.peers.iter().filter(|(_, state)| state.is_member);
         let members: Vec<P> = members.map(|(peer, _)| *peer).collect();
-        let open = self.front.open(requester.wants());
+        let unrequested = self.front.unrequested(requester.wants());
         if members.is_empty() {
-            let everyone: Vec<P> = self.peers.keys().copied().collect();
-            for at in open.into_iter().take(BROADCAST_MAX) {
-                request_from_all(requester, now, at, &everyone);
+            let all_peers: Vec<P> = self.peers.keys().copied().collect();
+            for at in unrequested.into_iter().take(BROADCAST_MAX) {
+                request_from_all(requester, now, at, &all_peers);
             }
             return;
         }
-        for at in open {
+        for at in unrequested {
             let groups = self.groups.count.min(members.len());
             let group = self.groups.turn % groups;
             self.groups.turn += 1;
@@ -107,9 +105,9 @@ impl<P: Copy + Ord + Debug + Send> RequestStrategy<P> for GoBitswap<P> {
         if self.idle_at(requester).is_some_and(|at| at <= now) {
             self.restarted_at = now;
             self.front.update(requester.wants(), LIVE_MAX);
-            let everyone: Vec<P> = self.peers.keys().copied().collect();
+            let all_peers: Vec<P> = self.peers.keys().copied().collect();
             for at in self.front.wants.iter().collect::<Vec<u32>>() {
-                request_from_all(requester, now, at, &everyone);
+                request_from_all(requester, now, at, &all_peers);
             }
         }
     }
@@ -142,7 +140,7 @@ impl<P: Copy + Ord + Debug + Send> RequestStrategy<P> for GoBitswap<P> {
         can_send(&self.peers, now, peer)
     }
 
-    /// Peers of Bitswap 1.1 know no want-haves.
+    /// Bitswap 1.1 has no want-haves.
     fn want_haves(&self, _: &Requester<P>, _: P) -> Option<WantHaves<'_>> {
         None
     }

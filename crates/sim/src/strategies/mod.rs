@@ -15,21 +15,20 @@ use go_bitswap::GoBitswap;
 
 /// How every node of a swarm requests blocks.
 ///
-/// The models of other programs do what matters for speed and duplicates, and not all that those
-/// programs do.
+/// The models of other programs contain what matters for speed and duplicates, and no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// Watchfire's own: rarest first, over the leaves protocol.
+    /// Watchfire: rarest first, over the leaves protocol.
     Watchfire,
-    /// Boxo's, as in kubo: Bitswap 1.2, with a want-block to one peer and want-haves to the others.
+    /// Boxo, as in kubo: Bitswap 1.2, with a want-block to one peer and want-haves to the others.
     Boxo,
-    /// That of go-bitswap before HAVE: Bitswap 1.1, with each want sent to several peers.
+    /// go-bitswap before HAVE: Bitswap 1.1, with each want sent to several peers.
     GoBitswap,
 }
 
 impl Strategy {
-    /// The protocol that such nodes speak with each other.
+    /// The protocol between two nodes with this strategy.
     pub const fn protocol(self) -> Protocol {
         match self {
             Strategy::Watchfire => Protocol::Leaves,
@@ -38,7 +37,6 @@ impl Strategy {
         }
     }
 
-    /// A new instance for one node.
     pub(crate) fn build<P: Copy + Ord + Debug + Send + 'static>(
         self,
     ) -> Box<dyn RequestStrategy<P>> {

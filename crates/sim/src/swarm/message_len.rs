@@ -1,4 +1,4 @@
-//! How long messages would be if they were written.
+//! The lengths that messages would have if they were encoded.
 
 use watchfire_bitswap::{Message, Payload, leaves};
 use watchfire_content::Cid;
@@ -8,16 +8,16 @@ use crate::strategies::Strategy;
 
 /// Bytes around a want besides its CID: tags, lengths, priority, kind and flags.
 const WANT_BYTES: usize = 14;
-/// Bytes around the CID of a want that is taken back.
+/// Bytes around the CID of a cancel.
 const CANCEL_BYTES: usize = 8;
 /// Bytes around the CID of a HAVE or DONT_HAVE.
 const PRESENCE_BYTES: usize = 6;
 /// Bytes around a block: tags, lengths, and its CID's prefix.
 const BLOCK_BYTES: usize = 18;
-/// Bytes around it all: the message's length, the wantlist's, and the stream's own.
+/// Bytes of the message itself: its length, the wantlist's, and the stream's own.
 const MESSAGE_BYTES: usize = 24;
 
-/// Bytes of a message on the wire, to within a few for each entry.
+/// The length of a message on the wire. Each entry may be a few bytes off.
 pub(super) fn message_len(message: &Message<FakeBlock>, strategy: Strategy) -> u64 {
     if strategy == Strategy::Watchfire {
         return leaves::encoded_len(message) as u64;
@@ -45,7 +45,7 @@ mod tests {
     use crate::dag::{Dag, FileShape};
 
     #[test]
-    fn lengths_are_about_those_of_real_messages() {
+    fn lengths_are_close_to_those_of_real_messages() {
         let dag = Dag::new(FileShape { bytes: 9 << 20, block_bytes: 1 << 18, links_max: 99 }, 1);
         let want = |block| WantEntry {
             cid: dag.cid(block).clone(),
@@ -54,19 +54,19 @@ mod tests {
             kind: WantKind::Block,
             send_dont_have: true,
         };
-        let presence = |block| Presence { cid: dag.cid(block).clone(), is_here: block % 2 == 0 };
+        let presence = |block| Presence { cid: dag.cid(block).clone(), has_block: block % 2 == 0 };
         let wants: Vec<_> = (0..30).map(want).collect();
         let presences: Vec<_> = (0..30).map(presence).collect();
-        let ours = Message {
+        let simulated = Message {
             wants: wants.clone(),
             presences: presences.clone(),
             blocks: vec![dag.fake_block(1)],
             ..Message::default()
         };
-        let block = Block::raw(vec![0; ours.blocks[0].len()].into()).unwrap();
+        let block = Block::raw(vec![0; simulated.blocks[0].len()].into()).unwrap();
         let real = Message { wants, presences, blocks: vec![block], ..Message::default() };
         let real = encode_framed(&real, Protocol::V1_2).len() as f64;
-        let near = message_len(&ours, Strategy::Boxo) as f64 / real;
-        assert!((0.999..1.001).contains(&near), "{near}");
+        let ratio = message_len(&simulated, Strategy::Boxo) as f64 / real;
+        assert!((0.999..1.001).contains(&ratio), "{ratio}");
     }
 }

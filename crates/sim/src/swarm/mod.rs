@@ -26,20 +26,20 @@ pub use outcome::{Outcome, PeerOutcome, UplinkUse};
 
 /// Round trips until a connection can be used: TCP's, TLS's, and one to agree on protocols.
 const ROUND_TRIPS_TO_CONNECT: u32 = 3;
-/// How long it takes until a connection that broke is made anew, or one to a provider is.
-const REDIAL: Duration = Duration::from_secs(1);
-/// How long a search for providers takes.
-const SEARCH: Duration = Duration::from_millis(300);
-/// Providers that a search finds.
+/// The delay before peers redial after a connection broke.
+const REDIAL_DELAY: Duration = Duration::from_secs(1);
+/// The time that a search for providers takes.
+const SEARCH_TIME: Duration = Duration::from_millis(300);
+/// Most providers that a search finds.
 const PROVIDERS_MAX: usize = 10;
-/// Wakes at one time after which an exchange counts as stuck in a loop.
+/// Wakes at one simulated time after which an exchange counts as stuck in a loop.
 const WAKES_MAX: u32 = 10_000;
-/// Peers of a node that is looked at whenever it was woken.
-const CHECKED_ALWAYS: usize = 12;
-/// How often others are looked at.
+/// Up to this number of connected peers, a node's limits are checked at every wake.
+const PEERS_CHECKED_ALWAYS: usize = 12;
+/// The minimum time between two checks of a node with more peers.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// Steps between two looks at how far it is.
-const STEPS_PER_LOOK: u64 = 1 << 14;
+/// Steps between two progress reports.
+const STEPS_PER_REPORT: u64 = 1 << 14;
 /// Violations after which a simulation stops.
 const VIOLATIONS_MAX: usize = 100;
 
@@ -48,15 +48,15 @@ const VIOLATIONS_MAX: usize = 100;
 pub struct Progress {
     /// The simulated time.
     pub now: Duration,
-    /// The part of all blocks that the awaited peers have.
+    /// The share of all blocks that the awaited peers have.
     pub part: f64,
     /// Awaited peers that have all blocks.
     pub finished: usize,
-    /// Peers that are awaited.
+    /// The number of awaited peers.
     pub awaited: usize,
 }
 
-/// Runs a plan until all awaited peers have all blocks, or its time is up.
+/// Runs a plan until all awaited peers have all blocks, or until its time limit.
 ///
 /// The same plan has the same outcome on every machine.
 pub fn run(plan: &Plan, watch: &mut dyn FnMut(Progress)) -> Outcome {
@@ -77,7 +77,7 @@ struct Swarm<'a> {
     rng: Rng,
     awaited: usize,
     finished: usize,
-    /// Blocks of those that are waited for.
+    /// Blocks that the awaited peers have, in total.
     held: u64,
     uplink_use: UplinkUseLog,
     violations: Vec<String>,
@@ -90,21 +90,22 @@ enum Timer {
     Arrive(Peer),
     Leave(Peer),
     Wake(Peer),
-    /// The handshakes of a connection are done.
+    /// The handshakes of a connection are complete.
     Connect(Peer, Peer, DialReason),
-    /// A peer notices that another, which had arrived so often, is gone.
+    /// The first peer notices that the second left, after this number of arrivals.
     DisconnectNoticed(Peer, Peer, u32),
-    /// Some connection breaks.
+    /// A random connection breaks.
     Break,
-    /// The store of a peer, which had arrived so often, has read a block for another.
+    /// The first peer, after this number of arrivals, has read a block for the second.
     Read(Peer, Peer, u32, u32),
+    /// The search for providers of a peer, after this number of arrivals, is complete.
     SearchDone(Peer, Cid, u32),
 }
 
 /// Why two peers connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum DialReason {
-    /// They are next to each other. Who comes in between before the handshakes are done takes the location.
+    /// They are neighbours. They do not connect if a peer joins between them during the handshakes.
     Neighbour,
     /// One was found as a provider for the other, or they were connected before.
     Provider,
@@ -162,9 +163,9 @@ impl<'a> Swarm<'a> {
         let end = Instant::ZERO + self.plan.time_max;
         let mut steps: u64 = 0;
         while self.finished < self.awaited && self.violations.len() < VIOLATIONS_MAX {
-            let moved = self.network.next_at();
+            let network_at = self.network.next_at();
             let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
-            let Some(at) = [moved, timer].into_iter().flatten().min() else { break };
+            let Some(at) = [network_at, timer].into_iter().flatten().min() else { break };
             if at > end {
                 self.now = end;
                 break;
@@ -176,7 +177,7 @@ impl<'a> Swarm<'a> {
                 self.record_uplink_use();
             }
             self.now = at;
-            if moved == Some(at) {
+            if network_at == Some(at) {
                 self.network.step();
                 while let Some(arrival) = self.network.poll_arrival() {
                     self.handle_arrival(arrival);
@@ -185,7 +186,7 @@ impl<'a> Swarm<'a> {
                 self.handle_timer(timer);
             }
             steps += 1;
-            if steps.is_multiple_of(STEPS_PER_LOOK) {
+            if steps.is_multiple_of(STEPS_PER_REPORT) {
                 watch(self.progress());
             }
         }
@@ -196,12 +197,12 @@ impl<'a> Swarm<'a> {
     fn record_uplink_use(&mut self) {
         let (mut sent, mut rates) = ([0; 2], [0; 2]);
         for (host, (peer_plan, node)) in (0..).zip(self.plan.peers.iter().zip(&self.nodes)) {
-            let whose = usize::from(!peer_plan.is_seeder);
-            sent[whose] += self.network.traffic(Host(host)).0;
-            rates[whose] += if node.is_here { peer_plan.access.up } else { 0 };
+            let role = usize::from(!peer_plan.is_seeder);
+            sent[role] += self.network.traffic(Host(host)).0;
+            rates[role] += if node.is_online { peer_plan.access.up } else { 0 };
         }
         let now = self.now.since(Instant::ZERO);
-        self.uplink_use.look(now, sent.into(), rates.into());
+        self.uplink_use.record(now, sent.into(), rates.into());
     }
 
     fn progress(&self) -> Progress {
@@ -231,10 +232,10 @@ impl<'a> Swarm<'a> {
         self.plan.paths[self.peer_plan(a).region][self.peer_plan(b).region]
     }
 
-    fn record_violation(&mut self, peer: Peer, what: std::fmt::Arguments<'_>) {
+    fn record_violation(&mut self, peer: Peer, violation: std::fmt::Arguments<'_>) {
         if self.violations.len() < VIOLATIONS_MAX {
             let at = self.now.since(Instant::ZERO).as_secs_f64();
-            self.violations.push(format!("{at:.6} s: peer {}: {what}", peer.0));
+            self.violations.push(format!("{at:.6} s: peer {}: {violation}", peer.0));
         }
     }
 
@@ -244,7 +245,7 @@ impl<'a> Swarm<'a> {
             Arrival::Message { from, to, .. } | Arrival::Part { from, to } => (*to, *from),
             Arrival::Room { from, to, .. } => (*from, *to),
         };
-        // More may have been sent since the room was told of.
+        // More bytes may have been sent since the room was reported.
         let room = self.network.room(peer, from) as usize;
         let (peer, from) = (Peer(peer.0), Peer(from.0));
         let exchange = &mut self.node(peer).exchange;
@@ -264,16 +265,16 @@ impl<'a> Swarm<'a> {
             Timer::Wake(peer) => self.wake(peer),
             Timer::Connect(a, b, reason) => self.connect(a, b, reason),
             Timer::DisconnectNoticed(peer, other, arrivals) => {
-                let is_same = self.nodes[other.0 as usize].arrivals == arrivals;
-                if is_same && self.node(peer).peers.remove(&other) {
+                let is_still_gone = self.nodes[other.0 as usize].arrivals == arrivals;
+                if is_still_gone && self.node(peer).peers.remove(&other) {
                     self.node(peer).exchange.handle_disconnected(now, other);
                     self.settle(peer);
                 }
                 self.dial_neighbours(peer);
             }
-            Timer::Break => self.break_some(),
+            Timer::Break => self.break_connection(),
             Timer::Read(peer, to, block, arrivals) => {
-                if !self.node(peer).is_here || self.node(peer).arrivals != arrivals {
+                if !self.node(peer).is_online || self.node(peer).arrivals != arrivals {
                     return;
                 }
                 let len = self.dag.block_len(block);
@@ -289,7 +290,7 @@ impl<'a> Swarm<'a> {
 
     fn arrive(&mut self, peer: Peer) {
         let (now, peer_plan) = (self.now, self.peer_plan(peer));
-        let mut fresh = exchange(self.plan, &mut self.rng);
+        let mut exchange = exchange(self.plan, &mut self.rng);
         let is_full = peer_plan.is_seeder || peer_plan.attack.is_some();
         for block in 0..self.dag.len() {
             let node = &mut self.nodes[peer.0 as usize];
@@ -297,18 +298,22 @@ impl<'a> Swarm<'a> {
                 node.store(block);
             }
             if is_full || node.has(block) {
-                fresh.handle_stored(now, self.dag.cid(block), self.dag.block_len(block) as usize);
+                exchange.handle_stored(
+                    now,
+                    self.dag.cid(block),
+                    self.dag.block_len(block) as usize,
+                );
             }
         }
         let node = &mut self.nodes[peer.0 as usize];
-        node.exchange = fresh;
-        node.is_here = true;
+        node.exchange = exchange;
+        node.is_online = true;
         node.arrivals += 1;
         node.wake_at = None;
         if !is_full && node.finished_at.is_none() {
             node.begin(now, &self.dag);
         }
-        // Who has not noticed that it was gone does so now.
+        // Peers that have not noticed its departure do so now.
         for other in (0..self.nodes.len() as u32).map(Peer) {
             if self.node(other).peers.remove(&peer) {
                 self.node(other).exchange.handle_disconnected(now, peer);
@@ -322,15 +327,15 @@ impl<'a> Swarm<'a> {
 
     fn leave(&mut self, peer: Peer) {
         let peer_plan = self.peer_plan(peer);
-        if !self.node(peer).is_here {
+        if !self.node(peer).is_online {
             return;
         }
         self.topology.leave(peer);
         let node = self.node(peer);
-        node.is_here = false;
+        node.is_online = false;
         node.session = None;
         let totals = node.exchange.totals();
-        node.before.push(totals);
+        node.earlier_totals.push(totals);
         node.reads = 0;
         node.reading_bytes = 0;
         let (arrivals, peers) = (node.arrivals, std::mem::take(&mut node.peers));
@@ -341,9 +346,9 @@ impl<'a> Swarm<'a> {
         }
     }
 
-    /// Connects a peer to those neighbours that it is not connected to.
+    /// Dials the neighbours that a peer is not connected to.
     fn dial_neighbours(&mut self, peer: Peer) {
-        if self.node(peer).is_here {
+        if self.node(peer).is_online {
             for other in self.topology.neighbours(peer) {
                 self.dial(peer, other, Duration::ZERO, DialReason::Neighbour);
             }
@@ -361,11 +366,11 @@ impl<'a> Swarm<'a> {
     }
 
     fn connect(&mut self, a: Peer, b: Peer, reason: DialReason) {
-        let may = |swarm: &mut Self, a: Peer, b: Peer| {
+        let can_connect = |swarm: &mut Self, a: Peer, b: Peer| {
             let node = swarm.node(a);
-            node.is_here && !node.peers.contains(&b) && !node.blocked.contains(&b)
+            node.is_online && !node.peers.contains(&b) && !node.blocked.contains(&b)
         };
-        if !may(self, a, b) || !may(self, b, a) {
+        if !can_connect(self, a, b) || !can_connect(self, b, a) {
             return;
         }
         if reason == DialReason::Neighbour && !self.topology.are_neighbours(a, b) {
@@ -385,7 +390,7 @@ impl<'a> Swarm<'a> {
         }
     }
 
-    /// HostLinks a connection; both know at once.
+    /// Closes a connection. Both peers notice it at once.
     fn disconnect(&mut self, a: Peer, b: Peer) {
         let now = self.now;
         self.network.close(Host(a.0), Host(b.0));
@@ -398,27 +403,27 @@ impl<'a> Swarm<'a> {
     }
 
     fn set_break(&mut self) {
-        // Waits between things that happen independently; a sum stands in for a logarithm, which is not
-        // the same on all machines.
+        // The wait should be exponential, but a logarithm differs from machine to machine. A sum of
+        // two uniform numbers has the same mean.
         let wait = self.rng.fraction() + self.rng.fraction();
         let wait = Duration::from_secs_f64(wait / self.plan.breaks_per_second);
         self.set_timer(self.now + wait, Timer::Break);
     }
 
-    fn break_some(&mut self) {
+    fn break_connection(&mut self) {
         self.set_break();
-        let here = self.topology.here();
-        let Some(at) = (!here.is_empty()).then(|| self.rng.below(here.len() as u64)) else {
+        let online = self.topology.online();
+        let Some(at) = (!online.is_empty()).then(|| self.rng.below(online.len() as u64)) else {
             return;
         };
-        let peer = *here.iter().nth(at as usize).expect("fewer than there are");
+        let peer = *online.iter().nth(at as usize).expect("the index is below the length");
         let peers: Vec<Peer> = self.node(peer).peers.iter().copied().collect();
         if peers.is_empty() {
             return;
         }
         let other = peers[self.rng.below(peers.len() as u64) as usize];
         self.disconnect(peer, other);
-        self.dial(peer, other, REDIAL, DialReason::Provider);
+        self.dial(peer, other, REDIAL_DELAY, DialReason::Provider);
     }
 
     fn wake(&mut self, peer: Peer) {
@@ -428,15 +433,15 @@ impl<'a> Swarm<'a> {
             return;
         }
         node.wake_at = None;
-        if !node.is_here {
+        if !node.is_online {
             return;
         }
         if node.exchange.next_wake().is_some_and(|at| at <= now) {
             node.woken = (now, if node.woken.0 == now { node.woken.1 + 1 } else { 1 });
             if node.woken.1 > WAKES_MAX {
                 let times = node.woken.1;
-                // Without its timer it sleeps until something comes.
-                self.record_violation(peer, format_args!("it was due {times} times at one time"));
+                // Without a timer it sleeps until the next arrival.
+                self.record_violation(peer, format_args!("it woke {times} times at one time"));
                 return;
             }
             node.exchange.handle_tick(now);
@@ -445,33 +450,33 @@ impl<'a> Swarm<'a> {
         self.check(peer);
     }
 
-    /// Does all that an exchange wants done, and sets its timer.
+    /// Handles all outputs of an exchange, and sets its timer.
     fn settle(&mut self, peer: Peer) {
         while let Some(output) = self.node(peer).exchange.poll_output() {
-            self.carry_out(peer, output);
+            self.handle_output(peer, output);
         }
         let now = self.now;
         let node = self.node(peer);
-        if !node.is_here {
+        if !node.is_online {
             return;
         }
         let Some(at) = node.exchange.next_wake() else { return };
         let at = at.max(now);
-        // An timer that is too early looks again; one that is too late is too late.
+        // An early timer only calls this again. A late one needs an earlier one beside it.
         if node.wake_at.is_none_or(|set| set > at) {
             node.wake_at = Some(at);
             self.set_timer(at, Timer::Wake(peer));
         }
     }
 
-    fn carry_out(&mut self, peer: Peer, output: Output<Peer, FakeBlock>) {
+    fn handle_output(&mut self, peer: Peer, output: Output<Peer, FakeBlock>) {
         let now = self.now;
         match output {
             Output::Send { peer: to, message } => self.send(peer, to, message),
             Output::Lookup { cid } => {
                 let block = self.dag.find(&cid);
-                let is_liar = self.peer_plan(peer).attack.is_some();
-                let block = block.filter(|block| is_liar || self.node(peer).has(*block));
+                let is_malicious = self.peer_plan(peer).attack.is_some();
+                let block = block.filter(|block| is_malicious || self.node(peer).has(*block));
                 let len = block.map(|block| self.dag.block_len(block) as usize);
                 self.node(peer).exchange.handle_lookup(now, &cid, len);
             }
@@ -483,7 +488,7 @@ impl<'a> Swarm<'a> {
             Output::BlockReceived { block, .. } => self.handle_block_received(peer, &block),
             Output::FindProviders { cid, .. } => {
                 let arrivals = self.node(peer).arrivals;
-                self.set_timer(now + SEARCH, Timer::SearchDone(peer, cid, arrivals));
+                self.set_timer(now + SEARCH_TIME, Timer::SearchDone(peer, cid, arrivals));
             }
             Output::DropPeer { peer: other, reason } => {
                 if self.peer_plan(other).attack.is_some() {
@@ -508,27 +513,26 @@ impl<'a> Swarm<'a> {
         let (from, host) = (Host(peer.0), Host(to.0));
         if self.network.is_open(from, host) {
             let room = self.network.room(from, host);
-            // Real encoders need a few bytes more or less than is guessed here.
+            // The length is an estimate.
             if bytes > room + room / 16 + 4096 && blocks.len() != 1 {
-                let what = format_args!("it sent {bytes} bytes into a pipe with room for {room}");
-                self.record_violation(peer, what);
+                let violation = format_args!("it sent {bytes} bytes with room for {room}");
+                self.record_violation(peer, violation);
             }
             let max = self.plan.limits.message_bytes_max;
             let bytes = blocks.iter().sum::<usize>();
             if bytes > max && blocks.len() > 1 {
-                let what =
-                    format_args!("it sent {bytes} bytes of blocks at once, of at most {max}");
-                self.record_violation(peer, what);
+                let violation = format_args!("it sent {bytes} bytes of blocks, more than {max}");
+                self.record_violation(peer, violation);
             }
         }
         if self.plan.strategy != Strategy::Watchfire {
             return self.network.send(self.now, from, host, bytes, message);
         }
-        // Between those who speak leaves, what is said has a stream of its own.
-        let (words, blocks) = message.apart();
-        if !words.is_empty() {
-            let bytes = message_len::message_len(&words, self.plan.strategy);
-            self.network.send_ahead(self.now, from, host, bytes, words);
+        // In the leaves protocol, control messages have their own stream.
+        let (control, blocks) = message.apart();
+        if !control.is_empty() {
+            let bytes = message_len::message_len(&control, self.plan.strategy);
+            self.network.send_ahead(self.now, from, host, bytes, control);
         }
         if !blocks.is_empty() {
             let bytes = message_len::message_len(&blocks, self.plan.strategy);
@@ -548,8 +552,8 @@ impl<'a> Swarm<'a> {
         node.reading_bytes += u64::from(len);
         let reading = node.reading_bytes;
         if reading > max && node.reads > 1 {
-            let what = format_args!("it reads {reading} bytes at once, of at most {max}");
-            self.record_violation(peer, what);
+            let violation = format_args!("it reads {reading} bytes at a time, more than {max}");
+            self.record_violation(peer, violation);
         }
         if self.peer_plan(peer).attack == Some(Attack::Withhold) {
             return;
@@ -566,7 +570,7 @@ impl<'a> Swarm<'a> {
         }
     }
 
-    /// What a node in a peer's store links to, and whether that is there too.
+    /// The links of a DAG node in a peer's store, and whether the peer has their blocks.
     fn leaves(&self, peer: Peer, node: &Cid) -> Option<Vec<(Cid, bool)>> {
         let node = self.dag.find(node)?;
         let leaves = self.nodes[peer.0 as usize].leaves(&self.dag, node);
@@ -575,7 +579,7 @@ impl<'a> Swarm<'a> {
 
     fn finish_read(&mut self, peer: Peer, to: Peer, block: u32) {
         let fake_block = match self.peer_plan(peer).attack {
-            Some(_) => Some(self.dag.forged(block, &mut self.rng)),
+            Some(_) => Some(self.dag.forged_block(block, &mut self.rng)),
             None => self.nodes[peer.0 as usize].has(block).then(|| self.dag.fake_block(block)),
         };
         let (now, cid) = (self.now, self.dag.cid(block).clone());
@@ -585,13 +589,12 @@ impl<'a> Swarm<'a> {
     fn handle_block_received(&mut self, peer: Peer, fake_block: &FakeBlock) {
         let now = self.now;
         let Some(block) = self.dag.find(fake_block.cid()) else {
-            return self
-                .record_violation(peer, format_args!("it took a forged block for a wanted one"));
+            return self.record_violation(peer, format_args!("it accepted a forged block"));
         };
         let is_awaited = self.peer_plan(peer).is_awaited();
         let node = &mut self.nodes[peer.0 as usize];
         if !node.store(block) {
-            return self.record_violation(peer, format_args!("it got block {block} twice"));
+            return self.record_violation(peer, format_args!("it reported block {block} twice"));
         }
         node.received_at.push(now);
         self.held += u64::from(is_awaited);
@@ -610,7 +613,7 @@ impl<'a> Swarm<'a> {
         }
     }
 
-    /// A search is over: some who are here and have the block, or say so.
+    /// Completes a search for providers, with peers that have the block or claim to.
     fn finish_search(&mut self, peer: Peer, cid: &Cid, arrivals: u32) {
         let Some(session) = self.node(peer).session else { return };
         if self.node(peer).arrivals != arrivals {
@@ -621,7 +624,7 @@ impl<'a> Swarm<'a> {
             let node = &self.nodes[other.0 as usize];
             *other != peer && (node.has(block) || self.peer_plan(*other).attack.is_some())
         };
-        let mut providers: Vec<Peer> = self.topology.here().iter().copied().filter(has).collect();
+        let mut providers: Vec<Peer> = self.topology.online().iter().copied().filter(has).collect();
         self.rng.shuffle(&mut providers);
         let blocked = &self.nodes[peer.0 as usize].blocked;
         providers.retain(|other| !blocked.contains(other));
@@ -634,36 +637,36 @@ impl<'a> Swarm<'a> {
         self.settle(peer);
     }
 
-    /// What an exchange remembers must stay within its limits.
+    /// Checks that the state of an exchange is within its limits.
     fn check(&mut self, peer: Peer) {
         let (now, limits) = (self.now, &self.plan.limits);
-        // Others ask for whatever they want.
+        // The other strategies have no such limit.
         let requests_max = match self.plan.strategy {
             Strategy::Watchfire => limits.sent_wants_per_peer_max,
             Strategy::Boxo | Strategy::GoBitswap => usize::MAX,
         };
         let node = &mut self.nodes[peer.0 as usize];
-        // Whom many are connected to is woken for each of them.
-        if node.peers.len() > CHECKED_ALWAYS && now.since(node.checked_at) < CHECK_INTERVAL {
+        // A node with many peers wakes often.
+        if node.peers.len() > PEERS_CHECKED_ALWAYS && now.since(node.checked_at) < CHECK_INTERVAL {
             return;
         }
         node.checked_at = now;
         let known: BTreeSet<Peer> = node.exchange.peers().collect();
-        let mut wrong = Vec::new();
+        let mut found = Vec::new();
         if known != node.peers {
-            wrong.push(format!("it knows {} peers of {}", known.len(), node.peers.len()));
+            found.push(format!("it has {} of {} peers", known.len(), node.peers.len()));
         }
         for other in known {
             let Some(totals) = node.exchange.peer(other) else { continue };
             if totals.wants > limits.wants_per_peer_max {
-                wrong.push(format!("it remembers {} wants of peer {}", totals.wants, other.0));
+                found.push(format!("it stores {} wants of peer {}", totals.wants, other.0));
             }
             if totals.requested_blocks > requests_max {
-                wrong.push(format!("it asks peer {} for {}", other.0, totals.requested_blocks));
+                found.push(format!("{} requests to peer {}", totals.requested_blocks, other.0));
             }
         }
-        for what in wrong {
-            self.record_violation(peer, format_args!("{what}"));
+        for violation in found {
+            self.record_violation(peer, format_args!("{violation}"));
         }
     }
 
@@ -672,7 +675,7 @@ impl<'a> Swarm<'a> {
         let peers =
             self.nodes.iter().zip(&self.plan.peers).zip(0..).map(|((node, peer_plan), host)| {
                 let (sent_bytes, received_bytes) = self.network.traffic(Host(host));
-                let last = node.is_here.then(|| node.exchange.totals());
+                let last = node.is_online.then(|| node.exchange.totals());
                 PeerOutcome {
                     group: peer_plan.group,
                     is_seeder: peer_plan.is_seeder,
@@ -680,7 +683,7 @@ impl<'a> Swarm<'a> {
                     arrived_at: peer_plan.arrives_at,
                     finished_at: node.finished_at.map(since),
                     received_at: node.received_at.iter().copied().map(since).collect(),
-                    totals: node.before.iter().copied().chain(last).collect(),
+                    totals: node.earlier_totals.iter().copied().chain(last).collect(),
                     sent_bytes,
                     received_bytes,
                 }
@@ -694,7 +697,7 @@ impl<'a> Swarm<'a> {
             honest_dropped: self.honest_dropped,
             malicious_dropped: self.malicious_dropped,
             steps: self.network.steps_taken() + self.timers_set,
-            uplink_use: self.uplink_use.into_all(),
+            uplink_use: self.uplink_use.into_intervals(),
             violations: self.violations,
         }
     }

@@ -1,4 +1,4 @@
-//! One peer of a simulated swarm: the exchange under test, and around it what a host would have.
+//! One peer of a simulated swarm: the exchange under test, and the parts of a host around it.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -8,44 +8,43 @@ use watchfire_types::Instant;
 
 use crate::dag::{Dag, FakeBlock};
 
-/// A peer's name.
+/// The index of a peer in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Peer(pub u32);
 
-/// Blocks that a walker of a DAG asks for at a time, as our own does.
+/// Blocks that are requested at a time, as in the DAG walker of our host.
 const WANTS_MAX: usize = 2048;
 
 #[derive(Debug)]
 pub(super) struct Node {
     pub exchange: Exchange<Peer, FakeBlock>,
     pub session: Option<SessionId>,
-    pub is_here: bool,
-    /// How often it has arrived.
+    pub is_online: bool,
+    /// The number of arrivals so far.
     pub arrivals: u32,
-    /// Blocks in its store.
+    /// The blocks in its store, one bit for each.
     store: Vec<u64>,
     pub held: u32,
-    /// Blocks that it knows of and has not asked for.
-    ahead: VecDeque<u32>,
-    asked: BTreeSet<u32>,
-    /// Peers that its exchange takes to be connected.
+    /// Known blocks that it has not requested yet.
+    unrequested: VecDeque<u32>,
+    requested: BTreeSet<u32>,
+    /// Peers that are connected, as far as its exchange knows.
     pub peers: BTreeSet<Peer>,
-    /// Peers that it wants nothing to do with any more.
+    /// Dropped peers, to which it does not connect again.
     pub blocked: BTreeSet<Peer>,
     pub finished_at: Option<Instant>,
-    /// When it is to be woken, as far as the clock knows.
+    /// The time of its earliest wake timer.
     pub wake_at: Option<Instant>,
-    /// The time it was woken last, and how often at that time.
+    /// The time of the last wake, and the number of wakes at that time.
     pub woken: (Instant, u32),
-    /// When it was looked at last what it remembers.
+    /// When its limits were last checked.
     pub checked_at: Instant,
-    /// Blocks that its store is about to give, to whomever, and their bytes.
+    /// Blocks that its store is reading for any peer, and their bytes.
     pub reads: usize,
     pub reading_bytes: u64,
-    /// When each block arrived.
     pub received_at: Vec<Instant>,
-    /// What exchanges of it that are gone did.
-    pub before: Vec<Totals>,
+    /// The totals of its earlier exchanges, one for each departure.
+    pub earlier_totals: Vec<Totals>,
 }
 
 impl Node {
@@ -53,12 +52,12 @@ impl Node {
         Node {
             exchange,
             session: None,
-            is_here: false,
+            is_online: false,
             arrivals: 0,
             store: vec![0; (blocks as usize).div_ceil(64)],
             held: 0,
-            ahead: VecDeque::new(),
-            asked: BTreeSet::new(),
+            unrequested: VecDeque::new(),
+            requested: BTreeSet::new(),
             peers: BTreeSet::new(),
             blocked: BTreeSet::new(),
             finished_at: None,
@@ -68,7 +67,7 @@ impl Node {
             reads: 0,
             reading_bytes: 0,
             received_at: Vec::new(),
-            before: Vec::new(),
+            earlier_totals: Vec::new(),
         }
     }
 
@@ -76,7 +75,7 @@ impl Node {
         self.store[block as usize / 64] & (1 << (block % 64)) != 0
     }
 
-    /// Stores a block; whether it was not there.
+    /// Stores a block. Returns whether it is new.
     pub(super) fn store(&mut self, block: u32) -> bool {
         let is_new = !self.has(block);
         self.store[block as usize / 64] |= 1 << (block % 64);
@@ -84,38 +83,38 @@ impl Node {
         is_new
     }
 
-    /// Begins to want the whole DAG, or what is missing of it.
+    /// Starts a session for the missing blocks of the DAG.
     pub(super) fn begin(&mut self, now: Instant, dag: &Dag) {
         self.session = Some(self.exchange.start_session(now));
-        self.asked.clear();
-        self.ahead.clear();
+        self.requested.clear();
+        self.unrequested.clear();
         self.open_or_want(now, dag, 0);
-        self.ask(now, dag);
+        self.request_next(now, dag);
     }
 
-    /// A block came that it had asked for; what hangs on it is wanted next.
+    /// A requested block arrived. Its links are wanted next.
     pub(super) fn handle_block(&mut self, now: Instant, dag: &Dag, block: u32) {
-        self.asked.remove(&block);
+        self.requested.remove(&block);
         self.open(now, dag, block);
-        self.ask(now, dag);
+        self.request_next(now, dag);
     }
 
-    /// What a block in the store links to, and whether that is there too.
+    /// The links of a block in the store, and whether their blocks are in the store.
     pub(super) fn leaves(&self, dag: &Dag, block: u32) -> Option<Vec<(Cid, bool)>> {
         let leaf = |leaf| (dag.cid(leaf).clone(), self.has(leaf));
         self.has(block).then(|| dag.children(block).map(leaf).collect())
     }
 
-    /// What is in the store already is looked through for what is not.
+    /// Wants a missing block, or opens a stored one to find missing blocks below it.
     fn open_or_want(&mut self, now: Instant, dag: &Dag, block: u32) {
         if self.has(block) {
             self.open(now, dag, block);
         } else {
-            self.ahead.push_back(block);
+            self.unrequested.push_back(block);
         }
     }
 
-    /// Fetches what hangs on a block, and says so before it wants any of it.
+    /// Announces the links of a block to the exchange, and then wants their blocks.
     fn open(&mut self, now: Instant, dag: &Dag, block: u32) {
         if let (Some(session), Some(leaves)) = (self.session, self.leaves(dag, block)) {
             self.exchange.open_node(now, session, dag.cid(block), leaves);
@@ -125,12 +124,13 @@ impl Node {
         }
     }
 
-    fn ask(&mut self, now: Instant, dag: &Dag) {
+    fn request_next(&mut self, now: Instant, dag: &Dag) {
         let Some(session) = self.session else { return };
-        let count = WANTS_MAX.saturating_sub(self.asked.len()).min(self.ahead.len());
-        let wants: Vec<Want> = self.ahead.drain(..count).map(|block| want(dag, block)).collect();
+        let count = WANTS_MAX.saturating_sub(self.requested.len()).min(self.unrequested.len());
+        let wants: Vec<Want> =
+            self.unrequested.drain(..count).map(|block| want(dag, block)).collect();
         if !wants.is_empty() {
-            self.asked.extend(wants.iter().filter_map(|want| dag.find(&want.cid)));
+            self.requested.extend(wants.iter().filter_map(|want| dag.find(&want.cid)));
             self.exchange.want(now, session, wants);
         }
     }
@@ -140,7 +140,7 @@ fn want(dag: &Dag, block: u32) -> Want {
     let is_inner = block == 0 || !dag.children(block).is_empty();
     Want {
         cid: dag.cid(block).clone(),
-        // The root's length is in no link.
+        // No link contains the root's length.
         len: (block > 0).then(|| dag.block_len(block)),
         urgency: u8::from(is_inner),
     }

@@ -11,44 +11,44 @@ use crate::plan::Bound;
 pub struct Outcome {
     /// Blocks of the file.
     pub blocks: u32,
-    /// Bytes of all of them.
+    /// Bytes of all blocks.
     pub bytes: u64,
     /// The least possible time.
     pub bound: Bound,
-    /// Each peer, as in the plan.
+    /// The peers, in the order of the plan.
     pub peers: Vec<PeerOutcome>,
-    /// When it ended.
+    /// When the simulation ended.
     pub ended_at: Duration,
     /// Limits and rules that were violated. Empty in a healthy simulation.
     pub violations: Vec<String>,
-    /// Honest peers that others dropped.
+    /// Times that a peer dropped an honest one.
     pub honest_dropped: u32,
     /// Times that a peer dropped a malicious one.
     pub malicious_dropped: u32,
-    /// What left over all uplinks, from begin to end.
+    /// The use of all uplinks, from start to end.
     pub uplink_use: Vec<UplinkUse>,
-    /// Things that happened on the network.
+    /// Steps of the network, and timers that were set.
     pub steps: u64,
 }
 
-/// What left over all uplinks in one stretch of time.
+/// The use of all uplinks in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UplinkUse {
-    /// When it ended. It began with the end of the last one.
+    /// The end of the interval. It starts at the end of the interval before.
     pub until: Duration,
     /// Bytes that seeders sent.
     pub seeder_bytes: u64,
-    /// Bytes that others sent.
+    /// Bytes that other peers sent.
     pub other_bytes: u64,
-    /// Bytes that the uplinks of seeders who are here could have sent.
+    /// Bytes that the uplinks of online seeders could have sent.
     pub seeder_bytes_max: u64,
-    /// Bytes that those of the others could have.
+    /// Bytes that the uplinks of other online peers could have sent.
     pub other_bytes_max: u64,
 }
 
 impl UplinkUse {
-    /// This one, and the next.
-    pub(super) const fn and(self, next: UplinkUse) -> UplinkUse {
+    /// Merges this interval with the next one.
+    pub(super) const fn merge(self, next: UplinkUse) -> UplinkUse {
         UplinkUse {
             until: next.until,
             seeder_bytes: self.seeder_bytes + next.seeder_bytes,
@@ -62,23 +62,23 @@ impl UplinkUse {
 /// The outcome of one peer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerOutcome {
-    /// Which group it is of.
+    /// The index of its group.
     pub group: usize,
-    /// Whether it had everything from the start.
+    /// Whether it had all blocks from the start.
     pub is_seeder: bool,
     /// Whether the simulation waited for it.
     pub is_awaited: bool,
     /// When it arrives.
     pub arrived_at: Duration,
-    /// When it had everything; `None` if it never had, or had from the start.
+    /// When it had all blocks; `None` if it never had them, or had them from the start.
     pub finished_at: Option<Duration>,
-    /// When it got each block.
+    /// When it received each block.
     pub received_at: Vec<Duration>,
-    /// What its exchange did; one for each time that it arrived.
+    /// The totals of its exchanges, one for each arrival.
     pub totals: Vec<Totals>,
-    /// Bytes that it sent, of all kinds.
+    /// Bytes that it sent, including messages without blocks.
     pub sent_bytes: u64,
-    /// Bytes that it received, of all kinds.
+    /// Bytes that it received, including messages without blocks.
     pub received_bytes: u64,
 }
 
@@ -88,30 +88,29 @@ impl Outcome {
         self.peers.iter().filter(|peer| peer.is_awaited)
     }
 
-    /// How many awaited peers never had all blocks.
+    /// The number of awaited peers that never had all blocks.
     pub fn unfinished(&self) -> usize {
         self.awaited().filter(|peer| peer.finished_at.is_none()).count()
     }
 
-    /// When each that was waited for had everything, from the simulation's begin; the first one first.
+    /// When each finished awaited peer had all blocks, since the start of the simulation, in order.
     pub fn finishes(&self) -> Vec<Duration> {
         let mut finishes: Vec<_> = self.awaited().filter_map(|peer| peer.finished_at).collect();
         finishes.sort_unstable();
         finishes
     }
 
-    /// When the last of them had everything; `None` if one never had.
+    /// When the last awaited peer had all blocks; `None` if one is unfinished.
     pub fn completed_at(&self) -> Option<Duration> {
         if self.unfinished() > 0 { None } else { self.finishes().last().copied() }
     }
 
-    /// That time, in bounds.
+    /// [`completed_at`](Self::completed_at) divided by the bound.
     pub fn times_the_bound(&self) -> Option<f64> {
         Some(self.completed_at()?.as_secs_f64() / self.bound.seconds())
     }
 
-    /// Bytes of blocks that came to somebody who had no use for them, as a part of those that came and
-    /// were of use.
+    /// Bytes of duplicate blocks, relative to the bytes of useful ones.
     pub fn duplicates(&self) -> f64 {
         let useful = self.sum(|totals| totals.bytes_in).max(1);
         self.sum(|totals| totals.duplicate_bytes) as f64 / useful as f64
@@ -124,14 +123,14 @@ impl Outcome {
         bytes as f64 / self.bytes as f64
     }
 
-    /// What all exchanges together did, by one of their counts.
+    /// The sum of one count over all exchanges.
     pub fn sum(&self, of: impl Fn(&Totals) -> u64) -> u64 {
         self.peers.iter().map(|peer| peer.sum(&of)).sum()
     }
 }
 
 impl PeerOutcome {
-    /// What its exchanges did, by one of their counts.
+    /// The sum of one count over its exchanges.
     pub fn sum(&self, of: impl Fn(&Totals) -> u64) -> u64 {
         self.totals.iter().map(of).sum()
     }

@@ -1,61 +1,62 @@
-//! How much the uplinks carry, over time.
+//! The use of all uplinks over time.
 
 use std::time::Duration;
 
 use super::outcome::UplinkUse;
 
-/// Stretches of time that are told apart; beyond, two become one.
-const UPLINK_USES_MAX: usize = 400;
+/// Most intervals. When there are more, each two become one.
+const INTERVALS_MAX: usize = 400;
 
-/// What left over all uplinks so far.
+/// The bytes that were sent over all uplinks so far, by interval.
 #[derive(Debug)]
 pub(super) struct UplinkUseLog {
-    uplink_use: Vec<UplinkUse>,
-    every: Duration,
-    /// Bytes that seeders and others have sent until the last of them.
-    before: (u64, u64),
+    intervals: Vec<UplinkUse>,
+    interval: Duration,
+    /// Bytes that seeders and other peers had sent at the end of the last interval.
+    sent_before: (u64, u64),
 }
 
 impl UplinkUseLog {
-    pub(super) const fn new(every: Duration) -> Self {
-        UplinkUseLog { uplink_use: Vec::new(), every, before: (0, 0) }
+    pub(super) const fn new(interval: Duration) -> Self {
+        UplinkUseLog { intervals: Vec::new(), interval, sent_before: (0, 0) }
     }
 
-    fn last(&self) -> Duration {
-        self.uplink_use.last().map_or(Duration::ZERO, |one| one.until)
+    fn last_end(&self) -> Duration {
+        self.intervals.last().map_or(Duration::ZERO, |one| one.until)
     }
 
-    /// When to look next.
+    /// When to call [`record`](Self::record) next.
     pub(super) fn due_at(&self) -> Duration {
-        self.last() + self.every
+        self.last_end() + self.interval
     }
 
-    /// What seeders and others have sent by now, and what they could send in a second.
-    pub(super) fn look(&mut self, now: Duration, sent: (u64, u64), rates: (u64, u64)) {
-        let took = now.saturating_sub(self.last()).as_secs_f64();
+    /// Adds an interval. `sent` and `rates` are of seeders and of other peers: all bytes until now,
+    /// and bytes per second.
+    pub(super) fn record(&mut self, now: Duration, sent: (u64, u64), rates: (u64, u64)) {
+        let took = now.saturating_sub(self.last_end()).as_secs_f64();
         if took <= 0.0 {
             return;
         }
         let max = |rate: u64| (rate as f64 * took) as u64;
-        self.uplink_use.push(UplinkUse {
+        self.intervals.push(UplinkUse {
             until: now,
-            seeder_bytes: sent.0 - self.before.0,
-            other_bytes: sent.1 - self.before.1,
+            seeder_bytes: sent.0 - self.sent_before.0,
+            other_bytes: sent.1 - self.sent_before.1,
             seeder_bytes_max: max(rates.0),
             other_bytes_max: max(rates.1),
         });
-        self.before = sent;
-        if self.uplink_use.len() >= UPLINK_USES_MAX {
-            let pairs = self.uplink_use.chunks(2);
-            self.uplink_use = pairs
-                .map(|pair| pair[1..].iter().fold(pair[0], |one, next| one.and(*next)))
+        self.sent_before = sent;
+        if self.intervals.len() >= INTERVALS_MAX {
+            let pairs = self.intervals.chunks(2);
+            self.intervals = pairs
+                .map(|pair| pair[1..].iter().fold(pair[0], |one, next| one.merge(*next)))
                 .collect();
-            self.every *= 2;
+            self.interval *= 2;
         }
     }
 
-    pub(super) fn into_all(self) -> Vec<UplinkUse> {
-        self.uplink_use
+    pub(super) fn into_intervals(self) -> Vec<UplinkUse> {
+        self.intervals
     }
 }
 
@@ -64,15 +65,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_long_is_told_more_coarsely_and_nothing_is_lost() {
-        let mut uplink_use = UplinkUseLog::new(Duration::from_millis(10));
-        for look in 1..=1000 {
-            let at = uplink_use.due_at();
-            uplink_use.look(at, (look * 3, look * 5), (300, 500));
+    fn a_long_log_becomes_coarser_and_loses_no_bytes() {
+        let mut log = UplinkUseLog::new(Duration::from_millis(10));
+        for step in 1..=1000 {
+            let at = log.due_at();
+            log.record(at, (step * 3, step * 5), (300, 500));
         }
-        let all = uplink_use.into_all();
-        assert!(all.len() < UPLINK_USES_MAX && all.is_sorted_by_key(|one| one.until));
-        let sums = all.iter().copied().reduce(UplinkUse::and).expect("there are some");
+        let all = log.into_intervals();
+        assert!(all.len() < INTERVALS_MAX && all.is_sorted_by_key(|one| one.until));
+        let sums = all.iter().copied().reduce(UplinkUse::merge).expect("there are some");
         assert_eq!((sums.seeder_bytes, sums.other_bytes), (3000, 5000));
         assert!(sums.other_bytes_max > sums.seeder_bytes_max);
     }
