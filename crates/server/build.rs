@@ -1,4 +1,4 @@
-//! Embed the web client anew whenever it was built anew.
+//! Embeds the web client again after each build of it.
 
 fn main() {
     println!("cargo::rerun-if-changed=../../web/dist");

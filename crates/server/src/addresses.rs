@@ -1,4 +1,4 @@
-//! How many sockets each address has.
+//! The number of sockets of each address.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use crate::settings::Limits;
 
-/// Sockets by address, for the limit on them. Loopback is not counted unless the settings say so.
+/// Counts the sockets of each address. Loopback addresses count only if the settings say so.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     sockets_max: u32,
@@ -23,8 +23,8 @@ impl Addresses {
         }
     }
 
-    /// Count one more socket of this address: `Ok(Some)` must be given back by
-    /// [`Addresses::release`], `Ok(None)` is not counted, `Err` is over the limit.
+    /// Counts one more socket of an address, up to the limit. An address in the result must be
+    /// released later with [`Addresses::release`]; with `None` the socket does not count.
     pub fn admit(&self, address: IpAddr) -> Result<Option<IpAddr>, TooManySockets> {
         let address = address.to_canonical();
         if address.is_loopback() && !self.loopback_limited {
@@ -39,10 +39,10 @@ impl Addresses {
         Ok(Some(address))
     }
 
-    /// One socket of this address is gone.
+    /// Removes one socket of an address.
     pub fn release(&self, address: IpAddr) {
         let mut sockets = self.sockets.lock();
-        let count = sockets.get_mut(&address).expect("only what was admitted is released");
+        let count = sockets.get_mut(&address).expect("only admitted addresses are released");
         *count -= 1;
         if *count == 0 {
             sockets.remove(&address);
@@ -50,7 +50,7 @@ impl Addresses {
     }
 }
 
-/// An address has as many sockets as it may.
+/// The address is at its limit of sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooManySockets {
     pub max: u32,
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_gets_its_place_back_when_a_socket_closes() {
+    fn a_closed_socket_makes_room_for_another_of_its_address() {
         let addresses = addresses(1);
         let address: IpAddr = "192.0.2.1".parse().unwrap();
         assert_eq!(addresses.admit(address), Ok(Some(address)));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_not_counted_unless_the_settings_say_so() {
+    fn loopback_counts_only_if_the_settings_say_so() {
         let address: IpAddr = "::ffff:127.0.0.1".parse().unwrap();
         assert_eq!(addresses(0).admit(address), Ok(None));
         let limits =

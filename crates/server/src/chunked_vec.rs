@@ -1,13 +1,12 @@
 use std::ops::{Index, IndexMut};
 
-/// Elements that lie together.
+/// Elements of one piece.
 const PIECE_LEN: usize = 256;
 
-/// A list that grows by pieces that stay where they are.
+/// A list that grows in pieces of fixed size, which never move.
 ///
-/// A vector that doubles would have, on average, a third more room than it needs, and would leave
-/// its old places behind as holes in the heap: much at some 50 bytes for each client and each topic
-/// of it.
+/// A doubling vector has, on average, a third more room than it needs, and leaves holes in the heap
+/// when it moves. With some 50 bytes for each client and each of its topics, that is much.
 pub(crate) struct ChunkedVec<T> {
     pieces: Vec<Vec<T>>,
 }
@@ -63,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_element_stays_at_its_index_while_others_come() {
+    fn an_element_keeps_its_index_while_others_are_added() {
         let mut pieces = ChunkedVec::default();
         for element in 0..3 * PIECE_LEN + 1 {
             assert_eq!(pieces.len(), element);

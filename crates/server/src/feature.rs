@@ -1,9 +1,9 @@
-//! What a feature adds to the server.
+//! The trait that every feature of the server implements.
 //!
 //! A feature is a folder with its own state, channel, routes and metrics. `server.rs` creates each
-//! feature with one line and hands it to the shards, the router and the cluster through [`Feature`].
-//! Features import the API for applications, not the shards and not each other, except where a
-//! picture of a sprite is a page and the gateway carries pages.
+//! feature with one line and hands it to the shards, the router and the cluster through
+//! [`Feature`]. Features import the API for applications, not the shards. They do not import each
+//! other, with two exceptions: the picture of a sprite is a page, and the gateway transfers pages.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! A Watchfire server: Phoenix channels, pages that burn as long as someone watches them, and the
-//! HTTP around both.
+//! A Watchfire server: Phoenix channels, pages that are available while a peer has them open, and
+//! the HTTP routes for both.
 //!
 //! The binary is a thin wrapper around [`Server`]; an application uses the same library to run
 //! channels of its own:
@@ -31,11 +31,11 @@
 //! let mut settings = Settings::default();
 //! settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
 //! let server = Server::new(settings).channel("orders:*", Orders).start().unwrap();
-//! let shout = serde_json::json!({ "from": "the application itself" });
-//! server.endpoint().broadcast("orders:42", "shout", shout).unwrap();
+//! let note = serde_json::json!({ "from": "the application itself" });
+//! server.endpoint().broadcast("orders:42", "note", note).unwrap();
 //! ```
 //!
-//! What it is not: a store. Nothing a client sends is kept longer than it takes to pass it on.
+//! The server is not a store. It keeps data from clients only until it has forwarded them.
 
 mod addresses;
 mod admin;

@@ -3,18 +3,18 @@ use tracing_subscriber::filter::ParseError;
 
 use crate::settings::{LogFormat, LogSettings};
 
-/// Why logging does not start.
+/// Why logging cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// `log.level` is no filter.
-    #[error("log.level: {0}")]
+    /// `log.level` is not a valid filter.
+    #[error("cannot use log.level: {0}")]
     BadLevel(#[from] ParseError),
-    /// Something else already writes this process's log.
-    #[error("this process already logs")]
-    Taken,
+    /// The process already has a logger.
+    #[error("cannot start logging: this process already has a logger")]
+    AlreadyStarted,
 }
 
-/// Log to standard error, as the settings say.
+/// Starts logging to standard error, in the format and from the level of the settings.
 pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
     let filter = EnvFilter::builder().parse(&settings.level)?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
@@ -22,5 +22,5 @@ pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
         LogFormat::Text => lines.try_init(),
         LogFormat::Json => lines.json().try_init(),
     }
-    .map_err(|_| LogError::Taken)
+    .map_err(|_| LogError::AlreadyStarted)
 }

@@ -1,9 +1,8 @@
-//! A server of several processes: what each of them does.
+//! A server of several processes: the supervisor, and each worker.
 //!
-//! The process that is started opens the listeners and supervises; it serves nobody. It starts
-//! the same program again for each part of the server, and gives it the settings, a secret that
-//! all parts share, and its listeners. See the crates `workers` (who lives) and `bus` (what they
-//! tell one another).
+//! The first process opens the listeners and supervises; it serves no clients. It starts the same
+//! program again for each worker, and sends it the settings, a common secret and its listeners. The
+//! crate `workers` has the supervision, and `bus` the messages between workers.
 
 use std::future::Future;
 use std::io;
@@ -30,48 +29,50 @@ use crate::server::{
 };
 use crate::settings::Settings;
 
-/// Descriptors of a process that are no clients: listeners, links to the others, files.
+/// Open files of a process besides its clients: listeners, links to the other processes, files.
 const DESCRIPTORS_RESERVED: u64 = 512;
-/// How much more than its even share of sockets a process may have, as one in so many.
-const UNEVENNESS: u32 = 16;
-/// Beyond its drain, how long a process may take to end.
+/// A process may have its even share of sockets, and one in so many of the share in addition.
+const EXTRA_SHARE: u32 = 16;
+/// How long a process may take to end after its drain.
 const END_GRACE: Duration = Duration::from_secs(10);
 
-/// Why a server did not run.
+/// Why a server cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It did not start.
+    /// The server cannot start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Its processes could not be started.
+    /// The processes cannot be supervised.
     #[error(transparent)]
     Supervise(#[from] SuperviseError),
-    /// More processes than there can be.
-    #[error("server.processes: at most {PROCESSES_MAX} are possible, {processes} are asked for")]
+    /// More processes than a server may have.
+    #[error(
+        "cannot start {processes} processes: at most {PROCESSES_MAX} are possible; lower server.processes or limits.sockets_max"
+    )]
     TooManyProcesses {
-        /// How many.
+        /// The number of processes.
         processes: usize,
     },
-    /// The supervisor that started this process is not understood.
-    #[error("this process was started as one of several: {0}")]
+    /// This process cannot join the supervisor that started it.
+    #[error("cannot join the supervisor that started this process: {0}")]
     JoinSupervisor(io::Error),
-    /// The system refused something.
+    /// A call to the operating system failed.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-/// A server that can be reached.
+/// A server that accepts connections.
 #[derive(Clone, Debug)]
 pub struct Started {
-    /// The first address it listens on.
+    /// The first address on which the server listens.
     pub address: SocketAddr,
-    /// All addresses it listens on, in the order of the settings.
+    /// All addresses on which the server listens, in the order of the settings.
     pub addresses: Vec<SocketAddr>,
-    /// How many processes serve.
+    /// The number of processes that serve clients.
     pub processes: usize,
 }
 
-/// What a supervisor tells the parts of its server.
+/// The data that a supervisor sends to each worker.
 #[derive(Serialize, Deserialize)]
 struct StartupData {
     settings: Settings,
@@ -80,11 +81,11 @@ struct StartupData {
 }
 
 impl Server {
-    /// Run until `stop` is through, then drain; in as many processes as `server.processes` says.
+    /// Runs until `stop` is ready, then drains; in as many processes as `server.processes` says.
     ///
-    /// `started` is called once, when the server can be reached. With several processes the
-    /// program that calls this is started again for each, with the same arguments: there, this
-    /// call serves, `started` is not called, and `stop` is not waited for.
+    /// `started` is called once, when the server accepts connections. With several processes, the
+    /// program is started again for each, with the same arguments. In those processes this call
+    /// serves clients; it does not call `started`, and does not wait for `stop`.
     pub async fn run(
         self,
         stop: impl Future<Output = ()>,
@@ -92,12 +93,11 @@ impl Server {
     ) -> Result<(), RunError> {
         match join_supervisor() {
             Ok(None) => {}
-            Ok(Some(setup)) => return serve_part(self, setup).await,
-            // The stop came while this process started.
-            Err(error) if is_stop(&error) => return Ok(()),
+            Ok(Some(setup)) => return serve_as_worker(self, setup).await,
+            Err(error) if is_stop_during_start(&error) => return Ok(()),
             Err(error) => return Err(RunError::JoinSupervisor(error)),
         }
-        match processes(self.settings()) {
+        match process_count(self.settings()) {
             1 => {
                 let server = self.start()?;
                 let addresses = server.addresses().to_vec();
@@ -112,23 +112,23 @@ impl Server {
     }
 }
 
-fn is_stop(error: &io::Error) -> bool {
+fn is_stop_during_start(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::UnexpectedEof)
 }
 
-/// How many processes a server is to have.
-fn processes(settings: &Settings) -> usize {
+/// The number of processes that the settings require.
+fn process_count(settings: &Settings) -> usize {
     if settings.server.processes > 0 {
         return usize::from(settings.server.processes);
     }
-    let each = sockets_of_one_process();
-    let wanted = u64::from(settings.limits.sockets_max);
-    let room = wanted + wanted / u64::from(UNEVENNESS);
-    usize::try_from(room.div_ceil(each)).unwrap_or(usize::MAX).max(1)
+    let each = sockets_per_process_max();
+    let sockets = u64::from(settings.limits.sockets_max);
+    let with_extra = sockets + sockets / u64::from(EXTRA_SHARE);
+    usize::try_from(with_extra.div_ceil(each)).unwrap_or(usize::MAX).max(1)
 }
 
-/// How many sockets the open-file limit leaves one of several processes.
-fn sockets_of_one_process() -> u64 {
+/// The sockets that one of several processes may have under the open-file limit.
+fn sockets_per_process_max() -> u64 {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     files.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_RESERVED).max(1)
 }
@@ -137,8 +137,8 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What each of several processes does with the settings of all.
-fn settings_of_part(settings: &Settings, processes: usize) -> Settings {
+/// The settings of each worker: its share of the shards and sockets.
+fn worker_settings(settings: &Settings, processes: usize) -> Settings {
     let mut settings = settings.clone();
     let processes = u32::try_from(processes).expect("there are few processes");
     let cores = cores() as u32;
@@ -148,11 +148,11 @@ fn settings_of_part(settings: &Settings, processes: usize) -> Settings {
     };
     settings.server.shards = u16::try_from(shards).unwrap_or(u16::MAX);
     settings.server.processes = u16::try_from(processes).unwrap_or(u16::MAX);
-    let room = u32::try_from(sockets_of_one_process()).unwrap_or(u32::MAX);
+    let sockets_max = u32::try_from(sockets_per_process_max()).unwrap_or(u32::MAX);
     let share = settings.limits.sockets_max.div_ceil(processes);
     settings.limits.sockets_max = match share {
-        0 => room,
-        share => room.min(share.saturating_add(share / UNEVENNESS)),
+        0 => sockets_max,
+        share => sockets_max.min(share.saturating_add(share / EXTRA_SHARE)),
     };
     settings
 }
@@ -163,11 +163,11 @@ async fn supervise_all(
     stop: impl Future<Output = ()>,
     started: impl FnOnce(&Started),
 ) -> Result<(), RunError> {
-    let settings = settings_of_part(settings, processes);
+    let settings = worker_settings(settings, processes);
     let socket_settings = socket_settings(&settings)?;
-    let sockets_each = usize::from(settings.server.shards) * processes;
+    let listeners_each = usize::from(settings.server.shards) * processes;
     let listeners =
-        Listeners::open(&socket_settings.listen, sockets_each, true, &SocketLimits::default())
+        Listeners::open(&socket_settings.listen, listeners_each, true, &SocketLimits::default())
             .map_err(|error| StartError::Sockets(error.into()))?;
     let addresses = listeners.addresses().to_vec();
     let drain_period = settings.server.drain_period;
@@ -181,7 +181,7 @@ async fn supervise_all(
         workers: u16::try_from(processes).expect("there are few processes"),
         listeners: shares.collect(),
         startup_data,
-        command: Box::new(|_| again()),
+        command: Box::new(|_| same_command()),
         events: Box::new(move |event| {
             log(&event);
             if let SupervisorEvent::AllReady = event {
@@ -198,30 +198,30 @@ async fn supervise_all(
         stop.await;
         stopped.notify_one();
     };
-    // Asked a second time, nobody waits for a drain.
+    // A second signal kills the workers without a drain.
     let kill = async {
         stopped.notified().await;
         if crate::stop_signal().await.is_err() {
             std::future::pending().await
         }
     };
-    let supervising = supervise(plan, stop, kill);
-    tokio::pin!(supervising);
+    let supervision = supervise(plan, stop, kill);
+    tokio::pin!(supervision);
     loop {
         tokio::select! {
-            ended = &mut supervising => return Ok(ended.map(|_| ())?),
+            ended = &mut supervision => return Ok(ended.map(|_| ())?),
             Some(()) = all_ready.recv() => {
-                if let Some((started, with)) = started.take() {
-                    started(&with);
+                if let Some((started, server)) = started.take() {
+                    started(&server);
                 }
             }
         }
     }
 }
 
-/// This program once more, as it was started.
-fn again() -> Command {
-    // The program that runs, even when its file was replaced.
+/// The command that starts this program again with the same arguments.
+fn same_command() -> Command {
+    // This path names the running program even after its file was replaced.
     let mut command = Command::new("/proc/self/exe");
     let mut arguments = std::env::args_os();
     if let Some(name) = arguments.next() {
@@ -234,24 +234,28 @@ fn again() -> Command {
 fn log(event: &SupervisorEvent) {
     match event {
         SupervisorEvent::Ended { slot, status, restart_in: Some(pause), .. } => {
-            tracing::error!(%slot, %status, ?pause, "a process ended, and is started again");
+            tracing::error!(%slot, %status, ?pause, "a worker process ended; restarting it");
         }
-        SupervisorEvent::Killed { slot } => tracing::warn!(%slot, "killed: it did not end in time"),
-        SupervisorEvent::NotReady { slot } => tracing::error!(%slot, "killed: it did not serve"),
-        SupervisorEvent::NotStarted { slot, error, .. } => {
-            tracing::error!(%slot, %error, "a process cannot be started");
+        SupervisorEvent::Killed { slot } => {
+            tracing::warn!(%slot, "killed a worker process that did not stop in time");
+        }
+        SupervisorEvent::NotReady { slot } => {
+            tracing::error!(%slot, "killed a worker process that did not start in time");
+        }
+        SupervisorEvent::StartFailed { slot, error, .. } => {
+            tracing::error!(%slot, %error, "cannot start a worker process");
         }
         event => tracing::debug!(?event),
     }
 }
 
-/// Serve as one of several processes, until the supervisor says otherwise.
-async fn serve_part(mut server: Server, setup: WorkerSetup) -> Result<(), RunError> {
+/// Serves clients as one of several processes, until the supervisor stops it.
+async fn serve_as_worker(mut server: Server, setup: WorkerSetup) -> Result<(), RunError> {
     let WorkerSetup { slot, startup_data, listeners, links, control, .. } = setup;
     let startup_data: StartupData = serde_json::from_slice(&startup_data).map_err(|error| {
         RunError::JoinSupervisor(io::Error::new(io::ErrorKind::InvalidData, error))
     })?;
-    // A terminal's Ctrl-C goes to all processes at once: the supervisor says what follows from it.
+    // A terminal sends Ctrl-C to all processes. Workers ignore it; the supervisor stops them.
     let _interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
 
@@ -285,7 +289,7 @@ async fn serve_part(mut server: Server, setup: WorkerSetup) -> Result<(), RunErr
     let server = server.start_as(role)?;
     let mut receivers = JoinSet::new();
     for (to, handoff) in handoffs {
-        take_from(&mut receivers, &server, to, handoff);
+        receive_from(&mut receivers, &server, to, handoff);
     }
     control.ready()?;
     loop {
@@ -293,13 +297,13 @@ async fn serve_part(mut server: Server, setup: WorkerSetup) -> Result<(), RunErr
             order = control.next_order() => match order {
                 Order::Link(Link { to, bus: stream, handoff }) => {
                     link(&bus, to, stream);
-                    take_from(&mut receivers, &server, to, Arc::new(handoff));
+                    receive_from(&mut receivers, &server, to, Arc::new(handoff));
                 }
                 Order::Drain => break,
             },
             Some(node) = lost_links.recv() => {
                 if let Err(error) = control.link_lost(node) {
-                    tracing::warn!(%error, "the supervisor cannot be told of a lost link");
+                    tracing::warn!(%error, "cannot report a lost link to the supervisor");
                 }
             }
             _ = terminated.recv() => break,
@@ -309,7 +313,7 @@ async fn serve_part(mut server: Server, setup: WorkerSetup) -> Result<(), RunErr
     Ok(())
 }
 
-/// What steers newcomers. Without it the kernel spreads them, which is good enough to serve.
+/// The balancer of new connections. `None`: the kernel spreads them over all listeners.
 fn balancer(settings: &Settings, listeners: &Listeners) -> Option<Balancer> {
     let kernel = listeners
         .connection_balancer()
@@ -326,11 +330,12 @@ fn balancer(settings: &Settings, listeners: &Listeners) -> Option<Balancer> {
 
 fn link(bus: &LocalBus, to: NodeId, stream: std::os::unix::net::UnixStream) {
     if let Err(error) = bus.link(to, stream) {
-        tracing::error!(%to, %error, "no link to another process");
+        tracing::error!(%to, %error, "cannot link to another process");
     }
 }
 
-fn take_from(
+/// Starts to receive connections from another process.
+fn receive_from(
     receivers: &mut JoinSet<()>,
     server: &RunningServer,
     to: NodeId,
@@ -343,7 +348,7 @@ fn take_from(
         receive_connections(handoff.clone(), adopter).await;
         cluster.close_handoff(to, &handoff);
     });
-    // Tasks that have ended are dropped.
+    // Drops the tasks that have ended.
     while receivers.try_join_next().is_some() {}
 }
 
@@ -352,26 +357,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_has_its_share_of_shards_and_sockets() {
+    fn a_worker_has_its_share_of_shards_and_sockets() {
         let mut settings = Settings::default();
         settings.limits.sockets_max = 1_000;
         settings.server.shards = 2;
-        let part = settings_of_part(&settings, 50);
-        assert_eq!(part.server.shards, 2);
-        assert_eq!(part.limits.sockets_max, 21);
-        let room = u32::try_from(sockets_of_one_process()).unwrap_or(u32::MAX);
-        assert_eq!(settings_of_part(&Settings::default(), 3).limits.sockets_max, room);
+        let worker = worker_settings(&settings, 50);
+        assert_eq!(worker.server.shards, 2);
+        assert_eq!(worker.limits.sockets_max, 21);
+        let sockets_max = u32::try_from(sockets_per_process_max()).unwrap_or(u32::MAX);
+        assert_eq!(worker_settings(&Settings::default(), 3).limits.sockets_max, sockets_max);
         settings.limits.sockets_max = u32::MAX;
-        assert_eq!(settings_of_part(&settings, 1).limits.sockets_max, room);
+        assert_eq!(worker_settings(&settings, 1).limits.sockets_max, sockets_max);
     }
 
     #[test]
-    fn one_process_is_the_default_and_auto_follows_the_sockets() {
-        assert_eq!(processes(&Settings::default()), 1);
+    fn one_process_is_the_default_and_zero_follows_sockets_max() {
+        assert_eq!(process_count(&Settings::default()), 1);
         let mut settings = Settings::default();
         settings.server.processes = 0;
-        assert_eq!(processes(&settings), 1);
+        assert_eq!(process_count(&settings), 1);
         settings.limits.sockets_max = u32::MAX;
-        assert_eq!(processes(&settings) > 1, sockets_of_one_process() < u64::from(u32::MAX));
+        assert_eq!(process_count(&settings) > 1, sockets_per_process_max() < u64::from(u32::MAX));
     }
 }

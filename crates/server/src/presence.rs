@@ -1,4 +1,4 @@
-//! The presences that this process knows, behind several locks.
+//! The presences that this process knows.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -12,22 +12,22 @@ use watchfire_types::NodeId;
 use crate::cluster::{ClusterPart, PartLink};
 use crate::metrics::Metrics;
 
-/// How many locks there are. All presences of a topic are behind the same lock, a *stripe*.
+/// The number of *stripes*. A stripe is one lock and the presences of the topics behind it.
 pub(crate) const STRIPES: usize = 16;
 /// Changes in one message to another process.
 const CHANGES_PER_MESSAGE: usize = 500;
 
 /// Presences of every topic, replicated between processes.
 ///
-/// A process knows the presences of its own clients, and those of other processes on the topics
-/// that it has subscribers on.
+/// A process knows the presences of its own clients. Of other processes it knows those on the
+/// topics that it subscribes to.
 pub struct ReplicatedPresence {
     link: PartLink,
     metrics: Arc<Metrics>,
     stripes: Vec<Mutex<Presence>>,
 }
 
-/// What the presences of one process did on a topic.
+/// Changes of one process's presences on a topic.
 #[derive(Serialize, Deserialize)]
 struct Changes<'a> {
     topic: &'a str,
@@ -84,7 +84,7 @@ impl ClusterPart for ReplicatedPresence {
     fn receive(&self, from: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
         let Changes { topic, changes } = postcard::from_bytes(message)?;
         // The subscription may have ended while the message was on its way.
-        if !self.link.cluster().hears(topic) {
+        if !self.link.cluster().is_subscribed(topic) {
             return Ok(());
         }
         let mut presence = self.on(topic);
@@ -104,7 +104,7 @@ impl ClusterPart for ReplicatedPresence {
     }
 
     fn forget(&self, topic: &str) {
-        self.on(topic).forget_foreign(topic);
+        self.on(topic).forget_remote(topic);
     }
 
     fn node_down(&self, node: NodeId) {

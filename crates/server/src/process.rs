@@ -2,7 +2,7 @@ use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Wait until the process is asked to stop: Ctrl-C or SIGTERM.
+/// Waits for a signal to stop the process: Ctrl-C or SIGTERM.
 ///
 /// The call itself registers the handlers, inside a tokio runtime, so a signal that arrives before
 /// the returned future is polled is not lost.
@@ -19,7 +19,7 @@ pub fn stop_signal() -> impl Future<Output = io::Result<()>> {
     }
 }
 
-/// Raise this process's soft limit of open files to its hard limit; returns what it is then.
+/// Raises this process's soft limit of open files to its hard limit, and returns the new limit.
 /// Every socket is an open file.
 pub fn raise_open_file_limit() -> io::Result<u64> {
     use rustix::process::{Resource, getrlimit, setrlimit};

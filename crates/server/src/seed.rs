@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// What all processes of a server mix their seeds from.
+/// The base of a server's seeds, equal in all its processes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seed(pub u64);
 
@@ -15,7 +15,7 @@ impl From<&[u8; 32]> for Seed {
 }
 
 impl Seed {
-    /// The seed for one thing: the same in all processes, and unlike that of any other thing.
+    /// The seed for one purpose: equal in all processes, and different for each name.
     pub fn of(self, name: &str) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.0, name).hash(&mut hasher);

@@ -41,7 +41,7 @@ use crate::visitors::VisitorFeature;
 /// The longest time that a drain spends on each client.
 const DRAIN_PACE: Duration = Duration::from_millis(50);
 
-/// What an application does once clients can connect.
+/// An application's action once clients can connect.
 type OnStart = Box<dyn FnOnce(&Endpoint)>;
 
 /// A server that has not started.
@@ -67,7 +67,7 @@ pub struct Server {
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A listener, a certificate or a limit of the machine.
+    /// A listener, a certificate or a system limit.
     #[error(transparent)]
     Sockets(#[from] watchfire_sockets::StartError),
     /// An entry of `socket.check_origin` is not an origin.
@@ -75,7 +75,7 @@ pub enum StartError {
     Origin(#[from] OriginPatternError),
     /// Only one of `tls.cert` and `tls.key` is set.
     #[error("cannot use TLS: set both tls.cert and tls.key, or neither")]
-    HalfTls,
+    IncompleteTls,
     /// `socket.mount` is not a valid path.
     #[error(
         "cannot use socket.mount {mount:?}: it must begin with /, end without one, and have no braces"
@@ -134,8 +134,8 @@ impl Server {
         }
     }
 
-    /// Adds a channel for the topics of a pattern: an exact topic, or a prefix with one `*` at the end.
-    /// The first pattern that matches a topic wins.
+    /// Adds a channel for the topics of a pattern: an exact topic, or a prefix with one `*` at the
+    /// end. The first pattern that matches a topic wins.
     pub fn channel(mut self, pattern: &str, channel: impl Channel) -> Self {
         if let Err(source) = self.registry.add(pattern, channel) {
             let pattern = pattern.to_owned();
@@ -153,8 +153,8 @@ impl Server {
         self
     }
 
-    /// Adds an action for the start of the server, in each process that serves clients. With the handle,
-    /// an application's own tasks can broadcast and push.
+    /// Adds an action for the start of the server, in each process that serves clients. With the
+    /// handle, an application's own tasks can broadcast and push.
     ///
     /// ```
     /// use watchfire_server::{Server, Settings};
@@ -166,8 +166,8 @@ impl Server {
     ///     .on_start(move |endpoint| sender.send(endpoint.clone()).unwrap())
     ///     .start()
     ///     .unwrap();
-    /// let shout = serde_json::json!({ "from": "a task" });
-    /// handles.recv().unwrap().broadcast("orders:42", "shout", shout).unwrap();
+    /// let note = serde_json::json!({ "from": "a task" });
+    /// handles.recv().unwrap().broadcast("orders:42", "note", note).unwrap();
     /// ```
     pub fn on_start(mut self, act: impl FnOnce(&Endpoint) + 'static) -> Self {
         self.on_start.push(Box::new(act));
@@ -319,7 +319,7 @@ impl Server {
             parking: features.iter().find_map(|feature| feature.parking()),
             features,
         });
-        // The other processes are received from before the first client connects.
+        // Receives from the other processes before the first client connects.
         on_parts(&cluster, parts);
         let router = http::router(&shared, &settings, metrics_page, has_pages, added_routes);
         let of_shards = shared.clone();
@@ -373,13 +373,13 @@ impl Server {
     }
 }
 
-/// Called with the parts of this process, before clients connect.
+/// Receives the parts of this process, before clients connect.
 type OnParts = Box<dyn FnOnce(&Arc<Cluster>, Vec<Arc<dyn ClusterPart>>)>;
 
 /// The role of a process in its server.
 pub(crate) struct ProcessRole {
     pub cluster: Cluster,
-    /// Known to all processes of the server, and to no one else.
+    /// Known only to the processes of the server.
     pub secret: [u8; 32],
     pub inherited: Option<Listeners>,
     pub on_parts: OnParts,
@@ -443,7 +443,7 @@ impl RunningServer {
         self.sockets.local_addr()
     }
 
-    /// The addresses it listens on, in the order of the settings.
+    /// The addresses on which the server listens, in the order of the settings.
     pub fn addresses(&self) -> &[SocketAddr] {
         self.sockets.local_addrs()
     }
@@ -458,7 +458,7 @@ impl RunningServer {
         self.metrics.clients()
     }
 
-    /// Takes in connections from another process.
+    /// Accepts connections from another process.
     pub(crate) fn adopter(&self) -> Adopter {
         self.sockets.adopter()
     }
@@ -475,7 +475,8 @@ impl RunningServer {
         self.sockets.drain(self.drain_period()).await;
     }
 
-    /// Over how long a drain spreads its closes: `server.drain_period`, or less for few clients.
+    /// The period over which a drain spreads its closes: `server.drain_period`, or less for few
+    /// clients.
     pub fn drain_period(&self) -> Duration {
         let clients = u32::try_from(self.clients()).unwrap_or(u32::MAX);
         self.drain_period.min(DRAIN_PACE.saturating_mul(clients))
@@ -516,7 +517,7 @@ pub(crate) fn socket_settings(settings: &Settings) -> Result<SocketServerSetting
     let tls = match (is_set(&tls.cert), is_set(&tls.key)) {
         (true, true) => Some(TlsFiles { cert: tls.cert.clone(), key: tls.key.clone() }),
         (false, false) => None,
-        _ => return Err(StartError::HalfTls),
+        _ => return Err(StartError::IncompleteTls),
     };
     Ok(SocketServerSettings {
         listen: server.listen.clone(),

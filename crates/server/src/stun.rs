@@ -1,4 +1,4 @@
-//! STUN: tells browsers their public address, so that they can connect to each other directly.
+//! STUN: sends browsers their public address, so that they can connect to each other directly.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -86,7 +86,7 @@ pub(crate) fn announced(settings: &StunSettings) -> Result<Option<Announced>, St
 /// Starts to answer. Returns the responder and where browsers reach it. `serving` are the addresses
 /// of the server, which are used when `stun.listen` is empty.
 ///
-/// When one of the server's addresses is taken, nothing answers: browsers behind different routers
+/// When one of the server's addresses is in use, STUN stays off: browsers behind different routers
 /// then exchange blocks through the relay.
 pub(crate) fn open(
     settings: &StunSettings,

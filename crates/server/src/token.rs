@@ -36,7 +36,7 @@ pub(crate) struct TokenKey(Hmac<Sha256>);
 
 impl TokenKey {
     pub fn new(secret: [u8; 32]) -> Self {
-        TokenKey(Hmac::new_from_slice(&secret).expect("a key of any length will do"))
+        TokenKey(Hmac::new_from_slice(&secret).expect("HMAC accepts a key of any length"))
     }
 
     /// The token of a session.
@@ -67,8 +67,7 @@ impl TokenKey {
         })
     }
 
-    /// The process in a session's token, without a check of the signature, which only that process can
-    /// make.
+    /// The process in a session's token. The signature is not checked: only that process can do so.
     pub fn node_of(token: &str) -> Option<NodeId> {
         let mut bytes = [0; ID_BYTES + SIGNATURE_BYTES];
         let len = URL_SAFE_NO_PAD.decode_slice(token, &mut bytes).ok()?;

@@ -1,5 +1,5 @@
-//! Imports inside the server point one way: between its folders as listed here, and between the
-//! files of a folder without circles.
+//! Imports inside the server point one way: between its folders in the order listed here, and
+//! between the files of a folder without cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ const ORDER: &[&str] = &[
     "token",
     "chunked_vec",
     "web_client",
-    // What every feature uses.
+    // Used by every feature.
     "addresses",
     "metrics",
     "cluster",
@@ -31,7 +31,7 @@ const ORDER: &[&str] = &[
     "sprites",
     "admin",
     "gateway",
-    // What runs the features.
+    // Run the features.
     "shard",
     "http",
     "server",
@@ -129,7 +129,7 @@ fn folders_import_only_folders_below_them() {
 }
 
 #[test]
-fn the_files_of_a_folder_import_each_other_without_a_circle() {
+fn the_files_of_a_folder_import_each_other_without_a_cycle() {
     let folders: Vec<PathBuf> = ORDER
         .iter()
         .flat_map(|name| {
@@ -166,14 +166,14 @@ fn the_files_of_a_folder_import_each_other_without_a_circle() {
             named.remove(&name);
             imports.insert(name, named);
         }
-        // Remove files that import no remaining file, until none is left or a circle is.
+        // Removes files that import no remaining file, until none is left, or only a cycle.
         while !imports.is_empty() {
             let free: Vec<String> = imports
                 .iter()
                 .filter(|(_, named)| named.iter().all(|name| !imports.contains_key(name)))
                 .map(|(name, _)| name.clone())
                 .collect();
-            assert!(!free.is_empty(), "{} has a circle in {imports:#?}", folder.display());
+            assert!(!free.is_empty(), "{} has a cycle in {imports:#?}", folder.display());
             free.iter().for_each(|name| drop(imports.remove(name)));
         }
     }

@@ -1,4 +1,4 @@
-//! The ordinary routes.
+//! The routes of every server.
 
 mod support;
 
@@ -6,22 +6,22 @@ use support::{Client, get, http, settings, watchfire};
 use watchfire_server::{Server, StartError};
 
 #[test]
-fn a_living_server_says_ok() {
-    let answer = get(&watchfire(), "/healthz");
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    assert!(answer.ends_with("\r\n\r\nok\n"), "{answer}");
+fn a_running_server_is_healthy() {
+    let response = get(&watchfire(), "/healthz");
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    assert!(response.ends_with("\r\n\r\nok\n"), "{response}");
 }
 
 #[test]
-fn limits_are_told_as_json() {
-    let answer = get(&watchfire(), "/limits");
-    let body = answer.split("\r\n\r\n").nth(1).expect("a body");
+fn limits_are_served_as_json() {
+    let response = get(&watchfire(), "/limits");
+    let body = response.split("\r\n\r\n").nth(1).expect("a body");
     let limits: serde_json::Value = serde_json::from_str(body).expect("JSON");
     assert_eq!(limits["limits"]["relay_frame_bytes_max"]["value"], 65_536);
 }
 
 #[test]
-fn metrics_count_what_happens() {
+fn metrics_count_clients_joins_and_refusals() {
     let server = watchfire();
     let mut client = Client::connect(&server);
     client.join("rooms:lobby", serde_json::json!({}));
@@ -34,10 +34,10 @@ fn metrics_count_what_happens() {
 }
 
 #[test]
-fn the_app_lets_nothing_in_and_nothing_out() {
+fn the_app_has_a_restrictive_content_security_policy() {
     for path in ["/", "/chat", "/p/anything", "/no/such/path"] {
-        let answer = get(&watchfire(), path);
-        let head = answer.split("\r\n\r\n").next().expect("a head").to_lowercase();
+        let response = get(&watchfire(), path);
+        let head = response.split("\r\n\r\n").next().expect("a head").to_lowercase();
         assert!(head.contains("content-security-policy: default-src 'self'"), "{path}: {head}");
         assert!(head.contains("frame-src 'self'"), "{path}: {head}");
         assert!(head.contains("x-content-type-options: nosniff"), "{path}: {head}");
@@ -45,17 +45,17 @@ fn the_app_lets_nothing_in_and_nothing_out() {
 }
 
 #[test]
-fn the_frame_for_strangers_scripts_reaches_nothing() {
-    let answer = get(&watchfire(), "/frame");
-    let head = answer.split("\r\n\r\n").next().expect("a head").to_lowercase();
+fn the_frame_for_scripts_of_pages_allows_no_connections() {
+    let response = get(&watchfire(), "/frame");
+    let head = response.split("\r\n\r\n").next().expect("a head").to_lowercase();
     assert!(head.contains("content-security-policy: sandbox allow-scripts; default-src 'none'"));
     assert!(head.contains("connection-allowlist: ()"), "{head}");
 }
 
 #[test]
-fn a_websocket_request_without_an_upgrade_is_told_why_not() {
-    let answer = get(&watchfire(), "/socket/websocket");
-    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+fn a_websocket_request_without_an_upgrade_gets_400() {
+    let response = get(&watchfire(), "/socket/websocket");
+    assert!(response.starts_with("HTTP/1.1 400 "), "{response}");
 }
 
 #[test]
@@ -65,11 +65,11 @@ fn long_poll_answers_other_methods_with_400() {
 }
 
 #[test]
-fn settings_that_make_no_server_are_named() {
+fn invalid_settings_prevent_the_start() {
     let mut half = settings();
     half.tls.cert = "cert.pem".into();
     let error = Server::new(half).start().map(|_| ()).unwrap_err();
-    assert!(matches!(error, StartError::HalfTls), "{error}");
+    assert!(matches!(error, StartError::IncompleteTls), "{error}");
 
     let mut mount = settings();
     mount.socket.mount = "socket/".into();

@@ -1,4 +1,4 @@
-//! What an operator can do about pages: a deny-list, quotas, a place for reports.
+//! An operator's tools for pages: the deny-list, quotas, and the address for reports.
 
 mod support;
 
@@ -16,7 +16,7 @@ const PAGE: &str = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl
 const OTHER: &str = "page:bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
 const TOKEN: &str = "a token of the operator";
 
-/// A deny-list of one test, gone when it is over.
+/// The deny-list of one test, removed when the test ends.
 struct DenyList(PathBuf);
 
 impl DenyList {
@@ -51,22 +51,22 @@ fn join(client: &mut Client, topic: &str, have: &str) -> Value {
     client.join(topic, json!({ "have": have }))
 }
 
-/// A call of `/admin`: its status and what it says.
+/// Makes a call of `/admin`. Returns the status and the JSON of its response.
 fn admin(server: &RunningServer, method: &str, path: &str, token: &str) -> (u16, Value) {
-    let answer = http(
+    let response = http(
         server,
         &format!(
             "{method} /admin/{path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
              connection: close\r\n\r\n"
         ),
     );
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     (status, serde_json::from_str(body).unwrap_or(Value::Null))
 }
 
 #[test]
-fn nobody_is_introduced_on_a_denied_page_and_others_go_on() {
+fn a_join_of_a_denied_page_is_refused_and_other_pages_are_not_affected() {
     let list = DenyList::new(&format!("# by court order\nhttps://example.org/p/{CID}\n"));
     let server = start(list.settings());
     let mut client = Client::connect(&server);
@@ -77,17 +77,17 @@ fn nobody_is_introduced_on_a_denied_page_and_others_go_on() {
 }
 
 #[test]
-fn who_has_a_page_open_that_is_denied_now_is_told_and_shown_out() {
+fn peers_of_a_newly_denied_page_are_notified_and_removed() {
     let list = DenyList::new("");
     let server = start(list.settings());
     let (mut holder, mut visitor) = (Client::connect(&server), Client::connect(&server));
     let holder_id = join(&mut holder, PAGE, "all")["response"]["peer"].clone();
     join(&mut visitor, PAGE, "none");
     join(&mut visitor, OTHER, "none");
-    // As an editor does it; the server looks at the file by itself.
+    // As with an editor: the server notices the change.
     fs::write(&list.0, CID).unwrap();
-    assert_eq!(holder.hear_event("denied"), json!({}));
-    assert_eq!(visitor.hear_event("denied"), json!({}));
+    assert_eq!(holder.receive_event("denied"), json!({}));
+    assert_eq!(visitor.receive_event("denied"), json!({}));
 
     let to = u64::from_str_radix(holder_id.as_str().unwrap(), 16).unwrap().to_be_bytes();
     let reference = visitor.send_bytes(PAGE, "relay", &[&to[..], b"a segment"].concat());
@@ -95,20 +95,20 @@ fn who_has_a_page_open_that_is_denied_now_is_told_and_shown_out() {
     assert_eq!(visitor.push(PAGE, "more_peers", json!({}))["response"], json!({ "peers": [] }));
     assert_eq!(visitor.push(PAGE, "phx_leave", json!({}))["status"], "ok");
     assert_eq!(join(&mut visitor, PAGE, "none")["response"]["reason"], "denied");
-    // Lifted, it is a page as any other.
+    // After the removal of the entry, the page can be joined again.
     assert_eq!(admin(&server, "DELETE", &format!("denied/{CID}"), TOKEN).0, 200);
     assert_eq!(join(&mut visitor, PAGE, "none")["status"], "ok");
 }
 
 #[test]
-fn a_call_denies_at_once_and_writes_it_down() {
+fn a_call_denies_a_page_at_once_and_changes_the_file() {
     let list = DenyList::new("# ours\n");
     let server = start(list.settings());
     let mut holder = Client::connect(&server);
     join(&mut holder, PAGE, "all");
-    let (status, said) = admin(&server, "PUT", &format!("denied/{CID}"), TOKEN);
-    assert_eq!((status, said), (200, json!({ "denied": true, "changed": true })));
-    assert_eq!(holder.hear_event("denied"), json!({}));
+    let response = admin(&server, "PUT", &format!("denied/{CID}"), TOKEN);
+    assert_eq!(response, (200, json!({ "denied": true, "changed": true })));
+    assert_eq!(holder.receive_event("denied"), json!({}));
     assert_eq!(fs::read_to_string(&list.0).unwrap(), format!("# ours\n{CID}\n"));
     let again = admin(&server, "PUT", &format!("denied/{CID}"), TOKEN);
     assert_eq!(again, (200, json!({ "denied": true, "changed": false })));
@@ -118,31 +118,31 @@ fn a_call_denies_at_once_and_writes_it_down() {
 }
 
 #[test]
-fn a_call_is_the_operators_alone_and_says_what_is_wrong_with_it() {
+fn a_call_needs_the_token_and_its_error_gives_the_reason() {
     let list = DenyList::new("");
     let server = start(list.settings());
     for wrong in ["", "a token", "a token of the operator "] {
-        let (status, said) = admin(&server, "PUT", &format!("denied/{CID}"), wrong);
+        let (status, body) = admin(&server, "PUT", &format!("denied/{CID}"), wrong);
         // Spaces around a header's value are not part of it.
         let is_right = wrong.trim() == TOKEN;
-        assert_eq!(status, if is_right { 200 } else { 401 }, "{wrong:?}: {said}");
+        assert_eq!(status, if is_right { 200 } else { 401 }, "{wrong:?}: {body}");
     }
-    let (status, said) = admin(&server, "PUT", "denied/nonsense", TOKEN);
-    assert_eq!((status, &said["reason"]), (400, &json!("not a CID")));
+    let (status, body) = admin(&server, "PUT", "denied/nonsense", TOKEN);
+    assert_eq!((status, &body["reason"]), (400, &json!("not a CID")));
 
     let mut without_list = settings();
     without_list.admin.token = TOKEN.into();
-    let (status, said) = admin(&start(without_list), "PUT", &format!("denied/{CID}"), TOKEN);
-    assert_eq!((status, &said["reason"]), (409, &json!("no deny-list")));
+    let (status, body) = admin(&start(without_list), "PUT", &format!("denied/{CID}"), TOKEN);
+    assert_eq!((status, &body["reason"]), (409, &json!("no deny-list")));
 
-    // Without a token there are no such calls: the path is one of the app's that do not exist.
+    // Without a token the calls do not exist, so the app answers for an unknown path.
     let plain = support::watchfire();
     assert_ne!(admin(&plain, "PUT", &format!("denied/{CID}"), "").0, 200);
     assert_ne!(admin(&plain, "GET", "denied", "").0, 401);
 }
 
 #[test]
-fn settings_that_would_do_something_else_than_was_meant_do_not_start() {
+fn unsafe_settings_prevent_the_start() {
     let with = |change: fn(&mut Settings)| {
         let mut settings = settings();
         change(&mut settings);
@@ -157,7 +157,7 @@ fn settings_that_would_do_something_else_than_was_meant_do_not_start() {
 }
 
 #[test]
-fn an_address_has_so_many_pages_and_relays_so_much() {
+fn the_pages_and_relayed_bytes_of_an_address_are_limited() {
     let mut settings = settings();
     settings.limits.loopback_limited = true;
     settings.limits.pages_per_address_max = 2;
@@ -180,11 +180,11 @@ fn an_address_has_so_many_pages_and_relays_so_much() {
     let refused = relay(101);
     assert_eq!(refused["reason"], "relay budget");
     assert!(refused["retry_after_ms"].as_u64().unwrap() > 60_000, "{refused}");
-    assert_eq!(relay(100), json!({}), "what fits still passes");
+    assert_eq!(relay(100), json!({}), "a smaller frame is still relayed");
 
-    // Who goes gives the place back.
+    // A peer that leaves makes room for another page.
     drop(one);
-    assert_eq!(other.hear_event("peer_left")["peer"], peer);
+    assert_eq!(other.receive_event("peer_left")["peer"], peer);
     assert_eq!(join(&mut other, OTHER, "none")["status"], "ok");
 }
 
@@ -192,22 +192,22 @@ fn an_address_has_so_many_pages_and_relays_so_much() {
 fn the_reply_says_when_a_page_was_last_available_if_the_settings_allow_it() {
     let mut remembering = settings();
     remembering.pages.last_available_kept = Duration::from_secs(60);
-    for (settings, is_told) in [(remembering, true), (settings(), false)] {
+    for (settings, is_remembered) in [(remembering, true), (settings(), false)] {
         let server = start(settings);
-        let (mut seeker, mut holder) = (Client::connect(&server), Client::connect(&server));
-        assert!(join(&mut seeker, PAGE, "none")["response"]["last_available"].is_null());
+        let (mut visitor, mut holder) = (Client::connect(&server), Client::connect(&server));
+        assert!(join(&mut visitor, PAGE, "none")["response"]["last_available"].is_null());
         join(&mut holder, PAGE, "all");
         drop(holder);
-        seeker.hear_event("unavailable");
-        drop(seeker);
+        visitor.receive_event("unavailable");
+        drop(visitor);
         let mut late = Client::connect(&server);
-        let welcome = join(&mut late, PAGE, "none");
-        assert_eq!(welcome["response"]["last_available"].is_u64(), is_told, "{welcome}");
+        let reply = join(&mut late, PAGE, "none");
+        assert_eq!(reply["response"]["last_available"].is_u64(), is_remembered, "{reply}");
     }
 }
 
 #[test]
-fn browsers_are_told_where_to_report_a_page() {
+fn limits_have_the_address_for_reports() {
     let mut settings = settings();
     settings.pages.report = "mailto:abuse@example.org?subject={cid}".into();
     let limits = get(&start(settings), "/limits");

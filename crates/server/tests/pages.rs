@@ -1,4 +1,4 @@
-//! The page protocol, as a browser sees it.
+//! The page protocol, as a browser uses it.
 
 mod support;
 
@@ -19,7 +19,7 @@ fn peer_bytes(id: &Value) -> [u8; 8] {
 }
 
 #[test]
-fn a_visitor_is_told_of_the_holder_and_the_holder_of_the_visitor() {
+fn a_visitor_and_a_holder_are_introduced_to_each_other() {
     let server = watchfire();
     let (mut holder, mut visitor) = (Client::connect(&server), Client::connect(&server));
     let first = join(&mut holder, "all");
@@ -29,15 +29,15 @@ fn a_visitor_is_told_of_the_holder_and_the_holder_of_the_visitor() {
     let second = join(&mut visitor, "none");
     assert_eq!(second["peers"], json!([{ "peer": first["peer"], "have": "all" }]));
     assert_eq!(second["counts"], json!({ "watching": 2, "holders": 1, "partial": 0 }));
-    let told = holder.hear_event("peer_joined");
-    assert_eq!(told, json!({ "peer": second["peer"], "have": "none" }));
+    let joined = holder.receive_event("peer_joined");
+    assert_eq!(joined, json!({ "peer": second["peer"], "have": "none" }));
 
     drop(visitor);
-    assert_eq!(holder.hear_event("peer_left"), json!({ "peer": second["peer"] }));
+    assert_eq!(holder.receive_event("peer_left"), json!({ "peer": second["peer"] }));
 }
 
 #[test]
-fn what_is_relayed_arrives_with_its_sender_s_name_and_is_acknowledged() {
+fn a_relayed_segment_arrives_with_its_senders_peer_id_and_is_acknowledged() {
     let server = watchfire();
     let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
     let a_id = join(&mut a, "all")["peer"].clone();
@@ -50,12 +50,12 @@ fn what_is_relayed_arrives_with_its_sender_s_name_and_is_acknowledged() {
 
     let mut expected = peer_bytes(&b_id).to_vec();
     expected.extend_from_slice(b"a segment");
-    assert_eq!(a.hear_bytes(), expected);
+    assert_eq!(a.receive_bytes(), expected);
     assert_eq!(metric(&server, "watchfire_pages_relayed_frames_total"), 1);
 }
 
 #[test]
-fn a_relay_out_of_bounds_is_refused_to_its_sender() {
+fn a_relayed_frame_beyond_a_limit_is_refused() {
     let mut settings = settings();
     settings.limits.relay_frame_bytes_max = 100;
     settings.limits.relay_bytes_per_second_per_peer = 150;
@@ -73,26 +73,26 @@ fn a_relay_out_of_bounds_is_refused_to_its_sender() {
     assert_eq!(relay(peer_bytes(&a_id), 93), too_large);
     assert_eq!(relay([0; 8], 9)["reason"], "peer gone");
     let spent = (0..100).map(|_| relay(peer_bytes(&a_id), 92)).find(|reply| *reply != json!({}));
-    let spent = spent.expect("a budget has an end");
+    let spent = spent.expect("the budget is limited");
     assert_eq!(spent["reason"], "relay budget");
     assert!(spent["retry_after_ms"].as_u64().unwrap() > 0);
 }
 
 #[test]
-fn waiting_peers_hear_when_the_page_becomes_available_and_unavailable() {
+fn waiting_peers_are_notified_when_the_page_becomes_available_and_unavailable() {
     let server = watchfire();
     let (mut waiting, mut holder) = (Client::connect(&server), Client::connect(&server));
     join(&mut waiting, "none");
     join(&mut holder, "none");
     assert_eq!(holder.push(PAGE, "have", json!({ "have": "all" }))["status"], "ok");
-    assert_eq!(waiting.hear_event("available"), json!({}));
+    assert_eq!(waiting.receive_event("available"), json!({}));
     drop(holder);
-    assert_eq!(waiting.hear_event("unavailable"), json!({}));
+    assert_eq!(waiting.receive_event("unavailable"), json!({}));
     assert!(get(&server, "/metrics").contains("watchfire_pages_available 0"));
 }
 
 #[test]
-fn what_is_no_page_is_refused_with_a_reason() {
+fn an_invalid_page_or_payload_is_refused_with_a_reason() {
     let server = watchfire();
     let mut client = Client::connect(&server);
     for name in ["", "hello", "QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH", "BAFKREI"] {
@@ -106,28 +106,28 @@ fn what_is_no_page_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_node_is_named_as_one_and_every_other_kind_is_passed_over() {
+fn a_node_is_marked_as_one_and_unknown_kinds_count_as_tabs() {
     let server = watchfire();
     let mut node = Client::connect(&server);
     let joined = node.join(PAGE, json!({ "have": "all", "kind": "node" }));
-    let named = json!({ "peer": joined["response"]["peer"], "have": "all", "kind": "node" });
+    let marked = json!({ "peer": joined["response"]["peer"], "have": "all", "kind": "node" });
     let kinds = [json!("tab"), json!(["node"]), json!("x".repeat(1000)), json!(null), json!(7)];
     let mut others: Vec<Client> = kinds.iter().map(|_| Client::connect(&server)).collect();
     for (client, kind) in others.iter_mut().zip(kinds) {
         let joined = client.join(PAGE, json!({ "have": "none", "kind": kind }));
         assert_eq!(joined["status"], "ok", "{joined}");
         let peer = joined["response"]["peer"].clone();
-        assert_eq!(node.hear_event("peer_joined"), json!({ "peer": peer, "have": "none" }));
+        assert_eq!(node.receive_event("peer_joined"), json!({ "peer": peer, "have": "none" }));
         let peers = joined["response"]["peers"].as_array().expect("a list");
-        assert!(peers.contains(&named), "{peers:?}");
+        assert!(peers.contains(&marked), "{peers:?}");
         assert_eq!(peers.iter().filter(|peer| peer.get("kind").is_some()).count(), 1);
     }
-    let told = others[0].push(PAGE, "more_peers", json!({}));
-    assert!(told["response"]["peers"].as_array().expect("a list").contains(&named));
+    let reply = others[0].push(PAGE, "more_peers", json!({}));
+    assert!(reply["response"]["peers"].as_array().expect("a list").contains(&marked));
 }
 
 #[test]
-fn nodes_are_counted_apart_from_tabs_and_where_there_are_none_nothing_is_said() {
+fn nodes_are_also_counted_separately_if_there_are_any() {
     let server = watchfire();
     let mut tab = Client::connect(&server);
     let alone = join(&mut tab, "some");
@@ -137,13 +137,13 @@ fn nodes_are_counted_apart_from_tabs_and_where_there_are_none_nothing_is_said() 
     let nodes = json!({ "watching": 1, "holders": 1, "partial": 0 });
     let both = json!({ "watching": 2, "holders": 1, "partial": 1, "nodes": nodes });
     assert_eq!(joined["response"]["counts"], both);
-    while tab.hear_event("counts") != both {}
+    while tab.receive_event("counts") != both {}
     drop(node);
-    while tab.hear_event("counts") != json!({ "watching": 1, "holders": 0, "partial": 1 }) {}
+    while tab.receive_event("counts") != json!({ "watching": 1, "holders": 0, "partial": 1 }) {}
 }
 
 #[test]
-fn more_peers_are_told_to_who_asks() {
+fn a_peer_can_request_more_peers() {
     let server = watchfire();
     let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(&server)).collect();
     for client in &mut clients {
@@ -155,55 +155,55 @@ fn more_peers_are_told_to_who_asks() {
 }
 
 #[test]
-fn who_read_another_number_of_visitors_is_told_the_one_that_it_changed_back_to() {
+fn a_client_that_joined_with_another_number_of_visitors_receives_the_current_one() {
     let server = watchfire();
     let (mut first, mut second) = (Client::connect(&server), Client::connect(&server));
     for client in [&mut first, &mut second] {
         client.join("site", json!({}));
-        while client.hear_event("visitors") != json!({ "visitors": 2 }) {}
+        while client.receive_event("visitors") != json!({ "visitors": 2 }) {}
     }
-    // Both within the second in which nothing may be told again.
+    // Both happen within the second after the last broadcast.
     let mut third = Client::connect(&server);
     assert_eq!(third.join("site", json!({}))["response"], json!({ "visitors": 3 }));
     drop(second);
-    while third.hear_event("visitors") != json!({ "visitors": 2 }) {}
+    while third.receive_event("visitors") != json!({ "visitors": 2 }) {}
 }
 
 #[test]
-fn the_number_of_visitors_is_told_to_who_asks_for_it() {
+fn the_number_of_visitors_is_sent_to_clients_that_joined_the_topic() {
     let server = watchfire();
     let mut first = Client::connect(&server);
     assert_eq!(first.join("site", json!({}))["response"], json!({ "visitors": 1 }));
     let _second = Client::connect(&server);
     loop {
-        // The count may have been told once before the second was let in.
-        if first.hear_event("visitors") == json!({ "visitors": 2 }) {
+        // An earlier broadcast may not count the second client.
+        if first.receive_event("visitors") == json!({ "visitors": 2 }) {
             break;
         }
     }
 }
 
-fn signal(client: &mut Client, to: [u8; 8], said: &[u8]) -> Value {
-    let data = [&to[..], said].concat();
+fn signal(client: &mut Client, to: [u8; 8], text: &[u8]) -> Value {
+    let data = [&to[..], text].concat();
     let reference = client.send_bytes(PAGE, "signal", &data);
     client.reply_to(&reference)["response"].clone()
 }
 
 #[test]
-fn a_signal_arrives_with_its_sender_s_name_and_is_no_content() {
+fn a_signal_arrives_with_its_senders_peer_id_and_does_not_count_as_relayed_bytes() {
     let server = watchfire();
     let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
     let a_id = join(&mut a, "all")["peer"].clone();
     let b_id = join(&mut b, "none")["peer"].clone();
     assert_eq!(signal(&mut b, peer_bytes(&a_id), b"{\"kind\":\"offer\"}"), json!({}));
     let expected = [&peer_bytes(&b_id)[..], b"{\"kind\":\"offer\"}"].concat();
-    assert_eq!(a.hear_bytes(), expected);
+    assert_eq!(a.receive_bytes(), expected);
     assert_eq!(metric(&server, "watchfire_pages_signals_total"), 1);
     assert_eq!(metric(&server, "watchfire_pages_relayed_bytes_total"), 0);
 }
 
 #[test]
-fn a_signal_out_of_bounds_is_refused_to_its_sender() {
+fn a_signal_beyond_a_limit_is_refused() {
     let mut settings = settings();
     settings.limits.signal_bytes_max = 100;
     settings.limits.signals_per_second_per_peer = 1;
@@ -220,38 +220,38 @@ fn a_signal_out_of_bounds_is_refused_to_its_sender() {
     assert_eq!(b.push(PAGE, "signal", json!({}))["response"]["reason"], "signal takes bytes");
 
     let spent = (0..100).map(|_| signal(&mut b, a_id, b"hello")).find(|reply| *reply != json!({}));
-    let spent = spent.expect("an allowance has an end");
+    let spent = spent.expect("the rate is limited");
     assert_eq!(spent["reason"], "too many signals");
     assert!(spent["retry_after_ms"].as_u64().unwrap() > 0);
-    // Others may go on.
+    // Other peers are not affected.
     a.send_bytes(PAGE, "signal", &[&b_id[..], b"hello"].concat());
-    assert_eq!(b.hear_bytes(), [&a_id[..], b"hello"].concat());
+    assert_eq!(b.receive_bytes(), [&a_id[..], b"hello"].concat());
 }
 
 #[test]
-fn browsers_are_told_where_they_learn_their_address_and_are_answered_there() {
+fn the_reply_to_a_join_has_the_stun_port_and_stun_answers_there() {
     let server = watchfire();
     let mut client = Client::connect(&server);
-    let told = join(&mut client, "none")["stun"].clone();
-    let port = told["port"].as_u64().expect("a port");
-    assert_eq!(told, json!({ "port": port }));
+    let stun = join(&mut client, "none")["stun"].clone();
+    let port = stun["port"].as_u64().expect("a port");
+    assert_eq!(stun, json!({ "port": port }));
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
     let request = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], b"twelve bytes"].concat();
     socket.send_to(&request, ("127.0.0.1", port as u16)).unwrap();
-    let mut answer = [0; 100];
-    assert_eq!(socket.recv(&mut answer).expect("an answer comes"), 32);
+    let mut response = [0; 100];
+    assert_eq!(socket.recv(&mut response).expect("a response arrives"), 32);
     assert_eq!(metric(&server, "watchfire_stun_answers_total"), 1);
 }
 
 #[test]
-fn stun_is_answered_and_announced_where_the_settings_say() {
+fn stun_uses_the_addresses_of_the_settings() {
     let mut elsewhere = settings();
     elsewhere.stun.listen = vec!["[::1]:0".parse().unwrap()];
     elsewhere.stun.announce = "stun.example.org:3478".into();
     let server = Server::new(elsewhere).with_pages().start().unwrap();
-    let told = join(&mut Client::connect(&server), "none")["stun"].clone();
-    assert_eq!(told, json!({ "host": "stun.example.org", "port": 3478 }));
+    let stun = join(&mut Client::connect(&server), "none")["stun"].clone();
+    assert_eq!(stun, json!({ "host": "stun.example.org", "port": 3478 }));
 
     let mut without = settings();
     without.stun.enabled = false;
@@ -261,12 +261,12 @@ fn stun_is_answered_and_announced_where_the_settings_say() {
 
     let mut wrong = settings();
     wrong.stun.announce = "somewhere".into();
-    let error = Server::new(wrong).with_pages().start().err().expect("it does not start");
+    let error = Server::new(wrong).with_pages().start().err().expect("the server does not start");
     assert!(error.to_string().contains("stun.announce"), "{error}");
 
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut blocked = settings();
     blocked.stun.listen = vec![taken.local_addr().unwrap()];
-    let error = Server::new(blocked).with_pages().start().err().expect("it does not start");
+    let error = Server::new(blocked).with_pages().start().err().expect("the server does not start");
     assert!(error.to_string().contains("stun.listen"), "{error}");
 }

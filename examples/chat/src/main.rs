@@ -1,4 +1,4 @@
-//! A chat on Watchfire's channel server: rooms, presence, and a rule for letting sockets in.
+//! A chat on Watchfire's channel server: rooms, presence, and a rule for accepting sockets.
 //!
 //! `cargo run -p chat -- 4001`, then point any Phoenix client at `ws://127.0.0.1:4001/socket`.
 //! `cargo run -p chat -- 4001 3` serves with three processes.
@@ -36,15 +36,15 @@ impl Channel for Rooms {
                 socket.broadcast("bin", payload)?;
                 return Ok(Outcome::Reply(Reply::ok(payload)));
             }
-            ("crash", _) => return Err(Crash::because("asked to")),
+            ("crash", _) => return Err(Crash::because("the client sent `crash`")),
             ("stop", _) => return Ok(Outcome::Stop),
-            (event, _) => return Err(Crash::because(format!("no such event: {event}"))),
+            (event, _) => return Err(Crash::because(format!("unknown event: {event}"))),
         }
         Ok(Outcome::NoReply)
     }
 }
 
-/// `presence:*`: everyone there sees who else is.
+/// `presence:*`: every user sees the presence of all users.
 struct Lobby;
 
 impl Channel for Lobby {
@@ -74,7 +74,7 @@ impl Channel for Lobby {
     ) -> HandleIn {
         match event {
             "away" => socket.update_presence(user, json!({ "status": "away" }))?,
-            event => return Err(Crash::because(format!("no such event: {event}"))),
+            event => return Err(Crash::because(format!("unknown event: {event}"))),
         }
         Ok(Outcome::NoReply)
     }
@@ -84,13 +84,14 @@ impl Channel for Lobby {
 async fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let Some(port) = arguments.next() else { bail!("usage: chat PORT [PROCESSES]") };
-    let port: u16 = port.parse().with_context(|| format!("{port:?} is no port"))?;
+    let port: u16 = port.parse().with_context(|| format!("invalid port {port:?}"))?;
 
     let mut settings = Settings::default();
     settings.server.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))];
     if let Some(processes) = arguments.next() {
         let number = processes.parse();
-        settings.server.processes = number.with_context(|| format!("{processes:?} processes?"))?;
+        settings.server.processes =
+            number.with_context(|| format!("invalid number of processes {processes:?}"))?;
     }
     let server = Server::new(settings)
         .channel("rooms:*", Rooms)
@@ -100,7 +101,7 @@ async fn main() -> anyhow::Result<()> {
             false => Ok(Connected::default()),
         });
     let stop = async {
-        // Without signals it runs until it is killed.
+        // If signals cannot be received, it runs until it is killed.
         if watchfire_server::stop_signal().await.is_err() {
             std::future::pending().await
         }

@@ -46,7 +46,7 @@ async fn authorize(
 ) -> Response {
     let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = header.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-    // A comparison of hashes may take longer the more of them agrees without revealing the token.
+    // The duration of this comparison can reveal parts of the hash, but not of the token.
     if Sha256::digest(token) == Sha256::digest(&admin.token) {
         return next.run(request).await;
     }
@@ -55,7 +55,7 @@ async fn authorize(
         .into_response()
 }
 
-/// The number of entries of the deny-list.
+/// Responds with the number of entries of the deny-list.
 async fn count(State(admin): State<Arc<AdminFeature>>) -> Response {
     Json(json!({ "denied": admin.deny_list.len() })).into_response()
 }
@@ -75,7 +75,7 @@ async fn allow(State(admin): State<Arc<AdminFeature>>, Path(cid): Path<String>) 
     change(admin, cid, false).await
 }
 
-/// Changes the file on a thread for blocking calls, then removes the peers of blocked pages.
+/// Changes the deny-list on a thread for blocking calls, and removes the peers of blocked pages.
 async fn change(admin: Arc<AdminFeature>, cid: String, is_denied: bool) -> Response {
     let cid = match cid.parse::<Cid>() {
         Ok(cid) => cid,

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use watchfire_hub::SubscriptionId;
 use watchfire_types::{NodeId, ShardId};
 
-/// One joined channel, in any process of the server. After the channel ends, what is sent there
-/// reaches no client.
+/// One joined channel, in any process of the server. Messages to a channel that ended reach no
+/// client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChannelAddress {
     pub(crate) node: NodeId,
@@ -22,7 +22,7 @@ pub(crate) struct ReplyTo {
     pub reference: watchfire_channels::Ref,
 }
 
-/// What one peer of a page sends to another through the server.
+/// The kind of data that one peer of a page sends to another through the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RelayKind {
     /// A piece of a Bitswap message.
@@ -32,7 +32,7 @@ pub(crate) enum RelayKind {
 }
 
 impl RelayKind {
-    /// The event with which it arrives.
+    /// The event name of the push to the destination.
     pub fn event(self) -> &'static str {
         match self {
             RelayKind::Segment => "relay",

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_carried_neither_by_v1_nor_by_long_poll() {
+    fn neither_v1_nor_long_poll_carries_bytes() {
         let broadcast = Broadcast::new("t", "e", Body::Binary(Bytes::from_static(b"\x01")), None);
         assert!(broadcast.frame(Serializer::V2).is_some());
         assert!(broadcast.frame(Serializer::V1).is_none());

@@ -10,11 +10,11 @@ use super::payload::Body;
 use super::reply::Reply;
 use super::socket::Socket;
 
-/// What an application does with the topics of one pattern.
+/// An application's channel for the topics of one pattern.
 ///
-/// Calls run on the event loop that owns the client's socket, so they must not block. For long work,
-/// move a [`Socket::reply_later`] into a task. A panic fails that one channel with `phx_error` and
-/// affects nothing else.
+/// Calls run on the event loop that owns the client's socket, so they must not block. For long
+/// work, move a [`Socket::reply_later`] into a task. A panic fails that one channel with
+/// `phx_error` and affects nothing else.
 ///
 /// ```
 /// use watchfire_server::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
@@ -78,8 +78,8 @@ pub trait Channel: Send + Sync + 'static {
         Ok(Outcome::NoReply)
     }
 
-    /// The client left, disconnected, or its channel was stopped or crashed. The server removes its
-    /// presences.
+    /// Called when the client left or disconnected, or its channel was stopped or crashed. The
+    /// server removes its presences.
     fn leave(&self, _state: Self::State, _socket: &mut Socket<'_>) {}
 }
 
@@ -119,7 +119,7 @@ impl Refusal {
     }
 }
 
-/// What a channel does after a message.
+/// The action of a channel after a message.
 #[derive(Debug)]
 pub enum Outcome {
     /// Sends nothing now; a reply may follow later.

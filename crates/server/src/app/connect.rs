@@ -1,4 +1,4 @@
-//! What a client sends when it connects, and how the application answers.
+//! A client's request to connect, and the application's answer.
 
 use std::any::Any;
 use std::net::SocketAddr;

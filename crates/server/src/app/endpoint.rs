@@ -16,7 +16,7 @@ use super::payload::{Body, PayloadError};
 use super::reply::Reply;
 use super::sender::ClientSender;
 use super::shard_message::ShardMessage;
-use crate::cluster::{ClusterPart, PartLink, Undelivered};
+use crate::cluster::{ClusterPart, PartLink, SendError};
 
 /// A handle to the whole server, with all its processes: broadcasts, pushes and disconnects from
 /// any thread.
@@ -101,7 +101,7 @@ impl Endpoint {
 
     /// Replies to one message.
     pub(crate) fn reply(&self, to: ReplyTo, reply: Reply) {
-        if self.is_here(to.channel) {
+        if self.has_block(to.channel) {
             self.send_to(to.channel.shard, ShardMessage::Reply { to, reply }).ok();
         } else {
             let (status, body) = (&*reply.status, (&reply.response).into());
@@ -117,8 +117,8 @@ impl Endpoint {
         to: ChannelAddress,
         data: Bytes,
         ack: ReplyTo,
-    ) -> Result<(), Undelivered> {
-        if self.is_here(to) {
+    ) -> Result<(), SendError> {
+        if self.has_block(to) {
             return self.send_to(to.shard, ShardMessage::Relay { kind, to, data, ack });
         }
         let message = Message::Relay { kind, to: to.into(), data: &data, ack: (&ack).into() };
@@ -140,12 +140,12 @@ impl Endpoint {
     }
 
     /// Sends a message to one shard of this process. A full queue drops and counts it.
-    pub(crate) fn send_to(&self, shard: ShardId, message: ShardMessage) -> Result<(), Undelivered> {
-        let sender = self.senders().get(usize::from(shard.0)).ok_or(Undelivered)?;
-        sender.send(message).map_err(|_| Undelivered)
+    pub(crate) fn send_to(&self, shard: ShardId, message: ShardMessage) -> Result<(), SendError> {
+        let sender = self.senders().get(usize::from(shard.0)).ok_or(SendError)?;
+        sender.send(message).map_err(|_| SendError)
     }
 
-    fn is_here(&self, address: ChannelAddress) -> bool {
+    fn has_block(&self, address: ChannelAddress) -> bool {
         address.node == self.link.cluster().me()
     }
 }
@@ -155,14 +155,14 @@ impl ClientSender for Endpoint {
         self.deliver(&Arc::new(Broadcast::new(topic, event, body, None)), None);
     }
 
-    fn push(&self, to: ChannelAddress, event: &str, body: Body) -> Result<(), Undelivered> {
-        if self.is_here(to) {
+    fn push(&self, to: ChannelAddress, event: &str, body: Body) -> Result<(), SendError> {
+        if self.has_block(to) {
             return self.send_to(to.shard, ShardMessage::Push { to, event: event.into(), body });
         }
         self.link.send(to.node, &Message::Push { to: to.into(), event, body: (&body).into() })
     }
 
-    fn wake(&self, request: ParkedRequest) -> Result<(), Undelivered> {
+    fn wake(&self, request: ParkedRequest) -> Result<(), SendError> {
         self.send_to(request.shard, ShardMessage::Wake(request))
     }
 }

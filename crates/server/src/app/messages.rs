@@ -1,4 +1,4 @@
-//! What the endpoints of several processes send each other.
+//! Messages between the endpoints of several processes.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! The API for applications: channels, the rule that accepts sockets, and a handle to the server.
 //!
-//! An application implements [`Channel`]; its callbacks get a [`Socket`]. Code outside of a callback
-//! uses an [`Endpoint`]. Watchfire's own features use the same API, with [`ClientSender`] where
-//! their state sends to clients, and [`Parking`] where their HTTP requests wait.
+//! An application implements [`Channel`]; its callbacks get a [`Socket`]. Code outside of a
+//! callback uses an [`Endpoint`]. Watchfire's own features use the same API, with [`ClientSender`]
+//! where their state sends to clients, and [`Parking`] where their HTTP requests wait.
 
 mod address;
 mod broadcast;

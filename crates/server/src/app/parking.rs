@@ -20,13 +20,13 @@ pub(crate) struct ParkedRequest {
     pub client: u64,
 }
 
-/// Where a request belongs.
+/// The place where a request waits.
 pub(crate) enum ParkRoute {
     /// To another process.
     HandOff(NodeId),
     /// Into the shard that received it.
     Park {
-        /// What the client waits for.
+        /// The name of the resource that the client waits for.
         name: Box<str>,
         /// The feature's number for the client.
         client: u64,
@@ -42,16 +42,16 @@ pub(crate) struct ParkResponse {
 
 /// A feature that parks requests.
 pub(crate) trait Parking: Send + Sync {
-    /// Whether to park a request, from its head alone; `None` for requests of the router.
+    /// Decides from a request's head where it waits; `None` for requests of the router.
     fn route(&self, head: &RequestHead<'_>) -> Option<ParkRoute>;
 
-    /// A request is parked, unless there is a response already.
+    /// Parks a request. Returns a response instead if there is one already.
     fn park(&self, now: Instant, name: &str, request: ParkedRequest) -> Option<ParkResponse>;
 
     /// The response for a request that was woken, or that waited for [`Parking::window`].
     fn unpark(&self, now: Instant, request: ParkedRequest) -> ParkResponse;
 
-    /// The client closed the connection of a parked request.
+    /// Called when the client of a parked request closed its connection.
     fn request_gone(&self, now: Instant, request: ParkedRequest);
 
     /// The response for a request that waits when the server stops.

@@ -1,9 +1,9 @@
-//! What a feature may send to clients.
+//! The trait through which features send to clients.
 
 use super::address::ChannelAddress;
 use super::parking::ParkedRequest;
 use super::payload::Body;
-use crate::cluster::Undelivered;
+use crate::cluster::SendError;
 
 /// Sends to clients. A feature's state gets this trait and not the whole [`super::Endpoint`], so
 /// that a test can replace it.
@@ -12,8 +12,8 @@ pub(crate) trait ClientSender: Send + Sync {
     fn broadcast_here(&self, topic: &str, event: &str, body: Body);
 
     /// Sends to one channel, in any process.
-    fn push(&self, to: ChannelAddress, event: &str, body: Body) -> Result<(), Undelivered>;
+    fn push(&self, to: ChannelAddress, event: &str, body: Body) -> Result<(), SendError>;
 
-    /// Asks the shard of a parked request to answer it.
-    fn wake(&self, request: ParkedRequest) -> Result<(), Undelivered>;
+    /// Makes the shard of a parked request answer it.
+    fn wake(&self, request: ParkedRequest) -> Result<(), SendError>;
 }

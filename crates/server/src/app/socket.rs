@@ -14,7 +14,7 @@ use super::payload::{Body, PayloadError};
 use super::reply::Reply;
 use crate::presence::ReplicatedPresence;
 
-/// Something that a callback requested. The shard does it, in order, after the callback returns.
+/// An action that a callback requested. The shard runs it after the callback returns, in order.
 #[derive(Debug)]
 pub(crate) enum Effect {
     Push {
@@ -26,7 +26,7 @@ pub(crate) enum Effect {
         body: Body,
         to_self: bool,
     },
-    /// Sends a binary push to one channel, and replies once that channel's queue took or refused it.
+    /// Sends a binary push to one channel, and replies when its queue has taken or refused it.
     Relay {
         kind: RelayKind,
         to: ChannelAddress,
@@ -147,7 +147,7 @@ impl Socket<'_> {
     }
 }
 
-/// A reply that the application sends later. When it is dropped unsent, the client's push times out.
+/// A reply that is sent later. When it is dropped unsent, the client's push times out.
 #[derive(Debug)]
 pub struct PendingReply {
     endpoint: Endpoint,

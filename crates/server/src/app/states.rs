@@ -66,7 +66,7 @@ impl<S> States<S> {
                 Entry::Free(_) => None,
             },
         };
-        state.expect("a state is there until it is removed")
+        state.expect("a state exists until it is removed")
     }
 
     pub fn remove(&mut self, id: StateId) -> S {

@@ -1,12 +1,12 @@
-//! Which processes get new connections.
+//! Selects the processes that get new connections.
 
 use watchfire_sockets::ConnectionBalancer;
 use watchfire_types::NodeId;
 
 use super::load::ProcessLoad;
 
-/// A process counts as fuller than the others when it has this share more connections than the
-/// mean: one in so many.
+/// A process counts as fuller than the others when it has more connections than the mean and one in
+/// so many of the mean.
 const FULLER_SHARE: u64 = 16;
 
 /// Directs the new connections of the port to some of the processes. The first process that is up
@@ -17,8 +17,7 @@ pub(crate) struct Balancer {
     /// Event loops of each process.
     pub shards: u16,
     pub cores: usize,
-    /// The processes that the kernel was told last; empty when another process may have told it
-    /// something else since.
+    /// The targets that were set last; empty when another process may have set others since.
     pub chosen: Vec<NodeId>,
 }
 
@@ -38,12 +37,12 @@ impl Balancer {
         self.chosen = chosen;
     }
 
-    /// Another process balances from now on.
+    /// Leaves the balancing to another process.
     pub fn release(&mut self) {
         self.chosen.clear();
     }
 
-    /// The listeners of a process among those of the port, which were dealt out in turn.
+    /// The listeners of a process among those of the port, which were assigned in turn.
     fn listeners_of(&self, node: NodeId) -> impl Iterator<Item = u32> + use<> {
         let (first, processes) = (u32::from(node.0), u32::from(self.processes));
         (0..u32::from(self.shards)).map(move |shard| first + shard * processes)
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn all_processes_that_are_not_fuller_share_the_last_room() {
+    fn near_the_limit_all_but_the_fuller_processes_get_new_connections() {
         let mut clients = vec![9_000; 20];
         clients[3] = 9_900;
         let all_but_3: Vec<u16> = (0..20).filter(|node| *node != 3).collect();

@@ -1,4 +1,4 @@
-//! Connections that another process should have.
+//! Hands connections to other processes, and receives theirs.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,14 +13,14 @@ use watchfire_workers::HandoffSocket;
 
 use super::load::ProcessLoad;
 
-/// A process takes new connections from a crowded one while it has room for this many more.
+/// A process accepts connections from a nearly full one while it has room for this many more.
 const ROOM_MIN: u64 = 8;
 
 /// Links through which connections go to other processes.
 #[derive(Default)]
 pub(super) struct HandoffTargets(Mutex<BTreeMap<NodeId, Arc<HandoffSocket>>>);
 
-/// What travels with a connection's descriptor.
+/// Data that is sent along with a connection's descriptor.
 #[derive(Serialize, Deserialize)]
 struct Label<'a> {
     hops: u8,
@@ -35,7 +35,7 @@ impl HandoffTargets {
     }
 
     pub fn remove(&self, to: NodeId, link: &Arc<HandoffSocket>) {
-        self.0.lock().retain(|node, its| *node != to || !Arc::ptr_eq(its, link));
+        self.0.lock().retain(|node, other| *node != to || !Arc::ptr_eq(other, link));
     }
 
     /// Sends a connection from the process `me` to its owner, or to the emptiest process with room.
@@ -50,7 +50,7 @@ impl HandoffTargets {
     ) -> Result<(), HandoffConnection> {
         let room = match to {
             HandoffTarget::Owner(node) => return self.send_to(node, connection),
-            // The shard knows that this process is crowded; the last load report may not.
+            // Not the last load report: the shard knows better that this process is nearly full.
             HandoffTarget::LessLoaded => connections_max / 16 + ROOM_MIN,
             HandoffTarget::AnyWithRoom => 1,
         };
@@ -84,12 +84,12 @@ impl HandoffTargets {
     }
 }
 
-/// The bit of a process in [`HandoffConnection::declined`], which has one for each of up to 64 processes.
+/// The bit of a process in [`HandoffConnection::declined`], one for each of up to 64.
 fn bit(node: NodeId) -> u64 {
     1 << node.0
 }
 
-/// Takes in the connections that another process sends through a link, until that process is gone.
+/// Accepts the connections that another process sends through a link, until that process is gone.
 pub(crate) async fn receive_connections(link: Arc<HandoffSocket>, adopter: Adopter) {
     while let Ok(Some((fd, label))) = link.recv().await {
         // A label that cannot be decoded closes its connection; the client connects again.

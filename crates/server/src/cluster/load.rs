@@ -1,4 +1,4 @@
-//! How many clients and connections each process has, and when to report it.
+//! The number of clients and connections of each process, and when to report it.
 //!
 //! All processes report to the first one that is up, and the first reports to all. With fifty
 //! processes, reports from each to each would be thousands of messages a second.
@@ -9,7 +9,7 @@ use watchfire_types::NodeId;
 /// A change of more connections than this is reported to the first process at once, because the
 /// first process balances new connections by it.
 const CHANGE_REPORTED_AT_ONCE: u64 = 256;
-/// So is a change of more than one in this many of the connections that a process has room for.
+/// The same for a change of more than one in so many of the connections that a process may have.
 const SHARE_REPORTED_AT_ONCE: u64 = 16;
 /// Any other change is reported this often, in ticks.
 const CHANGED_TICKS: u32 = 5;
@@ -25,7 +25,7 @@ pub(crate) struct ProcessLoad {
     pub connections: u64,
 }
 
-/// What this process reported last.
+/// The last report of this process.
 #[derive(Default)]
 pub(super) struct LoadReports {
     sent: Vec<(NodeId, ProcessLoad)>,

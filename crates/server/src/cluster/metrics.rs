@@ -1,4 +1,4 @@
-//! What `/metrics` shows of the messages between processes.
+//! The metrics of messages between processes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl MetricSource for Arc<Cluster> {
         writer.gauge(
             "bus_topics",
             "Topics that a process subscribes to",
-            totals.topics_here as u64,
+            totals.topics_local as u64,
         )?;
         for (name, help, value) in [
             ("bus_messages", "Messages to other processes", totals.messages_out),

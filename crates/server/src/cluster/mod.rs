@@ -1,8 +1,8 @@
 //! The other processes of this server.
 //!
 //! One server can run as several processes behind one port. State is replicated by interest: each
-//! process owns what its own clients cause (presences, peers of pages, slots on grids) and sends it
-//! to the processes that subscribe to the topic.
+//! process owns the state of its own clients (presences, peers of pages, slots on grids) and sends
+//! it to the processes that subscribe to the topic.
 //!
 //! [`Cluster`] knows which processes are up and how many connections each has. A feature that
 //! replicates state has a [`PartLink`] to send with, and implements [`ClusterPart`] to receive.
@@ -21,6 +21,6 @@ mod requests;
 pub(crate) use balancing::Balancer;
 pub(crate) use handoff::receive_connections;
 pub(crate) use load::ProcessLoad;
-pub(crate) use part::{ClusterPart, PartLink, Undelivered};
+pub(crate) use part::{ClusterPart, PartLink, SendError};
 pub(crate) use processes::{Cluster, PROCESSES_MAX};
 pub(crate) use receiver::Receiver;

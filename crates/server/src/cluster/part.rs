@@ -51,10 +51,10 @@ impl PartLink {
     }
 
     /// Sends a message to one process. A full queue drops it.
-    pub fn send(&self, to: NodeId, message: &impl Serialize) -> Result<(), Undelivered> {
-        let bus = self.cluster.bus().ok_or(Undelivered)?;
+    pub fn send(&self, to: NodeId, message: &impl Serialize) -> Result<(), SendError> {
+        let bus = self.cluster.bus().ok_or(SendError)?;
         let bytes = message::encode(self.number, message);
-        bus.send(to, bytes, Loss::Drop).map_err(|_| Undelivered)
+        bus.send(to, bytes, Loss::Drop).map_err(|_| SendError)
     }
 
     /// Sends state to one process. A full queue cuts the link, as in [`PartLink::publish_state`].
@@ -78,7 +78,7 @@ impl PartLink {
     }
 }
 
-/// What a part does with messages and events of the other processes.
+/// A part's handler for messages and events of the other processes.
 ///
 /// All calls come from the thread of the bus, in the order in which the other process sent them.
 pub(crate) trait ClusterPart: Send + Sync {
@@ -88,16 +88,16 @@ pub(crate) trait ClusterPart: Send + Sync {
     /// Handles a message of the same part in another process.
     fn receive(&self, from: NodeId, message: &[u8]) -> Result<(), postcard::Error>;
 
-    /// Another process subscribed to a topic: send it what this process owns there.
+    /// Another process subscribed to a topic: sends it this process's state of the topic.
     fn introduce_to(&self, _node: NodeId, _topic: &str) {}
 
-    /// This process no longer subscribes to a topic: drop what other processes own there.
+    /// This process no longer subscribes to a topic: drops the other processes' state of it.
     fn forget(&self, _topic: &str) {}
 
-    /// Another process is gone, with all its clients.
+    /// Called when another process is gone, with all its clients.
     fn node_down(&self, _node: NodeId) {}
 
-    /// Subscriptions became ready: see [`Cluster::ready_up_to`].
+    /// Called when subscriptions became ready: see [`Cluster::ready_up_to`].
     fn ready(&self) {}
 
     /// The response to a request; `None` sends none.
@@ -106,6 +106,6 @@ pub(crate) trait ClusterPart: Send + Sync {
     }
 }
 
-/// A queue was full, or its reader does not exist.
+/// The message was not sent: a queue was full, or its reader does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Undelivered;
+pub(crate) struct SendError;

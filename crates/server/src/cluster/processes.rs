@@ -18,7 +18,7 @@ use super::load::{LoadReports, ProcessLoad};
 use super::message::{self, CLUSTER, Message};
 use super::requests::PendingRequests;
 
-/// Processes that one server may have.
+/// The most processes that one server may have.
 pub(crate) const PROCESSES_MAX: usize = 64;
 /// How long a process has to answer a request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ pub(crate) struct Cluster {
     connections_max: u64,
 }
 
-/// What is known of another process.
+/// The state of another process.
 #[derive(Default)]
 struct Other {
     is_up: AtomicBool,
@@ -95,8 +95,8 @@ impl Cluster {
         self.parts.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Adds one subscriber of a topic. With a number, what the other processes own there is complete
-    /// here only once [`Cluster::ready_up_to`] has reached that number.
+    /// Adds one subscriber of a topic. If this returns a number, the other processes' state of the
+    /// topic is complete here once [`Cluster::ready_up_to`] has reached the number.
     #[must_use]
     pub fn subscribe(&self, topic: &str) -> Option<u64> {
         match self.bus.as_ref()?.subscribe(topic) {
@@ -106,8 +106,8 @@ impl Cluster {
     }
 
     /// Whether this process subscribes to a topic.
-    pub fn hears(&self, topic: &str) -> bool {
-        self.bus.as_ref().is_some_and(|bus| bus.hears(topic))
+    pub fn is_subscribed(&self, topic: &str) -> bool {
+        self.bus.as_ref().is_some_and(|bus| bus.is_subscribed(topic))
     }
 
     /// Removes one subscriber of a topic.
@@ -190,7 +190,7 @@ impl Cluster {
         }
     }
 
-    /// Notes what another process reported of its load, or the first process of all loads.
+    /// Notes a load report: of one process about itself, or of the first process about all.
     pub(super) fn note_loads(&self, loads: &[(u16, ProcessLoad)]) {
         for (node, load) in loads {
             self.other(NodeId(*node)).inspect(|other| *other.load.lock() = *load);
@@ -246,12 +246,12 @@ impl Cluster {
         self.handoff.send(self.me, to, connection, || self.others(), self.connections_max)
     }
 
-    /// Connections for a process go through this link from now on.
+    /// Sets the link for connections to a process.
     pub fn hand_off_through(&self, to: NodeId, link: Arc<HandoffSocket>) {
         self.handoff.insert(to, link);
     }
 
-    /// Connections no longer go through this link, unless a newer one replaced it already.
+    /// Removes a link, unless a newer one replaced it already.
     pub fn close_handoff(&self, to: NodeId, link: &Arc<HandoffSocket>) {
         self.handoff.remove(to, link);
     }

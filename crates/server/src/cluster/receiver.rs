@@ -1,4 +1,4 @@
-//! Hands what the other processes send to the part that it belongs to.
+//! Hands each message of the other processes to the part that it belongs to.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Handler for Receiver {
     }
 
     fn down(&self, node: NodeId) {
-        tracing::info!(%node, "gone");
+        tracing::info!(%node, "another process is gone");
         self.cluster.node_down(node);
         self.parts.iter().for_each(|part| part.node_down(node));
         self.lost.send(node).ok();
@@ -45,7 +45,7 @@ impl Handler for Receiver {
             None => self.receive(from, body),
         };
         if let Err(error) = received {
-            // The sender runs the same program: a bug, but not a reason to stop.
+            // A bug, because the sender runs the same program. Not a reason to stop.
             tracing::error!(%from, %error, "cannot decode a message of another process");
         }
     }

@@ -1,4 +1,4 @@
-//! The server's own direction in, for visits of its own: no port, no TLS, no name.
+//! How the server's own page clients connect to it: without a port, TLS or a host name.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -28,9 +28,9 @@ impl Connector for SocketPairConnector {
                 hops: 0,
                 declined: 0,
             };
-            let crowded =
+            let queue_full =
                 |_| io::Error::other("cannot connect to the event loops: their queue is full");
-            self.adopter.adopt(connection).map_err(crowded)?;
+            self.adopter.adopt(connection).map_err(queue_full)?;
             ours.set_nonblocking(true)?;
             Ok(Box::new(tokio::net::UnixStream::from_std(ours)?) as Box<dyn Connection>)
         })

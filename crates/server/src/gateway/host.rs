@@ -24,23 +24,23 @@ use super::transfer::{PageTransfer, TransferShared};
 use crate::pages::{Availability, OwnClientKey};
 use crate::settings::{DhtRole, P2pSettings};
 
-/// Roots that content routing is told of; further ones are lit without it.
+/// Available pages that are announced to content routing. Further pages are not announced.
 const PROVIDED_MAX: usize = 1024;
-/// Announcements to content routing at once; the others wait.
+/// Announcements that run at once. The others wait.
 const PROVIDING_MAX: usize = 16;
-/// How often what waits for room is looked at.
-const SWEEP_EVERY: Duration = Duration::from_secs(2);
+/// How often late blocks, waiting pages and metrics are handled.
+const SWEEP_PERIOD: Duration = Duration::from_secs(2);
 
 /// Why the gateway cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// The host of libp2p does not start.
+    /// The libp2p host cannot start.
     #[error(transparent)]
     Host(#[from] watchfire_p2p::StartError),
-    /// The key of the private network cannot be had.
+    /// The key of the private network cannot be read.
     #[error(transparent)]
     SwarmKey(#[from] SwarmKeyError),
-    /// The system gave no thread.
+    /// The thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
 }
@@ -52,7 +52,8 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Ready when the host listens. `adopter` lets visits in; `host_metrics` is told how it goes.
+    /// Starts the gateway, and returns when the host listens. `adopter` accepts the connections of
+    /// the gateway's page clients.
     pub fn start(
         settings: &P2pSettings,
         websocket_path: String,
@@ -79,15 +80,16 @@ impl Gateway {
                     GatewayRouter::new(availability.clone(), p2p.pages_max as usize);
                 let router = Arc::new(router);
                 let stores = Stores::new(vec![buffer.clone()]);
-                // What is fetched goes through the buffer, and is kept nowhere else.
-                let keep = Arc::new(LockedMemoryStore::new(0));
-                let host = Host::start_with_fallback(settings, stores, keep, router.clone()).await;
+                // Fetched blocks go into the buffer only, so the host's own store has no room.
+                let own_store = Arc::new(LockedMemoryStore::new(0));
+                let host =
+                    Host::start_with_fallback(settings, stores, own_store, router.clone()).await;
                 let host = match host {
                     Ok(host) => Arc::new(host),
                     Err(error) => return drop(ready.send(Err(error.into()))),
                 };
                 for address in host.addresses() {
-                    tracing::info!(%address, "the gateway listens");
+                    tracing::info!(%address, "the gateway is listening");
                 }
                 let shared = TransferShared { host, router, buffer, availability, connector, key };
                 let gateway_loop = GatewayLoop {
@@ -95,11 +97,10 @@ impl Gateway {
                     host_metrics,
                     is_providing: p2p.dht != DhtRole::Off,
                     transfers: JoinSet::new(),
-                    sought: BTreeSet::new(),
+                    wanted: BTreeSet::new(),
                     available: BTreeMap::new(),
                     providing: JoinSet::new(),
                 };
-                // Who started us waits for this.
                 let _ = ready.send(Ok(()));
                 gateway_loop.run(opened, stopped).await;
             });
@@ -144,7 +145,7 @@ fn host_settings(settings: &P2pSettings) -> Result<HostSettings, GatewayError> {
     })
 }
 
-/// Whether content routing knows of a lit page.
+/// Whether an available page was announced to content routing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Provided {
     Not,
@@ -156,9 +157,9 @@ struct GatewayLoop {
     host_metrics: HostMetrics,
     is_providing: bool,
     transfers: JoinSet<()>,
-    /// Pages that are sought and have no transfer. As many as there are pages.
-    sought: BTreeSet<Cid>,
-    /// Pages that are held here. As many as there are pages.
+    /// Watched pages that are unavailable and have no transfer. At most as many as are open.
+    wanted: BTreeSet<Cid>,
+    /// Available pages. At most as many as are open.
     available: BTreeMap<Cid, Provided>,
     providing: JoinSet<()>,
 }
@@ -169,7 +170,7 @@ impl GatewayLoop {
         mut opened: mpsc::UnboundedReceiver<NewTransfer>,
         mut stopped: oneshot::Receiver<()>,
     ) {
-        let mut sweep = interval(SWEEP_EVERY);
+        let mut sweep = interval(SWEEP_PERIOD);
         let shared = self.shared.clone();
         loop {
             tokio::select! {
@@ -178,12 +179,12 @@ impl GatewayLoop {
                     changed.iter().for_each(|page| self.page_changed(page));
                     self.provide();
                 }
-                Some(opened) = opened.recv() => self.begin(opened),
-                Some(_) = self.transfers.join_next() => self.seek(),
+                Some(opened) = opened.recv() => self.start_transfer(opened),
+                Some(_) = self.transfers.join_next() => self.fetch_wanted(),
                 Some(_) = self.providing.join_next() => self.provide(),
                 _ = sweep.tick() => {
                     shared.buffer.sweep();
-                    self.seek();
+                    self.fetch_wanted();
                     if let Ok(stats) = shared.host.stats().await {
                         self.host_metrics.set(stats);
                     }
@@ -194,65 +195,64 @@ impl GatewayLoop {
         shared.host.stop().await;
     }
 
-    fn begin(&mut self, opened: NewTransfer) {
+    fn start_transfer(&mut self, opened: NewTransfer) {
         self.transfers.spawn(PageTransfer::new(self.shared.clone(), opened).run());
     }
 
     fn page_changed(&mut self, page: &str) {
-        // Every page was let in by its CID.
+        // The name of every page is a CID.
         let Ok(root) = page.parse::<Cid>() else { return };
         let available = self.shared.availability.of(page);
         if available.is_available {
             self.available.entry(root.clone()).or_insert(Provided::Not);
-            self.shared
-                .router
-                .page_available(&root)
-                .into_iter()
-                .for_each(|opened| self.begin(opened));
+            if let Some(opened) = self.shared.router.page_available(&root) {
+                self.start_transfer(opened);
+            }
         } else if self.available.remove(&root) == Some(Provided::Announced) {
             let (host, root) = (self.shared.host.clone(), root.clone());
             self.providing.spawn(async move {
-                // A host that has stopped tells nobody anything any more.
+                // Fails only when the host has stopped, which ends all announcements.
                 let _ = host.stop_providing(root).await;
             });
         }
         if available.is_watched && !available.is_available {
-            self.sought.insert(root);
-            self.seek();
+            self.wanted.insert(root);
+            self.fetch_wanted();
         } else {
-            self.sought.remove(&root);
+            self.wanted.remove(&root);
         }
     }
 
-    /// Looks elsewhere for what nobody holds here.
-    fn seek(&mut self) {
+    /// Opens transfers from libp2p peers for the wanted pages, while there is room.
+    fn fetch_wanted(&mut self) {
         if !self.shared.router.has_room(Direction::ToBrowsers) {
             return;
         }
-        for root in std::mem::take(&mut self.sought) {
+        for root in std::mem::take(&mut self.wanted) {
             match self.shared.router.open(&root, Direction::ToBrowsers) {
-                Some(opened) => self.begin(opened),
-                None => drop(self.sought.insert(root)),
+                Some(opened) => self.start_transfer(opened),
+                None => drop(self.wanted.insert(root)),
             }
         }
     }
 
-    /// Tells content routing of what is lit.
+    /// Announces available pages to content routing, within the limits.
     fn provide(&mut self) {
         if !self.is_providing {
             return;
         }
-        let told =
+        let announced =
             self.available.values().filter(|provided| **provided == Provided::Announced).count();
-        let room = PROVIDED_MAX.saturating_sub(told);
-        let turns = PROVIDING_MAX.saturating_sub(self.providing.len());
-        let untold = self.available.iter_mut().filter(|(_, provided)| **provided == Provided::Not);
-        for (root, provided) in untold.take(room.min(turns)) {
+        let room = PROVIDED_MAX.saturating_sub(announced);
+        let starts_max = PROVIDING_MAX.saturating_sub(self.providing.len());
+        let unannounced =
+            self.available.iter_mut().filter(|(_, provided)| **provided == Provided::Not);
+        for (root, provided) in unannounced.take(room.min(starts_max)) {
             *provided = Provided::Announced;
             let (host, root) = (self.shared.host.clone(), root.clone());
             self.providing.spawn(async move {
                 if let Err(error) = host.provide(root.clone()).await {
-                    tracing::debug!(%root, %error, "content routing was not told of a page");
+                    tracing::debug!(%root, %error, "cannot announce a page to content routing");
                 }
             });
         }

@@ -1,4 +1,4 @@
-//! What `/metrics` shows of the libp2p host.
+//! The metrics of the libp2p host.
 
 use std::fmt;
 use std::sync::Arc;

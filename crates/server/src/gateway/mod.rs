@@ -2,11 +2,11 @@
 //!
 //! A libp2p host runs beside the server, in one of its processes. It stores nothing itself. When a
 //! peer wants a block of an available page, the gateway fetches it from the page's browsers through
-//! a page client of its own, and passes it on. It works the other way round as well.
+//! a page client of its own, and sends it on. It works the other way round as well.
 //!
-//! [`router`] knows which page a wanted block belongs to, [`block_buffer`] holds the blocks on their
-//! way, and a [`transfer`] moves the blocks of one page in one direction.
-//! [`crate::pages::Availability`] knows which pages are available or sought.
+//! [`router`] knows which page a wanted block belongs to, [`block_buffer`] stores blocks until they
+//! are read, and a [`transfer`] moves the blocks of one page in one direction.
+//! [`crate::pages::Availability`] knows which pages are available, and which are only watched.
 
 mod block_buffer;
 mod connector;

@@ -1,4 +1,4 @@
-//! Which page a wanted block belongs to, and the transfer that fetches it.
+//! Finds the page that a wanted block belongs to, and the transfer that fetches it.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -12,12 +12,11 @@ use watchfire_page_client::page_cid;
 use super::block_buffer::TransferId;
 use crate::pages::Availability;
 
-/// Wants that wait for a transfer; one that comes when so many wait is answered with DONT_HAVE.
+/// Wants that wait for a transfer. Further wants are answered with DONT_HAVE.
 const WANTS_MAX: usize = 1024;
-/// Blocks that one transfer knows; what a page has beyond them does not cross.
-const KNOWN_MAX: usize = 16 * 1024;
-
-/// Pages that peers wanted while they were not available; the longest ago are forgotten first.
+/// Blocks that one transfer knows. Further blocks of the page are not transferred.
+const KNOWN_BLOCKS_MAX: usize = 16 * 1024;
+/// Pages that peers wanted while they were unavailable. At the limit, the oldest is dropped.
 const MISSED_MAX: usize = 1024;
 
 /// The direction of a transfer.
@@ -29,29 +28,29 @@ pub(super) enum Direction {
     ToBrowsers,
 }
 
-/// A transfer that is to be run.
+/// A transfer that has not started.
 #[derive(Debug)]
 pub(super) struct NewTransfer {
     pub id: TransferId,
     pub direction: Direction,
-    /// The root.
+    /// The root of the page.
     pub page: Cid,
-    /// Blocks that somebody wants, by the names they were asked for.
+    /// The CIDs of wanted blocks, as they were requested.
     pub wants: mpsc::Receiver<Cid>,
 }
 
-/// The transfers that are open, and what each carries.
+/// The open transfers, and the blocks of each.
 pub(super) struct GatewayRouter {
     availability: Arc<Availability>,
     pages_max: usize,
-    /// Lanes that peers' wants opened.
+    /// Transfers that a peer's want opened.
     opened: mpsc::UnboundedSender<NewTransfer>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    next: TransferId,
+    next_id: TransferId,
     transfers: BTreeMap<TransferId, PageTransfer>,
     pages: HashMap<(Box<str>, Direction), TransferId>,
     owners: HashMap<Multihash, Vec<TransferId>>,
@@ -63,11 +62,11 @@ struct PageTransfer {
     page: Box<str>,
     direction: Direction,
     wants: mpsc::Sender<Cid>,
-    known: usize,
+    known_blocks: usize,
 }
 
 impl GatewayRouter {
-    /// `pages_max`: transfers each direction.
+    /// Allows `pages_max` transfers in each direction. Also returns the transfers to run.
     pub fn new(
         availability: Arc<Availability>,
         pages_max: usize,
@@ -76,7 +75,7 @@ impl GatewayRouter {
         (GatewayRouter { availability, pages_max, opened, state: Mutex::default() }, to_run)
     }
 
-    /// Opens a transfer, unless there is one, or there are too many.
+    /// Opens a transfer. `None` when the page has one already, or there are too many.
     pub fn open(&self, page: &Cid, direction: Direction) -> Option<NewTransfer> {
         self.open_in(&mut self.state.lock(), page, direction)
     }
@@ -87,16 +86,17 @@ impl GatewayRouter {
         if is_open || !state.has_room(direction, self.pages_max) {
             return None;
         }
-        let id = state.next;
-        state.next += 1;
+        let id = state.next_id;
+        state.next_id += 1;
         let (sender, wants) = mpsc::channel(WANTS_MAX);
         state.pages.insert((name.clone(), direction), id);
-        state.transfers.insert(id, PageTransfer { page: name, direction, wants: sender, known: 0 });
+        let transfer = PageTransfer { page: name, direction, wants: sender, known_blocks: 0 };
+        state.transfers.insert(id, transfer);
         state.learn(id, page.hash());
         Some(NewTransfer { id, direction, page: page.clone(), wants })
     }
 
-    /// A page is available: opens a transfer for it if peers wanted it before. They still wait.
+    /// Opens a transfer for a page that became available, if peers wanted it before.
     pub fn page_available(&self, page: &Cid) -> Option<NewTransfer> {
         let mut state = self.state.lock();
         if !state.missed.contains(page) {
@@ -107,18 +107,18 @@ impl GatewayRouter {
         Some(opened)
     }
 
-    /// Whether one more transfer may be open.
+    /// Whether another transfer may be opened.
     pub fn has_room(&self, direction: Direction) -> bool {
         self.state.lock().has_room(direction, self.pages_max)
     }
 
-    /// A transfer carries this block as well; whether it may.
+    /// Adds a block to a transfer. Returns false when the transfer is closed or knows too many.
     pub fn learn(&self, transfer: TransferId, cid: &Cid) -> bool {
         self.state.lock().learn(transfer, cid.hash())
     }
 
-    /// Whether a transfer carries this block.
-    pub fn is_of(&self, transfer: TransferId, cid: &Cid) -> bool {
+    /// Whether a block belongs to a transfer.
+    pub fn is_part_of(&self, transfer: TransferId, cid: &Cid) -> bool {
         self.state
             .lock()
             .owners
@@ -126,7 +126,7 @@ impl GatewayRouter {
             .is_some_and(|transfers| transfers.contains(&transfer))
     }
 
-    /// A transfer takes no more wants. Those it was sent before still are in its channel.
+    /// Closes a transfer. Wants that it was sent before remain in its channel.
     pub fn close(&self, id: TransferId) {
         let mut state = self.state.lock();
         let Some(transfer) = state.transfers.remove(&id) else { return };
@@ -161,23 +161,23 @@ impl State {
         if transfers.contains(&id) {
             return true;
         }
-        let is_welcome = transfer.known < KNOWN_MAX;
-        if is_welcome {
-            transfer.known += 1;
+        let has_room = transfer.known_blocks < KNOWN_BLOCKS_MAX;
+        if has_room {
+            transfer.known_blocks += 1;
             transfers.push(id);
         } else if transfers.is_empty() {
             self.owners.remove(hash);
         }
-        is_welcome
+        has_room
     }
 }
 
 impl FallbackSource for GatewayRouter {
-    /// Peers get what browsers have, and browsers what peers have; what goes between browsers goes
-    /// without us.
-    fn request(&self, cid: &Cid, asker: RequestOrigin) -> bool {
+    /// Passes a libp2p peer's request to browsers, and a browser's request to libp2p peers.
+    /// Browsers exchange blocks with each other without the gateway.
+    fn request(&self, cid: &Cid, origin: RequestOrigin) -> bool {
         let Multihash::Sha2_256(_) = cid.hash() else { return false };
-        let direction = match asker {
+        let direction = match origin {
             RequestOrigin::Libp2p => Direction::ToPeers,
             RequestOrigin::External => Direction::ToBrowsers,
         };
@@ -201,7 +201,7 @@ impl FallbackSource for GatewayRouter {
             return false;
         };
         let transfer = &state.transfers[&opened.id];
-        // It is empty, so that there is room.
+        // A new channel has room.
         transfer.wants.try_send(cid.clone()).is_ok() && self.opened.send(opened).is_ok()
     }
 }
@@ -215,21 +215,21 @@ mod tests {
     use watchfire_types::PeerId;
 
     fn root(text: &'static str) -> Cid {
-        Block::raw(text.into()).expect("it is short").cid().clone()
+        Block::raw(text.into()).expect("the block is short").cid().clone()
     }
 
-    struct Story {
+    struct Harness {
         availability: Arc<Availability>,
         router: GatewayRouter,
         opened: mpsc::UnboundedReceiver<NewTransfer>,
     }
 
-    impl Story {
+    impl Harness {
         fn new(pages_max: usize) -> Self {
             let availability =
                 Arc::new(Availability::new(PartLink::new(&Arc::new(Cluster::alone())), true));
             let (router, opened) = GatewayRouter::new(availability.clone(), pages_max);
-            Story { availability, router, opened }
+            Harness { availability, router, opened }
         }
 
         fn make_available(&self, page: &Cid) {
@@ -238,78 +238,79 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_wants_the_root_of_a_lit_page_opens_a_lane() {
-        let mut story = Story::new(1);
+    fn a_want_for_the_root_of_an_available_page_opens_a_transfer() {
+        let mut harness = Harness::new(1);
         let (available, unavailable, other) =
             (root("available"), root("unavailable"), root("other"));
-        story.make_available(&available);
-        story.make_available(&other);
-        assert!(!story.router.request(&unavailable, RequestOrigin::Libp2p));
-        assert!(story.router.request(&available, RequestOrigin::Libp2p));
-        let mut transfer = story.opened.try_recv().expect("a transfer");
+        harness.make_available(&available);
+        harness.make_available(&other);
+        assert!(!harness.router.request(&unavailable, RequestOrigin::Libp2p));
+        assert!(harness.router.request(&available, RequestOrigin::Libp2p));
+        let mut transfer = harness.opened.try_recv().expect("a transfer");
         assert_eq!((transfer.direction, &transfer.page), (Direction::ToPeers, &available));
         assert_eq!(transfer.wants.try_recv().as_ref(), Ok(&available));
-        assert!(story.router.request(&available, RequestOrigin::Libp2p), "again");
-        assert!(!story.router.request(&other, RequestOrigin::Libp2p), "there are enough transfers");
+        assert!(harness.router.request(&available, RequestOrigin::Libp2p), "again");
+        assert!(!harness.router.request(&other, RequestOrigin::Libp2p), "at the limit");
 
         let leaf = root("leaf");
-        assert!(!story.router.request(&leaf, RequestOrigin::Libp2p));
-        assert!(story.router.learn(transfer.id, &leaf));
-        assert!(story.router.request(&leaf, RequestOrigin::Libp2p));
-        story.router.close(transfer.id);
-        assert!(!story.router.request(&leaf, RequestOrigin::Libp2p));
-        assert!(story.router.request(&other, RequestOrigin::Libp2p), "there is room again");
+        assert!(!harness.router.request(&leaf, RequestOrigin::Libp2p));
+        assert!(harness.router.learn(transfer.id, &leaf));
+        assert!(harness.router.request(&leaf, RequestOrigin::Libp2p));
+        harness.router.close(transfer.id);
+        assert!(!harness.router.request(&leaf, RequestOrigin::Libp2p));
+        assert!(harness.router.request(&other, RequestOrigin::Libp2p), "after a transfer closed");
     }
 
     #[test]
-    fn what_was_wanted_while_it_was_dark_crosses_when_it_is_lit() {
-        let story = Story::new(8);
+    fn a_page_that_was_wanted_while_unavailable_is_transferred_when_it_becomes_available() {
+        let harness = Harness::new(8);
         let (page, other) = (root("page"), root("other"));
-        assert!(!story.router.request(&page, RequestOrigin::Libp2p));
-        story.make_available(&page);
-        let mut transfer = story.router.page_available(&page).expect("a transfer");
+        assert!(!harness.router.request(&page, RequestOrigin::Libp2p));
+        harness.make_available(&page);
+        let mut transfer = harness.router.page_available(&page).expect("a transfer");
         assert_eq!(
             (transfer.direction, transfer.wants.try_recv()),
             (Direction::ToPeers, Ok(page.clone()))
         );
-        assert!(story.router.page_available(&page).is_none(), "there is one");
-        assert!(story.router.page_available(&other).is_none(), "nobody wanted it");
+        assert!(harness.router.page_available(&page).is_none(), "already open");
+        assert!(harness.router.page_available(&other).is_none(), "not wanted");
         for number in 0..MISSED_MAX {
-            let block = Block::raw(format!("{number}").into()).expect("it is short");
-            story.router.request(block.cid(), RequestOrigin::Libp2p);
+            let block = Block::raw(format!("{number}").into()).expect("the block is short");
+            harness.router.request(block.cid(), RequestOrigin::Libp2p);
         }
-        story.router.close(transfer.id);
-        assert!(story.router.page_available(&page).is_none(), "that was long ago");
+        harness.router.close(transfer.id);
+        assert!(harness.router.page_available(&page).is_none(), "dropped as the oldest");
     }
 
     #[test]
-    fn browsers_get_through_us_only_what_comes_from_outside() {
-        let mut story = Story::new(8);
+    fn browsers_get_only_blocks_of_libp2p_peers_from_the_gateway() {
+        let mut harness = Harness::new(8);
         let page = root("page");
-        story.make_available(&page);
-        let guest = RequestOrigin::External;
-        assert!(!story.router.request(&page, guest));
-        assert!(story.router.request(&page, RequestOrigin::Libp2p));
-        assert!(!story.router.request(&page, guest), "a transfer out is none for browsers");
-        let mut transfer = story.router.open(&page, Direction::ToBrowsers).expect("a transfer in");
-        assert!(story.router.open(&page, Direction::ToBrowsers).is_none(), "there is one");
-        assert!(story.router.request(&page, guest));
+        harness.make_available(&page);
+        let browser = RequestOrigin::External;
+        assert!(!harness.router.request(&page, browser));
+        assert!(harness.router.request(&page, RequestOrigin::Libp2p));
+        assert!(!harness.router.request(&page, browser), "wrong direction");
+        let mut transfer = harness.router.open(&page, Direction::ToBrowsers).expect("a transfer");
+        assert!(harness.router.open(&page, Direction::ToBrowsers).is_none(), "already open");
+        assert!(harness.router.request(&page, browser));
         assert!(transfer.wants.try_recv().is_ok());
-        assert!(story.opened.try_recv().is_ok() && story.opened.try_recv().is_err());
+        assert!(harness.opened.try_recv().is_ok() && harness.opened.try_recv().is_err());
     }
 
     #[test]
-    fn a_lane_knows_so_many_blocks_and_holds_so_many_wants() {
-        let story = Story::new(8);
+    fn the_known_blocks_and_waiting_wants_of_a_transfer_are_bounded() {
+        let harness = Harness::new(8);
         let page = root("page");
-        let transfer = story.router.open(&page, Direction::ToBrowsers).expect("a transfer");
-        let names = (0..KNOWN_MAX + 10).map(|n| Block::raw(n.to_string().into()).expect("short"));
-        let known = names.filter(|block| story.router.learn(transfer.id, block.cid())).count();
-        assert_eq!(known, KNOWN_MAX - 1, "and the root");
+        let transfer = harness.router.open(&page, Direction::ToBrowsers).expect("a transfer");
+        let blocks =
+            (0..KNOWN_BLOCKS_MAX + 10).map(|n| Block::raw(n.to_string().into()).expect("short"));
+        let known = blocks.filter(|block| harness.router.learn(transfer.id, block.cid())).count();
+        assert_eq!(known, KNOWN_BLOCKS_MAX - 1, "the root is one of them");
         let taken =
-            (0..2000).filter(|_| story.router.request(&page, RequestOrigin::External)).count();
+            (0..2000).filter(|_| harness.router.request(&page, RequestOrigin::External)).count();
         assert_eq!(taken, WANTS_MAX);
-        story.router.close(transfer.id);
-        assert!(story.router.state.lock().owners.is_empty());
+        harness.router.close(transfer.id);
+        assert!(harness.router.state.lock().owners.is_empty());
     }
 }

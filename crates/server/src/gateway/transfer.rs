@@ -1,4 +1,4 @@
-//! One page's blocks on their direction, one direction.
+//! The transfer of one page's blocks in one direction.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use super::block_buffer::{BlockBuffer, TransferId};
 use super::router::{Direction, GatewayRouter, NewTransfer};
 use crate::pages::{Availability, OwnClientKey};
 
-/// How often a transfer looks whether it is still of use.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long a transfer stays that nobody uses.
-const IDLE_MAX: Duration = Duration::from_secs(30);
-/// How long nothing may come of what is wanted, before it is held not to be there.
-const NOTHING_MAX: Duration = Duration::from_secs(20);
+/// How often a transfer checks whether it is still needed.
+const CHECK_PERIOD: Duration = Duration::from_millis(500);
+/// How long a transfer stays open without a want.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// When no wanted block arrives for this long, the wanted blocks count as unavailable.
+const STALL_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What all transfers share.
+/// State that all transfers share.
 pub(super) struct TransferShared {
     pub host: Arc<Host>,
     pub router: Arc<GatewayRouter>,
@@ -34,7 +34,7 @@ pub(super) struct TransferShared {
     pub key: OwnClientKey,
 }
 
-/// Carries one page's blocks one direction, for as long as somebody wants them.
+/// Transfers one page's blocks in one direction, for as long as a peer wants them.
 pub(super) struct PageTransfer {
     shared: Arc<TransferShared>,
     id: TransferId,
@@ -42,26 +42,20 @@ pub(super) struct PageTransfer {
     page: Cid,
     name: String,
     wants: mpsc::Receiver<Cid>,
-    /// The blocks of the page that are known: what the page calls them, and how long they are.
+    /// The known blocks of the page: their CIDs in it, and their sizes.
     known: HashMap<Multihash, Known>,
-    /// What is wanted and not yet asked for.
+    /// Wanted blocks that were not requested yet, because the buffer had no room.
     waiting: VecDeque<Multihash>,
-    /// What is asked for, and by which names it was wanted.
-    wanted: HashMap<Multihash, Wanted>,
+    /// The CIDs under which each block is wanted. Empty for a root that only the transfer wants.
+    wanted: HashMap<Multihash, Vec<Cid>>,
     page_client: Option<PageClient>,
-    used_at: Instant,
-    moved_at: Instant,
+    last_want_at: Instant,
+    last_block_at: Instant,
 }
 
 struct Known {
     cid: Cid,
     bytes: Option<u32>,
-}
-
-#[derive(Default)]
-struct Wanted {
-    names: Vec<Cid>,
-    is_asked: bool,
 }
 
 impl PageTransfer {
@@ -79,157 +73,148 @@ impl PageTransfer {
             waiting: VecDeque::new(),
             wanted: HashMap::new(),
             page_client: None,
-            used_at: Instant::now(),
-            moved_at: Instant::now(),
+            last_want_at: Instant::now(),
+            last_block_at: Instant::now(),
         }
     }
 
-    /// Carries until nobody wants anything any more.
+    /// Runs until no peer wants the page.
     pub async fn run(mut self) {
-        tracing::debug!(page = self.name, direction = ?self.direction, "a page opens to another world");
-        // A host that has stopped needs nothing more from us.
-        let _ = self.carry().await;
+        tracing::debug!(page = self.name, direction = ?self.direction, "page transfer started");
+        // Both fail only when the host has stopped.
+        let _ = self.transfer().await;
         let _ = self.end().await;
-        tracing::debug!(page = self.name, direction = ?self.direction, "and closes");
+        tracing::debug!(page = self.name, direction = ?self.direction, "page transfer ended");
     }
 
-    async fn carry(&mut self) -> Result<(), Stopped> {
-        let mut seeker = self.shared.host.open_session().await?;
+    async fn transfer(&mut self) -> Result<(), Stopped> {
+        let mut session = self.shared.host.open_session().await?;
         match self.direction {
             Direction::ToPeers => self.page_client = Some(self.start_page_client(Have::None)),
-            Direction::ToBrowsers => self.seek_root(&seeker).await?,
+            Direction::ToBrowsers => self.request_root(&session).await?,
         }
-        let mut look = interval(LOOK_EVERY);
+        let mut check = interval(CHECK_PERIOD);
         let shared = self.shared.clone();
         loop {
-            // Before looking for room, lest it come in between.
+            // Enabled before the check for room, so that no notification is missed.
             let freed = shared.buffer.freed.notified();
             tokio::pin!(freed);
             freed.as_mut().enable();
-            self.ask(&seeker).await?;
+            self.request_waiting(&session).await?;
             tokio::select! {
                 Some(cid) = self.wants.recv() => self.want(cid).await?,
-                sought = seeker.next() => match sought {
-                    Some(SessionEvent::Block(block)) => self.arrived(&block).await?,
+                event = session.next() => match event {
+                    Some(SessionEvent::Block(block)) => self.handle_block(&block).await?,
                     Some(SessionEvent::Searching(_)) => {}
                     None => return Err(Stopped),
                 },
                 () = freed => {}
-                _ = look.tick() => {
+                _ = check.tick() => {
                     if self.is_over() {
                         return Ok(());
                     }
-                    if self.comes_nothing() {
+                    if self.is_stalled() {
                         if self.direction == Direction::ToPeers {
                             return Ok(());
                         }
-                        // Whoever had it is gone: the page is dark again, and sought anew.
+                        // The providers are gone: the page is unavailable until another is found.
                         self.page_client = None;
-                        self.lack_all().await?;
-                        seeker = self.shared.host.open_session().await?;
-                        self.seek_root(&seeker).await?;
+                        self.reject_wanted().await?;
+                        session = self.shared.host.open_session().await?;
+                        self.request_root(&session).await?;
                     }
                 }
             }
         }
     }
 
-    /// Wants the root, for no other reason than to know who has it.
-    async fn seek_root(&mut self, seeker: &BlockSession) -> Result<(), Stopped> {
+    /// Requests the root, to find out whether a libp2p peer has the page.
+    async fn request_root(&mut self, session: &BlockSession) -> Result<(), Stopped> {
         let root = self.page.hash().clone();
-        self.wanted.entry(root).or_default().is_asked = true;
-        seeker.want(vec![Want::new(self.page.clone())]).await
+        self.wanted.entry(root).or_default();
+        session.want(vec![Want::new(self.page.clone())]).await
     }
 
     fn start_page_client(&self, have: Have) -> PageClient {
         let (router, id) = (self.shared.router.clone(), self.id);
-        let plan = PageClientOptions {
+        let options = PageClientOptions {
             connector: self.shared.connector.clone(),
             page: self.page.clone(),
             have,
-            // What is sought elsewhere is none of this page's business.
-            request_filter: Some(Arc::new(move |cid| router.is_of(id, cid))),
+            // The page's peers must not see requests for blocks of other content.
+            request_filter: Some(Arc::new(move |cid| router.is_part_of(id, cid))),
             join_params: self.shared.key.to_json(),
         };
-        PageClient::start(&self.shared.host, plan)
+        PageClient::start(&self.shared.host, options)
     }
 
     async fn want(&mut self, cid: Cid) -> Result<(), Stopped> {
-        self.used_at = Instant::now();
+        self.last_want_at = Instant::now();
         let hash = cid.hash().clone();
+        // The block may have arrived in the meantime.
         if let Some(len) = self.shared.buffer.len_of(&cid) {
-            // It came in the meantime.
-            return self
-                .shared
-                .host
-                .notify_block_stored(cid, usize::try_from(len).unwrap_or(usize::MAX))
-                .await;
+            let len = usize::try_from(len).unwrap_or(usize::MAX);
+            return self.shared.host.notify_block_stored(cid, len).await;
         }
         if !self.known.contains_key(&hash) {
             return self.shared.host.notify_block_unavailable(cid).await;
         }
         if self.wanted.is_empty() {
-            self.moved_at = Instant::now();
+            self.last_block_at = Instant::now();
         }
-        let wanted = self.wanted.entry(hash.clone()).or_insert_with(|| {
+        let cids = self.wanted.entry(hash.clone()).or_insert_with(|| {
             self.waiting.push_back(hash);
-            Wanted::default()
+            Vec::new()
         });
-        if !wanted.names.contains(&cid) {
-            wanted.names.push(cid);
+        if !cids.contains(&cid) {
+            cids.push(cid);
         }
         Ok(())
     }
 
-    /// Asks for as much as there is room for.
-    async fn ask(&mut self, seeker: &BlockSession) -> Result<(), Stopped> {
+    /// Requests as many waiting blocks as the buffer has room for.
+    async fn request_waiting(&mut self, session: &BlockSession) -> Result<(), Stopped> {
         let mut wants = Vec::new();
         while let Some(hash) = self.waiting.front() {
             let Some(Known { cid, bytes }) = self.known.get(hash) else { break };
-            if !self.shared.buffer.begin(self.id, cid, *bytes) {
+            if !self.shared.buffer.reserve(self.id, cid, *bytes) {
                 break;
             }
             wants.push(Want { len: *bytes, ..Want::new(cid.clone()) });
-            if let Some(wanted) = self.wanted.get_mut(hash) {
-                wanted.is_asked = true;
-            }
             self.waiting.pop_front();
         }
-        if wants.is_empty() { Ok(()) } else { seeker.want(wants).await }
+        if wants.is_empty() { Ok(()) } else { session.want(wants).await }
     }
 
-    async fn arrived(&mut self, block: &Block) -> Result<(), Stopped> {
-        self.moved_at = Instant::now();
-        self.learn(block);
-        self.shared.buffer.arrived(self.id, block);
+    async fn handle_block(&mut self, block: &Block) -> Result<(), Stopped> {
+        self.last_block_at = Instant::now();
+        self.learn_links(block);
+        self.shared.buffer.store(self.id, block);
         let is_root = block.cid().hash() == self.page.hash();
         if is_root && self.direction == Direction::ToBrowsers && self.page_client.is_none() {
-            self.used_at = Instant::now();
+            self.last_want_at = Instant::now();
             self.page_client = Some(self.start_page_client(Have::All));
         }
-        let Some(Wanted { names, .. }) = self.wanted.remove(block.cid().hash()) else {
-            return Ok(());
-        };
-        for name in names {
-            self.shared.host.notify_block_stored(name, block.bytes().len()).await?;
+        for cid in self.wanted.remove(block.cid().hash()).unwrap_or_default() {
+            self.shared.host.notify_block_stored(cid, block.bytes().len()).await?;
         }
         Ok(())
     }
 
-    /// What a node links to belongs to the page too.
-    fn learn(&mut self, block: &Block) {
+    /// Adds the links of a node to the known blocks of the page.
+    fn learn_links(&mut self, block: &Block) {
         let Some(known) = self.known.get(block.cid().hash()) else { return };
         if known.cid.codec() != Codec::DAG_PB {
             return;
         }
-        // What is no node has no links; who fetches it will find out.
+        // An invalid node has no links. The peer that receives it rejects it.
         let links = Node::decode(block.bytes()).map(|node| node.links).unwrap_or_default();
         for link in links {
             if !self.shared.router.learn(self.id, &link.cid) {
-                tracing::debug!(page = self.name, "has more blocks than can cross");
+                tracing::debug!(page = self.name, "too many blocks for one transfer");
                 break;
             }
-            // Of a leaf that is its length; of anything else it says nothing here.
+            // Only for a leaf is `tsize` the length of the block.
             let is_leaf = link.cid.codec() == Codec::RAW;
             let bytes = link.tsize.filter(|_| is_leaf).and_then(|bytes| bytes.try_into().ok());
             let bytes = bytes.filter(|bytes| *bytes as usize <= watchfire_content::BLOCK_BYTES_MAX);
@@ -240,30 +225,30 @@ impl PageTransfer {
 
     fn is_over(&self) -> bool {
         let available = self.shared.availability.of(&self.name);
-        let is_idle = self.is_at_rest() && self.used_at.elapsed() > IDLE_MAX;
+        let is_idle = !self.has_wants() && self.last_want_at.elapsed() > IDLE_TIMEOUT;
         match self.direction {
             Direction::ToPeers => !available.is_available || is_idle,
             Direction::ToBrowsers => !available.is_watched || (available.is_available && is_idle),
         }
     }
 
-    fn is_at_rest(&self) -> bool {
-        self.wanted.values().all(|wanted| wanted.names.is_empty())
+    fn has_wants(&self) -> bool {
+        self.wanted.values().any(|cids| !cids.is_empty())
     }
 
-    fn comes_nothing(&self) -> bool {
-        !self.is_at_rest() && self.moved_at.elapsed() > NOTHING_MAX
+    fn is_stalled(&self) -> bool {
+        self.has_wants() && self.last_block_at.elapsed() > STALL_TIMEOUT
     }
 
-    /// Whoever waits for anything is told that it is not here.
-    async fn lack_all(&mut self) -> Result<(), Stopped> {
+    /// Reports all wanted blocks as unavailable.
+    async fn reject_wanted(&mut self) -> Result<(), Stopped> {
         self.waiting.clear();
-        for (hash, wanted) in std::mem::take(&mut self.wanted) {
+        for (hash, cids) in std::mem::take(&mut self.wanted) {
             if let Some(known) = self.known.get(&hash) {
                 self.shared.buffer.abandon(&known.cid);
             }
-            for name in wanted.names {
-                self.shared.host.notify_block_unavailable(name).await?;
+            for cid in cids {
+                self.shared.host.notify_block_unavailable(cid).await?;
             }
         }
         Ok(())
@@ -273,7 +258,7 @@ impl PageTransfer {
         self.page_client = None;
         self.shared.router.close(self.id);
         self.wants.close();
-        self.lack_all().await?;
+        self.reject_wanted().await?;
         while let Ok(cid) = self.wants.try_recv() {
             self.shared.host.notify_block_unavailable(cid).await?;
         }

@@ -1,4 +1,4 @@
-//! The addresses that the web client shows, and its files.
+//! The paths of the web client, and its files.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ const APP_WORKER: &str = "worker.js";
 const NOT_BUILT: &str = "The web client is not part of this binary.\n\
      Build it first: make web, then build the binary again.\n";
 
-/// The addresses that the web client shows, and its files.
+/// The paths of the web client, and its files.
 pub(super) fn routes(hosts: Arc<SiteHosts>) -> Router {
     Router::new()
         .route("/", get(index))
@@ -52,11 +52,11 @@ fn shell(hosts: &SiteHosts, headers: &HeaderMap) -> Response {
     let response = respond(file, encoding, "text/html; charset=utf-8", "no-cache");
     let mut response = with_policy(response, APP_POLICY);
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let Some(below) = host.and_then(|host| hosts.below(host)) else {
+    let Some(sites) = host.and_then(|host| hosts.site_authority(host)) else {
         return response;
     };
     // The app shows sites in frames. The document around a frame restricts it to one site.
-    let policy = APP_POLICY.replace("frame-src 'self'", &format!("frame-src 'self' *.{below}"));
+    let policy = APP_POLICY.replace("frame-src 'self'", &format!("frame-src 'self' *.{sites}"));
     if let Ok(policy) = HeaderValue::try_from(policy) {
         response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
     }

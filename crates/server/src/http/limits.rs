@@ -24,9 +24,9 @@ pub(super) fn routes(settings: &Settings, hosts: Arc<SiteHosts>) -> Router {
 
 async fn show(State(page): State<Arc<LimitsPage>>, headers: HeaderMap) -> Json<Value> {
     let mut response = page.limits.clone();
-    // What follows `<cid>.` in the hosts of sites for this reader; null when it has none.
+    // `null` when this client has no sites.
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    response["sites"] = host.and_then(|host| page.hosts.below(host)).into();
+    response["sites"] = host.and_then(|host| page.hosts.site_authority(host)).into();
     Json(response)
 }
 
@@ -59,7 +59,7 @@ fn limits(settings: &Settings) -> Value {
         ("page_bytes_max", limits.page_bytes_max, "bytes",
             "The browser refuses to share or load the page."),
         ("blocks_in_flight_max", limits.blocks_in_flight_max.into(), "blocks",
-            "The browser asks one peer for no more until some have come."),
+            "The browser requests no more from that peer until some have arrived."),
         ("peers_per_page_max", limits.peers_per_page_max.into(), "peers",
             "The join is refused: \"page full\"."),
         ("pages_max", limits.pages_max.into(), "pages",
@@ -87,7 +87,7 @@ fn limits(settings: &Settings) -> Value {
         ("throw_bytes_max", limits.throw_bytes_max.into(), "bytes",
             "The throw is refused: \"throw too large\"."),
         ("arrivals_queued_max", limits.arrivals_queued_max.into(), "sprites",
-            "A throw comes back to its thrower until the neighbour has polled."),
+            "A throw returns to its thrower until the neighbour has polled."),
     ];
     let report = Some(&settings.pages.report).filter(|report| !report.is_empty());
     json!({ "limits": to_json(&table), "p2p": p2p(&settings.p2p), "report": report })
@@ -102,7 +102,7 @@ fn p2p(settings: &P2pSettings) -> Option<Value> {
         ("pages_max", settings.pages_max.into(), "pages",
             "The page waits until the transfer of another page ends."),
         ("wants_per_peer_max", settings.wants_per_peer_max.into(), "blocks",
-            "The want is answered with DONT_HAVE when the peer asked for that, or else ignored."),
+            "The want is answered with DONT_HAVE if the peer requested that, or else ignored."),
         ("connections_max", settings.connections_max.into(), "connections",
             "The connection is refused. Near the limit, connections without recent blocks are closed."),
     ];

@@ -1,5 +1,5 @@
-//! Long-poll requests that do not wait: new sessions, POSTs, and preflight requests of browsers. A GET
-//! that waits never gets here, because its shard parks it.
+//! Long-poll requests that do not wait: new sessions, POSTs, and preflight requests of browsers. A
+//! GET that waits never gets here, because its shard parks it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -100,13 +100,13 @@ async fn post(
         return StatusCode::BAD_REQUEST.into_response();
     };
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let (status, heard) = oneshot::channel();
+    let (status, result) = oneshot::channel();
     let message = ShardMessage::Post { session, content_type: kind.map(Into::into), body, status };
     if shared.endpoint.send_to(session.shard, message).is_err() {
         shared.metrics.refused("mailbox_full");
         return answer(Status::TimedOut, None);
     }
-    match tokio::time::timeout(shared.longpoll_window(), heard).await {
+    match tokio::time::timeout(shared.longpoll_window(), result).await {
         Ok(Ok(Ok(status))) => answer(status, None),
         Ok(Ok(Err(error))) => {
             shared.metrics.refused("longpoll_body");

@@ -1,5 +1,5 @@
-//! The HTTP routes of the server itself: long poll, limits, metrics, and the app's shell. The routes
-//! of features are merged in by `server.rs`.
+//! The HTTP routes of the server itself: long poll, limits, metrics, and the app's shell. The
+//! routes of features are merged in by `server.rs`.
 
 mod app_shell;
 mod limits;

@@ -1,4 +1,4 @@
-//! Counts of the whole server, and how a part of it reports its own.
+//! Counts of the whole server, and reports of the counts of its parts.
 //!
 //! [`Metrics`] holds what the shards count. A feature counts for itself and reports through
 //! [`MetricSource`] when `/metrics` is requested.
@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 pub(crate) use sockets::SocketMetrics;
 pub(crate) use writer::{Exporter, MetricSource, MetricWriter};
 
-/// Why something was refused or dropped, from a closed set.
+/// The reason for a refusal or a drop, from a closed set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Reason {
     reason: &'static str,

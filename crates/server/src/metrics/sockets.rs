@@ -1,4 +1,4 @@
-//! What `/metrics` shows of connections and sockets.
+//! The metrics of connections and sockets.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! Reports of counts that a part of the server keeps in its own form.
+//! Writes the counts that parts of the server keep for themselves.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which pages are available and which are only watched, over all processes.
+//! The pages that are available, and those that are only watched, over all processes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use crate::cluster::{ClusterPart, PartLink};
 /// subscribes to it.
 const TOPIC: &str = "availability of pages";
 
-/// Whether a page is available and watched, at one process or at all. Page clients of this server
+/// Whether a page is available and watched, at one process or over all. Page clients of this server
 /// do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PageAvailability {
@@ -33,8 +33,8 @@ impl PageAvailability {
     }
 }
 
-/// The availability of pages. Each process knows that of its own peers; the process with the gateway
-/// knows that of all.
+/// The availability of pages. Each process knows that of its own peers; the process with the
+/// gateway knows that of all.
 pub(crate) struct Availability {
     link: PartLink,
     /// Whether the gateway runs in this process.
@@ -81,12 +81,11 @@ impl Availability {
 
     /// Subscribes to the availability at the other processes.
     pub fn subscribe(&self) {
-        // The other processes send what they know as soon as they see the subscription, so there is
-        // nothing to wait for.
+        // Not awaited: the other processes send their state as changes.
         let _ready = self.link.cluster().subscribe(TOPIC);
     }
 
-    /// A peer of this process joined a page.
+    /// Notes that a peer of this process joined a page.
     pub fn peer_joined(&self, page: &str, peer: PeerId, have: Have, is_own_client: bool) {
         if is_own_client {
             self.state.lock().own_clients.insert(peer);
@@ -98,7 +97,7 @@ impl Availability {
         }
     }
 
-    /// A peer of this process has more of a page, or less.
+    /// Notes that a peer of this process has more or less of a page.
     pub fn peer_progressed(&self, page: &str, peer: PeerId, before: Have, have: Have) {
         let (was_holder, is_holder) = (before == Have::All, have == Have::All);
         if was_holder == is_holder || self.state.lock().own_clients.contains(&peer) {
@@ -110,7 +109,7 @@ impl Availability {
         });
     }
 
-    /// A peer of this process left a page.
+    /// Notes that a peer of this process left a page.
     pub fn peer_left(&self, page: &str, peer: PeerId, have: Have) {
         if !self.state.lock().own_clients.remove(&peer) {
             self.change(page, |own| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use watchfire_tracker::{Have, JoinError, OverQuota, RelayRefusal};
+use watchfire_tracker::{Have, JoinError, QuotaExceeded, RelayRefusal};
 use watchfire_types::PeerId;
 
 use super::name::{TOPIC_PREFIX, check_cid};
@@ -51,7 +51,7 @@ struct Progress {
 #[derive(Deserialize)]
 struct JoinPayload {
     have: HaveText,
-    /// What the client is. An unknown kind counts as a tab.
+    /// The kind of the client. An unknown kind counts as a tab.
     #[serde(default)]
     kind: Value,
     /// Sent by the page clients of this server.
@@ -157,7 +157,7 @@ impl PageChannel {
         let sender = (from, socket.counted);
         match self.pages.relay(socket.now(), page, sender, to, segment.len()) {
             Ok(address) => {
-                // The reply follows when the destination's queue took or refused the segment.
+                // The reply follows when the destination's queue has taken or refused the segment.
                 socket.relay(RelayKind::Segment, address, from_peer(from, segment));
                 Outcome::NoReply
             }
@@ -171,13 +171,12 @@ impl PageChannel {
                 self.metrics.refused("relay_budget");
                 Outcome::Reply(over_budget(retry_after))
             }
-            Err(RelayError::OverQuota(over)) => {
+            Err(RelayError::QuotaExceeded(over)) => {
                 self.metrics.refused("relay_quota");
                 Outcome::Reply(match over {
-                    OverQuota::RelayRate { retry_after } | OverQuota::RelayDay { retry_after } => {
-                        over_budget(retry_after)
-                    }
-                    OverQuota::Pages { .. } => Reply::because(&over.to_string()),
+                    QuotaExceeded::RelayRate { retry_after }
+                    | QuotaExceeded::RelayDay { retry_after } => over_budget(retry_after),
+                    QuotaExceeded::Pages { .. } => Reply::because(&over.to_string()),
                 })
             }
         }
@@ -195,11 +194,11 @@ impl PageChannel {
                 self.metrics.refused("page_denied");
                 json!({ "reason": "denied" })
             }
-            JoinRefusal::OverQuota(OverQuota::Pages { max }) => {
+            JoinRefusal::QuotaExceeded(QuotaExceeded::Pages { max }) => {
                 self.metrics.refused("pages_per_address");
                 json!({ "reason": "too many pages of this address", "max": max })
             }
-            JoinRefusal::OverQuota(over) => json!({ "reason": over.to_string() }),
+            JoinRefusal::QuotaExceeded(over) => json!({ "reason": over.to_string() }),
         })
     }
 

@@ -1,4 +1,4 @@
-//! What processes send each other about pages.
+//! Messages between processes about pages.
 
 use serde::{Deserialize, Serialize};
 use watchfire_tracker::Have;
@@ -9,11 +9,11 @@ use crate::app::Address;
 /// A message about a page.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Message<'a> {
-    /// A peer joined a page, or has more of it.
+    /// A peer joined a page, or its progress changed.
     Peer { page: &'a str, peer: u64, address: Address, have: HaveCode, kind: PeerKind },
     /// A peer left a page.
     PeerGone { page: &'a str, peer: u64 },
-    /// A page that was available at the sender no longer is.
+    /// A page became unavailable at the sender.
     PageUnavailable { page: &'a str },
 }
 

@@ -1,4 +1,4 @@
-//! Pages: which peers have a page open, which of them have all of it, and the relay between them.
+//! Pages: the peers that have a page open, the holders among them, and the relay between peers.
 //!
 //! [`ReplicatedPages`] is the state, [`PageChannel`](channel::PageChannel) the topics `page:<cid>`.
 //! [`Availability`] knows, for the gateway, which pages are available over all processes.

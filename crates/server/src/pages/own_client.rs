@@ -1,4 +1,4 @@
-//! How this server recognises its own page clients, which the gateway starts.
+//! The key by which the server recognises its own page clients, which the gateway starts.
 
 use serde_json::{Value, json};
 
@@ -19,8 +19,8 @@ impl OwnClientKey {
     }
 
     pub fn matches(&self, key: &str) -> bool {
-        // The comparison takes longer the more characters agree. An attacker who can measure that
-        // gains only that its peers do not count for the gateway.
+        // The comparison is not constant-time. An attacker could only gain that the gateway does
+        // not count its peers.
         self.0 == key
     }
 }

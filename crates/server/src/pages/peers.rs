@@ -1,11 +1,11 @@
-//! What peers of a page know of each other, and its JSON.
+//! The description of a peer for other peers of the page, as JSON.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use watchfire_tracker::{Counts, Have, NodeCounts};
 use watchfire_types::PeerId;
 
-/// What a peer declares to be. The server does not check it; other peers rely on it at their own
+/// The kind that a peer declares. The server does not check it; other peers rely on it at their own
 /// risk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PeerKind {
@@ -17,7 +17,7 @@ pub(crate) enum PeerKind {
     Node,
 }
 
-/// What one peer knows of another.
+/// A peer, as other peers know it.
 #[derive(Clone, Copy)]
 pub(super) struct KnownPeer {
     pub peer: PeerId,
@@ -33,7 +33,7 @@ impl KnownPeer {
             Have::All => "all",
         };
         let mut json = json!({ "peer": self.peer.to_string(), "have": have });
-        // A peer without a kind is a tab, as most are.
+        // Most peers are tabs, so that kind is left out.
         if self.kind == PeerKind::Node {
             json["kind"] = "node".into();
         }
@@ -44,7 +44,7 @@ impl KnownPeer {
 pub(super) fn counts_json(counts: Counts) -> Value {
     let Counts { watching, holders, partial, nodes } = counts;
     let mut json = json!({ "watching": watching, "holders": holders, "partial": partial });
-    // Counts without nodes have none, as most pages do.
+    // Most pages have no nodes, so their counts are left out.
     if nodes.watching > 0 {
         let NodeCounts { watching, holders, partial } = nodes;
         json["nodes"] = json!({ "watching": watching, "holders": holders, "partial": partial });

@@ -1,8 +1,8 @@
-//! The pages that are open, and which peers are introduced to each other on them.
+//! The open pages, and which of their peers are introduced to each other.
 //!
 //! Each process knows all peers of the pages that its own peers have open: its own peers join here,
-//! and the other processes send theirs. Each process derives the rest (counts, availability,
-//! neighbours) from what it knows and sends it to its own peers.
+//! and the other processes send theirs. From these each process computes counts, availability and
+//! neighbours, and sends them to its own peers.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use watchfire_tracker::{
-    Change, Counts, Have, JoinError, LastAvailable, Output, OverQuota, PageLimits, Pages,
+    Change, Counts, Have, JoinError, LastAvailable, Output, PageLimits, Pages, QuotaExceeded,
     QuotaLimits, Quotas, RelayRefusal, Rings,
 };
 use watchfire_types::{Instant, NodeId, PeerId, Rng};
@@ -32,7 +32,7 @@ const RINGS: usize = 3;
 /// Holders that a peer gets besides its neighbours.
 const HOLDERS_SENT: usize = 4;
 
-/// The pages that are open, replicated between processes.
+/// The open pages, replicated between processes.
 pub(crate) struct ReplicatedPages {
     sender: Arc<dyn ClientSender>,
     link: PartLink,
@@ -77,7 +77,7 @@ impl State {
     /// Peers for one peer: its neighbours, and a few that have the whole page.
     fn known_peers(&mut self, page: &str, peer: PeerId, neighbours: &[PeerId]) -> Vec<KnownPeer> {
         let seed = self.next_seed();
-        let holders = self.pages.some_holders(page, peer, HOLDERS_SENT, seed);
+        let holders = self.pages.peers_with_blocks(page, peer, HOLDERS_SENT, seed);
         let mut peers: Vec<PeerId> = holders.into_iter().map(|(peer, _)| peer).collect();
         for &neighbour in neighbours {
             if !peers.contains(&neighbour) {
@@ -104,11 +104,11 @@ pub(super) struct JoiningPeer {
     pub is_own_client: bool,
 }
 
-/// What a peer learns when it joins a page.
+/// The result of a join for the peer.
 pub(super) struct JoinedPage {
     pub peers: Vec<KnownPeer>,
     pub counts: Counts,
-    /// How long ago the page was last available, when it is not and that is remembered.
+    /// How long ago the page was last available. `None` when it is available, or that is not known.
     pub last_available: Option<Duration>,
 }
 
@@ -117,20 +117,20 @@ pub(super) enum JoinRefusal {
     /// The page has too many peers, or the server too many pages.
     Full(JoinError),
     /// The peer's address reached a quota.
-    OverQuota(OverQuota),
+    QuotaExceeded(QuotaExceeded),
     /// The operator blocked the page.
     Denied,
 }
 
 /// Why relayed bytes are refused.
 pub(super) enum RelayError {
-    /// By the limits of the page and the peer.
+    /// A limit of the page or the peer.
     Refused(RelayRefusal),
     /// The sender's address reached a quota.
-    OverQuota(OverQuota),
+    QuotaExceeded(QuotaExceeded),
 }
 
-/// Limits of pages, and what is remembered of them.
+/// Limits of pages, and how long the server remembers when they were available.
 pub(crate) struct PageRules {
     limits: PageLimits,
     quotas: QuotaLimits,
@@ -193,7 +193,7 @@ impl ReplicatedPages {
             return Err(JoinRefusal::Denied);
         }
         if let Some(from) = from {
-            state.quotas.enter(now, from).map_err(JoinRefusal::OverQuota)?;
+            state.quotas.enter(now, from).map_err(JoinRefusal::QuotaExceeded)?;
         }
         let entry = PagePeer { address, kind };
         let joined = state.pages.join(now, page, peer, entry, have);
@@ -282,7 +282,7 @@ impl ReplicatedPages {
     ) -> Result<ChannelAddress, RelayError> {
         let mut state = self.state.lock();
         if let Some(at) = at {
-            state.quotas.check(now, at, bytes).map_err(RelayError::OverQuota)?;
+            state.quotas.check(now, at, bytes).map_err(RelayError::QuotaExceeded)?;
         }
         let to = state.pages.relay(now, page, from, to, bytes).map_err(RelayError::Refused)?;
         at.inspect(|at| state.quotas.spend(now, *at, bytes));
@@ -357,7 +357,8 @@ impl ReplicatedPages {
                         let known = KnownPeer { peer: about, have, kind };
                         self.push(address, "peer_joined", known.to_json());
                     }
-                    // Former neighbours that are both still there may go on exchanging blocks.
+                    // Former neighbours that both still have the page open may keep exchanging
+                    // blocks.
                     None if !is_linked => {
                         self.push(address, "peer_left", json!({ "peer": about.to_string() }));
                     }
@@ -389,7 +390,7 @@ impl ReplicatedPages {
         }
     }
 
-    /// A peer of another process joined a page, or has more of it.
+    /// Adds a peer of another process to a page, or notes its progress.
     fn insert_remote(&self, page: &str, peer: PeerId, entry: PagePeer, have: Have) {
         let mut state = self.state.lock();
         if self.deny_list.holds_page(page) {
@@ -412,7 +413,7 @@ impl ClusterPart for ReplicatedPages {
         match postcard::from_bytes(message)? {
             Message::Peer { page, peer, address, have, kind } => {
                 // The subscription may have ended while the message was on its way.
-                if self.link.cluster().hears(&topic_of(page)) {
+                if self.link.cluster().is_subscribed(&topic_of(page)) {
                     let entry = PagePeer { address: address.into(), kind };
                     self.insert_remote(page, PeerId(peer), entry, have.into());
                 }

@@ -37,7 +37,7 @@ impl Channel for Rooms {
             return Ok(Outcome::Reply(Reply::because("unknown event")));
         }
         socket.broadcast("new_msg", payload)?;
-        // The reply tells the sender that the message was accepted.
+        // The reply confirms to the sender that the message was accepted.
         Ok(Outcome::Reply(Reply::ok(json!({}))))
     }
 }

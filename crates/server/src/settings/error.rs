@@ -8,33 +8,33 @@ pub enum SettingsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
     /// The text is not TOML.
-    #[error("{from} is not TOML: {message}")]
+    #[error("cannot parse {from} as TOML: {message}")]
     NotToml {
-        /// The file, variable or flag it came from.
+        /// The file, variable or flag with the error.
         from: String,
-        /// What the parser says, with line and column.
+        /// The parser's message, with line and column.
         message: String,
     },
-    /// There is no such key.
+    /// The key does not exist.
     #[error("{from}: there is no setting `{key}`{}", did_you_mean(.nearest))]
     UnknownKey {
-        /// The file, variable or flag it came from.
+        /// The file, variable or flag with the error.
         from: String,
         /// The key as written.
         key: String,
-        /// The key that was probably meant.
+        /// The most similar key.
         nearest: Option<String>,
     },
-    /// The value does not fit its key.
+    /// The value is invalid for its key.
     #[error("{from}: {message}")]
     BadValue {
-        /// The file, variable or flag it came from.
+        /// The file, variable or flag with the error.
         from: String,
-        /// What is wrong with it.
+        /// The cause.
         message: String,
     },
 }

@@ -6,10 +6,10 @@ use super::error::SettingsError;
 use super::sections::Settings;
 
 const PREFIX: &str = "WATCHFIRE_";
-/// The variable that names the settings file; no setting itself.
+/// The variable that names the settings file.
 const FILE_VARIABLE: &str = "WATCHFIRE_CONFIG";
 
-/// Settings in the making: defaults, then each layer over the ones before it.
+/// Collects settings in layers: the defaults, then each layer overrides those before it.
 ///
 /// ```
 /// let mut layers = watchfire_server::Layers::new();
@@ -36,7 +36,7 @@ impl Default for Layers {
 }
 
 impl Layers {
-    /// The defaults alone.
+    /// Starts with the defaults.
     pub fn new() -> Self {
         let table = Table::try_from(Settings::default()).expect("settings have a TOML form");
         let mut known = Vec::new();
@@ -48,14 +48,14 @@ impl Layers {
         Layers { known, table }
     }
 
-    /// Lay a file over what is there.
+    /// Adds a file as a layer.
     pub fn file(&mut self, path: &Path) -> Result<(), SettingsError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| SettingsError::Unreadable { path: path.into(), source })?;
         self.text(&path.display().to_string(), &text)
     }
 
-    /// Lay TOML text over what is there; `from` names it in errors.
+    /// Adds TOML text as a layer; `from` names it in errors.
     pub fn text(&mut self, from: &str, text: &str) -> Result<(), SettingsError> {
         let layer: Table = text.parse().map_err(|error: toml::de::Error| {
             SettingsError::NotToml { from: from.into(), message: error.to_string() }
@@ -74,14 +74,14 @@ impl Layers {
         Ok(())
     }
 
-    /// Lay environment variables over what is there; those of others are passed over.
+    /// Adds environment variables as a layer. Ignores those without the prefix `WATCHFIRE_`.
     pub fn environment(
         &mut self,
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(), SettingsError> {
         for (name, text) in variables {
             let Some(rest) = name.strip_prefix(PREFIX) else { continue };
-            // These say which file, and who started this process: neither is a setting.
+            // These two are not settings: the settings file, and the link to the supervisor.
             if [FILE_VARIABLE, watchfire_workers::CONTROL_VARIABLE].contains(&name.as_str()) {
                 continue;
             }
@@ -99,21 +99,21 @@ impl Layers {
         Ok(())
     }
 
-    /// Lay one `section.key=value` over what is there; `from` names it in errors.
+    /// Adds one `section.key=value` as a layer; `from` names it in errors.
     pub fn assign(&mut self, from: &str, assignment: &str) -> Result<(), SettingsError> {
         let Some((key, text)) = assignment.split_once('=') else {
-            let message = format!("`{assignment}` is not of the form section.key=value");
+            let message = format!("`{assignment}` does not have the form section.key=value");
             return Err(SettingsError::BadValue { from: from.into(), message });
         };
         self.set_text(from, key.trim(), text.trim())
     }
 
-    /// The settings that result.
+    /// Returns the resulting settings.
     pub fn settings(&self) -> Result<Settings, SettingsError> {
         parse("settings", self.table.clone())
     }
 
-    /// A value as people write it in a shell: a text needs no quotes, a list no brackets.
+    /// Sets a value as it is written in a shell: text without quotes, a list without brackets.
     fn set_text(&mut self, from: &str, key: &str, text: &str) -> Result<(), SettingsError> {
         let Some((_, default)) = self.known.iter().find(|(known, _)| known == key) else {
             return Err(self.unknown(from, key));
@@ -126,7 +126,7 @@ impl Layers {
             }
             _ => {
                 let mut line: Table = format!("value = {text}").parse().map_err(|_| {
-                    let message = format!("`{text}` is no value for `{key}`");
+                    let message = format!("`{text}` is not a valid value for `{key}`");
                     SettingsError::BadValue { from: from.into(), message }
                 })?;
                 line.remove("value").expect("the line has one key")
@@ -140,7 +140,7 @@ impl Layers {
             return Err(self.unknown(from, key));
         }
         let (section, name) = key.split_once('.').expect("known keys have a section");
-        // Checked one by one, so that the error can say where the bad one came from.
+        // Checked alone, so that the error names the source of the bad value.
         let mut alone = Table::new();
         alone.insert(
             section.into(),
@@ -193,7 +193,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_example_file_equals_the_defaults_and_names_every_setting() {
+    fn the_example_file_has_every_setting_with_its_default() {
         let text = include_str!("../../../../config.example.toml");
         let written: Settings = toml::from_str(text).expect("the example file parses");
         assert_eq!(written, Settings::default());
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn later_layers_win() {
+    fn later_layers_override_earlier_ones() {
         let mut layers = Layers::new();
         layers.text("file", "[socket]\nidle_timeout = \"5s\"").unwrap();
         layers
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_names_the_nearest_right_one() {
+    fn the_error_for_an_unknown_key_names_the_nearest_known_key() {
         let mut layers = Layers::new();
         let error = layers.text("my.toml", "[limits]\nframe_byte_max = 1").unwrap_err();
         assert_eq!(
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_value_says_which_key_and_where_it_came_from() {
+    fn the_error_for_a_bad_value_names_its_key_and_its_source() {
         let mut layers = Layers::new();
         let error = layers.assign("--set", "socket.idle_timeout=soon").unwrap_err().to_string();
         assert!(error.starts_with("--set: `socket.idle_timeout`:"), "{error}");

@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use watchfire_channels::longpoll::LongPollLimits;
 
-/// What one client, address, page or shard may cost. `GET /limits` tells them.
+/// Limits on the resources of a client, address, page or shard. `GET /limits` lists them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Largest message of a websocket, in bytes.
+    /// Largest message of a WebSocket, in bytes.
     pub frame_bytes_max: u32,
     /// Half-received messages of one shard, in bytes.
     pub partial_bytes_max: u64,
@@ -15,15 +15,15 @@ pub struct Limits {
     pub queued_bytes_max: u32,
     /// Channels that one socket may have joined.
     pub channels_per_socket_max: u16,
-    /// Joins a second of one socket.
+    /// Joins per second of one socket.
     pub joins_per_second_per_socket: u16,
-    /// Messages a second of one socket, relayed frames not counted.
+    /// Messages per second of one socket, relayed frames not counted.
     pub messages_per_second_per_socket: u16,
     /// Sockets and long-poll sessions of the whole server; 0 for what the open-file limit allows.
     pub sockets_max: u32,
     /// Sockets and long-poll sessions of one address.
     pub sockets_per_address_max: u32,
-    /// Whether the limits per address hold for loopback addresses too.
+    /// Whether the limits per address apply to loopback addresses too.
     pub loopback_limited: bool,
     /// Frames that wait in one long-poll session.
     pub longpoll_frames_max: u32,
@@ -33,31 +33,31 @@ pub struct Limits {
     pub longpoll_body_bytes_max: u32,
     /// Largest page that a browser may share or load, in bytes.
     pub page_bytes_max: u64,
-    /// Blocks that a browser asks one peer for at a time.
+    /// Blocks that a browser requests from one peer at a time.
     pub blocks_in_flight_max: u16,
     /// Peers of one page.
     pub peers_per_page_max: u32,
-    /// Pages that are open at once.
+    /// Open pages.
     pub pages_max: u32,
-    /// Pages that one address has open at once.
+    /// Open pages of one address.
     pub pages_per_address_max: u32,
     /// Data of one relayed frame, in bytes.
     pub relay_frame_bytes_max: u32,
-    /// Relayed bytes a second of one page.
+    /// Relayed bytes per second of one page.
     pub relay_bytes_per_second_per_page: u64,
-    /// Relayed bytes a second that one peer may send.
+    /// Relayed bytes per second that one peer may send.
     pub relay_bytes_per_second_per_peer: u64,
-    /// Relayed bytes a second that all peers of one address may send.
+    /// Relayed bytes per second that all peers of one address may send.
     pub relay_bytes_per_second_per_address: u64,
-    /// Relayed bytes that all peers of one address may send in a day; 0 for any number.
+    /// Relayed bytes per day that all peers of one address may send; 0 for no limit.
     pub relay_bytes_per_day_per_address: u64,
     /// One signal between two peers, in bytes.
     pub signal_bytes_max: u32,
-    /// Signals a second that one peer may send.
+    /// Signals per second that one peer may send.
     pub signals_per_second_per_peer: u16,
-    /// Grids of sprites at once.
+    /// Grids of sprites.
     pub grids_max: u32,
-    /// Peers of all grids together, with the absent whose places are kept.
+    /// Slots of all grids together, including reserved ones.
     pub grid_peers_max: u32,
     /// One throw of a sprite, in bytes.
     pub throw_bytes_max: u32,

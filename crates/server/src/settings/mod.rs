@@ -1,8 +1,8 @@
 //! Every setting, its default, and where it is read from.
 //!
-//! Settings come from four sources. Each overrides those before it: the defaults in this folder, one
-//! TOML file, the environment (`WATCHFIRE_LIMITS_FRAME_BYTES_MAX=65536`), and the command line. An
-//! unknown key is an error that names the nearest known key.
+//! Settings come from four sources. Each overrides those before it: the defaults in this folder,
+//! one TOML file, the environment (`WATCHFIRE_LIMITS_FRAME_BYTES_MAX=65536`), and the command line.
+//! An unknown key is an error that names the nearest known key.
 
 mod error;
 mod layers;

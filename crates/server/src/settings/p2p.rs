@@ -3,8 +3,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use watchfire_p2p::{Dht, Multiaddr};
 
-/// How this server meets peers of libp2p, such as kubo. With nothing to listen on and nobody to
-/// dial, it does not.
+/// The gateway to libp2p peers, such as kubo. It is off while `listen` and `bootstrap` are empty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct P2pSettings {
@@ -12,36 +11,36 @@ pub struct P2pSettings {
     pub listen: Vec<Multiaddr>,
     /// Peers to stay connected to.
     pub bootstrap: Vec<Multiaddr>,
-    /// Addresses besides its own under which others reach it.
+    /// Further addresses at which peers reach the server.
     pub announce: Vec<Multiaddr>,
-    /// Where the server's own key is kept, made at the first start; empty: a new one at each.
+    /// File of the server's key pair, created at the first start; empty for a new key each time.
     pub identity: PathBuf,
-    /// The key of a private network; empty for none.
+    /// Key file of a private network; empty for none.
     pub swarm_key: PathBuf,
-    /// Whom it is to content routing.
+    /// DHT mode.
     pub dht: DhtRole,
-    /// The Kademlia network, by the name of its protocol.
+    /// Protocol name of the DHT.
     pub dht_protocol: String,
-    /// Bytes of blocks that passed and are kept in memory for whoever asks next.
+    /// Bytes of blocks that are kept in memory for further requests.
     pub cache_bytes_max: u64,
-    /// Pages that content passes in or out of at once.
+    /// Page transfers at once, in each direction.
     pub pages_max: u32,
     /// Wants of one peer.
     pub wants_per_peer_max: u32,
-    /// Connections.
+    /// Connections with peers.
     pub connections_max: u32,
 }
 
-/// Whom a server is to content routing.
+/// DHT mode: off, client or server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DhtRole {
-    /// It neither asks nor tells.
+    /// The server does not use the DHT.
     #[default]
     Off,
-    /// It asks who has what is sought, and tells what is lit here.
+    /// The server finds providers of requested content, and announces available pages.
     Client,
-    /// It keeps records for others too.
+    /// The server also stores records for other peers.
     Server,
 }
 
@@ -74,7 +73,7 @@ impl Default for P2pSettings {
 }
 
 impl P2pSettings {
-    /// Whether there is anybody to meet.
+    /// Whether the gateway runs.
     pub fn is_on(&self) -> bool {
         !self.listen.is_empty() || !self.bootstrap.is_empty()
     }

@@ -3,23 +3,21 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What the operator of a server of pages wants of them.
+/// The operator's settings for pages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PageSettings {
-    /// File of the CIDs that nobody is introduced on, one a line; empty for none. It is read again
-    /// when it changes.
+    /// File with the CIDs of blocked pages, one per line, read again on changes; empty for none.
     pub deny_file: PathBuf,
-    /// Where people report a page: a `https:`, `http:` or `mailto:` address, in which `{cid}` stands
-    /// for the page; empty for nowhere.
+    /// Address for reports: `https:`, `http:` or `mailto:`; empty for none. `{cid}` becomes the CID.
     pub report: String,
-    /// How long the server remembers when a page was last available, such as "1h"; "0s" for not at all.
+    /// How long the server remembers when a page was last available; "0s" turns it off.
     #[serde(with = "humantime_serde")]
     pub last_available_kept: Duration,
 }
 
 impl PageSettings {
-    /// Whether `report` is something that a browser may be given to follow.
+    /// Whether `report` is empty, or an address that a browser may open.
     pub(crate) fn report_is_address(&self) -> bool {
         let schemes = ["https://", "http://", "mailto:"];
         self.report.is_empty() || schemes.iter().any(|scheme| self.report.starts_with(scheme))
@@ -30,16 +28,16 @@ impl PageSettings {
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdminSettings {
-    /// What `Authorization: Bearer …` must say under `/admin`; empty: there are no such calls.
+    /// Token for `Authorization: Bearer …` under `/admin`. Empty: the calls do not exist.
     pub token: String,
 }
 
-/// A shorter one could be guessed.
+/// The least length of `admin.token`, because a shorter token could be guessed.
 pub(crate) const TOKEN_BYTES_MIN: usize = 16;
 
 impl std::fmt::Debug for AdminSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // It ends up in logs.
+        // Logs must not show the token.
         let token = if self.token.is_empty() { "none" } else { "set" };
         f.debug_struct("AdminSettings").field("token", &token).finish()
     }

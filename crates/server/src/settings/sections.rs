@@ -11,7 +11,7 @@ use super::p2p::P2pSettings;
 use super::pages::{AdminSettings, PageSettings};
 use super::sites::SitesSettings;
 
-/// Everything that can be set.
+/// All settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -21,19 +21,19 @@ pub struct Settings {
     pub socket: SocketSettings,
     /// Certificate and key; both empty for plain HTTP.
     pub tls: TlsSettings,
-    /// Where browsers learn at which address they are seen.
+    /// Whether and where the server answers STUN.
     pub stun: StunSettings,
-    /// Where folders of web pages are shown, each on an origin of its own.
+    /// The hosts of sites.
     pub sites: SitesSettings,
-    /// How peers of libp2p are met, if at all.
+    /// The gateway to libp2p peers.
     pub p2p: P2pSettings,
-    /// What the operator wants of pages.
+    /// The operator's settings for pages.
     pub pages: PageSettings,
     /// Calls that only the operator may make.
     pub admin: AdminSettings,
-    /// What one client, address, page or shard may cost.
+    /// Limits on the resources of a client, address, page or shard.
     pub limits: Limits,
-    /// What is logged, and how.
+    /// Level and format of the log.
     pub log: LogSettings,
 }
 
@@ -43,12 +43,12 @@ pub struct Settings {
 pub struct ServerSettings {
     /// Addresses to listen on.
     pub listen: Vec<SocketAddr>,
-    /// Event loops, each with its own listener; 0 for one a core.
+    /// Event loops, each with its own listener; 0 for one per core.
     pub shards: u16,
     /// Processes behind the same port, each with its share of the shards; 0 for as many as
     /// `limits.sockets_max` needs under the open-file limit.
     pub processes: u16,
-    /// How long a stop spreads the closing of its sockets over.
+    /// Longest period over which a stop spreads the closing of its sockets.
     #[serde(with = "humantime_serde")]
     pub drain_period: Duration,
 }
@@ -70,22 +70,22 @@ impl Default for ServerSettings {
 pub struct SocketSettings {
     /// The path below which `/websocket` and `/longpoll` are served.
     pub mount: String,
-    /// Origins that a browser may connect from: `["same"]` for the page's own host, `["any"]`,
+    /// Origins from which a browser may connect: `["same"]` for the page's own host, `["any"]`,
     /// or entries such as `"https://example.org"`, `"//*.example.org"`.
     pub check_origin: Vec<String>,
-    /// A websocket that sends nothing for this long is closed with 1001.
+    /// A WebSocket that sends nothing for this long is closed with 1001.
     #[serde(with = "humantime_serde")]
     pub idle_timeout: Duration,
-    /// A websocket whose queue makes no progress for this long is closed with 1013.
+    /// A WebSocket whose queue makes no progress for this long is closed with 1013.
     #[serde(with = "humantime_serde")]
     pub slow_timeout: Duration,
-    /// How long a long poll waits before it is answered empty.
+    /// How long a long poll waits before it gets an empty response.
     #[serde(with = "humantime_serde")]
     pub longpoll_window: Duration,
-    /// How long a sprites' poll over plain HTTP waits before it is answered empty.
+    /// How long a sprites poll over plain HTTP waits before it gets an empty response.
     #[serde(with = "humantime_serde")]
     pub sprites_window: Duration,
-    /// How long the place of who left a grid of sprites is kept.
+    /// How long the slot of a client that left a grid of sprites stays reserved.
     #[serde(with = "humantime_serde")]
     pub reservation_period: Duration,
 }
@@ -114,21 +114,21 @@ pub struct TlsSettings {
     pub key: PathBuf,
 }
 
-/// Where browsers learn at which address they are seen, so that they can meet directly: STUN
-/// Binding (RFC 8489) over UDP.
+/// STUN Binding (RFC 8489) over UDP. It tells browsers their public address, so that they can
+/// connect directly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StunSettings {
-    /// Whether a server of pages answers.
+    /// Whether the server answers STUN.
     pub enabled: bool,
-    /// UDP addresses to answer on; empty for those of `server.listen`, with the same ports.
+    /// UDP addresses to listen on; empty for the addresses and ports of `server.listen`.
     pub listen: Vec<SocketAddr>,
-    /// What browsers are told instead of the host they have the page from and the first UDP port,
-    /// such as `stun.example.org:3478`.
+    /// Host and port that browsers receive, such as `stun.example.org:3478`; empty for the host of
+    /// the page and the first UDP port.
     pub announce: String,
-    /// Answers a second to one address, or one network of IPv6.
+    /// Answers per second to one address; of IPv6, one network of 64 bits.
     pub answers_per_second_per_address: u32,
-    /// Answers a second to all.
+    /// Answers per second to all addresses.
     pub answers_per_second: u32,
 }
 
@@ -144,7 +144,7 @@ impl Default for StunSettings {
     }
 }
 
-/// What is logged, and how.
+/// Level and format of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogSettings {
@@ -161,7 +161,7 @@ pub enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// For machines: one JSON object a line.
+    /// For machines: one JSON object per line.
     Json,
 }
 

@@ -1,4 +1,4 @@
-//! Calls into an application's channels, and what follows from them.
+//! Calls into an application's channels, and the handling of their results.
 
 use std::any::Any;
 
@@ -14,7 +14,7 @@ use crate::app::{
 };
 
 impl Shard {
-    /// Calls a joined channel, and does what its result says.
+    /// Calls a joined channel, and handles the result.
     pub(super) fn call(
         &mut self,
         sockets: &mut Sockets,
@@ -57,7 +57,7 @@ impl Shard {
         self.close_channel(sockets, key, &topic, &join_ref);
     }
 
-    /// Runs a callback with a [`Socket`], then does what the callback requested.
+    /// Runs a callback with a [`Socket`], then applies the effects that the callback requested.
     pub(super) fn with_socket<R>(
         &mut self,
         sockets: &mut Sockets,

@@ -12,7 +12,7 @@ use super::session::Session;
 use crate::app::{Body, Connected, StateId};
 use crate::settings::Limits;
 
-/// What [`super::Shard`] learned from a request's head, for when the connection is open or parked.
+/// Data from a request's head that [`super::Shard`] needs when the connection is opened or parked.
 pub(crate) enum Ticket {
     WebSocket {
         serializer: Serializer,
@@ -42,13 +42,13 @@ pub(super) struct Client {
     pub details: Option<Box<ConnectionDetails>>,
 }
 
-/// What carries a client's messages.
+/// The transport of a client's messages.
 pub(super) enum Transport {
     WebSocket(SocketId),
     LongPoll(Box<Session>),
 }
 
-/// What is known of a client since it connected.
+/// Details of a client from its request to connect.
 pub(super) struct ConnectionDetails {
     pub assigns: Option<Arc<dyn Any + Send + Sync>>,
     /// The subscription to the topic of the socket's id.
@@ -57,7 +57,7 @@ pub(super) struct ConnectionDetails {
     pub counted: Option<IpAddr>,
 }
 
-/// What a client sent in the current second.
+/// Counts of a client's messages and joins in the current second.
 #[derive(Clone, Copy, Default)]
 pub(super) struct RateLimits {
     second: u32,
@@ -83,7 +83,7 @@ impl RateLimits {
     }
 }
 
-/// What the shard knows of one subscription of the hub.
+/// The shard's record of one subscription of the hub.
 #[derive(Default)]
 pub(super) struct SubscriptionRecord {
     /// How often the subscription's index was used before.
@@ -93,7 +93,7 @@ pub(super) struct SubscriptionRecord {
     pub used_by: Use,
 }
 
-/// What uses a subscription.
+/// The use of a subscription.
 #[derive(Default)]
 pub(super) enum Use {
     /// Nothing: the index is free.
@@ -107,7 +107,7 @@ pub(super) enum Use {
     SocketId,
 }
 
-/// A join that waits until the other processes have sent what they own on the topic.
+/// A join that waits until the other processes have sent their state of the topic.
 pub(super) struct Joining {
     pub channel: JoinedChannel,
     /// The refs and the payload of the join.
@@ -140,7 +140,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_limits_of_a_second_apply_anew_in_the_next() {
+    fn rate_limits_apply_to_each_second_separately() {
         let limits = Limits { joins_per_second_per_socket: 2, ..Limits::default() };
         let mut rates = RateLimits::default();
         let now = Instant::ZERO + Duration::from_secs(7);

@@ -1,4 +1,4 @@
-//! What a request is, and new clients.
+//! Routing of requests, and new clients.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,7 +15,7 @@ use crate::app::Connected;
 use crate::sites::RequestTarget;
 
 impl Shard {
-    /// Decides what a request is, from its head alone.
+    /// Routes a request by its head alone.
     pub(super) fn route_request(
         &mut self,
         from: SocketAddr,
@@ -69,7 +69,7 @@ impl Shard {
         let Ticket::WebSocket { serializer, connected, counted } = ticket else {
             unreachable!("the ticket of a parked request opens no WebSocket")
         };
-        tracing::debug!(?socket, ?serializer, "open");
+        tracing::debug!(?socket, ?serializer, "opened");
         self.add_client(Transport::WebSocket(socket), serializer, connected, counted)
     }
 

@@ -43,7 +43,7 @@ impl Shard {
     pub(super) fn deliver_slice(&mut self, sockets: &mut Sockets, budget: usize) -> bool {
         let Shard { hub, clients, records, shared, id, .. } = self;
         let mut delivered = 0;
-        let mut over = Vec::new();
+        let mut ended = Vec::new();
         let more = hub.deliver(budget, |subscription, client, broadcast| {
             let record = &records[subscription];
             match record.used_by {
@@ -51,7 +51,7 @@ impl Shard {
                     if let Transport::WebSocket(socket) = clients[client as usize].transport {
                         sockets.close(socket, GOING_AWAY, "disconnected by the server");
                     } else {
-                        over.push(client);
+                        ended.push(client);
                     }
                     return;
                 }
@@ -59,23 +59,23 @@ impl Shard {
                 Use::Joining(_) => return,
                 Use::Channel(_) | Use::Free => {}
             }
-            let slot_is = |address: &ChannelAddress| {
+            let is_recipient = |address: &ChannelAddress| {
                 (address.node, address.shard) == (shared.cluster.me(), *id)
                     && address.subscription == subscription
                     && address.serial == record.serial
             };
-            if broadcast.except.as_ref().is_some_and(slot_is) {
+            if broadcast.except.as_ref().is_some_and(is_recipient) {
                 return;
             }
             delivered += 1;
             if deliver(shared, &mut clients[client as usize], sockets, broadcast)
                 == SessionState::Ended
             {
-                over.push(client);
+                ended.push(client);
             }
         });
         shared.metrics.deliveries.inc_by(delivered);
-        for key in over {
+        for key in ended {
             self.end_session(sockets, key);
         }
         more
@@ -84,12 +84,12 @@ impl Shard {
     /// Sends one message to one client.
     pub(super) fn send(&mut self, sockets: &mut Sockets, key: u32, message: Option<Encoded>) {
         let Some(message) = message else {
-            // Bytes for a client that reads text only: the message is skipped, and its socket stays.
+            // Bytes for a client that reads text only are skipped. Its socket stays open.
             self.shared.metrics.refused("binary_not_carried");
             return;
         };
         match &mut self.clients[key as usize].transport {
-            // What overflows is closed by the socket server, which reports it later.
+            // On overflow, the socket server closes the socket and reports it later.
             Transport::WebSocket(socket) => {
                 sockets.send(*socket, &message.into_frame()).ok();
             }
@@ -135,8 +135,8 @@ impl Shard {
         self.send(sockets, key, message);
     }
 
-    /// The error for a reply of bytes to a client that reads text only. A push without any reply would
-    /// look like a slow server.
+    /// The error for a reply of bytes to a client that reads text only. Without any reply, its push
+    /// would time out.
     pub(super) fn bytes_refusal(&self, key: u32, reply: &Reply) -> Option<Reply> {
         let Body::Binary(_) = reply.response else { return None };
         let client = &self.clients[key as usize];
@@ -189,7 +189,7 @@ fn deliver(
     match &mut client.transport {
         Transport::WebSocket(socket) => {
             if let Some(frame) = broadcast.frame(client.serializer) {
-                // What overflows is closed by the socket server, which reports it later.
+                // On overflow, the socket server closes the socket and reports it later.
                 sockets.send(*socket, frame).ok();
             }
             SessionState::Open

@@ -1,4 +1,4 @@
-//! What the event loop calls.
+//! The callbacks of the event loop.
 
 use std::net::SocketAddr;
 

@@ -93,8 +93,8 @@ impl Shard {
         (id, if is_first { cluster.subscribe(topic) } else { self.awaited(topic) })
     }
 
-    /// Ends a channel: calls its `leave`, removes its presences and its subscription. Sends nothing to
-    /// the client.
+    /// Ends a channel: calls its `leave`, removes its presences and its subscription. Sends nothing
+    /// to the client.
     pub(super) fn leave_channel(
         &mut self,
         sockets: &mut Sockets,
@@ -173,7 +173,7 @@ impl Shard {
         while let Some(id) = first(self) {
             self.leave_channel(sockets, key, id);
         }
-        // The channels that ended above could still read these.
+        // Removed last, because the `leave` of a channel may read them.
         let details = self.clients[key as usize].details.take();
         if let Some(address) = details.and_then(|details| details.counted) {
             self.shared.addresses.release(address);

@@ -16,8 +16,8 @@ use crate::token::{SessionId, TokenKey, request_token};
 
 impl Shard {
     /// A request for a session of another process goes there. A GET for a session of this shard is
-    /// parked; a GET for a session of another shard moves there. All other requests go to the router,
-    /// which opens sessions and reads POSTs.
+    /// parked; a GET for a session of another shard moves there. All other requests go to the
+    /// router, which opens sessions and reads POSTs.
     pub(super) fn route_poll(&self, head: &RequestHead<'_>) -> Route<Ticket> {
         let header = head.header("x-phoenix-longpoll-token");
         let token = request_token(header, head.query());
@@ -58,7 +58,7 @@ impl Shard {
         let id = SessionId { node, shard: self.id, client, generation };
         let session = Session::new(id, now);
         self.add_client(Transport::LongPoll(Box::new(session)), serializer, connected, counted);
-        // When the client is gone by now, its session ends because it stays silent.
+        // If the client is gone already, its session times out.
         token.send(self.shared.sessions.seal(id)).ok();
     }
 
@@ -78,7 +78,7 @@ impl Shard {
         {
             session.parked = session.parked.filter(|parked| *parked != socket);
         }
-        self.drive_session(sockets, key, Input::PollGone { connection: connection(socket) });
+        self.drive_session(sockets, key, Input::PollClosed { connection: connection(socket) });
     }
 
     /// Handles the messages of a POST, and returns the status for its body.
@@ -113,7 +113,7 @@ impl Shard {
         }
     }
 
-    /// Gives a session an input, and ends the session when it says so.
+    /// Gives a session an input, and ends the session if that was its last.
     pub(super) fn drive_session(&mut self, sockets: &mut Sockets, key: u32, input: Input) {
         let client = self.clients.get_mut(key as usize).map(|client| &mut client.transport);
         if let Some(Transport::LongPoll(session)) = client

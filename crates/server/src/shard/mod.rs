@@ -1,28 +1,28 @@
 //! One event loop's part of the server: its clients, their channels, and the messages to them.
 //!
-//! [`Shard`] is a [`watchfire_sockets::SocketHandler`]. It passes what sockets receive to the
-//! protocol cores and to channels, and sends what those decide. Its parts:
+//! [`Shard`] is a [`watchfire_sockets::SocketHandler`]. It passes received messages to the protocol
+//! cores and to channels, and sends their results. Its parts:
 //!
-//! - `connecting` decides what a request is and whether its client may connect;
+//! - `connecting` routes requests, and decides whether their clients may connect;
 //! - `receiving` decodes messages and applies the protocol's rules and the rate limits;
 //! - `joining` handles joins and leaves, `pending_joins` the joins that wait for other processes;
-//! - `calls` runs an application's callbacks, `relay` does what they requested;
+//! - `calls` runs an application's callbacks, `relay` applies the effects that they requested;
 //! - `delivery` sends to one client, and broadcasts in slices;
-//! - `presence_diffs` broadcasts who joined and left;
+//! - `presence_diffs` broadcasts changes of presence;
 //! - `longpoll` has the long-poll sessions, `parked` the requests that features park.
 //!
 //! # Slow readers
 //!
 //! The socket of a slow reader is closed in `crates/sockets`, not here: `sockets::outbound` queues
-//! the frames that the kernel's buffer does not take, and closes the socket with 1013 when its queue
-//! is over `limits.queued_bytes_max`, or makes no progress for `socket.slow_timeout`. That crate
-//! alone knows how much a socket has read. It then calls `handle_close` here, and the client's
-//! channels end as for any other close.
+//! the frames that the kernel's buffer does not take, and closes the socket with 1013 when its
+//! queue is over `limits.queued_bytes_max`, or makes no progress for `socket.slow_timeout`. That
+//! crate alone knows how much a socket has read. It then calls `handle_close` here, and the
+//! client's channels end as for any other close.
 //!
-//! This folder decides only what is *not* queued. A relayed frame is offered with a lower bound
-//! (`relay`): when the queue is over half of the limit, the sender gets an error and may send to
-//! another peer, and the socket stays open. A long-poll session has its own queue
-//! (`watchfire_channels::longpoll`), which ends the session when it is full.
+//! This folder adds two rules. A relayed frame is offered with a lower bound (`relay`): when the
+//! queue is over half of the limit, the sender gets an error and may send to another peer, and the
+//! socket stays open. A long-poll session has its own queue (`watchfire_channels::longpoll`), which
+//! ends the session when it is full.
 
 mod calls;
 mod client;

@@ -1,9 +1,9 @@
-//! Joins that wait until the other processes have sent what they own on the topic.
+//! Joins that wait until the other processes have sent their state of the topic.
 //!
 //! The first subscriber of a topic subscribes the process to it. The join gets its reply only after
 //! every other process has sent its state. A client with a reply therefore misses no later message,
-//! and finds all presences and peers. Messages that the client sends meanwhile are handled after the
-//! join, so that replies come in the order of the messages.
+//! and finds all presences and peers. Messages that the client sends meanwhile are handled after
+//! the join, so that replies come in the order of the messages.
 
 use watchfire_channels::{JoinRef, Message};
 use watchfire_hub::SubscriptionId;
@@ -30,7 +30,7 @@ impl Shard {
         message: PendingMessage,
     ) {
         let pending = self.pending_messages.entry(key).or_default();
-        pending.bytes += message.cost();
+        pending.bytes += message.cost_bytes();
         if pending.bytes <= PENDING_BYTES_MAX {
             return pending.messages.push_back(message);
         }
@@ -54,15 +54,15 @@ impl Shard {
                 PendingMessage::Binary(bytes) => self.receive_binary(sockets, key, &bytes),
             }
         }
-        // A client that is gone by now has no entry.
+        // There is no entry when the client is gone.
         if let Some(again) = self.pending_messages.get_mut(&key) {
-            again.bytes += messages.iter().map(PendingMessage::cost).sum::<usize>();
+            again.bytes += messages.iter().map(PendingMessage::cost_bytes).sum::<usize>();
             messages.append(&mut again.messages);
             again.messages = messages;
         }
     }
 
-    /// Defers a join until the other processes have sent what they own on the topic.
+    /// Defers a join until the other processes have sent their state of the topic.
     pub(super) fn defer_join(
         &mut self,
         id: SubscriptionId,
@@ -91,7 +91,7 @@ impl Shard {
         let up_to = self.shared.cluster.ready_up_to();
         while let Some((_, address)) = self.joining.pop_front_if(|(number, _)| *number <= up_to) {
             let record = &mut self.records[address.subscription];
-            // The client may have left, or joined once more, while it waited.
+            // The client may have left or rejoined meanwhile.
             if record.serial != address.serial || !matches!(record.used_by, Use::Joining(_)) {
                 continue;
             }
@@ -113,7 +113,8 @@ impl Shard {
         }
     }
 
-    /// The subscription that a topic still waits for, made by an earlier subscriber of this shard.
+    /// The number of the subscription that a topic still waits for, from an earlier subscriber of
+    /// this shard.
     pub(super) fn awaited(&self, topic: &str) -> Option<u64> {
         let up_to = self.shared.cluster.ready_up_to();
         let waits = |&(number, address): &(u64, ChannelAddress)| {

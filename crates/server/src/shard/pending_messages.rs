@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// Bytes that a client may send while its join waits. When it sends more, its socket is closed with
 /// 1013, or its session ends.
 pub(super) const PENDING_BYTES_MAX: usize = 1 << 20;
-/// What one message costs besides its bytes.
+/// The overhead of one message, in bytes.
 const PENDING_OVERHEAD_BYTES: usize = 64;
 /// The close code for a client that sends too much: try again later.
 pub(super) const TRY_AGAIN_LATER: u16 = 1013;
@@ -17,7 +17,7 @@ pub(super) enum PendingMessage {
 }
 
 impl PendingMessage {
-    pub fn cost(&self) -> usize {
+    pub fn cost_bytes(&self) -> usize {
         PENDING_OVERHEAD_BYTES
             + match self {
                 PendingMessage::Text(text) => text.len(),

@@ -1,8 +1,8 @@
-//! Which presence changes to broadcast next: one diff for each changed topic, in rounds.
+//! Selects the presence changes to broadcast next: one diff for each changed topic, in rounds.
 //!
-//! When thousands of clients join or leave at once, the diffs of all their topics take megabytes, and
-//! as much again when they are encoded. Only a few diffs are therefore on their way at a time. The
-//! changes of other topics wait, and merge with what follows.
+//! When thousands of clients join or leave at once, the diffs of all their topics take megabytes,
+//! and as much again when they are encoded. So only a few diffs are on their way at a time. The
+//! changes of other topics wait, and merge with later changes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -51,8 +51,8 @@ impl PresenceDiffs {
         (self.started_at, self.stripe, self.due) = (now, 0, presence.changed(0));
     }
 
-    /// Takes a diff that is due in this round. A topic that changes after the turn of its stripe began
-    /// waits for the next round.
+    /// Takes a diff that is due in this round. A topic that changes after the turn of its stripe
+    /// began waits for the next round.
     pub fn take(&mut self, now: Instant, presence: &ReplicatedPresence) -> Option<Diff> {
         while self.is_running() {
             if self.due > 0 {
@@ -72,8 +72,8 @@ impl PresenceDiffs {
         None
     }
 
-    /// The pause after a round: as long as the round. A busy server then spends at most half its time
-    /// on presence, and merges more changes into each diff.
+    /// The pause after a round: as long as the round. A busy server then spends at most half its
+    /// time on presence, and merges more changes into each diff.
     fn pause(&self, now: Instant) -> Duration {
         now.since(self.started_at)
     }

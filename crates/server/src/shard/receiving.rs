@@ -103,12 +103,12 @@ impl Shard {
             }
             Action::Join => self.join(sockets, key, message, None),
             Action::Rejoin => {
-                let old = found.expect("a rejoin is of a joined topic");
+                let old = found.expect("a rejoined topic is joined");
                 let old_ref = self.leave_channel(sockets, key, old);
                 self.join(sockets, key, message, Some(old_ref));
             }
             Action::Leave => {
-                let id = found.expect("a leave is of a joined topic");
+                let id = found.expect("a left topic is joined");
                 self.answer(sockets, key, &message.join_ref, message, &Reply::ok(Body::EMPTY));
                 let join_ref = self.leave_channel(sockets, key, id);
                 self.close_left_channel(sockets, key, &message.topic, &join_ref);
@@ -117,7 +117,7 @@ impl Shard {
                 self.answer(sockets, key, &message.join_ref, message, &Reply::ok(Body::EMPTY));
             }
             Action::Deliver => {
-                let id = found.expect("a delivery is to a joined topic");
+                let id = found.expect("a message is delivered to a joined topic");
                 self.call(sockets, id, &message.reference, |channel, states, state, socket| {
                     channel.handle_in(states, state, socket, &message.event, message.payload)
                 });

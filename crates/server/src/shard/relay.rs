@@ -1,4 +1,4 @@
-//! What callbacks requested, and relayed data between two clients.
+//! Effects that callbacks requested, and relayed data between two clients.
 
 use watchfire_sockets::{OfferError, Sockets};
 
@@ -9,7 +9,7 @@ use crate::app::{
 };
 
 impl Shard {
-    /// Does what a callback requested, in order.
+    /// Applies the effects that a callback requested, in order.
     pub(super) fn apply_effects(
         &mut self,
         sockets: &mut Sockets,
@@ -24,7 +24,7 @@ impl Shard {
                     let except = (!to_self).then_some(address);
                     self.broadcast(Broadcast::new(topic, &event, body, except));
                 }
-                Effect::Relay { kind, to, data, ack } if self.is_here(to) => {
+                Effect::Relay { kind, to, data, ack } if self.has_block(to) => {
                     self.relay(sockets, kind, to, &data, ack);
                 }
                 Effect::Relay { kind, to, data, ack } => {
@@ -37,7 +37,7 @@ impl Shard {
         self.effects = effects; // Reuses its memory for the next callback.
     }
 
-    /// Sends relayed data to its destination, and tells the sender whether the queue there took it.
+    /// Sends relayed data to its destination, and replies to the sender whether the queue took it.
     pub(super) fn relay(
         &mut self,
         sockets: &mut Sockets,
@@ -47,7 +47,7 @@ impl Shard {
         ack: ReplyTo,
     ) {
         let reply = self.offer(sockets, kind, to, data);
-        if self.is_here(ack.channel) {
+        if self.has_block(ack.channel) {
             self.reply(sockets, &ack, &reply);
         } else {
             self.shared.endpoint.reply(ack, reply);

@@ -13,7 +13,7 @@ pub(crate) const CONTENT_TYPE: &str = "application/json; charset=utf-8";
 /// Ticks in which the age of every session and parked request is checked once.
 pub(super) const SWEEP_TICKS: usize = 10;
 
-/// Whether a session goes on.
+/// Whether a session continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum SessionState {
@@ -54,7 +54,7 @@ impl Session {
                 }
                 Output::End { reason } => {
                     shared.metrics.refused(match reason {
-                        EndReason::Silent => "longpoll_silent",
+                        EndReason::IdleTimeout => "longpoll_silent",
                         EndReason::TooManyMessages => "longpoll_frames",
                         EndReason::TooManyBytes => "longpoll_bytes",
                     });

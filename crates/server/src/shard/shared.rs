@@ -1,4 +1,4 @@
-//! What the shards of a process share.
+//! State that the shards of a process share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::settings::Limits;
 use crate::sites::SiteHosts;
 use crate::token::TokenKey;
 
-/// What the shards of a process share. Long polls that the router handles use it too.
+/// State that the shards of a process share. The router uses it for long polls.
 pub(crate) struct Shared {
     pub limits: Limits,
     pub longpoll: LongPollLimits,

@@ -21,11 +21,11 @@ pub(crate) struct Shard {
     pub(super) shared: Arc<Shared>,
     pub(super) hub: Hub<Arc<Broadcast>>,
     pub(super) clients: Clients,
-    /// What the shard knows of each of the hub's subscriptions, by the subscription's index.
+    /// A record for each of the hub's subscriptions, by the subscription's index.
     pub(super) records: SubscriptionRecords,
     /// The states of the joined clients of each channel, by the channel's number.
     pub(super) states: Vec<AnyStates>,
-    /// What the running callback requested; empty between callbacks.
+    /// Effects that the running callback requested; empty between callbacks.
     pub(super) effects: Vec<Effect>,
     /// The number of topics that the common gauge includes for this shard.
     pub(super) topics_counted: usize,
@@ -60,7 +60,7 @@ impl Shard {
         }
     }
 
-    /// The first shard also does what is done once for the whole process.
+    /// Whether this is the first shard, which also does the work of the whole process.
     pub(super) fn is_first(&self) -> bool {
         self.id == ShardId(0)
     }
@@ -83,7 +83,7 @@ impl Shard {
     }
 
     /// Whether an address is one of this shard.
-    pub(super) fn is_here(&self, address: ChannelAddress) -> bool {
+    pub(super) fn has_block(&self, address: ChannelAddress) -> bool {
         (address.node, address.shard) == (self.shared.cluster.me(), self.id)
     }
 

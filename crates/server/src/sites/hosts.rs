@@ -26,10 +26,10 @@ pub enum SitesError {
     #[error(
         "cannot use sites.app: it lies in sites.domain, where a site could pass for the app; use another domain"
     )]
-    Inside,
+    AppInsideDomain,
 }
 
-/// Which hosts are those of sites, and which origin may show them.
+/// Decides which hosts belong to sites, and which origin may show them.
 #[derive(Clone, Debug)]
 pub(crate) struct SiteHosts {
     /// `None` on a server without pages.
@@ -52,7 +52,7 @@ struct OwnDomain {
     port: String,
 }
 
-/// What a request is for, by the host it names.
+/// The target of a request, from the host it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RequestTarget {
     /// The app, and everything else that is not a site.
@@ -62,7 +62,7 @@ pub(crate) enum RequestTarget {
     Site { embedders: String },
     /// A host below a domain of sites that does not name a page.
     NoSite,
-    /// More than one host, so that it is unclear which one counts.
+    /// More than one host, so the target is unclear.
     Ambiguous,
 }
 
@@ -80,7 +80,7 @@ impl SiteHosts {
         Ok(SiteHosts { domains: Some(Domains { own }) })
     }
 
-    /// What a request is for, from its `Host` headers and the authority in its target.
+    /// The target of a request, from its `Host` headers and the authority in its request line.
     pub fn target_of<'a>(
         &self,
         mut hosts: impl Iterator<Item = &'a str>,
@@ -95,7 +95,7 @@ impl SiteHosts {
         }
         let by_host = host.map_or(RequestTarget::App, |host| self.target_of_host(host));
         match authority {
-            // The authority in the target counts (RFC 9112, 3.2.2). A different host is an attack.
+            // The request line takes precedence (RFC 9112, 3.2.2). A different `Host` is an attack.
             Some(authority) => {
                 let by_target = self.target_of_host(authority);
                 if by_target == by_host || host.is_none() {
@@ -124,9 +124,9 @@ impl SiteHosts {
         }
     }
 
-    /// What follows `<cid>.` in the host of a site, for an app at this authority. `None` when that app
-    /// has no sites.
-    pub fn below(&self, app_authority: &str) -> Option<String> {
+    /// The part after `<cid>.` in the host of a site, for an app at this authority. `None` when
+    /// that app has no sites.
+    pub fn site_authority(&self, app_authority: &str) -> Option<String> {
         let domains = self.domains.as_ref()?;
         let (host, port) = split_port(app_authority);
         if host.eq_ignore_ascii_case(LOCALHOST) {
@@ -158,7 +158,7 @@ impl OwnDomain {
             return Err(app_error());
         }
         if host == domain || label_below(host, &domain).is_some() {
-            return Err(SitesError::Inside);
+            return Err(SitesError::AppInsideDomain);
         }
         let (app_authority, port) = (authority.to_owned(), port.to_owned());
         Ok(OwnDomain { domain, app, app_authority, port })
@@ -206,7 +206,7 @@ mod tests {
         SiteHosts::new(&SitesSettings::default()).unwrap()
     }
 
-    fn wild() -> SiteHosts {
+    fn with_domain() -> SiteHosts {
         SiteHosts::new(&settings("pages.example.org", "https://fire.example.net")).unwrap()
     }
 
@@ -220,14 +220,14 @@ mod tests {
 
     #[test]
     fn a_cid_below_localhost_is_a_site_in_any_spelling() {
-        let shouted = CID.to_uppercase();
+        let upper_case = CID.to_uppercase();
         for (host, app) in [
             (format!("{CID}.localhost:4000"), "localhost:4000"),
             (format!("{CID}.localhost"), "localhost"),
             (format!("{CID}.localhost."), "localhost"),
             (format!("{CID}.localhost.:4000"), "localhost:4000"),
             (format!("{CID}.localhost:"), "localhost"),
-            (format!("{shouted}.LocalHost:80"), "localhost:80"),
+            (format!("{upper_case}.LocalHost:80"), "localhost:80"),
             (format!("user@{CID}.localhost"), "localhost"),
             (format!(" {CID}.localhost "), "localhost"),
         ] {
@@ -240,11 +240,11 @@ mod tests {
         for label in ["www", "a.b", "", "bafy", &format!("a.{CID}"), &format!("{CID}.a"), "ü"] {
             for domain in ["localhost", "pages.example.org", "localhost.", "LOCALHOST:1"] {
                 let host = format!("{label}.{domain}");
-                assert_eq!(target(&wild(), &host), RequestTarget::NoSite, "{host}");
+                assert_eq!(target(&with_domain(), &host), RequestTarget::NoSite, "{host}");
             }
         }
-        assert_eq!(target(&wild(), "pages.example.org"), RequestTarget::NoSite);
-        assert_eq!(target(&wild(), "PAGES.example.org.:443"), RequestTarget::NoSite);
+        assert_eq!(target(&with_domain(), "pages.example.org"), RequestTarget::NoSite);
+        assert_eq!(target(&with_domain(), "PAGES.example.org.:443"), RequestTarget::NoSite);
     }
 
     #[test]
@@ -263,15 +263,15 @@ mod tests {
             &format!("{CID}.localhost.example.net"),
             CID,
         ] {
-            assert_eq!(target(&wild(), host), RequestTarget::App, "{host}");
+            assert_eq!(target(&with_domain(), host), RequestTarget::App, "{host}");
         }
-        assert_eq!(wild().target_of([].into_iter(), None), RequestTarget::App);
+        assert_eq!(with_domain().target_of([].into_iter(), None), RequestTarget::App);
     }
 
     #[test]
     fn the_configured_domain_has_sites_for_its_own_app_only() {
         let host = format!("{CID}.pages.example.org");
-        assert_eq!(target(&wild(), &host), site("https://fire.example.net"));
+        assert_eq!(target(&with_domain(), &host), site("https://fire.example.net"));
         assert_eq!(target(&local(), &host), RequestTarget::App);
     }
 
@@ -296,16 +296,25 @@ mod tests {
     }
 
     #[test]
-    fn an_app_is_told_where_its_sites_are() {
-        assert_eq!(wild().below("localhost:4000").as_deref(), Some("localhost:4000"));
-        assert_eq!(wild().below("Fire.example.net").as_deref(), Some("pages.example.org"));
-        assert_eq!(wild().below("example.org"), None);
-        assert_eq!(wild().below("127.0.0.1:4000"), None);
-        assert_eq!(local().below("fire.example.net"), None);
+    fn each_app_has_its_own_site_authority() {
+        assert_eq!(
+            with_domain().site_authority("localhost:4000").as_deref(),
+            Some("localhost:4000")
+        );
+        assert_eq!(
+            with_domain().site_authority("Fire.example.net").as_deref(),
+            Some("pages.example.org")
+        );
+        assert_eq!(with_domain().site_authority("example.org"), None);
+        assert_eq!(with_domain().site_authority("127.0.0.1:4000"), None);
+        assert_eq!(local().site_authority("fire.example.net"), None);
         let port = settings("pages.example.org", "https://fire.example.net:8443");
         let port = SiteHosts::new(&port).unwrap();
-        assert_eq!(port.below("fire.example.net:8443").as_deref(), Some("pages.example.org:8443"));
-        assert_eq!(port.below("fire.example.net"), None);
+        assert_eq!(
+            port.site_authority("fire.example.net:8443").as_deref(),
+            Some("pages.example.org:8443")
+        );
+        assert_eq!(port.site_authority("fire.example.net"), None);
     }
 
     #[test]
@@ -321,7 +330,7 @@ mod tests {
         }
         for app in ["https://pages.example.org", "https://app.pages.example.org"] {
             let error = SiteHosts::new(&settings("pages.example.org", app)).unwrap_err();
-            assert_eq!(error, SitesError::Inside);
+            assert_eq!(error, SitesError::AppInsideDomain);
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Sites: pages that are folders of web pages, each shown on an origin of its own.
 //!
-//! [`SiteHosts`] decides whether a request is for the app or for a site, from the host it names. On
-//! a site's host the server has nothing but a shell and a service worker: see
-//! [`restrict_site_hosts`].
+//! [`SiteHosts`] decides from the host of a request whether it is for the app or for a site. On a
+//! site's host the server has only a shell and a service worker: see [`restrict_site_hosts`].
 
 mod hosts;
 mod shell;

@@ -1,6 +1,6 @@
-//! What the server has on a site's own host: the shell that a tab opens there, and the service worker
-//! that answers requests for the site's files from that tab. Neither contains any content. Nothing
-//! else is served there: not the app, not its sockets, not its metrics.
+//! The two files that the server has on a site's own host: the shell that a tab opens there, and
+//! the service worker, which answers requests for the site's files from that tab. Neither contains
+//! any content. The app, its sockets and its metrics are not served there.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::web_client::{find, respond};
 const SHELL_PATH: &str = "/.watchfire/shell";
 const WORKER_PATH: &str = "/.watchfire/worker.js";
 
-/// What answers requests on the hosts of sites.
+/// The state of [`restrict_site_hosts`].
 #[derive(Clone)]
 pub(crate) struct SiteShell {
     pub hosts: Arc<SiteHosts>,

@@ -1,11 +1,11 @@
-//! The grids on which sprites are thrown: which peer has which slot, and where a throw goes.
+//! The grids on which sprites are thrown: the slots of peers, and the destinations of throws.
 //!
 //! A grid is two random rings: left and right on the first, up and down on the second. A peer has a
-//! *slot* on it. A channel, or polls over plain HTTP, carry what arrives there. When the carrier is
-//! gone, the slot stays reserved for a while, and a token gives it back.
+//! *slot* on it. The *carrier* of its arrivals is a channel, or polls over plain HTTP. When the
+//! carrier is gone, the slot stays reserved for a while, and a token gives it back.
 //!
-//! Each process has the carriers of its own peers and knows the slots of all. The rings follow from
-//! the peers on them, so all processes agree about neighbours.
+//! Each process has the carriers of its own peers and knows the slots of all. The rings are
+//! computed from the peers on them, so all processes agree about neighbours.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -64,7 +64,7 @@ pub(crate) struct ReplicatedGrids {
     ticked_at: AtomicU64,
 }
 
-/// What a peer learns when it joins a grid.
+/// The result of a join for the peer.
 pub(super) struct JoinedGrid {
     pub peer: PeerId,
     pub neighbours: Value,
@@ -152,7 +152,7 @@ impl ReplicatedGrids {
     /// Waits until all earlier messages of the other processes have been handled. `fresh` is an id
     /// that no peer has.
     pub(super) async fn catch_up(&self, fresh: PeerId) {
-        // A process confirms the subscription behind all that it sent before.
+        // A process confirms the subscription after all its earlier messages.
         self.subscribe_to(format!("catching-up:{fresh}")).await;
     }
 
@@ -212,7 +212,7 @@ impl ReplicatedGrids {
         let mut carrier = Carrier::of(carrier, now);
         std::mem::swap(&mut slot.carrier, &mut carrier);
         match carrier {
-            // Two tabs have the same token: the older one must take another slot.
+            // Two tabs have the same token. The older one must take another slot.
             Carrier::Channel(older) if !was_reserved => {
                 self.push(older, "moved", json!({}));
             }
@@ -261,7 +261,7 @@ impl ReplicatedGrids {
         Ok(())
     }
 
-    /// A channel ended: reserves its peer's slot, unless the slot has another carrier by now.
+    /// Reserves the slot of a channel that ended, unless the slot has another carrier by now.
     pub(super) fn channel_left(&self, now: Instant, peer: PeerId, channel: ChannelAddress) {
         let mut state = self.state.lock();
         if state.is_carried_by(peer, channel) {
@@ -409,7 +409,7 @@ impl ReplicatedGrids {
         is_due.then(|| state.take_arrivals(peer))
     }
 
-    /// The response to a parked poll that waits no longer.
+    /// The response to a parked poll that was woken or timed out.
     pub(super) fn unpark(&self, now: Instant, request: ParkedRequest) -> PollResponse {
         let peer = PeerId(request.client);
         let mut state = self.state.lock();
@@ -425,7 +425,7 @@ impl ReplicatedGrids {
         state.take_arrivals(peer)
     }
 
-    /// The client of a parked poll closed its connection.
+    /// Forgets a parked poll whose client closed its connection.
     pub(super) fn poll_gone(&self, now: Instant, request: ParkedRequest) {
         let mut state = self.state.lock();
         let slot = state.local.get_mut(&PeerId(request.client));
@@ -437,7 +437,7 @@ impl ReplicatedGrids {
         }
     }
 
-    /// Closes slots whose reservations are over, and reserves the slots of peers that stopped polling.
+    /// Closes slots with expired reservations, and reserves the slots of peers that stopped polling.
     pub(super) fn handle_tick(&self, now: Instant) {
         self.ticked_at.store(now.as_nanos(), Ordering::Relaxed);
         let mut state = self.state.lock();
@@ -511,14 +511,14 @@ impl ReplicatedGrids {
         self.sender.push(to, event, body.into()).is_ok()
     }
 
-    /// Has a parked poll answered. When the queue of its shard is full, the next tick tries again.
+    /// Makes the shard of a parked poll answer it. When its queue is full, the next tick retries.
     fn wake(&self, late: &mut Vec<ParkedRequest>, request: ParkedRequest) {
         if self.sender.wake(request).is_err() {
             late.push(request);
         }
     }
 
-    /// The peer no longer counts against its address.
+    /// Removes a peer from the count of its address.
     fn release_address(&self, poll: &mut Poll) {
         if let Some(address) = poll.counted.take() {
             self.addresses.release(address);

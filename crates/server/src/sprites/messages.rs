@@ -1,4 +1,4 @@
-//! What processes send each other about grids.
+//! Messages between processes about grids.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub(super) enum Message<'a> {
     /// Slots of the sender changed.
     Slots { grid: &'a str, changes: Vec<(u64, SlotState)> },
-    /// A sprite for a peer of a grid. One that returns to its thrower is not returned again.
+    /// A sprite for a peer of a grid. A returned sprite is not returned again.
     Sprite { grid: &'a str, to: u64, from: u64, arrival: &'a str, is_returned: bool },
 }
 

@@ -1,4 +1,4 @@
-//! What sprites count.
+//! Metrics of sprites.
 
 use std::sync::atomic::AtomicU64;
 

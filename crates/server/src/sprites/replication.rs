@@ -38,7 +38,7 @@ impl ClusterPart for GridReplication {
         match postcard::from_bytes(message)? {
             Message::Slots { grid, changes } => {
                 // The subscription may have ended while the message was on its way.
-                if self.grids.link.cluster().hears(&topic_of(grid)) {
+                if self.grids.link.cluster().is_subscribed(&topic_of(grid)) {
                     self.grids.slots_changed(from, grid, &changes);
                 }
             }
@@ -106,7 +106,7 @@ impl ReplicatedGrids {
 
     fn slot_taken(&self, state: &mut State, from: NodeId, grid: &str, peer: PeerId) {
         if state.is_local(grid, peer) {
-            // The peer came back at another process with its token. Its arrivals follow it there.
+            // The peer rejoined at another process with its token. Its arrivals are sent there.
             let is_reserved = state.slots.is_reserved(grid, peer);
             if let Some(Carrier::Channel(older)) = state.local.get(&peer).map(|s| &s.carrier)
                 && !is_reserved
@@ -124,7 +124,7 @@ impl ReplicatedGrids {
         }
     }
 
-    /// A process is gone: reserves the slots of its peers, which may reload.
+    /// Reserves the slots of a process that is gone, because its peers may reload.
     fn reserve_slots_of(&self, node: NodeId) {
         let until = self.now() + self.limits.reservation_period;
         let mut state = self.state.lock();
@@ -154,8 +154,8 @@ impl ReplicatedGrids {
         }
     }
 
-    /// Handles a sprite that was thrown at another process. When its peer cannot take it, it returns
-    /// to its thrower, as if it came in over the opposite edge. Returns false when it is lost.
+    /// Handles a sprite that was thrown at another process. If its peer cannot take it, it returns
+    /// to its thrower and comes in over the opposite edge. Returns false when the sprite is lost.
     fn receive_sprite(
         &self,
         grid: &str,

@@ -130,8 +130,8 @@ async fn leave(
     Ok(respond(status, &body))
 }
 
-/// Forwards a request to the process that has the slot. Its answer is one text: the status, then the
-/// JSON.
+/// Forwards a request to the process that has the slot. Its answer is one text: the status, then
+/// the JSON.
 async fn forward(
     polling: &Polling,
     node: NodeId,

@@ -1,4 +1,4 @@
-//! One slot of this process, and what carries its arrivals.
+//! One slot of this process, and the carrier of its arrivals.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -18,13 +18,13 @@ pub(super) struct LocalSlot {
     pub has_check: bool,
 }
 
-/// What carries a peer's arrivals.
+/// The carrier of a peer's arrivals.
 pub(super) enum Carrier {
     Channel(ChannelAddress),
     Poll(Box<Poll>),
 }
 
-/// What will carry the arrivals of a peer that joins.
+/// The future carrier of the arrivals of a joining peer.
 pub(super) enum JoiningCarrier {
     Channel(ChannelAddress),
     /// Polls over plain HTTP, with the address that the peer counts against.

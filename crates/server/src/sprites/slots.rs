@@ -1,4 +1,4 @@
-//! Which peers have the slots of each grid, and at which process.
+//! The slots of each grid: their peers, and the processes of those.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl Slots {
         rings.has(peer).then_some(name)
     }
 
-    /// A peer whose reservation is over.
+    /// A peer whose reservation has expired.
     pub fn expired(&self, grid: &str, now: Instant) -> Option<PeerId> {
         self.grids.get(grid)?.rings.expired(now)
     }
@@ -154,7 +154,7 @@ impl Slots {
         owned
     }
 
-    /// The peer beyond an edge, taken or reserved. A peer that is alone is beyond its own edges.
+    /// The neighbour at an edge, taken or reserved. A peer that is alone is its own neighbour.
     pub fn towards(&self, grid: &str, peer: PeerId, edge: Edge) -> Option<PeerId> {
         let (before, after) = self.grids.get(grid)?.rings.around(peer, edge.ring())?;
         Some(if edge.is_after() { after } else { before })

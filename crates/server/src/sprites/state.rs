@@ -12,7 +12,7 @@ use super::slots::Slots;
 use super::throw::Edge;
 use crate::app::{ChannelAddress, ParkedRequest};
 
-/// A peer that polls is gone when it had no waiting poll for this long.
+/// A peer that polls counts as gone after this long without a waiting poll.
 pub(super) const POLL_GAP_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct State {
@@ -64,7 +64,7 @@ impl State {
             return Err(NoSlot);
         }
         match self.local.get_mut(&peer) {
-            Some(LocalSlot { carrier: Carrier::Poll(poll), grid: its, .. }) if &**its == grid => {
+            Some(LocalSlot { carrier: Carrier::Poll(poll), grid: own, .. }) if &**own == grid => {
                 Ok(poll)
             }
             _ => Err(NoSlot),
@@ -114,7 +114,7 @@ impl State {
         })
     }
 
-    /// Takes what waits for a peer that polls.
+    /// Takes the arrivals that wait for a peer that polls.
     pub fn take_arrivals(&mut self, peer: PeerId) -> PollResponse {
         let Some(LocalSlot { carrier: Carrier::Poll(poll), grid, .. }) = self.local.get_mut(&peer)
         else {

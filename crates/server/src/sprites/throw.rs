@@ -22,7 +22,7 @@ pub(crate) enum Edge {
 impl Edge {
     pub const ALL: [Edge; 4] = [Edge::Left, Edge::Right, Edge::Up, Edge::Down];
 
-    /// The edge at which a sprite that left here comes in.
+    /// The edge at which a sprite that left over this edge comes in.
     pub fn opposite(self) -> Edge {
         match self {
             Edge::Left => Edge::Right,

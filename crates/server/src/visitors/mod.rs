@@ -30,7 +30,7 @@ pub(crate) struct VisitorFeature {
 /// The last broadcast, and the joins.
 #[derive(Default)]
 pub(crate) struct VisitorState {
-    /// How many clients joined the topic. Each read the number when it joined.
+    /// How many clients joined the topic. Each received the number in the reply to its join.
     joins: u64,
     sent: Option<Sent>,
 }
@@ -53,9 +53,8 @@ impl Feature for VisitorFeature {
         registry.add(TOPIC, VisitorChannel(self)).expect("the pattern is valid");
     }
 
-    /// Broadcasts the number when it changed or a client joined, at most once a second. Without the
-    /// second condition, a client that read another number would keep it when the number changes
-    /// back.
+    /// Broadcasts the number at most once per second, when it changed or a client joined. The new
+    /// client may have received a number that changed back since.
     fn handle_tick(&self, now: Instant) {
         let visitors = self.visitors();
         let mut state = self.state.lock();

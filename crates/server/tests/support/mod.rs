@@ -1,5 +1,5 @@
-//! A server on a port of its own, and a V2 client that says what it hears.
-#![allow(dead_code, reason = "each test file uses its own part")]
+//! A server on a free port, and a V2 client.
+#![allow(dead_code, reason = "no test file uses all of it")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
 use watchfire_server::{RunningServer, Server, Settings};
 
-/// Longer than anything here takes on a busy machine.
+/// A timeout that is long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 pub fn settings() -> Settings {
@@ -30,7 +30,7 @@ pub struct Client {
 
 impl Client {
     pub fn connect(server: &RunningServer) -> Client {
-        Client::connect_with(server, "vsn=2.0.0").expect("the client is let in")
+        Client::connect_with(server, "vsn=2.0.0").expect("the client is accepted")
     }
 
     pub fn connect_with(server: &RunningServer, query: &str) -> Result<Client, String> {
@@ -43,7 +43,7 @@ impl Client {
         }
     }
 
-    /// Send, and return the reply's `{"status", "response"}`; what comes before it is dropped.
+    /// Sends a message and returns the `{"status", "response"}` of its reply.
     pub fn push(&mut self, topic: &str, event: &str, payload: Value) -> Value {
         let reference = self.send(topic, event, payload);
         self.reply_to(&reference)
@@ -57,7 +57,7 @@ impl Client {
         reference
     }
 
-    /// Send a binary push, and return its ref.
+    /// Sends a binary push and returns its ref.
     pub fn send_bytes(&mut self, topic: &str, event: &str, data: &[u8]) -> String {
         let reference = self.next_ref.to_string();
         self.next_ref += 1;
@@ -78,35 +78,35 @@ impl Client {
 
     pub fn reply_to(&mut self, reference: &str) -> Value {
         loop {
-            let message = self.hear();
+            let message = self.receive();
             if message[1] == reference && message[3] == "phx_reply" {
                 return message[4].clone();
             }
         }
     }
 
-    /// The next text message; a binary one is an error.
-    pub fn hear(&mut self) -> Value {
-        match self.socket.read().expect("a message comes") {
+    /// The next message, which must be text.
+    pub fn receive(&mut self) -> Value {
+        match self.socket.read().expect("a message arrives") {
             Message::Text(text) => serde_json::from_str(&text).expect("messages are JSON"),
-            other => panic!("expected text, heard {other:?}"),
+            other => panic!("expected text, received {other:?}"),
         }
     }
 
-    /// The payload of the next message of this event, whatever comes before it.
-    pub fn hear_event(&mut self, event: &str) -> Value {
+    /// The payload of the next message of this event. Drops earlier messages.
+    pub fn receive_event(&mut self, event: &str) -> Value {
         loop {
-            let message = self.hear();
+            let message = self.receive();
             if message[3] == event {
                 return message[4].clone();
             }
         }
     }
 
-    /// The data of the next binary push, whatever text comes before it.
-    pub fn hear_bytes(&mut self) -> Vec<u8> {
+    /// The data of the next binary push. Drops earlier messages.
+    pub fn receive_bytes(&mut self) -> Vec<u8> {
         loop {
-            if let Message::Binary(frame) = self.socket.read().expect("a message comes") {
+            if let Message::Binary(frame) = self.socket.read().expect("a message arrives") {
                 let fields: usize = frame[1..4].iter().map(|len| usize::from(*len)).sum();
                 assert_eq!(frame[0], 0, "a push");
                 return frame[4 + fields..].to_vec();
@@ -114,8 +114,8 @@ impl Client {
         }
     }
 
-    /// The code of the close that comes next.
-    pub fn hear_close(&mut self) -> u16 {
+    /// The code of the next close frame. Drops earlier messages.
+    pub fn receive_close(&mut self) -> u16 {
         loop {
             match self.socket.read() {
                 Ok(Message::Close(Some(frame))) => return frame.code.into(),
@@ -126,24 +126,24 @@ impl Client {
     }
 }
 
-/// One HTTP exchange on a connection of its own: the whole answer.
+/// Sends an HTTP request on a new connection, and returns the whole response.
 pub fn http(server: &RunningServer, request: &str) -> String {
     let mut stream = TcpStream::connect(server.address()).expect("the server listens");
     stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
     stream.write_all(request.as_bytes()).expect("the request is sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("the answer is text");
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("the response is text");
+    response
 }
 
 pub fn get(server: &RunningServer, path: &str) -> String {
     http(server, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
 }
 
-/// One number of `/metrics`.
+/// The value of one series of `/metrics`.
 pub fn metric(server: &RunningServer, name: &str) -> u64 {
     let metrics = get(server, "/metrics");
     let line = metrics.lines().find(|line| line.split([' ']).next() == Some(name));
-    let line = line.unwrap_or_else(|| panic!("{name} is not among\n{metrics}"));
+    let line = line.unwrap_or_else(|| panic!("{name} is missing in\n{metrics}"));
     line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
 }

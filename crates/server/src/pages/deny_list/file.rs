@@ -121,7 +121,7 @@ impl DenyFile {
         fs::rename(&beside, &self.path)
     }
 
-    /// Opens the file and locks it: no other process of the server changes it until the handle closes.
+    /// Opens and locks the file. No other process of the server changes it until the handle closes.
     fn locked(&self) -> io::Result<File> {
         loop {
             let file = OpenOptions::new().read(true).append(true).open(&self.path)?;

@@ -9,8 +9,8 @@ use watchfire_content::{Cid, Multihash};
 
 use super::file::{DenyFile, DenyFileError, Stamp};
 
-/// The list as it was when the file was last read. An entry blocks content by its hash, in whatever
-/// form its CID is written.
+/// The list as it was when the file was last read. An entry blocks content by its hash, under every
+/// form of its CID.
 #[derive(Debug, Default)]
 pub(crate) struct DenyList {
     /// `None` without a list.
@@ -20,8 +20,8 @@ pub(crate) struct DenyList {
 }
 
 impl DenyList {
-    /// Reads the list from a file. An empty path means no list. A file that does not exist is an error,
-    /// because a misspelt path would block nothing.
+    /// Reads the list from a file. An empty path means no list. A file that does not exist is an
+    /// error, because a misspelt path would block nothing.
     pub fn open(path: &Path) -> Result<Self, DenyFileError> {
         if path.as_os_str().is_empty() {
             return Ok(DenyList::default());
@@ -31,7 +31,7 @@ impl DenyList {
         Ok(denied)
     }
 
-    /// Whether there is a list.
+    /// Whether there is a file.
     pub fn is_on(&self) -> bool {
         self.file.is_some()
     }
@@ -52,8 +52,8 @@ impl DenyList {
         self.hashes.read().len()
     }
 
-    /// Reads the file if it changed. Returns whether it changed. When it cannot be read, the list stays
-    /// as it was.
+    /// Reads the file if it changed. Returns whether it changed. When it cannot be read, the list
+    /// stays as it was.
     pub fn refresh(&self) -> Result<bool, DenyFileError> {
         let Some(file) = &self.file else { return Ok(false) };
         let mut read = self.read.lock();

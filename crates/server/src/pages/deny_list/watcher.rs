@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::list::DenyList;
 
 /// How often the file is checked.
-const EVERY: Duration = Duration::from_secs(1);
+const CHECK_PERIOD: Duration = Duration::from_secs(1);
 
 /// Checks the file until it is dropped.
 pub(crate) struct DenyListWatcher {
@@ -29,10 +29,10 @@ impl DenyListWatcher {
         let deny_list = deny_list.clone();
         thread::Builder::new().name("deny-list".into()).spawn(move || {
             let mut is_readable = true;
-            while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            while stopped.recv_timeout(CHECK_PERIOD) == Err(RecvTimeoutError::Timeout) {
                 let refreshed = deny_list.refresh();
                 if let (Err(error), true) = (&refreshed, is_readable) {
-                    tracing::error!(%error, "cannot read the deny-list; the last version stays in force");
+                    tracing::error!(%error, "cannot read the deny-list; keeping the last version");
                 }
                 is_readable = refreshed.is_ok();
                 if let Ok(true) = refreshed {
