@@ -1,8 +1,8 @@
-//! What a hop over the bus costs, in processor time, bytes and time:
+//! The cost of a message over the bus, in processor time, bytes and latency:
 //! `cargo run --release -p watchfire-bus --example hop`.
 //!
-//! All nodes are in this process, each with a bus and a thread of its own, and a socket pair
-//! between node 0 and each other one. Processor time is that of both ends and of the kernel.
+//! All nodes are in this process, each with its own bus and thread. Node 0 has a socket pair with
+//! each other node. Processor time includes both ends and the kernel.
 
 use std::hint::black_box;
 use std::io::{Read, Write};
@@ -23,31 +23,31 @@ use watchfire_types::NodeId;
 const MESSAGE_BYTES: usize = 256;
 const TOPICS: usize = 100_000;
 
-/// Most bytes in the queues while the sender is ahead: far below the bound.
+/// Maximum bytes in the queues while sending; far below the bound.
 const AHEAD_BYTES: usize = 4 * 1024 * 1024;
 
 fn main() {
-    // First, while the allocator has nothing left over.
-    elsewhere(3);
+    // Memory is measured first, while the allocator has no free memory.
+    remote_topics(3);
     announcements(3);
     for nodes in [1, 3, 51] {
-        busy(nodes, 3_000_000 / u64::from(nodes));
+        throughput(nodes, 3_000_000 / u64::from(nodes));
     }
     for nodes in [1, 3, 51] {
-        calm(nodes);
+        latency(nodes);
     }
     round_trips();
 }
 
-/// Counts messages; sends them back when told to whom; tells when a wait is over.
+/// Counts messages, and optionally sends them back or notifies a channel.
 #[derive(Default)]
 struct Counts {
     messages: AtomicU64,
-    /// When the last one came, in nanoseconds since the first use of [`now`].
+    /// The time of the last message, in nanoseconds since the first use of [`now`].
     last_at: AtomicU64,
     ready: AtomicU64,
     echo: OnceLock<Arc<LocalBus>>,
-    heard: OnceLock<Sender<()>>,
+    arrived: OnceLock<Sender<()>>,
 }
 
 impl Handler for Counts {
@@ -64,8 +64,8 @@ impl Handler for Counts {
         if let Some(bus) = self.echo.get() {
             let _ = bus.send(from, Bytes::copy_from_slice(message), Loss::Drop);
         }
-        if let Some(heard) = self.heard.get() {
-            let _ = heard.send(());
+        if let Some(arrived) = self.arrived.get() {
+            let _ = arrived.send(());
         }
     }
 }
@@ -77,7 +77,7 @@ struct Node {
 
 impl Node {
     fn start(me: u16) -> Node {
-        let bus = Arc::new(LocalBus::start(NodeId(me), BusLimits::default()).expect("a thread"));
+        let bus = Arc::new(LocalBus::start(NodeId(me), BusLimits::default()).expect("it starts"));
         let counts = Arc::new(Counts::default());
         bus.attach(counts.clone());
         Node { bus, counts }
@@ -102,7 +102,7 @@ impl Drop for Node {
     }
 }
 
-/// Node 0, with a link to each other one; those have a subscriber on "t".
+/// Node 0, with a link to each other node. The others have a subscriber on "t".
 fn star(nodes: u16) -> (Node, Vec<Node>) {
     let hub = Node::start(0);
     let others: Vec<_> = (1..=nodes).map(Node::start).collect();
@@ -114,8 +114,8 @@ fn star(nodes: u16) -> (Node, Vec<Node>) {
     (hub, others)
 }
 
-/// As fast as it goes: much is written in one call.
-fn busy(nodes: u16, messages: u64) {
+/// Throughput: many messages per system call.
+fn throughput(nodes: u16, messages: u64) {
     let (hub, others) = star(nodes);
     let message = Bytes::from(vec![7; MESSAGE_BYTES]);
     let (begun, cpu) = (Instant::now(), processor_time());
@@ -130,14 +130,14 @@ fn busy(nodes: u16, messages: u64) {
     }
     let (cpu, hops) = (processor_time() - cpu, messages * u64::from(nodes));
     println!(
-        "busy, {nodes} nodes: {:.2} us of processor a hop, {:.0} hops/s",
+        "throughput, {nodes} nodes: {:.2} us of processor a hop, {:.0} hops/s",
         micros(cpu) / hops as f64,
         hops as f64 / begun.elapsed().as_secs_f64()
     );
 }
 
-/// One message now and then: each wakes everybody.
-fn calm(nodes: u16) {
+/// Latency of single messages, each of which wakes all nodes.
+fn latency(nodes: u16) {
     const MESSAGES: u64 = 1000;
     let (hub, others) = star(nodes);
     let message = Bytes::from(vec![7; MESSAGE_BYTES]);
@@ -156,25 +156,25 @@ fn calm(nodes: u16) {
     }
     let cpu = processor_time() - cpu;
     println!(
-        "calm, {nodes} nodes: {:.1} us of processor a hop; publish {}; the last has it after {}",
+        "latency, {nodes} nodes: {:.1} us of processor a hop; publish {}; last arrival {}",
         micros(cpu) / (MESSAGES * u64::from(nodes)) as f64,
         spread(&mut calls),
         spread(&mut arrivals)
     );
 }
 
-/// There and back again.
+/// Latency to one node and back.
 fn round_trips() {
     let (hub, others) = star(1);
-    let (sender, heard) = channel();
-    let _ = hub.counts.heard.set(sender);
+    let (sender, arrived) = channel();
+    let _ = hub.counts.arrived.set(sender);
     let _ = others[0].counts.echo.set(others[0].bus.clone());
     let message = Bytes::from(vec![7; MESSAGE_BYTES]);
     let mut times = Vec::new();
     for _ in 0..20_000 {
         let begun = Instant::now();
-        hub.bus.send(NodeId(1), message.clone(), Loss::Cut).expect("it is up");
-        heard.recv().expect("it comes back");
+        hub.bus.send(NodeId(1), message.clone(), Loss::Cut).expect("the link is up");
+        arrived.recv().expect("the message comes back");
         times.push(begun.elapsed());
     }
     println!("round trip: {}", spread(&mut times));
@@ -184,9 +184,9 @@ fn topics() -> impl Iterator<Item = String> {
     (0..TOPICS).map(|number| format!("page:topic-number-{number}"))
 }
 
-/// What it takes to know of the topics of others. These are sockets, told the least at a time, so
-/// that no memory but what is kept is counted.
-fn elsewhere(nodes: u16) {
+/// Memory for the topics of other nodes. The peers are sockets that send one announcement at a
+/// time, so that only stored memory is counted.
+fn remote_topics(nodes: u16) {
     let hub = Node::start(0);
     let before = resident_bytes();
     for node in 1..=nodes {
@@ -197,22 +197,22 @@ fn elsewhere(nodes: u16) {
             frame.clear();
             let seq = if number == TOPICS { 1 } else { 0 };
             Frame::Subscribe { seq, topic: &topic }.encode(&mut frame);
-            ours.write_all(&frame).expect("it is read");
+            ours.write_all(&frame).expect("the frame is written");
         }
-        ours.read_exact(&mut [0; 13]).expect("it is acknowledged");
-        // The link stays, and with it what is known of it.
+        ours.read_exact(&mut [0; 13]).expect("the announcements are acknowledged");
+        // Keep the link open, and with it the memory for its topics.
         std::mem::forget(ours);
     }
-    assert_eq!(hub.bus.totals().topics_elsewhere, TOPICS);
+    assert_eq!(hub.bus.totals().topics_remote, TOPICS);
     let bytes = (resident_bytes() - before) as f64 / TOPICS as f64;
     println!(
-        "to know {nodes} nodes' interest in each of {TOPICS} topics: {bytes:.0} bytes a topic, \
-         {:.0} a node and topic",
+        "interest of {nodes} nodes in each of {TOPICS} topics: {bytes:.0} bytes a topic, {:.0} a \
+         node and topic",
         bytes / f64::from(nodes)
     );
 }
 
-/// What it takes to tell of topics.
+/// Memory and time to announce topics.
 fn announcements(nodes: u16) {
     let topics: Vec<_> = topics().collect();
     let subscribe = |node: &Node| {
@@ -224,7 +224,7 @@ fn announcements(nodes: u16) {
     let before = resident_bytes();
     others.iter().for_each(subscribe);
     let bytes = (resident_bytes() - before) / (TOPICS * others.len());
-    println!("a topic with subscribers here: {bytes} bytes");
+    println!("a local topic: {bytes} bytes");
 
     let (begun, cpu) = (Instant::now(), processor_time());
     for other in &others {
@@ -232,11 +232,11 @@ fn announcements(nodes: u16) {
         other.wait(other.bus.subscribe(&topics[0]));
     }
     println!(
-        "a new link hears of {TOPICS} topics in {:.0} ms, with {:.0} ms of processor",
+        "a new link announces {TOPICS} topics in {:.0} ms, with {:.0} ms of processor",
         micros(begun.elapsed()) / 1e3 / f64::from(nodes),
         micros(processor_time() - cpu) / 1e3 / f64::from(nodes)
     );
-    // Links come and go while somebody else wants the lock.
+    // Replace links while another thread uses the lock.
     let is_over = AtomicBool::new(false);
     let longest = thread::scope(|scope| {
         let calls = scope.spawn(|| {
@@ -253,15 +253,15 @@ fn announcements(nodes: u16) {
             others[0].wait(others[0].bus.subscribe(&topics[0]));
         }
         is_over.store(true, Release);
-        calls.join().expect("it counts")
+        calls.join().expect("the thread does not panic")
     });
     println!("longest call meanwhile: {:.1} ms", micros(longest) / 1e3);
 
     let (begun, cpu) = (Instant::now(), processor_time());
     subscribe(&hub);
     println!(
-        "{TOPICS} subscribes, one by one, are ready at {nodes} nodes in {:.0} ms, with {:.0} ms \
-         of processor",
+        "{TOPICS} single subscribes are ready at {nodes} nodes in {:.0} ms, with {:.0} ms of \
+         processor",
         micros(begun.elapsed()) / 1e3,
         micros(processor_time() - cpu) / 1e3
     );
@@ -295,7 +295,7 @@ fn processor_time() -> Duration {
 }
 
 fn resident_bytes() -> usize {
-    let status = std::fs::read_to_string("/proc/self/statm").expect("this is Linux");
+    let status = std::fs::read_to_string("/proc/self/statm").expect("Linux has procfs");
     let pages = status.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
-    pages.expect("the second is a number") * rustix::param::page_size()
+    pages.expect("the second field is a number") * rustix::param::page_size()
 }

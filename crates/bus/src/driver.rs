@@ -1,4 +1,4 @@
-//! The bus's thread: what arrives, what is due, and the clock.
+//! The bus's thread, which owns the links and the clock.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
@@ -13,13 +13,13 @@ use tracing::{debug, error, warn};
 use watchfire_types::NodeId;
 
 use crate::link::{Ended, Flushed, Link};
-use crate::shared::{Arrival, Shared, TICK};
+use crate::shared::{NewLink, Shared, TICK};
 use crate::{Handler, NODES_MAX};
 
-/// Bytes that one read takes at most. All links share the buffer.
+/// Maximum bytes of one read. All links share the buffer.
 const READ_BYTES: usize = 256 * 1024;
 
-/// A sleep without an end, for want of a reason.
+/// The sleep when no timer is set.
 const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The state that the tasks of the thread share.
@@ -44,11 +44,11 @@ pub(crate) fn run(runtime: &Runtime, shared: Arc<Shared>) {
     }
     let mut state = driver.shared.lock();
     state.handler = None;
-    state.arrivals.clear();
+    state.new_links.clear();
     for node in (0..NODES_MAX).map(NodeId) {
         state.close(node);
     }
-    // The tasks hold the sockets; they end with the last reference to the runtime's set.
+    // Dropping the tasks closes the sockets.
     drop(state);
     drop(tasks);
 }
@@ -57,16 +57,16 @@ impl Driver {
     async fn run(self: &Rc<Self>) {
         let mut next_tick = None;
         loop {
-            let (arrivals, due) = {
+            let (new_links, due) = {
                 let mut state = self.shared.lock();
                 if state.is_stopped {
                     return;
                 }
-                (std::mem::take(&mut state.arrivals), std::mem::take(&mut state.due))
+                (std::mem::take(&mut state.new_links), std::mem::take(&mut state.due))
             };
             self.forget();
-            for arrival in arrivals {
-                self.arrive(arrival);
+            for new_link in new_links {
+                self.accept(new_link);
             }
             for node in due.iter() {
                 self.write(node);
@@ -91,14 +91,14 @@ impl Driver {
                 }
                 self.shared.lock().is_awake = true;
             } else {
-                // Reading gets its turn.
+                // Let the links read.
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    fn arrive(self: &Rc<Self>, arrival: Arrival) {
-        let Arrival { node, stream, handler } = arrival;
+    fn accept(self: &Rc<Self>, new_link: NewLink) {
+        let NewLink { node, stream, handler } = new_link;
         let replaced = self.take_link(node);
         if let Some(replaced) = &replaced {
             replaced.abort();
@@ -118,8 +118,8 @@ impl Driver {
         self.links.borrow_mut()[usize::from(node.0)] = Some(link.clone());
         debug!(%node, "link up");
         call(&*link.handler, |handler| handler.up(node));
-        let ready_up_to = self.shared.lock().welcome(node);
-        tell_ready(&*link.handler, ready_up_to);
+        let ready_up_to = self.shared.lock().announce_all(node);
+        notify_ready(&*link.handler, ready_up_to);
         let driver = self.clone();
         let task = tokio::task::spawn_local({
             let link = link.clone();
@@ -128,10 +128,10 @@ impl Driver {
                 driver.end(&link, ended);
             }
         });
-        link.keep(task);
+        link.set_task(task);
     }
 
-    /// Writes what is due to a node.
+    /// Writes a node's queue.
     fn write(&self, node: NodeId) {
         let Some(link) = self.links.borrow()[usize::from(node.0)].clone() else { return };
         match link.flush(&self.shared) {
@@ -143,7 +143,7 @@ impl Driver {
         }
     }
 
-    /// A link has ended, if it has not been replaced already.
+    /// Ends a link, unless it has already been replaced.
     pub fn end(&self, link: &Rc<Link>, ended: Ended) {
         let node = link.node;
         if !self.links.borrow()[usize::from(node.0)].as_ref().is_some_and(|it| Rc::ptr_eq(it, link))
@@ -154,7 +154,7 @@ impl Driver {
         link.abort();
         match ended {
             Ended::Eof | Ended::Io(_) => debug!(%node, %ended, "link down"),
-            Ended::Full | Ended::Malformed(_) | Ended::NeverAsked | Ended::Panicked => {
+            Ended::Full | Ended::Malformed(_) | Ended::UnexpectedAck | Ended::Panicked => {
                 warn!(%node, %ended, "link cut");
                 self.shared.lock().counted.cuts += 1;
             }
@@ -173,11 +173,11 @@ impl Driver {
         }
         let handler = self.shared.lock().handler.clone();
         if let Some(handler) = handler {
-            tell_ready(&*handler, ready_up_to);
+            notify_ready(&*handler, ready_up_to);
         }
     }
 
-    /// Tells which topics have been withdrawn.
+    /// Reports withdrawn topics to the handler.
     pub fn forget(&self) {
         let (forgotten, handler) = {
             let mut state = self.shared.lock();
@@ -201,24 +201,24 @@ impl Driver {
             (ticked.ready_up_to, state.handler.clone())
         };
         if let Some(handler) = handler {
-            tell_ready(&*handler, ready_up_to);
+            notify_ready(&*handler, ready_up_to);
         }
     }
 }
 
-/// Passes on what an acknowledgement, an end or a tick made ready.
-pub(crate) fn tell_ready(handler: &dyn Handler, ready_up_to: Option<u64>) {
+/// Reports ready subscriptions to the handler.
+pub(crate) fn notify_ready(handler: &dyn Handler, ready_up_to: Option<u64>) {
     if let Some(up_to) = ready_up_to {
         call(handler, |handler| handler.ready(up_to));
     }
 }
 
-/// Calls the handler. Says whether it returned: its panic must not end the thread, on which all
-/// links are.
+/// Calls the handler. Returns whether it returned normally: a panic must not end the thread, which
+/// serves all links.
 pub(crate) fn call(handler: &dyn Handler, work: impl FnOnce(&dyn Handler)) -> bool {
-    let is_well = panic::catch_unwind(AssertUnwindSafe(|| work(handler))).is_ok();
-    if !is_well {
+    let has_returned = panic::catch_unwind(AssertUnwindSafe(|| work(handler))).is_ok();
+    if !has_returned {
         error!("the handler of the bus panicked");
     }
-    is_well
+    has_returned
 }

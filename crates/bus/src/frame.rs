@@ -4,19 +4,19 @@ use thiserror::Error;
 
 use crate::TOPIC_BYTES_MAX;
 
-/// Bytes of the length in front of each frame, which counts what follows it.
+/// Bytes of a frame's length field, which counts the bytes after it.
 const LENGTH: usize = 4;
 
-/// Bytes in front of a message.
+/// Bytes before a message.
 pub(crate) const HEADER: usize = LENGTH + 1;
 
 /// Bytes of a sequence number.
 const SEQ: usize = 8;
 
-/// Bytes of the only frame of fixed length.
+/// Bytes of an acknowledgement.
 pub(crate) const ACK: usize = HEADER + SEQ;
 
-/// Largest buffer that a decoder keeps between two frames that arrive in pieces.
+/// Largest buffer that a decoder keeps between two partial frames.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 const SUBSCRIBE: u8 = 1;
@@ -29,7 +29,7 @@ const MESSAGE: u8 = 4;
 pub enum Frame<'a> {
     /// The sender has subscribers on the topic.
     Subscribe {
-        /// Asks for an [`Frame::Ack`] of this number; 0 asks for none.
+        /// The number to acknowledge with [`Frame::Ack`]; 0 requests no acknowledgement.
         seq: u64,
         /// The topic.
         topic: &'a str,
@@ -39,7 +39,7 @@ pub enum Frame<'a> {
         /// The topic.
         topic: &'a str,
     },
-    /// All that was said up to the announcement with this number has been handled.
+    /// All frames up to the announcement with this number have been handled.
     Ack {
         /// The number.
         seq: u64,
@@ -48,24 +48,24 @@ pub enum Frame<'a> {
     Message(&'a [u8]),
 }
 
-/// An invalid frame. Its link cannot be used any more.
+/// An invalid frame. Its link must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// A length of 0: not even a kind.
-    #[error("a frame is empty")]
+    /// The length is 0, so there is no kind.
+    #[error("empty frame")]
     Empty,
-    /// Longer than the largest message.
-    #[error("a frame says it has {len} bytes, at most {max} are allowed")]
+    /// The length is over that of the largest message.
+    #[error("a frame has {len} bytes, the maximum is {max}")]
     Oversized {
-        /// The length it says it has.
+        /// The length in its header.
         len: usize,
         /// The limit.
         max: usize,
     },
-    /// Not a kind of frame.
-    #[error("a frame has the unknown kind {0}")]
+    /// An unknown kind of frame.
+    #[error("unknown frame kind {0}")]
     UnknownKind(u8),
-    /// An announcement or acknowledgement of a length that it cannot have.
+    /// An announcement or acknowledgement of invalid length.
     #[error("a frame of kind {kind} has {len} bytes")]
     WrongLength {
         /// Its kind.
@@ -73,13 +73,13 @@ pub enum FrameError {
         /// Its length in bytes.
         len: usize,
     },
-    /// A topic that is no UTF-8.
-    #[error("a topic is no UTF-8")]
-    NoText,
+    /// A topic is not UTF-8.
+    #[error("a topic is not UTF-8")]
+    InvalidUtf8,
 }
 
 impl Frame<'_> {
-    /// Append the frame's bytes.
+    /// Appends the frame's bytes.
     ///
     /// ```
     /// use watchfire_bus::frame::{Decoder, Frame};
@@ -125,10 +125,10 @@ fn topic(bytes: &[u8], wrong: FrameError) -> Result<&str, FrameError> {
     if bytes.len() > TOPIC_BYTES_MAX {
         return Err(wrong);
     }
-    std::str::from_utf8(bytes).map_err(|_| FrameError::NoText)
+    std::str::from_utf8(bytes).map_err(|_| FrameError::InvalidUtf8)
 }
 
-/// The length in front of a frame with so many bytes after its kind.
+/// The length field of a frame with this number of bytes after its kind.
 fn length(rest: usize) -> [u8; LENGTH] {
     u32::try_from(rest + 1).expect("a frame's length was checked").to_le_bytes()
 }
@@ -139,7 +139,7 @@ pub(crate) fn message_header(len: usize) -> [u8; HEADER] {
     [a, b, c, d, MESSAGE]
 }
 
-/// The whole frame that acknowledges.
+/// A whole acknowledgement frame.
 pub(crate) fn ack(seq: u64) -> [u8; ACK] {
     let mut frame = [0; ACK];
     frame[..LENGTH].copy_from_slice(&length(SEQ));
@@ -148,32 +148,32 @@ pub(crate) fn ack(seq: u64) -> [u8; ACK] {
     frame
 }
 
-/// Cuts the bytes of a link into frames.
+/// Splits the bytes of a link into frames.
 ///
-/// A frame that arrives whole is told in place. Of one that does not, what has arrived is kept,
-/// and never more room than twice that.
+/// A frame that arrives whole is decoded in place. A partial frame is buffered, in at most twice
+/// the bytes that have arrived.
 pub struct Decoder {
-    /// The beginning of a frame, or all of the one returned last.
+    /// A partial frame, or the one returned last.
     partial: Vec<u8>,
-    /// The frame in `partial` has been returned.
-    is_told: bool,
+    /// Whether the frame in `partial` has been returned.
+    is_returned: bool,
     len_max: usize,
 }
 
 impl Decoder {
-    /// A decoder that takes messages of at most so many bytes; announcements are short anyway.
+    /// A decoder for messages of at most this size; announcements have a limit of their own.
     pub fn new(message_bytes_max: usize) -> Self {
         let len_max = message_bytes_max.max(SEQ + TOPIC_BYTES_MAX).saturating_add(1);
-        Decoder { partial: Vec::new(), is_told: false, len_max }
+        Decoder { partial: Vec::new(), is_returned: false, len_max }
     }
 
-    /// Take the next frame off the front of `input`. `None`: all of it is taken, and more is
-    /// needed. After an error there is nothing more to be had.
+    /// Decodes the next frame and advances `input`. `None` means that all of it was consumed and
+    /// more is needed. After an error, the decoder must not be used.
     pub fn decode<'frame, 'input: 'frame>(
         &'frame mut self,
         input: &mut &'input [u8],
     ) -> Result<Option<Frame<'frame>>, FrameError> {
-        if std::mem::take(&mut self.is_told) {
+        if std::mem::take(&mut self.is_returned) {
             self.partial.clear();
             self.partial.shrink_to(KEPT_BYTES_MAX);
         }
@@ -190,16 +190,16 @@ impl Decoder {
         self.fill(input, LENGTH);
         let Some(len) = self.frame_len(&self.partial)? else { return Ok(None) };
         self.fill(input, LENGTH + len);
-        self.is_told = self.partial.len() == LENGTH + len;
-        if self.is_told { Frame::parse(&self.partial[LENGTH..]).map(Some) } else { Ok(None) }
+        self.is_returned = self.partial.len() == LENGTH + len;
+        if self.is_returned { Frame::parse(&self.partial[LENGTH..]).map(Some) } else { Ok(None) }
     }
 
-    /// Bytes of memory that it holds.
-    pub fn held_bytes(&self) -> usize {
+    /// Bytes of memory in use.
+    pub fn buffered_bytes(&self) -> usize {
         self.partial.capacity()
     }
 
-    /// Takes from the input until so many bytes are there.
+    /// Consumes input until the buffer has this number of bytes.
     fn fill(&mut self, input: &mut &[u8], until: usize) {
         let missing = until.saturating_sub(self.partial.len()).min(input.len());
         let (taken, rest) = input.split_at(missing);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_the_same_in_pieces_of_any_size() {
+    fn frames_decode_from_pieces_of_any_size() {
         let frames = [
             Frame::Subscribe { seq: 1, topic: "rooms:ä" },
             Frame::Message(b""),
@@ -242,19 +242,19 @@ mod tests {
         let mut bytes = Vec::new();
         frames.iter().for_each(|frame| frame.encode(&mut bytes));
         for piece_len in 1..=bytes.len() {
-            let (mut decoder, mut told) = (Decoder::new(100), Vec::new());
+            let (mut decoder, mut decoded) = (Decoder::new(100), Vec::new());
             for mut piece in bytes.chunks(piece_len) {
                 while let Some(frame) = decoder.decode(&mut piece).unwrap() {
-                    told.push(format!("{frame:?}"));
+                    decoded.push(format!("{frame:?}"));
                 }
                 assert!(piece.is_empty());
             }
-            assert_eq!(told, frames.map(|frame| format!("{frame:?}")));
+            assert_eq!(decoded, frames.map(|frame| format!("{frame:?}")));
         }
     }
 
     #[test]
-    fn headers_written_apart_are_those_of_frames() {
+    fn separately_written_headers_equal_those_of_encoded_frames() {
         let mut bytes = Vec::new();
         Frame::Message(&[7; 300]).encode(&mut bytes);
         assert_eq!(message_header(300)[..], bytes[..HEADER]);
@@ -270,7 +270,7 @@ mod tests {
         let wrong = |kind, len| Err(FrameError::WrongLength { kind, len });
         assert_eq!(decode_one(&[3, 0, 0, 0, ACKNOWLEDGE, 1, 2]), wrong(ACKNOWLEDGE, 3));
         assert_eq!(decode_one(&[2, 0, 0, 0, SUBSCRIBE, 1]), wrong(SUBSCRIBE, 2));
-        assert_eq!(decode_one(&[2, 0, 0, 0, UNSUBSCRIBE, 0xff]), Err(FrameError::NoText));
+        assert_eq!(decode_one(&[2, 0, 0, 0, UNSUBSCRIBE, 0xff]), Err(FrameError::InvalidUtf8));
         let max = SEQ + TOPIC_BYTES_MAX + 1;
         let oversized = FrameError::Oversized { len: 0xffff_ffff, max };
         assert_eq!(decode_one(&[0xff; 4]), Err(oversized));
@@ -288,11 +288,11 @@ mod tests {
     fn a_claimed_length_takes_no_memory() {
         let mut decoder = Decoder::new(1 << 30);
         assert_eq!(decoder.decode(&mut &[0, 0, 0, 0x10, MESSAGE, 1][..]), Ok(None));
-        assert!(decoder.held_bytes() <= 64);
+        assert!(decoder.buffered_bytes() <= 64);
     }
 
     #[test]
-    fn room_for_a_large_message_is_given_back() {
+    fn the_buffer_of_a_large_message_is_freed() {
         let mut bytes = Vec::new();
         Frame::Message(&vec![1; 1 << 20]).encode(&mut bytes);
         let mut decoder = Decoder::new(1 << 20);
@@ -300,6 +300,6 @@ mod tests {
         assert_eq!(decoder.decode(&mut first), Ok(None));
         assert!(decoder.decode(&mut second).unwrap().is_some());
         assert_eq!(decoder.decode(&mut second), Ok(None));
-        assert!(decoder.held_bytes() <= KEPT_BYTES_MAX);
+        assert!(decoder.buffered_bytes() <= KEPT_BYTES_MAX);
     }
 }

@@ -1,9 +1,9 @@
-//! Which nodes have subscribers on which topics, and which nodes know it.
+//! The topics with subscribers on each node, and what other nodes know of this node's.
 //!
 //! Without I/O: a driver sends its outputs, and passes received frames and ticks to it.
 //!
-//! Each announcement has a number, and the numbers count up. An acknowledgement is of all numbers
-//! up to one, so what a node knows is one number, and so is what is ready: the least of them.
+//! Announcements have increasing numbers, and an acknowledgement covers all numbers up to its own.
+//! So a node's knowledge is one number, and the least of these numbers is the one that is ready.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
@@ -14,7 +14,7 @@ use watchfire_types::NodeId;
 use crate::nodes::Nodes;
 use crate::{NODES_MAX, Readiness};
 
-/// Times, in ticks of the driver, and bounds.
+/// Times in ticks of the driver, and bounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InterestLimits {
     pub ack_ticks: u32,
@@ -24,22 +24,22 @@ pub(crate) struct InterestLimits {
 
 pub(crate) struct Interest {
     limits: InterestLimits,
-    /// Topics with subscribers here, or with subscribers until recently.
-    here: HashMap<Arc<str>, Here>,
-    /// Topics with a [`Here::is_listed`] and when they came, the longest in it first.
+    /// Local topics: those with subscribers, or with subscribers until recently.
+    local: HashMap<Arc<str>, LocalTopic>,
+    /// Topics with [`LocalTopic::is_listed`] and the tick of their entry, oldest first.
     lingering: VecDeque<(u32, Arc<str>)>,
-    /// Topics that other nodes have subscribers on, by the topic's hash under our own random keys.
+    /// The nodes with subscribers on each topic, by the topic's hash under random keys.
     ///
-    /// 25 bytes a topic and the table's free room, where names would be several times that. Two
-    /// topics with one hash would be taken for one, so the end of one would be the end of both:
-    /// among a million topics, the odds are 1 to 37 million.
-    elsewhere: HashMap<u64, Nodes, BuildHasherDefault<AsItIs>>,
+    /// A topic takes 25 bytes and a share of the table's free space; names would take several times
+    /// that. Two topics with the same hash are treated as one, so withdrawing one withdraws both.
+    /// Among a million topics, the probability of such a pair is 1 to 37 million.
+    remote: HashMap<u64, Nodes, BuildHasherDefault<IdentityHasher>>,
     hasher: RandomState,
-    /// Linked, or about to be.
+    /// Nodes with a link, or with one that is about to be used.
     peers: Vec<Option<Peer>>,
     /// The newest number.
     last_seq: u64,
-    /// The number that stands for all announcements to the newest node.
+    /// The newest number when the newest node was added: acknowledging it covers all topics.
     newest_peer_seq: u64,
     ready_up_to: u64,
     now: u32,
@@ -47,24 +47,24 @@ pub(crate) struct Interest {
     ticks: VecDeque<u64>,
 }
 
-/// A topic with subscribers here.
+/// A topic of this node.
 #[derive(Debug)]
-struct Here {
+struct LocalTopic {
     subscribers: u32,
-    /// The tick in which the last one went.
+    /// The tick in which the last subscriber left.
     idle_since: u32,
     /// The number of its announcement.
     seq: u64,
-    /// It is in [`Interest::lingering`]: once at most, however often it comes and goes.
+    /// Whether it is in [`Interest::lingering`], which has each topic at most once.
     is_listed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Peer {
-    /// All topics were announced to it, and each new one is.
-    is_told: bool,
-    /// The last number that it was asked to acknowledge.
-    asked: u64,
+    /// Whether all topics have been announced to it. If so, new ones are too.
+    is_synced: bool,
+    /// The last number that it should acknowledge.
+    requested: u64,
     acked: u64,
 }
 
@@ -72,22 +72,22 @@ struct Peer {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Subscribed {
     pub readiness: Readiness,
-    /// The number under which the topic is to be announced to [`Interest::told`].
+    /// The number for the announcement to all synced nodes; `None` if it was announced before.
     pub announce: Option<u64>,
 }
 
-/// An acknowledgement of what was never asked.
+/// An acknowledgement of a number that was not sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NeverAsked;
+pub(crate) struct UnexpectedAck;
 
 /// The result of a tick.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ticked {
     /// The highest ready number, when it changed.
     pub ready_up_to: Option<u64>,
-    /// The numbers that some node did not acknowledge in time.
+    /// How many numbers were not acknowledged in time.
     pub late: u64,
-    /// To be withdrawn from [`Interest::told`].
+    /// Topics to withdraw from all synced nodes.
     pub withdrawn: Vec<Arc<str>>,
 }
 
@@ -95,9 +95,9 @@ impl Interest {
     pub fn new(limits: InterestLimits, hasher: RandomState) -> Self {
         Interest {
             limits,
-            here: HashMap::new(),
+            local: HashMap::new(),
             lingering: VecDeque::new(),
-            elsewhere: HashMap::default(),
+            remote: HashMap::default(),
             hasher,
             peers: vec![None; usize::from(NODES_MAX)],
             last_seq: 0,
@@ -108,26 +108,26 @@ impl Interest {
         }
     }
 
-    /// One more subscriber here.
+    /// Adds a local subscriber.
     pub fn subscribe(&mut self, topic: &str) -> Subscribed {
-        let (seq, announce) = match self.here.get_mut(topic) {
-            Some(here) => {
-                here.subscribers += 1;
-                (here.seq, None)
+        let (seq, announce) = match self.local.get_mut(topic) {
+            Some(local) => {
+                local.subscribers += 1;
+                (local.seq, None)
             }
             None => {
                 self.last_seq += 1;
                 let seq = self.last_seq;
-                let here = Here { subscribers: 1, idle_since: 0, seq, is_listed: false };
-                self.here.insert(topic.into(), here);
-                for peer in self.peers.iter_mut().flatten().filter(|peer| peer.is_told) {
-                    peer.asked = seq;
+                let local = LocalTopic { subscribers: 1, idle_since: 0, seq, is_listed: false };
+                self.local.insert(topic.into(), local);
+                for peer in self.peers.iter_mut().flatten().filter(|peer| peer.is_synced) {
+                    peer.requested = seq;
                 }
-                self.recount();
+                self.update_ready();
                 (seq, Some(seq))
             }
         };
-        // A node that came after the topic must receive the announcement too.
+        // A node that was added after the topic must know it too.
         let needed = seq.max(self.newest_peer_seq);
         let readiness = match needed <= self.ready_up_to {
             true => Readiness::Ready,
@@ -136,114 +136,114 @@ impl Interest {
         Subscribed { readiness, announce }
     }
 
-    /// One subscriber less here. Returns a topic to be withdrawn at once, which need not be this.
+    /// Removes a local subscriber. Returns a topic to withdraw at once, which may be another one.
     pub fn unsubscribe(&mut self, topic: &str) -> Option<Arc<str>> {
-        let Some((name, _)) = self.here.get_key_value(topic) else {
+        let Some((name, _)) = self.local.get_key_value(topic) else {
             debug_assert!(false, "an unsubscribe follows a subscribe");
             return None;
         };
         let name = name.clone();
-        let here = self.here.get_mut(topic).expect("it was there a moment ago");
-        debug_assert!(here.subscribers > 0, "each subscribe is followed by one unsubscribe");
-        here.subscribers = here.subscribers.saturating_sub(1);
-        if here.subscribers > 0 {
+        let local = self.local.get_mut(topic).expect("the key was just found");
+        debug_assert!(local.subscribers > 0, "each subscribe is followed by one unsubscribe");
+        local.subscribers = local.subscribers.saturating_sub(1);
+        if local.subscribers > 0 {
             return None;
         }
-        here.idle_since = self.now;
-        if !std::mem::replace(&mut here.is_listed, true) {
+        local.idle_since = self.now;
+        if !std::mem::replace(&mut local.is_listed, true) {
             self.lingering.push_back((self.now, name));
         }
         match self.lingering.len() > self.limits.lingering_topics_max {
-            true => self.end_oldest(0),
+            true => self.expire_oldest(0),
             false => None,
         }
     }
 
-    /// A link to this node is about to be: what is subscribed from now on waits for it too. One
-    /// that there is already is told no more, since the other end will have forgotten it.
+    /// A link to this node is about to be used; new subscriptions wait for the node too. It gets no
+    /// announcements until [`Interest::announce_all`], even if it had a link before.
     pub fn expect(&mut self, node: NodeId) {
         self.last_seq += 1;
         self.newest_peer_seq = self.last_seq;
-        let peer = Peer { is_told: false, asked: self.last_seq, acked: 0 };
+        let peer = Peer { is_synced: false, requested: self.last_seq, acked: 0 };
         self.peers[usize::from(node.0)] = Some(peer);
     }
 
-    /// The link of this node is gone, and another one is about to be.
+    /// The link of this node ended, and another one is about to be used.
     pub fn replace(&mut self, node: NodeId) {
         self.forget(node);
         self.expect(node);
     }
 
-    /// The link of this node is gone. Returns what is ready by that.
+    /// The link of this node ended. Returns the ready number if that changed it.
     pub fn down(&mut self, node: NodeId) -> Option<u64> {
         self.forget(node);
         self.peers[usize::from(node.0)] = None;
-        self.recount()
+        self.update_ready()
     }
 
-    /// What an expected node is to be told, and the number that goes with the last topic, since
-    /// acknowledging that acknowledges all. Without topics it is acknowledged by that. From now on
-    /// the node is one of those told.
-    pub fn tell(&mut self, node: NodeId) -> (impl ExactSizeIterator<Item = &str>, u64) {
+    /// The topics to announce to an expected node, and the number for the last one, whose
+    /// acknowledgement covers all. Without topics, the caller passes that number to
+    /// [`Interest::acked`]. From now on the node is synced.
+    pub fn announce_all(&mut self, node: NodeId) -> (impl ExactSizeIterator<Item = &str>, u64) {
         let peer = self.peers[usize::from(node.0)].as_mut().expect("the node is expected");
-        peer.is_told = true;
-        peer.asked = self.last_seq;
-        (self.here.keys().map(|topic| &**topic), self.last_seq)
+        peer.is_synced = true;
+        peer.requested = self.last_seq;
+        (self.local.keys().map(|topic| &**topic), self.last_seq)
     }
 
     /// Whether all topics were announced to this node.
-    pub fn is_told(&self, node: NodeId) -> bool {
-        self.peers[usize::from(node.0)].is_some_and(|peer| peer.is_told)
+    pub fn is_synced(&self, node: NodeId) -> bool {
+        self.peers[usize::from(node.0)].is_some_and(|peer| peer.is_synced)
     }
 
-    /// A node has handled all up to this number. Returns what is ready by that.
-    pub fn acked(&mut self, node: NodeId, seq: u64) -> Result<Option<u64>, NeverAsked> {
-        let peer = self.peers[usize::from(node.0)].as_mut().filter(|peer| seq <= peer.asked);
-        let peer = peer.ok_or(NeverAsked)?;
+    /// A node has acknowledged all up to this number. Returns the ready number if that changed it.
+    pub fn acked(&mut self, node: NodeId, seq: u64) -> Result<Option<u64>, UnexpectedAck> {
+        let peer = self.peers[usize::from(node.0)].as_mut().filter(|peer| seq <= peer.requested);
+        let peer = peer.ok_or(UnexpectedAck)?;
         peer.acked = peer.acked.max(seq);
-        Ok(self.recount())
+        Ok(self.update_ready())
     }
 
-    /// A node has subscribers on this topic. Says whether that is new.
+    /// A node has subscribers on this topic. Returns whether that is new.
     pub fn subscribed(&mut self, node: NodeId, topic: &str) -> bool {
-        self.elsewhere.entry(self.hasher.hash_one(topic)).or_default().insert(node)
+        self.remote.entry(self.hasher.hash_one(topic)).or_default().insert(node)
     }
 
-    /// A node has none any more.
+    /// A node has no subscribers on this topic any more.
     pub fn unsubscribed(&mut self, node: NodeId, topic: &str) {
         let hash = self.hasher.hash_one(topic);
-        if let Some(nodes) = self.elsewhere.get_mut(&hash) {
+        if let Some(nodes) = self.remote.get_mut(&hash) {
             nodes.remove(node);
             if nodes.is_empty() {
-                self.elsewhere.remove(&hash);
+                self.remote.remove(&hash);
             }
         }
     }
 
-    /// The nodes with subscribers on the topic of this hash, by the hasher it was made with.
+    /// The nodes with subscribers on a topic, by its hash.
     pub fn interested(&self, hash: u64) -> Nodes {
-        self.elsewhere.get(&hash).copied().unwrap_or_default()
+        self.remote.get(&hash).copied().unwrap_or_default()
     }
 
     /// Whether the topic is announced, or about to be.
-    pub fn hears(&self, topic: &str) -> bool {
-        self.here.contains_key(topic)
+    pub fn is_announced(&self, topic: &str) -> bool {
+        self.local.contains_key(topic)
     }
 
-    pub fn topics_here(&self) -> usize {
-        self.here.len()
+    pub fn topics_local(&self) -> usize {
+        self.local.len()
     }
 
-    pub fn topics_elsewhere(&self) -> usize {
-        self.elsewhere.len()
+    pub fn topics_remote(&self) -> usize {
+        self.remote.len()
     }
 
-    /// Whether ticks change anything.
+    /// Whether [`Interest::tick`] has an effect.
     pub fn needs_ticks(&self) -> bool {
         self.ready_up_to < self.last_seq || !self.lingering.is_empty()
     }
 
-    /// A tick is over.
+    /// Advances the time by one tick.
     pub fn tick(&mut self) -> Ticked {
         self.now = self.now.wrapping_add(1);
         let mut ticked = Ticked::default();
@@ -260,40 +260,40 @@ impl Interest {
         while let Some((since, _)) = self.lingering.front()
             && self.now.wrapping_sub(*since) >= linger
         {
-            ticked.withdrawn.extend(self.end_oldest(linger));
+            ticked.withdrawn.extend(self.expire_oldest(linger));
         }
         ticked
     }
 
-    /// Takes the first topic off the list; returns it when it is to be withdrawn. One that came
-    /// and went meanwhile, less than so many ticks ago, is listed again: so a topic lingers for
-    /// twice that at most.
-    fn end_oldest(&mut self, linger: u32) -> Option<Arc<str>> {
+    /// Removes the first topic from the list, and returns it if it is to be withdrawn. A topic that
+    /// had subscribers within the last `linger` ticks is listed again. So a topic lingers for at
+    /// most twice that time.
+    fn expire_oldest(&mut self, linger: u32) -> Option<Arc<str>> {
         let (_, name) = self.lingering.pop_front()?;
-        let here = self.here.get_mut(&name).expect("what lingers is there");
-        here.is_listed = false;
-        if here.subscribers > 0 {
+        let local = self.local.get_mut(&name).expect("a lingering topic is local");
+        local.is_listed = false;
+        if local.subscribers > 0 {
             return None;
         }
-        if self.now.wrapping_sub(here.idle_since) < linger {
-            here.is_listed = true;
+        if self.now.wrapping_sub(local.idle_since) < linger {
+            local.is_listed = true;
             self.lingering.push_back((self.now, name));
             return None;
         }
-        self.here.remove(&name);
+        self.local.remove(&name);
         Some(name)
     }
 
     fn forget(&mut self, node: NodeId) {
-        self.elsewhere.retain(|_, nodes| {
+        self.remote.retain(|_, nodes| {
             nodes.remove(node);
             !nodes.is_empty()
         });
     }
 
-    /// Returns what is ready now, when that is more than before.
-    fn recount(&mut self) -> Option<u64> {
-        let known = self.peers.iter().flatten().filter(|peer| peer.acked < peer.asked);
+    /// Updates the ready number; returns it if it increased.
+    fn update_ready(&mut self) -> Option<u64> {
+        let known = self.peers.iter().flatten().filter(|peer| peer.acked < peer.requested);
         let ready_up_to = known.map(|peer| peer.acked).min().unwrap_or(self.last_seq);
         let is_more = ready_up_to > self.ready_up_to;
         if is_more {
@@ -303,11 +303,11 @@ impl Interest {
     }
 }
 
-/// For keys that are hashes.
+/// The hash of a key that is a hash itself.
 #[derive(Default)]
-pub(crate) struct AsItIs(u64);
+pub(crate) struct IdentityHasher(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }

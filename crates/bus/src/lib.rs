@@ -1,56 +1,53 @@
 //! Messages between the processes of one server.
 //!
-//! A [`Bus`] carries messages to the nodes that are interested in their topic, and tells its
-//! [`Handler`] what comes from them. [`LocalBus`] is the engine for the processes of one machine;
-//! the trait knows of no sockets and no processes, so that an engine between machines can stand
-//! behind it.
+//! A [`Bus`] carries messages to the nodes that are interested in their topic, and passes received
+//! messages to its [`Handler`]. [`LocalBus`] implements it for the processes of one machine. The
+//! trait contains no sockets or processes, so a bus between machines could implement it too.
 //!
 //! # Interest
 //!
-//! A node that has its first subscriber on a topic announces that to all others, and they
-//! acknowledge it. A broadcast goes to those that announced its topic, and to no other. From this
-//! follow two promises:
+//! A node with its first subscriber on a topic announces it to all others, and they acknowledge.
+//! A broadcast goes only to nodes that announced its topic. This gives two guarantees:
 //!
-//! - **A subscribe that is ready misses nothing later**: by then every node has acknowledged, and
-//!   an acknowledgement comes on the same ordered link, after all that [`Handler::interested`]
-//!   had to say of the topic. So what others knew of it is here, too.
-//! - **A link that is new begins with nothing**: both sides tell all their topics again, and who
-//!   subscribes meanwhile waits for the new node as for the old ones.
+//! - **A ready subscription misses no later message.** By then, every node has acknowledged it. The
+//!   acknowledgement follows, on the same ordered link, all messages sent in
+//!   [`Handler::interested`]. So the other nodes' state of the topic has arrived too.
+//! - **A new link starts without state.** Both sides announce all their topics again, and new
+//!   subscriptions wait for the new node too.
 //!
-//! No wait is longer than [`BusLimits::ack_timeout`]: a node that hangs makes a join late, not
-//! impossible. The last subscriber's end is announced after [`BusLimits::linger`], within twice
-//! that.
+//! No wait is longer than [`BusLimits::ack_timeout`]: a node that hangs delays joins, but does not
+//! prevent them. When the last subscriber leaves, the topic is withdrawn after
+//! [`BusLimits::linger`], and within twice that time.
 //!
 //! # When a node is slow
 //!
-//! Its queue grows, alone and to a bound. What may be lost ([`Loss::Drop`]) is dropped and counted
-//! from [`BusLimits::droppable_bytes_max`] on. What may not ([`Loss::Cut`]) cuts the link at
-//! [`BusLimits::queue_bytes_max`]: both sides hear [`Handler::down`], and a new link tells
-//! everything anew. There is no back pressure: two nodes that wait for each other would wait for
-//! ever.
+//! Only its own queue grows, up to a bound. From [`BusLimits::droppable_bytes_max`] on, messages
+//! with [`Loss::Drop`] are dropped and counted. At [`BusLimits::queue_bytes_max`], a message with
+//! [`Loss::Cut`] cuts the link: both sides get [`Handler::down`], and a new link sends all state
+//! again. There is no back pressure, because two nodes that wait for each other would deadlock.
 //!
 //! # Cost
 //!
-//! Measured by `examples/hop.rs` on two cores that others were using too, so the times are rough.
-//! Messages have 256 bytes; processor time is that of both ends and of the kernel.
+//! Measured by `examples/hop.rs` on two cores with other load, so times are approximate. Messages
+//! have 256 bytes. Processor time includes both ends and the kernel.
 //!
 //! | | |
 //! |---|---|
-//! | a hop when many are under way | 0.2 us of processor; 6 million a second |
-//! | a hop of a single message | 14 us of processor at 51 nodes, 50 at one: the waking |
+//! | one message, many in flight | 0.2 us of processor; 6 million a second |
+//! | a single message | 14 us of processor at 51 nodes, 50 at one, mostly for waking |
 //! | the call of `publish`, to 51 nodes | 4 to 12 us |
-//! | until the last of 51 nodes has it | 0.5 ms, on those two cores |
-//! | there and back | 24 to 48 us |
-//! | a topic that others have subscribers on | 36 bytes, however many they are: 12 for each of 3 |
-//! | a topic with subscribers here | 105 bytes |
-//! | a new link announces 100,000 topics | 26 ms, 21 of them processor |
-//! | 100,000 subscribes until ready at 3 nodes | 120 to 210 ms |
+//! | until the last of 51 nodes has received it | 0.5 ms |
+//! | round trip | 24 to 48 us |
+//! | a topic with subscribers on other nodes | 36 bytes for any number of nodes: 12 each for 3 |
+//! | a topic with local subscribers | 105 bytes |
+//! | a new link announces 100,000 topics | 26 ms, of which 21 ms processor |
+//! | 100,000 subscriptions until ready at 3 nodes | 120 to 210 ms |
 //!
-//! A new link and the end of one go over all topics under the lock: calls that came meanwhile took
-//! up to 16 ms with 100,000.
+//! Opening and closing a link walks all topics under the lock: with 100,000 topics, concurrent
+//! calls took up to 16 ms.
 //!
-//! Absent on purpose: authentication and encryption (a link is a socket pair that a
-//! supervisor made), routing over other nodes, and delivery after a link is gone.
+//! Absent on purpose: authentication and encryption (a link is a socket pair made by a
+//! supervisor), routing through other nodes, and delivery after a link has ended.
 
 mod bus;
 mod driver;
@@ -63,11 +60,11 @@ mod nodes;
 mod outbox;
 mod shared;
 
-pub use bus::{Bus, BusTotals, Handler, Loss, Readiness, Undelivered};
+pub use bus::{Bus, BusTotals, Handler, Loss, Readiness, SendError};
 pub use limits::BusLimits;
 pub use local::LocalBus;
 
-/// How many nodes a bus can have: their ids are below this.
+/// The maximum number of nodes; ids are below it.
 pub const NODES_MAX: u16 = 128;
 
 /// The longest topic, in bytes.

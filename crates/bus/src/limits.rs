@@ -2,25 +2,22 @@
 
 use std::time::Duration;
 
-/// Limits of a bus, and what happens at each.
-///
-/// Times are kept to within a tenth of a second.
+/// Limits of a bus. Times are accurate to a tenth of a second.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusLimits {
-    /// Bytes in one node's queue, the bookkeeping of each message included, over which a message
-    /// that may be lost is dropped. An empty queue takes any one message.
+    /// Bytes in one node's queue, including the overhead of each message. Above it, droppable
+    /// messages are dropped. An empty queue accepts one message of any size.
     pub droppable_bytes_max: usize,
-    /// Bytes in one node's queue over which a message that may not be lost, or an announcement,
-    /// cuts the link. An empty queue takes any one message, and a new link all announcements.
+    /// Bytes in one node's queue. Above it, a required message or an announcement cuts the link. An
+    /// empty queue accepts one message of any size, and a new link all announcements.
     pub queue_bytes_max: usize,
-    /// Largest message. A larger one is refused to its sender; from a peer it cuts the link.
+    /// Largest message. A larger one is refused; from a peer, it cuts the link.
     pub message_bytes_max: usize,
-    /// Longest wait of a subscribe for the other nodes. When it passes, it is ready all the same, and
-    /// counted.
+    /// Longest wait of a subscription for other nodes. Then it is ready, and counted as late.
     pub ack_timeout: Duration,
     /// How long a topic without subscribers stays announced.
     pub linger: Duration,
-    /// Topics without subscribers that stay announced at once. When the limit is reached, the oldest is withdrawn.
+    /// Topics without subscribers that stay announced. At the limit, the oldest is withdrawn.
     pub lingering_topics_max: usize,
 }
 

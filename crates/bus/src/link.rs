@@ -15,13 +15,13 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use watchfire_types::NodeId;
 
-use crate::driver::{Driver, call, tell_ready};
+use crate::driver::{Driver, call, notify_ready};
 use crate::frame::{Decoder, Frame, FrameError};
 use crate::outbox::{Entry, Outbox, Writer};
-use crate::shared::{Fate, Shared};
+use crate::shared::{Shared, Status};
 use crate::{Handler, Loss};
 
-/// System calls in a row before the other links get their turn.
+/// Maximum system calls in a row, before other links get their turn.
 const WRITES_IN_A_ROW: usize = 8;
 
 pub(crate) struct Link {
@@ -30,44 +30,44 @@ pub(crate) struct Link {
     read: RefCell<Option<OwnedReadHalf>>,
     write: OwnedWriteHalf,
     writer: RefCell<Writer>,
-    /// The socket's buffer is full.
+    /// Notified when the socket's buffer is full.
     stalled: Notify,
     task: RefCell<Option<JoinHandle<()>>>,
 }
 
-/// How far writing has come.
+/// The result of writing a queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Flushed {
     All,
-    /// There is more, and it is others' turn.
+    /// More is queued, but other links get their turn first.
     Part,
-    /// There is more, and the socket is full: the link's own task waits for room.
+    /// More is queued, but the socket's buffer is full. The link's task waits for space.
     Stalled,
-    /// Nothing more can be written. Reading ends soon, after what the node has still said.
+    /// The socket cannot be written. Frames that the node sent before are still read.
     Broken,
-    /// The queue was too full.
+    /// The queue was full.
     Cut,
 }
 
-/// Why a link ended.
+/// The reason why a link ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
     Eof,
     Io(io::Error),
     Full,
     Malformed(FrameError),
-    NeverAsked,
+    UnexpectedAck,
     Panicked,
 }
 
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ended::Eof => f.write_str("the other end is closed"),
+            Ended::Eof => f.write_str("the other end closed the link"),
             Ended::Io(error) => error.fmt(f),
             Ended::Full => f.write_str("the queue is full"),
             Ended::Malformed(error) => error.fmt(f),
-            Ended::NeverAsked => f.write_str("an acknowledgement of what was never asked"),
+            Ended::UnexpectedAck => f.write_str("an acknowledgement of a number that was not sent"),
             Ended::Panicked => f.write_str("the handler panicked"),
         }
     }
@@ -87,8 +87,8 @@ impl Link {
         })
     }
 
-    /// The task that runs this link, to be ended with it.
-    pub fn keep(&self, task: JoinHandle<()>) {
+    /// Sets the task that runs this link; [`Link::abort`] ends it.
+    pub fn set_task(&self, task: JoinHandle<()>) {
         self.task.replace(Some(task));
     }
 
@@ -98,7 +98,7 @@ impl Link {
         }
     }
 
-    /// Reads, and waits for room to write, until the link ends.
+    /// Reads, and waits for space to write, until the link ends.
     pub async fn run(&self, driver: &Driver) -> Ended {
         tokio::select! {
             ended = self.read(driver) => ended,
@@ -121,17 +121,17 @@ impl Link {
         }
     }
 
-    /// Write what waits.
+    /// Writes the queue.
     pub fn flush(&self, shared: &Shared) -> Flushed {
         let mut writer = self.writer.borrow_mut();
         for _ in 0..WRITES_IN_A_ROW {
             {
                 let mut state = shared.lock();
                 let Some(link) = state.link(self.node) else { return Flushed::Broken };
-                match link.fate {
-                    Fate::Open => writer.take(&mut link.outbox),
-                    Fate::Broken => return Flushed::Broken,
-                    Fate::Cut => return Flushed::Cut,
+                match link.status {
+                    Status::Open => writer.take(&mut link.outbox),
+                    Status::Broken => return Flushed::Broken,
+                    Status::Cut => return Flushed::Cut,
                 }
             }
             if writer.is_empty() {
@@ -147,7 +147,7 @@ impl Link {
                     return self.stall(shared);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return self.hear_the_rest(shared, &mut writer),
+                Err(_) => return self.read_remaining(shared, &mut writer),
             }
         }
         Flushed::Part
@@ -161,14 +161,14 @@ impl Link {
         Flushed::Stalled
     }
 
-    /// The other end is gone. Frames that it sent before may still be in the socket.
-    fn hear_the_rest(&self, shared: &Shared, writer: &mut Writer) -> Flushed {
+    /// The other end is closed. Frames that it sent before may still be in the socket.
+    fn read_remaining(&self, shared: &Shared, writer: &mut Writer) -> Flushed {
         *writer = Writer::default();
         if let Some(link) = shared.lock().link(self.node) {
-            link.fate = Fate::Broken;
+            link.status = Status::Broken;
             link.outbox = Outbox::default();
         }
-        // Reading comes to its end now, whatever the other end does. An error means that it has.
+        // Reading now ends after those frames. An error means that the socket is shut down already.
         let _ = rustix::net::shutdown(self.write.as_ref().as_fd(), rustix::net::Shutdown::Both);
         Flushed::Broken
     }
@@ -211,9 +211,9 @@ impl Link {
         mut input: &[u8],
     ) -> Result<(), Ended> {
         let (shared, bytes) = (&*driver.shared, input.len() as u64);
-        // Before an answer to what was subscribed after it was withdrawn.
+        // Report withdrawn topics before messages of a new subscription of them.
         driver.forget();
-        let (mut messages, mut asked) = (0, 0);
+        let (mut messages, mut requested) = (0, 0);
         while let Some(frame) = decoder.decode(&mut input).map_err(Ended::Malformed)? {
             match frame {
                 Frame::Message(message) => {
@@ -221,7 +221,7 @@ impl Link {
                     self.call(|handler| handler.message(self.node, message))?;
                 }
                 Frame::Subscribe { seq, topic } => {
-                    asked = asked.max(seq);
+                    requested = requested.max(seq);
                     let is_new = shared.lock().interest.subscribed(self.node, topic);
                     if is_new {
                         self.call(|handler| handler.interested(self.node, topic))?;
@@ -232,17 +232,17 @@ impl Link {
                 }
                 Frame::Ack { seq } => {
                     let acked = shared.lock().interest.acked(self.node, seq);
-                    let ready_up_to = acked.map_err(|_| Ended::NeverAsked)?;
-                    tell_ready(&*self.handler, ready_up_to);
+                    let ready_up_to = acked.map_err(|_| Ended::UnexpectedAck)?;
+                    notify_ready(&*self.handler, ready_up_to);
                 }
             }
         }
         let mut state = shared.lock();
         state.counted.bytes_in += bytes;
         state.counted.messages_in += messages;
-        if asked > 0 {
-            // One for all of them, after what the handler had to say about each.
-            let _ = state.push(self.node, Entry::ack(asked), Loss::Cut);
+        if requested > 0 {
+            // One acknowledgement for all, after the messages that the handler sent.
+            let _ = state.push(self.node, Entry::ack(requested), Loss::Cut);
         }
         shared.wake(state);
         Ok(())

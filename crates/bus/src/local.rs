@@ -1,4 +1,4 @@
-//! The engine for the processes of one machine.
+//! The bus for the processes of one machine.
 
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
@@ -11,15 +11,15 @@ use bytes::Bytes;
 use watchfire_types::NodeId;
 
 use crate::driver;
-use crate::shared::{Arrival, Shared, State};
+use crate::shared::{NewLink, Shared, State};
 use crate::{
-    Bus, BusLimits, BusTotals, Handler, Loss, NODES_MAX, Readiness, TOPIC_BYTES_MAX, Undelivered,
+    Bus, BusLimits, BusTotals, Handler, Loss, NODES_MAX, Readiness, SendError, TOPIC_BYTES_MAX,
 };
 
 /// A bus between processes of one machine, over one stream socket for each other process.
 ///
-/// It has one thread. Callers put what they say into the queues, under one short lock, and wake
-/// the thread when it sleeps; it writes all that has come together in one call for each node.
+/// It has one thread. Callers append to queues under one short lock, and wake the thread if it
+/// sleeps. The thread writes all messages queued for a node in one system call.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -28,24 +28,24 @@ use crate::{
 /// use watchfire_bus::{Bus, BusLimits, Handler, LocalBus, Loss};
 /// use watchfire_types::NodeId;
 ///
-/// struct Tells(std::sync::mpsc::Sender<String>);
+/// struct Forward(std::sync::mpsc::Sender<String>);
 ///
-/// impl Handler for Tells {
+/// impl Handler for Forward {
 ///     fn up(&self, _node: NodeId) {}
 ///     fn down(&self, _node: NodeId) {}
 ///     fn forgotten(&self, _: &str) {}
 ///     fn interested(&self, _node: NodeId, _topic: &str) {}
 ///     fn ready(&self, _up_to: u64) {}
 ///     fn message(&self, from: NodeId, message: &[u8]) {
-///         let _ = self.0.send(format!("{from} says {}", String::from_utf8_lossy(message)));
+///         let _ = self.0.send(format!("{from}: {}", String::from_utf8_lossy(message)));
 ///     }
 /// }
 ///
-/// let (sender, heard) = std::sync::mpsc::channel();
+/// let (sender, received) = std::sync::mpsc::channel();
 /// let one = LocalBus::start(NodeId(1), BusLimits::default())?;
 /// let two = LocalBus::start(NodeId(2), BusLimits::default())?;
-/// one.attach(Arc::new(Tells(sender.clone())));
-/// two.attach(Arc::new(Tells(sender)));
+/// one.attach(Arc::new(Forward(sender.clone())));
+/// two.attach(Arc::new(Forward(sender)));
 ///
 /// let (ours, theirs) = UnixStream::pair()?;
 /// one.link(NodeId(2), ours)?;
@@ -54,18 +54,18 @@ use crate::{
 ///     std::thread::yield_now();
 /// }
 /// one.send(NodeId(2), "hello".into(), Loss::Drop).unwrap();
-/// assert_eq!(heard.recv().unwrap(), "node 1 says hello");
+/// assert_eq!(received.recv().unwrap(), "node 1: hello");
 /// # std::io::Result::Ok(())
 /// ```
 pub struct LocalBus {
     shared: Arc<Shared>,
-    /// The keys of the hash by which interest is asked for, outside the lock.
+    /// The hash keys of topics, for hashing outside the lock.
     hasher: RandomState,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl LocalBus {
-    /// Start the bus's thread. Fails for a `me` of [`NODES_MAX`] or more.
+    /// Starts the bus's thread. Fails if `me` is [`NODES_MAX`] or more.
     pub fn start(me: NodeId, limits: BusLimits) -> io::Result<LocalBus> {
         check(me)?;
         let hasher = RandomState::new();
@@ -78,9 +78,9 @@ impl LocalBus {
         Ok(LocalBus { shared, hasher, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Set the handler, before the first link.
+    /// Sets the handler, before the first link.
     ///
-    /// The bus keeps the handler until it is stopped; a handler that keeps the bus, too, keeps it
+    /// The bus keeps the handler until it is stopped. So a handler that keeps the bus keeps it
     /// alive until then.
     ///
     /// # Panics
@@ -91,10 +91,10 @@ impl LocalBus {
         assert!(before.is_none(), "a bus has one handler");
     }
 
-    /// Add the link to a node, or replace it: then the node is down first, and up again.
+    /// Adds the link to a node. An existing link is replaced: the node is down first, then up.
     ///
-    /// Subscribes wait for the node from now on. Fails for a node of [`NODES_MAX`] or more, for
-    /// this one, without a handler, and when the bus was stopped.
+    /// Subscriptions wait for the node from now on. Fails for a node of [`NODES_MAX`] or more, for
+    /// the own node, without a handler, and on a stopped bus.
     pub fn link(&self, node: NodeId, stream: UnixStream) -> io::Result<()> {
         check(node)?;
         let refuse = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
@@ -109,26 +109,26 @@ impl LocalBus {
         let Some(handler) = state.handler.clone() else {
             return refuse("a bus needs a handler before its first link");
         };
-        state.arrive(Arrival { node, stream, handler });
+        state.add_link(NewLink { node, stream, handler });
         self.shared.wake(state);
         Ok(())
     }
 
-    /// End all links and the thread, and let go of the handler, which is not called any more.
+    /// Ends all links and the thread, and drops the handler, which is not called any more.
     ///
-    /// Queued messages are written as far as the sockets take them at once.
+    /// Queued messages are written as far as the sockets accept them without waiting.
     pub fn stop(&self) {
         let mut state = self.shared.lock();
         state.is_stopped = true;
         self.shared.wake(state);
         let thread = self.thread.lock().take();
-        // From inside the handler it ends after the call.
+        // Inside the handler the thread cannot join itself; it ends after this call.
         if let Some(thread) = thread.filter(|it| it.thread().id() != thread::current().id()) {
             let _ = thread.join();
         }
     }
 
-    /// Does something under the lock, and wakes the thread if that made work for it.
+    /// Runs `work` under the lock, and wakes the thread if there is new work for it.
     fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.shared.lock();
         let result = work(&mut state);
@@ -143,7 +143,7 @@ impl Bus for LocalBus {
     }
 
     fn subscribe(&self, topic: &str) -> Readiness {
-        assert!(topic.len() <= TOPIC_BYTES_MAX, "a topic was checked before");
+        assert!(topic.len() <= TOPIC_BYTES_MAX, "the topic is too long");
         self.with(|state| state.subscribe(topic))
     }
 
@@ -151,8 +151,8 @@ impl Bus for LocalBus {
         self.with(|state| state.unsubscribe(topic));
     }
 
-    fn hears(&self, topic: &str) -> bool {
-        self.shared.lock().interest.hears(topic)
+    fn is_subscribed(&self, topic: &str) -> bool {
+        self.shared.lock().interest.is_announced(topic)
     }
 
     fn publish(&self, topic: &str, message: Bytes, loss: Loss) -> usize {
@@ -163,7 +163,7 @@ impl Bus for LocalBus {
         })
     }
 
-    fn send(&self, to: NodeId, message: Bytes, loss: Loss) -> Result<(), Undelivered> {
+    fn send(&self, to: NodeId, message: Bytes, loss: Loss) -> Result<(), SendError> {
         self.with(|state| state.send(to, message, loss))
     }
 
@@ -193,6 +193,6 @@ fn check(node: NodeId) -> io::Result<()> {
     if node.0 < NODES_MAX {
         return Ok(());
     }
-    let why = format!("{node} cannot be: a bus has nodes below {NODES_MAX}");
+    let why = format!("invalid {node}: ids must be below {NODES_MAX}");
     Err(io::Error::new(io::ErrorKind::InvalidInput, why))
 }

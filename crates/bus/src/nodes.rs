@@ -2,22 +2,22 @@ use watchfire_types::NodeId;
 
 use crate::NODES_MAX;
 
-/// A set of nodes: one bit each.
+/// A set of nodes, as a bit map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Nodes([u64; 2]);
 
 const _: () = assert!(size_of::<Nodes>() * 8 == NODES_MAX as usize);
-const _: () = assert!(align_of::<Nodes>() == 8, "kept once per topic, beside 8 bytes");
+const _: () = assert!(align_of::<Nodes>() == 8, "stored once per topic, beside 8 bytes");
 
 impl Nodes {
-    /// Adds the node; says whether it is new.
+    /// Adds the node; returns whether it is new.
     pub fn insert(&mut self, node: NodeId) -> bool {
         let is_new = !self.contains(node);
         self.0[word(node)] |= bit(node);
         is_new
     }
 
-    /// Takes the node out; says whether it was in.
+    /// Removes the node; returns whether it was in the set.
     pub fn remove(&mut self, node: NodeId) -> bool {
         let was_in = self.contains(node);
         self.0[word(node)] &= !bit(node);
@@ -36,7 +36,7 @@ impl Nodes {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// In order.
+    /// The nodes in order.
     pub fn iter(self) -> impl Iterator<Item = NodeId> {
         (0_u16..).zip(self.0).flat_map(|(index, mut word)| {
             std::iter::from_fn(move || {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_holds_every_node_that_a_bus_can_have() {
+    fn a_set_can_contain_every_node_of_a_bus() {
         let mut nodes = Nodes::default();
         for node in (0..NODES_MAX).map(NodeId) {
             assert!(!nodes.contains(node) && nodes.insert(node) && !nodes.insert(node));

@@ -1,4 +1,4 @@
-//! The queue for one node, and how it is written.
+//! The queue of one node, and its writer.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -8,13 +8,13 @@ use bytes::Bytes;
 use crate::frame::{self, ACK, HEADER};
 use crate::{BusLimits, Loss};
 
-/// Slices in one system call: what the kernel takes at most (`UIO_MAXIOV`).
+/// Maximum slices of one system call, which is the kernel's maximum (`UIO_MAXIOV`).
 const SLICES_MAX: usize = 1024;
 
-/// Slices for the few entries that most calls are for, where preparing 1024 would show.
+/// Slices for short queues, where preparing 1024 would be noticeable.
 const SLICES_FEW: usize = 32;
 
-/// Something to be written: a header of its own and bytes that others may share.
+/// A queued item: a header of its own, and bytes that may be shared.
 #[derive(Clone)]
 pub(crate) struct Entry {
     body: Bytes,
@@ -23,17 +23,17 @@ pub(crate) struct Entry {
     kind: Kind,
 }
 
-const _: () = assert!(size_of::<Entry>() <= 48, "kept once per message and node");
+const _: () = assert!(size_of::<Entry>() <= 48, "stored once per message and node");
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A message of the bus's user.
     Message,
-    /// Something about topics.
+    /// An announcement or acknowledgement.
     Control,
-    /// All topics for a new link: outside the queue's bounds, as it is no more than what is kept
-    /// here anyway.
-    Welcome,
+    /// All topics for a new link. They do not count against the queue's bound, because their size
+    /// is that of the stored topics.
+    Initial,
 }
 
 impl Entry {
@@ -48,14 +48,14 @@ impl Entry {
         Entry { body: Bytes::new(), header, header_len: ACK as u8, kind: Kind::Control }
     }
 
-    /// Frames that were encoded already.
+    /// Frames that are already encoded.
     pub fn frames(body: Vec<u8>) -> Self {
         Entry { body: body.into(), header: [0; ACK], header_len: 0, kind: Kind::Control }
     }
 
-    /// The announcements of a new link.
-    pub fn welcome(body: Vec<u8>) -> Self {
-        Entry { kind: Kind::Welcome, ..Entry::frames(body) }
+    /// The first announcements on a new link.
+    pub fn initial(body: Vec<u8>) -> Self {
+        Entry { kind: Kind::Initial, ..Entry::frames(body) }
     }
 
     fn header(&self) -> &[u8] {
@@ -66,17 +66,17 @@ impl Entry {
         usize::from(self.header_len) + self.body.len()
     }
 
-    /// Its size in a queue, in bytes.
+    /// Its size in the queue, in bytes.
     fn cost(&self) -> usize {
-        if self.kind == Kind::Welcome { 0 } else { self.len() + size_of::<Entry>() }
+        if self.kind == Kind::Initial { 0 } else { self.len() + size_of::<Entry>() }
     }
 }
 
-/// The queue of one node. Any thread puts into it, the bus's takes out.
+/// The queue of one node. Any thread appends to it; the bus's thread takes entries.
 #[derive(Default)]
 pub(crate) struct Outbox {
     entries: VecDeque<Entry>,
-    /// The cost of the entries and of those that a [`Writer`] has taken and not written.
+    /// The cost of the entries, and of those that a [`Writer`] has taken and not written.
     bytes: usize,
 }
 
@@ -91,7 +91,7 @@ impl Outbox {
             Loss::Cut => limits.queue_bytes_max,
         };
         let bytes = self.bytes + entry.cost();
-        // An empty queue takes any one.
+        // An empty queue accepts one entry of any size.
         if bytes > bytes_max && self.bytes > 0 {
             return Err(Full);
         }
@@ -108,11 +108,11 @@ impl Outbox {
 /// Entries taken from an [`Outbox`] to be written.
 #[derive(Default)]
 pub(crate) struct Writer {
-    taken: VecDeque<Entry>,
-    /// How much of the first entry is written.
-    begun: usize,
-    /// The cost of what was written and has not been taken off [`Outbox::bytes`].
-    settled: usize,
+    entries: VecDeque<Entry>,
+    /// The written bytes of the first entry.
+    first_written: usize,
+    /// The cost of written entries that is not yet subtracted from [`Outbox::bytes`].
+    written_cost: usize,
 }
 
 /// The result of one system call.
@@ -124,25 +124,25 @@ pub(crate) struct Written {
 
 impl Writer {
     pub fn is_empty(&self) -> bool {
-        self.taken.is_empty()
+        self.entries.is_empty()
     }
 
-    /// Settle what was written, and take all that waits when nothing is left to write.
+    /// Subtracts what was written, and takes all entries when none are left to write.
     pub fn take(&mut self, outbox: &mut Outbox) {
-        outbox.bytes -= std::mem::take(&mut self.settled);
-        if self.taken.is_empty() {
-            std::mem::swap(&mut self.taken, &mut outbox.entries);
-            // A burst's room is not kept for good: there are two of these for each node.
+        outbox.bytes -= std::mem::take(&mut self.written_cost);
+        if self.entries.is_empty() {
+            std::mem::swap(&mut self.entries, &mut outbox.entries);
+            // Free the capacity of a burst: there are two of these queues for each node.
             outbox.entries.shrink_to(SLICES_MAX);
         }
     }
 
-    /// One system call.
+    /// Writes with one system call.
     pub fn write(
         &mut self,
         write: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>,
     ) -> io::Result<Written> {
-        let bytes = match self.taken.len() * 2 <= SLICES_FEW {
+        let bytes = match self.entries.len() * 2 <= SLICES_FEW {
             true => write(self.slices(&mut [IoSlice::new(&[]); SLICES_FEW]))?,
             false => write(self.slices(&mut [IoSlice::new(&[]); SLICES_MAX]))?,
         };
@@ -151,8 +151,8 @@ impl Writer {
 
     fn slices<'a, 'b>(&'a self, room: &'b mut [IoSlice<'a>]) -> &'b [IoSlice<'a>] {
         let mut len = 0;
-        let mut skip = self.begun;
-        for entry in self.taken.iter().take(room.len() / 2) {
+        let mut skip = self.first_written;
+        for entry in self.entries.iter().take(room.len() / 2) {
             for part in [entry.header(), &entry.body] {
                 let rest = &part[skip.min(part.len())..];
                 skip -= part.len() - rest.len();
@@ -165,17 +165,17 @@ impl Writer {
         &room[..len]
     }
 
-    /// Takes off what is written; returns how many messages it ended.
+    /// Removes written entries; returns the number of messages among them.
     fn advance(&mut self, bytes: usize) -> u64 {
-        self.begun += bytes;
+        self.first_written += bytes;
         let mut messages = 0;
-        while let Some(first) = self.taken.front()
-            && first.len() <= self.begun
+        while let Some(first) = self.entries.front()
+            && first.len() <= self.first_written
         {
-            self.begun -= first.len();
-            self.settled += first.cost();
+            self.first_written -= first.len();
+            self.written_cost += first.cost();
             messages += u64::from(first.kind == Kind::Message);
-            self.taken.pop_front();
+            self.entries.pop_front();
         }
         messages
     }
@@ -201,11 +201,11 @@ mod tests {
         assert_eq!(outbox.push(message(100), Loss::Drop, &limits()), Err(Full));
         assert_eq!(outbox.push(message(900), Loss::Cut, &limits()), Ok(()));
         assert_eq!(outbox.push(message(100), Loss::Cut, &limits()), Err(Full));
-        assert_eq!(outbox.push(Entry::welcome(vec![0; 9000]), Loss::Cut, &limits()), Ok(()));
+        assert_eq!(outbox.push(Entry::initial(vec![0; 9000]), Loss::Cut, &limits()), Ok(()));
     }
 
     #[test]
-    fn an_empty_queue_takes_any_one_message() {
+    fn an_empty_queue_accepts_one_message_of_any_size() {
         let mut outbox = Outbox::default();
         assert_eq!(outbox.push(message(5000), Loss::Drop, &limits()), Ok(()));
         assert_eq!(outbox.push(message(0), Loss::Drop, &limits()), Err(Full));

@@ -1,4 +1,4 @@
-//! The state that the threads of a process share, behind one lock: everything but the sockets.
+//! The state that the threads of a process share behind one lock: everything except the sockets.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::hash::RandomState;
@@ -14,13 +14,13 @@ use crate::frame::Frame;
 use crate::interest::{Interest, InterestLimits};
 use crate::nodes::Nodes;
 use crate::outbox::{Entry, Outbox};
-use crate::{BusLimits, BusTotals, Handler, Loss, NODES_MAX, Readiness, Undelivered};
+use crate::{BusLimits, BusTotals, Handler, Loss, NODES_MAX, Readiness, SendError};
 
-/// How often the clock is looked at while something waits for it.
+/// The resolution of timeouts.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// Bytes of announcements that are encoded into one piece for a new link.
-const WELCOME_BYTES: usize = 256 * 1024;
+/// Bytes of announcements per entry, for a new link.
+const INITIAL_ENTRY_BYTES: usize = 256 * 1024;
 
 pub(crate) struct Shared {
     pub me: NodeId,
@@ -33,23 +33,23 @@ pub(crate) struct State {
     pub interest: Interest,
     pub handler: Option<Arc<dyn Handler>>,
     pub is_stopped: bool,
-    /// The thread looks again before it sleeps, so it needs no waking.
+    /// Whether the thread will check for work before it sleeps, so that it needs no waking.
     pub is_awake: bool,
-    /// The thread's sleep ends with a tick.
+    /// Whether the thread's sleep ends with a tick.
     pub is_ticking: bool,
-    /// Links that the thread has not taken yet.
-    pub arrivals: Vec<Arrival>,
-    /// Nodes whose link has something to write and room for it, or is to be ended.
+    /// Links that the thread has not accepted yet.
+    pub new_links: Vec<NewLink>,
+    /// Nodes whose link can be written, or must be ended.
     pub due: Nodes,
-    /// Withdrawn topics that the handler does not know of yet.
+    /// Withdrawn topics that were not reported to the handler yet.
     pub forgotten: Vec<Arc<str>>,
     pub counted: BusTotals,
-    links: Vec<Option<Outward>>,
+    links: Vec<Option<SendingHalf>>,
     limits: Arc<BusLimits>,
 }
 
-/// A link on its way to the thread.
-pub(crate) struct Arrival {
+/// A link that the thread has not accepted yet.
+pub(crate) struct NewLink {
     pub node: NodeId,
     pub stream: UnixStream,
     pub handler: Arc<dyn Handler>,
@@ -57,20 +57,20 @@ pub(crate) struct Arrival {
 
 /// The sending half of a link, as callers see it.
 #[derive(Default)]
-pub(crate) struct Outward {
+pub(crate) struct SendingHalf {
     pub outbox: Outbox,
-    pub fate: Fate,
-    /// The socket takes no more for now.
+    pub status: Status,
+    /// Whether the socket's buffer is full.
     pub is_stalled: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Status {
     #[default]
     Open,
-    /// Nothing more can be written; what the node said before it went is still read.
+    /// It cannot be written; frames that the node sent before are still read.
     Broken,
-    /// To be ended, for a full queue.
+    /// To be ended because of a full queue.
     Cut,
 }
 
@@ -90,7 +90,7 @@ impl Shared {
             is_stopped: false,
             is_awake: false,
             is_ticking: false,
-            arrivals: Vec::new(),
+            new_links: Vec::new(),
             due: Nodes::default(),
             forgotten: Vec::new(),
             counted: BusTotals::default(),
@@ -105,7 +105,7 @@ impl Shared {
         self.state.lock()
     }
 
-    /// Wakes the thread if there is work that it does not know of.
+    /// Wakes the thread if there is new work for it.
     pub fn wake(&self, mut state: MutexGuard<'_, State>) {
         if state.is_awake || !state.has_work() {
             return;
@@ -117,70 +117,70 @@ impl Shared {
 }
 
 impl State {
-    /// Whether the thread must not go to sleep as it is.
+    /// Whether the thread must not sleep now.
     pub fn has_work(&self) -> bool {
         self.is_stopped
             || !self.due.is_empty()
-            || !self.arrivals.is_empty()
+            || !self.new_links.is_empty()
             || !self.forgotten.is_empty()
             || (!self.is_ticking && self.interest.needs_ticks())
     }
 
-    pub fn arrive(&mut self, arrival: Arrival) {
-        self.interest.expect(arrival.node);
-        self.arrivals.push(arrival);
+    pub fn add_link(&mut self, new_link: NewLink) {
+        self.interest.expect(new_link.node);
+        self.new_links.push(new_link);
     }
 
-    /// The link is about to be used. It replaces the one before.
+    /// Opens the sending half of a link, replacing an older one.
     pub fn open(&mut self, node: NodeId) {
         self.interest.replace(node);
         self.due.remove(node);
-        self.links[usize::from(node.0)] = Some(Outward::default());
+        self.links[usize::from(node.0)] = Some(SendingHalf::default());
     }
 
-    /// Tell a new link all topics. Returns what is ready by that: with no topics, all is.
-    pub fn welcome(&mut self, node: NodeId) -> Option<u64> {
-        let (topics, seq) = self.interest.tell(node);
+    /// Announces all topics on a new link. Returns the ready number if that changed it.
+    pub fn announce_all(&mut self, node: NodeId) -> Option<u64> {
+        let (topics, seq) = self.interest.announce_all(node);
         let (mut pieces, mut left) = (vec![Vec::new()], topics.len());
-        let is_silent = left == 0;
+        let has_no_topics = left == 0;
         for topic in topics {
             left -= 1;
             let seq = if left == 0 { seq } else { 0 };
-            if pieces.last().is_some_and(|piece| piece.len() >= WELCOME_BYTES) {
+            if pieces.last().is_some_and(|piece| piece.len() >= INITIAL_ENTRY_BYTES) {
                 pieces.push(Vec::new());
             }
-            let piece = pieces.last_mut().expect("there is one at least");
+            let piece = pieces.last_mut().expect("there is at least one piece");
             Frame::Subscribe { seq, topic }.encode(piece);
         }
-        if is_silent {
-            return self.interest.acked(node, seq).expect("it was asked just now");
+        if has_no_topics {
+            return self.interest.acked(node, seq).expect("the number was just requested");
         }
         for piece in pieces {
-            let _ = self.push(node, Entry::welcome(piece), Loss::Cut);
+            let _ = self.push(node, Entry::initial(piece), Loss::Cut);
         }
         None
     }
 
-    /// The link is gone. Returns what is ready by that.
+    /// Closes the sending half of a link. Returns the ready number if that changed it.
     pub fn close(&mut self, node: NodeId) -> Option<u64> {
         self.links[usize::from(node.0)] = None;
         self.due.remove(node);
         let ready_up_to = self.interest.down(node);
-        if self.arrivals.iter().any(|arrival| arrival.node == node) {
+        if self.new_links.iter().any(|new_link| new_link.node == node) {
             self.interest.expect(node);
         }
         ready_up_to
     }
 
-    pub fn link(&mut self, node: NodeId) -> Option<&mut Outward> {
+    pub fn link(&mut self, node: NodeId) -> Option<&mut SendingHalf> {
         self.links.get_mut(usize::from(node.0))?.as_mut()
     }
 
-    /// The nodes that something can be sent to.
+    /// The nodes to which messages can be sent.
     pub fn up(&self) -> Nodes {
         let mut nodes = Nodes::default();
         for (node, link) in (0..).map(NodeId).zip(&self.links) {
-            if link.as_ref().is_some_and(|link| link.fate == Fate::Open) {
+            if link.as_ref().is_some_and(|link| link.status == Status::Open) {
                 nodes.insert(node);
             }
         }
@@ -201,16 +201,17 @@ impl State {
         }
     }
 
-    /// Tell the other nodes, and the handler, that a topic is heard of no more.
+    /// Withdraws a topic from the other nodes, and reports it to the handler.
     pub fn withdraw(&mut self, topic: Arc<str>) {
         self.announce(Frame::Unsubscribe { topic: &topic });
         self.forgotten.push(topic);
     }
 
-    /// Send a frame to all nodes that know our other topics.
+    /// Sends a frame to all synced nodes.
     pub fn announce(&mut self, frame: Frame<'_>) {
         let mut encoded = None;
-        for node in self.up().iter().filter(|node| self.interest.is_told(*node)).collect::<Vec<_>>()
+        for node in
+            self.up().iter().filter(|node| self.interest.is_synced(*node)).collect::<Vec<_>>()
         {
             let entry = encoded.get_or_insert_with(|| {
                 let mut bytes = Vec::new();
@@ -221,16 +222,16 @@ impl State {
         }
     }
 
-    pub fn send(&mut self, to: NodeId, message: Bytes, loss: Loss) -> Result<(), Undelivered> {
+    pub fn send(&mut self, to: NodeId, message: Bytes, loss: Loss) -> Result<(), SendError> {
         let (len, max) = (message.len(), self.limits.message_bytes_max);
         if len > max {
             self.counted.dropped += 1;
-            return Err(Undelivered::Oversized { len, max });
+            return Err(SendError::Oversized { len, max });
         }
         self.push(to, Entry::message(message), loss)
     }
 
-    /// Returns how many got it.
+    /// Returns the number of nodes for which it was queued.
     pub fn send_each(&mut self, nodes: Nodes, message: Bytes, loss: Loss) -> usize {
         if nodes.is_empty() {
             return 0;
@@ -243,9 +244,9 @@ impl State {
         nodes.iter().filter(|node| self.push(*node, entry.clone(), loss).is_ok()).count()
     }
 
-    pub fn push(&mut self, to: NodeId, entry: Entry, loss: Loss) -> Result<(), Undelivered> {
+    pub fn push(&mut self, to: NodeId, entry: Entry, loss: Loss) -> Result<(), SendError> {
         let link = self.links.get_mut(usize::from(to.0)).and_then(Option::as_mut);
-        let link = link.filter(|link| link.fate == Fate::Open).ok_or(Undelivered::Down(to))?;
+        let link = link.filter(|link| link.status == Status::Open).ok_or(SendError::Down(to))?;
         match (link.outbox.push(entry, loss, &self.limits), loss) {
             (Ok(()), _) => {
                 if !link.is_stalled {
@@ -255,13 +256,13 @@ impl State {
             }
             (Err(_), Loss::Drop) => {
                 self.counted.dropped += 1;
-                Err(Undelivered::Full(to))
+                Err(SendError::Full(to))
             }
             (Err(_), Loss::Cut) => {
-                link.fate = Fate::Cut;
+                link.status = Status::Cut;
                 link.outbox = Outbox::default();
                 self.due.insert(to);
-                Err(Undelivered::Cut(to))
+                Err(SendError::Cut(to))
             }
         }
     }
@@ -269,8 +270,8 @@ impl State {
     pub fn totals(&self) -> BusTotals {
         BusTotals {
             nodes: self.up().len(),
-            topics_here: self.interest.topics_here(),
-            topics_elsewhere: self.interest.topics_elsewhere(),
+            topics_local: self.interest.topics_local(),
+            topics_remote: self.interest.topics_remote(),
             queued_bytes: self.links.iter().flatten().map(|link| link.outbox.bytes()).sum(),
             ..self.counted
         }

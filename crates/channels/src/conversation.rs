@@ -1,4 +1,4 @@
-//! What a server does with a message: the protocol's decision table.
+//! The actions of a server for a client's messages, by protocol state.
 
 use std::borrow::Cow;
 
@@ -7,13 +7,13 @@ use watchfire_types::TOPIC_BYTES_MAX;
 use crate::frame::{Message, Payload, event};
 use crate::reference::{JoinRef, NULL, Ref};
 
-/// The longest event, in bytes: what one length byte of a binary frame can say.
+/// The longest event, in bytes: its length is one byte in a binary frame.
 pub(crate) const EVENT_BYTES_MAX: usize = 255;
 
-/// What one client may ask for.
+/// Limits of one client's conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConversationLimits {
-    /// How many topics one socket may have joined. One more join is refused.
+    /// Topics that one socket may have joined. Further joins are refused.
     pub channels_max: usize,
 }
 
@@ -23,40 +23,40 @@ impl Default for ConversationLimits {
     }
 }
 
-/// What to do with a message.
+/// The action for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Answer with [`crate::encode_heartbeat_reply`].
     Heartbeat,
-    /// Join the topic. No pattern matches: [`Refusal::Unmatched`].
+    /// Join the topic; answer [`Refusal::Unmatched`] if no pattern matches.
     Join,
-    /// End the old channel of this topic, join again, reply, and only then send the old channel's
-    /// close: [`crate::encode_close`]. Over V1 the close is left out.
+    /// End the old channel of this topic, join again and reply. Only then send the old channel's
+    /// close, with [`crate::encode_close`]; over V1, omit the close.
     Rejoin,
-    /// Leave the topic: reply `ok` `{}`, then close. Over V1 the close is left out: the client would
-    /// take it for the close of its next join of the topic.
+    /// Leave the topic: reply `ok` `{}`, then close. Over V1, omit the close: the client would take
+    /// it for the close of its next join of the topic.
     Leave,
-    /// Reply `ok` `{}` with the message's own join_ref; there is nothing to leave.
+    /// Reply `ok` `{}` with the message's own join_ref; the topic is not joined.
     LeaveNotJoined,
-    /// Hand it to the channel.
+    /// Deliver it to the channel.
     Deliver,
-    /// Drop it without a word: it belongs to an earlier join of the topic.
+    /// Drop it silently: it belongs to an earlier join of the topic.
     Stale,
     /// Answer with [`crate::encode_refusal`].
     Refuse(Refusal),
 }
 
-/// Why a message is answered `error` by the protocol itself.
+/// The reason why the protocol itself answers a message with `error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// No channel pattern matches the topic of a join, or the topic is not joined.
     Unmatched,
-    /// The socket has joined as many topics as it may.
+    /// The socket has joined the maximum number of topics.
     TooManyChannels {
-        /// How many that is.
+        /// The maximum.
         max: usize,
     },
-    /// The channel's join failed by its own fault.
+    /// The channel's join failed with an internal error.
     JoinCrashed,
     /// The topic is longer than [`TOPIC_BYTES_MAX`].
     TopicTooLong {
@@ -71,7 +71,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The join_ref of the refusing reply. A reply that no channel stands behind has none.
+    /// The join_ref of the error reply: null when it comes from no channel.
     pub fn join_ref<'m>(&self, message: &'m Message<'_>) -> &'m Ref {
         match self {
             Refusal::TooManyChannels { .. } | Refusal::JoinCrashed => &message.join_ref,
@@ -81,7 +81,7 @@ impl Refusal {
         }
     }
 
-    /// The response of the refusing reply, as JSON text.
+    /// The response of the error reply, as JSON text.
     pub fn response(&self) -> Cow<'static, str> {
         match self {
             Refusal::Unmatched => r#"{"reason":"unmatched topic"}"#.into(),
@@ -99,10 +99,9 @@ impl Refusal {
     }
 }
 
-/// Decide what a message asks for.
+/// Decides the action for a message.
 ///
-/// `joined` is the channel that this client has on the message's topic, `channels_joined` how
-/// many it has in all.
+/// `joined` is the client's channel on this topic; `channels_joined` counts all its channels.
 ///
 /// ```
 /// use watchfire_channels::{Action, ConversationLimits, JoinRef, Serializer};

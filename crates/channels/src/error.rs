@@ -1,8 +1,8 @@
-//! What can be wrong with a frame.
+//! Errors of decoding and encoding.
 
 use std::fmt;
 
-/// A part of a message that has a largest size.
+/// A part of a message with a maximum size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Field {
     /// The ref of the join that a message belongs to.
@@ -29,13 +29,14 @@ impl fmt::Display for Field {
     }
 }
 
-/// Why a client's frame is no message. Such a client is closed, with [`DecodeError::close_code`].
+/// The reason why a client's frame is not valid. The socket is closed with
+/// [`DecodeError::close_code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The frame, or a field of a binary frame, is not UTF-8.
     #[error("not UTF-8 after byte {valid_up_to}")]
     NotUtf8 {
-        /// How many bytes of the frame or field are good.
+        /// The number of valid bytes of the frame or field.
         valid_up_to: usize,
     },
     /// The text is not JSON.
@@ -46,20 +47,20 @@ pub enum DecodeError {
         /// The column, from 1.
         column: usize,
     },
-    /// A V2 text frame is JSON, but no array.
-    #[error("a V2 frame is an array")]
+    /// A V2 text frame is JSON, but not an array.
+    #[error("a V2 frame must be an array")]
     NotAnArray,
-    /// A V1 text frame is JSON, but no object.
-    #[error("a V1 frame is an object")]
+    /// A V1 text frame is JSON, but not an object.
+    #[error("a V1 frame must be an object")]
     NotAnObject,
     /// A V2 text frame has fewer than five elements.
-    #[error("a V2 frame has five elements, this one {len}")]
+    #[error("a V2 frame must have five elements, not {len}")]
     TooFewElements {
-        /// How many it has.
+        /// The number of its elements.
         len: usize,
     },
-    /// A V1 text frame lacks a key.
-    #[error("a V1 frame has a key \"{key}\"")]
+    /// A V1 text frame lacks a required key.
+    #[error("a V1 frame must have the key \"{key}\"")]
     MissingKey {
         /// The missing key.
         key: &'static str,
@@ -67,37 +68,37 @@ pub enum DecodeError {
     /// The topic or event is not a string.
     #[error("{field} must be a string")]
     NotText {
-        /// Which of them.
+        /// The topic or the event.
         field: Field,
     },
-    /// A field is too long to be answered.
-    #[error("{field} has {len} bytes, at most {max} are taken")]
+    /// A field is too long to be repeated in a reply.
+    #[error("{field} has {len} bytes, the maximum is {max}")]
     FieldTooLong {
         /// Which field.
         field: Field,
         /// Its length in bytes.
         len: usize,
-        /// The largest length taken.
+        /// The maximum.
         max: usize,
     },
-    /// A binary frame's first byte is none that a client may send.
-    #[error("a client's binary frame starts with 0, this one with {kind}")]
+    /// The first byte of a binary frame is not that of a client's push.
+    #[error("a client's binary frame must start with 0, not {kind}")]
     UnknownKind {
         /// The first byte.
         kind: u8,
     },
-    /// A binary frame ends before the fields that its lengths promise.
-    #[error("the binary frame needs {needed} bytes and has {len}")]
+    /// A binary frame is shorter than its lengths require.
+    #[error("a binary frame needs {needed} bytes, but has only {len}")]
     Truncated {
         /// Its length in bytes.
         len: usize,
-        /// The least length that its head asks for.
+        /// The least length, by its head.
         needed: usize,
     },
 }
 
 impl DecodeError {
-    /// The websocket close code for a client that sent such a frame.
+    /// The WebSocket close code for a client that sent such a frame.
     pub const fn close_code(&self) -> u16 {
         match self {
             DecodeError::NotUtf8 { .. } => 1007,
@@ -106,20 +107,20 @@ impl DecodeError {
     }
 }
 
-/// Why a message cannot be written. Nothing was written.
+/// The reason why a message cannot be encoded. Nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// A field does not fit its length byte in a binary frame.
-    #[error("{field} has {len} bytes, a binary frame can say at most {max}")]
+    #[error("{field} has {len} bytes, the maximum in a binary frame is {max}")]
     FieldTooLong {
         /// Which field.
         field: Field,
         /// Its length in bytes.
         len: usize,
-        /// What one length byte can say.
+        /// The maximum of one length byte.
         max: usize,
     },
-    /// The V1 serializer knows no binary payloads.
+    /// The V1 serializer does not support binary payloads.
     #[error("a V1 socket cannot carry a binary payload")]
     BinaryOverV1,
 }

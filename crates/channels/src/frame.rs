@@ -1,4 +1,4 @@
-//! What a frame says, whichever serializer wrote it.
+//! The content of frames, independent of the serializer.
 
 use std::borrow::Cow;
 
@@ -7,48 +7,48 @@ use serde::de::Error as _;
 
 use crate::reference::Ref;
 
-/// The events and the topic that the protocol itself uses.
+/// The events and the topic that the protocol reserves.
 pub mod event {
     /// Client: join the topic.
     pub const JOIN: &str = "phx_join";
     /// Client: leave the topic.
     pub const LEAVE: &str = "phx_leave";
-    /// Server: the answer to one message.
+    /// Server: the reply to one message.
     pub const REPLY: &str = "phx_reply";
-    /// Server: the channel ended and should not be joined again by itself.
+    /// Server: the channel ended; the client does not rejoin by itself.
     pub const CLOSE: &str = "phx_close";
-    /// Server: the channel failed; the client joins again.
+    /// Server: the channel failed; the client rejoins.
     pub const ERROR: &str = "phx_error";
-    /// Client: is anybody there? On the topic [`PHOENIX_TOPIC`].
+    /// Client: keep-alive, on the topic [`PHOENIX_TOPIC`].
     pub const HEARTBEAT: &str = "heartbeat";
     /// The topic of the heartbeat.
     pub const PHOENIX_TOPIC: &str = "phoenix";
 }
 
-/// A message from a client, borrowed from the frame that carried it.
+/// A message from a client, borrowed from its frame.
 ///
-/// Topic and event are copied only when the frame wrote them with JSON escapes. Both may be longer
-/// than a channel takes; [`crate::route`] answers that.
+/// Topic and event are copied only if they have JSON escapes. Both may be too long for a channel;
+/// [`crate::route`] refuses such messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// The ref of the join that this message belongs to, or null.
     pub join_ref: Ref,
-    /// The message's own ref, which its reply repeats; null when no reply is awaited.
+    /// The message's own ref, which its reply repeats; null when no reply is expected.
     pub reference: Ref,
     /// The topic.
     pub topic: Cow<'a, str>,
     /// The event.
     pub event: Cow<'a, str>,
-    /// What it carries.
+    /// The payload.
     pub payload: Payload<'a>,
 }
 
-/// What a message carries: JSON text as it came or goes over the wire, or bytes.
+/// The payload of a message: JSON text or bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload<'a> {
-    /// Any one JSON value as text. Decoders have checked it; encoders copy it and trust it.
+    /// One JSON value as text. Decoders check it; encoders copy it unchecked.
     Json(&'a str),
-    /// Bytes, which only the V2 serializer can carry.
+    /// Bytes, supported by the V2 serializer only.
     Binary(&'a [u8]),
 }
 
@@ -56,7 +56,7 @@ impl<'a> Payload<'a> {
     /// The payload `{}`.
     pub const EMPTY: Payload<'static> = Payload::Json("{}");
 
-    /// Read JSON into a type of the application's own; an error for bytes and for other shapes.
+    /// Parses JSON into an application's type. Bytes and other shapes are errors.
     ///
     /// ```
     /// use watchfire_channels::Payload;
@@ -74,7 +74,7 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Which kind of websocket message the encoded bytes are to be sent as.
+/// The kind of WebSocket message for the encoded bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// JSON text.
@@ -83,17 +83,17 @@ pub enum Kind {
     Binary,
 }
 
-/// The server's answer to one message of a client.
+/// The server's reply to one message of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
-    /// [`Ref::NULL`] when no channel answers, the join's own for the join, later
-    /// [`crate::JoinRef::shown`].
+    /// The join's own join_ref for a reply to the join, later [`crate::JoinRef::shown`], or
+    /// [`Ref::NULL`] when the reply comes from no channel.
     pub join_ref: &'a Ref,
-    /// The ref of the message that is answered.
+    /// The ref of the client's message.
     pub reference: &'a Ref,
-    /// The topic of the message that is answered.
+    /// The topic of the client's message.
     pub topic: &'a str,
-    /// `ok` and `error` by custom; any word will do.
+    /// `ok` or `error` by convention; any text is allowed.
     pub status: &'a str,
     /// Any JSON value, or bytes.
     pub response: Payload<'a>,
@@ -112,7 +112,7 @@ pub struct Push<'a> {
     pub payload: Payload<'a>,
 }
 
-/// A message to every subscriber of a topic: the same bytes for all of one serializer.
+/// A message to every subscriber of a topic. The bytes are equal for all with one serializer.
 #[derive(Clone, Copy, Debug)]
 pub struct Broadcast<'a> {
     /// The topic.

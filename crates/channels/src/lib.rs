@@ -1,10 +1,8 @@
-//! Phoenix Channels as bytes and decisions: frames, one client's conversation, the handshake and
-//! the long-poll session.
+//! Phoenix Channels without I/O: frames, a client's conversation, handshake and long-poll session.
 //!
-//! The crate turns what a client sent into a [`Message`], says what a server does with it
-//! ([`route`]), and writes what the server answers. It owns no socket, no clock and no channel:
-//! whoever drives it does. Presence and fan-out live in the `hub`; a channel's own code lives in
-//! the application.
+//! The crate decodes a client's bytes into a [`Message`], decides the server's action for it
+//! ([`route`]), and encodes the server's replies. Sockets, clocks and channels belong to the
+//! driver, presence and fan-out to `hub`, and a channel's own code to the application.
 //!
 //! ```
 //! use watchfire_channels::{Action, ConversationLimits, Kind, Payload, Reply, Serializer};

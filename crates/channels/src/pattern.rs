@@ -1,4 +1,4 @@
-//! Which channel a topic belongs to.
+//! Topic patterns, which select the channel of a topic.
 
 /// A topic pattern: an exact topic, or a prefix that ends in one `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -6,24 +6,24 @@ pub struct Pattern {
     text: Box<str>,
 }
 
-/// Why a text is no pattern.
+/// The reason why a text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// A pattern cannot be empty: no topic is.
+    /// The pattern is empty.
     #[error("a topic pattern cannot be empty")]
     Empty,
-    /// A `*` stands before the end.
-    #[error("a \"*\" may only end a topic pattern, in \"{pattern}\" it stands at byte {at}")]
+    /// A `*` is not at the end.
+    #[error("in the topic pattern \"{pattern}\", the \"*\" at byte {at} is not at the end")]
     StarInside {
-        /// The text.
+        /// The pattern.
         pattern: String,
-        /// Where the star stands.
+        /// The position of the star, in bytes.
         at: usize,
     },
 }
 
 impl Pattern {
-    /// Check a pattern.
+    /// Parses a pattern.
     pub fn parse(text: &str) -> Result<Pattern, PatternError> {
         match text.find('*') {
             _ if text.is_empty() => Err(PatternError::Empty),
@@ -34,7 +34,7 @@ impl Pattern {
         }
     }
 
-    /// Does the topic match?
+    /// Whether the topic matches.
     pub fn matches(&self, topic: &str) -> bool {
         match self.text.strip_suffix('*') {
             Some(prefix) => topic.starts_with(prefix),
@@ -48,7 +48,7 @@ impl Pattern {
     }
 }
 
-/// Topic patterns with what they stand for. The first registered that matches wins.
+/// Topic patterns with their values. The first registered pattern that matches wins.
 ///
 /// ```
 /// let mut patterns = watchfire_channels::Patterns::new();
@@ -70,18 +70,18 @@ impl<T> Default for Patterns<T> {
 }
 
 impl<T> Patterns<T> {
-    /// No patterns: nothing matches.
+    /// No patterns.
     pub fn new() -> Self {
         Patterns::default()
     }
 
-    /// Add a pattern behind those already registered.
+    /// Adds a pattern after those already registered.
     pub fn register(&mut self, pattern: &str, value: T) -> Result<(), PatternError> {
         self.entries.push((Pattern::parse(pattern)?, value));
         Ok(())
     }
 
-    /// What the first matching pattern stands for.
+    /// The value of the first matching pattern.
     pub fn find(&self, topic: &str) -> Option<&T> {
         self.entries.iter().find(|(pattern, _)| pattern.matches(topic)).map(|(_, value)| value)
     }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_at_the_end_matches_any_rest_even_none() {
+    fn a_star_at_the_end_matches_any_rest_including_none() {
         let pattern = Pattern::parse("rooms:*").unwrap();
         assert!(pattern.matches("rooms:"));
         assert!(pattern.matches("rooms:a:b"));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_before_the_end_is_no_pattern() {
+    fn a_star_before_the_end_is_refused() {
         for (pattern, at) in [("*:lobby", 0), ("rooms:*:a", 6), ("rooms:**", 6)] {
             let error = PatternError::StarInside { pattern: pattern.to_owned(), at };
             assert_eq!(Pattern::parse(pattern), Err(error));

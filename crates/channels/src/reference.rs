@@ -1,4 +1,4 @@
-//! Refs: the words by which a client recognises its replies and its joins.
+//! Refs: the client's ids of its messages and joins.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,14 +7,15 @@ use compact_str::CompactString;
 
 use crate::frame::Message;
 
-/// The longest ref, in bytes: what one length byte of a binary frame can say.
+/// The longest ref, in bytes: its length is one byte in a binary frame.
 pub const REF_BYTES_MAX: usize = 255;
 
-/// A ref as a client chose it: any JSON value, compared strictly, so `"1"` and `1` differ.
+/// A ref chosen by a client: any JSON value, compared strictly, so `"1"` and `1` differ.
 ///
-/// Kept as JSON text, because that is what nearly every use of it writes: strings in one canonical
-/// spelling, all else exactly as it came, so that a reply repeats even a number too large for us.
-/// Texts of up to 24 bytes (all that phoenix.js makes) lie inside, without an allocation.
+/// It is stored as JSON text, because most uses write it. Strings have one canonical spelling.
+/// Other values stay as received, so that a reply repeats even a number too large for any type
+/// here. Texts of up to 24 bytes (all that phoenix.js makes) are stored inline, without an
+/// allocation.
 ///
 /// ```
 /// use watchfire_channels::Ref;
@@ -29,19 +30,19 @@ pub struct Ref(CompactString);
 
 const _: () = assert!(size_of::<Ref>() <= 24);
 
-/// [`Ref::NULL`] for those who hand out references.
+/// [`Ref::NULL`] for functions that return references.
 pub(crate) static NULL: Ref = Ref::NULL;
 
 /// A ref of more than [`REF_BYTES_MAX`] bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a ref has at most {REF_BYTES_MAX} bytes, this one {len}")]
+#[error("a ref has at most {REF_BYTES_MAX} bytes, not {len}")]
 pub struct RefTooLong {
     /// Its length in bytes; for a string, without quotes and escapes.
     pub len: usize,
 }
 
 impl Ref {
-    /// The absent ref, `null` in JSON and the empty text in binary frames.
+    /// The absent ref: `null` in JSON, empty in binary frames.
     pub const NULL: Ref = Ref(CompactString::const_new("null"));
 
     /// A string ref.
@@ -59,14 +60,14 @@ impl Ref {
         Ok(Ref(json))
     }
 
-    /// A ref from the text of one JSON value, which the caller has checked to be JSON.
+    /// A ref from one JSON value, which the caller has checked to be JSON.
     pub fn from_json(json: &str) -> Result<Ref, RefTooLong> {
         if json.starts_with('"') {
             if !json.as_bytes().contains(&b'\\') {
                 within_max(json.len().saturating_sub(2))?;
                 return Ok(Ref(json.into()));
             }
-            // Half a surrogate pair has no text; such a ref is kept as it is spelt.
+            // Half of a surrogate pair is not valid text; keep such a ref as received.
             if let Ok(text) = serde_json::from_str::<String>(json) {
                 return Ref::from_text(&text);
             }
@@ -75,17 +76,17 @@ impl Ref {
         Ok(Ref(json.into()))
     }
 
-    /// True for the absent ref.
+    /// Whether the ref is absent.
     pub fn is_null(&self) -> bool {
         self.0 == "null"
     }
 
-    /// Its JSON text.
+    /// The JSON text.
     pub fn as_json(&self) -> &str {
         &self.0
     }
 
-    /// Its text in a binary frame: a string's content, nothing for null, JSON text otherwise.
+    /// The text in a binary frame: a string's content, nothing for null, otherwise JSON text.
     pub fn text(&self) -> Cow<'_, str> {
         match self.0.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
             Some(content) if !content.as_bytes().contains(&b'\\') => Cow::Borrowed(content),
@@ -112,10 +113,10 @@ impl fmt::Debug for Ref {
     }
 }
 
-/// What a server remembers of a join, to tell its messages from those of an earlier one.
+/// The identity of a join, to distinguish its messages from those of an earlier join.
 ///
-/// A join may come without a join_ref. Then its ref stands in wherever the server names the join,
-/// while the client's own messages must go on without one.
+/// A join may have no join_ref. Then the server uses the join's ref instead in its own messages,
+/// but the client's messages must continue to have no join_ref.
 ///
 /// ```
 /// use watchfire_channels::{JoinRef, Ref};
@@ -125,81 +126,81 @@ impl fmt::Debug for Ref {
 /// assert!(join.given().is_null());
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct JoinRef(Kept);
+pub struct JoinRef(Repr);
 
-/// Kept once per channel, by the million: what phoenix.js counts to lies inside.
+/// Stored once per channel, by the million, so the usual refs of phoenix.js are inline.
 #[derive(Clone, PartialEq, Eq)]
-enum Kept {
-    Inside { was_given: bool, len: u8, json: [u8; INSIDE_BYTES] },
-    Outside(Box<Outside>),
+enum Repr {
+    Inline { has_join_ref: bool, len: u8, json: [u8; INLINE_BYTES] },
+    Boxed(Box<Boxed>),
 }
 
 #[derive(Clone, PartialEq, Eq)]
-struct Outside {
-    was_given: bool,
+struct Boxed {
+    has_join_ref: bool,
     shown: Ref,
 }
 
-/// A JSON text of as many bytes needs no memory of its own: a number of eleven digits in quotes.
-const INSIDE_BYTES: usize = 13;
+/// The longest JSON text stored inline: a number of eleven digits in quotes.
+const INLINE_BYTES: usize = 13;
 
-const _: () = assert!(size_of::<JoinRef>() == 16, "kept once per channel");
+const _: () = assert!(size_of::<JoinRef>() == 16, "stored once per channel");
 
 impl JoinRef {
-    /// From the join_ref and the ref of a join.
+    /// The identity of a join with this join_ref and ref.
     pub fn new(join_ref: &Ref, reference: &Ref) -> JoinRef {
         match join_ref.is_null() {
-            true => JoinRef::keep(reference, false),
-            false => JoinRef::keep(join_ref, true),
+            true => JoinRef::from_parts(reference, false),
+            false => JoinRef::from_parts(join_ref, true),
         }
     }
 
-    fn keep(shown: &Ref, was_given: bool) -> JoinRef {
+    fn from_parts(shown: &Ref, has_join_ref: bool) -> JoinRef {
         let text = shown.as_json().as_bytes();
-        let mut json = [0; INSIDE_BYTES];
+        let mut json = [0; INLINE_BYTES];
         JoinRef(match json.get_mut(..text.len()) {
-            Some(inside) => {
-                inside.copy_from_slice(text);
-                Kept::Inside { was_given, len: text.len() as u8, json }
+            Some(inline) => {
+                inline.copy_from_slice(text);
+                Repr::Inline { has_join_ref, len: text.len() as u8, json }
             }
-            None => Kept::Outside(Box::new(Outside { was_given, shown: shown.clone() })),
+            None => Repr::Boxed(Box::new(Boxed { has_join_ref, shown: shown.clone() })),
         })
     }
 
-    /// From a join.
+    /// The identity of a join message.
     pub fn of(join: &Message<'_>) -> JoinRef {
         JoinRef::new(&join.join_ref, &join.reference)
     }
 
-    /// The join_ref as the client gave it: what the reply to the join itself carries.
+    /// The join_ref that the client sent, for the reply to the join.
     pub fn given(&self) -> Ref {
-        if self.was_given() { self.shown() } else { Ref::NULL }
+        if self.has_join_ref() { self.shown() } else { Ref::NULL }
     }
 
-    /// The join_ref that later replies, pushes and the close carry.
+    /// The join_ref for later replies, pushes and the close.
     pub fn shown(&self) -> Ref {
         match &self.0 {
-            Kept::Inside { len, json, .. } => {
+            Repr::Inline { len, json, .. } => {
                 let text = std::str::from_utf8(&json[..usize::from(*len)]);
-                Ref(CompactString::new(text.expect("it was a text when it was kept")))
+                Ref(CompactString::new(text.expect("it was stored from a text")))
             }
-            Kept::Outside(outside) => outside.shown.clone(),
+            Repr::Boxed(boxed) => boxed.shown.clone(),
         }
     }
 
-    fn was_given(&self) -> bool {
+    fn has_join_ref(&self) -> bool {
         match &self.0 {
-            Kept::Inside { was_given, .. } => *was_given,
-            Kept::Outside(outside) => outside.was_given,
+            Repr::Inline { has_join_ref, .. } => *has_join_ref,
+            Repr::Boxed(boxed) => boxed.has_join_ref,
         }
     }
 
-    /// Does a message with this join_ref belong to this join? One without join_ref always does.
+    /// Whether a message with this join_ref belongs to this join; always true for a null one.
     pub fn is_current(&self, join_ref: &Ref) -> bool {
         join_ref.is_null() || *join_ref == self.given()
     }
 
-    /// The same for a join_ref from a binary frame, which cannot say whether `3` is a number.
+    /// The same for a join_ref from a binary frame, where a number and its text are the same.
     pub fn is_current_text(&self, join_ref: &Ref) -> bool {
         join_ref.is_null() || join_ref.text() == self.given().text()
     }
@@ -207,8 +208,11 @@ impl JoinRef {
 
 impl fmt::Debug for JoinRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (shown, was_given) = (self.shown(), self.was_given());
-        f.debug_struct("JoinRef").field("shown", &shown).field("was_given", &was_given).finish()
+        let (shown, has_join_ref) = (self.shown(), self.has_join_ref());
+        f.debug_struct("JoinRef")
+            .field("shown", &shown)
+            .field("has_join_ref", &has_join_ref)
+            .finish()
     }
 }
 
@@ -217,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_string_has_one_spelling_however_it_was_escaped() {
+    fn a_string_has_one_spelling_with_any_escapes() {
         let plain = Ref::from_json(r#""a/1""#).unwrap();
         assert_eq!(Ref::from_json(r#""\u0061\/1""#).unwrap(), plain);
         assert_eq!(Ref::from_text("a/1").unwrap(), plain);
@@ -234,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_ref_is_empty_in_a_binary_frame_and_others_are_their_text() {
+    fn an_absent_ref_is_empty_in_a_binary_frame_and_others_are_their_text() {
         let text = |json| Ref::from_json(json).unwrap().text().into_owned();
         assert_eq!(text("null"), "");
         assert_eq!(text(r#""12""#), "12");
@@ -244,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ref_of_255_bytes_is_taken_and_one_of_256_is_not() {
+    fn a_ref_of_255_bytes_is_accepted_and_one_of_256_is_not() {
         for just_fits in ["r".repeat(255), "\n".repeat(255)] {
             let reference = Ref::from_text(&just_fits).unwrap();
             assert_eq!(Ref::from_json(reference.as_json()), Ok(reference));
@@ -256,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_surrogate_pair_is_repeated_as_it_came() {
+    fn half_of_a_surrogate_pair_is_repeated_as_received() {
         let reference = Ref::from_json(r#""\ud83d""#).unwrap();
         assert_eq!(reference.as_json(), r#""\ud83d""#);
         assert_eq!(reference.text(), r"\ud83d");
@@ -269,12 +273,12 @@ mod tests {
         assert!(!Ref::NULL.0.is_heap_allocated());
 
         let after_a_year = Ref::from_text("31536000").unwrap();
-        let kept = JoinRef::new(&after_a_year, &Ref::NULL);
-        assert!(matches!(kept.0, Kept::Inside { .. }));
+        let join = JoinRef::new(&after_a_year, &Ref::NULL);
+        assert!(matches!(join.0, Repr::Inline { .. }));
     }
 
     #[test]
-    fn a_join_is_known_by_a_ref_of_any_length() {
+    fn a_join_is_identified_by_a_ref_of_any_length() {
         let refs = (0..=REF_BYTES_MAX).map(|len| Ref::from_text(&"r".repeat(len)).unwrap());
         let others = ["7", "-1.5e300", "[1,2,3,4,5]", r#""\n""#];
         for shown in refs.chain(others.map(|json| Ref::from_json(json).unwrap())) {
@@ -283,10 +287,10 @@ mod tests {
             assert!(given.is_current(&shown) && given.is_current(&Ref::NULL));
             assert!(!given.is_current(&Ref::from_text("another").unwrap()));
 
-            let made_up = JoinRef::new(&Ref::NULL, &shown);
-            assert_eq!((made_up.shown(), made_up.given()), (shown.clone(), Ref::NULL));
-            assert!(!made_up.is_current(&shown));
-            assert_ne!(made_up, given);
+            let implicit = JoinRef::new(&Ref::NULL, &shown);
+            assert_eq!((implicit.shown(), implicit.given()), (shown.clone(), Ref::NULL));
+            assert!(!implicit.is_current(&shown));
+            assert_ne!(implicit, given);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the vectors cannot say about frames: what is borrowed, what is bounded, what is shared.
+//! Properties of frames that the vectors cannot show: borrowing, bounds and errors.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,11 @@ fn topic_event_and_payload_are_borrowed_from_the_frame() {
     let message = decode_text(Serializer::V2, frame).unwrap();
     assert!(matches!(message.topic, Cow::Borrowed("rooms:lobby")));
     assert!(matches!(message.event, Cow::Borrowed("new_msg")));
-    assert_eq!(message.payload, Payload::Json(r#"{ "body" : "hi" }"#), "spaces and all");
+    assert_eq!(message.payload, Payload::Json(r#"{ "body" : "hi" }"#), "spaces are kept");
 }
 
 #[test]
-fn a_payload_keeps_numbers_that_no_machine_word_holds() {
+fn a_payload_keeps_numbers_too_large_for_any_type() {
     let frame = r#"["1","2","a","e",{"n":123456789012345678901234567890,"m":1e9999}]"#;
     let message = decode_text(Serializer::V2, frame).unwrap();
     let payload = Payload::Json(r#"{"n":123456789012345678901234567890,"m":1e9999}"#);
@@ -25,7 +25,7 @@ fn a_payload_keeps_numbers_that_no_machine_word_holds() {
 }
 
 #[test]
-fn a_million_open_brackets_are_an_error_and_no_stack_overflow() {
+fn a_million_open_brackets_are_an_error_without_a_stack_overflow() {
     let brackets = "[".repeat(1 << 20);
     for serializer in [Serializer::V1, Serializer::V2] {
         let as_frame = decode_text(serializer, &brackets);
@@ -39,7 +39,7 @@ fn a_million_open_brackets_are_an_error_and_no_stack_overflow() {
 }
 
 #[test]
-fn a_deep_payload_passes_as_text_and_costs_no_stack() {
+fn a_deep_payload_is_accepted_as_text_without_recursion() {
     let payload = "[".repeat(1 << 20) + &"]".repeat(1 << 20);
     let frame = format!(r#"["1","2","a","e",{payload}]"#);
     let message = decode_text(Serializer::V2, &frame).unwrap();
@@ -58,14 +58,14 @@ fn a_deep_ref_is_too_long() {
 }
 
 #[test]
-fn a_topic_of_ten_kilobytes_is_read_so_that_it_can_be_answered() {
+fn a_topic_of_ten_kilobytes_is_parsed_so_that_it_can_be_answered() {
     let topic = "t".repeat(10_000);
     let frame = format!(r#"["1","1","{topic}","phx_join",{{}}]"#);
     assert_eq!(decode_text(Serializer::V2, &frame).unwrap().topic, topic);
 }
 
 #[test]
-fn a_topic_beyond_sixteen_kibibytes_is_not() {
+fn a_topic_over_sixteen_kibibytes_is_not_parsed() {
     let frame = format!(r#"["1","1","{}","phx_join",{{}}]"#, "t".repeat(20_000));
     let expected = DecodeError::FieldTooLong { field: Field::Topic, len: 20_000, max: 16_384 };
     assert_eq!(decode_text(Serializer::V2, &frame), Err(expected));
@@ -120,7 +120,7 @@ fn a_field_too_long_for_a_binary_frame_is_an_encode_error_and_nothing_is_written
 }
 
 #[test]
-fn a_v1_socket_cannot_be_sent_binary() {
+fn a_v1_socket_does_not_support_binary_payloads() {
     let (join_ref, payload, mut out) = (&Ref::NULL, Payload::Binary(&[1]), Vec::new());
     let refused = Err(EncodeError::BinaryOverV1);
     let push = Push { join_ref, topic: "a", event: "e", payload };
@@ -134,7 +134,7 @@ fn a_v1_socket_cannot_be_sent_binary() {
 }
 
 #[test]
-fn a_v1_frame_from_the_server_never_names_its_join() {
+fn a_v1_frame_from_the_server_has_no_join_ref() {
     let join_ref = &Ref::from_text("1").unwrap();
     let push = Push { join_ref, topic: "a", event: "e", payload: Payload::EMPTY };
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! The life of a channel: what each message leads to, and whose join it belongs to.
+//! The lifecycle of a channel: the action for each message, and the join to which it belongs.
 
 use watchfire_channels::{
     Action, ConversationLimits, JoinRef, Kind, Message, Payload, Ref, Refusal, Reply, Serializer,
@@ -18,7 +18,7 @@ fn a_join_of_a_joined_topic_replaces_the_old_channel() {
 }
 
 #[test]
-fn one_socket_joins_a_hundred_topics_and_no_more() {
+fn a_socket_can_join_a_hundred_topics_and_no_more() {
     let (limits, join) = (ConversationLimits::default(), r#"["1","1","a","phx_join",{}]"#);
     assert_eq!(watchfire_channels::route(&read(join), None, 99, &limits), Action::Join);
     let action = watchfire_channels::route(&read(join), None, 100, &limits);
@@ -28,14 +28,14 @@ fn one_socket_joins_a_hundred_topics_and_no_more() {
 }
 
 #[test]
-fn a_leave_leaves_and_a_leave_of_nothing_is_answered_all_the_same() {
+fn a_leave_is_answered_even_if_the_topic_is_not_joined() {
     let leave = r#"["1","2","rooms:lobby","phx_leave",{}]"#;
     assert_eq!(route(leave, Some(&joined("1"))), Action::Leave);
     assert_eq!(route(leave, None), Action::LeaveNotJoined);
 }
 
 #[test]
-fn any_event_of_a_joined_topic_is_delivered_even_those_of_the_server() {
+fn any_event_of_a_joined_topic_is_delivered_even_the_servers_own() {
     for event in ["new_msg", "phx_close", "phx_error", "phx_reply", "heartbeat", ""] {
         let frame = format!(r#"["1","2","rooms:lobby","{event}",{{}}]"#);
         assert_eq!(route(&frame, Some(&joined("1"))), Action::Deliver, "{event}");
@@ -43,7 +43,7 @@ fn any_event_of_a_joined_topic_is_delivered_even_those_of_the_server() {
 }
 
 #[test]
-fn any_event_of_a_topic_not_joined_is_unmatched() {
+fn any_event_of_a_topic_that_is_not_joined_is_unmatched() {
     for event in ["new_msg", "phx_close", "heartbeat", ""] {
         let frame = format!(r#"["1","2","rooms:lobby","{event}",{{}}]"#);
         assert_eq!(route(&frame, None), Action::Refuse(Refusal::Unmatched), "{event}");
@@ -51,7 +51,7 @@ fn any_event_of_a_topic_not_joined_is_unmatched() {
 }
 
 #[test]
-fn a_heartbeat_may_carry_any_payload_and_any_refs() {
+fn a_heartbeat_may_have_any_payload_and_any_refs() {
     for frame in [
         r#"[null,"7","phoenix","heartbeat",{}]"#,
         r#"[null,7,"phoenix","heartbeat",null]"#,
@@ -66,7 +66,7 @@ fn a_heartbeat_may_carry_any_payload_and_any_refs() {
 }
 
 #[test]
-fn another_event_on_the_phoenix_topic_is_like_one_of_a_topic_not_joined() {
+fn other_events_on_the_phoenix_topic_are_like_those_of_a_topic_that_is_not_joined() {
     let unmatched = Action::Refuse(Refusal::Unmatched);
     assert_eq!(route(r#"[null,"7","phoenix","hello",{}]"#, None), unmatched);
     assert_eq!(route(r#"[null,"7","phoenix","phx_leave",{}]"#, None), Action::LeaveNotJoined);
@@ -110,7 +110,7 @@ fn a_join_ref_in_a_binary_frame_is_compared_by_its_text() {
 }
 
 #[test]
-fn after_a_join_without_join_ref_the_server_shows_its_ref_and_the_client_goes_on_without() {
+fn after_a_join_without_join_ref_the_server_uses_its_ref_and_the_client_sends_none() {
     let lobby = JoinRef::of(&read(r#"[null,"4","rooms:lobby","phx_join",{}]"#));
     assert!(lobby.given().is_null(), "the join's own reply has no join_ref");
     assert_eq!(lobby.shown().as_json(), r#""4""#, "later replies have the join's ref");
@@ -123,7 +123,7 @@ fn after_a_join_without_join_ref_the_server_shows_its_ref_and_the_client_goes_on
 }
 
 #[test]
-fn a_reply_repeats_the_ref_as_it_came() {
+fn a_reply_repeats_the_ref_as_received() {
     for reference in [r#""7""#, "7", "null", "1.50", "123456789012345678901234567890", "[1, 2]"] {
         let message = format!(r#"["1",{reference},"rooms:lobby","new_msg",{{}}]"#);
         let message = read(&message);
@@ -164,7 +164,7 @@ fn a_join_refused_by_the_protocol_keeps_its_join_ref() {
 }
 
 #[test]
-fn a_topic_too_long_is_refused_with_its_limit_and_the_socket_lives_on() {
+fn a_topic_that_is_too_long_is_refused_with_its_limit_and_the_socket_stays_open() {
     let topic = "t".repeat(256);
     let join = format!(r#"["1","1","{topic}","phx_join",{{}}]"#);
     let action = route(&join, None);
@@ -180,7 +180,7 @@ fn a_topic_too_long_is_refused_with_its_limit_and_the_socket_lives_on() {
 }
 
 #[test]
-fn an_event_too_long_is_refused_with_its_limit() {
+fn an_event_that_is_too_long_is_refused_with_its_limit() {
     let event = "e".repeat(256);
     let push = format!(r#"["1","2","a","{event}",{{}}]"#);
     let action = route(&push, Some(&joined("1")));

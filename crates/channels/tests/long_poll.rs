@@ -1,4 +1,4 @@
-//! A long-poll session in pretend time.
+//! A long-poll session in simulated time.
 
 use std::time::Duration;
 
@@ -10,133 +10,133 @@ use watchfire_channels::longpoll::{
 use watchfire_types::Instant;
 
 #[test]
-fn a_poll_takes_all_that_waits_oldest_first() {
+fn a_poll_gets_all_queued_messages_oldest_first() {
     let mut client = Client::connected_at(0);
-    assert_eq!(client.is_sent(0, "one"), []);
-    assert_eq!(client.is_sent(1, "two"), []);
-    assert_eq!(client.polls(2, 7), [answer(7, Status::Ok, &["one", "two"])]);
+    assert_eq!(client.send(0, "one"), []);
+    assert_eq!(client.send(1, "two"), []);
+    assert_eq!(client.poll(2, 7), [answer(7, Status::Ok, &["one", "two"])]);
     assert_eq!(client.session.queued_bytes(), 0);
 }
 
 #[test]
-fn a_poll_with_nothing_to_take_waits_and_is_answered_by_the_first_message() {
+fn a_poll_without_queued_messages_waits_and_is_answered_by_the_first_message() {
     let mut client = Client::connected_at(0);
-    assert_eq!(client.polls(0, 7), []);
+    assert_eq!(client.poll(0, 7), []);
     assert!(client.session.is_parked());
-    assert_eq!(client.is_sent(3, "one"), [answer(7, Status::Ok, &["one"])]);
-    assert_eq!(client.is_sent(3, "two"), []);
-    assert_eq!(client.polls(4, 8), [answer(8, Status::Ok, &["two"])]);
+    assert_eq!(client.send(3, "one"), [answer(7, Status::Ok, &["one"])]);
+    assert_eq!(client.send(3, "two"), []);
+    assert_eq!(client.poll(4, 8), [answer(8, Status::Ok, &["two"])]);
 }
 
 #[test]
 fn a_poll_is_answered_204_after_the_window() {
     let mut client = Client::connected_at(0);
-    client.polls(5, 7);
+    client.poll(5, 7);
     assert_eq!(client.next_wake(), Some(at(15)));
-    assert_eq!(client.ticks(14), []);
-    assert_eq!(client.ticks(15), [answer(7, Status::NoContent, &[])]);
-    assert_eq!(client.ticks(16), []);
+    assert_eq!(client.tick(14), []);
+    assert_eq!(client.tick(15), [answer(7, Status::NoContent, &[])]);
+    assert_eq!(client.tick(16), []);
 }
 
 #[test]
-fn the_last_of_two_polls_wins() {
+fn a_newer_poll_replaces_an_older_one() {
     let mut client = Client::connected_at(0);
-    client.polls(0, 7);
-    assert_eq!(client.polls(4, 8), [answer(7, Status::NoContent, &[])]);
-    assert_eq!(client.next_wake(), Some(at(14)), "the new poll has a window of its own");
-    assert_eq!(client.is_sent(5, "one"), [answer(8, Status::Ok, &["one"])]);
+    client.poll(0, 7);
+    assert_eq!(client.poll(4, 8), [answer(7, Status::NoContent, &[])]);
+    assert_eq!(client.next_wake(), Some(at(14)), "the new poll has its own window");
+    assert_eq!(client.send(5, "one"), [answer(8, Status::Ok, &["one"])]);
 }
 
 #[test]
 fn a_session_ends_after_one_and_a_half_windows_without_a_poll() {
     let mut client = Client::connected_at(0);
     assert_eq!(client.next_wake(), Some(at(15)));
-    assert_eq!(client.ticks(14), []);
-    assert_eq!(client.ticks(15), [Output::End { reason: EndReason::Silent }]);
+    assert_eq!(client.tick(14), []);
+    assert_eq!(client.tick(15), [Output::End { reason: EndReason::IdleTimeout }]);
     assert!(client.session.has_ended());
     assert_eq!(client.next_wake(), None);
 }
 
 #[test]
-fn the_silence_begins_when_a_poll_is_answered() {
+fn the_idle_time_begins_when_a_poll_is_answered() {
     let mut client = Client::connected_at(0);
-    client.polls(0, 7);
-    client.ticks(10);
-    assert_eq!(client.ticks(24), []);
-    assert_eq!(client.ticks(25), [Output::End { reason: EndReason::Silent }]);
+    client.poll(0, 7);
+    client.tick(10);
+    assert_eq!(client.tick(24), []);
+    assert_eq!(client.tick(25), [Output::End { reason: EndReason::IdleTimeout }]);
 }
 
 #[test]
-fn a_client_that_hangs_up_may_come_back_and_misses_nothing() {
+fn a_client_that_closes_a_poll_and_polls_again_misses_nothing() {
     let mut client = Client::connected_at(0);
-    client.polls(0, 7);
-    assert_eq!(client.input(2, Input::PollGone { connection: 7 }), []);
+    client.poll(0, 7);
+    assert_eq!(client.input(2, Input::PollClosed { connection: 7 }), []);
     assert!(!client.session.is_parked());
-    assert_eq!(client.is_sent(3, "one"), []);
-    assert_eq!(client.polls(4, 8), [answer(8, Status::Ok, &["one"])]);
+    assert_eq!(client.send(3, "one"), []);
+    assert_eq!(client.poll(4, 8), [answer(8, Status::Ok, &["one"])]);
 }
 
 #[test]
-fn the_end_of_an_older_connection_does_not_touch_the_poll_that_replaced_it() {
+fn the_end_of_an_older_connection_does_not_affect_the_poll_that_replaced_it() {
     let mut client = Client::connected_at(0);
-    client.polls(0, 7);
-    client.polls(1, 8);
-    assert_eq!(client.input(2, Input::PollGone { connection: 7 }), []);
-    assert_eq!(client.is_sent(3, "one"), [answer(8, Status::Ok, &["one"])]);
+    client.poll(0, 7);
+    client.poll(1, 8);
+    assert_eq!(client.input(2, Input::PollClosed { connection: 7 }), []);
+    assert_eq!(client.send(3, "one"), [answer(8, Status::Ok, &["one"])]);
 }
 
 #[test]
 fn messages_without_a_poll_do_not_keep_a_session_alive() {
     let mut client = Client::connected_at(0);
-    client.is_sent(14, "one");
-    assert_eq!(client.ticks(15), [Output::End { reason: EndReason::Silent }]);
+    client.send(14, "one");
+    assert_eq!(client.tick(15), [Output::End { reason: EndReason::IdleTimeout }]);
 }
 
 #[test]
-fn one_message_more_than_may_wait_ends_the_session() {
+fn one_message_over_the_limit_ends_the_session() {
     let mut client = Client::connected_at(0);
     client.limits.queued_messages_max = 2;
-    assert_eq!(client.is_sent(0, "one"), []);
-    assert_eq!(client.is_sent(0, "two"), []);
-    assert_eq!(client.is_sent(0, "three"), [Output::End { reason: EndReason::TooManyMessages }]);
+    assert_eq!(client.send(0, "one"), []);
+    assert_eq!(client.send(0, "two"), []);
+    assert_eq!(client.send(0, "three"), [Output::End { reason: EndReason::TooManyMessages }]);
 }
 
 #[test]
-fn one_byte_more_than_may_wait_ends_the_session() {
+fn one_byte_over_the_limit_ends_the_session() {
     let mut client = Client::connected_at(0);
     client.limits.queued_bytes_max = 10;
-    assert_eq!(client.is_sent(0, "one"), [], "five bytes with its quotes");
-    assert_eq!(client.is_sent(0, "two"), []);
+    assert_eq!(client.send(0, "one"), [], "five bytes with its quotes");
+    assert_eq!(client.send(0, "two"), []);
     assert_eq!(client.session.queued_bytes(), 10);
-    assert_eq!(client.is_sent(0, ""), [Output::End { reason: EndReason::TooManyBytes }]);
-    assert_eq!(client.session.queued_bytes(), 0, "what waited is given back");
+    assert_eq!(client.send(0, ""), [Output::End { reason: EndReason::TooManyBytes }]);
+    assert_eq!(client.session.queued_bytes(), 0, "the queue is dropped");
 }
 
 #[test]
-fn a_message_of_any_size_passes_when_a_poll_is_parked() {
+fn a_message_of_any_size_is_sent_when_a_poll_is_parked() {
     let mut client = Client::connected_at(0);
     client.limits.queued_bytes_max = 10;
-    client.polls(0, 7);
+    client.poll(0, 7);
     let long = "x".repeat(1000);
-    assert_eq!(client.is_sent(0, &long), [answer(7, Status::Ok, &[&long])]);
+    assert_eq!(client.send(0, &long), [answer(7, Status::Ok, &[&long])]);
 }
 
 #[test]
-fn an_ended_session_swallows_messages_and_tells_polls_that_it_is_gone() {
+fn an_ended_session_drops_messages_and_answers_polls_with_gone() {
     let mut client = Client::connected_at(0);
-    client.ticks(15);
-    assert_eq!(client.is_sent(16, "one"), []);
-    assert_eq!(client.ticks(99), []);
-    assert_eq!(client.input(17, Input::PollGone { connection: 7 }), []);
-    assert_eq!(client.polls(17, 8), [answer(8, Status::Gone, &[])]);
+    client.tick(15);
+    assert_eq!(client.send(16, "one"), []);
+    assert_eq!(client.tick(99), []);
+    assert_eq!(client.input(17, Input::PollClosed { connection: 7 }), []);
+    assert_eq!(client.poll(17, 8), [answer(8, Status::Gone, &[])]);
 }
 
 #[test]
 fn a_broadcast_is_escaped_once_and_shared() {
     let broadcast = escape_message(br#"[null,null,"a","e",{}]"#);
     let (mut ada, mut bob) = (Client::connected_at(0), Client::connected_at(0));
-    ada.polls(0, 1);
-    bob.polls(0, 2);
+    ada.poll(0, 1);
+    bob.poll(0, 2);
     let to_ada = ada.input(0, Input::Message(broadcast.clone()));
     let to_bob = bob.input(0, Input::Message(broadcast.clone()));
     for outputs in [to_ada, to_bob] {
@@ -146,14 +146,14 @@ fn a_broadcast_is_escaped_once_and_shared() {
 }
 
 #[test]
-fn a_binary_frame_has_no_form_over_long_poll() {
+fn long_poll_does_not_support_binary_frames() {
     assert_eq!(longpoll::message(Kind::Binary, &[0, 1, 2]), None);
     assert_eq!(longpoll::message(Kind::Text, b"[]"), Some(Bytes::from_static(br#""[]""#)));
     let refusal: serde_json::Value = serde_json::from_str(longpoll::BINARY_REFUSAL).unwrap();
     assert!(refusal["reason"].is_string());
 }
 
-/// A client's session and what came out of it.
+/// A client's session.
 struct Client {
     session: LongPoll,
     limits: LongPollLimits,
@@ -170,15 +170,15 @@ impl Client {
         outputs
     }
 
-    fn polls(&mut self, second: u64, connection: u64) -> Vec<Output> {
+    fn poll(&mut self, second: u64, connection: u64) -> Vec<Output> {
         self.input(second, Input::Poll { connection })
     }
 
-    fn is_sent(&mut self, second: u64, message: &str) -> Vec<Output> {
+    fn send(&mut self, second: u64, message: &str) -> Vec<Output> {
         self.input(second, Input::Message(escape_message(message.as_bytes())))
     }
 
-    fn ticks(&mut self, second: u64) -> Vec<Output> {
+    fn tick(&mut self, second: u64) -> Vec<Output> {
         self.input(second, Input::Tick)
     }
 

@@ -1,4 +1,4 @@
-//! The frames of `tests/vectors/frames`, which other implementations share.
+//! The frames of `tests/vectors/frames`, which are shared with other implementations.
 
 use serde_json::Value;
 use watchfire_channels::{
@@ -10,7 +10,7 @@ const SERVER: &str = include_str!("../../../tests/vectors/frames/server.json");
 const REFUSED: &str = include_str!("../../../tests/vectors/frames/refused.json");
 
 #[test]
-fn a_server_reads_what_clients_send() {
+fn a_server_decodes_the_frames_of_clients() {
     for vector in vectors(CLIENT) {
         let frame = Frame::of(&vector);
         let message = frame.decode(serializer(&vector)).unwrap_or_else(|error| {
@@ -21,7 +21,7 @@ fn a_server_reads_what_clients_send() {
 }
 
 #[test]
-fn a_server_writes_what_clients_expect() {
+fn a_server_encodes_the_frames_that_clients_expect() {
     for vector in vectors(SERVER) {
         let mut out = b"before".to_vec();
         let kind = encode(&vector, &mut out);
@@ -35,7 +35,7 @@ fn a_server_writes_what_clients_expect() {
 }
 
 #[test]
-fn a_server_refuses_what_is_no_message_and_says_why() {
+fn a_server_refuses_invalid_frames_with_the_right_error() {
     for vector in vectors(REFUSED) {
         let frame = Frame::of(&vector);
         let error = frame.decode(serializer(&vector)).expect_err(text(&vector, "name"));
@@ -152,7 +152,7 @@ fn bytes(value: &Value, key: &str) -> Vec<u8> {
 }
 
 fn json(text: &str) -> Value {
-    serde_json::from_str(text).expect("what a decoder hands out is JSON")
+    serde_json::from_str(text).expect("decoders return valid JSON")
 }
 
 fn reference(value: &Value) -> Ref {

@@ -1,10 +1,10 @@
 use std::collections::VecDeque;
 
-/// The deliveries that wait on one topic, and how far the first of them has come.
+/// The deliveries that wait on one topic, and the progress of the first of them.
 ///
-/// Members stand in a row. A newcomer stands at its end, so whoever was there when a delivery was
-/// published stands before that delivery's `end`, and of these, whoever has the first delivery
-/// stands before the `cursor`. The ends rise from the first delivery to the last.
+/// The topic's members are in a list, and new members are appended. So the members that were
+/// subscribed when a delivery was published are before its `end`. Of these, the members that have
+/// received the first delivery are before the `cursor`. The ends rise from first to last delivery.
 #[derive(Debug)]
 pub(crate) struct FanOut<D> {
     waiting: VecDeque<Waiting<D>>,
@@ -14,7 +14,7 @@ pub(crate) struct FanOut<D> {
 #[derive(Debug)]
 struct Waiting<D> {
     delivery: D,
-    /// How many members are to get it.
+    /// The number of members that are to receive it.
     end: u32,
 }
 
@@ -32,12 +32,12 @@ impl<D> FanOut<D> {
         self.waiting.push_back(Waiting { delivery, end });
     }
 
-    /// Forget what waits: nobody is left to get it.
+    /// Drops all deliveries, when no member is left.
     pub fn clear(&mut self) {
         *self = FanOut::new();
     }
 
-    /// Where the next member to serve stands, and what it gets.
+    /// The position of the next member to serve, and its delivery.
     pub fn next_member(&mut self) -> Option<(u32, &D)> {
         self.drop_finished();
         let first = self.waiting.front()?;
@@ -46,7 +46,7 @@ impl<D> FanOut<D> {
         Some((position, &first.delivery))
     }
 
-    /// Drop the deliveries that everyone has who is to get them.
+    /// Drops the deliveries that all their members have received.
     pub fn drop_finished(&mut self) {
         while self.waiting.front().is_some_and(|first| first.end <= self.cursor) {
             self.waiting.pop_front();
@@ -54,11 +54,12 @@ impl<D> FanOut<D> {
         }
     }
 
-    /// A member leaves its place: keep all others on their side of the cursor and of each end.
+    /// Removes a member, and keeps all others on their side of the cursor and of each end.
     ///
-    /// The gap is filled from just before the first boundary behind it, which moves one forward;
-    /// that leaves a gap before the next boundary, and so on. Calls `fill(from, to)` for each move
-    /// and returns where the gap is in the end: where only newcomers stand behind it.
+    /// The gap is filled with the last member before the first boundary behind it, and that
+    /// boundary moves one forward. This leaves a gap before the next boundary, and so on. Calls
+    /// `fill(from, to)` for each move, and returns the last gap: behind it are only members newer
+    /// than all deliveries.
     pub fn leave(&mut self, mut gap: u32, mut fill: impl FnMut(u32, u32)) -> u32 {
         let ends = self.waiting.iter_mut().map(|waiting| &mut waiting.end);
         for boundary in std::iter::once(&mut self.cursor).chain(ends) {
@@ -78,7 +79,7 @@ impl<D> FanOut<D> {
 mod tests {
     use super::*;
 
-    /// Who stands where, and the deliveries they are to get.
+    /// A model of a topic: its members in order, and their deliveries.
     struct Row {
         members: Vec<char>,
         fan_out: FanOut<&'static str>,
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaver_who_was_served_takes_nobodys_turn() {
+    fn a_served_member_that_leaves_takes_no_other_members_turn() {
         let mut row = Row::of("abcd");
         row.publish("1");
         assert_eq!(row.serve(), Some(('a', "1")));
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaver_who_was_not_served_takes_only_its_own_turn() {
+    fn an_unserved_member_that_leaves_takes_only_its_own_turn() {
         let mut row = Row::of("abcd");
         row.publish("1");
         assert_eq!(row.serve(), Some(('a', "1")));
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_between_two_deliveries_gets_the_second_alone_whoever_leaves() {
+    fn a_member_that_joined_between_two_deliveries_gets_only_the_second() {
         let mut row = Row::of("ab");
         row.publish("1");
         row.members.push('c');

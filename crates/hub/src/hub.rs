@@ -4,23 +4,22 @@ use std::hash::BuildHasher;
 use hashbrown::{HashMap, HashTable};
 
 use crate::fan_out::FanOut;
-use crate::limits::{BacklogFull, HubLimits};
-use crate::room::is_much_too_large;
+use crate::limits::{HubLimits, QueueFull};
+use crate::room::should_shrink;
 use crate::seeded::Seeded;
 use crate::slab::{NONE, Slab};
 use crate::subscription::{Subscription, SubscriptionId, SubscriptionIds, Subscriptions};
 use crate::topic::{Members, Topic};
 
-/// How many subscribers of one topic are served before the next topic's turn.
+/// Subscribers of one topic that are served before the next topic's turn.
 const TURN_VISITS: usize = 64;
-/// Queues that a burst left with more room than this are given back once they are empty.
+/// Empty queues with more capacity than this are freed.
 const QUEUE_CAPACITY_KEPT: usize = 1_024;
 
-/// Who is subscribed to what on one shard, and what is still to be delivered to them.
+/// The subscriptions of one shard, and the deliveries that wait for its subscribers.
 ///
-/// `D` is one delivery, cheap to hold, such as an `Arc` of encoded frames. Clients are the
-/// driver's own numbers; the hub reads nothing into them. Topic names are taken as they are: their
-/// length is checked where they come in.
+/// `D` is one delivery, cheap to hold, such as an `Arc` of encoded frames. Clients are numbers that
+/// the driver chooses. The driver also checks the length of topic names.
 #[derive(Debug)]
 pub struct Hub<D> {
     limits: HubLimits,
@@ -31,13 +30,13 @@ pub struct Hub<D> {
     names: HashTable<u32>,
     /// Only for topics in `turns`.
     fan_outs: HashMap<u32, FanOut<D>, Seeded>,
-    /// Topics with a fan-out, each once; the first is next.
+    /// Topics with a fan-out, each once, in order of service.
     turns: VecDeque<u32>,
     waiting: usize,
 }
 
 impl<D> Hub<D> {
-    /// An empty hub. The seed keeps strangers from choosing topic names that collide.
+    /// An empty hub. The seed prevents topic names that are chosen to collide.
     pub fn new(seed: u64, limits: HubLimits) -> Self {
         let hashing = Seeded(seed);
         Hub {
@@ -52,14 +51,14 @@ impl<D> Hub<D> {
         }
     }
 
-    /// Subscribe a client to a topic; `of` is that client's own list.
+    /// Subscribes a client to a topic; `list` is that client's own list.
     ///
-    /// It gets what is broadcast from now on, not what already waits. A second subscription of the
-    /// same client to the same topic is a second recipient: ask [`Hub::find`] first.
+    /// The client receives later broadcasts, not those that wait already. Subscribing it twice
+    /// delivers everything twice: call [`Hub::find`] first.
     pub fn subscribe(
         &mut self,
         client: u32,
-        of: &mut Subscriptions,
+        list: &mut Subscriptions,
         topic: &str,
     ) -> SubscriptionId {
         let hash = self.hashing.hash_one(topic);
@@ -68,7 +67,7 @@ impl<D> Hub<D> {
             client,
             topic: known.unwrap_or(NONE),
             position: 0,
-            next: of.first,
+            next: list.first,
         });
         match known {
             Some(topic) => {
@@ -78,92 +77,92 @@ impl<D> Hub<D> {
             }
             None => self.subscriptions[slot].topic = self.open_topic(hash, topic, slot),
         }
-        of.first = slot;
-        of.len += 1;
+        list.first = slot;
+        list.len += 1;
         SubscriptionId(slot)
     }
 
-    /// End a subscription: what waits for it is not delivered any more.
+    /// Ends a subscription; deliveries that wait for it are dropped.
     ///
     /// # Panics
     ///
-    /// When the subscription is not on the client's own list `of`.
-    pub fn unsubscribe(&mut self, of: &mut Subscriptions, id: SubscriptionId) {
-        self.unlink(of, id.0);
+    /// When the subscription is not on `list`, which must be its client's own.
+    pub fn unsubscribe(&mut self, list: &mut Subscriptions, id: SubscriptionId) {
+        self.unlink(list, id.0);
         let Subscription { topic, position, .. } = self.subscriptions.remove(id.0);
         if self.topics[topic].members.as_slice().len() == 1 {
             self.forget_topic(topic);
         } else {
-            self.leave_place(topic, position);
+            self.remove_member(topic, position);
         }
     }
 
     /// The client's subscription to a topic, the newest one if it has several.
-    pub fn find(&self, of: &Subscriptions, topic: &str) -> Option<SubscriptionId> {
-        self.subscriptions(of).find(|id| self.topic_of(*id) == topic)
+    pub fn find(&self, list: &Subscriptions, topic: &str) -> Option<SubscriptionId> {
+        self.subscriptions(list).find(|id| self.topic_of(*id) == topic)
     }
 
     /// The client's subscriptions, newest first.
-    pub fn subscriptions(&self, of: &Subscriptions) -> SubscriptionIds<'_> {
-        SubscriptionIds { subscriptions: &self.subscriptions, next: of.first }
+    pub fn subscriptions(&self, list: &Subscriptions) -> SubscriptionIds<'_> {
+        SubscriptionIds { subscriptions: &self.subscriptions, next: list.first }
     }
 
-    /// The topic that is subscribed to.
+    /// The topic of a subscription.
     pub fn topic_of(&self, id: SubscriptionId) -> &str {
         &self.topics[self.subscriptions[id.0].topic].name
     }
 
-    /// The client that subscribed.
+    /// The client of a subscription.
     pub fn client_of(&self, id: SubscriptionId) -> u32 {
         self.subscriptions[id.0].client
     }
 
-    /// How many subscriptions a topic has.
+    /// The number of subscriptions to a topic.
     pub fn subscribers(&self, topic: &str) -> usize {
         self.find_topic(self.hashing.hash_one(topic), topic)
             .map_or(0, |topic| self.topics[topic].members.as_slice().len())
     }
 
-    /// How many topics have a subscriber.
+    /// The number of topics with a subscriber.
     pub fn topics(&self) -> usize {
         self.topics.len()
     }
 
-    /// Every topic and how many subscriptions it has, in no order: for statistics.
+    /// Every topic and its number of subscriptions, unordered; for statistics.
     pub fn topic_sizes(&self) -> impl Iterator<Item = (&str, usize)> {
-        let taken = self.topics.iter().filter(|topic| topic.is_taken());
-        taken.map(|topic| (topic.name.as_str(), topic.members.as_slice().len()))
+        let occupied = self.topics.iter().filter(|topic| topic.is_occupied());
+        occupied.map(|topic| (topic.name.as_str(), topic.members.as_slice().len()))
     }
 
-    /// How many subscriptions there are.
+    /// The number of subscriptions.
     pub fn len(&self) -> usize {
         self.subscriptions.len()
     }
 
-    /// Whether nobody is subscribed to anything.
+    /// Whether there are no subscriptions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many deliveries wait or are under way.
+    /// The number of deliveries that wait or are in progress.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Queue a delivery for everyone who is subscribed to the topic now.
+    /// Queues a delivery for all current subscribers of the topic; `Ok(false)` when there are none.
     ///
-    /// `Ok(false)` when that is nobody. Whoever subscribes later does not get it, even before its
-    /// fan-out has begun; whoever unsubscribes first does not either.
-    pub fn broadcast(&mut self, topic: &str, delivery: D) -> Result<bool, BacklogFull> {
+    /// A client that subscribes later does not receive it, even before the fan-out begins. A client
+    /// that unsubscribes before its turn does not either.
+    pub fn broadcast(&mut self, topic: &str, delivery: D) -> Result<bool, QueueFull> {
         let Some(topic) = self.find_topic(self.hashing.hash_one(topic), topic) else {
             return Ok(false);
         };
-        if self.waiting >= self.limits.waiting_max {
-            return Err(BacklogFull::Hub { max: self.limits.waiting_max });
+        if self.waiting >= self.limits.queued_max {
+            return Err(QueueFull::Hub { max: self.limits.queued_max });
         }
         let waiting = self.fan_outs.get(&topic).map(FanOut::len);
-        if waiting.unwrap_or(0) >= self.limits.waiting_per_topic_max {
-            return Err(BacklogFull::Topic { max: self.limits.waiting_per_topic_max });
+        if waiting.unwrap_or(0) >= self.limits.queued_per_topic_max {
+            return Err(QueueFull::Topic { max: self.limits.queued_per_topic_max });
         }
         if waiting.is_none() {
             self.turns.push_back(topic);
@@ -174,11 +173,11 @@ impl<D> Hub<D> {
         Ok(true)
     }
 
-    /// Deliver to at most `budget` subscribers; true when it is to be called again.
+    /// Delivers to at most `budget` subscribers; returns whether deliveries are left.
     ///
-    /// Topics take turns of 64 visits, so a huge topic does not hold up small ones;
-    /// on one topic, each subscriber sees deliveries in the order of their broadcasts. Between two
-    /// calls anyone may subscribe, unsubscribe and broadcast.
+    /// Topics take turns of 64 visits, so a large topic does not delay small ones. On one topic,
+    /// each subscriber receives deliveries in the order of their broadcasts. Subscriptions and
+    /// broadcasts may change between two calls.
     pub fn deliver(
         &mut self,
         budget: usize,
@@ -189,7 +188,7 @@ impl<D> Hub<D> {
             let Some(&topic) = self.turns.front() else { break };
             let visits = budget.min(TURN_VISITS);
             let visited = self.take_turn(topic, visits, &mut visit);
-            // A turn without a visit costs one too: a slice of work is bounded whoever left.
+            // A turn without a visit also costs one, so that a slice of work is bounded.
             budget -= visited.max(1);
             self.turns.pop_front();
             if self.fan_outs[&topic].len() > 0 {
@@ -198,18 +197,18 @@ impl<D> Hub<D> {
                 self.fan_outs.remove(&topic);
             }
         }
-        self.give_queues_back();
+        self.free_queues();
         !self.turns.is_empty()
     }
 
-    /// Serve up to `visits` of a topic's subscribers; returns how many it served.
+    /// Serves up to `visits` of a topic's subscribers; returns how many it served.
     fn take_turn(
         &mut self,
         topic: u32,
         visits: usize,
         visit: &mut impl FnMut(SubscriptionId, u32, &D),
     ) -> usize {
-        // The topic may be forgotten, and its slot given back: then its fan-out is empty.
+        // The topic may be forgotten. Then its fan-out is empty.
         let members = self.topics.get(topic).map_or(&[][..], |topic| topic.members.as_slice());
         let fan_out = self.fan_outs.get_mut(&topic).expect("a topic in turn has a fan-out");
         let before = fan_out.len();
@@ -242,20 +241,20 @@ impl<D> Hub<D> {
         let hash = self.hashing.hash_one(name.as_str());
         let entry = self.names.find_entry(hash, |&other| other == topic);
         entry.expect("every topic has a name").remove();
-        // Its turn stays, with nothing to do: the slot's next topic may be in need of it.
+        // Its turn stays: a new topic may get the slot and need it.
         if let Some(fan_out) = self.fan_outs.get_mut(&topic) {
             self.waiting -= fan_out.len();
             fan_out.clear();
         }
-        if is_much_too_large(self.names.len(), self.names.capacity()) {
+        if should_shrink(self.names.len(), self.names.capacity()) {
             let Hub { topics, hashing, .. } = self;
             let len = self.names.len() * 2;
             self.names.shrink_to(len, |&topic| hashing.hash_one(topics[topic].name.as_str()));
         }
     }
 
-    /// Take a member that has others beside it out of its topic's row.
-    fn leave_place(&mut self, topic: u32, gap: u32) {
+    /// Removes a member of a topic that has others.
+    fn remove_member(&mut self, topic: u32, gap: u32) {
         let Hub { subscriptions, topics, fan_outs, .. } = self;
         let members = &mut topics[topic].members;
         let last = members.as_slice().len() as u32 - 1;
@@ -274,20 +273,20 @@ impl<D> Hub<D> {
         members.pop();
     }
 
-    /// Take a subscription off its client's list.
-    fn unlink(&mut self, of: &mut Subscriptions, slot: u32) {
+    /// Removes a subscription from its client's list.
+    fn unlink(&mut self, list: &mut Subscriptions, slot: u32) {
         let next = self.subscriptions[slot].next;
-        if of.first == slot {
-            of.first = next;
+        if list.first == slot {
+            list.first = next;
         } else {
-            let before = self.subscriptions(of).find(|id| self.subscriptions[id.0].next == slot);
+            let before = self.subscriptions(list).find(|id| self.subscriptions[id.0].next == slot);
             let before = before.expect("a subscription is ended from its own client's list");
             self.subscriptions[before.0].next = next;
         }
-        of.len -= 1;
+        list.len -= 1;
     }
 
-    fn give_queues_back(&mut self) {
+    fn free_queues(&mut self) {
         if self.turns.is_empty() && self.turns.capacity() > QUEUE_CAPACITY_KEPT {
             self.turns = VecDeque::new();
             self.fan_outs = HashMap::with_hasher(self.hashing);

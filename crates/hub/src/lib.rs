@@ -1,12 +1,12 @@
 //! Topics, subscribers, presence and fan-out of one shard.
 //!
-//! [`Hub`] knows which client is subscribed to which topic, in few bytes, and carries each
-//! broadcast to every subscriber once, a slice at a time. [`Presence`] knows who is present on
-//! which topic and tells what changed, in the JSON that Phoenix's clients read; where a server has
-//! several nodes, each tells the others of its own, and has what they told among them.
+//! [`Hub`] stores which client is subscribed to which topic, in few bytes. It delivers each
+//! broadcast to every subscriber once, a slice at a time. [`Presence`] stores which keys are present
+//! on which topic, and returns changes in the JSON of Phoenix's clients. The nodes of a server
+//! replicate each other's presences.
 //!
-//! It knows no sockets, no frames and no clock: a client is a number, a delivery is whatever the
-//! driver shares between subscribers, and a driver decides when a slice or a diff is due.
+//! This crate has no sockets, frames or clock. A client is a number, a delivery is what the driver
+//! shares between subscribers, and the driver decides when to run a slice or to poll a diff.
 //!
 //! ```
 //! use watchfire_hub::{Hub, HubLimits, Subscriptions};
@@ -18,9 +18,9 @@
 //!
 //! assert_eq!(hub.broadcast("rooms:lobby", "hello"), Ok(true));
 //! hub.unsubscribe(&mut bob, bobs);
-//! let mut told = Vec::new();
-//! while hub.deliver(1_000, |_, client, delivery| told.push((client, *delivery))) {}
-//! assert_eq!(told, [(1, "hello")]);
+//! let mut delivered = Vec::new();
+//! while hub.deliver(1_000, |_, client, delivery| delivered.push((client, *delivery))) {}
+//! assert_eq!(delivered, [(1, "hello")]);
 //! ```
 
 mod fan_out;
@@ -34,7 +34,7 @@ mod subscription;
 mod topic;
 
 pub use hub::Hub;
-pub use limits::{BacklogFull, HubLimits};
+pub use limits::{HubLimits, QueueFull};
 pub use presence::{
     Diff, Exported, ImportError, OwnChange, Presence, PresenceLimits, PresenceOwner, Reference,
     TrackError,

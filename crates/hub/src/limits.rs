@@ -1,32 +1,31 @@
 use thiserror::Error;
 
-/// What may wait in a [`Hub`](crate::Hub).
+/// Limits of a [`Hub`](crate::Hub).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubLimits {
-    /// Deliveries that wait on one topic, the one under way included. Over it: the broadcast is
-    /// refused.
-    pub waiting_per_topic_max: usize,
-    /// Deliveries that wait on all topics together. Over it: the broadcast is refused.
-    pub waiting_max: usize,
+    /// Deliveries that wait on one topic, or are in progress. At the limit, broadcasts are refused.
+    pub queued_per_topic_max: usize,
+    /// Deliveries that wait on all topics together. At the limit, broadcasts are refused.
+    pub queued_max: usize,
 }
 
 impl Default for HubLimits {
     fn default() -> Self {
-        HubLimits { waiting_per_topic_max: 1_024, waiting_max: 65_536 }
+        HubLimits { queued_per_topic_max: 1_024, queued_max: 65_536 }
     }
 }
 
-/// Why a broadcast was refused: its subscribers are behind with what was broadcast before.
+/// A broadcast was refused because too many earlier ones wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum BacklogFull {
-    /// The topic has [`HubLimits::waiting_per_topic_max`] deliveries waiting.
-    #[error("{max} deliveries wait on this topic already")]
+pub enum QueueFull {
+    /// The topic has [`HubLimits::queued_per_topic_max`] deliveries waiting.
+    #[error("the topic's queue is full: {max} deliveries wait")]
     Topic {
         /// The limit.
         max: usize,
     },
-    /// All topics together have [`HubLimits::waiting_max`] deliveries waiting.
-    #[error("{max} deliveries wait already")]
+    /// All topics together have [`HubLimits::queued_max`] deliveries waiting.
+    #[error("the hub's queue is full: {max} deliveries wait")]
     Hub {
         /// The limit.
         max: usize,

@@ -1,7 +1,6 @@
-/// Whether a collection has so much unused room that it should give some back.
+/// Whether a collection should shrink because much of its capacity is unused.
 ///
-/// Who does shrinks to twice what it holds: then growing and shrinking by turns does not copy
-/// everything each time.
-pub(crate) fn is_much_too_large(len: usize, capacity: usize) -> bool {
+/// Shrink to twice the length, so that growing and shrinking in turns does not always copy.
+pub(crate) fn should_shrink(len: usize, capacity: usize) -> bool {
     capacity > 4 * len + 16
 }

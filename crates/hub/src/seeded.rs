@@ -1,10 +1,9 @@
 use std::hash::{BuildHasher, DefaultHasher, Hasher};
 
-/// Hashes with a seed from the driver, so that nobody outside can choose names that collide and
-/// the same seed replays the same run.
+/// Hashes with a seed from the driver, so that clients cannot choose colliding names, and the same
+/// seed replays the same run.
 ///
-/// The standard library's `SipHash` reads the seed before the key. Its own random seeding would
-/// not follow from the driver's seed.
+/// The standard library's own random seeding cannot be replayed.
 #[derive(Clone, Copy)]
 pub(crate) struct Seeded(pub u64);
 
@@ -18,7 +17,7 @@ impl BuildHasher for Seeded {
     }
 }
 
-/// The seed stays out of traces.
+/// Omits the seed, to keep it out of traces.
 impl std::fmt::Debug for Seeded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Seeded")

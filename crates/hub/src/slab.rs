@@ -1,41 +1,40 @@
 use std::ops::{Index, IndexMut};
 
-/// The index of nothing: the end of a list.
+/// No index: the end of a list.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What a [`Slab`] can hold. The default record is that of a vacant slot.
+/// The content of a [`Slab`]. The default record marks a vacant slot.
 pub(crate) trait Record: Default {
-    /// Where a vacant record names the next vacant slot.
+    /// The field of a vacant record that links to the next vacant slot.
     fn next_vacant(&mut self) -> &mut u32;
 }
 
-/// Records in slots; a vacated slot goes to the next record.
+/// Records in slots; a vacated slot is reused for the next record.
 ///
-/// A vacant slot holds the default record, so what the old one owned is given back at once. The
-/// slots themselves are kept. They lie in pieces that stay where they are: a vector that doubles
-/// leaves its old places behind as holes in the heap, and a list of the vacant slots would be
-/// longest just when everyone has left. Pieces that were given back then would be holes as well:
-/// what comes next and is small settles in them, and the pieces need new room when all return.
+/// A vacant slot has the default record, so the old one's memory is freed at once. The slots are
+/// kept, in pieces that never move. A growing vector would leave holes in the heap, and a separate
+/// list of vacant slots would be longest when all clients have left. Freeing the pieces then would
+/// not help: small allocations would settle in the holes, and the pieces would need new memory.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     pieces: Vec<Vec<T>>,
-    /// Slots that have a record or are vacant.
+    /// Slots in use, occupied or vacant.
     slots: u32,
     first_vacant: u32,
     vacant: u32,
 }
 
 impl<T> Slab<T> {
-    /// Slots that lie together: as many as are 16 KiB or somewhat less.
+    /// Slots per piece: the largest power of two within 16 KiB.
     const PIECE_LEN: usize = 1 << (16_384 / size_of::<T>()).ilog2();
 
-    /// The record in a slot that may have been given back since.
+    /// The record of a slot; `None` for a slot that is no longer in use.
     pub fn get(&self, slot: u32) -> Option<&T> {
         let slot = slot as usize;
         self.pieces.get(slot / Self::PIECE_LEN)?.get(slot % Self::PIECE_LEN)
     }
 
-    /// The same, to change it.
+    /// The same, mutable.
     pub fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
         let slot = slot as usize;
         self.pieces.get_mut(slot / Self::PIECE_LEN)?.get_mut(slot % Self::PIECE_LEN)
@@ -64,7 +63,7 @@ impl<T: Record> Slab<T> {
             return slot;
         }
         let slot = self.slots;
-        assert_ne!(slot, NONE, "four billion records do not fit into memory");
+        assert_ne!(slot, NONE, "the slab is full");
         let piece = slot as usize / Self::PIECE_LEN;
         if piece == self.pieces.len() {
             self.pieces.push(Vec::with_capacity(Self::PIECE_LEN));
@@ -81,7 +80,7 @@ impl<T: Record> Slab<T> {
         self.first_vacant = slot;
         self.vacant += 1;
         if self.len() == 0 {
-            // In order again, as they lie in memory.
+            // Slots are assigned in memory order again.
             self.pieces.iter_mut().for_each(Vec::clear);
             (self.slots, self.vacant, self.first_vacant) = (0, 0, NONE);
         }
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vacated_slot_goes_to_the_next_record() {
+    fn a_vacated_slot_is_reused_for_the_next_record() {
         let mut slab = Slab::new();
         let (a, b, c) = (slab.insert(named("a")), slab.insert(named("b")), slab.insert(named("c")));
         assert_eq!(slab.remove(a).name, "a");
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_in_order_again_once_the_last_record_has_left_and_need_no_more_room() {
+    fn an_empty_slab_assigns_slots_in_order_again_and_keeps_its_pieces() {
         let mut slab = Slab::new();
         let number = 2 * Slab::<Named>::PIECE_LEN as u32 + 1;
         for _ in 0..3 {

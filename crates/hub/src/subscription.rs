@@ -2,22 +2,21 @@ use crate::slab::{NONE, Record, Slab};
 
 /// One client's subscription to one topic: a slot of the [`Hub`](crate::Hub).
 ///
-/// It is valid until it is unsubscribed. Slots are reused, so whoever keeps an id for longer keeps
-/// a serial beside it.
+/// It is valid until the subscription ends. Slots are reused: keep a serial number with a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubscriptionId(pub(crate) u32);
 
 impl SubscriptionId {
-    /// The slot: an index for what the driver keeps beside the hub.
+    /// The slot's index, for arrays of the driver.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The id of a slot that [`SubscriptionId::index`] told.
+    /// The id for an index from [`SubscriptionId::index`].
     ///
     /// # Panics
     ///
-    /// When no slot can have this index.
+    /// When the index is out of range.
     pub const fn from_index(index: usize) -> Self {
         assert!(index < NONE as usize, "no subscription has this index");
         SubscriptionId(index as u32)
@@ -26,23 +25,22 @@ impl SubscriptionId {
 
 /// The head of one client's list of subscriptions, kept by the driver beside the client.
 ///
-/// It does not unsubscribe when dropped: walk [`Hub::subscriptions`](crate::Hub::subscriptions)
-/// first.
+/// Dropping it ends no subscription: walk [`Hub::subscriptions`](crate::Hub::subscriptions) first.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Subscriptions {
     pub(crate) first: u32,
     pub(crate) len: u32,
 }
 
-const _: () = assert!(size_of::<Subscriptions>() == 8, "kept once per client");
+const _: () = assert!(size_of::<Subscriptions>() == 8, "stored once per client");
 
 impl Subscriptions {
-    /// How many topics the client is subscribed to.
+    /// The number of the client's subscriptions.
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether the client is subscribed to nothing.
+    /// Whether the client has no subscriptions.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -56,7 +54,7 @@ impl Default for Subscriptions {
 
 /// One client's subscriptions: see [`Hub::subscriptions`](crate::Hub::subscriptions).
 ///
-/// A type of its own, so that a loop that ends each first one may say so in its condition.
+/// A named type, so that a loop which ends each first subscription can borrow it in its condition.
 #[derive(Clone)]
 pub struct SubscriptionIds<'a> {
     pub(crate) subscriptions: &'a Slab<Subscription>,
@@ -73,18 +71,18 @@ impl Iterator for SubscriptionIds<'_> {
     }
 }
 
-/// What the hub keeps of a subscription.
+/// The record of a subscription.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     pub client: u32,
     pub topic: u32,
-    /// Its place among the topic's members.
+    /// The position in the topic's members.
     pub position: u32,
     /// The same client's next subscription; in a vacant slot, the next vacant one.
     pub next: u32,
 }
 
-const _: () = assert!(size_of::<Subscription>() == 16, "kept once per subscription");
+const _: () = assert!(size_of::<Subscription>() == 16, "stored once per subscription");
 
 impl Default for Subscription {
     fn default() -> Self {

@@ -1,19 +1,19 @@
 use compact_str::CompactString;
 
-use crate::room::is_much_too_large;
+use crate::room::should_shrink;
 use crate::slab::{NONE, Record};
 
 /// A topic with at least one subscriber.
 #[derive(Debug, Default)]
 pub(crate) struct Topic {
-    /// Most names are short enough to need no memory of their own.
+    /// Most names are short enough to be stored inline.
     pub name: CompactString,
     pub members: Members,
 }
 
 impl Topic {
-    /// Whether this is a topic, not a vacant slot.
-    pub fn is_taken(&self) -> bool {
+    /// Whether the slot has a topic.
+    pub fn is_occupied(&self) -> bool {
         !matches!(self.members, Members::Vacant { .. })
     }
 }
@@ -27,18 +27,18 @@ impl Record for Topic {
     }
 }
 
-const _: () = assert!(size_of::<Topic>() == 40, "kept once per topic");
+const _: () = assert!(size_of::<Topic>() == 40, "stored once per topic");
 
 const NO_TOPIC: &str = "a vacant slot has no members";
 
-/// The subscriptions to one topic. Many topics have one, such as a user's own: it needs no list.
+/// The subscriptions to one topic. Many topics have only one, such as a user's own topic.
 #[derive(Debug)]
 pub(crate) enum Members {
     One(u32),
-    // Boxed so that a topic of one pays 8 bytes for the list it has not.
+    // Boxed, so that a topic with one member has 8 bytes for the absent list.
     #[allow(clippy::box_collection)]
     Many(Box<Vec<u32>>),
-    /// There is no topic in this slot.
+    /// A vacant slot.
     Vacant {
         next: u32,
     },
@@ -75,15 +75,15 @@ impl Members {
         }
     }
 
-    /// Remove the last member; never the only one.
+    /// Removes the last member; there must be at least two.
     pub fn pop(&mut self) {
         let Members::Many(list) = self else {
-            unreachable!("the only member takes its topic along")
+            unreachable!("a topic's only member is removed with the topic")
         };
         list.pop();
         match list[..] {
             [only] => *self = Members::One(only),
-            _ if is_much_too_large(list.len(), list.capacity()) => list.shrink_to(list.len() * 2),
+            _ if should_shrink(list.len(), list.capacity()) => list.shrink_to(list.len() * 2),
             _ => {}
         }
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_much_emptier_than_it_was_gives_memory_back() {
+    fn a_list_that_has_become_much_shorter_frees_memory() {
         let mut members = Members::One(0);
         (1..10_000).for_each(|member| members.push(member));
         for left in (1..10_000).rev() {

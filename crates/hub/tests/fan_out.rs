@@ -1,15 +1,15 @@
-//! Who gets what is broadcast, whoever comes and goes in the meantime.
+//! The recipients of a broadcast, while clients join and leave.
 
 use std::collections::{BTreeMap, VecDeque};
 use watchfire_types::Rng;
 
-use watchfire_hub::{BacklogFull, Hub, HubLimits, SubscriptionId, Subscriptions};
+use watchfire_hub::{Hub, HubLimits, QueueFull, SubscriptionId, Subscriptions};
 
 fn hub() -> Hub<u64> {
     Hub::new(7, HubLimits::default())
 }
 
-/// Deliver everything, as client and delivery.
+/// Runs all deliveries; returns pairs of client and delivery.
 fn deliver_all(hub: &mut Hub<u64>) -> Vec<(u32, u64)> {
     let mut delivered = Vec::new();
     while hub.deliver(1_000, |_, client, &delivery| delivered.push((client, delivery))) {}
@@ -19,10 +19,10 @@ fn deliver_all(hub: &mut Hub<u64>) -> Vec<(u32, u64)> {
 #[test]
 fn a_broadcast_reaches_each_subscriber_of_its_topic_once() {
     let mut hub = hub();
-    let mut of = [Subscriptions::default(), Subscriptions::default(), Subscriptions::default()];
-    hub.subscribe(0, &mut of[0], "a");
-    hub.subscribe(1, &mut of[1], "a");
-    hub.subscribe(2, &mut of[2], "b");
+    let mut list = [Subscriptions::default(), Subscriptions::default(), Subscriptions::default()];
+    hub.subscribe(0, &mut list[0], "a");
+    hub.subscribe(1, &mut list[1], "a");
+    hub.subscribe(2, &mut list[2], "b");
     assert_eq!(hub.broadcast("a", 1), Ok(true));
     assert_eq!(hub.broadcast("nobody's", 2), Ok(false));
     assert_eq!(deliver_all(&mut hub), [(0, 1), (1, 1)]);
@@ -30,24 +30,24 @@ fn a_broadcast_reaches_each_subscriber_of_its_topic_once() {
 }
 
 #[test]
-fn who_joins_after_a_broadcast_does_not_get_it_even_if_its_fan_out_has_not_begun() {
+fn a_client_that_joins_after_a_broadcast_does_not_receive_it() {
     let mut hub = hub();
-    let mut of = [Subscriptions::default(), Subscriptions::default()];
-    hub.subscribe(0, &mut of[0], "a");
+    let mut list = [Subscriptions::default(), Subscriptions::default()];
+    hub.subscribe(0, &mut list[0], "a");
     hub.broadcast("a", 1).unwrap();
-    hub.subscribe(1, &mut of[1], "a");
+    hub.subscribe(1, &mut list[1], "a");
     assert_eq!(deliver_all(&mut hub), [(0, 1)]);
 }
 
 #[test]
-fn who_leaves_and_returns_does_not_get_what_waited() {
+fn a_client_that_leaves_and_returns_does_not_receive_earlier_broadcasts() {
     let mut hub = hub();
-    let mut of = [Subscriptions::default(), Subscriptions::default()];
-    let first = hub.subscribe(0, &mut of[0], "a");
+    let mut list = [Subscriptions::default(), Subscriptions::default()];
+    let first = hub.subscribe(0, &mut list[0], "a");
     hub.broadcast("a", 1).unwrap();
-    hub.unsubscribe(&mut of[0], first);
+    hub.unsubscribe(&mut list[0], first);
     assert_eq!((hub.topics(), hub.waiting()), (0, 0));
-    hub.subscribe(0, &mut of[0], "a");
+    hub.subscribe(0, &mut list[0], "a");
     hub.broadcast("a", 2).unwrap();
     assert_eq!(deliver_all(&mut hub), [(0, 2)]);
 }
@@ -55,20 +55,20 @@ fn who_leaves_and_returns_does_not_get_what_waited() {
 #[test]
 fn a_hub_that_everyone_left_delivers_nothing() {
     let mut hub = hub();
-    let mut of = Subscriptions::default();
-    let only = hub.subscribe(0, &mut of, "a");
+    let mut list = Subscriptions::default();
+    let only = hub.subscribe(0, &mut list, "a");
     hub.broadcast("a", 1).unwrap();
-    hub.unsubscribe(&mut of, only);
-    assert!(hub.is_empty() && of.is_empty());
+    hub.unsubscribe(&mut list, only);
+    assert!(hub.is_empty() && list.is_empty());
     assert_eq!(deliver_all(&mut hub), []);
 }
 
 #[test]
-fn a_huge_topic_does_not_hold_up_a_small_one() {
+fn a_large_topic_does_not_delay_a_small_one() {
     let mut hub = hub();
     let mut crowd: Vec<Subscriptions> = (0..10_000).map(|_| Subscriptions::default()).collect();
-    for (client, of) in crowd.iter_mut().enumerate() {
-        hub.subscribe(client as u32, of, "huge");
+    for (client, list) in crowd.iter_mut().enumerate() {
+        hub.subscribe(client as u32, list, "huge");
     }
     let mut one = Subscriptions::default();
     hub.subscribe(99_999, &mut one, "small");
@@ -81,16 +81,16 @@ fn a_huge_topic_does_not_hold_up_a_small_one() {
 }
 
 #[test]
-fn a_topic_with_a_full_backlog_refuses_and_others_do_not() {
-    let mut hub = Hub::new(7, HubLimits { waiting_per_topic_max: 2, waiting_max: 3 });
-    let mut of = Subscriptions::default();
-    hub.subscribe(0, &mut of, "a");
-    hub.subscribe(0, &mut of, "b");
+fn a_topic_with_a_full_queue_refuses_broadcasts_and_others_do_not() {
+    let mut hub = Hub::new(7, HubLimits { queued_per_topic_max: 2, queued_max: 3 });
+    let mut list = Subscriptions::default();
+    hub.subscribe(0, &mut list, "a");
+    hub.subscribe(0, &mut list, "b");
     assert_eq!(hub.broadcast("a", 1), Ok(true));
     assert_eq!(hub.broadcast("a", 2), Ok(true));
-    assert_eq!(hub.broadcast("a", 3), Err(BacklogFull::Topic { max: 2 }));
+    assert_eq!(hub.broadcast("a", 3), Err(QueueFull::Topic { max: 2 }));
     assert_eq!(hub.broadcast("b", 4), Ok(true));
-    assert_eq!(hub.broadcast("b", 5), Err(BacklogFull::Hub { max: 3 }));
+    assert_eq!(hub.broadcast("b", 5), Err(QueueFull::Hub { max: 3 }));
     let mut delivered = deliver_all(&mut hub);
     delivered.sort();
     assert_eq!(delivered, [(0, 1), (0, 2), (0, 4)]);
@@ -100,13 +100,13 @@ fn a_topic_with_a_full_backlog_refuses_and_others_do_not() {
 #[test]
 fn a_clients_subscriptions_are_found_and_ended_one_by_one() {
     let mut hub = hub();
-    let mut of = Subscriptions::default();
-    let ids = ["a", "b", "c"].map(|topic| hub.subscribe(5, &mut of, topic));
-    assert_eq!(hub.find(&of, "b"), Some(ids[1]));
-    assert_eq!(hub.find(&of, "d"), None);
-    assert_eq!((hub.topic_of(ids[2]), hub.client_of(ids[2]), of.len()), ("c", 5, 3));
-    hub.unsubscribe(&mut of, ids[1]);
-    assert!(hub.subscriptions(&of).eq([ids[2], ids[0]]));
+    let mut list = Subscriptions::default();
+    let ids = ["a", "b", "c"].map(|topic| hub.subscribe(5, &mut list, topic));
+    assert_eq!(hub.find(&list, "b"), Some(ids[1]));
+    assert_eq!(hub.find(&list, "d"), None);
+    assert_eq!((hub.topic_of(ids[2]), hub.client_of(ids[2]), list.len()), ("c", 5, 3));
+    hub.unsubscribe(&mut list, ids[1]);
+    assert!(hub.subscriptions(&list).eq([ids[2], ids[0]]));
     assert_eq!((hub.subscribers("a"), hub.subscribers("b"), hub.topics()), (1, 0, 2));
     let mut sizes: Vec<_> = hub.topic_sizes().collect();
     sizes.sort();
@@ -123,11 +123,11 @@ fn a_subscription_is_not_ended_from_another_clients_list() {
     hub.unsubscribe(&mut bobs, id);
 }
 
-/// What the hub does, done slowly: every subscription has its own queue.
+/// A slow model of the hub: every subscription has its own queue.
 #[derive(Default)]
 struct Model {
     clients: BTreeMap<u32, Subscriptions>,
-    /// By subscription: client, topic, and what is still to come.
+    /// By subscription: client, topic and pending deliveries.
     live: BTreeMap<SubscriptionId, (u32, usize, VecDeque<u64>)>,
     next_client: u32,
     next_delivery: u64,
@@ -142,11 +142,11 @@ impl Model {
         } else {
             *self.clients.keys().nth(rng.index(self.clients.len())).unwrap()
         };
-        // Most join the first topic: it is the large one.
+        // Half of the joins go to the first topic, which makes it large.
         let topic = if rng.index(2) == 0 { 0 } else { rng.index(topics.len()) };
-        let of = self.clients.entry(client).or_default();
-        let id = hub.subscribe(client, of, &topics[topic]);
-        assert_eq!(hub.find(of, &topics[topic]), Some(id));
+        let list = self.clients.entry(client).or_default();
+        let id = hub.subscribe(client, list, &topics[topic]);
+        assert_eq!(hub.find(list, &topics[topic]), Some(id));
         assert!(self.live.insert(id, (client, topic, VecDeque::new())).is_none());
     }
 
@@ -156,9 +156,9 @@ impl Model {
         }
         let id = *self.live.keys().nth(rng.index(self.live.len())).unwrap();
         let (client, ..) = self.live.remove(&id).unwrap();
-        let of = self.clients.get_mut(&client).unwrap();
-        hub.unsubscribe(of, id);
-        if of.is_empty() {
+        let list = self.clients.get_mut(&client).unwrap();
+        hub.unsubscribe(list, id);
+        if list.is_empty() {
             self.clients.remove(&client);
         }
     }
@@ -174,8 +174,8 @@ impl Model {
         let mut visits = 0;
         let more = hub.deliver(budget, |id, client, &delivery| {
             visits += 1;
-            let (of, _, queue) = self.live.get_mut(&id).expect("it is subscribed");
-            assert_eq!((*of, queue.pop_front()), (client, Some(delivery)));
+            let (owner, _, queue) = self.live.get_mut(&id).expect("it is subscribed");
+            assert_eq!((*owner, queue.pop_front()), (client, Some(delivery)));
         });
         assert!(visits <= budget);
         assert!(more || hub.waiting() == 0);
@@ -188,20 +188,20 @@ impl Model {
             let subscribers = self.live.values().filter(|(_, joined, _)| *joined == number);
             assert_eq!(hub.subscribers(topic), subscribers.count());
         }
-        for of in self.clients.values() {
-            assert_eq!(hub.subscriptions(of).count(), of.len());
+        for list in self.clients.values() {
+            assert_eq!(hub.subscriptions(list).count(), list.len());
         }
     }
 }
 
 #[test]
-fn everyone_gets_each_delivery_once_and_in_order_through_any_churn() {
+fn every_subscriber_gets_each_delivery_once_and_in_order_through_any_churn() {
     for seed in 1..=200 {
         let mut rng = Rng::from_seed(seed);
         let mut hub = Hub::new(seed, HubLimits::default());
         let topics: Vec<String> = (0..1 + rng.index(6)).map(|n| format!("topic:{n}")).collect();
         let mut model = Model::default();
-        // Some runs are crowded, some nearly empty, some behind with their deliveries.
+        // Runs differ: many members, few members, or slow deliveries.
         let (joins, leaves, slow) = (1 + rng.index(20), 1 + rng.index(20), 1 + rng.index(40));
         for step in 0..600 {
             match rng.index(joins + leaves + 4 + 8) {
@@ -220,8 +220,8 @@ fn everyone_gets_each_delivery_once_and_in_order_through_any_churn() {
             }
         }
         while model.deliver(&mut hub, 1_000) {}
-        let waits_in_vain = model.live.values().find(|(_, _, queue)| !queue.is_empty());
-        assert_eq!(waits_in_vain, None, "seed {seed}");
+        let undelivered = model.live.values().find(|(_, _, queue)| !queue.is_empty());
+        assert_eq!(undelivered, None, "seed {seed}");
         while !model.live.is_empty() {
             model.leave(&mut hub, &mut rng);
         }

@@ -1,4 +1,4 @@
-//! Who is present, as those who listen come to know it.
+//! Presence states and diffs, as clients receive them.
 
 mod reader;
 
@@ -15,7 +15,7 @@ fn state(presence: &mut Presence, topic: &str) -> Shown {
     parse(&serde_json::from_str(&presence.state(topic)).unwrap())
 }
 
-/// The joins and leaves of the next diff, which is the lobby's.
+/// The joins and leaves of the next diff, which must be of the lobby.
 fn diff(presence: &mut Presence) -> Option<(Shown, Shown)> {
     let diff = presence.poll_diff()?;
     assert_eq!((&*diff.topic, &*diff.own), (LOBBY, &[][..]));
@@ -37,7 +37,7 @@ fn presence_with_alice() -> (Presence, PresenceOwner) {
 }
 
 #[test]
-fn who_is_tracked_is_shown_and_told_once() {
+fn a_tracked_key_is_in_the_state_and_in_one_diff() {
     let (mut presence, _alice) = presence_with_alice();
     let (joins, leaves) = diff(&mut presence).unwrap();
     assert_eq!(field(&joins, "alice", "status"), "online");
@@ -47,20 +47,20 @@ fn who_is_tracked_is_shown_and_told_once() {
 }
 
 #[test]
-fn a_state_holds_what_the_next_diff_will_tell() {
+fn a_state_includes_the_joins_of_the_next_diff() {
     let (mut presence, _alice) = presence_with_alice();
     assert_eq!(state(&mut presence, LOBBY), diff(&mut presence).unwrap().0);
 }
 
 #[test]
-fn who_joins_and_leaves_unseen_is_not_told_at_all() {
+fn a_presence_that_joins_and_leaves_between_diffs_is_not_in_them() {
     let (mut presence, mut alice) = presence_with_alice();
     presence.untrack(&mut alice, LOBBY, "alice");
     assert_eq!((presence.len(), diff(&mut presence)), (0, None));
 }
 
 #[test]
-fn who_leaves_after_a_state_showed_it_is_told_to_its_reader() {
+fn a_leave_after_a_state_is_in_the_next_diff() {
     let (mut presence, mut alice) = presence_with_alice();
     let seen = state(&mut presence, LOBBY);
     presence.untrack_all(&mut alice);
@@ -68,7 +68,7 @@ fn who_leaves_after_a_state_showed_it_is_told_to_its_reader() {
 }
 
 #[test]
-fn an_update_joins_the_new_meta_and_takes_back_the_one_that_clients_know() {
+fn an_update_joins_the_new_meta_and_removes_the_one_that_clients_know() {
     let (mut presence, alice) = presence_with_alice();
     let (old, _) = diff(&mut presence).unwrap();
     presence.update(&alice, LOBBY, "alice", r#"{"status":"typing"}"#).unwrap();
@@ -81,7 +81,7 @@ fn an_update_joins_the_new_meta_and_takes_back_the_one_that_clients_know() {
 }
 
 #[test]
-fn an_update_before_the_first_diff_is_just_a_join() {
+fn an_update_before_the_first_diff_is_only_a_join() {
     let (mut presence, alice) = presence_with_alice();
     presence.update(&alice, LOBBY, "alice", r#"{"status":"away"}"#).unwrap();
     let (joins, leaves) = diff(&mut presence).unwrap();
@@ -91,7 +91,7 @@ fn an_update_before_the_first_diff_is_just_a_join() {
 }
 
 #[test]
-fn an_update_and_a_leave_tell_only_the_leave() {
+fn an_update_and_a_leave_give_only_the_leave() {
     let (mut presence, mut alice) = presence_with_alice();
     let (old, _) = diff(&mut presence).unwrap();
     presence.update(&alice, LOBBY, "alice", "{}").unwrap();
@@ -112,15 +112,15 @@ fn one_key_of_several_owners_has_several_metas() {
 }
 
 #[test]
-fn topics_and_keys_are_told_apart() {
+fn topics_and_keys_are_separate() {
     let (mut presence, mut alice) = presence_with_alice();
     presence.track(&mut alice, LOBBY, "alice's cat", "{}").unwrap();
     presence.track(&mut alice, "rooms:kitchen", "alice", "{}").unwrap();
     assert_eq!((presence.keys(LOBBY), presence.keys("rooms:kitchen"), presence.len()), (2, 1, 3));
-    let mut told: Vec<String> =
+    let mut changed: Vec<String> =
         std::iter::from_fn(|| presence.poll_diff()).map(|d| d.topic).collect();
-    told.sort();
-    assert_eq!(told, ["rooms:kitchen", LOBBY]);
+    changed.sort();
+    assert_eq!(changed, ["rooms:kitchen", LOBBY]);
     presence.untrack(&mut alice, LOBBY, "alice");
     assert_eq!(presence.state("rooms:attic"), "{}");
     assert!(state(&mut presence, LOBBY).keys().eq(["alice's cat"]));
@@ -161,7 +161,7 @@ fn a_meta_without_fields_may_hold_white_space() {
 }
 
 #[test]
-fn what_passes_a_limit_is_refused_and_changes_nothing() {
+fn input_over_a_limit_is_refused_and_changes_nothing() {
     let limits = PresenceLimits {
         key_bytes_max: 5,
         meta_bytes_max: 10,
@@ -184,13 +184,13 @@ fn what_passes_a_limit_is_refused_and_changes_nothing() {
     presence.poll_diff().unwrap();
     presence.untrack(&mut alice, LOBBY, "a");
     let refused = presence.update(&alice, LOBBY, "b", "{}");
-    assert_eq!(refused, Err(TrackError::TooManyChanges { max: 1 }));
+    assert_eq!(refused, Err(TrackError::TooManyLeaves { max: 1 }));
     presence.poll_diff().unwrap();
     assert_eq!(presence.update(&alice, LOBBY, "b", "{}"), Ok(()));
 }
 
 #[test]
-fn a_key_that_ten_thousand_show_is_left_by_each_in_no_time() {
+fn a_key_of_ten_thousand_owners_is_untracked_quickly() {
     let mut presence = Presence::new(7);
     let mut owners: Vec<PresenceOwner> = (0..10_000).map(|_| PresenceOwner::default()).collect();
     for owner in &mut owners {
@@ -211,7 +211,7 @@ fn every_client_ends_up_with_the_state_through_any_churn() {
         let keys = ["a", "b", "c", "d"];
         let mut owners: Vec<PresenceOwner> = (0..6).map(|_| PresenceOwner::default()).collect();
         let mut clients: Vec<Client> = Vec::new();
-        // Diffs that were taken and are still on their way to whoever is subscribed.
+        // Diffs that were polled but have not reached the clients yet.
         let mut on_their_way: VecDeque<Value> = VecDeque::new();
         for step in 0..300 {
             let (owner, key) = (rng.index(owners.len()), keys[rng.index(keys.len())]);

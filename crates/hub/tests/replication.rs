@@ -1,4 +1,4 @@
-//! Several nodes know of each other's presences, as far as they are interested.
+//! Replication of presences between nodes, by interest.
 
 mod reader;
 
@@ -20,7 +20,7 @@ fn state(presence: &mut Presence, topic: &str) -> Shown {
     parse(&serde_json::from_str(&presence.state(topic)).unwrap())
 }
 
-/// The joins and leaves that this node's clients are told next.
+/// The joins and leaves of the next diff for this node's clients.
 fn diff(presence: &mut Presence) -> Option<(Shown, Shown)> {
     let payload = presence.poll_diff()?.payload?;
     let payload: Value = serde_json::from_str(&payload).unwrap();
@@ -32,7 +32,7 @@ fn own(presence: &mut Presence) -> Vec<OwnChange> {
     presence.poll_diff().map(|diff| diff.own).unwrap_or_default()
 }
 
-/// Two nodes that read the lobby, and alice on the other one.
+/// Two nodes with an interest in the lobby, and alice on the other one.
 fn two_nodes_with_alice() -> (Presence, Presence, PresenceOwner) {
     let (mut there, mut alice) = (Presence::of_node(8, THERE), PresenceOwner::default());
     there.track(&mut alice, LOBBY, "alice", r#"{"n":1}"#).unwrap();
@@ -52,7 +52,7 @@ fn exported(key: &str, meta: &str, reference: Reference) -> OwnChange {
     OwnChange::Joined(Exported { key, meta, reference, previous: None })
 }
 
-/// A reference that the other node made.
+/// A reference made by the other node.
 fn reference_of_alice(here: &mut Presence) -> Reference {
     let (_, mut there, _alice) = two_nodes_with_alice();
     let reference = there.export(LOBBY)[0].reference;
@@ -61,17 +61,17 @@ fn reference_of_alice(here: &mut Presence) -> Reference {
 }
 
 #[test]
-fn what_another_node_exports_is_shown_and_told_under_the_same_reference() {
+fn an_exported_presence_is_shown_under_the_same_reference() {
     let (mut here, mut there, _alice) = two_nodes_with_alice();
     let there_shown = state(&mut there, LOBBY);
     assert_eq!(state(&mut here, LOBBY), there_shown);
     assert_eq!(diff(&mut here), Some((there_shown, Shown::new())));
     assert_eq!((here.len(), here.own_len(), there.own_len()), (1, 0, 1));
-    assert_eq!(here.export(LOBBY), [], "each node exports its own alone");
+    assert_eq!(here.export(LOBBY), [], "a node exports only its own presences");
 }
 
 #[test]
-fn what_is_told_twice_is_shown_once() {
+fn a_repeated_change_is_shown_once() {
     let (mut here, mut there, _alice) = two_nodes_with_alice();
     diff(&mut here).unwrap();
     import(&mut here, &own(&mut there));
@@ -80,7 +80,7 @@ fn what_is_told_twice_is_shown_once() {
 }
 
 #[test]
-fn an_update_elsewhere_looks_like_one_here() {
+fn an_update_on_another_node_looks_like_a_local_one() {
     let (mut here, mut there, alice) = two_nodes_with_alice();
     let (old, _) = diff(&mut here).unwrap();
     import(&mut here, &own(&mut there));
@@ -100,7 +100,7 @@ fn an_update_elsewhere_looks_like_one_here() {
 }
 
 #[test]
-fn an_update_of_what_clients_here_do_not_know_is_just_a_join() {
+fn an_update_of_a_presence_unknown_to_clients_is_only_a_join() {
     let (mut here, mut there, alice) = two_nodes_with_alice();
     own(&mut there);
     there.update(&alice, LOBBY, "alice", r#"{"n":2}"#).unwrap();
@@ -111,20 +111,20 @@ fn an_update_of_what_clients_here_do_not_know_is_just_a_join() {
 }
 
 #[test]
-fn a_leave_of_what_was_exported_is_told_to_nodes_though_no_client_knew_it() {
+fn a_leave_of_an_exported_presence_is_sent_to_nodes_even_if_no_client_knew_it() {
     let (mut here, mut there, mut alice) = two_nodes_with_alice();
     diff(&mut here).unwrap();
     there.untrack_all(&mut alice);
-    let told = there.poll_diff().unwrap();
-    assert_eq!((told.payload, told.own.len()), (None, 1));
-    import(&mut here, &told.own);
+    let diff_there = there.poll_diff().unwrap();
+    assert_eq!((diff_there.payload, diff_there.own.len()), (None, 1));
+    import(&mut here, &diff_there.own);
     assert_eq!((here.count(LOBBY), diff(&mut here).unwrap().0), (0, Shown::new()));
-    import(&mut here, &told.own);
-    assert_eq!(here.poll_diff(), None, "what is unknown cannot leave");
+    import(&mut here, &diff_there.own);
+    assert_eq!(here.poll_diff(), None, "an unknown presence cannot leave");
 }
 
 #[test]
-fn a_new_export_is_all_that_its_node_has() {
+fn a_new_export_replaces_all_presences_of_its_node() {
     let (mut here, mut there, mut alice) = two_nodes_with_alice();
     let mut bob = PresenceOwner::default();
     here.track(&mut bob, LOBBY, "bob", "{}").unwrap();
@@ -138,7 +138,7 @@ fn a_new_export_is_all_that_its_node_has() {
 }
 
 #[test]
-fn all_that_a_node_had_leaves_with_it() {
+fn all_presences_of_a_node_leave_with_it() {
     let (mut here, _there, _alice) = two_nodes_with_alice();
     let mut bob = PresenceOwner::default();
     here.track(&mut bob, LOBBY, "bob", "{}").unwrap();
@@ -147,11 +147,11 @@ fn all_that_a_node_had_leaves_with_it() {
     let (joins, leaves) = diff(&mut here).unwrap();
     assert_eq!((joins, leaves.len()), (Shown::new(), 1));
     here.forget_node(HERE);
-    assert_eq!((here.len(), here.own_len()), (1, 1), "own presences are their owners'");
+    assert_eq!((here.len(), here.own_len()), (1, 1), "a node cannot forget itself");
 }
 
 #[test]
-fn a_node_that_is_back_at_once_has_not_left() {
+fn a_node_that_returns_at_once_has_not_left() {
     let (mut here, mut there, _alice) = two_nodes_with_alice();
     let mut client = Client::sync_state(&serde_json::from_str(&here.state(LOBBY)).unwrap());
     here.poll_diff();
@@ -164,21 +164,21 @@ fn a_node_that_is_back_at_once_has_not_left() {
 }
 
 #[test]
-fn what_nobody_reads_any_more_goes_untold() {
+fn leaves_of_other_nodes_are_not_sent_on_a_topic_without_subscribers() {
     let (mut here, _there, _alice) = two_nodes_with_alice();
     let mut bob = PresenceOwner::default();
     here.track(&mut bob, LOBBY, "bob", "{}").unwrap();
     here.poll_diff();
     here.untrack_all(&mut bob);
-    here.forget_foreign(LOBBY);
-    let told = here.poll_diff().unwrap();
-    assert!(matches!(&told.own[..], [OwnChange::Left { key, .. }] if key == "bob"));
-    assert!(!told.payload.unwrap().contains("alice"));
+    here.forget_remote(LOBBY);
+    let last = here.poll_diff().unwrap();
+    assert!(matches!(&last.own[..], [OwnChange::Left { key, .. }] if key == "bob"));
+    assert!(!last.payload.unwrap().contains("alice"));
     assert_eq!((here.len(), here.poll_diff()), (0, None));
 }
 
 #[test]
-fn a_server_of_one_node_tells_no_own_changes() {
+fn a_server_of_one_node_has_no_own_changes() {
     let (mut presence, mut alice) = (Presence::new(7), PresenceOwner::default());
     presence.track(&mut alice, LOBBY, "alice", "{}").unwrap();
     assert_eq!(own(&mut presence), []);
@@ -187,14 +187,14 @@ fn a_server_of_one_node_tells_no_own_changes() {
 }
 
 #[test]
-fn a_node_tells_of_nothing_but_its_own() {
+fn a_node_may_send_only_its_own_presences() {
     let mut here = Presence::of_node(7, HERE);
     let reference = reference_of_alice(&mut here);
     let joined = exported("alice", "{}", reference);
     let refused = here.import(NodeId(2), LOBBY, &joined);
-    assert_eq!(refused, Err(ImportError::NotTheirs { from: NodeId(2), of: THERE }));
+    assert_eq!(refused, Err(ImportError::WrongNode { from: NodeId(2), of: THERE }));
     let mut there = Presence::of_node(9, THERE);
-    assert!(there.import(THERE, LOBBY, &joined).is_err(), "nobody else has what is own");
+    assert!(there.import(THERE, LOBBY, &joined).is_err(), "a node does not import its own");
     assert_eq!((here.len(), there.len()), (0, 0));
 
     let (mut here, _there, _alice) = two_nodes_with_alice();
@@ -205,7 +205,7 @@ fn a_node_tells_of_nothing_but_its_own() {
 }
 
 #[test]
-fn what_passes_a_limit_is_not_imported_and_its_older_meta_goes() {
+fn a_presence_over_a_limit_is_not_imported_and_its_older_meta_is_removed() {
     let limits = PresenceLimits { key_bytes_max: 5, meta_bytes_max: 20, ..Default::default() };
     let mut here = Presence::of_node_with_limits(7, HERE, limits);
     let reference = reference_of_alice(&mut here);
@@ -233,12 +233,12 @@ fn what_passes_a_limit_is_not_imported_and_its_older_meta_goes() {
 }
 
 #[test]
-fn any_references_at_all_may_be_told() {
+fn any_references_may_be_imported() {
     for seed in 1..=200 {
         let mut rng = Rng::from_seed(seed);
         let mut here = Presence::of_node(seed, THERE);
         for _ in 0..300 {
-            // Few, so that they meet: under other keys, too, and as their own predecessors.
+            // Few references, so that they meet: under other keys, and as their own predecessors.
             let mut reference = || -> Reference {
                 let number = [0, 1 << 16, u64::MAX << 16, 2, 1 << 16 | 2][rng.index(5)];
                 serde_json::from_value(json!(number)).unwrap()
@@ -252,7 +252,7 @@ fn any_references_at_all_may_be_told() {
             here.import(reference.node(), LOBBY, &change).unwrap();
             match rng.index(10) {
                 0 => here.forget_node(reference.node()),
-                1 => here.forget_foreign(LOBBY),
+                1 => here.forget_remote(LOBBY),
                 2 => drop(state(&mut here, LOBBY)),
                 3 => {
                     let payload = here.poll_diff().and_then(|diff| diff.payload);
@@ -271,7 +271,7 @@ fn any_references_at_all_may_be_told() {
 }
 
 #[test]
-fn a_key_that_ten_thousand_show_elsewhere_is_left_by_each_in_no_time() {
+fn a_remote_key_of_ten_thousand_owners_is_removed_quickly() {
     let (mut here, mut there) = (Presence::of_node(7, HERE), Presence::of_node(8, THERE));
     let mut owners: Vec<PresenceOwner> = (0..10_000).map(|_| PresenceOwner::default()).collect();
     for owner in &mut owners {
@@ -297,22 +297,22 @@ enum Message {
     Down,
     Interested(&'static str),
     Withdrawn(&'static str),
-    /// What the node has on a topic, as its bytes.
+    /// The exported presences of a topic, encoded.
     All(&'static str, String),
     Changes(&'static str, String),
 }
 
-/// One life of one node.
+/// One process of a node.
 struct Node {
     presence: Presence,
     owners: Vec<PresenceOwner>,
-    /// What is shown by each owner under each key of each topic.
+    /// The expected meta by topic, owner and key.
     model: BTreeMap<(&'static str, usize, &'static str), Value>,
-    reads: BTreeSet<&'static str>,
+    interests: BTreeSet<&'static str>,
     clients: Vec<(&'static str, Client)>,
-    /// Diffs that were taken and are still on their way to this node's clients.
+    /// Diffs that were polled but have not reached this node's clients yet.
     diffs: VecDeque<(&'static str, Value)>,
-    /// The link that is known to each other node, and the topics it is interested in.
+    /// By other node: the known link, and the topics in which that node is interested.
     links: BTreeMap<usize, (u64, BTreeSet<&'static str>)>,
 }
 
@@ -322,7 +322,7 @@ impl Node {
             presence: Presence::of_node(seed, NodeId(node as u16)),
             owners: (0..OWNERS).map(|_| PresenceOwner::default()).collect(),
             model: BTreeMap::new(),
-            reads: BTreeSet::new(),
+            interests: BTreeSet::new(),
             clients: Vec::new(),
             diffs: VecDeque::new(),
             links: BTreeMap::new(),
@@ -333,9 +333,9 @@ impl Node {
 struct World {
     rng: Rng,
     nodes: Vec<Node>,
-    /// What is on its way from each node to each other.
+    /// Messages on their way from one node to another.
     queues: BTreeMap<(usize, usize), VecDeque<Message>>,
-    /// The link there is between two nodes: what is sent on an older one is lost.
+    /// The current link between two nodes; a message sent on an older link is lost.
     links: BTreeMap<(usize, usize), u64>,
     seeds: u64,
 }
@@ -347,12 +347,12 @@ impl World {
         let nodes = (0..count).map(|node| Node::new(seed << 32 | node as u64, node)).collect();
         let (queues, links) = (BTreeMap::new(), BTreeMap::new());
         let mut world = World { rng, nodes, queues, links, seeds: seed << 32 | 1 << 16 };
-        (0..count).for_each(|a| (0..a).for_each(|b| world.link(a, b)));
+        (0..count).for_each(|a| (0..a).for_each(|b| world.reconnect(a, b)));
         world
     }
 
-    /// Cut the link of two nodes, which loses some of what is on its way, and make a new one.
-    fn link(&mut self, a: usize, b: usize) {
+    /// Cuts the link of two nodes, which loses some messages on their way, and makes a new one.
+    fn reconnect(&mut self, a: usize, b: usize) {
         let link = self.links.entry((a.min(b), a.max(b))).or_default();
         *link += 1;
         for pair in [(a, b), (b, a)] {
@@ -362,12 +362,12 @@ impl World {
         }
     }
 
-    fn die(&mut self, node: usize) {
+    fn restart(&mut self, node: usize) {
         self.seeds += 1;
         self.nodes[node] = Node::new(self.seeds, node);
         for other in (0..self.nodes.len()).filter(|other| *other != node) {
             self.queues.entry((other, node)).or_default().clear();
-            self.link(node, other);
+            self.reconnect(node, other);
         }
     }
 
@@ -384,7 +384,7 @@ impl World {
         }
     }
 
-    /// Let the first message of a queue arrive; whether there was one.
+    /// Delivers the first message of a queue; returns whether there was one.
     fn deliver(&mut self, from: usize, to: usize) -> bool {
         let queue = self.queues.get_mut(&(from, to));
         let Some(message) = queue.and_then(VecDeque::pop_front) else { return false };
@@ -396,7 +396,7 @@ impl World {
             }
             Message::Up(link) => {
                 node.links.insert(from, (link, BTreeSet::new()));
-                for topic in node.reads.clone() {
+                for topic in node.interests.clone() {
                     self.send(to, from, Message::Interested(topic));
                 }
             }
@@ -407,13 +407,13 @@ impl World {
             }
             Message::Withdrawn(topic) => drop(node.links.get_mut(&from).unwrap().1.remove(topic)),
             Message::All(topic, all) => {
-                if node.reads.contains(topic) {
+                if node.interests.contains(topic) {
                     let all: Vec<Exported> = serde_json::from_str(&all).unwrap();
                     assert_eq!(node.presence.import_all(sender, topic, &all), 0);
                 }
             }
             Message::Changes(topic, changes) => {
-                if node.reads.contains(topic) {
+                if node.interests.contains(topic) {
                     let changes: Vec<OwnChange> = serde_json::from_str(&changes).unwrap();
                     for change in &changes {
                         node.presence.import(sender, topic, change).unwrap();
@@ -425,9 +425,9 @@ impl World {
     }
 
     fn poll(&mut self, from: usize) -> bool {
-        let mut has_told = false;
+        let mut has_diffs = false;
         while let Some(diff) = self.nodes[from].presence.poll_diff() {
-            has_told = true;
+            has_diffs = true;
             let topic = *TOPICS.iter().find(|topic| **topic == diff.topic).unwrap();
             if let Some(payload) = diff.payload {
                 let payload = serde_json::from_str(&payload).unwrap();
@@ -441,20 +441,20 @@ impl World {
                 self.send(from, to, Message::Changes(topic, changes));
             }
         }
-        has_told
+        has_diffs
     }
 
     fn toggle(&mut self, node: usize, topic: &'static str) {
         let at = &mut self.nodes[node];
-        if at.reads.insert(topic) {
+        if at.interests.insert(topic) {
             return self.send_all(node, &Message::Interested(topic));
         }
-        at.reads.remove(topic);
+        at.interests.remove(topic);
         at.clients.retain(|(of, _)| *of != topic);
         at.diffs.retain(|(of, _)| *of != topic);
         let is_forgotten_first = self.rng.index(2) == 0;
         if is_forgotten_first {
-            at.presence.forget_foreign(topic);
+            at.presence.forget_remote(topic);
         }
         for owner in 0..OWNERS {
             for key in KEYS {
@@ -463,22 +463,22 @@ impl World {
             }
         }
         if !is_forgotten_first {
-            at.presence.forget_foreign(topic);
+            at.presence.forget_remote(topic);
         }
         self.send_all(node, &Message::Withdrawn(topic));
     }
 
-    /// A client of a node does something with a presence of its own.
-    fn act(&mut self, node: usize, step: usize) {
+    /// A random operation of a client of the node.
+    fn run_operation(&mut self, node: usize, step: usize) {
         let rng = &mut self.rng;
         let (owner, topic) = (rng.index(OWNERS), TOPICS[rng.index(TOPICS.len())]);
-        let (key, verb) = (KEYS[rng.index(KEYS.len())], rng.index(12));
-        let Node { presence, owners, model, reads, .. } = &mut self.nodes[node];
-        if !reads.contains(topic) {
+        let (key, operation) = (KEYS[rng.index(KEYS.len())], rng.index(12));
+        let Node { presence, owners, model, interests, .. } = &mut self.nodes[node];
+        if !interests.contains(topic) {
             return;
         }
         let (meta, own) = (json!({ "step": step }), &mut owners[owner]);
-        let is_shown = match verb {
+        let is_shown = match operation {
             0..5 => presence.track(own, topic, key, &meta.to_string()).is_ok(),
             5..9 => presence.update(own, topic, key, &meta.to_string()).is_ok(),
             9..11 => {
@@ -502,26 +502,26 @@ impl World {
         let (node, topic) = (self.rng.index(count), TOPICS[self.rng.index(TOPICS.len())]);
         let other = (node + 1 + self.rng.index(count - 1)) % count;
         match self.rng.index(100) {
-            0..30 => self.act(node, step),
+            0..30 => self.run_operation(node, step),
             30..70 => drop(self.deliver(node, other)),
             70..82 => drop(self.poll(node)),
-            82..88 => self.arrive(node),
+            82..88 => self.deliver_diff(node),
             88..93 => {
-                let Node { presence, clients, reads, .. } = &mut self.nodes[node];
-                if reads.contains(topic) {
+                let Node { presence, clients, interests, .. } = &mut self.nodes[node];
+                if interests.contains(topic) {
                     let state = serde_json::from_str(&presence.state(topic)).unwrap();
                     clients.push((topic, Client::sync_state(&state)));
                 }
             }
             93..96 => self.toggle(node, topic),
-            96..98 => self.link(node, other),
-            _ if self.rng.index(8) == 0 => self.die(node),
+            96..98 => self.reconnect(node, other),
+            _ if self.rng.index(8) == 0 => self.restart(node),
             _ => {}
         }
     }
 
-    /// Let the first of a node's diffs reach its clients.
-    fn arrive(&mut self, node: usize) {
+    /// Delivers the first of a node's diffs to its clients.
+    fn deliver_diff(&mut self, node: usize) {
         let Node { diffs, clients, .. } = &mut self.nodes[node];
         if let Some((topic, diff)) = diffs.pop_front() {
             let readers = clients.iter_mut().filter(|(of, _)| *of == topic);
@@ -529,7 +529,7 @@ impl World {
         }
     }
 
-    /// Let everything arrive that is on its way.
+    /// Delivers all messages and diffs.
     fn settle(&mut self) {
         let nodes = 0..self.nodes.len();
         loop {
@@ -542,7 +542,7 @@ impl World {
                 }
                 is_quiet &= !self.poll(node);
                 while !self.nodes[node].diffs.is_empty() {
-                    self.arrive(node);
+                    self.deliver_diff(node);
                 }
             }
             if is_quiet {
@@ -551,7 +551,7 @@ impl World {
         }
     }
 
-    /// All nodes' presences on a topic, as keys and metas without references.
+    /// The presences of all nodes on a topic, as keys and metas without references.
     fn expected(&self, topic: &str) -> Vec<(String, String)> {
         let all = self.nodes.iter().flat_map(|node| &node.model);
         let on_topic = all.filter(|((of, ..), _)| *of == topic);
@@ -562,7 +562,7 @@ impl World {
     }
 }
 
-/// Without what names the meta before: that is told only to those who know that.
+/// Removes `phx_ref_prev`, which depends on what the clients of a node know.
 fn without_previous(mut shown: Shown) -> Shown {
     for meta in shown.values_mut().flat_map(BTreeMap::values_mut) {
         meta.as_object_mut().unwrap().remove("phx_ref_prev");
@@ -588,9 +588,9 @@ fn every_client_of_every_node_ends_up_with_the_same_state_through_any_churn() {
         for topic in TOPICS {
             let expected = world.expected(topic);
             let mut of_all: Option<Shown> = None;
-            for Node { presence, reads, clients, model, .. } in &mut world.nodes {
+            for Node { presence, interests, clients, model, .. } in &mut world.nodes {
                 let own = model.keys().filter(|(of, ..)| *of == topic).count();
-                if !reads.contains(topic) {
+                if !interests.contains(topic) {
                     assert_eq!((own, presence.count(topic)), (0, 0), "seed {seed}");
                     continue;
                 }
@@ -612,7 +612,7 @@ fn every_client_of_every_node_ends_up_with_the_same_state_through_any_churn() {
         }
         world.settle();
         for Node { presence, .. } in &world.nodes {
-            assert_eq!((presence.len(), presence.own_len()), (0, 0), "seed {seed}: a ghost");
+            assert_eq!((presence.len(), presence.own_len()), (0, 0), "seed {seed}");
         }
     }
     assert!(

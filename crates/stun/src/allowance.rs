@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use watchfire_types::Instant;
 
-/// How many places there are for the allowances of addresses: 128 KiB of them.
-const PLACES: usize = 16_384;
+/// Hash buckets for the allowances of addresses: 128 KiB.
+const BUCKETS: usize = 16_384;
 
-/// How much a responder answers.
+/// Limits on the rate of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StunLimits {
     /// Answers a second to one address (of IPv6, to one network of 64 bits). Above it, requests are
@@ -25,14 +25,14 @@ impl Default for StunLimits {
 
 /// Limits the rate of answers.
 ///
-/// The memory is the same however many ask: an address has its place by a hash that nobody outside
-/// can foresee. Two that share a place share an allowance.
+/// Memory is fixed: an address is hashed to a bucket, with a key that peers cannot predict.
+/// Addresses in the same bucket share an allowance.
 pub(crate) struct Allowance {
     each: Rate,
     all: Rate,
-    /// For each place, when all that was spent will have been earned.
-    places: Box<[Instant]>,
-    paid_off_at: Instant,
+    /// For each bucket, when its allowance is full again.
+    buckets: Box<[Instant]>,
+    full_at: Instant,
     hasher: RandomState,
 }
 
@@ -41,34 +41,34 @@ impl Allowance {
         Allowance {
             each: Rate::of(limits.answers_per_second_per_address),
             all: Rate::of(limits.answers_per_second),
-            places: vec![Instant::ZERO; PLACES].into(),
-            paid_off_at: Instant::ZERO,
+            buckets: vec![Instant::ZERO; BUCKETS].into(),
+            full_at: Instant::ZERO,
             hasher: RandomState::new(),
         }
     }
 
-    /// Whether somebody may be answered; then one answer is spent.
+    /// Spends one answer. Returns false when the rate is exceeded.
     pub fn take(&mut self, now: Instant, to: IpAddr) -> bool {
         let address = to.to_canonical();
         let network = match address {
             IpAddr::V4(address) => u64::from(address.to_bits()),
             IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
         };
-        let place = self.hasher.hash_one((address.is_ipv4(), network)) as usize % PLACES;
-        let place = &mut self.places[place];
-        if !self.each.has_one(now, *place) || !self.all.has_one(now, self.paid_off_at) {
+        let bucket = self.hasher.hash_one((address.is_ipv4(), network)) as usize % BUCKETS;
+        let bucket = &mut self.buckets[bucket];
+        if !self.each.has_one(now, *bucket) || !self.all.has_one(now, self.full_at) {
             return false;
         }
-        *place = self.each.spend(now, *place);
-        self.paid_off_at = self.all.spend(now, self.paid_off_at);
+        *bucket = self.each.spend(now, *bucket);
+        self.full_at = self.all.spend(now, self.full_at);
         true
     }
 }
 
-/// So many a second, and at most a second's worth at once.
+/// A rate limit with a burst of one second.
 #[derive(Clone, Copy)]
 struct Rate {
-    /// How long it takes to earn one; `None` when nothing is ever earned.
+    /// Time to earn one answer; `None` when the rate is 0.
     period: Option<Duration>,
 }
 
@@ -77,13 +77,13 @@ impl Rate {
         Rate { period: Duration::from_secs(1).checked_div(per_second) }
     }
 
-    fn has_one(self, now: Instant, paid_off_at: Instant) -> bool {
+    fn has_one(self, now: Instant, full_at: Instant) -> bool {
         let burst = Duration::from_secs(1);
-        self.period.is_some_and(|period| paid_off_at.since(now) + period <= burst)
+        self.period.is_some_and(|period| full_at.since(now) + period <= burst)
     }
 
-    fn spend(self, now: Instant, paid_off_at: Instant) -> Instant {
-        paid_off_at.max(now) + self.period.unwrap_or_default()
+    fn spend(self, now: Instant, full_at: Instant) -> Instant {
+        full_at.max(now) + self.period.unwrap_or_default()
     }
 }
 
@@ -102,40 +102,40 @@ mod tests {
         })
     }
 
-    fn taken(allowance: &mut Allowance, now: Instant, to: &str, times: usize) -> usize {
+    fn answered(allowance: &mut Allowance, now: Instant, to: &str, times: usize) -> usize {
         (0..times).filter(|_| allowance.take(now, to.parse().unwrap())).count()
     }
 
     #[test]
-    fn an_address_gets_a_second_s_worth_at_once_and_then_the_rate() {
+    fn an_address_gets_a_burst_of_one_second_and_then_the_rate() {
         let mut allowance = allowance(5, 1_000);
-        assert_eq!(taken(&mut allowance, at(0), "192.0.2.1", 100), 5);
-        assert_eq!(taken(&mut allowance, at(199), "192.0.2.1", 100), 0);
-        assert_eq!(taken(&mut allowance, at(200), "192.0.2.1", 100), 1);
-        assert_eq!(taken(&mut allowance, at(60_000), "192.0.2.1", 100), 5);
+        assert_eq!(answered(&mut allowance, at(0), "192.0.2.1", 100), 5);
+        assert_eq!(answered(&mut allowance, at(199), "192.0.2.1", 100), 0);
+        assert_eq!(answered(&mut allowance, at(200), "192.0.2.1", 100), 1);
+        assert_eq!(answered(&mut allowance, at(60_000), "192.0.2.1", 100), 5);
     }
 
     #[test]
-    fn a_network_of_ipv6_is_one_address_and_so_is_ipv4_in_either_guise() {
+    fn an_ipv6_network_counts_as_one_address_and_a_mapped_ipv4_address_as_ipv4() {
         let mut allowance = allowance(5, 1_000);
-        assert_eq!(taken(&mut allowance, at(0), "2001:db8::1", 3), 3);
-        assert_eq!(taken(&mut allowance, at(0), "2001:db8::ffff:1:2", 3), 2);
-        assert_eq!(taken(&mut allowance, at(0), "192.0.2.1", 3), 3);
+        assert_eq!(answered(&mut allowance, at(0), "2001:db8::1", 3), 3);
+        assert_eq!(answered(&mut allowance, at(0), "2001:db8::ffff:1:2", 3), 2);
+        assert_eq!(answered(&mut allowance, at(0), "192.0.2.1", 3), 3);
     }
 
     #[test]
-    fn all_together_get_no_more_than_their_rate() {
+    fn all_addresses_together_get_no_more_than_the_total_rate() {
         let mut allowance = allowance(50, 100);
-        let answered = (0..=255_u8)
+        let answers = (0..=255_u8)
             .flat_map(|net| (0..=255_u8).map(move |host| IpAddr::from([198, 51, net, host])))
             .filter(|&to| allowance.take(at(0), to))
             .count();
-        assert_eq!(answered, 100);
+        assert_eq!(answers, 100);
     }
 
     #[test]
     fn a_rate_of_zero_answers_no_request() {
-        assert_eq!(taken(&mut allowance(0, 100), at(0), "192.0.2.1", 3), 0);
-        assert_eq!(taken(&mut allowance(100, 0), at(0), "192.0.2.1", 3), 0);
+        assert_eq!(answered(&mut allowance(0, 100), at(0), "192.0.2.1", 3), 0);
+        assert_eq!(answered(&mut allowance(100, 0), at(0), "192.0.2.1", 3), 0);
     }
 }

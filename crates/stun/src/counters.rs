@@ -12,13 +12,13 @@ pub struct StunCounters {
 /// Totals of a responder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StunTotals {
-    /// Requests answered, those with an error or that the system did not take among them.
+    /// Requests answered, including error responses and answers that the system could not send.
     pub answers: u64,
-    /// Datagrams that were no Binding request, and not answered.
+    /// Datagrams that are not Binding requests; they are not answered.
     pub unreadable: u64,
-    /// Requests that were not answered because there had been too many.
+    /// Requests that were not answered because of a rate limit.
     pub over_rate: u64,
-    /// Of the answers, those that the system did not take.
+    /// Answers that the system could not send.
     pub unsent: u64,
 }
 

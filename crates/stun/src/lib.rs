@@ -1,16 +1,15 @@
-//! Tells whoever asks by UDP at which address they are seen: STUN Binding (RFC 8489), and nothing
-//! else of STUN.
+//! A STUN server (RFC 8489) that supports Binding requests only: it returns the address from which
+//! a client's UDP datagram arrived.
 //!
-//! Two browsers that are to talk directly must tell each other where they can be reached. Behind a
-//! router only somebody outside can tell them; this is that somebody, so that no third party has
-//! to be asked.
+//! Two browsers need their public addresses to connect directly. Behind a NAT, only an outside
+//! server can see them. This crate is that server, so no third party is needed.
 //!
-//! Nobody proves who they are, so an answer may go to one who never asked. It is therefore small
-//! ([`ANSWER_BYTES_MAX`]), and an address gets only [`StunLimits::answers_per_second_per_address`] of
-//! them: what somebody can make of it against another is less than they could send themselves.
-//! Only requests are answered, so that two responders cannot keep each other busy.
+//! Requests are not authenticated, so their source addresses can be forged. To be useless for
+//! amplification, an answer is small ([`RESPONSE_BYTES_MAX`]), and an address gets at most
+//! [`StunLimits::answers_per_second_per_address`]. Only requests are answered, so two servers
+//! cannot keep each other busy.
 //!
-//! [`BindingRequest`] reads and answers without a socket; [`Responder`] does so on some.
+//! [`BindingRequest`] parses and answers without a socket; [`Responder`] does so on UDP sockets.
 //!
 //! ```
 //! use std::net::UdpSocket;
@@ -23,7 +22,7 @@
 //! let browser = UdpSocket::bind("127.0.0.1:0").unwrap();
 //! let request = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], b"any 12 bytes"].concat();
 //! browser.send_to(&request, responder.addresses()[0]).unwrap();
-//! let mut answer = [0; watchfire_stun::ANSWER_BYTES_MAX];
+//! let mut answer = [0; watchfire_stun::RESPONSE_BYTES_MAX];
 //! let bytes = browser.recv(&mut answer).unwrap();
 //! let port = u16::from_be_bytes([answer[26] ^ 0x21, answer[27] ^ 0x12]);
 //! assert_eq!((bytes, port), (32, browser.local_addr().unwrap().port()));
@@ -36,5 +35,5 @@ mod responder;
 
 pub use allowance::StunLimits;
 pub use counters::{StunCounters, StunTotals};
-pub use message::{ANSWER_BYTES_MAX, BindingRequest, NoRequest};
+pub use message::{BindingRequest, ParseError, RESPONSE_BYTES_MAX};
 pub use responder::{Responder, StartError};

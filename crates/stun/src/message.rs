@@ -1,7 +1,7 @@
 use std::net::{IpAddr, SocketAddr};
 
-/// No answer is longer. A request may have as little as 20 bytes.
-pub const ANSWER_BYTES_MAX: usize = 80;
+/// The longest answer, in bytes. A request may have only 20.
+pub const RESPONSE_BYTES_MAX: usize = 80;
 
 const HEADER_BYTES: usize = 20;
 const BINDING_REQUEST: u16 = 0x0001;
@@ -16,13 +16,13 @@ const UNKNOWN_ATTRIBUTES: u16 = 0x000a;
 const FINGERPRINT: u16 = 0x8028;
 const FINGERPRINT_XOR: u32 = 0x5354_554e;
 const FINGERPRINT_BYTES: usize = 8;
-/// An unknown attribute from this number on is ignored.
+/// Attributes from this number on are optional: unknown ones are ignored.
 const OPTIONAL_FROM: u16 = 0x8000;
-/// Attributes by which a client proves who it is, which we know and do not ask for: USERNAME,
-/// MESSAGE-INTEGRITY, REALM, NONCE, MESSAGE-INTEGRITY-SHA256, PASSWORD-ALGORITHM, USERHASH.
+/// Attributes of authentication, which are accepted and ignored: USERNAME, MESSAGE-INTEGRITY,
+/// REALM, NONCE, MESSAGE-INTEGRITY-SHA256, PASSWORD-ALGORITHM, USERHASH.
 const CREDENTIALS: [u16; 7] = [0x0006, 0x0008, 0x0014, 0x0015, 0x001c, 0x001d, 0x001e];
 /// Unknown attributes that an answer names at most.
-const UNKNOWN_TOLD_MAX: usize = 8;
+const UNKNOWN_NAMED_MAX: usize = 8;
 const UNKNOWN_REASON: &[u8] = b"Unknown Attribute";
 
 /// A request for the sender's own address (RFC 8489, section 3).
@@ -39,48 +39,48 @@ const UNKNOWN_REASON: &[u8] = b"Unknown Attribute";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingRequest {
     transaction: [u8; 12],
-    /// Attributes that its sender wants understood, and we do not.
+    /// Unknown attributes that the sender requires, the first [`UNKNOWN_NAMED_MAX`].
     unknown: Vec<u16>,
     has_fingerprint: bool,
 }
 
 /// Why a datagram is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoRequest {
-    /// It has no header, or none of STUN as it is since RFC 5389.
-    #[error("it is no STUN message")]
+pub enum ParseError {
+    /// It has no header of RFC 5389 or later.
+    #[error("not a STUN message")]
     NotStun,
-    /// It is a message of another kind: an answer, an indication, another method.
+    /// It is a STUN message of another type: a response, an indication or another method.
     #[error("it is a STUN message of type {kind:#06x}, not a Binding request")]
     NotBinding {
         /// Its type.
         kind: u16,
     },
-    /// Its length, or that of an attribute, is not what it has.
-    #[error("its attributes do not fill it")]
+    /// Its length, or that of an attribute, does not match its bytes.
+    #[error("the attributes do not match the message's length")]
     BadLength,
-    /// Its FINGERPRINT is not that of its bytes, or not the last attribute.
-    #[error("its fingerprint is wrong")]
+    /// Its FINGERPRINT does not match its bytes, or is not the last attribute.
+    #[error("wrong fingerprint")]
     BadFingerprint,
 }
 
 impl BindingRequest {
-    /// Read a datagram.
-    pub fn parse(datagram: &[u8]) -> Result<Self, NoRequest> {
+    /// Parses a datagram.
+    pub fn parse(datagram: &[u8]) -> Result<Self, ParseError> {
         let Some((header, mut attributes)) = datagram.split_first_chunk::<HEADER_BYTES>() else {
-            return Err(NoRequest::NotStun);
+            return Err(ParseError::NotStun);
         };
         let kind = u16::from_be_bytes([header[0], header[1]]);
         let len = usize::from(u16::from_be_bytes([header[2], header[3]]));
         // The first two bits distinguish STUN from other protocols.
         if kind >> 14 != 0 || header[4..8] != MAGIC_COOKIE.to_be_bytes() {
-            return Err(NoRequest::NotStun);
+            return Err(ParseError::NotStun);
         }
         if kind != BINDING_REQUEST {
-            return Err(NoRequest::NotBinding { kind });
+            return Err(ParseError::NotBinding { kind });
         }
         if len != attributes.len() || !len.is_multiple_of(4) {
-            return Err(NoRequest::BadLength);
+            return Err(ParseError::BadLength);
         }
         let mut request = BindingRequest {
             transaction: header[8..].try_into().expect("12 of 20 bytes are left"),
@@ -91,11 +91,11 @@ impl BindingRequest {
             let kind = u16::from_be_bytes([head[0], head[1]]);
             let len = usize::from(u16::from_be_bytes([head[2], head[3]]));
             let (value, rest) =
-                rest.split_at_checked(len.next_multiple_of(4)).ok_or(NoRequest::BadLength)?;
+                rest.split_at_checked(len.next_multiple_of(4)).ok_or(ParseError::BadLength)?;
             if kind == FINGERPRINT {
                 let before = &datagram[..datagram.len() - attributes.len()];
                 if !rest.is_empty() || len != 4 || value != fingerprint(before) {
-                    return Err(NoRequest::BadFingerprint);
+                    return Err(ParseError::BadFingerprint);
                 }
                 request.has_fingerprint = true;
             } else if kind < OPTIONAL_FROM && !CREDENTIALS.contains(&kind) {
@@ -107,19 +107,18 @@ impl BindingRequest {
     }
 
     fn note_unknown(&mut self, kind: u16) {
-        if self.unknown.len() < UNKNOWN_TOLD_MAX && !self.unknown.contains(&kind) {
+        if self.unknown.len() < UNKNOWN_NAMED_MAX && !self.unknown.contains(&kind) {
             self.unknown.push(kind);
         }
     }
 
-    /// The answer to a request from this address: the address, or an error that names unknown
-    /// attributes.
+    /// The answer with this address, or an error that names unknown attributes.
     pub fn answer(&self, from: SocketAddr) -> Vec<u8> {
         let is_error = !self.unknown.is_empty();
-        let mut answer = Vec::with_capacity(ANSWER_BYTES_MAX);
+        let mut answer = Vec::with_capacity(RESPONSE_BYTES_MAX);
         let kind = if is_error { BINDING_ERROR } else { BINDING_SUCCESS };
         answer.extend(kind.to_be_bytes());
-        answer.extend([0; 2]); // The length, once it is known.
+        answer.extend([0; 2]); // The length is set below.
         answer.extend(MAGIC_COOKIE.to_be_bytes());
         answer.extend(self.transaction);
         if is_error {
@@ -133,20 +132,20 @@ impl BindingRequest {
         }
         let tail_bytes = if self.has_fingerprint { FINGERPRINT_BYTES } else { 0 };
         let len = answer.len() + tail_bytes - HEADER_BYTES;
-        answer[2..4].copy_from_slice(&u16::try_from(len).expect("it is short").to_be_bytes());
+        answer[2..4].copy_from_slice(&u16::try_from(len).expect("short").to_be_bytes());
         if self.has_fingerprint {
             let print = fingerprint(&answer);
             attribute(&mut answer, FINGERPRINT, &print);
         }
-        debug_assert!(answer.len() <= ANSWER_BYTES_MAX, "an answer is short");
+        debug_assert!(answer.len() <= RESPONSE_BYTES_MAX, "{} bytes", answer.len());
         answer
     }
 
-    /// An address under the mask that keeps routers from rewriting it in passing.
+    /// XOR-MAPPED-ADDRESS: the mask keeps NATs from rewriting the address in the payload.
     fn mapped(&self, from: SocketAddr) -> Vec<u8> {
         let mut mask = MAGIC_COOKIE.to_be_bytes().to_vec();
         mask.extend(self.transaction);
-        // To a socket for both families, IPv4 looks like a part of IPv6.
+        // A socket for both families sees IPv4 addresses as mapped IPv6 addresses.
         let (family, address) = match from.ip().to_canonical() {
             IpAddr::V4(address) => (1, address.octets().to_vec()),
             IpAddr::V6(address) => (2, address.octets().to_vec()),
@@ -164,12 +163,12 @@ fn attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
     message.resize(message.len().next_multiple_of(4), 0);
 }
 
-/// The value of a FINGERPRINT after these bytes, whose header counts it in already.
+/// The value of a FINGERPRINT after these bytes; the header's length already includes it.
 fn fingerprint(before: &[u8]) -> [u8; 4] {
     (crc32(before) ^ FINGERPRINT_XOR).to_be_bytes()
 }
 
-/// CRC-32 as in ISO 3309, bit by bit: messages are short, and few have a fingerprint.
+/// CRC-32 as in ISO 3309. Bitwise, because messages are short and few have a fingerprint.
 fn crc32(bytes: &[u8]) -> u32 {
     let sum = bytes.iter().fold(u32::MAX, |sum, &byte| {
         (0..8).fold(sum ^ u32::from(byte), |sum, _| {
@@ -201,7 +200,7 @@ mod tests {
 
     /// The addresses are those of RFC 5769, sections 2.2 and 2.3.
     #[test]
-    fn the_address_is_masked_as_the_specification_says() {
+    fn the_address_is_masked_as_specified() {
         let ipv4 = answer(&[], "192.0.2.1:32853");
         assert_eq!(ipv4[20..], *b"\x00\x20\x00\x08\x00\x01\xa1\x47\xe1\x12\xa6\x43");
         let ipv6 = answer(&[], "[2001:db8:1234:5678:11:2233:4455:6677]:32853");
@@ -225,7 +224,7 @@ mod tests {
 
     #[test]
     fn unknown_required_attributes_are_named_in_an_error() {
-        // PRIORITY and ICE-CONTROLLING: an ICE check is none of ours. SOFTWARE is optional.
+        // PRIORITY and ICE-CONTROLLING belong to ICE checks. SOFTWARE is optional.
         let check =
             b"\x00\x24\x00\x04\x6e\x00\x01\xff\x80\x2a\x00\x08\x93\x2f\xf9\xb1\x51\x26\x3b\x36\
             \x80\x22\x00\x03abc ";
@@ -236,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_neither_asked_for_nor_refused() {
+    fn credentials_are_neither_required_nor_refused() {
         let username = b"\x00\x06\x00\x03bob\x00";
         assert_eq!(answer(username, "192.0.2.1:1")[..2], BINDING_SUCCESS.to_be_bytes());
     }
 
     /// The request of RFC 5769, section 2.1, whose fingerprint is the specification's own.
     #[test]
-    fn a_fingerprint_is_checked_and_answered_with_one() {
+    fn a_fingerprint_is_verified_and_answered_with_a_fingerprint() {
         let sample = b"\x00\x01\x00\x58\x21\x12\xa4\x42\xb7\xe7\xa7\x01\xbc\x34\xd6\x86\xfa\x87\xdf\xae\
             \x80\x22\x00\x10STUN test client\
             \x00\x24\x00\x04\x6e\x00\x01\xff\
@@ -256,7 +255,7 @@ mod tests {
         for at in [20, 40, sample.len() - 1] {
             let mut wrong = *sample;
             wrong[at] ^= 1;
-            assert!(BindingRequest::parse(&wrong).is_err(), "byte {at} may be anything");
+            assert!(BindingRequest::parse(&wrong).is_err(), "byte {at} is not verified");
         }
         let answer = parsed.answer("192.0.2.1:1".parse().unwrap());
         let (before, print) = answer.split_at(answer.len() - FINGERPRINT_BYTES);
@@ -265,27 +264,27 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_answered() {
+    fn only_binding_requests_are_answered() {
         let good = request(&[]);
-        assert_eq!(BindingRequest::parse(&[]), Err(NoRequest::NotStun));
-        assert_eq!(BindingRequest::parse(&good[..19]), Err(NoRequest::NotStun));
-        assert_eq!(BindingRequest::parse(&[&good[..], &[0]].concat()), Err(NoRequest::BadLength));
+        assert_eq!(BindingRequest::parse(&[]), Err(ParseError::NotStun));
+        assert_eq!(BindingRequest::parse(&good[..19]), Err(ParseError::NotStun));
+        assert_eq!(BindingRequest::parse(&[&good[..], &[0]].concat()), Err(ParseError::BadLength));
         for kind in [BINDING_SUCCESS, BINDING_ERROR, 0x0011, 0x0003] {
             let other = [&kind.to_be_bytes(), &good[2..]].concat();
-            assert_eq!(BindingRequest::parse(&other), Err(NoRequest::NotBinding { kind }));
+            assert_eq!(BindingRequest::parse(&other), Err(ParseError::NotBinding { kind }));
         }
         let mut classic = good.clone();
         classic[4] = 0;
-        assert_eq!(BindingRequest::parse(&classic), Err(NoRequest::NotStun));
+        assert_eq!(BindingRequest::parse(&classic), Err(ParseError::NotStun));
         for cut in [&b"\x80\x22\x00\x05abcd"[..], b"\x80\x22\x00"] {
-            assert_eq!(BindingRequest::parse(&request(cut)), Err(NoRequest::BadLength), "{cut:?}");
+            assert_eq!(BindingRequest::parse(&request(cut)), Err(ParseError::BadLength), "{cut:?}");
         }
     }
 
     #[test]
-    fn no_answer_is_longer_than_promised() {
-        let strange: Vec<u8> = (0..300_u16).flat_map(|n| [0x7f, n as u8, 0, 0]).collect();
-        let mut longest = request(&strange);
+    fn no_answer_is_longer_than_its_bound() {
+        let many: Vec<u8> = (0..300_u16).flat_map(|n| [0x7f, n as u8, 0, 0]).collect();
+        let mut longest = request(&many);
         longest.extend([0x80, 0x28, 0, 4]);
         let len = (longest.len() + 4 - HEADER_BYTES) as u16;
         longest[2..4].copy_from_slice(&len.to_be_bytes());
@@ -293,6 +292,6 @@ mod tests {
         longest.extend(print);
         let request = BindingRequest::parse(&longest).unwrap();
         let answer = request.answer("[2001:db8::1]:1".parse().unwrap());
-        assert!(answer.len() <= ANSWER_BYTES_MAX, "{} bytes", answer.len());
+        assert!(answer.len() <= RESPONSE_BYTES_MAX, "{} bytes", answer.len());
     }
 }

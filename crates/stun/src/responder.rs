@@ -16,16 +16,16 @@ use crate::allowance::{Allowance, StunLimits};
 use crate::counters::{StunCounters, count};
 use crate::message::BindingRequest;
 
-/// Bytes of a datagram that are read; a longer one is cut, and then no request.
+/// Bytes read of a datagram. A longer one is cut, so it fails to parse.
 const DATAGRAM_BYTES_MAX: usize = 1_500;
-/// Pause after an error of the socket's own, lest it be all that is done.
+/// Pause after a socket error, so that repeated errors do not use a whole core.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers Binding requests on some UDP sockets, on a thread of its own, until it is dropped.
 pub struct Responder {
     addresses: Vec<SocketAddr>,
     counters: Arc<StunCounters>,
-    /// Dropped first, which ends the thread.
+    /// Dropping it ends the thread.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -33,15 +33,15 @@ pub struct Responder {
 /// An error at the start of a responder.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address cannot be had.
+    /// The address cannot be bound.
     #[error("cannot answer STUN on {address}: {source}")]
     Address {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The system gave no thread or no event loop.
+    /// The system refused a thread or an event loop.
     #[error("cannot answer STUN: {0}")]
     System(#[from] io::Error),
 }
@@ -53,8 +53,8 @@ impl fmt::Debug for Responder {
 }
 
 impl Responder {
-    /// Answer at these addresses; port 0 takes a free one. `is_shared` lets other processes of the
-    /// same user answer there too (`SO_REUSEPORT`); each holds to `limits` for itself.
+    /// Answers on these addresses; port 0 takes a free port. With `is_shared`, other processes of
+    /// the same user can bind them too (`SO_REUSEPORT`). `limits` are per responder.
     pub fn start(
         addresses: &[SocketAddr],
         is_shared: bool,
@@ -87,19 +87,19 @@ impl Responder {
                 for socket in sockets {
                     serving.spawn(serve(socket, shared.clone()));
                 }
-                // It is only ever dropped, which ends this as well.
+                // Nothing is sent: the sender's drop ends the wait.
                 stopped.await.ok();
             });
         })?;
         Ok(Responder { addresses: bound, counters, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it answers, in the order asked for.
+    /// The bound addresses, in the order of the arguments of [`Responder::start`].
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Its counters.
+    /// The counters of this responder.
     pub fn counters(&self) -> Arc<StunCounters> {
         self.counters.clone()
     }
@@ -144,15 +144,15 @@ async fn serve(socket: UdpSocket, shared: Arc<Shared>) {
         let (bytes, from) = match socket.recv_from(&mut datagram).await {
             Ok(received) => received,
             Err(error) => {
-                tracing::debug!(%error, "a datagram was not received");
+                tracing::debug!(%error, "cannot receive a datagram");
                 tokio::time::sleep(ERROR_PAUSE).await;
                 continue;
             }
         };
         let Some(answer) = shared.answer(&datagram[..bytes], from) else { continue };
-        // Counted first, so that a client that has the answer finds it counted.
+        // Counted before sending, so that a client with the answer finds it counted.
         count(&shared.counters.answers);
-        // A full send buffer drops it, as the network would; the client retries.
+        // A full send buffer drops the answer, as the network could; the client retries.
         if socket.try_send_to(&answer, from).is_err() {
             count(&shared.counters.unsent);
         }
@@ -164,7 +164,7 @@ fn open(address: SocketAddr, has_ipv4: bool, is_shared: bool) -> io::Result<std:
     socket.set_nonblocking(true)?;
     socket.set_reuse_port(is_shared)?;
     if address.is_ipv6() {
-        // `[::]` alone means all of IPv4 too; beside an IPv4 address it would be in its way.
+        // `[::]` alone includes IPv4. Beside an IPv4 address it would conflict.
         socket.set_only_v6(has_ipv4)?;
     }
     socket.bind(&address.into())?;

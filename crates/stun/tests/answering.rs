@@ -1,18 +1,18 @@
-//! What a responder promises to who asks, and to who is asked for.
+//! The behaviour of a responder on real UDP sockets.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use watchfire_stun::{ANSWER_BYTES_MAX, Responder, StunLimits};
+use watchfire_stun::{RESPONSE_BYTES_MAX, Responder, StunLimits};
 
-/// Longer than an answer takes on a busy machine.
+/// Ample for an answer on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn start(address: &str, limits: &StunLimits) -> Responder {
     Responder::start(&[address.parse().unwrap()], false, limits).expect("an address is free")
 }
 
-fn asker(address: &str) -> UdpSocket {
+fn client(address: &str) -> UdpSocket {
     let socket = UdpSocket::bind(address).expect("an address is free");
     socket.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
     socket
@@ -24,7 +24,7 @@ fn request(transaction: &[u8; 12]) -> Vec<u8> {
 
 fn answer_to(socket: &UdpSocket, responder: SocketAddr, transaction: &[u8; 12]) -> Vec<u8> {
     socket.send_to(&request(transaction), responder).unwrap();
-    let mut answer = [0; ANSWER_BYTES_MAX];
+    let mut answer = [0; RESPONSE_BYTES_MAX];
     let (bytes, from) = socket.recv_from(&mut answer).expect("an answer comes");
     assert_eq!(from, responder);
     assert_eq!(answer[8..20], *transaction);
@@ -43,7 +43,7 @@ fn until(what: &str, happened: impl Fn() -> bool) {
 fn a_request_is_answered_with_its_address_by_ipv4_and_ipv6() {
     for (here, bytes) in [("127.0.0.1:0", 32), ("[::1]:0", 44)] {
         let responder = start(here, &StunLimits::default());
-        let socket = asker(here);
+        let socket = client(here);
         let answer = answer_to(&socket, responder.addresses()[0], b"twelve bytes");
         assert_eq!(answer.len(), bytes);
         let port = u16::from_be_bytes([answer[26] ^ 0x21, answer[27] ^ 0x12]);
@@ -53,26 +53,26 @@ fn a_request_is_answered_with_its_address_by_ipv4_and_ipv6() {
 }
 
 #[test]
-fn one_socket_for_both_families_tells_ipv4_as_ipv4() {
+fn a_socket_for_both_families_returns_ipv4_as_ipv4() {
     let responder = start("[::]:0", &StunLimits::default());
     let port = responder.addresses()[0].port();
-    let socket = asker("127.0.0.1:0");
+    let socket = client("127.0.0.1:0");
     let answer = answer_to(&socket, SocketAddr::from(([127, 0, 0, 1], port)), b"twelve bytes");
     assert_eq!((answer.len(), answer[25]), (32, 1));
 }
 
 #[test]
-fn an_address_is_answered_no_faster_than_its_rate_and_others_still_are() {
+fn an_address_over_its_rate_gets_no_answers_and_others_still_do() {
     let limits = StunLimits { answers_per_second_per_address: 3, ..StunLimits::default() };
     let responder = start("127.0.0.1:0", &limits);
     let to = responder.addresses()[0];
-    let (flooding, calm) = (asker("127.0.0.1:0"), asker("127.0.0.2:0"));
+    let (flooding, calm) = (client("127.0.0.1:0"), client("127.0.0.2:0"));
     let begun = Instant::now();
     for _ in 0..100 {
         flooding.send_to(&request(b"twelve bytes"), to).unwrap();
     }
     let counters = responder.counters();
-    until("all requests are seen", || {
+    until("all requests are counted", || {
         let totals = counters.totals();
         totals.answers + totals.over_rate == 100
     });
@@ -85,14 +85,14 @@ fn an_address_is_answered_no_faster_than_its_rate_and_others_still_are() {
 fn other_datagrams_are_counted_and_not_answered() {
     let responder = start("127.0.0.1:0", &StunLimits::default());
     let to = responder.addresses()[0];
-    let socket = asker("127.0.0.1:0");
+    let socket = client("127.0.0.1:0");
     let own_answer = answer_to(&socket, to, b"twelve bytes");
     let nonsense: [&[u8]; 4] = [b"", b"GET / HTTP/1.1\r\n\r\n", &own_answer, &[0; 1_400]];
     for datagram in nonsense {
         socket.send_to(datagram, to).unwrap();
     }
-    until("all of it is seen", || responder.counters().totals().unreadable == 4);
-    // The next that comes is the answer to the next request: nothing came before it.
+    until("all datagrams are counted", || responder.counters().totals().unreadable == 4);
+    // The next datagram is the answer to the next request, so the others had no answer.
     assert_eq!(answer_to(&socket, to, b"another one.").len(), 32);
 }
 
@@ -109,11 +109,11 @@ fn several_responders_share_an_address_only_when_configured_to() {
     let one = shared(address);
     let other = shared(one.addresses()[0]);
     for _ in 0..20 {
-        answer_to(&asker("127.0.0.1:0"), address, b"twelve bytes");
+        answer_to(&client("127.0.0.1:0"), address, b"twelve bytes");
     }
     drop(one);
     for _ in 0..20 {
-        answer_to(&asker("127.0.0.1:0"), address, b"twelve bytes");
+        answer_to(&client("127.0.0.1:0"), address, b"twelve bytes");
     }
     assert!(other.counters().totals().answers >= 20);
 }

@@ -2,8 +2,8 @@
 //! may be relayed between them.
 //!
 //! [`Pages`] counts the peers and holders of each page. [`Rings`] decides which peers are
-//! neighbours. [`Quotas`] bounds the bytes that peers send each other through the server. None of
-//! them sees a page's bytes, opens a socket or reads a clock.
+//! neighbours. [`Quotas`] limits the bytes that peers send each other through the server. None of
+//! them reads a page's bytes, opens a socket or reads a clock.
 //!
 //! ```
 //! use watchfire_tracker::{Counts, Have, Output, PageLimits, Pages};
@@ -15,7 +15,7 @@
 //! let counts = pages.join(now, "bafy", bob, "bob's socket", Have::Nothing).unwrap();
 //! assert_eq!(counts, Counts { watching: 2, holders: 1, ..Counts::default() });
 //!
-//! assert_eq!(pages.some_holders("bafy", bob, 4, 0), [(alice, Have::All)]);
+//! assert_eq!(pages.peers_with_blocks("bafy", bob, 4, 0), [(alice, Have::All)]);
 //! assert_eq!(pages.relay(now, "bafy", bob, alice, 100), Ok("alice's socket"));
 //!
 //! pages.leave(now, "bafy", alice);
@@ -26,8 +26,8 @@ mod neighbours;
 mod pages;
 mod quotas;
 
-pub use neighbours::{Change, MESH_MAX, Rings};
+pub use neighbours::{Change, FULL_MESH_PEERS_MAX, Rings};
 pub use pages::{
     Counts, Have, JoinError, LastAvailable, NodeCounts, Output, PageLimits, Pages, RelayRefusal,
 };
-pub use quotas::{OverQuota, QuotaLimits, Quotas};
+pub use quotas::{QuotaExceeded, QuotaLimits, Quotas};

@@ -1,6 +1,6 @@
-//! What a peer costs.
+//! Memory per peer on the rings.
 
-#![allow(unsafe_code, reason = "an allocator cannot be counted without being one")]
+#![allow(unsafe_code, reason = "counting allocations needs an allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use watchfire_tracker::Rings;
 use watchfire_types::PeerId;
 
 thread_local! {
-    /// Bytes that this thread allocated and did not free.
+    /// Bytes that this thread allocated and has not freed.
     static ALLOCATED: Cell<isize> = const { Cell::new(0) };
 }
 
@@ -22,25 +22,25 @@ fn count(bytes: isize) {
     ALLOCATED.set(ALLOCATED.get() + bytes);
 }
 
-// SAFETY: every call is handed to `System` with the caller's own arguments, so its guarantees are
-// ours. Counting touches only a `Cell` in a thread-local that is initialised at compile time and
-// has no destructor, so it neither allocates nor unwinds.
+// SAFETY: every call is passed to `System` with the caller's own arguments, so its guarantees hold
+// here. Counting uses only a `Cell` in a thread-local that is initialised at compile time and has
+// no destructor, so it neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: the caller fulfils the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: the caller keeps the contract of `dealloc`.
+        // SAFETY: the caller fulfils the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
 #[test]
-fn a_peer_of_many_costs_sixteen_bytes_a_ring() {
+fn a_peer_among_many_takes_sixteen_bytes_per_ring() {
     const PEERS: u64 = 100_000;
     const REPLACED: u64 = PEERS / 4;
     for k in [2, 3] {
@@ -60,6 +60,6 @@ fn a_peer_of_many_costs_sixteen_bytes_a_ring() {
         (REPLACED..PEERS + REPLACED).for_each(|peer| drop(rings.leave(PeerId(peer))));
         assert!(rings.is_empty());
         let left = ALLOCATED.get() - before;
-        assert!(left <= 1_024, "{left} bytes are left of {k} rings without peers");
+        assert!(left <= 1_024, "{left} bytes are not freed by {k} rings without peers");
     }
 }

@@ -1,9 +1,9 @@
-//! Who is whose neighbour follows from the seed and from who is there.
+//! Neighbours depend only on the seed and the set of peers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use watchfire_tracker::{Change, MESH_MAX, Rings};
+use watchfire_tracker::{Change, FULL_MESH_PEERS_MAX, Rings};
 use watchfire_types::{Instant, PeerId, Rng};
 
 fn at(seconds: u64) -> Instant {
@@ -16,7 +16,7 @@ fn rings_of(k: usize, seed: u64, peers: impl IntoIterator<Item = PeerId>) -> Rin
     rings
 }
 
-/// All that can be asked about where a peer is.
+/// The neighbours of a peer, overall and by ring.
 #[derive(Debug, PartialEq)]
 struct Place {
     peer: PeerId,
@@ -32,15 +32,14 @@ fn places(rings: &Rings, k: usize) -> Vec<Place> {
     rings.peers().map(place).collect()
 }
 
-/// How far counts are from all being the same; about as much as there are counts when only chance
-/// is at work.
+/// A measure of how uneven the counts are; for random counts, about the number of counts.
 fn chi_square(counts: impl Iterator<Item = u32> + Clone) -> f64 {
     let expected = f64::from(counts.clone().sum::<u32>()) / counts.clone().count() as f64;
     counts.map(|count| (f64::from(count) - expected).powi(2) / expected).sum()
 }
 
 #[test]
-fn replicas_agree_whatever_they_heard_of_first() {
+fn replicas_agree_in_any_order_of_joins_and_leaves() {
     for seed in 0..200 {
         let mut rng = Rng::from_seed(seed);
         let k = 1 + rng.below(4) as usize;
@@ -50,16 +49,16 @@ fn replicas_agree_whatever_they_heard_of_first() {
         for _ in 0..5 {
             rng.shuffle(&mut members);
             let mut other = Rings::new(k, seed);
-            let mut passers_by = Vec::new();
+            let mut temporary = Vec::new();
             for &peer in &members {
                 other.join(peer);
                 match rng.below(4) {
                     0 => {
-                        let stranger = PeerId(rng.next_u64());
-                        other.join(stranger);
-                        passers_by.push(stranger);
+                        let other_peer = PeerId(rng.next_u64());
+                        other.join(other_peer);
+                        temporary.push(other_peer);
                     }
-                    1 => drop(passers_by.pop().map(|stranger| other.leave(stranger))),
+                    1 => drop(temporary.pop().map(|other_peer| other.leave(other_peer))),
                     2 => drop((other.leave(peer), other.join(peer))),
                     _ => {
                         other.reserve(peer, at(1));
@@ -67,7 +66,7 @@ fn replicas_agree_whatever_they_heard_of_first() {
                     }
                 }
             }
-            passers_by.into_iter().for_each(|stranger| drop(other.leave(stranger)));
+            temporary.into_iter().for_each(|other_peer| drop(other.leave(other_peer)));
             assert_eq!(places(&first, k), places(&other, k), "seed {seed}");
             let mut peers: Vec<PeerId> = other.peers().collect();
             peers.sort();
@@ -78,8 +77,8 @@ fn replicas_agree_whatever_they_heard_of_first() {
 }
 
 #[test]
-fn who_joins_and_leaves_leaves_everything_as_it_was() {
-    for others in 0..=2 * MESH_MAX as u64 {
+fn a_leave_undoes_the_changes_of_a_join() {
+    for others in 0..=2 * FULL_MESH_PEERS_MAX as u64 {
         let mut rings = rings_of(3, others, (0..others).map(PeerId));
         let before = places(&rings, 3);
         let mut joined = rings.join(PeerId(99));
@@ -95,33 +94,33 @@ fn who_joins_and_leaves_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn another_seed_makes_other_rings() {
+fn another_seed_gives_other_rings() {
     let rings = |seed| places(&rings_of(2, seed, (0..100).map(PeerId)), 2);
     assert_eq!(rings(1), rings(1));
     assert_ne!(rings(1), rings(2));
 }
 
-/// A ring's order, from one peer on.
+/// A ring's order, starting with one peer.
 fn order(rings: &Rings, ring: usize, from: PeerId) -> Vec<PeerId> {
     let after = |&peer: &PeerId| Some(rings.around(peer, ring)?.1);
     std::iter::successors(Some(from), after).take(rings.len()).collect()
 }
 
 #[test]
-fn every_order_of_a_ring_is_as_likely() {
-    // Ids in a sequence, and seeds too: all that is random is what the rings make of them.
+fn all_orders_of_a_ring_are_equally_likely() {
+    // Ids and seeds are sequences, so that all randomness comes from the rings.
     let mut times = BTreeMap::<Vec<PeerId>, u32>::new();
     for seed in 0..24_000 {
         let rings = rings_of(1, seed, (0..5).map(PeerId));
         *times.entry(order(&rings, 0, PeerId(0))).or_default() += 1;
     }
-    assert_eq!(times.len(), 24, "five stand around a ring in so many orders");
+    assert_eq!(times.len(), 24, "five peers have 24 orders around a ring");
     let chi_square = chi_square(times.values().copied());
-    assert!(chi_square < 50.0, "{chi_square}: one in a thousand by chance");
+    assert!(chi_square < 50.0, "{chi_square}: a chance of one in a thousand");
 }
 
 #[test]
-fn every_two_orders_of_two_rings_are_as_likely() {
+fn all_pairs_of_orders_of_two_rings_are_equally_likely() {
     for pair in [[0, 1], [0, 2], [1, 2]] {
         let mut times = BTreeMap::<_, u32>::new();
         for seed in 0..36_000 {
@@ -130,17 +129,17 @@ fn every_two_orders_of_two_rings_are_as_likely() {
         }
         assert_eq!(times.len(), 36, "six orders on each of two rings");
         let chi_square = chi_square(times.values().copied());
-        assert!(chi_square < 67.0, "{chi_square}: one in a thousand by chance");
+        assert!(chi_square < 67.0, "{chi_square}: a chance of one in a thousand");
     }
 }
 
 #[test]
-fn who_is_next_on_one_ring_is_anywhere_on_another() {
+fn neighbours_on_one_ring_are_anywhere_on_another() {
     const PEERS: u64 = 20_000;
     let mut rng = Rng::from_seed(7);
-    let rolled: Vec<PeerId> = (0..PEERS).map(|_| PeerId(rng.next_u64())).collect();
+    let random: Vec<PeerId> = (0..PEERS).map(|_| PeerId(rng.next_u64())).collect();
     let high: Vec<PeerId> = (0..PEERS).map(|id| PeerId(id << 44)).collect();
-    for peers in [rolled, (0..PEERS).map(PeerId).collect(), high] {
+    for peers in [random, (0..PEERS).map(PeerId).collect(), high] {
         let rings = rings_of(3, 7, peers.iter().copied());
         for [first, second] in [[0, 1], [1, 2], [2, 0]] {
             let order = order(&rings, second, peers[0]);
@@ -152,7 +151,7 @@ fn who_is_next_on_one_ring_is_anywhere_on_another() {
                 distances[(distance * 20 / PEERS) as usize] += 1;
             }
             let chi_square = chi_square(distances.into_iter());
-            assert!(chi_square < 44.0, "{chi_square}: one in a thousand by chance");
+            assert!(chi_square < 44.0, "{chi_square}: a chance of one in a thousand");
         }
     }
 }

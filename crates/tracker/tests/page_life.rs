@@ -1,4 +1,4 @@
-//! The life of a page, from the first tab to the last.
+//! The lifecycle of a page, from the first peer to the last.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ fn join(pages: &mut Pages<PeerId>, now: Instant, peer: PeerId, have: Have) -> Co
     pages.join(now, PAGE, peer, peer, have).unwrap()
 }
 
-/// What is told, in short.
-fn told(pages: &mut Pages<PeerId>) -> Vec<String> {
+/// The pending events, abbreviated.
+fn events(pages: &mut Pages<PeerId>) -> Vec<String> {
     let outputs = std::iter::from_fn(|| pages.poll_output());
     outputs
         .map(|output| match output {
@@ -41,7 +41,7 @@ fn told(pages: &mut Pages<PeerId>) -> Vec<String> {
 }
 
 #[test]
-fn who_joins_reads_its_counts_in_the_reply() {
+fn a_peer_that_joins_gets_its_counts_in_the_reply() {
     let mut pages = pages();
     assert_eq!(join(&mut pages, at(0), ALICE, Have::All), counts(1, 1, 0));
     assert_eq!(join(&mut pages, at(0), BOB, Have::Some), counts(2, 1, 1));
@@ -49,7 +49,7 @@ fn who_joins_reads_its_counts_in_the_reply() {
 }
 
 #[test]
-fn nodes_are_counted_apart_whatever_they_have_and_become() {
+fn nodes_are_counted_separately() {
     let mut pages = Pages::new(PageLimits::default()).with_node_test(|peer| *peer >= BOB);
     let nodes = |watching, holders, partial| NodeCounts { watching, holders, partial };
     assert_eq!(join(&mut pages, at(0), ALICE, Have::All).nodes, nodes(0, 0, 0));
@@ -58,7 +58,7 @@ fn nodes_are_counted_apart_whatever_they_have_and_become() {
     pages.progress(at(0), PAGE, CAROL, Have::All);
     pages.progress(at(0), PAGE, ALICE, Have::Nothing);
     assert_eq!(pages.counts(PAGE).unwrap(), Counts { nodes: nodes(2, 1, 1), ..counts(3, 1, 1) });
-    // At another address it is a tab.
+    // The new address is that of a tab.
     pages.join(at(0), PAGE, BOB, ALICE, Have::All).unwrap();
     assert_eq!(pages.counts(PAGE).unwrap().nodes, nodes(1, 1, 0));
     pages.leave(at(0), PAGE, CAROL);
@@ -66,26 +66,26 @@ fn nodes_are_counted_apart_whatever_they_have_and_become() {
 }
 
 #[test]
-fn a_change_of_nodes_alone_is_told() {
+fn a_change_of_only_the_node_counts_is_sent() {
     let mut pages = Pages::new(PageLimits::default()).with_node_test(|address| *address == CAROL);
     join(&mut pages, at(0), ALICE, Have::All);
     join(&mut pages, at(0), BOB, Have::Nothing);
-    told(&mut pages);
+    events(&mut pages);
     pages.handle_tick(at(5_000));
-    told(&mut pages);
+    events(&mut pages);
     pages.join(at(10_000), PAGE, BOB, CAROL, Have::Nothing).unwrap();
-    assert_eq!(told(&mut pages), ["2 1 0"]);
+    assert_eq!(events(&mut pages), ["2 1 0"]);
 }
 
 #[test]
 fn a_page_is_available_from_its_first_holder_to_its_last() {
     let mut pages = pages();
     join(&mut pages, at(0), BOB, Have::Nothing);
-    assert_eq!(told(&mut pages), [""; 0]);
+    assert_eq!(events(&mut pages), [""; 0]);
     join(&mut pages, at(0), ALICE, Have::All);
-    assert_eq!(told(&mut pages), ["available", "2 1 0"]);
+    assert_eq!(events(&mut pages), ["available", "2 1 0"]);
     pages.leave(at(5_000), PAGE, ALICE);
-    assert_eq!(told(&mut pages), ["unavailable", "1 0 0"]);
+    assert_eq!(events(&mut pages), ["unavailable", "1 0 0"]);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_page_stays_available_while_another_peer_holds_it() {
     join(&mut pages, at(0), BOB, Have::Some);
     pages.progress(at(2_000), PAGE, BOB, Have::All);
     pages.leave(at(4_000), PAGE, ALICE);
-    assert_eq!(told(&mut pages), ["available", "2 1 1", "2 2 0", "1 1 0"]);
+    assert_eq!(events(&mut pages), ["available", "2 1 1", "2 2 0", "1 1 0"]);
 }
 
 #[test]
@@ -103,59 +103,59 @@ fn partial_copies_do_not_make_a_page_available() {
     let mut pages = pages();
     join(&mut pages, at(0), ALICE, Have::Some);
     join(&mut pages, at(0), BOB, Have::Some);
-    assert_eq!(told(&mut pages), ["2 0 2"]);
+    assert_eq!(events(&mut pages), ["2 0 2"]);
 }
 
 #[test]
-fn counts_are_told_at_most_once_a_second() {
+fn counts_are_sent_at_most_once_a_second() {
     let mut pages = pages();
     join(&mut pages, at(0), ALICE, Have::All);
-    told(&mut pages);
+    events(&mut pages);
     for peer in 2..=100 {
         join(&mut pages, at(peer), PeerId(peer), Have::Nothing);
     }
-    assert_eq!(told(&mut pages), ["2 1 0"]);
+    assert_eq!(events(&mut pages), ["2 1 0"]);
     assert_eq!(pages.next_wake(), Some(at(1_002)));
     pages.handle_tick(at(1_001));
-    assert_eq!(told(&mut pages), [""; 0]);
+    assert_eq!(events(&mut pages), [""; 0]);
     pages.handle_tick(at(1_002));
-    assert_eq!(told(&mut pages), ["100 1 0"]);
+    assert_eq!(events(&mut pages), ["100 1 0"]);
     assert_eq!(pages.next_wake(), None);
 }
 
 #[test]
-fn counts_that_changed_back_are_not_told() {
+fn counts_that_changed_back_are_not_sent() {
     let mut pages = pages();
     join(&mut pages, at(0), ALICE, Have::All);
     join(&mut pages, at(0), BOB, Have::Nothing);
-    told(&mut pages);
+    events(&mut pages);
     pages.progress(at(10), PAGE, BOB, Have::Some);
     pages.progress(at(20), PAGE, BOB, Have::Nothing);
     assert_eq!(pages.next_wake(), None);
     pages.handle_tick(at(5_000));
-    assert_eq!(told(&mut pages), [""; 0]);
+    assert_eq!(events(&mut pages), [""; 0]);
 }
 
 #[test]
-fn who_read_other_counts_on_joining_is_told_those_that_changed_back() {
+fn counts_that_changed_back_are_sent_if_a_join_reply_had_others() {
     let mut pages = pages();
     join(&mut pages, at(0), ALICE, Have::All);
     join(&mut pages, at(0), BOB, Have::All);
-    assert_eq!(told(&mut pages), ["available", "2 2 0"]);
+    assert_eq!(events(&mut pages), ["available", "2 2 0"]);
 
-    // Alice reloads: she leaves, comes back with nothing, and soon has all again.
+    // Alice reloads: she leaves, returns without blocks, and soon has all again.
     pages.leave(at(10), PAGE, ALICE);
     assert_eq!(join(&mut pages, at(20), CAROL, Have::Nothing), counts(2, 1, 0));
     pages.progress(at(30), PAGE, CAROL, Have::All);
-    assert_eq!(told(&mut pages), [""; 0]);
+    assert_eq!(events(&mut pages), [""; 0]);
     assert_eq!(pages.next_wake(), Some(at(1_000)));
     pages.handle_tick(at(1_000));
-    assert_eq!(told(&mut pages), ["2 2 0"]);
+    assert_eq!(events(&mut pages), ["2 2 0"]);
     assert_eq!(pages.next_wake(), None);
 }
 
 #[test]
-fn a_holder_that_changes_its_mind_all_the_time_is_heard_twice_a_second() {
+fn a_holder_that_changes_constantly_causes_two_events_per_second() {
     let mut pages = pages();
     join(&mut pages, at(0), BOB, Have::Nothing);
     join(&mut pages, at(0), ALICE, Have::All);
@@ -164,24 +164,24 @@ fn a_holder_that_changes_its_mind_all_the_time_is_heard_twice_a_second() {
         pages.progress(at(millis), PAGE, ALICE, have);
     }
     pages.progress(at(501), PAGE, ALICE, Have::Nothing);
-    assert_eq!(told(&mut pages), ["available", "2 1 0", "unavailable"]);
+    assert_eq!(events(&mut pages), ["available", "2 1 0", "unavailable"]);
     pages.progress(at(502), PAGE, ALICE, Have::All);
     pages.handle_tick(at(1_000));
-    assert_eq!(told(&mut pages), ["available"]);
+    assert_eq!(events(&mut pages), ["available"]);
 }
 
 #[test]
-fn a_page_with_nobody_is_forgotten_whole() {
+fn a_page_without_peers_is_forgotten_completely() {
     let mut pages = pages();
     join(&mut pages, at(0), ALICE, Have::All);
     join(&mut pages, at(0), BOB, Have::Nothing);
     join(&mut pages, at(1), CAROL, Have::Nothing);
-    told(&mut pages);
+    events(&mut pages);
     for peer in [BOB, CAROL, ALICE] {
         pages.leave(at(2), PAGE, peer);
     }
     assert_eq!((pages.len(), pages.available(), pages.next_wake()), (0, 0, None));
-    assert_eq!(told(&mut pages), ["unavailable"]);
+    assert_eq!(events(&mut pages), ["unavailable"]);
     assert_eq!((pages.counts(PAGE), pages.peer(PAGE, ALICE)), (None, None));
     assert_eq!(join(&mut pages, at(3), BOB, Have::Nothing), counts(1, 0, 0));
 }
@@ -208,7 +208,7 @@ fn a_full_page_refuses_the_next_peer_and_keeps_the_others() {
 }
 
 #[test]
-fn at_most_pages_max_pages_are_open_and_open_ones_still_fill() {
+fn at_the_limit_of_pages_open_ones_still_accept_peers() {
     let limits = PageLimits { pages_max: 1, ..PageLimits::default() };
     let mut pages = Pages::new(limits);
     join(&mut pages, at(0), ALICE, Have::All);
@@ -218,7 +218,7 @@ fn at_most_pages_max_pages_are_open_and_open_ones_still_fill() {
 }
 
 #[test]
-fn news_of_a_page_or_peer_that_is_not_there_is_ignored() {
+fn changes_of_an_unknown_page_or_peer_are_ignored() {
     let mut pages = pages();
     pages.progress(at(0), PAGE, ALICE, Have::All);
     pages.leave(at(0), PAGE, ALICE);

@@ -1,4 +1,4 @@
-//! One page in several processes, each with a replica of who has it open.
+//! One page in several processes, each with a replica of its peers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn outputs(pages: &mut Pages<NodeId>) -> Vec<Output> {
     std::iter::from_fn(|| pages.poll_output()).collect()
 }
 
-fn told(now: Counts) -> Output {
+fn counts_event(now: Counts) -> Output {
     Output::Counts { page: PAGE.into(), counts: now }
 }
 
@@ -46,11 +46,11 @@ fn unavailable() -> Output {
 }
 
 #[test]
-fn a_peer_of_another_process_counts_and_can_be_asked_and_sent_to() {
+fn a_peer_of_another_process_is_counted_and_can_be_requested_from_and_sent_to() {
     let mut pages = Pages::new(PageLimits::default());
     pages.insert(at(0), PAGE, ALICE, THERE, Have::All);
     assert_eq!(pages.join(at(0), PAGE, BOB, HERE, Have::Nothing), Ok(counts(2, 1, 0)));
-    assert_eq!(pages.some_holders(PAGE, BOB, 4, 0), [(ALICE, Have::All)]);
+    assert_eq!(pages.peers_with_blocks(PAGE, BOB, 4, 0), [(ALICE, Have::All)]);
     assert_eq!(pages.relay(at(0), PAGE, BOB, ALICE, 1), Ok(THERE));
 
     let mut peers: Vec<_> = pages.peers(PAGE).collect();
@@ -60,24 +60,24 @@ fn a_peer_of_another_process_counts_and_can_be_asked_and_sent_to() {
 }
 
 #[test]
-fn local_peers_hear_that_a_page_became_available_or_unavailable_elsewhere() {
+fn local_peers_are_notified_of_availability_changes_by_remote_peers() {
     let mut pages = Pages::new(PageLimits::default());
     pages.join(at(0), PAGE, BOB, HERE, Have::Nothing).unwrap();
     pages.insert(at(0), PAGE, ALICE, THERE, Have::Some);
-    assert_eq!(outputs(&mut pages), [told(counts(2, 0, 1))]);
+    assert_eq!(outputs(&mut pages), [counts_event(counts(2, 0, 1))]);
     pages.progress(at(2_000), PAGE, ALICE, Have::All);
-    assert_eq!(outputs(&mut pages), [available(), told(counts(2, 1, 0))]);
+    assert_eq!(outputs(&mut pages), [available(), counts_event(counts(2, 1, 0))]);
     pages.leave(at(4_000), PAGE, ALICE);
-    assert_eq!(outputs(&mut pages), [unavailable(), told(counts(1, 0, 0))]);
+    assert_eq!(outputs(&mut pages), [unavailable(), counts_event(counts(1, 0, 0))]);
 }
 
 #[test]
-fn who_comes_and_goes_there_within_a_period_is_never_told_of_here() {
+fn a_remote_peer_that_joins_and_leaves_within_a_period_causes_no_event() {
     let mut pages = Pages::new(PageLimits::default());
     pages.join(at(0), PAGE, BOB, HERE, Have::Nothing).unwrap();
     pages.insert(at(0), PAGE, ALICE, THERE, Have::Nothing);
     outputs(&mut pages);
-    // Carol read three in her reply, but that was another process's.
+    // Carol's join reply had other counts, but it was that of another process.
     pages.insert(at(10), PAGE, CAROL, THERE, Have::Nothing);
     pages.leave(at(20), PAGE, CAROL);
     assert_eq!(pages.next_wake(), None);
@@ -85,7 +85,7 @@ fn who_comes_and_goes_there_within_a_period_is_never_told_of_here() {
 }
 
 #[test]
-fn no_limit_refuses_who_was_let_in_elsewhere_but_they_fill_the_page() {
+fn no_limit_refuses_peers_of_other_processes_but_they_count() {
     let limits = PageLimits { peers_per_page_max: 2, pages_max: 1, ..PageLimits::default() };
     let mut pages = Pages::new(limits);
     for peer in [ALICE, BOB, CAROL] {
@@ -102,7 +102,7 @@ fn no_limit_refuses_who_was_let_in_elsewhere_but_they_fill_the_page() {
 }
 
 #[test]
-fn a_process_that_died_takes_its_peers_along_and_the_others_are_told_once() {
+fn the_peers_of_a_failed_process_leave_with_one_event() {
     let mut pages = Pages::new(PageLimits::default());
     pages.join(at(0), PAGE, BOB, HERE, Have::Some).unwrap();
     for peer in [CAROL, ALICE] {
@@ -114,14 +114,14 @@ fn a_process_that_died_takes_its_peers_along_and_the_others_are_told_once() {
     let page = |name: &str| -> Arc<str> { name.into() };
     let gone = [(page("bafyother"), ALICE), (page(PAGE), ALICE), (page(PAGE), CAROL)];
     assert_eq!(pages.forget(at(5_000), is_there), gone);
-    assert_eq!(outputs(&mut pages), [unavailable(), told(counts(1, 0, 1))]);
+    assert_eq!(outputs(&mut pages), [unavailable(), counts_event(counts(1, 0, 1))]);
     assert_eq!((pages.len(), pages.available(), pages.next_wake()), (1, 0, None));
     assert_eq!(pages.relay(at(5_000), PAGE, BOB, ALICE, 1), Err(RelayRefusal::NoSuchPeer));
     assert_eq!(pages.forget(at(6_000), is_there), []);
 }
 
 #[test]
-fn a_page_without_anybody_here_is_forgotten_silently() {
+fn a_page_without_local_peers_is_forgotten_without_an_event() {
     let mut pages = Pages::new(PageLimits::default());
     pages.join(at(0), PAGE, BOB, HERE, Have::Nothing).unwrap();
     pages.insert(at(0), PAGE, ALICE, THERE, Have::All);
@@ -135,13 +135,13 @@ fn a_page_without_anybody_here_is_forgotten_silently() {
     assert_eq!((pages.len(), pages.available(), pages.next_wake()), (0, 0, None));
     assert_eq!(pages.forget_on(at(3), PAGE, is_there), []);
 
-    // Nothing is left of it: who opens it next is told of its light anew.
+    // No state is left, so the next peer gets its availability again.
     pages.join(at(4), PAGE, BOB, HERE, Have::All).unwrap();
     assert_eq!(outputs(&mut pages), [available()]);
 }
 
 #[test]
-fn forgetting_on_one_page_leaves_the_others_alone() {
+fn forgetting_on_one_page_does_not_affect_the_others() {
     let mut pages = Pages::new(PageLimits::default());
     for page in [PAGE, "bafyother"] {
         pages.insert(at(0), page, ALICE, THERE, Have::All);
@@ -152,44 +152,44 @@ fn forgetting_on_one_page_leaves_the_others_alone() {
     assert_eq!(pages.counts("bafyother"), Some(counts(2, 1, 0)));
 }
 
-/// What a process tells of its own peers, and what the others see of its end.
+/// A change of a process's own peers, or its failure.
 #[derive(Clone, Copy, Debug)]
-enum Fact {
+enum PeerChange {
     Joined(&'static str, PeerId, Have),
     Progressed(&'static str, PeerId, Have),
     Left(&'static str, PeerId),
-    Died,
+    ProcessFailed,
 }
 
 const NAMES: [&str; 3] = ["bafya", "bafyb", "bafyc"];
-const LIVING: u16 = 3;
-const MORTAL: u16 = 3;
+const SURVIVORS: u16 = 3;
+const FAILING: u16 = 3;
 
-/// What one process does, in order.
-fn facts_of(node: u16, rng: &mut Rng) -> VecDeque<Fact> {
-    let mut facts = VecDeque::new();
+/// The changes of one process, in order.
+fn changes_of(node: u16, rng: &mut Rng) -> VecDeque<PeerChange> {
+    let mut changes = VecDeque::new();
     let mut here = BTreeSet::new();
     for _ in 0..rng.below(120) {
         let page = NAMES[rng.below(3) as usize];
         let peer = PeerId(u64::from(node) << 32 | rng.below(12));
         let have = [Have::Nothing, Have::Some, Have::All][rng.below(3) as usize];
-        facts.push_back(match rng.below(5) {
+        changes.push_back(match rng.below(5) {
             0 | 1 => {
                 here.insert((page, peer));
-                Fact::Joined(page, peer, have)
+                PeerChange::Joined(page, peer, have)
             }
-            2 | 3 if here.contains(&(page, peer)) => Fact::Progressed(page, peer, have),
-            _ if here.remove(&(page, peer)) => Fact::Left(page, peer),
+            2 | 3 if here.contains(&(page, peer)) => PeerChange::Progressed(page, peer, have),
+            _ if here.remove(&(page, peer)) => PeerChange::Left(page, peer),
             _ => continue,
         });
     }
-    if node == MORTAL {
-        facts.push_back(Fact::Died);
+    if node == FAILING {
+        changes.push_back(PeerChange::ProcessFailed);
     }
-    facts
+    changes
 }
 
-/// One process's replica, and what those who are in it have been told.
+/// One process's replica, and what its peers have received.
 struct Replica {
     me: NodeId,
     pages: Pages<NodeId>,
@@ -202,18 +202,18 @@ impl Replica {
     fn new(me: u16) -> Self {
         Replica {
             me: NodeId(me),
-            // In the last of the processes that stay, all peers are nodes.
-            pages: Pages::new(PageLimits::default()).with_node_test(|at| at.0 == LIVING - 1),
+            // All peers of the last surviving process are nodes.
+            pages: Pages::new(PageLimits::default()).with_node_test(|at| at.0 == SURVIVORS - 1),
             rings: BTreeMap::new(),
             counts: BTreeMap::new(),
             available: BTreeSet::new(),
         }
     }
 
-    fn hear(&mut self, now: Instant, from: u16, fact: Fact) {
+    fn apply(&mut self, now: Instant, from: u16, change: PeerChange) {
         let from = NodeId(from);
-        match fact {
-            Fact::Joined(page, peer, have) => {
+        match change {
+            PeerChange::Joined(page, peer, have) => {
                 if from == self.me {
                     let read = self.pages.join(now, page, peer, from, have).unwrap();
                     self.counts.insert(page.into(), read);
@@ -222,21 +222,21 @@ impl Replica {
                 }
                 self.rings.entry(page).or_insert_with(|| Rings::new(3, 7)).join(peer);
             }
-            Fact::Progressed(page, peer, have) => self.pages.progress(now, page, peer, have),
-            Fact::Left(page, peer) => {
+            PeerChange::Progressed(page, peer, have) => self.pages.progress(now, page, peer, have),
+            PeerChange::Left(page, peer) => {
                 self.pages.leave(now, page, peer);
                 self.rings.get_mut(page).unwrap().leave(peer);
             }
-            Fact::Died => {
+            PeerChange::ProcessFailed => {
                 for (page, peer) in self.pages.forget(now, |address| address == from) {
                     self.rings.get_mut(&*page).unwrap().leave(peer);
                 }
             }
         }
-        self.listen();
+        self.drain_outputs();
     }
 
-    fn listen(&mut self) {
+    fn drain_outputs(&mut self) {
         while let Some(output) = self.pages.poll_output() {
             match output {
                 Output::Counts { page, counts } => drop(self.counts.insert(page, counts)),
@@ -248,12 +248,12 @@ impl Replica {
                 }
             }
         }
-        // Nobody is there to remember.
+        // No peer is left that knows these.
         self.counts.retain(|page, _| self.pages.counts(page).is_some());
         self.available.retain(|page| self.pages.counts(page).is_some());
     }
 
-    /// All that does not depend on which process this is.
+    /// The state that must be equal in all processes.
     fn state(&self) -> impl PartialEq + std::fmt::Debug {
         let page = |name: &'static str| {
             let mut peers: Vec<_> = self.pages.peers(name).collect();
@@ -273,7 +273,7 @@ impl Replica {
 }
 
 fn nodes_among(peers: &[(PeerId, NodeId, Have)]) -> NodeCounts {
-    let nodes = peers.iter().filter(|(_, at, _)| at.0 == LIVING - 1);
+    let nodes = peers.iter().filter(|(_, at, _)| at.0 == SURVIVORS - 1);
     let with = |wanted| nodes.clone().filter(|(.., have)| *have == wanted).count();
     NodeCounts {
         watching: nodes.clone().count(),
@@ -283,27 +283,27 @@ fn nodes_among(peers: &[(PeerId, NodeId, Have)]) -> NodeCounts {
 }
 
 #[test]
-fn replicas_that_know_the_same_agree_whatever_they_heard_of_first() {
+fn replicas_with_the_same_changes_agree_in_any_order() {
     for seed in 0..300 {
         let mut rng = Rng::from_seed(seed);
-        let facts: Vec<_> = (0..=MORTAL).map(|node| facts_of(node, &mut rng)).collect();
-        let replicas = (0..LIVING).map(|me| {
+        let changes: Vec<_> = (0..=FAILING).map(|node| changes_of(node, &mut rng)).collect();
+        let replicas = (0..SURVIVORS).map(|me| {
             let mut replica = Replica::new(me);
-            let mut to_hear = facts.clone();
+            let mut pending = changes.clone();
             let mut now = 0;
-            // Each process's facts come in their order, and between those of others anyhow.
-            while to_hear.iter().any(|facts| !facts.is_empty()) {
-                let from = rng.below(u64::from(MORTAL) + 1) as usize;
+            // Each process's changes arrive in order, interleaved with those of others.
+            while pending.iter().any(|changes| !changes.is_empty()) {
+                let from = rng.below(u64::from(FAILING) + 1) as usize;
                 for _ in 0..=rng.below(20) {
                     now += rng.below(200);
                     replica.pages.handle_tick(at(now));
-                    replica.listen();
-                    let Some(fact) = to_hear[from].pop_front() else { break };
-                    replica.hear(at(now), from as u16, fact);
+                    replica.drain_outputs();
+                    let Some(change) = pending[from].pop_front() else { break };
+                    replica.apply(at(now), from as u16, change);
                 }
             }
             replica.pages.handle_tick(at(now + 5_000));
-            replica.listen();
+            replica.drain_outputs();
             replica
         });
         let replicas: Vec<Replica> = replicas.collect();
@@ -311,9 +311,13 @@ fn replicas_that_know_the_same_agree_whatever_they_heard_of_first() {
             let me = replica.me;
             assert_eq!(replica.state(), replicas[0].state(), "seed {seed}, {me}");
             assert_eq!(replica.pages.next_wake(), None, "seed {seed}, {me}");
-            // And those who are there have been told so.
-            for (page, told) in &replica.counts {
-                assert_eq!(Some(*told), replica.pages.counts(page), "seed {seed}, {me}, {page}");
+            // The peers have received the same state.
+            for (page, received) in &replica.counts {
+                assert_eq!(
+                    Some(*received),
+                    replica.pages.counts(page),
+                    "seed {seed}, {me}, {page}"
+                );
             }
             assert_eq!(replica.counts.len(), replica.pages.len(), "seed {seed}, {me}");
             let is_available =

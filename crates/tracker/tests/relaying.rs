@@ -1,4 +1,4 @@
-//! What may be relayed, and to whom requests go.
+//! Relay budgets, and the selection of holders.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// Alice holds all, Bob some, Carol nothing. A page relays 4 kB a second, a peer 2 kB.
+/// Alice has all, Bob some, Carol nothing. A page relays 4 kB a second, a peer 2 kB.
 fn pages() -> Pages<&'static str> {
     let mut pages = Pages::new(PageLimits {
         relay_bytes_per_second_per_page: 4_000,
@@ -30,14 +30,14 @@ fn pages() -> Pages<&'static str> {
 }
 
 #[test]
-fn bytes_go_to_the_address_of_their_destination() {
+fn bytes_are_sent_to_the_address_of_their_destination() {
     let mut pages = pages();
     assert_eq!(pages.relay(at(0), PAGE, ALICE, BOB, 1_000), Ok("bob"));
     assert_eq!(pages.relay(at(0), PAGE, BOB, ALICE, 1_000), Ok("alice"));
 }
 
 #[test]
-fn strangers_neither_send_nor_receive() {
+fn peers_outside_the_page_neither_send_nor_receive() {
     let mut pages = pages();
     let refused = Err(RelayRefusal::NoSuchPeer);
     assert_eq!(pages.relay(at(0), PAGE, ALICE, PeerId(9), 1), refused);
@@ -49,7 +49,7 @@ fn strangers_neither_send_nor_receive() {
 }
 
 #[test]
-fn a_peer_over_its_budget_is_told_when_to_try_again() {
+fn a_peer_over_its_budget_gets_the_time_to_wait() {
     let mut pages = pages();
     assert_eq!(pages.relay(at(0), PAGE, ALICE, BOB, 2_000), Ok("bob"));
     let retry_after = Duration::from_millis(500);
@@ -60,7 +60,7 @@ fn a_peer_over_its_budget_is_told_when_to_try_again() {
 }
 
 #[test]
-fn peers_within_their_own_budgets_share_the_pages() {
+fn peers_within_their_own_budgets_share_the_pages_budget() {
     let mut pages = pages();
     assert_eq!(pages.relay(at(0), PAGE, ALICE, BOB, 2_000), Ok("bob"));
     assert_eq!(pages.relay(at(0), PAGE, BOB, CAROL, 2_000), Ok("carol"));
@@ -71,7 +71,7 @@ fn peers_within_their_own_budgets_share_the_pages() {
 }
 
 #[test]
-fn a_refused_frame_spends_nothing() {
+fn a_refused_frame_is_not_charged() {
     let mut pages = pages();
     pages.relay(at(0), PAGE, ALICE, BOB, 2_000).unwrap();
     for _ in 0..100 {
@@ -82,24 +82,26 @@ fn a_refused_frame_spends_nothing() {
 }
 
 #[test]
-fn holders_of_all_are_named_before_holders_of_some_and_seekers_never() {
+fn holders_come_before_partial_peers_and_peers_without_blocks_are_excluded() {
     let pages = pages();
     let holders = [(ALICE, Have::All), (BOB, Have::Some)];
-    assert_eq!(pages.some_holders(PAGE, CAROL, 9, 0), holders);
-    assert_eq!(pages.some_holders(PAGE, CAROL, 1, 0), holders[..1]);
-    assert_eq!(pages.some_holders(PAGE, ALICE, 9, 0), holders[1..]);
-    assert_eq!(pages.some_holders("bafyother", ALICE, 9, 0), []);
+    assert_eq!(pages.peers_with_blocks(PAGE, CAROL, 9, 0), holders);
+    assert_eq!(pages.peers_with_blocks(PAGE, CAROL, 1, 0), holders[..1]);
+    assert_eq!(pages.peers_with_blocks(PAGE, ALICE, 9, 0), holders[1..]);
+    assert_eq!(pages.peers_with_blocks("bafyother", ALICE, 9, 0), []);
 }
 
 #[test]
-fn requests_spread_over_the_holders() {
+fn requests_are_spread_over_the_holders() {
     let mut pages = Pages::new(PageLimits::default());
     for holder in 0..10 {
         pages.join(at(0), PAGE, PeerId(holder), (), Have::All).unwrap();
     }
     let mut named = BTreeMap::<PeerId, u32>::new();
     for seed in 0..1_000 {
-        let [(holder, _)] = pages.some_holders(PAGE, PeerId(99), 1, seed)[..] else { panic!() };
+        let [(holder, _)] = pages.peers_with_blocks(PAGE, PeerId(99), 1, seed)[..] else {
+            panic!()
+        };
         *named.entry(holder).or_default() += 1;
     }
     assert_eq!(named.len(), 10);
@@ -107,7 +109,7 @@ fn requests_spread_over_the_holders() {
 }
 
 #[test]
-fn parts_of_the_row_stay_true_through_every_change() {
+fn the_order_of_peers_is_correct_after_every_change() {
     let mut rng = Rng::from_seed(1);
     let mut pages = Pages::new(PageLimits::default());
     let mut model = BTreeMap::new();
@@ -134,7 +136,7 @@ fn parts_of_the_row_stay_true_through_every_change() {
             let expected = model.get(&peer).map(|&have| (peer, have));
             assert_eq!(pages.peer(PAGE, peer), expected, "step {step}");
         }
-        let mut named = pages.some_holders(PAGE, PeerId(99), 99, step);
+        let mut named = pages.peers_with_blocks(PAGE, PeerId(99), 99, step);
         assert!(named.is_sorted_by_key(|(_, have)| std::cmp::Reverse(*have)), "{named:?}");
         named.sort();
         let holders = model.iter().filter(|(_, have)| **have != Have::Nothing);

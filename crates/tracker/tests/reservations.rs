@@ -1,4 +1,4 @@
-//! A place is kept for a peer that may come back.
+//! Reservations for peers that may return.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,13 +16,13 @@ fn rings_of(peers: u64) -> Rings {
     rings
 }
 
-/// Who stands around a peer on both rings.
+/// The peers beside a peer on both rings.
 fn around(rings: &Rings, peer: u64) -> [(PeerId, PeerId); 2] {
     [0, 1].map(|ring| rings.around(PeerId(peer), ring).expect("the peer has a place"))
 }
 
 #[test]
-fn who_comes_back_in_time_has_the_same_neighbours() {
+fn a_peer_that_returns_in_time_has_the_same_neighbours() {
     let mut rings = rings_of(50);
     let before = around(&rings, 7);
     rings.reserve(PeerId(7), at(10));
@@ -37,7 +37,7 @@ fn who_comes_back_in_time_has_the_same_neighbours() {
 }
 
 #[test]
-fn a_newcomer_takes_nobodys_place() {
+fn a_new_peer_takes_no_reserved_place() {
     let mut rings = rings_of(50);
     let place = around(&rings, 7);
     rings.reserve(PeerId(9), at(12));
@@ -47,11 +47,11 @@ fn a_newcomer_takes_nobodys_place() {
 
     rings.leave(PeerId(100));
     assert_eq!(around(&rings, 7), place);
-    assert_eq!(rings.expired(at(12)), Some(PeerId(7)), "the first whose time is over");
+    assert_eq!(rings.expired(at(12)), Some(PeerId(7)), "the one that expired first");
 }
 
 #[test]
-fn a_place_whose_peer_does_not_come_back_is_closed_at_its_time() {
+fn an_expired_reservation_is_removed() {
     let mut rings = rings_of(50);
     let [(left, right), _] = around(&rings, 7);
     rings.reserve(PeerId(7), at(10));
@@ -66,14 +66,14 @@ fn a_place_whose_peer_does_not_come_back_is_closed_at_its_time() {
 }
 
 #[test]
-fn a_place_vacated_again_is_kept_until_the_later_call_says() {
+fn a_second_reservation_replaces_the_time_of_the_first() {
     let mut rings = rings_of(3);
     rings.reserve(PeerId(1), at(10));
     rings.reserve(PeerId(1), at(20));
     assert_eq!(rings.handle_tick(at(19)), []);
     assert_eq!(rings.reservations(), 1);
     rings.reserve(PeerId(4), at(20));
-    assert_eq!(rings.reservations(), 1, "who was never there has no place to keep");
+    assert_eq!(rings.reservations(), 1, "an unknown peer has no place to reserve");
     rings.leave(PeerId(1));
     assert_eq!(rings.reservations(), 0);
 }
@@ -88,12 +88,12 @@ fn the_last_reservation_leaves_no_state_behind() {
 }
 
 #[test]
-fn changes_tell_who_is_whose_neighbour_through_any_churn_with_reservations() {
+fn changes_describe_the_neighbours_through_any_churn_with_reservations() {
     for seed in 1..=60 {
         let mut rng = Rng::from_seed(seed);
         let mut rings = Rings::new(2, seed);
         let mut links = BTreeSet::new();
-        // The reservations as a model keeps them: a peer's time, by peer.
+        // A model of the reservations: the expiry time by peer.
         let mut reserved = BTreeMap::new();
         let mut present = BTreeSet::new();
         let crowd = 6 + rng.below(30);
@@ -124,11 +124,11 @@ fn changes_tell_who_is_whose_neighbour_through_any_churn_with_reservations() {
                 }
             };
             for change in changes {
-                let is_news = match change {
+                let is_change = match change {
                     Change::Linked(a, b) => links.insert((a, b)),
                     Change::Unlinked(a, b) => links.remove(&(a, b)),
                 };
-                assert!(is_news, "seed {seed}: {change:?} is no news");
+                assert!(is_change, "seed {seed}: {change:?} changes nothing");
             }
             check(&rings, &links, &reserved, &present, seed);
         }
@@ -145,12 +145,12 @@ fn check(
     assert_eq!(rings.reservations(), reserved.len(), "seed {seed}");
     assert_eq!(rings.len(), reserved.len() + present.len(), "seed {seed}");
     assert_eq!(rings.next_wake(), reserved.values().min().copied(), "seed {seed}");
-    let mut said = BTreeSet::new();
+    let mut pairs = BTreeSet::new();
     for &peer in present.iter().chain(reserved.keys()) {
         assert!(rings.has(peer), "seed {seed}: {peer:?} lost its place");
         assert_eq!(rings.is_reserved(peer), reserved.contains_key(&peer), "seed {seed}");
         for other in rings.neighbours(peer) {
-            said.insert((peer.min(other), peer.max(other)));
+            pairs.insert((peer.min(other), peer.max(other)));
         }
         for ring in 0..2 {
             let (before, after) = rings.around(peer, ring).expect("a place");
@@ -158,5 +158,5 @@ fn check(
             assert_eq!(rings.around(after, ring).unwrap().0, peer, "seed {seed}");
         }
     }
-    assert_eq!(&said, links, "seed {seed}");
+    assert_eq!(&pairs, links, "seed {seed}");
 }

@@ -1,4 +1,4 @@
-//! Which signals are passed on, by which two peers find a direct path.
+//! Forwarding of the signals with which two peers connect directly.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// Alice and Bob. A peer sends 10 signals a second, and saves up a second's worth; it relays nothing.
+/// Alice and Bob. A peer sends 10 signals a second, with a burst of one second, and relays nothing.
 fn pages() -> Pages<&'static str> {
     let mut pages = Pages::new(PageLimits {
         signals_per_second_per_peer: 10,
@@ -27,14 +27,14 @@ fn pages() -> Pages<&'static str> {
 }
 
 #[test]
-fn a_signal_goes_to_the_address_of_its_destination_whatever_may_be_relayed() {
+fn a_signal_is_sent_to_the_address_of_its_destination_independent_of_relay_budgets() {
     let mut pages = pages();
     assert_eq!(pages.signal(at(0), PAGE, ALICE, BOB), Ok("bob"));
     assert_eq!(pages.signal(at(0), PAGE, BOB, ALICE), Ok("alice"));
 }
 
 #[test]
-fn strangers_neither_call_nor_are_called() {
+fn peers_outside_the_page_neither_send_nor_receive_signals() {
     let mut pages = pages();
     let refused = Err(RelayRefusal::NoSuchPeer);
     assert_eq!(pages.signal(at(0), PAGE, ALICE, PeerId(9)), refused);
@@ -44,7 +44,7 @@ fn strangers_neither_call_nor_are_called() {
 }
 
 #[test]
-fn who_signals_too_often_is_told_when_to_try_again_and_others_are_not_slowed() {
+fn a_peer_over_its_signal_budget_gets_the_time_to_wait_and_others_are_not_affected() {
     let mut pages = pages();
     let passed = (0..50).filter(|_| pages.signal(at(0), PAGE, ALICE, BOB).is_ok()).count();
     assert_eq!(passed, 10);

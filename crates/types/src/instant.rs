@@ -10,10 +10,10 @@ use std::time::Duration;
 pub struct Instant(u64);
 
 impl Instant {
-    /// The moment a driver's clock starts at.
+    /// The start of a driver's clock.
     pub const ZERO: Instant = Instant(0);
 
-    /// The instant that lies `nanos` nanoseconds after [`Instant::ZERO`].
+    /// The instant `nanos` nanoseconds after [`Instant::ZERO`].
     pub const fn from_nanos(nanos: u64) -> Self {
         Instant(nanos)
     }
@@ -28,7 +28,7 @@ impl Instant {
         self.0 / 1_000_000_000
     }
 
-    /// The time from `earlier` to here; zero when `earlier` is later.
+    /// The time since `earlier`; zero when `earlier` is later.
     pub const fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -1,7 +1,4 @@
-//! The few nouns that many Watchfire crates share.
-//!
-//! Nothing here decides anything: a type that starts to decide moves out to the crate whose
-//! decision it is.
+//! Small types that many Watchfire crates share. They contain no decisions.
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,8 +1,6 @@
 use std::fmt;
 
-/// One of the processes that are a server together.
-///
-/// It is a place, not a life: a process that is restarted takes the place of the one it follows.
+/// One of the processes of a server. A restarted process keeps the id of its predecessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u16);
 

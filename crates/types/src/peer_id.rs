@@ -1,20 +1,20 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A peer of a page or grid: 64 random bits that the server gives out at the join.
+/// A peer of a page or grid: 64 random bits, assigned by the server at the join.
 ///
-/// It is written as 16 lower-case hexadecimal digits in JSON and as 8 bytes, big-endian, in
-/// binary frames. It says nothing about who the peer is and lives as long as its channel.
+/// JSON has it as 16 lower-case hexadecimal digits, binary frames as 8 bytes, big-endian. It does
+/// not identify a person, and lives as long as its channel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerId(pub u64);
 
 impl PeerId {
-    /// Its form in a binary frame.
+    /// The form in binary frames.
     pub const fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// Read the form used in binary frames.
+    /// Reads the form in binary frames.
     pub const fn from_bytes(bytes: [u8; 8]) -> Self {
         PeerId(u64::from_be_bytes(bytes))
     }

@@ -1,7 +1,7 @@
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
-/// Decides how far apart the streams of two purposes lie.
+/// Keeps the streams of different purposes apart.
 const PURPOSE_FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
 
 /// A generator of pseudo-random numbers: the same seed gives the same numbers, on every machine.
@@ -19,23 +19,23 @@ const PURPOSE_FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
 pub struct Rng(SplitMix64);
 
 impl Rng {
-    /// A generator whose numbers all follow from `seed`.
+    /// A generator that derives all its numbers from `seed`.
     pub fn from_seed(seed: u64) -> Self {
         Rng(SplitMix64::seed_from_u64(seed))
     }
 
-    /// A generator for one purpose. Numbers drawn for another purpose do not change its own.
+    /// A generator for one purpose. Its numbers do not depend on those drawn for other purposes.
     pub fn for_purpose(seed: u64, purpose: u64) -> Self {
         let mut rng = Rng::from_seed(seed ^ purpose.wrapping_mul(PURPOSE_FACTOR));
         Rng::from_seed(rng.next_u64())
     }
 
-    /// Any number, each as likely as the others.
+    /// A number of 64 uniformly distributed bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A number from 0 to 1, without 1.
+    /// A number from 0 (included) to 1 (excluded).
     pub fn fraction(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -57,13 +57,13 @@ impl Rng {
         if len == 0 { 0 } else { (self.next_u64() % len as u64) as usize }
     }
 
-    /// A number from `min` to `max`, both included; `min` when `max` is less.
+    /// A number from `min` to `max` (included); `min` when `max` is less.
     pub fn between(&mut self, min: u64, max: u64) -> u64 {
         let choices = u128::from(max.saturating_sub(min)) + 1;
         min + ((u128::from(self.next_u64()) * choices) >> 64) as u64
     }
 
-    /// True with this probability.
+    /// True with the given probability.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.fraction() < probability
     }
@@ -73,7 +73,7 @@ impl Rng {
         self.index(times) == 0
     }
 
-    /// Puts `items` into a random order.
+    /// Shuffles `items`.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_numbers_are_those_of_the_reference_implementation() {
+    fn the_numbers_equal_those_of_the_reference_implementation() {
         let mut rng = Rng::from_seed(1_477_776_061_723_855_037);
         let drawn = [rng.next_u64(), rng.next_u64()];
         assert_eq!(drawn, [1_985_237_415_132_408_290, 2_979_275_885_539_914_483]);

@@ -6,13 +6,13 @@ pub struct ShardId(pub u16);
 
 /// A client's connection within one shard.
 ///
-/// The index names a slot, which is reused; the generation tells its tenants apart, so an id kept
-/// past its socket's end finds nobody instead of a stranger.
+/// The index names a slot of the slab, which is reused. The generation makes the id unique: the id
+/// of a closed socket matches no later socket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId {
     /// The slot in the shard's slab.
     pub index: u32,
-    /// How many sockets this slot has held before.
+    /// The number of sockets that had this slot before.
     pub generation: u32,
 }
 

@@ -1,18 +1,18 @@
 use std::fmt;
 
-/// The longest topic, in bytes: what one length byte of a binary frame can say.
+/// The longest topic, in bytes: its length is one byte in a binary frame.
 pub const TOPIC_BYTES_MAX: usize = 255;
 
-/// A checked topic name, such as `rooms:lobby`.
+/// A topic name of valid length, such as `rooms:lobby`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Topic(Box<str>);
 
-/// Why a text is no topic.
+/// The reason why a topic name is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopicError {
-    /// The topic is the empty text.
+    /// The name is empty.
     Empty,
-    /// The topic is longer than [`TOPIC_BYTES_MAX`].
+    /// The name is longer than [`TOPIC_BYTES_MAX`].
     TooLong {
         /// Its length in bytes.
         len: usize,
@@ -24,7 +24,7 @@ impl fmt::Display for TopicError {
         match self {
             TopicError::Empty => f.write_str("a topic cannot be empty"),
             TopicError::TooLong { len } => {
-                write!(f, "a topic has at most {TOPIC_BYTES_MAX} bytes, this one {len}")
+                write!(f, "a topic has at most {TOPIC_BYTES_MAX} bytes, not {len}")
             }
         }
     }
@@ -33,7 +33,7 @@ impl fmt::Display for TopicError {
 impl std::error::Error for TopicError {}
 
 impl Topic {
-    /// Check a topic's length.
+    /// Checks the name's length.
     pub fn parse(text: &str) -> Result<Topic, TopicError> {
         match text.len() {
             0 => Err(TopicError::Empty),
@@ -42,7 +42,7 @@ impl Topic {
         }
     }
 
-    /// The topic's text.
+    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

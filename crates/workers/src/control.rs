@@ -19,27 +19,27 @@ use crate::protocol::{SupervisorMessage, WorkerReport};
 /// An order from the supervisor to a worker.
 #[derive(Debug)]
 pub enum Order {
-    /// A new link; it takes the place of the one to the same node.
+    /// A new link, which replaces an existing one to the same node.
     Link(Link),
-    /// Finish what is open, then end. Also when the supervisor is gone. The last order.
+    /// Finish open work, then exit. Also sent when the supervisor has ended. It is the last order.
     Drain,
 }
 
-/// A worker's line to its supervisor. Its clones are the same line.
+/// A worker's connection to its supervisor. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Control {
-    line: Arc<Line>,
+    connection: Arc<Connection>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct Connection {
     socket: MessageSocket,
     /// The number of the newest link to each node.
     numbers: Mutex<BTreeMap<u16, u64>>,
     is_draining: AtomicBool,
 }
 
-/// A message without what it borrows.
+/// A received message, with owned data.
 enum Received {
     Link { to: u16, number: u64, packet: Packet },
     Drain,
@@ -48,39 +48,39 @@ enum Received {
 
 impl Control {
     pub(crate) fn new(socket: OwnedFd, numbers: BTreeMap<u16, u64>) -> Control {
-        let line = Line {
+        let connection = Connection {
             socket: MessageSocket::new(socket),
             numbers: Mutex::new(numbers),
             is_draining: AtomicBool::new(false),
         };
-        Control { line: Arc::new(line) }
+        Control { connection: Arc::new(connection) }
     }
 
-    /// This worker serves its listeners.
+    /// Reports that this worker serves its listeners.
     pub fn ready(&self) -> io::Result<()> {
         self.report(&WorkerReport::Ready)
     }
 
-    /// The link to this node broke while its process seems to live. A new one comes as an
-    /// [`Order::Link`] if it does; not at once when it happens often.
+    /// Reports that the link to this node broke while its process seems to be running. If it is, a
+    /// new link arrives as [`Order::Link`], with a delay if this happens often.
     ///
-    /// Not needed when a worker ends: the supervisor sees that itself.
+    /// Not needed when a worker ends: the supervisor notices that itself.
     pub fn link_lost(&self, node: NodeId) -> io::Result<()> {
-        let numbers = self.line.numbers.lock();
+        let numbers = self.connection.numbers.lock();
         let Some(&number) = numbers.get(&node.0) else { return Ok(()) };
         drop(numbers);
         self.report(&WorkerReport::LinkLost { to: node.0, number })
     }
 
-    /// The next order. After [`Order::Drain`] there is none, and this waits for ever.
+    /// The next order. After [`Order::Drain`], this waits forever.
     ///
-    /// Belongs to one task, on one runtime. Loses nothing when it is cancelled.
+    /// Call it from one task, on one runtime. It is cancel-safe.
     pub async fn next_order(&self) -> Order {
-        while !self.line.is_draining.load(Ordering::Relaxed) {
-            let received = self.line.socket.when(Interest::READABLE, receive).await;
+        while !self.connection.is_draining.load(Ordering::Relaxed) {
+            let received = self.connection.socket.when(Interest::READABLE, receive).await;
             match received {
                 Ok(Received::Link { to, number, packet }) => {
-                    if let Some(link) = self.linked(to, number, packet) {
+                    if let Some(link) = self.accept_link(to, number, packet) {
                         return Order::Link(link);
                     }
                 }
@@ -97,32 +97,32 @@ impl Control {
         std::future::pending().await
     }
 
-    fn linked(&self, to: u16, number: u64, packet: Packet) -> Option<Link> {
-        let mut numbers = self.line.numbers.lock();
+    fn accept_link(&self, to: u16, number: u64, packet: Packet) -> Option<Link> {
+        let mut numbers = self.connection.numbers.lock();
         numbers.insert(to, number);
         drop(numbers);
         let link = Link::from_descriptors(to, packet.descriptors);
         if link.is_none() {
-            // Its other end is open, and its owner would wait at it: ask for another.
-            warn!(node = to, "no descriptors left for a link");
+            // The other end is open and would wait, so request another link.
+            warn!(node = to, "no free descriptors for a link");
             let _ = self.link_lost(NodeId(to));
         }
         link
     }
 
     fn drain(&self) -> Order {
-        self.line.is_draining.store(true, Ordering::Relaxed);
+        self.connection.is_draining.store(true, Ordering::Relaxed);
         Order::Drain
     }
 
     fn report(&self, report: &WorkerReport) -> io::Result<()> {
-        let bytes = postcard::to_stdvec(report).expect("a report is plain data");
-        self.line.socket.with(|socket| packet::send(socket, &[IoSlice::new(&bytes)], &[]))
+        let bytes = postcard::to_stdvec(report).expect("a report can be encoded");
+        self.connection.socket.with(|socket| packet::send(socket, &[IoSlice::new(&bytes)], &[]))
     }
 }
 
 fn receive(socket: BorrowedFd<'_>) -> io::Result<Received> {
-    // Nothing long comes after the start.
+    // All messages after the start are short.
     let mut buffer = [0; 64];
     let packet = packet::recv(socket, &mut [IoSliceMut::new(&mut buffer)], Wait::No)?;
     if packet.is_end() {

@@ -1,4 +1,4 @@
-//! A client's connection, given to another worker.
+//! Handing a client's connection to another worker.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -10,22 +10,22 @@ use tokio::io::Interest;
 
 use crate::message_socket::MessageSocket;
 
-/// Most bytes that may travel with a connection.
+/// Maximum bytes that are sent with a connection.
 pub const HANDOFF_BYTES_MAX: usize = 64 * 1024;
 
-/// First byte of every message, so that none is empty: an empty one is the end of the stream.
+/// First byte of every message, so that no message is empty: an empty one is the end of the stream.
 const MARK: u8 = b'h';
 
 thread_local! {
-    /// One buffer for all that a thread receives: a worker has a socket for each other worker.
+    /// A thread's receive buffer, shared by its sockets: there is one for each other worker.
     static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; HANDOFF_BYTES_MAX].into());
 }
 
-/// One end of the socket over which two workers hand each other connections.
+/// One end of the socket over which two workers hand connections to each other.
 ///
-/// Its queue is the kernel's socket buffer, some two hundred small messages; when it is full,
-/// [`HandoffSocket::send`] refuses and the connection stays where it is. What is under way when the
-/// other worker dies is closed by the kernel.
+/// Its queue is the kernel's socket buffer, for about two hundred small messages. When it is full,
+/// [`HandoffSocket::send`] fails and the connection stays with the caller. If the other worker
+/// dies, the kernel closes queued connections.
 #[derive(Debug)]
 pub struct HandoffSocket {
     socket: MessageSocket,
@@ -37,12 +37,12 @@ pub struct HandoffSocket {
 /// Counters of a [`HandoffSocket`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandoffCounts {
-    /// Connections given away.
+    /// Connections sent.
     pub sent: u64,
     /// Connections received.
     pub received: u64,
-    /// Messages that arrived damaged, or without their connection because this process had no
-    /// descriptor left for it. Their connections are closed.
+    /// Messages that arrived damaged, or without a connection because this process had no free
+    /// descriptor. Their connections are closed.
     pub dropped: u64,
 }
 
@@ -62,18 +62,18 @@ impl HandoffSocket {
         Ok((HandoffSocket::new(one), HandoffSocket::new(other)))
     }
 
-    /// Gives a connection away, with the bytes that were read from it. Never waits.
+    /// Sends a connection with the bytes that were read from it. Never blocks.
     ///
-    /// The caller's descriptor stays open, and with it the choice: close it when this succeeds,
-    /// keep the connection when it fails. [`io::ErrorKind::WouldBlock`]: the other worker has
-    /// enough to do. [`io::ErrorKind::InvalidInput`]: more than [`HANDOFF_BYTES_MAX`] bytes. Any
-    /// other error: the link is gone.
+    /// The caller's descriptor stays open: close it on success, or keep serving it on failure.
+    /// [`io::ErrorKind::WouldBlock`] means that the other worker's queue is full, and
+    /// [`io::ErrorKind::InvalidInput`] that there are more than [`HANDOFF_BYTES_MAX`] bytes. After
+    /// any other error, the link is broken.
     pub fn send(&self, connection: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
         if bytes.len() > HANDOFF_BYTES_MAX {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
-                    "{} bytes do not travel with a connection: {HANDOFF_BYTES_MAX} do",
+                    "cannot hand over a connection with {} bytes: at most {HANDOFF_BYTES_MAX}",
                     bytes.len()
                 ),
             ));
@@ -89,14 +89,14 @@ impl HandoffSocket {
         }
     }
 
-    /// The next connection and its bytes; `None` when the other worker is gone.
+    /// The next connection and its bytes; `None` when the other worker has ended.
     ///
-    /// Belongs to one task, on one runtime. Loses nothing when it is cancelled.
+    /// Call it from one task, on one runtime. It is cancel-safe.
     pub async fn recv(&self) -> io::Result<Option<(OwnedFd, Vec<u8>)>> {
         loop {
             let (packet, bytes) = match self.socket.when(Interest::READABLE, receive).await {
                 Ok(received) => received,
-                // The other end closed with messages of ours unread.
+                // The other end closed with unread messages.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
                 Err(error) => return Err(error),
             };
@@ -115,7 +115,7 @@ impl HandoffSocket {
         }
     }
 
-    /// The counters so far.
+    /// The current counters.
     pub fn counts(&self) -> HandoffCounts {
         HandoffCounts {
             sent: self.sent.load(Ordering::Relaxed),
@@ -136,7 +136,7 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<(Packet, Option<Vec<u8>>)> {
     })
 }
 
-/// A connection with all its bytes. Whatever else arrived is closed.
+/// A connection with all its bytes. Descriptors of damaged messages are closed.
 fn whole(mut packet: Packet, bytes: Option<Vec<u8>>) -> Option<(OwnedFd, Vec<u8>)> {
     let is_damaged = packet.is_cut || packet.lost_descriptors || packet.descriptors.len() != 1;
     (!is_damaged).then_some(())?;

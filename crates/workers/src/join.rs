@@ -14,24 +14,24 @@ use crate::handoff::HandoffSocket;
 use crate::packet::{self, Packet, Wait};
 use crate::protocol::{MESSAGE_BYTES_MAX, PROTOCOL, SupervisorMessage};
 
-/// Names the inherited descriptor to a worker. Its one value is `stdin`.
+/// The environment variable that tells a worker its inherited descriptor. Its value is `stdin`.
 pub const CONTROL_VARIABLE: &str = "WATCHFIRE_SUPERVISOR";
 pub(crate) const CONTROL_VALUE: &str = "stdin";
 
 /// The setup of a worker.
 #[derive(Debug)]
 pub struct WorkerSetup {
-    /// Its place among the workers, from 0.
+    /// Its number among the workers, from 0.
     pub slot: NodeId,
-    /// How many places there are.
+    /// The number of workers.
     pub workers: u16,
     /// The supervisor's [`Plan::startup_data`](crate::Plan::startup_data).
     pub startup_data: Vec<u8>,
-    /// The listeners of this place, in the order of [`Plan::listeners`](crate::Plan::listeners).
+    /// The listeners of this slot, in the order of [`Plan::listeners`](crate::Plan::listeners).
     pub listeners: Vec<OwnedFd>,
-    /// A link to each worker that lives, by rising node. Others come as [`Order`](crate::Order)s.
+    /// A link to each running worker, by node. Later ones arrive as [`Order`](crate::Order)s.
     pub links: Vec<Link>,
-    /// How it goes on.
+    /// The connection to the supervisor.
     pub control: Control,
 }
 
@@ -40,9 +40,9 @@ pub struct WorkerSetup {
 pub struct Link {
     /// The worker at the other end.
     pub to: NodeId,
-    /// For the bus. It is in nonblocking mode.
+    /// The socket of the bus, in nonblocking mode.
     pub bus: UnixStream,
-    /// For clients' connections.
+    /// The socket for clients' connections.
     pub handoff: HandoffSocket,
 }
 
@@ -55,25 +55,25 @@ impl Link {
 
 /// Receives this worker's setup from its supervisor. `None` when no supervisor started the process.
 ///
-/// Call it first, before there are threads, and once: it takes the place of standard input.
-/// It waits until everything has arrived, which includes a link to each worker that lives. Then
-/// call [`Control::ready`] as soon as the listeners are served.
+/// Call it once, first of all, before there are threads: it replaces standard input. It blocks
+/// until the setup has arrived, including a link to each running worker. Call [`Control::ready`]
+/// as soon as the listeners are served.
 ///
-/// Two errors only mean that there is nothing to do any more: [`io::ErrorKind::ConnectionAborted`],
-/// a stop that came during the start, and [`io::ErrorKind::UnexpectedEof`], the supervisor's end.
+/// Two errors only mean that the worker should exit: [`io::ErrorKind::ConnectionAborted`], for a
+/// stop during the start, and [`io::ErrorKind::UnexpectedEof`], for the supervisor's end.
 pub fn join_supervisor() -> io::Result<Option<WorkerSetup>> {
     let Some(value) = env::var_os(CONTROL_VARIABLE) else { return Ok(None) };
     let stdin = io::stdin();
     if value != CONTROL_VALUE || !is_control(&stdin) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("{CONTROL_VARIABLE} is set, but standard input does not lead to a supervisor"),
+            format!("{CONTROL_VARIABLE} is set, but standard input is not a supervisor's socket"),
         ));
     }
     let control = stdin.as_fd().try_clone_to_owned()?;
     // Code that reads standard input, here or in a child, must not reach the supervisor.
     rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
-    Startup::default().gather(control).map(Some)
+    Startup::default().receive_all(control).map(Some)
 }
 
 fn is_control(descriptor: impl AsFd) -> bool {
@@ -89,27 +89,27 @@ struct Startup {
     startup_data: Vec<u8>,
     startup_data_bytes: usize,
     listeners: Vec<OwnedFd>,
-    listeners_due: usize,
-    /// By node, the newest.
+    listeners_expected: usize,
+    /// The newest link by node.
     links: BTreeMap<u16, (u64, Link)>,
 }
 
 impl Startup {
-    fn gather(mut self, control: OwnedFd) -> io::Result<WorkerSetup> {
+    fn receive_all(mut self, control: OwnedFd) -> io::Result<WorkerSetup> {
         let mut buffer = vec![0; MESSAGE_BYTES_MAX];
         loop {
             let packet = packet::recv(&control, &mut [IoSliceMut::new(&mut buffer)], Wait::Yes)?;
             if packet.is_end() {
-                let what = "the supervisor ended while this worker started";
+                let what = "the supervisor ended during the start of this worker";
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, what));
             }
             if packet.lost_descriptors {
-                let what = "no room for the descriptors that the supervisor sends: \
+                let what = "cannot receive descriptors from the supervisor: too many open files; \
                             raise the limit of open files";
                 return Err(io::Error::other(what));
             }
             let message = postcard::from_bytes(&buffer[..packet.len])
-                .map_err(|error| bad(&format!("a message from the supervisor: {error}")))?;
+                .map_err(|error| invalid(&format!("a message from the supervisor: {error}")))?;
             if matches!(message, SupervisorMessage::Begin) {
                 break;
             }
@@ -122,24 +122,24 @@ impl Startup {
         match message {
             SupervisorMessage::Start { protocol, slot, workers, startup_data_bytes, listeners } => {
                 if protocol != PROTOCOL {
-                    return Err(bad(&format!(
-                        "the supervisor speaks version {protocol} and this program {PROTOCOL}: \
-                         it was replaced, and the supervisor must be restarted"
+                    return Err(invalid(&format!(
+                        "the supervisor has protocol version {protocol}, this program {PROTOCOL}: \
+                         the program was replaced; restart the supervisor"
                     )));
                 }
                 (self.slot, self.workers) = (slot, workers);
                 self.startup_data_bytes = startup_data_bytes as usize;
-                self.listeners_due = listeners as usize;
+                self.listeners_expected = listeners as usize;
             }
             SupervisorMessage::StartupData(piece) => self.startup_data.extend_from_slice(piece),
             SupervisorMessage::Listeners => self.listeners.extend(packet.descriptors),
             SupervisorMessage::Link { to, number } => {
                 let link = Link::from_descriptors(to, packet.descriptors)
-                    .ok_or_else(|| bad("a link without its two descriptors"))?;
+                    .ok_or_else(|| invalid("a link without its two descriptors"))?;
                 self.links.insert(to, (number, link));
             }
             SupervisorMessage::Drain => {
-                let what = "the supervisor stops while this worker starts";
+                let what = "the supervisor was stopped during the start of this worker";
                 return Err(io::Error::new(io::ErrorKind::ConnectionAborted, what));
             }
             SupervisorMessage::Begin => {}
@@ -149,9 +149,9 @@ impl Startup {
 
     fn into_setup(self, control: OwnedFd) -> io::Result<WorkerSetup> {
         if self.startup_data.len() != self.startup_data_bytes
-            || self.listeners.len() != self.listeners_due
+            || self.listeners.len() != self.listeners_expected
         {
-            return Err(bad("the supervisor promised more than it sent"));
+            return Err(invalid("the supervisor sent less than it announced"));
         }
         let numbers = self.links.iter().map(|(&to, &(number, _))| (to, number)).collect();
         Ok(WorkerSetup {
@@ -165,6 +165,6 @@ impl Startup {
     }
 }
 
-fn bad(what: &str) -> io::Error {
+fn invalid(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }

@@ -1,18 +1,18 @@
 //! Several processes behind one port: a supervisor, its workers, and the links between them.
 //!
-//! A *supervisor* ([`supervise`]) starts *workers*, the same program again, and keeps them running.
-//! Each has a *slot* and gets its listeners, a *startup_data* that this crate does not look into, and a
-//! [`Link`] to each other worker: one socket for messages, and one over which they hand each other
-//! clients' connections ([`HandoffSocket`]). A worker learns all that from [`join_supervisor`] and goes on by the
-//! [`Order`]s of its [`Control`].
+//! A *supervisor* ([`supervise`]) starts *workers*, the same program again, and restarts those that
+//! end. Each worker has a *slot*. It receives its listeners, *startup data* that this crate does
+//! not interpret, and a [`Link`] to each other worker: one socket for messages, and one for handing
+//! over clients' connections ([`HandoffSocket`]). A worker gets this setup from
+//! [`join_supervisor`], and then follows the [`Order`]s of its [`Control`].
 //!
-//! A process notices that another is gone by a socket's end, never by a timeout: a dead worker's links end at once,
-//! and when the supervisor dies its workers drain. The supervisor serves nobody, and what it holds
-//! does not grow: it sends each descriptor and closes it, all but the listeners.
+//! A process notices the end of another by the end of a socket, never by a timeout. A dead worker's
+//! links end at once, and when the supervisor dies, its workers drain. The supervisor serves no
+//! clients, and its memory does not grow: it sends each descriptor and closes it, except listeners.
 //!
-//! A worker runs in a process group of its own, so that a terminal's ^C reaches the supervisor
-//! alone. Service managers signal all processes at once; then the workers decide for
-//! themselves; a worker that ends before the supervisor's stop is started again.
+//! A worker has its own process group, so that a terminal's ^C reaches only the supervisor. Service
+//! managers signal all processes at once. A worker that then ends before the supervisor's stop is
+//! restarted.
 //!
 //! ```no_run
 //! use std::process::Command;

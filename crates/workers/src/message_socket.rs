@@ -9,15 +9,15 @@ use std::sync::OnceLock;
 use tokio::io::Interest;
 use tokio::net::UnixDatagram;
 
-/// A socket that any thread may write to, and one task waits on.
+/// A socket to which any thread may write, and for which one task waits.
 ///
-/// A worker enlists before it has a runtime, so the registration comes with the first wait. A
-/// second descriptor for it would be one for every other worker.
+/// A worker joins its supervisor before it has a runtime, so the first wait registers the socket.
+/// Registering a duplicate instead would need another descriptor for every other worker.
 #[derive(Debug)]
 pub(crate) struct MessageSocket {
-    /// Until the first task waits.
+    /// The socket, until the first task waits.
     bare: Mutex<Option<OwnedFd>>,
-    /// To tokio a socket with whole messages is a datagram socket; ours are also connected.
+    /// For tokio, a SEQPACKET socket is a datagram socket; this one is also connected.
     registered: OnceLock<UnixDatagram>,
 }
 
@@ -26,7 +26,7 @@ impl MessageSocket {
         MessageSocket { bare: Mutex::new(Some(socket)), registered: OnceLock::new() }
     }
 
-    /// Tries with the socket. `attempt` must not wait.
+    /// Runs `attempt` with the socket. It must not block.
     pub fn with<T>(&self, attempt: impl Fn(BorrowedFd<'_>) -> io::Result<T>) -> io::Result<T> {
         if let Some(socket) = self.registered.get() {
             return attempt(socket.as_fd());
@@ -39,7 +39,7 @@ impl MessageSocket {
         }
     }
 
-    /// Retries until the socket does not return `WouldBlock`. `attempt` must not wait itself.
+    /// Retries until the socket does not return `WouldBlock`. `attempt` must not block.
     pub async fn when<T>(
         &self,
         interest: Interest,
@@ -57,7 +57,7 @@ impl MessageSocket {
         if let Some(socket) = bare.take() {
             rustix::io::ioctl_fionbio(&socket, true)?;
             let socket = UnixDatagram::from_std(net::UnixDatagram::from(socket))?;
-            self.registered.set(socket).expect("only who holds the bare socket registers it");
+            self.registered.set(socket).expect("only the holder of the bare socket registers it");
         }
         // Under the lock, a caller that finds no bare socket finds the registered one.
         self.registered.get().ok_or_else(|| io::ErrorKind::NotConnected.into())

@@ -1,4 +1,4 @@
-//! Whole messages with descriptors, over a pair of connected sockets.
+//! Messages with descriptors, over a pair of connected sockets.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -11,27 +11,27 @@ use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-/// Most descriptors in one message. The kernel's own limit is 253.
+/// Maximum descriptors in one message. The kernel's own limit is 253.
 pub(crate) const DESCRIPTORS_MAX: usize = 200;
 
 /// A received message, except its bytes.
 pub(crate) struct Packet {
     pub len: usize,
     pub descriptors: Vec<OwnedFd>,
-    /// Whether bytes were cut off.
+    /// Whether bytes were truncated.
     pub is_cut: bool,
-    /// Whether descriptors were lost: this process has no room for more.
+    /// Whether descriptors were lost because this process has no free ones.
     pub lost_descriptors: bool,
 }
 
 impl Packet {
-    /// Whether this is the end of the stream. Our messages always hold a byte.
+    /// Whether this is the end of the stream. Messages always have at least one byte.
     pub fn is_end(&self) -> bool {
         self.len == 0 && self.descriptors.is_empty() && !self.lost_descriptors
     }
 }
 
-/// Two connected sockets that keep messages apart, in order and without loss.
+/// Two connected sockets that preserve message boundaries and order, without loss.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC;
     Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
@@ -43,15 +43,12 @@ pub(crate) fn send(
     parts: &[IoSlice<'_>],
     descriptors: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
-    assert!(
-        descriptors.len() <= DESCRIPTORS_MAX,
-        "a message was planned with too many descriptors"
-    );
+    assert!(descriptors.len() <= DESCRIPTORS_MAX, "too many descriptors in one message");
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() {
         let has_room = control.push(SendAncillaryMessage::ScmRights(descriptors));
-        assert!(has_room, "the space was made for as many descriptors");
+        assert!(has_room, "the buffer has space for all descriptors");
     }
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     loop {
@@ -63,13 +60,13 @@ pub(crate) fn send(
     }
 }
 
-/// Whether a send failed for too many descriptors being under way, anywhere in this user's
-/// processes. The condition passes as they are received; no event reports it.
+/// Whether a send failed because too many descriptors of this user are in flight. This passes as
+/// they are received; no event reports it.
 pub(crate) fn is_crowded(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::TOOMANYREFS.raw_os_error())
 }
 
-/// Whether a receive waits.
+/// Whether a receive blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     Yes,

@@ -9,31 +9,31 @@ use std::time::Duration;
 use thiserror::Error;
 use watchfire_types::NodeId;
 
-/// Most workers of one supervisor. Each has two descriptors for every other.
+/// Maximum workers of one supervisor. Each has two descriptors for every other.
 pub const WORKERS_MAX: u16 = 256;
 
 /// Longest [`Plan::startup_data`], in bytes.
 pub const STARTUP_DATA_BYTES_MAX: usize = 64 << 20;
 
-/// Which workers to run, and with what.
+/// The workers to run, and their setup.
 pub struct Plan {
-    /// How many.
+    /// The number of workers.
     pub workers: u16,
     /// The listeners of each worker. The supervisor keeps them open until the stop, so that
-    /// connections wait while a worker is started anew.
+    /// connections wait while a worker is restarted.
     pub listeners: Vec<Vec<OwnedFd>>,
     /// Bytes that every worker receives; this crate does not read them.
     pub startup_data: Vec<u8>,
-    /// Makes the command of a worker. Its standard input, [`CONTROL_VARIABLE`] and process group
-    /// are set by the supervisor.
+    /// Makes the command of a worker. The supervisor sets its standard input, [`CONTROL_VARIABLE`]
+    /// and process group.
     ///
-    /// `/proc/self/exe` as a program stays the one that runs, when it is replaced on disk.
+    /// As a program, `/proc/self/exe` is the running one, even if the file on disk is replaced.
     ///
     /// [`CONTROL_VARIABLE`]: crate::CONTROL_VARIABLE
     pub command: Box<dyn Fn(NodeId) -> Command + Send + Sync>,
-    /// Called with each event on the supervisor's task. It must not wait.
+    /// Called with each event on the supervisor's task. It must not block.
     pub events: Box<dyn FnMut(SupervisorEvent) + Send>,
-    /// How long things may take.
+    /// Timeouts and pauses.
     pub limits: SupervisorLimits,
 }
 
@@ -47,20 +47,20 @@ impl fmt::Debug for Plan {
     }
 }
 
-/// How long things may take.
+/// Timeouts and pauses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SupervisorLimits {
-    /// From the start of a worker to its [`ready`](crate::Control::ready). A worker that takes
-    /// longer is killed; at the first start that ends all workers.
+    /// From the start of a worker to its [`ready`](crate::Control::ready). A slower worker is
+    /// killed; at the first start, this ends all workers.
     pub ready_timeout: Duration,
-    /// From the stop to the end of the last worker; the rest is killed.
+    /// From the stop to the end of the last worker. The remaining ones are killed.
     pub drain_timeout: Duration,
-    /// Before the first restart of a worker. Doubles with each further one.
+    /// Before the first restart of a worker. Doubles with each further restart.
     pub restart_pause: Duration,
     /// Longest pause before a restart.
     pub restart_pause_max: Duration,
-    /// After so long a life the pause begins anew.
-    pub settled_after: Duration,
+    /// After running for this time, a worker's next pause is the first one again.
+    pub restart_pause_reset_after: Duration,
     /// Shortest time between two links of the same two workers.
     pub relink_pause: Duration,
 }
@@ -72,7 +72,7 @@ impl Default for SupervisorLimits {
             drain_timeout: Duration::from_secs(60),
             restart_pause: Duration::from_millis(100),
             restart_pause_max: Duration::from_secs(5),
-            settled_after: Duration::from_secs(30),
+            restart_pause_reset_after: Duration::from_secs(30),
             relink_pause: Duration::from_secs(1),
         }
     }
@@ -82,61 +82,61 @@ impl Default for SupervisorLimits {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SupervisorEvent {
-    /// A worker's process runs.
+    /// A worker's process has started.
     Started {
-        /// Its place.
+        /// Its slot.
         slot: NodeId,
-        /// Its process.
+        /// Its process id.
         pid: u32,
-        /// How many held the place before; above 0 this is a restart.
+        /// The number of restarts of this slot.
         restarts: u64,
     },
-    /// A worker serves.
+    /// A worker serves its listeners.
     Ready {
-        /// Its place.
+        /// Its slot.
         slot: NodeId,
-        /// How long that took.
+        /// The time since its start.
         after: Duration,
     },
-    /// For the first time all workers serve.
+    /// All workers serve, for the first time.
     AllReady,
     /// A worker ended.
     Ended {
-        /// Its place.
+        /// Its slot.
         slot: NodeId,
-        /// How.
+        /// Its exit status.
         status: ExitStatus,
-        /// How long it lived.
+        /// The time since its start.
         after: Duration,
-        /// When the next one comes; `None` after the stop.
+        /// The pause before its restart; `None` after the stop.
         restart_in: Option<Duration>,
     },
-    /// A worker's process could not be started; it is tried again.
-    NotStarted {
-        /// Its place.
+    /// A worker's process could not be started; the start is retried.
+    StartFailed {
+        /// Its slot.
         slot: NodeId,
-        /// Why.
+        /// The cause.
         error: io::Error,
-        /// When it is tried again.
+        /// The pause before the retry.
         restart_in: Duration,
     },
-    /// A worker was not ready in time, and is killed.
+    /// A worker was not ready in time and is killed.
     NotReady {
-        /// Its place.
+        /// Its slot.
         slot: NodeId,
     },
-    /// Two workers get a new link, because one of them lost theirs.
+    /// Two workers get a new link, because one of them lost it.
     Relinked {
-        /// One.
+        /// One worker.
         one: NodeId,
-        /// The other.
+        /// The other worker.
         other: NodeId,
     },
-    /// The stop: every worker is ordered to drain.
+    /// The supervisor was stopped; all workers drain.
     Draining,
     /// A worker did not end in time after the stop, or a second stop came.
     Killed {
-        /// Its place.
+        /// Its slot.
         slot: NodeId,
     },
 }
@@ -156,83 +156,85 @@ impl fmt::Display for SupervisorEvent {
             Event::Ended { slot, status, after, restart_in } => {
                 write!(f, "worker {} ended after {after:?}: {status}", slot.0)?;
                 match restart_in {
-                    Some(pause) => write!(f, "; it is restarted in {pause:?}"),
+                    Some(pause) => write!(f, "; restart in {pause:?}"),
                     None => Ok(()),
                 }
             }
-            Event::NotStarted { slot, error, restart_in } => {
+            Event::StartFailed { slot, error, restart_in } => {
                 let slot = slot.0;
-                write!(f, "worker {slot} cannot be started: {error}; again in {restart_in:?}")
+                write!(f, "cannot start worker {slot}: {error}; retry in {restart_in:?}")
             }
             Event::NotReady { slot } => {
-                write!(f, "worker {} is not ready in time, and killed", slot.0)
+                write!(f, "worker {} was not ready in time and is killed", slot.0)
             }
             Event::Relinked { one, other } => {
                 write!(f, "workers {} and {} get a new link", one.0, other.0)
             }
-            Event::Draining => f.write_str("all workers drain"),
-            Event::Killed { slot } => write!(f, "worker {} did not end, and is killed", slot.0),
+            Event::Draining => f.write_str("draining all workers"),
+            Event::Killed { slot } => {
+                write!(f, "worker {} did not end in time and is killed", slot.0)
+            }
         }
     }
 }
 
-/// How it ended, after a stop.
+/// The result of a supervisor that was stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// Workers that were started in a place of another.
+    /// The number of restarts.
     pub restarts: u64,
-    /// Workers that had to be killed.
+    /// The number of workers that had to be killed.
     pub killed: u16,
 }
 
-/// Why nothing is served.
+/// The reason why a supervisor failed.
 #[derive(Debug, Error)]
 pub enum SuperviseError {
     /// No workers, or more than [`WORKERS_MAX`].
-    #[error("{workers} workers: between 1 and {WORKERS_MAX} are possible")]
+    #[error("cannot start {workers} workers: the number must be between 1 and {WORKERS_MAX}")]
     Workers {
-        /// How many were asked for.
+        /// The requested number.
         workers: u16,
     },
-    /// The listeners are for another number of workers.
-    #[error("listeners for {lists} workers were given to {workers}")]
+    /// The number of listener lists does not match the number of workers.
+    #[error("{workers} workers need {workers} lists of listeners, not {lists}")]
     Listeners {
-        /// For how many workers there are listeners.
+        /// The number of lists.
         lists: usize,
-        /// How many workers there are.
+        /// The number of workers.
         workers: u16,
     },
-    /// A startup_data of more than [`STARTUP_DATA_BYTES_MAX`].
-    #[error("a startup_data of {len} bytes: {STARTUP_DATA_BYTES_MAX} are possible")]
+    /// The startup data is longer than [`STARTUP_DATA_BYTES_MAX`].
+    #[error("the startup data has {len} bytes, the maximum is {STARTUP_DATA_BYTES_MAX}")]
     StartupDataTooLong {
-        /// Its length.
+        /// Its length in bytes.
         len: usize,
     },
     /// A process could not be started.
-    #[error("worker {} cannot be started: {source}", slot.0)]
+    #[error("cannot start worker {}: {source}", slot.0)]
     Spawn {
-        /// Its place.
+        /// Its slot.
         slot: NodeId,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// At the first start, a worker ended before it served.
+    /// At the first start, a worker ended before it was ready.
     #[error("worker {} ended before it was ready: {status}", slot.0)]
     EndedBeforeReady {
-        /// Its place.
+        /// Its slot.
         slot: NodeId,
-        /// How.
+        /// Its exit status.
         status: ExitStatus,
     },
-    /// At the first start, a worker did not serve in time.
+    /// At the first start, a worker was not ready in time.
     #[error("worker {} was not ready within {within:?}", slot.0)]
     NotReady {
-        /// The first of them.
+        /// The slot of the first such worker.
         slot: NodeId,
-        /// The limit.
+        /// The timeout.
         within: Duration,
     },
-    /// The system refused what all workers need.
+    /// A system call failed.
     #[error("{what}: {source}")]
     System {
         /// The step that failed.

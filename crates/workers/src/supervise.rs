@@ -1,4 +1,4 @@
-//! The process that starts the others, and does what its [`Supervisor`] decides.
+//! The driver of [`Supervisor`]: processes, sockets and timers.
 
 use std::future::Future;
 use std::io;
@@ -22,15 +22,15 @@ use crate::plan::{
 use crate::supervisor::{Event, Failure, Input, Output, Supervisor};
 use crate::worker::{self, CommonSetup, Listeners, OutgoingMessage, WorkerEvent, WorkerHandle};
 
-/// Events of all workers that wait to be looked at. A full queue makes their tasks wait.
+/// Queued events of all workers. When the queue is full, the workers' tasks wait.
 const WORKER_EVENTS_MAX: usize = 256;
 
 /// Runs workers until `stop`, and returns when the last of them has ended.
 ///
-/// A worker that ends before is started again in its place, after a pause that grows while its
-/// lives are short. At the first start, a worker that cannot serve ends everything. `stop` tells
-/// all to drain; `kill`, or a drain that takes too long, kills the rest. When the supervisor is
-/// itself killed, or this future dropped, the workers see it and drain.
+/// A worker that ends earlier is restarted in its slot, after a pause that grows while runs are
+/// short. At the first start, a worker that cannot serve ends all workers. `stop` drains all
+/// workers. `kill`, or a drain that takes too long, kills the remaining ones. When the supervisor
+/// itself is killed, or this future is dropped, the workers notice and drain.
 ///
 /// Needs a tokio runtime with I/O and time; one thread is enough.
 pub async fn supervise(
@@ -38,17 +38,17 @@ pub async fn supervise(
     stop: impl Future,
     kill: impl Future,
 ) -> Result<Ended, SuperviseError> {
-    let (mut supervisor, mut news) = Driver::new(plan)?;
+    let (mut supervisor, mut worker_events) = Driver::new(plan)?;
     let (mut stop, mut kill) = (pin!(stop), pin!(kill));
     let (mut is_stopped, mut is_killed) = (false, false);
     loop {
-        supervisor.act();
+        supervisor.process_outputs();
         if supervisor.supervisor.is_over() {
             break;
         }
         let wake = supervisor.supervisor.next_wake().map(|at| at.since(supervisor.now()));
         let input = tokio::select! {
-            Some((slot, news)) = news.recv() => supervisor.input_of(slot, news),
+            Some((slot, event)) = worker_events.recv() => supervisor.input_of(slot, event),
             _ = &mut stop, if !is_stopped => {
                 is_stopped = true;
                 Input::Stop
@@ -61,25 +61,25 @@ pub async fn supervise(
         };
         supervisor.supervisor.handle_input(supervisor.now(), input);
     }
-    supervisor.over().await
+    supervisor.finish().await
 }
 
 struct Driver {
     supervisor: Supervisor,
     limits: SupervisorLimits,
     common_setup: Arc<CommonSetup>,
-    /// By place; closed at the stop.
+    /// By slot; closed at the stop.
     listeners: Vec<Listeners>,
     command: Box<dyn Fn(NodeId) -> std::process::Command + Send + Sync>,
     events: Box<dyn FnMut(SupervisorEvent) + Send>,
-    born: std::time::Instant,
-    news: mpsc::Sender<(u16, WorkerEvent)>,
+    started_at: std::time::Instant,
+    worker_events: mpsc::Sender<(u16, WorkerEvent)>,
     tasks: JoinSet<()>,
     workers: Vec<Option<WorkerHandle>>,
-    /// How the last process of each place ended.
+    /// The exit status of each slot's last process.
     statuses: Vec<ExitStatus>,
-    /// Why the last process of a place could not be started.
-    refusals: Vec<Option<io::Error>>,
+    /// The error of each slot's last failed start.
+    start_errors: Vec<Option<io::Error>>,
     failure: Option<SuperviseError>,
 }
 
@@ -96,13 +96,13 @@ impl Driver {
             return Err(SuperviseError::StartupDataTooLong { len: startup_data.len() });
         }
         for listener in listeners.iter().flatten() {
-            // A worker gets its own over the line, and none of the others'.
+            // A worker gets its own listeners over the socket, and inherits none.
             rustix::io::fcntl_setfd(listener, FdFlags::CLOEXEC).map_err(|error| {
                 SuperviseError::System { what: "a listener", source: error.into() }
             })?;
         }
-        let (event_sender, news) = mpsc::channel(WORKER_EVENTS_MAX);
-        let places = usize::from(workers);
+        let (event_sender, worker_events) = mpsc::channel(WORKER_EVENTS_MAX);
+        let slots = usize::from(workers);
         let supervisor = Driver {
             supervisor: Supervisor::new(workers, limits.clone()),
             limits,
@@ -113,53 +113,53 @@ impl Driver {
                 .collect(),
             command,
             events,
-            born: std::time::Instant::now(),
-            news: event_sender,
+            started_at: std::time::Instant::now(),
+            worker_events: event_sender,
             tasks: JoinSet::new(),
-            workers: (0..places).map(|_| None).collect(),
-            statuses: vec![ExitStatus::default(); places],
-            refusals: (0..places).map(|_| None).collect(),
+            workers: (0..slots).map(|_| None).collect(),
+            statuses: vec![ExitStatus::default(); slots],
+            start_errors: (0..slots).map(|_| None).collect(),
             failure: None,
         };
-        Ok((supervisor, news))
+        Ok((supervisor, worker_events))
     }
 
     fn now(&self) -> Instant {
-        Instant::ZERO + self.born.elapsed()
+        Instant::ZERO + self.started_at.elapsed()
     }
 
-    fn post(&self, slot: u16, message: OutgoingMessage) {
-        if let Some(post) = &self.workers[usize::from(slot)] {
-            post.post(message);
+    fn send(&self, slot: u16, message: OutgoingMessage) {
+        if let Some(handle) = &self.workers[usize::from(slot)] {
+            handle.send(message);
         }
     }
 
-    fn input_of(&mut self, slot: u16, news: WorkerEvent) -> Input {
-        match news {
+    fn input_of(&mut self, slot: u16, event: WorkerEvent) -> Input {
+        match event {
             WorkerEvent::Ready => Input::Ready(slot),
             WorkerEvent::LinkLost { to, number } => Input::LinkLost { slot, to, number },
             WorkerEvent::Sent => Input::Sent(slot),
             WorkerEvent::Ended(status) => {
                 self.workers[usize::from(slot)] = None;
                 self.statuses[usize::from(slot)] = status;
-                // Its task is over, or about to be: forget those that are.
+                // Its task has ended or is about to; remove those that have.
                 while self.tasks.try_join_next().is_some() {}
                 Input::Ended(slot)
             }
         }
     }
 
-    /// Does all that the supervisor wants done.
-    fn act(&mut self) {
+    /// Carries out all outputs of the supervisor.
+    fn process_outputs(&mut self) {
         while let Some(output) = self.supervisor.poll_output() {
             match output {
                 Output::Start(slot) => self.start(slot),
                 Output::Pair { one, other, number } => self.pair(one, other, number),
-                Output::Begin(slot) => self.post(slot, OutgoingMessage::Begin),
-                Output::Drain(slot) => self.post(slot, OutgoingMessage::Drain),
+                Output::Begin(slot) => self.send(slot, OutgoingMessage::Begin),
+                Output::Drain(slot) => self.send(slot, OutgoingMessage::Drain),
                 Output::Kill(slot) => {
-                    if let Some(post) = &self.workers[usize::from(slot)] {
-                        post.kill();
+                    if let Some(handle) = &self.workers[usize::from(slot)] {
+                        handle.kill();
                     }
                 }
                 Output::Event(event) => self.report(event),
@@ -169,12 +169,12 @@ impl Driver {
 
     fn start(&mut self, slot: u16) {
         let command = (self.command)(NodeId(slot));
-        let (common_setup, news) = (self.common_setup.clone(), self.news.clone());
+        let (common_setup, worker_events) = (self.common_setup.clone(), self.worker_events.clone());
         let listeners = &self.listeners[usize::from(slot)];
-        let input = match worker::start(slot, command, common_setup, listeners, news) {
-            Ok((post, task)) => {
-                let pid = post.pid;
-                self.workers[usize::from(slot)] = Some(post);
+        let input = match worker::start(slot, command, common_setup, listeners, worker_events) {
+            Ok((handle, task)) => {
+                let pid = handle.pid;
+                self.workers[usize::from(slot)] = Some(handle);
                 self.tasks.spawn(task.run());
                 self.supervisor.handle_input(self.now(), Input::Started(slot));
                 let restarts = self.supervisor.restarts_of(slot);
@@ -182,8 +182,8 @@ impl Driver {
                 return;
             }
             Err(error) => {
-                self.refusals[usize::from(slot)] = Some(error);
-                Input::NotStarted(slot)
+                self.start_errors[usize::from(slot)] = Some(error);
+                Input::StartFailed(slot)
             }
         };
         self.supervisor.handle_input(self.now(), input);
@@ -195,7 +195,7 @@ impl Driver {
         };
         let ends = [(one, other, bus.0, handoff.0), (other, one, bus.1, handoff.1)];
         for (slot, to, bus, handoff) in ends {
-            self.post(slot, OutgoingMessage::Link { to, number, bus, handoff });
+            self.send(slot, OutgoingMessage::Link { to, number, bus, handoff });
         }
     }
 
@@ -207,16 +207,16 @@ impl Driver {
                 let status = self.statuses[usize::from(slot)];
                 SupervisorEvent::Ended { slot: NodeId(slot), status, after, restart_in }
             }
-            Event::NotStarted { slot, restart_in } => {
-                let error = self.refusal(slot);
-                SupervisorEvent::NotStarted { slot: NodeId(slot), error, restart_in }
+            Event::StartFailed { slot, restart_in } => {
+                let error = self.start_error(slot);
+                SupervisorEvent::StartFailed { slot: NodeId(slot), error, restart_in }
             }
             Event::NotReady { slot } => SupervisorEvent::NotReady { slot: NodeId(slot) },
             Event::Relinked { one, other } => {
                 SupervisorEvent::Relinked { one: NodeId(one), other: NodeId(other) }
             }
             Event::Draining => {
-                // From here on no process would serve the connections in their backlog.
+                // No process would serve further connections in their backlog.
                 self.listeners.iter_mut().for_each(Vec::clear);
                 SupervisorEvent::Draining
             }
@@ -226,14 +226,16 @@ impl Driver {
         (self.events)(event);
     }
 
-    fn refusal(&mut self, slot: u16) -> io::Error {
-        self.refusals[usize::from(slot)].take().expect("a refused start has its reason")
+    fn start_error(&mut self, slot: u16) -> io::Error {
+        self.start_errors[usize::from(slot)].take().expect("a failed start has an error")
     }
 
     fn failed(&mut self, slot: u16, how: Failure) {
         let at = NodeId(slot);
         self.failure = Some(match how {
-            Failure::NotStarted => SuperviseError::Spawn { slot: at, source: self.refusal(slot) },
+            Failure::StartFailed => {
+                SuperviseError::Spawn { slot: at, source: self.start_error(slot) }
+            }
             Failure::EndedBeforeReady => SuperviseError::EndedBeforeReady {
                 slot: at,
                 status: self.statuses[usize::from(slot)],
@@ -244,7 +246,7 @@ impl Driver {
         });
     }
 
-    async fn over(mut self) -> Result<Ended, SuperviseError> {
+    async fn finish(mut self) -> Result<Ended, SuperviseError> {
         // Each task has reported its end already.
         while self.tasks.join_next().await.is_some() {}
         match self.failure {

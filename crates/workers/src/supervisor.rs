@@ -7,11 +7,10 @@ use watchfire_types::Instant;
 
 use crate::plan::SupervisorLimits;
 
-/// Links that wait to be sent to one worker. More would only be descriptors that no process reads:
-/// the others stay pending, which costs none.
+/// Maximum queued links of one worker. Further ones stay pending, which uses no descriptors.
 pub(crate) const QUEUED_LINKS_MAX: u8 = 2;
 
-/// Until a pair of sockets is tried again that the system refused.
+/// The pause after the system refused a pair of sockets.
 const PAIR_RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,20 +18,20 @@ pub(crate) enum Input {
     /// The process of [`Output::Start`] was started.
     Started(u16),
     /// The process could not be started.
-    NotStarted(u16),
-    /// A worker serves.
+    StartFailed(u16),
+    /// A worker is ready.
     Ready(u16),
-    /// A worker's process is no more.
+    /// A worker's process has ended.
     Ended(u16),
-    /// A worker lost a link that it knows under this number.
+    /// A worker lost the link with this number.
     LinkLost {
         slot: u16,
         to: u16,
         number: u64,
     },
-    /// One link less waits to be sent to this worker.
+    /// A queued link was sent to this worker.
     Sent(u16),
-    /// The sockets of [`Output::Pair`] could not be made.
+    /// The sockets of [`Output::Pair`] could not be opened.
     NotPaired {
         one: u16,
         other: u16,
@@ -45,13 +44,13 @@ pub(crate) enum Input {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Output {
     Start(u16),
-    /// A new link for these two.
+    /// Make a new link between these two.
     Pair {
         one: u16,
         other: u16,
         number: u64,
     },
-    /// It has all that is there at its start.
+    /// The setup of this worker is complete.
     Begin(u16),
     Drain(u16),
     Kill(u16),
@@ -71,7 +70,7 @@ pub(crate) enum Event {
         after: Duration,
         restart_in: Option<Duration>,
     },
-    NotStarted {
+    StartFailed {
         slot: u16,
         restart_in: Duration,
     },
@@ -86,7 +85,7 @@ pub(crate) enum Event {
     Killed {
         slot: u16,
     },
-    /// The first start failed, by this worker. Everything ends.
+    /// The first start failed because of this worker. All workers are killed.
     Failed {
         slot: u16,
         how: Failure,
@@ -95,20 +94,20 @@ pub(crate) enum Event {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Failure {
-    NotStarted,
+    StartFailed,
     EndedBeforeReady,
     NotReady,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Not all were ready yet.
+    /// Some workers were not ready yet.
     Starting,
     Serving,
     Draining {
         until: Instant,
     },
-    /// All that live have been killed.
+    /// All running workers have been killed.
     Killing,
 }
 
@@ -117,18 +116,18 @@ enum State {
     RestartPending {
         until: Instant,
     },
-    /// Asked for, and not there yet.
+    /// The start was requested.
     Starting,
     Up(Up),
-    /// For good.
+    /// It will not be started again.
     Stopped,
 }
 
-/// A life.
+/// A running process.
 #[derive(Debug)]
 struct Up {
     since: Instant,
-    /// Links that it gets before it begins.
+    /// Links that it needs before it begins.
     initial: BTreeSet<u16>,
     has_begun: bool,
     is_ready: bool,
@@ -139,10 +138,10 @@ struct Up {
 #[derive(Debug)]
 struct Slot {
     state: State,
-    /// Workers that it still needs a link with; both are running.
+    /// Workers to which it still needs a link; both are running.
     pending_links: BTreeSet<u16>,
     starts: u64,
-    /// Lives in a row that were short.
+    /// The number of consecutive short runs.
     short_runs: u32,
 }
 
@@ -152,13 +151,13 @@ struct Linked {
     at: Instant,
 }
 
-/// The workers, as their supervisor sees them.
+/// The state of all workers.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     limits: SupervisorLimits,
     slots: Vec<Slot>,
     phase: Phase,
-    /// The newest link of each two, the lower first.
+    /// The newest link of each pair, the lower slot first.
     linked: BTreeMap<(u16, u16), Linked>,
     /// Links that become pending at this time.
     delayed: BTreeMap<(u16, u16), Instant>,
@@ -193,7 +192,7 @@ impl Supervisor {
         self.outputs.pop_front()
     }
 
-    /// Restarts so far.
+    /// All restarts.
     pub fn restarts(&self) -> u64 {
         self.restarts
     }
@@ -203,7 +202,7 @@ impl Supervisor {
         self.killed
     }
 
-    /// Restarts of this slot so far.
+    /// Restarts of this slot.
     pub fn restarts_of(&self, slot: u16) -> u64 {
         self.slots[usize::from(slot)].starts.saturating_sub(1)
     }
@@ -238,7 +237,7 @@ impl Supervisor {
     pub fn handle_input(&mut self, now: Instant, input: Input) {
         match input {
             Input::Started(slot) => self.started(now, slot),
-            Input::NotStarted(slot) => self.not_started(now, slot),
+            Input::StartFailed(slot) => self.not_started(now, slot),
             Input::Ready(slot) => self.ready(now, slot),
             Input::Ended(slot) => self.ended(now, slot),
             Input::LinkLost { slot, to, number } => self.link_lost(now, slot, to, number),
@@ -254,7 +253,7 @@ impl Supervisor {
                         up.queued_links = up.queued_links.saturating_sub(1);
                     }
                 }
-                self.delayed.insert(both(one, other), now + PAIR_RETRY_PAUSE);
+                self.delayed.insert(ordered(one, other), now + PAIR_RETRY_PAUSE);
             }
             Input::Stop => self.stop(now),
             Input::Kill => self.kill(),
@@ -311,10 +310,10 @@ impl Supervisor {
         self.stop_waiting_for(slot);
         if is_first && self.phase == Phase::Starting {
             self.slots[usize::from(slot)].state = State::Stopped;
-            self.fail(slot, Failure::NotStarted);
+            self.fail(slot, Failure::StartFailed);
         } else {
-            let restart_in = self.rest(now, slot, Duration::ZERO);
-            self.emit(Event::NotStarted { slot, restart_in });
+            let restart_in = self.schedule_restart(now, slot, Duration::ZERO);
+            self.emit(Event::StartFailed { slot, restart_in });
         }
     }
 
@@ -345,13 +344,13 @@ impl Supervisor {
             self.emit(Event::Ended { slot, after, restart_in: None });
             self.fail(slot, Failure::EndedBeforeReady);
         } else {
-            let restart_in = Some(self.rest(now, slot, after));
+            let restart_in = Some(self.schedule_restart(now, slot, after));
             self.emit(Event::Ended { slot, after, restart_in });
         }
         self.stop_waiting_for(slot);
     }
 
-    /// Forget the links of a worker that ended.
+    /// Forgets the links of a worker that ended.
     fn forget(&mut self, slot: u16) {
         for other in std::mem::take(&mut self.slots[usize::from(slot)].pending_links) {
             self.slots[usize::from(other)].pending_links.remove(&slot);
@@ -360,10 +359,10 @@ impl Supervisor {
         self.linked.retain(|&(one, other), _| one != slot && other != slot);
     }
 
-    /// Until the next life; how long that is.
-    fn rest(&mut self, now: Instant, slot: u16, lived: Duration) -> Duration {
+    /// Schedules a restart; returns the pause.
+    fn schedule_restart(&mut self, now: Instant, slot: u16, run_time: Duration) -> Duration {
         let this = &mut self.slots[usize::from(slot)];
-        if lived >= self.limits.settled_after {
+        if run_time >= self.limits.restart_pause_reset_after {
             this.short_runs = 0;
         }
         let factor = 1u32.checked_shl(this.short_runs).unwrap_or(u32::MAX);
@@ -383,7 +382,7 @@ impl Supervisor {
         }
     }
 
-    /// Lets a worker begin that has all its links.
+    /// Lets a worker begin if it has all its links.
     fn begin(&mut self, slot: u16) {
         if self.is_ending() {
             return;
@@ -399,7 +398,7 @@ impl Supervisor {
         self.slots[usize::from(other)].pending_links.insert(one);
     }
 
-    /// Makes the links that wait for this worker, as far as both ends can be sent.
+    /// Makes this worker's pending links, while both ends have space in their queues.
     fn send_pending(&mut self, now: Instant, slot: u16) {
         let pending_links: Vec<u16> =
             self.slots[usize::from(slot)].pending_links.iter().copied().collect();
@@ -420,7 +419,7 @@ impl Supervisor {
     fn pair(&mut self, now: Instant, one: u16, other: u16) {
         self.links += 1;
         let number = self.links;
-        self.linked.insert(both(one, other), Linked { number, at: now });
+        self.linked.insert(ordered(one, other), Linked { number, at: now });
         self.slots[usize::from(one)].pending_links.remove(&other);
         self.slots[usize::from(other)].pending_links.remove(&one);
         self.outputs.push_back(Output::Pair { one, other, number });
@@ -437,13 +436,14 @@ impl Supervisor {
         if self.is_ending() || slot == to || self.up(slot).is_none() || self.up(to).is_none() {
             return;
         }
-        // The other end may have reported first; this report is about the link before.
-        let Some(linked) = self.linked.get(&both(slot, to)).filter(|it| it.number == number) else {
+        // A report with an older number is about a link that was already replaced.
+        let Some(linked) = self.linked.get(&ordered(slot, to)).filter(|it| it.number == number)
+        else {
             return;
         };
         let due = linked.at + self.limits.relink_pause;
         if self.slots[usize::from(slot)].pending_links.contains(&to)
-            || self.delayed.contains_key(&both(slot, to))
+            || self.delayed.contains_key(&ordered(slot, to))
         {
             return;
         }
@@ -452,7 +452,7 @@ impl Supervisor {
             self.add_pending_link(slot, to);
             self.send_pending(now, slot);
         } else {
-            self.delayed.insert(both(slot, to), due);
+            self.delayed.insert(ordered(slot, to), due);
         }
     }
 
@@ -527,7 +527,7 @@ impl Supervisor {
                         && !up.is_killed
                         && up.since + self.limits.ready_timeout <= now =>
                 {
-                    self.late(slot);
+                    self.not_ready(slot);
                 }
                 State::RestartPending { .. } | State::Up(_) | State::Starting | State::Stopped => {}
             }
@@ -535,8 +535,8 @@ impl Supervisor {
         self.tick_links(now);
     }
 
-    /// Not ready in time.
-    fn late(&mut self, slot: u16) {
+    /// Handles a worker that was not ready in time.
+    fn not_ready(&mut self, slot: u16) {
         if self.is_ending() {
             return;
         }
@@ -552,7 +552,7 @@ impl Supervisor {
 
     fn tick_links(&mut self, now: Instant) {
         let due: Vec<_> =
-            self.delayed.iter().filter(|(_, at)| **at <= now).map(|(&both, _)| both).collect();
+            self.delayed.iter().filter(|(_, at)| **at <= now).map(|(&pair, _)| pair).collect();
         for (one, other) in due {
             self.delayed.remove(&(one, other));
             if self.up(one).is_some() && self.up(other).is_some() {
@@ -563,7 +563,7 @@ impl Supervisor {
     }
 }
 
-fn both(one: u16, other: u16) -> (u16, u16) {
+fn ordered(one: u16, other: u16) -> (u16, u16) {
     (one.min(other), one.max(other))
 }
 

@@ -1,4 +1,4 @@
-//! One worker's process and the socket to it, run by one task.
+//! One worker's process and its socket, run by one task.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -19,13 +19,13 @@ use crate::packet::{self, DESCRIPTORS_MAX, Wait};
 use crate::protocol::{PROTOCOL, STARTUP_DATA_PIECE_BYTES, SupervisorMessage, WorkerReport};
 use crate::supervisor::QUEUED_LINKS_MAX;
 
-/// MessageSocket that wait for one worker: its links, a begin, a drain.
+/// Maximum messages that wait for one worker: links, a begin and a drain.
 const OUTGOING_MAX: usize = QUEUED_LINKS_MAX as usize + 2;
 
-/// Until a message is tried again while too many descriptors are under way.
+/// The pause before a retry while too many descriptors are in flight.
 const CROWDED_PAUSE: Duration = Duration::from_millis(2);
 
-/// Setup that all workers share.
+/// The setup that all workers share.
 pub(crate) struct CommonSetup {
     pub workers: u16,
     pub startup_data: Vec<u8>,
@@ -34,7 +34,7 @@ pub(crate) struct CommonSetup {
 /// The listeners of one worker.
 pub(crate) type Listeners = Vec<Arc<OwnedFd>>;
 
-/// A message to a worker, not yet written. Its descriptors are closed once it is sent.
+/// A queued message to a worker. Its descriptors are closed once it is sent.
 pub(crate) enum OutgoingMessage {
     Start { listeners: u32 },
     StartupData(Range<usize>),
@@ -60,62 +60,62 @@ pub(crate) struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    /// Queues a message. It is dropped when the worker has just ended.
-    pub fn post(&self, message: OutgoingMessage) {
+    /// Queues a message. It is dropped if the worker has just ended.
+    pub fn send(&self, message: OutgoingMessage) {
         if let Err(mpsc::error::TrySendError::Full(_)) = self.outgoing.try_send(message) {
-            panic!("more was outgoing to a worker than the supervisor allows");
+            panic!("the supervisor queued too many messages for a worker");
         }
     }
 
-    /// Kills it, now or as soon as its task looks.
+    /// Kills the worker, as soon as its task runs.
     pub fn kill(&self) {
         self.kill.notify_one();
     }
 }
 
-/// A worker's process, and its end of the line.
+/// A worker's process, and the socket to it.
 pub(crate) struct WorkerTask {
     slot: u16,
     child: Child,
-    line: UnixDatagram,
+    socket: UnixDatagram,
     common_setup: Arc<CommonSetup>,
-    /// All that it gets before its links.
+    /// The messages before its links.
     first: VecDeque<OutgoingMessage>,
     outgoing: mpsc::Receiver<OutgoingMessage>,
     kill: Arc<Notify>,
-    news: mpsc::Sender<(u16, WorkerEvent)>,
+    events: mpsc::Sender<(u16, WorkerEvent)>,
 }
 
-/// Starts a process.
+/// Starts a worker's process.
 pub(crate) fn start(
     slot: u16,
     command: std::process::Command,
     common_setup: Arc<CommonSetup>,
     listeners: &Listeners,
-    news: mpsc::Sender<(u16, WorkerEvent)>,
+    events: mpsc::Sender<(u16, WorkerEvent)>,
 ) -> io::Result<(WorkerHandle, WorkerTask)> {
     let (ours, theirs) = packet::pair()?;
     rustix::io::ioctl_fionbio(&ours, true)?;
-    let line = UnixDatagram::from_std(net::UnixDatagram::from(ours))?;
+    let socket = UnixDatagram::from_std(net::UnixDatagram::from(ours))?;
     let mut command = Command::from(command);
-    // A group of its own: the terminal's ^C goes to the supervisor alone, which then drains.
+    // Its own process group, so that a terminal's ^C reaches only the supervisor.
     command.stdin(Stdio::from(theirs)).env(CONTROL_VARIABLE, CONTROL_VALUE).process_group(0);
     let child = command.spawn()?;
-    // The command holds their end; while it does, the line does not end with the worker.
+    // The command holds the worker's end: while that is open, the socket does not end.
     drop(command);
     let (outgoing_sender, outgoing) = mpsc::channel(OUTGOING_MAX);
     let kill = Arc::new(Notify::new());
-    let post = WorkerHandle {
+    let handle = WorkerHandle {
         pid: child.id().unwrap_or(0),
         outgoing: outgoing_sender,
         kill: kill.clone(),
     };
     let first = common_setup.first_messages(listeners);
-    Ok((post, WorkerTask { slot, child, line, common_setup, first, outgoing, kill, news }))
+    Ok((handle, WorkerTask { slot, child, socket, common_setup, first, outgoing, kill, events }))
 }
 
 impl WorkerTask {
-    /// Until the process has ended.
+    /// Runs until the process has ended.
     pub async fn run(mut self) {
         let mut next = None;
         let mut is_open = true;
@@ -124,48 +124,48 @@ impl WorkerTask {
             tokio::select! {
                 status = self.child.wait() => break status,
                 () = self.kill.notified() => {
-                    // It fails only when the process has ended, and then the wait says so.
+                    // It fails only when the process has ended, which `wait` reports.
                     let _ = self.child.start_kill();
                 }
                 Some(message) = self.outgoing.recv(), if next.is_none() => next = Some(message),
-                // The result does not matter: a worker that cannot be written to has ended.
-                _ = deliver(&self.line, self.slot, &self.common_setup, next.as_ref()),
+                // The result does not matter: a failed write means that the worker has ended.
+                _ = deliver(&self.socket, self.slot, &self.common_setup, next.as_ref()),
                     if next.is_some() =>
                 {
                     if let Some(OutgoingMessage::Link { .. }) = next.take() {
-                        self.tell(WorkerEvent::Sent).await;
+                        self.report(WorkerEvent::Sent).await;
                     }
                 }
-                report = self.line.async_io(Interest::READABLE, || receive(self.line.as_fd())),
+                report = self.socket.async_io(Interest::READABLE, || receive(self.socket.as_fd())),
                     if is_open =>
                 {
                     match report {
-                        Ok(Some(report)) => self.tell(report).await,
+                        Ok(Some(report)) => self.report(report).await,
                         Ok(None) | Err(_) => is_open = false,
                     }
                 }
             }
         };
         while is_open {
-            match receive(self.line.as_fd()) {
-                Ok(Some(report)) => self.tell(report).await,
+            match receive(self.socket.as_fd()) {
+                Ok(Some(report)) => self.report(report).await,
                 Ok(None) | Err(_) => is_open = false,
             }
         }
-        self.tell(WorkerEvent::Ended(status.unwrap_or_default())).await;
+        self.report(WorkerEvent::Ended(status.unwrap_or_default())).await;
     }
 
-    async fn tell(&self, news: WorkerEvent) {
-        // Nobody listens any more when the supervisor was dropped.
-        let _ = self.news.send((self.slot, news)).await;
+    async fn report(&self, event: WorkerEvent) {
+        // The send fails only when the supervisor was dropped.
+        let _ = self.events.send((self.slot, event)).await;
     }
 }
 
-/// The next thing that the worker says; `None` when it says no more.
-fn receive(line: BorrowedFd<'_>) -> io::Result<Option<WorkerEvent>> {
+/// The worker's next event; `None` at the end of its messages.
+fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<WorkerEvent>> {
     loop {
         let mut buffer = [0; 64];
-        let packet = packet::recv(line, &mut [IoSliceMut::new(&mut buffer)], Wait::No)?;
+        let packet = packet::recv(socket, &mut [IoSliceMut::new(&mut buffer)], Wait::No)?;
         if packet.is_end() {
             return Ok(None);
         }
@@ -180,17 +180,17 @@ fn receive(line: BorrowedFd<'_>) -> io::Result<Option<WorkerEvent>> {
 }
 
 async fn deliver(
-    line: &UnixDatagram,
+    socket: &UnixDatagram,
     slot: u16,
     common_setup: &CommonSetup,
     message: Option<&OutgoingMessage>,
 ) -> io::Result<()> {
     let Some(message) = message else { return Ok(()) };
-    let (message, descriptors) = common_setup.written(slot, message);
-    let bytes = postcard::to_stdvec(&message).expect("a message is plain data");
+    let (message, descriptors) = common_setup.encode(slot, message);
+    let bytes = postcard::to_stdvec(&message).expect("a message can be encoded");
     loop {
-        let attempt = || packet::send(line, &[IoSlice::new(&bytes)], &descriptors);
-        match line.async_io(Interest::WRITABLE, attempt).await {
+        let attempt = || packet::send(socket, &[IoSlice::new(&bytes)], &descriptors);
+        match socket.async_io(Interest::WRITABLE, attempt).await {
             Err(error) if packet::is_crowded(&error) => tokio::time::sleep(CROWDED_PAUSE).await,
             outcome => return outcome,
         }
@@ -212,7 +212,7 @@ impl CommonSetup {
         messages
     }
 
-    fn written<'a>(
+    fn encode<'a>(
         &'a self,
         slot: u16,
         message: &'a OutgoingMessage,

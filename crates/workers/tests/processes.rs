@@ -1,4 +1,4 @@
-//! Real processes: what a supervisor promises its workers, and they each other.
+//! Tests of a supervisor and its workers as real processes.
 
 mod harness;
 
@@ -16,15 +16,15 @@ fn limits() -> SupervisorLimits {
     SupervisorLimits::default()
 }
 
-/// What worker `slot` has received when all are linked: the process of each other.
+/// The reply of worker `slot` to `received` when all are linked: the other process ids.
 fn others(slot: usize, pids: &[u32]) -> String {
     let others: BTreeMap<_, _> = pids.iter().enumerate().filter(|(it, _)| *it != slot).collect();
     others.iter().map(|(slot, pid)| format!("{slot}:{pid}")).collect::<Vec<_>>().join(" ")
 }
 
-async fn all_hear_each_other(running: &Running) {
+async fn wait_until_all_linked(running: &Running) {
     for slot in 0..running.pids.len() {
-        until(&others(slot, &running.pids), || running.ask(slot, "received")).await;
+        until(&others(slot, &running.pids), || running.request(slot, "received")).await;
     }
 }
 
@@ -34,27 +34,27 @@ async fn workers_get_their_slot_the_startup_data_and_a_link_to_each_other() {
     let running = Running::serving(4, &startup_data, limits()).await;
     let sum: u64 = startup_data.iter().map(|&byte| u64::from(byte)).sum();
     for slot in 0..4 {
-        assert_eq!(running.ask(slot, "who").await, format!("{slot} {}", running.pids[slot]));
+        assert_eq!(running.request(slot, "who").await, format!("{slot} {}", running.pids[slot]));
         assert_eq!(
-            running.ask(slot, "startup_data").await,
+            running.request(slot, "startup_data").await,
             format!("{} {sum}", startup_data.len())
         );
     }
-    all_hear_each_other(&running).await;
+    wait_until_all_linked(&running).await;
     assert_eq!(running.end().await.restarts, 0);
 }
 
 #[tokio::test]
-async fn a_connection_goes_from_any_worker_to_any_other_and_lives_on() {
+async fn a_connection_can_move_from_any_worker_to_any_other() {
     let running = Running::serving(3, b"", limits()).await;
     let mut client = Client::connect(running.addresses[0]).await;
     for to in [1, 2, 0, 2, 1, 0] {
-        let answer = client.ask(&format!("give {to} who")).await;
-        assert_eq!(answer, format!("{to} {}", running.pids[to]));
-        assert_eq!(client.ask("still here").await, "still here");
+        let reply = client.request(&format!("give {to} who")).await;
+        assert_eq!(reply, format!("{to} {}", running.pids[to]));
+        assert_eq!(client.request("still here").await, "still here");
     }
-    // Several lines at once: what was read with the first travels along.
-    client.say("give 1 give 2 who\nsecond\nthird").await;
+    // Several lines at once: buffered lines move with the connection.
+    client.send("give 1 give 2 who\nsecond\nthird").await;
     assert_eq!(client.receive().await, format!("2 {}", running.pids[2]));
     assert_eq!(client.receive().await, "second");
     assert_eq!(client.receive().await, "third");
@@ -66,8 +66,8 @@ async fn a_killed_worker_is_restarted_in_its_slot_and_serves_waiting_connections
     let pause = Duration::from_secs(2);
     let limits = SupervisorLimits { restart_pause: pause, ..limits() };
     let mut running = Running::serving(4, b"", limits).await;
-    all_hear_each_other(&running).await;
-    let open_before = running.ask(0, "descriptors").await;
+    wait_until_all_linked(&running).await;
+    let open_before = running.request(0, "descriptors").await;
     let killed = running.pids[2];
     kill_9(killed);
     running
@@ -75,10 +75,10 @@ async fn a_killed_worker_is_restarted_in_its_slot_and_serves_waiting_connections
             matches!(it, SupervisorEvent::Ended { slot: NodeId(2), restart_in: Some(_), .. })
         })
         .await;
-    // Sent while there is nobody to read it.
+    // Sent while no process can read it.
     let mut early = Client::connect(running.addresses[2]).await;
-    early.say("who").await;
-    assert!(running.is_quiet(), "the worker is still dead");
+    early.send("who").await;
+    assert!(running.is_quiet(), "the worker has not been restarted");
 
     running
         .event("worker 2 is back", |it| {
@@ -87,21 +87,21 @@ async fn a_killed_worker_is_restarted_in_its_slot_and_serves_waiting_connections
         .await;
     assert_ne!(running.pids[2], killed);
     assert_eq!(early.receive().await, format!("2 {}", running.pids[2]));
-    all_hear_each_other(&running).await;
+    wait_until_all_linked(&running).await;
     for slot in [0, 1, 3] {
-        until("2:1", || running.ask(slot, "lost")).await;
+        until("2:1", || running.request(slot, "lost")).await;
     }
-    assert_eq!(running.ask(2, "lost").await, "", "it is new");
-    assert_eq!(early.ask("give 3 who").await, format!("3 {}", running.pids[3]));
+    assert_eq!(running.request(2, "lost").await, "", "it has been restarted");
+    assert_eq!(early.request("give 3 who").await, format!("3 {}", running.pids[3]));
     let mut other = Client::connect(running.addresses[0]).await;
-    assert_eq!(other.ask("give 2 who").await, format!("2 {}", running.pids[2]));
+    assert_eq!(other.request("give 2 who").await, format!("2 {}", running.pids[2]));
     drop((early, other));
-    until(&open_before, || running.ask(0, "descriptors")).await;
+    until(&open_before, || running.request(0, "descriptors")).await;
     assert_eq!(running.end().await.restarts, 1);
 }
 
 #[tokio::test]
-async fn all_workers_may_be_killed_at_once() {
+async fn all_workers_can_be_killed_at_once() {
     let mut running = Running::serving(5, b"", limits()).await;
     for &pid in &running.pids {
         kill_9(pid);
@@ -109,59 +109,59 @@ async fn all_workers_may_be_killed_at_once() {
     for _ in 0..5 {
         running.event("one is ready", |it| matches!(it, SupervisorEvent::Ready { .. })).await;
     }
-    all_hear_each_other(&running).await;
+    wait_until_all_linked(&running).await;
     assert_eq!(running.end().await.restarts, 5);
 }
 
 #[tokio::test]
-async fn a_link_that_broke_is_made_anew() {
+async fn a_broken_link_is_replaced() {
     let limits = SupervisorLimits { relink_pause: Duration::ZERO, ..limits() };
     let mut running = Running::serving(3, b"", limits).await;
-    all_hear_each_other(&running).await;
-    assert_eq!(running.ask(0, "cut 2").await, "Ok(())");
+    wait_until_all_linked(&running).await;
+    assert_eq!(running.request(0, "cut 2").await, "Ok(())");
     running.event("a new link", |it| matches!(it, SupervisorEvent::Relinked { .. })).await;
-    until("2:1", || running.ask(0, "lost")).await;
-    until("0:1", || running.ask(2, "lost")).await;
+    until("2:1", || running.request(0, "lost")).await;
+    until("0:1", || running.request(2, "lost")).await;
     let mut client = Client::connect(running.addresses[0]).await;
-    assert_eq!(client.ask("give 2 who").await, format!("2 {}", running.pids[2]));
-    assert_eq!(running.ask(1, "lost").await, "");
+    assert_eq!(client.request("give 2 who").await, format!("2 {}", running.pids[2]));
+    assert_eq!(running.request(1, "lost").await, "");
     running.end().await;
 }
 
 #[tokio::test]
 async fn a_worker_has_its_own_descriptors_and_none_of_the_others() {
     let few = Running::serving(2, b"", limits()).await;
-    let base: usize = few.ask(0, "descriptors").await.parse().expect("a number");
+    let base: usize = few.request(0, "descriptors").await.parse().expect("a number");
     let many = Running::serving(8, b"", limits()).await;
     for slot in 0..8 {
-        // Six more workers, two more descriptors for the link to each.
-        until(&(base + 6 * 2).to_string(), || many.ask(slot, "descriptors")).await;
+        // Six more workers, with two descriptors each.
+        until(&(base + 6 * 2).to_string(), || many.request(slot, "descriptors")).await;
     }
     few.end().await;
     many.end().await;
 }
 
 #[tokio::test]
-async fn a_worker_that_cannot_start_ends_all_with_its_status() {
+async fn at_the_first_start_a_worker_that_ends_ends_all() {
     let running = Running::start(4, b"crash 2;", limits());
-    let error = running.outcome().await.expect_err("nothing is served");
+    let error = running.outcome().await.expect_err("a worker crashes");
     assert_eq!(error.to_string(), "worker 2 ended before it was ready: exit status: 7");
 }
 
 #[tokio::test]
-async fn a_worker_that_is_not_ready_in_time_ends_all() {
+async fn at_the_first_start_a_worker_that_is_not_ready_in_time_ends_all() {
     let within = Duration::from_secs(2);
     let limits = SupervisorLimits { ready_timeout: within, ..limits() };
     let running = Running::start(2, b"mute 1;", limits);
     match running.outcome().await {
-        // On a machine that is busy enough, worker 0 is late as well.
+        // On a very busy machine, worker 0 may be late as well.
         Err(SuperviseError::NotReady { within: it, .. }) => assert_eq!(it, within),
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_ends_all() {
+async fn a_missing_program_ends_all() {
     let running = Running::start_program("/no/such/program", 2, b"", limits());
     match running.outcome().await {
         Err(SuperviseError::Spawn { slot: NodeId(0), source }) => {
@@ -187,36 +187,39 @@ async fn a_second_stop_kills_workers_that_still_drain() {
     }
     assert!(!has_ended(running.pids[1]));
     let refused = tokio::net::TcpStream::connect(running.addresses[0]).await;
-    assert!(refused.is_err(), "who comes after the stop would wait for nobody");
+    assert!(refused.is_err(), "the listener is closed after the stop");
     running.kill();
     assert_eq!(running.end().await.killed, 1);
 }
 
 #[tokio::test]
-async fn a_stop_at_the_start_is_a_good_end() {
+async fn a_stop_during_the_start_is_not_an_error() {
     let mut running = Running::start(6, b"", limits());
     running.stop();
     assert_eq!(running.outcome().await.expect("a good end").restarts, 0);
 }
 
-/// A supervisor that is a process too: its own, and those of its workers.
-struct Apart {
+/// A supervisor as a process of its own, with its workers.
+struct SupervisorProcess {
     supervisor: tokio::process::Child,
     lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
     addresses: Vec<String>,
     pids: Vec<u32>,
 }
 
-impl Apart {
-    async fn serving(command: &mut Command) -> Apart {
+impl SupervisorProcess {
+    async fn serving(command: &mut Command) -> SupervisorProcess {
         let mut command =
             tokio::process::Command::from(std::mem::replace(command, Command::new("")));
         let mut supervisor =
             command.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("a supervisor");
         let lines = BufReader::new(supervisor.stdout.take().expect("its output")).lines();
-        let mut apart = Apart { supervisor, lines, addresses: Vec::new(), pids: Vec::new() };
-        tokio::time::timeout(DEADLINE, apart.read()).await.expect("all are ready in time");
-        apart
+        let mut supervisor_process =
+            SupervisorProcess { supervisor, lines, addresses: Vec::new(), pids: Vec::new() };
+        tokio::time::timeout(DEADLINE, supervisor_process.read())
+            .await
+            .expect("all are ready in time");
+        supervisor_process
     }
 
     async fn read(&mut self) {
@@ -232,9 +235,9 @@ impl Apart {
         }
     }
 
-    async fn ask(&self, slot: usize, request: &str) -> String {
+    async fn request(&self, slot: usize, request: &str) -> String {
         let address = self.addresses[slot].parse().expect("an address");
-        Client::connect(address).await.ask(request).await
+        Client::connect(address).await.request(request).await
     }
 
     async fn workers_end(&self) {
@@ -248,35 +251,41 @@ impl Apart {
 
 #[tokio::test]
 async fn when_the_supervisor_is_killed_its_workers_drain() {
-    let mut apart = Apart::serving(Command::new(PROGRAM).arg("3")).await;
-    assert_eq!(apart.ask(1, "who").await, format!("1 {}", apart.pids[1]));
-    kill_9(apart.supervisor.id().expect("it starts"));
-    apart.supervisor.wait().await.expect("its end");
-    apart.workers_end().await;
+    let mut supervisor_process = SupervisorProcess::serving(Command::new(PROGRAM).arg("3")).await;
+    assert_eq!(
+        supervisor_process.request(1, "who").await,
+        format!("1 {}", supervisor_process.pids[1])
+    );
+    kill_9(supervisor_process.supervisor.id().expect("it starts"));
+    supervisor_process.supervisor.wait().await.expect("its end");
+    supervisor_process.workers_end().await;
 }
 
 #[tokio::test]
-async fn sixty_four_workers_are_linked_within_few_descriptors() {
-    // 2,016 links are 8,064 descriptors.
+async fn sixty_four_workers_are_linked_with_few_descriptors() {
+    // There are 2,016 links, with 8,064 descriptors.
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 400 && exec \"$0\" 64", PROGRAM]);
-    let mut apart = Apart::serving(&mut command).await;
+    let mut supervisor_process = SupervisorProcess::serving(&mut command).await;
     for slot in 0..64 {
-        until(&others(slot, &apart.pids), || apart.ask(slot, "received")).await;
+        until(&others(slot, &supervisor_process.pids), || {
+            supervisor_process.request(slot, "received")
+        })
+        .await;
     }
-    let supervisor = apart.supervisor.id().expect("it starts");
+    let supervisor = supervisor_process.supervisor.id().expect("it starts");
     let open = std::fs::read_dir(format!("/proc/{supervisor}/fd")).expect("its descriptors");
-    // For each worker a listener, a line and its process.
-    assert!(open.count() < 64 * 3 + 20, "the supervisor keeps what it gave away");
+    // For each worker a listener, a socket and a process.
+    assert!(open.count() < 64 * 3 + 20, "the supervisor does not close what it sent");
 
     signal(supervisor, Signal::TERM);
-    let status = apart.supervisor.wait().await.expect("its end");
+    let status = supervisor_process.supervisor.wait().await.expect("its end");
     assert!(status.success(), "{status}");
-    apart.workers_end().await;
+    supervisor_process.workers_end().await;
 }
 
 #[tokio::test]
-async fn the_variable_alone_does_not_make_a_program_a_worker() {
+async fn the_environment_variable_alone_does_not_make_a_program_a_worker() {
     let output = tokio::process::Command::new(PROGRAM)
         .env(watchfire_workers::CONTROL_VARIABLE, "stdin")
         .stdin(Stdio::null())
@@ -286,12 +295,12 @@ async fn the_variable_alone_does_not_make_a_program_a_worker() {
     assert!(!output.status.success());
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        "WATCHFIRE_SUPERVISOR is set, but standard input does not lead to a supervisor\n"
+        "WATCHFIRE_SUPERVISOR is set, but standard input is not a supervisor's socket\n"
     );
 }
 
 #[test]
-fn a_plan_that_does_not_fit_is_refused() {
+fn an_invalid_plan_is_refused() {
     let plan = |workers, lists: usize| watchfire_workers::Plan {
         workers,
         listeners: (0..lists).map(|_| Vec::new()).collect(),
@@ -303,9 +312,9 @@ fn a_plan_that_does_not_fit_is_refused() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     for (workers, lists, error) in [
-        (0, 0, "0 workers: between 1 and 256 are possible"),
-        (257, 257, "257 workers: between 1 and 256 are possible"),
-        (3, 2, "listeners for 2 workers were given to 3"),
+        (0, 0, "cannot start 0 workers: the number must be between 1 and 256"),
+        (257, 257, "cannot start 257 workers: the number must be between 1 and 256"),
+        (3, 2, "3 workers need 3 lists of listeners, not 2"),
     ] {
         let never = std::future::pending::<()>;
         let outcome =

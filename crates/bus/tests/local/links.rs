@@ -3,64 +3,66 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use watchfire_bus::frame::Frame;
-use watchfire_bus::{Bus, BusLimits, LocalBus, Loss, Readiness, Undelivered};
+use watchfire_bus::{Bus, BusLimits, LocalBus, Loss, Readiness, SendError};
 use watchfire_types::NodeId;
 
-use crate::support::{Event, Node, Said};
+use crate::support::{Event, Node, Received};
 
 #[test]
 fn a_replaced_link_is_down_and_then_up() {
     let node = Node::start(0, BusLimits::default());
     node.bus.subscribe("ours");
     let mut before = node.peer(1);
-    assert!(matches!(before.hear(), Said::Subscribe(_, topic) if topic == "ours"));
-    before.say(Frame::Subscribe { seq: 1, topic: "theirs" });
-    assert_eq!(before.hear(), Said::Ack(1));
+    assert!(matches!(before.receive(), Received::Subscribe(_, topic) if topic == "ours"));
+    before.send(Frame::Subscribe { seq: 1, topic: "theirs" });
+    assert_eq!(before.receive(), Received::Ack(1));
     assert_eq!(node.bus.publish("theirs", "x".into(), Loss::Drop), 1);
-    assert_eq!(before.hear(), Said::Message(b"x".into()));
+    assert_eq!(before.receive(), Received::Message(b"x".into()));
 
     let mut after = node.peer(1);
-    assert_eq!(before.hear(), Said::Nothing);
-    assert!(matches!(after.hear(), Said::Subscribe(_, topic) if topic == "ours"));
-    let links: Vec<_> = node.told.events().into_iter().collect();
+    assert_eq!(before.receive(), Received::Closed);
+    assert!(matches!(after.receive(), Received::Subscribe(_, topic) if topic == "ours"));
+    let links: Vec<_> = node.recorder.events().into_iter().collect();
     let links = links.iter().filter(|event| matches!(event, Event::Up(_) | Event::Down(_)));
     assert!(links.eq(&[Event::Up(1), Event::Down(1), Event::Up(1)]));
     assert_eq!(node.bus.publish("theirs", "x".into(), Loss::Drop), 0, "its interest is dropped");
-    after.say(Frame::Subscribe { seq: 1, topic: "theirs" });
-    assert_eq!(after.hear(), Said::Ack(1));
+    after.send(Frame::Subscribe { seq: 1, topic: "theirs" });
+    assert_eq!(after.receive(), Received::Ack(1));
     assert_eq!(node.bus.publish("theirs", "x".into(), Loss::Drop), 1);
 }
 
 #[test]
-fn waits_go_on_when_a_link_is_replaced() {
+fn waits_continue_when_a_link_is_replaced() {
     let node =
-        Node::start(0, BusLimits { ack_timeout: crate::support::PATIENCE, ..BusLimits::default() });
+        Node::start(0, BusLimits { ack_timeout: crate::support::TIMEOUT, ..BusLimits::default() });
     let mut before = node.peer(1);
-    let Readiness::Waits(seq) = node.bus.subscribe("t") else { panic!("nobody was asked") };
-    assert_eq!(before.hear(), Said::Subscribe(seq, "t".into()));
+    let Readiness::Waits(seq) = node.bus.subscribe("t") else { panic!("it does not wait") };
+    assert_eq!(before.receive(), Received::Subscribe(seq, "t".into()));
     let mut after = node.link(1);
-    let Said::Subscribe(again, _) = after.hear() else { panic!("it was not announced") };
+    let Received::Subscribe(again, _) = after.receive() else { panic!("it was not announced") };
     assert!(again > seq);
-    after.say(Frame::Message(b"mark"));
-    let events = node.told.wait_for(&Event::Message(1, b"mark".into()));
+    after.send(Frame::Message(b"mark"));
+    let events = node.recorder.wait_for(&Event::Message(1, b"mark".into()));
     assert!(!events.iter().any(|event| matches!(event, Event::Ready(it) if *it >= seq)));
-    after.say(Frame::Ack { seq: again });
-    node.told.wait_for(&Event::Ready(again));
+    after.send(Frame::Ack { seq: again });
+    node.recorder.wait_for(&Event::Ready(again));
 }
 
 #[test]
-fn a_subscribe_waits_for_a_link_from_the_call_on_that_brings_it() {
-    let limits = BusLimits { ack_timeout: crate::support::PATIENCE, ..BusLimits::default() };
+fn a_subscription_waits_for_a_link_from_the_call_that_adds_it() {
+    let limits = BusLimits { ack_timeout: crate::support::TIMEOUT, ..BusLimits::default() };
     let node = Node::start(0, limits);
     assert_eq!(node.bus.subscribe("t"), Readiness::Ready);
-    // The first link, and one that replaces it while it lives.
+    // The first link, and one that replaces it while it is up.
     for _ in 0..2 {
         let mut peer = node.link(1);
-        let Readiness::Waits(seq) = node.bus.subscribe("t") else { panic!("nobody was asked") };
-        let Said::Subscribe(asked, _) = peer.hear() else { panic!("it was not announced") };
-        assert!(asked >= seq);
-        peer.say(Frame::Ack { seq: asked });
-        node.told.wait_for(&Event::Ready(asked));
+        let Readiness::Waits(seq) = node.bus.subscribe("t") else { panic!("it does not wait") };
+        let Received::Subscribe(requested, _) = peer.receive() else {
+            panic!("it was not announced")
+        };
+        assert!(requested >= seq);
+        peer.send(Frame::Ack { seq: requested });
+        node.recorder.wait_for(&Event::Ready(requested));
         assert_eq!(node.bus.subscribe("t"), Readiness::Ready);
     }
 }
@@ -69,19 +71,19 @@ fn a_subscribe_waits_for_a_link_from_the_call_on_that_brings_it() {
 fn messages_that_a_node_sent_before_it_ended_are_received() {
     let node = Node::start(0, BusLimits::default());
     let mut peer = node.peer(1);
-    // It goes without having read what it was sent, and while more is being sent.
+    // The peer ends with unread data, and while more is being sent to it.
     let mut bytes = Vec::new();
     (0..1000_u32).for_each(|number| Frame::Message(&number.to_le_bytes()).encode(&mut bytes));
     node.bus.send(NodeId(1), "unread".into(), Loss::Drop).unwrap();
     peer.stream.write_all(&bytes).unwrap();
     drop(peer);
-    while node.bus.send(NodeId(1), "more".into(), Loss::Drop) != Err(Undelivered::Down(NodeId(1))) {
+    while node.bus.send(NodeId(1), "more".into(), Loss::Drop) != Err(SendError::Down(NodeId(1))) {
         std::thread::yield_now();
     }
-    let events = node.told.wait_for(&Event::Down(1));
-    let heard = (0..1000_u32).map(|number| Event::Message(1, number.to_le_bytes().into()));
+    let events = node.recorder.wait_for(&Event::Down(1));
+    let received = (0..1000_u32).map(|number| Event::Message(1, number.to_le_bytes().into()));
     let after_hello = events.len() - 1 - 1000;
-    assert!(events[after_hello..events.len() - 1].iter().cloned().eq(heard));
+    assert!(events[after_hello..events.len() - 1].iter().cloned().eq(received));
     assert_eq!(node.bus.totals().cuts, 0);
 }
 
@@ -90,14 +92,14 @@ fn up_is_called_first_and_may_send() {
     let node = Node::start(0, BusLimits::default());
     node.bus.subscribe("t");
     let bus = Arc::downgrade(&node.bus);
-    node.told.hook(move |event| {
+    node.recorder.hook(move |event| {
         if let (Event::Up(up), Some(bus)) = (event, bus.upgrade()) {
             bus.send(NodeId(*up), "welcome".into(), Loss::Cut).unwrap();
         }
     });
     let mut peer = node.peer(5);
-    assert_eq!(peer.hear(), Said::Message(b"welcome".into()));
-    assert!(matches!(peer.hear(), Said::Subscribe(..)));
+    assert_eq!(peer.receive(), Received::Message(b"welcome".into()));
+    assert!(matches!(peer.receive(), Received::Subscribe(..)));
 }
 
 #[test]
@@ -105,11 +107,11 @@ fn a_stopped_bus_has_written_its_queues_and_releases_everything() {
     let node = Node::start(0, BusLimits::default());
     let mut peer = node.peer(1);
     node.bus.send(NodeId(1), "last".into(), Loss::Drop).unwrap();
-    let told = node.told.events();
+    let events = node.recorder.events();
     node.bus.stop();
-    assert_eq!(peer.hear_all(), [Said::Message(b"last".into())]);
-    assert_eq!(Arc::strong_count(&node.told), 1);
-    assert_eq!(node.told.events(), told);
+    assert_eq!(peer.receive_all(), [Received::Message(b"last".into())]);
+    assert_eq!(Arc::strong_count(&node.recorder), 1);
+    assert_eq!(node.recorder.events(), events);
     assert_eq!(node.bus.subscribe("t"), Readiness::Ready);
     assert_eq!(node.bus.nodes(), []);
     let (stream, _) = UnixStream::pair().unwrap();
@@ -120,18 +122,18 @@ fn a_stopped_bus_has_written_its_queues_and_releases_everything() {
 fn a_handler_may_stop_its_bus() {
     let node = Node::start(0, BusLimits::default());
     let bus = Arc::downgrade(&node.bus);
-    node.told.hook(move |event| {
+    node.recorder.hook(move |event| {
         if let (Event::Message(..), Some(bus)) = (event, bus.upgrade()) {
             bus.stop();
         }
     });
     let mut peer = node.link(1);
-    peer.say(Frame::Message(b"stop"));
-    assert_eq!(peer.hear(), Said::Nothing);
+    peer.send(Frame::Message(b"stop"));
+    assert_eq!(peer.receive(), Received::Closed);
 }
 
 #[test]
-fn nodes_that_cannot_be_are_refused() {
+fn invalid_node_ids_are_refused() {
     assert!(LocalBus::start(NodeId(128), BusLimits::default()).is_err());
     let node = Node::start(127, BusLimits::default());
     for impossible in [127, 128, u16::MAX] {

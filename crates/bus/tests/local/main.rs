@@ -1,5 +1,5 @@
-//! What a [`watchfire_bus::LocalBus`] promises, over real sockets. Each bus has a thread of its own, as it
-//! would have in a process of its own; some peers are sockets in a test's hands.
+//! Tests of [`watchfire_bus::LocalBus`] over real sockets. Each bus has its own thread, as in a
+//! process of its own. Some peers are sockets that a test reads and writes.
 
 mod hostile;
 mod links;

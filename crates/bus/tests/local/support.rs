@@ -7,8 +7,8 @@ use watchfire_bus::frame::{Decoder, Frame};
 use watchfire_bus::{Bus, BusLimits, BusTotals, Handler, LocalBus};
 use watchfire_types::NodeId;
 
-/// Longest wait for anything. Only failures take it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait for an event. Only failures take it.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -22,7 +22,7 @@ pub enum Event {
 
 type Hook = Box<dyn Fn(&Event) + Send + Sync>;
 
-/// Writes down all it is called with.
+/// Records all calls.
 #[derive(Default)]
 pub struct Recorder {
     events: Mutex<Vec<Event>>,
@@ -39,7 +39,7 @@ impl Recorder {
         self.more.notify_all();
     }
 
-    /// Do something at each event, before it is recorded.
+    /// Runs `hook` at each event, before it is recorded.
     pub fn hook(&self, hook: impl Fn(&Event) + Send + Sync + 'static) {
         *self.hook.lock().unwrap() = Some(Box::new(hook));
     }
@@ -48,14 +48,14 @@ impl Recorder {
         self.events.lock().unwrap().clone()
     }
 
-    /// Wait until it has recorded this.
+    /// Waits until this event is recorded.
     pub fn wait_for(&self, event: &Event) -> Vec<Event> {
         let events = self.events.lock().unwrap();
         let (events, waited) = self
             .more
-            .wait_timeout_while(events, PATIENCE, |events| !events.contains(event))
+            .wait_timeout_while(events, TIMEOUT, |events| !events.contains(event))
             .unwrap();
-        assert!(!waited.timed_out(), "{event:?} never came");
+        assert!(!waited.timed_out(), "{event:?} did not happen");
         events.clone()
     }
 }
@@ -81,30 +81,30 @@ impl Handler for Recorder {
     }
 }
 
-/// A bus and what it told.
+/// A bus and its recorded events.
 pub struct Node {
     pub bus: Arc<LocalBus>,
-    pub told: Arc<Recorder>,
+    pub recorder: Arc<Recorder>,
 }
 
 impl Node {
     pub fn start(me: u16, limits: BusLimits) -> Node {
         let bus = Arc::new(LocalBus::start(NodeId(me), limits).unwrap());
-        let told = Arc::new(Recorder::default());
-        bus.attach(told.clone());
-        Node { bus, told }
+        let recorder = Arc::new(Recorder::default());
+        bus.attach(recorder.clone());
+        Node { bus, recorder }
     }
 
-    /// A link to a socket in our hands that has been told all topics and has said something.
+    /// A link to a socket of the test, which has received all topics and sent a message.
     pub fn peer(&self, node: u16) -> Peer {
         let mut peer = self.link(node);
-        let hello = format!("hello {}", self.told.events().len()).into_bytes();
-        peer.say(Frame::Message(&hello));
-        self.told.wait_for(&Event::Message(node, hello));
+        let hello = format!("hello {}", self.recorder.events().len()).into_bytes();
+        peer.send(Frame::Message(&hello));
+        self.recorder.wait_for(&Event::Message(node, hello));
         peer
     }
 
-    /// A new link to a socket in our hands.
+    /// A new link to a socket of the test.
     pub fn link(&self, node: u16) -> Peer {
         let (ours, theirs) = UnixStream::pair().unwrap();
         self.bus.link(NodeId(node), theirs).unwrap();
@@ -116,7 +116,7 @@ impl Node {
     }
 }
 
-/// Buses with a link between each two of them, all up.
+/// Buses with links between all of them, all up.
 pub fn mesh(nodes: u16, limits: &BusLimits) -> Vec<Node> {
     let mesh: Vec<_> = (0..nodes).map(|me| Node::start(me, limits.clone())).collect();
     for (one, other) in (0..nodes).flat_map(|one| (0..one).map(move |other| (one, other))) {
@@ -130,73 +130,74 @@ pub fn mesh(nodes: u16, limits: &BusLimits) -> Vec<Node> {
     mesh
 }
 
-pub fn wait_until(what: impl Fn() -> bool, or_say: impl Fn() -> String) {
-    let deadline = Instant::now() + PATIENCE;
+pub fn wait_until(what: impl Fn() -> bool, failure: impl Fn() -> String) {
+    let deadline = Instant::now() + TIMEOUT;
     while !what() {
-        assert!(Instant::now() < deadline, "it never came to that: {}", or_say());
+        assert!(Instant::now() < deadline, "timed out: {}", failure());
         std::thread::yield_now();
     }
 }
 
-/// The other end of a link, by hand.
+/// The other end of a link, controlled by the test.
 pub struct Peer {
     pub stream: UnixStream,
     decoder: Decoder,
     unread: Vec<u8>,
 }
 
-/// A [`Frame`] that is kept.
+/// An owned [`Frame`].
 #[derive(Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum Received {
     Subscribe(u64, String),
     Unsubscribe(String),
     Ack(u64),
     Message(Vec<u8>),
-    Nothing,
+    Closed,
 }
 
 impl Peer {
     fn new(stream: UnixStream) -> Self {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         Peer { stream, decoder: Decoder::new(1 << 24), unread: Vec::new() }
     }
 
-    pub fn say(&mut self, frame: Frame<'_>) {
+    pub fn send(&mut self, frame: Frame<'_>) {
         let mut bytes = Vec::new();
         frame.encode(&mut bytes);
         self.stream.write_all(&bytes).unwrap();
     }
 
-    /// The next thing the bus says; [`Said::Nothing`] at its end.
-    pub fn hear(&mut self) -> Said {
+    /// The next frame from the bus; [`Received::Closed`] at the end.
+    pub fn receive(&mut self) -> Received {
         loop {
             let mut input = self.unread.as_slice();
-            let said = self.decoder.decode(&mut input).unwrap().map(|frame| match frame {
-                Frame::Subscribe { seq, topic } => Said::Subscribe(seq, topic.to_owned()),
-                Frame::Unsubscribe { topic } => Said::Unsubscribe(topic.to_owned()),
-                Frame::Ack { seq } => Said::Ack(seq),
-                Frame::Message(message) => Said::Message(message.to_vec()),
+            let received = self.decoder.decode(&mut input).unwrap().map(|frame| match frame {
+                Frame::Subscribe { seq, topic } => Received::Subscribe(seq, topic.to_owned()),
+                Frame::Unsubscribe { topic } => Received::Unsubscribe(topic.to_owned()),
+                Frame::Ack { seq } => Received::Ack(seq),
+                Frame::Message(message) => Received::Message(message.to_vec()),
             });
             let left = input.len();
             self.unread.drain(..self.unread.len() - left);
-            if let Some(said) = said {
-                return said;
+            if let Some(received) = received {
+                return received;
             }
             let mut buffer = [0; 4096];
             match self.stream.read(&mut buffer) {
-                Ok(0) => return Said::Nothing,
+                Ok(0) => return Received::Closed,
                 Ok(len) => self.unread.extend_from_slice(&buffer[..len]),
-                // The bus closed with something of ours unread.
+                // The bus closed the socket with unread data.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
-                    return Said::Nothing;
+                    return Received::Closed;
                 }
                 Err(error) => panic!("{error}"),
             }
         }
     }
 
-    /// All it says until its end.
-    pub fn hear_all(&mut self) -> Vec<Said> {
-        std::iter::from_fn(|| Some(self.hear()).filter(|said| *said != Said::Nothing)).collect()
+    /// All frames until the end.
+    pub fn receive_all(&mut self) -> Vec<Received> {
+        std::iter::from_fn(|| Some(self.receive()).filter(|received| *received != Received::Closed))
+            .collect()
     }
 }

@@ -1,4 +1,4 @@
-//! V2 binary frames: a kind, one length byte a field, the fields, and the data to the end.
+//! V2 binary frames: a kind, one length byte per field, the fields, and the payload to the end.
 
 use std::borrow::Cow;
 
@@ -42,7 +42,7 @@ pub(super) fn decode(frame: &[u8]) -> Result<Message<'_>, DecodeError> {
     })
 }
 
-/// A ref of no bytes is an absent one.
+/// An empty ref is an absent one.
 fn reference(field: Field, text: &str) -> Result<Ref, DecodeError> {
     if text.is_empty() {
         return Ok(Ref::NULL);

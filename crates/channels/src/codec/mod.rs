@@ -1,4 +1,4 @@
-//! Frames to messages and messages to frames.
+//! Encoding and decoding of frames.
 
 mod binary;
 mod elements;
@@ -12,7 +12,7 @@ use crate::error::{DecodeError, EncodeError};
 use crate::frame::{Broadcast, Kind, Message, Payload, Push, Reply, event};
 use crate::reference::{JoinRef, Ref};
 
-/// How a client's messages are written; it chose by the `vsn` of its URL, see
+/// The format of a client's messages, chosen by the `vsn` of its URL; see
 /// [`Serializer::from_vsn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Serializer {
@@ -22,10 +22,10 @@ pub enum Serializer {
     V2,
 }
 
-/// Read a text frame.
+/// Decodes a text frame.
 ///
-/// Nothing but the refs is copied, as long as topic and event are written without escapes. The
-/// payload is checked to be JSON of any depth and otherwise left alone.
+/// Only the refs are copied, unless topic or event have escapes. The payload is checked to be JSON
+/// of any depth, and not parsed further.
 ///
 /// ```
 /// use watchfire_channels::{Payload, Serializer};
@@ -43,7 +43,7 @@ pub fn decode_text(serializer: Serializer, frame: &str) -> Result<Message<'_>, D
     }
 }
 
-/// Read a binary frame; on a V1 socket that is JSON text as well.
+/// Decodes a binary frame. On a V1 socket it must contain JSON text as well.
 ///
 /// ```
 /// use watchfire_channels::{Payload, Serializer};
@@ -62,14 +62,14 @@ pub fn decode_binary(serializer: Serializer, frame: &[u8]) -> Result<Message<'_>
 }
 
 fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
-    // The fast check does not say where it failed, so a bad text is looked at again.
+    // The fast check does not return the position, so check an invalid text again.
     simdutf8::basic::from_utf8(bytes).or_else(|_| {
         str::from_utf8(bytes)
             .map_err(|error| DecodeError::NotUtf8 { valid_up_to: error.valid_up_to() })
     })
 }
 
-/// Append a reply to `out`; the crate's front page has an example.
+/// Appends a reply to `out`. The crate's documentation has an example.
 pub fn encode_reply(
     serializer: Serializer,
     reply: &Reply<'_>,
@@ -87,7 +87,7 @@ pub fn encode_reply(
     Ok(Kind::Text)
 }
 
-/// Append a push to `out`.
+/// Appends a push to `out`.
 ///
 /// ```
 /// use watchfire_channels::{Payload, Push, Ref, Serializer};
@@ -120,7 +120,7 @@ pub fn encode_push(
     Ok(Kind::Text)
 }
 
-/// Append a broadcast to `out`: the same bytes for every subscriber, so encode it once.
+/// Appends a broadcast to `out`. The bytes are equal for all subscribers, so encode it once.
 ///
 /// ```
 /// use watchfire_channels::{Broadcast, Kind, Payload, Serializer};
@@ -153,7 +153,7 @@ pub fn encode_broadcast(
     Ok(Kind::Text)
 }
 
-/// Append the close of a channel that ended normally: the client will not join again by itself.
+/// Appends the close of a channel that ended normally; the client will not rejoin by itself.
 pub fn encode_close(
     serializer: Serializer,
     join: &JoinRef,
@@ -163,7 +163,7 @@ pub fn encode_close(
     encode_end(serializer, join, topic, event::CLOSE, "{}", out)
 }
 
-/// Append the error of a channel that failed: the client joins again.
+/// Appends the error of a channel that failed; the client rejoins.
 pub fn encode_error(
     serializer: Serializer,
     join: &JoinRef,
@@ -189,7 +189,7 @@ fn encode_end(
     Kind::Text
 }
 
-/// Append the answer to a heartbeat.
+/// Appends the reply to a heartbeat.
 pub fn encode_heartbeat_reply(serializer: Serializer, reference: &Ref, out: &mut Vec<u8>) -> Kind {
     let reply = Reply {
         join_ref: &Ref::NULL,
@@ -201,7 +201,7 @@ pub fn encode_heartbeat_reply(serializer: Serializer, reference: &Ref, out: &mut
     encode_json_reply(serializer, &reply, "{}", out)
 }
 
-/// Append the protocol's own refusal of a message.
+/// Appends the error reply to a message that the protocol refuses.
 ///
 /// ```
 /// use watchfire_channels::{Refusal, Serializer};

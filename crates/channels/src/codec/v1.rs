@@ -6,14 +6,14 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::elements::{reference, refused, text, write_text};
+use super::elements::{decode_error, reference, text, write_text};
 use crate::error::{DecodeError, Field};
 use crate::frame::{Message, Payload, Reply, event};
 use crate::reference::Ref;
 
 pub(super) fn decode(frame: &str) -> Result<Message<'_>, DecodeError> {
-    let entries: Entries<'_> =
-        serde_json::from_str(frame).map_err(|error| refused(&error, DecodeError::NotAnObject))?;
+    let entries: Entries<'_> = serde_json::from_str(frame)
+        .map_err(|error| decode_error(&error, DecodeError::NotAnObject))?;
     let required = |entry: Option<_>, key| entry.ok_or(DecodeError::MissingKey { key });
     Ok(Message {
         join_ref: match entries.join_ref {
@@ -27,7 +27,7 @@ pub(super) fn decode(frame: &str) -> Result<Message<'_>, DecodeError> {
     })
 }
 
-/// The known keys of an object. Others are read over; of one written twice the last counts.
+/// The known keys of an object. Others are ignored. Of a repeated key, the last value counts.
 #[derive(Default)]
 struct Entries<'a> {
     join_ref: Option<&'a RawValue>,
@@ -66,14 +66,14 @@ impl<'de> Visitor<'de> for EntriesVisitor {
                     continue;
                 }
             };
-            // Not `Option<&RawValue>`, which would take a null for nothing.
+            // `Option<&RawValue>` would read a null as a missing value.
             *entry = Some(object.next_value::<&RawValue>()?);
         }
         Ok(entries)
     }
 }
 
-/// A key of an object, borrowed where it is written without escapes.
+/// A key of an object, borrowed if it has no escapes.
 #[derive(serde::Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 

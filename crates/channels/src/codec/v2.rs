@@ -5,14 +5,14 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::elements::{reference, refused, text, write_text};
+use super::elements::{decode_error, reference, text, write_text};
 use crate::error::{DecodeError, Field};
 use crate::frame::{Message, Payload, Reply, event};
 use crate::reference::Ref;
 
 pub(super) fn decode(frame: &str) -> Result<Message<'_>, DecodeError> {
-    let elements: Elements<'_> =
-        serde_json::from_str(frame).map_err(|error| refused(&error, DecodeError::NotAnArray))?;
+    let elements: Elements<'_> = serde_json::from_str(frame)
+        .map_err(|error| decode_error(&error, DecodeError::NotAnArray))?;
     let [Some(join_ref), Some(own_ref), Some(topic), Some(event), Some(payload)] = elements.0
     else {
         return Err(DecodeError::TooFewElements { len: elements.0.iter().flatten().count() });
@@ -26,7 +26,7 @@ pub(super) fn decode(frame: &str) -> Result<Message<'_>, DecodeError> {
     })
 }
 
-/// The first five elements of an array. More are read over, as Phoenix does.
+/// The first five elements of an array. Further ones are ignored, as in Phoenix.
 struct Elements<'a>([Option<&'a RawValue>; 5]);
 
 impl<'de> Deserialize<'de> for Elements<'de> {

@@ -1,4 +1,4 @@
-//! What a client says before its first frame: its parameters, origin, subprotocols and version.
+//! The handshake of a client: its parameters, origin, subprotocols and version.
 //!
 //! ```
 //! use watchfire_channels::Serializer;

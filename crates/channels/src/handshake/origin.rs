@@ -1,11 +1,11 @@
-//! Which web pages may open a socket.
+//! The web origins that may open a socket.
 
 use std::str::FromStr;
 
-/// The scheme a request came by.
+/// The scheme of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// Plain.
+    /// Without TLS.
     Http,
     /// Over TLS.
     Https,
@@ -20,28 +20,27 @@ impl Scheme {
     }
 }
 
-/// Whose pages may connect. A request without an `Origin` header comes from no page and may always.
+/// The origins that may connect. A request without an `Origin` header is always allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginPolicy {
-    /// Everybody's.
+    /// All origins.
     Any,
-    /// Those of this host, whatever their scheme and port.
+    /// Origins with this host, and any scheme and port.
     Host(String),
-    /// Those whose scheme, host and port the request itself was sent to.
+    /// Only the request's own scheme, host and port.
     SameOrigin,
-    /// Those that match any of these.
+    /// Origins that match one of these.
     List(Vec<OriginPattern>),
 }
 
 impl OriginPolicy {
-    /// May a page of this origin connect by a request that came over `scheme` with this `Host`
-    /// header?
+    /// Whether a page of this origin may connect, by a request with this scheme and `Host` header.
     pub fn allows(&self, origin: Option<&str>, scheme: Scheme, host_header: &str) -> bool {
         let Some(origin) = origin else { return true };
         if *self == OriginPolicy::Any {
             return true;
         }
-        // A sandboxed page's origin is `null`: it has no host and matches nothing.
+        // A sandboxed page has the origin `null`, which has no host and matches nothing.
         let Some(origin) = Address::parse(origin) else { return false };
         match self {
             OriginPolicy::Any => true,
@@ -53,8 +52,8 @@ impl OriginPolicy {
     }
 }
 
-/// `scheme://host:port`, where scheme and port may be left out and the host may start with `*.`
-/// for a domain and all below it: `https://example.com`, `//example.com:4000`, `//*.example.com`.
+/// `scheme://host:port`, where scheme and port are optional. The host may start with `*.`, for a
+/// domain and its subdomains: `https://example.com`, `//example.com:4000`, `//*.example.com`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginPattern {
     scheme: Option<String>,
@@ -62,7 +61,7 @@ pub struct OriginPattern {
     port: Option<u16>,
 }
 
-/// The text names no host after `//`, or its port is no port.
+/// The text has no host after `//`, or the port is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an origin looks like https://example.com, //example.com or //*.example.com, not {text:?}")]
 pub struct OriginPatternError {
@@ -104,7 +103,7 @@ impl OriginPattern {
     }
 }
 
-/// A `scheme://host:port` taken apart; a known scheme's port is filled in.
+/// The parts of a `scheme://host:port`; a missing port is that of the scheme.
 struct Address<'a> {
     scheme: Option<&'a str>,
     host: &'a str,
@@ -119,7 +118,7 @@ impl<'a> Address<'a> {
         };
         let authority = rest.split(['/', '?', '#']).next()?;
         let authority = authority.rsplit_once('@').map_or(authority, |(_user, host)| host);
-        // The colons of an IPv6 address stand in brackets, before its port's.
+        // An IPv6 address has its colons in brackets, before the port.
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => (host, Some(port.parse().ok()?)),
             _ => (authority, scheme.and_then(default_port)),
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_policy_looks_at_the_host_alone() {
+    fn the_host_policy_compares_only_the_host() {
         let policy = OriginPolicy::Host("example.com".to_owned());
         let allows = |origin| policy.allows(Some(origin), Scheme::Http, "elsewhere");
         assert!(allows("https://example.com"));
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_matches_the_domain_and_all_below_it() {
+    fn a_star_matches_the_domain_and_its_subdomains() {
         let policy = list(&["//nothing.org", "//*.Other.com"]);
         let allows = |origin| policy.allows(Some(origin), Scheme::Http, "");
         assert!(allows("https://other.com"));

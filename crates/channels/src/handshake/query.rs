@@ -8,23 +8,23 @@ use serde_json::{Map, Value};
 use super::version::UnsupportedVersion;
 use crate::codec::Serializer;
 
-/// How many parameters a query may have. With more it is refused.
+/// The maximum number of parameters. A longer query is refused.
 pub const PARAMS_MAX: usize = 256;
 
-/// How deep the brackets of a parameter's name may nest. Deeper ones are refused.
+/// The maximum depth of brackets in a parameter's name. Deeper ones are refused.
 pub const PARAM_DEPTH_MAX: usize = 8;
 
-/// The parameters a client connects with.
+/// The connect parameters of a client.
 ///
-/// `a=1` is a text, `a[b]=1` an object, `a[]=1` a list; of two contradictory ones the last counts,
-/// and empty ones (`&&`) are skipped.
+/// `a=1` is a text, `a[b]=1` an object, `a[]=1` a list. The last of contradictory
+/// parameters counts. Empty ones (`&&`) are skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params(Map<String, Value>);
 
-/// Why a query cannot be read. The client is refused with 400.
+/// The reason why a query is not valid. The request is refused with 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// A name or value is not UTF-8 once its percent signs are decoded.
+    /// A name or value is not UTF-8 after percent-decoding.
     #[error("parameter {index} of the query is not UTF-8")]
     NotUtf8 {
         /// Which parameter, from 0.
@@ -33,7 +33,7 @@ pub enum QueryError {
     /// There are more than [`PARAMS_MAX`] parameters.
     #[error("the query has more than {PARAMS_MAX} parameters")]
     TooMany,
-    /// A name nests deeper than [`PARAM_DEPTH_MAX`].
+    /// A name is nested deeper than [`PARAM_DEPTH_MAX`].
     #[error("parameter {index} of the query nests deeper than {PARAM_DEPTH_MAX}")]
     TooDeep {
         /// Which parameter, from 0.
@@ -42,7 +42,7 @@ pub enum QueryError {
 }
 
 impl Params {
-    /// Read a query, without its `?`.
+    /// Parses a query, without its `?`.
     pub fn parse(query: &str) -> Result<Params, QueryError> {
         let mut params = Map::new();
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
@@ -66,12 +66,12 @@ impl Params {
         Ok(Params(params))
     }
 
-    /// The top-level parameter of this name, if it is a text.
+    /// The top-level parameter with this name, if it is a text.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.as_str()
     }
 
-    /// The serializer asked for by `vsn`.
+    /// The serializer requested by `vsn`.
     pub fn serializer(&self) -> Result<Serializer, UnsupportedVersion> {
         match self.0.get("vsn") {
             None => Serializer::from_vsn(None),
@@ -85,13 +85,13 @@ impl Params {
         &self.0
     }
 
-    /// All parameters, to keep.
+    /// All parameters, owned.
     pub fn into_map(self) -> Map<String, Value> {
         self.0
     }
 }
 
-/// Undo form encoding; a `%` that introduces no byte stands for itself.
+/// Decodes form encoding. A `%` without two hexadecimal digits is kept.
 fn decode(text: &str) -> Option<String> {
     if !text.bytes().any(|byte| matches!(byte, b'+' | b'%')) {
         return Some(text.to_owned());
@@ -100,7 +100,7 @@ fn decode(text: &str) -> Option<String> {
     percent_decode_str(&spaced).decode_utf8().ok().map(Cow::into_owned)
 }
 
-/// `a[b][]` is the path `a`, `b`, and the list's end; a name of any other shape is one step.
+/// `a[b][]` gives `a`, `b` and an empty step for the list; a malformed name is one step.
 fn path_of(name: &str) -> Vec<&str> {
     let Some((root, brackets)) = name.split_once('[') else { return vec![name] };
     let Some(brackets) = brackets.strip_suffix(']').filter(|_| !root.is_empty()) else {
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_read_as_phoenix_js_writes_them() {
+    fn parameters_are_parsed_as_phoenix_js_writes_them() {
         // new Socket("/socket", {params: {user: 1, a: {b: "x y", c: {d: "é"}}}}) of 1.8.16
         let query = "user=1&a%5Bb%5D=x%20y&a%5Bc%5D%5Bd%5D=%C3%A9&vsn=2.0.0";
         let expected = json!({"user": "1", "a": {"b": "x y", "c": {"d": "é"}}, "vsn": "2.0.0"});
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plus_is_a_space_and_a_stray_percent_itself() {
+    fn a_plus_is_a_space_and_a_stray_percent_is_kept() {
         assert_eq!(
             Value::Object(parse("a=1+2%2B3&b=100%&c=%zz")),
             json!({
@@ -177,12 +177,12 @@ mod tests {
     }
 
     #[test]
-    fn brackets_that_do_not_close_belong_to_the_name() {
+    fn unclosed_brackets_belong_to_the_name() {
         assert_eq!(Value::Object(parse("a[b=1&[c]=2")), json!({"a[b": "1", "[c]": "2"}));
     }
 
     #[test]
-    fn a_vsn_that_is_no_text_is_no_version() {
+    fn a_vsn_that_is_not_a_text_is_refused() {
         let params = Params::parse("vsn[]=2.0.0").unwrap();
         let refused = UnsupportedVersion { asked: r#"["2.0.0"]"#.to_owned() };
         assert_eq!(params.serializer(), Err(refused));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_many_parameters_and_deep_names_are_refused() {
+    fn invalid_utf_8_too_many_parameters_and_deep_names_are_refused() {
         assert_eq!(Params::parse("a=1&b=%ff"), Err(QueryError::NotUtf8 { index: 1 }));
         assert_eq!(Params::parse(&"a=1&".repeat(257)), Err(QueryError::TooMany));
         let deep = format!("a{}=1", "[b]".repeat(8));

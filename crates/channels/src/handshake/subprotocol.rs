@@ -1,45 +1,45 @@
-//! Which subprotocol is echoed, and the auth token that hides among those asked for.
+//! Subprotocol negotiation, and the auth token that a client sends as a subprotocol.
 
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// The subprotocol that phoenix.js asks for when it has an auth token.
+/// The subprotocol that phoenix.js requests when it has an auth token.
 pub const PHOENIX: &str = "phoenix";
 
-/// What phoenix.js writes before a token. Despite the name, the standard alphabet follows.
+/// The prefix of a token by phoenix.js. Despite the name, the standard alphabet follows.
 const TOKEN_PREFIX: &str = "base64url.bearer.phx.";
 
-/// What came of a client's `Sec-WebSocket-Protocol`.
+/// The result of a negotiation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subprotocols<'a> {
-    /// What to echo; browsers fail a connection that offered some and was granted none.
+    /// The subprotocol to echo. Browsers fail a connection that requested some and got none.
     pub protocol: Option<&'a str>,
     /// The client's auth token, decoded.
     pub auth_token: Option<String>,
 }
 
-/// Why a client's subprotocols are refused, with 403.
+/// The reason why a client's subprotocols are refused, with 403.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubprotocolRefusal {
-    /// It asked for some, and none of them is spoken here.
-    #[error("none of the subprotocols asked for is spoken here")]
-    NoneSpoken,
-    /// Its auth token is not the base64 of a text.
-    #[error("the auth token is not the base64 of a text")]
+    /// The client requested subprotocols, and none of them is supported.
+    #[error("none of the requested subprotocols is supported")]
+    NoneSupported,
+    /// The auth token is not base64 of UTF-8.
+    #[error("the auth token is not base64 of UTF-8")]
     BadAuthToken,
 }
 
-/// Choose among the subprotocols that a client asks for, in its order of preference.
+/// Chooses the first supported subprotocol in the client's order of preference.
 ///
 /// `headers` are the values of all its `Sec-WebSocket-Protocol` headers. [`PHOENIX`] is always
-/// spoken, `configured` besides.
+/// supported, and those in `configured`.
 ///
 /// ```
 /// use watchfire_channels::handshake::negotiate;
 ///
-/// let asked = ["phoenix, base64url.bearer.phx.c2VjcmV0"];
-/// let granted = negotiate(asked, &[])?;
+/// let requested = ["phoenix, base64url.bearer.phx.c2VjcmV0"];
+/// let granted = negotiate(requested, &[])?;
 /// assert_eq!(granted.protocol, Some("phoenix"));
 /// assert_eq!(granted.auth_token.as_deref(), Some("secret"));
 /// # Ok::<(), watchfire_channels::handshake::SubprotocolRefusal>(())
@@ -49,10 +49,10 @@ pub fn negotiate<'a>(
     configured: &[String],
 ) -> Result<Subprotocols<'a>, SubprotocolRefusal> {
     let mut granted = Subprotocols::default();
-    let mut has_asked = false;
-    let asked = headers.into_iter().flat_map(|header| header.split(',')).map(str::trim);
-    for name in asked.filter(|name| !name.is_empty()) {
-        has_asked = true;
+    let mut has_requested = false;
+    let requested = headers.into_iter().flat_map(|header| header.split(',')).map(str::trim);
+    for name in requested.filter(|name| !name.is_empty()) {
+        has_requested = true;
         if let Some(token) = name.strip_prefix(TOKEN_PREFIX) {
             granted.auth_token = Some(decode_token(token)?);
         } else if granted.protocol.is_none()
@@ -62,7 +62,7 @@ pub fn negotiate<'a>(
         }
     }
     match granted.protocol {
-        None if has_asked => Err(SubprotocolRefusal::NoneSpoken),
+        None if has_requested => Err(SubprotocolRefusal::NoneSupported),
         _ => Ok(granted),
     }
 }
@@ -82,18 +82,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_for_none_is_granted_none() {
+    fn a_client_that_requests_none_gets_none() {
         assert_eq!(negotiate([], &[]), Ok(Subprotocols::default()));
         assert_eq!(negotiate(["", " , "], &[]), Ok(Subprotocols::default()));
     }
 
     #[test]
-    fn phoenix_is_granted_whether_or_not_a_token_comes_with_it() {
+    fn phoenix_is_granted_with_or_without_a_token() {
         assert_eq!(negotiate(["phoenix"], &[]).unwrap().protocol, Some("phoenix"));
     }
 
     #[test]
-    fn the_first_one_asked_for_that_is_spoken_is_granted() {
+    fn the_first_supported_subprotocol_is_granted() {
         let configured = ["chat".to_owned()];
         let granted = |header| negotiate([header], &configured).unwrap().protocol;
         assert_eq!(granted("soap, chat, phoenix"), Some("chat"));
@@ -101,10 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_none_that_is_spoken_is_refused() {
-        let refused = Err(SubprotocolRefusal::NoneSpoken);
+    fn a_client_that_requests_only_unsupported_ones_is_refused() {
+        let refused = Err(SubprotocolRefusal::NoneSupported);
         assert_eq!(negotiate(["soap"], &[]), refused);
-        assert_eq!(negotiate(["Phoenix"], &[]), refused, "names are compared by case");
+        assert_eq!(negotiate(["Phoenix"], &[]), refused, "names are case-sensitive");
         assert_eq!(negotiate(["base64url.bearer.phx.c2VjcmV0"], &[]), refused);
     }
 
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_is_no_base64_of_a_text_is_refused() {
+    fn a_token_that_is_not_base64_of_utf_8_is_refused() {
         for token in ["!", "a", "/w"] {
             let header = format!("phoenix, {TOKEN_PREFIX}{token}");
             assert_eq!(negotiate([&*header], &[]), Err(SubprotocolRefusal::BadAuthToken));

@@ -1,17 +1,17 @@
-//! The `vsn` parameter: which serializer the client speaks.
+//! The `vsn` parameter: the client's serializer version.
 
 use crate::codec::Serializer;
 
-/// The client asks for a serializer that does not exist. It is refused with 403.
+/// The client requested an unknown serializer version. It is refused with 403.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("vsn must be 1.0.x or 2.0.x, not {asked}")]
 pub struct UnsupportedVersion {
-    /// What it asked for, as JSON text.
+    /// The requested version, as JSON text.
     pub asked: String,
 }
 
 impl Serializer {
-    /// The serializer of a `vsn` parameter: `~> 1.0.0`, `~> 2.0.0`, or none, which means 1.0.0.
+    /// The serializer for a `vsn` parameter: `~> 1.0.0` or `~> 2.0.0`; none means 1.0.0.
     ///
     /// ```
     /// use watchfire_channels::Serializer;
@@ -23,7 +23,7 @@ impl Serializer {
     pub fn from_vsn(vsn: Option<&str>) -> Result<Serializer, UnsupportedVersion> {
         let Some(vsn) = vsn else { return Ok(Serializer::V1) };
         let major = match vsn {
-            // What nearly every client says.
+            // The version of nearly every client.
             "2.0.0" => Some(2),
             vsn => major_of_patch_release(vsn),
         };
@@ -35,7 +35,7 @@ impl Serializer {
     }
 }
 
-/// The `X` of a version `X.0.Z`, where a pre-release of `X.0.0` comes before it and is none.
+/// The `X` of a version `X.0.Z`. A pre-release of `X.0.0` precedes it, so it does not match.
 fn major_of_patch_release(vsn: &str) -> Option<u32> {
     let (version, pre) = match vsn.split_once('+').map_or(vsn, |(version, _build)| version) {
         version if version.contains('-') => version.split_once('-')?,
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_patch_of_1_0_and_2_0_is_spoken() {
+    fn any_patch_of_1_0_and_2_0_is_supported() {
         for vsn in ["1.0.0", "1.0.7", "1.0.1-rc.1", "1.0.0+build"] {
             assert_eq!(Serializer::from_vsn(Some(vsn)), Ok(Serializer::V1), "{vsn}");
         }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn no_other_version_is_spoken() {
+    fn no_other_version_is_supported() {
         let others = [
             "2.1.0",
             "3.0.0",

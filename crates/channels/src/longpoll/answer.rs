@@ -1,26 +1,26 @@
-//! What a long-poll request is answered: HTTP 200, always, with the real status in the body.
+//! Responses to long-poll requests: always HTTP 200, with the real status in the body.
 
 use bytes::Bytes;
 
 use crate::frame::Kind;
 
-/// The status in the body of an answer.
+/// The status in the body of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// To a GET: here are messages. To a POST: the messages were handled.
+    /// GET: the response has messages. POST: the messages were processed.
     Ok,
-    /// To a GET: nothing happened within the window, or a newer GET took over.
+    /// GET: no message arrived within the window, or a newer GET replaced this one.
     NoContent,
-    /// To a GET or POST: connecting was refused.
+    /// GET or POST: the connection was refused.
     Forbidden,
-    /// To a POST: the session did not answer within the window.
+    /// POST: the session did not respond within the window.
     TimedOut,
-    /// To a GET: here is the token of a new session. To a POST: the session is gone.
+    /// GET: the response has the token of a new session. POST: the session has ended.
     Gone,
 }
 
 impl Status {
-    /// Its number.
+    /// The numeric status.
     pub const fn code(self) -> u16 {
         match self {
             Status::Ok => 200,
@@ -32,13 +32,13 @@ impl Status {
     }
 }
 
-/// The payload that answers, with status `error`, a message whose binary reply cannot be told.
+/// The error payload that replaces a binary reply, which long poll does not support.
 pub const BINARY_REFUSAL: &str = r#"{"reason":"binary cannot be carried over long poll"}"#;
 
-/// An encoded frame as a message of an answer, or `None` for a binary frame.
+/// A frame as a message of a response; `None` for a binary frame.
 ///
-/// No client can read binary out of a poll. A push or broadcast of it is skipped, a reply is
-/// replaced by an error reply with [`BINARY_REFUSAL`]; neither costs the client anything else.
+/// Clients cannot decode binary frames of a poll. Skip a binary push or broadcast, and replace a
+/// binary reply by an error reply with [`BINARY_REFUSAL`].
 pub fn message(kind: Kind, frame: &[u8]) -> Option<Bytes> {
     match kind {
         Kind::Text => Some(escape_message(frame)),
@@ -46,12 +46,11 @@ pub fn message(kind: Kind, frame: &[u8]) -> Option<Bytes> {
     }
 }
 
-/// A text frame as a JSON string with its quotes: made once for a broadcast, and shared by the
-/// answers to all.
+/// Encodes a text frame as a quoted JSON string. Encode a broadcast once, and share it.
 pub fn escape_message(frame: &[u8]) -> Bytes {
     let mut string = Vec::with_capacity(frame.len() + frame.len() / 4 + 2);
     string.push(b'"');
-    // Each run of plain bytes is copied whole; an escape stands between two runs.
+    // Runs of bytes without escapes are copied whole.
     let is_escaped = |byte: &u8| *byte < 0x20 || matches!(byte, b'"' | b'\\');
     let mut rest = frame;
     while let Some(at) = rest.iter().position(is_escaped) {
@@ -78,8 +77,8 @@ fn write_escape(byte: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// Append an answer's body: `{"status":S}` without a token, and with one
-/// `{"status":S,"token":T,"messages":[…]}`, where the messages are from [`escape_message`].
+/// Appends a response body: `{"status":S}`, or with a token
+/// `{"status":S,"token":T,"messages":[…]}`. The messages are from [`escape_message`].
 pub fn encode_answer(status: Status, token: Option<&str>, messages: &[Bytes], out: &mut Vec<u8>) {
     let messages_len = messages.iter().map(|message| message.len() + 1).sum::<usize>();
     out.reserve(messages_len + token.map_or(0, str::len) + 48);
@@ -105,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_without_a_token_is_its_status_alone() {
+    fn a_response_without_a_token_has_only_a_status() {
         assert_eq!(answer(Status::Ok, None, &[]), r#"{"status":200}"#);
         assert_eq!(answer(Status::Forbidden, None, &[]), r#"{"status":403}"#);
         assert_eq!(answer(Status::TimedOut, None, &[]), r#"{"status":408}"#);
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_a_poll_repeats_the_token_and_lists_the_messages() {
+    fn a_response_to_a_poll_repeats_the_token_and_lists_the_messages() {
         let opened = r#"{"status":410,"token":"abc","messages":[]}"#;
         assert_eq!(answer(Status::Gone, Some("abc"), &[]), opened);
         let nothing = r#"{"status":204,"token":"abc","messages":[]}"#;
@@ -123,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_reads_back_as_the_frame_it_was() {
+    fn an_escaped_message_decodes_to_its_frame() {
         let every_ascii: String = (0..128).map(char::from).collect();
         for frame in ["", "[]", "\"\\\n\r\t\0\u{1f}\u{7f}", "grüße 🔥", &every_ascii] {
             let message = escape_message(frame.as_bytes());

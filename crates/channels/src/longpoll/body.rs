@@ -1,15 +1,15 @@
-//! What a POST carries.
+//! Bodies of POST requests.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// How many lines of a body are read; the rest are ignored, as Phoenix does.
+/// Lines of a body that are read; further ones are ignored, as in Phoenix.
 pub const LINES_MAX: usize = 100;
 
 /// The longest base64 line, in bytes. A body with a longer one is refused.
 pub const BASE64_LINE_BYTES_MAX: usize = 10_000_000;
 
-/// One frame of a POST, as if it had come over a websocket.
+/// One frame of a POST, as received over a WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// A text frame.
@@ -18,7 +18,7 @@ pub enum Frame<'a> {
     Binary(Vec<u8>),
 }
 
-/// Why a body is refused whole, with HTTP 400: none of its frames is handled.
+/// The reason why a whole body is refused, with HTTP 400. None of its frames is processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
     /// The body is not UTF-8.
@@ -31,7 +31,7 @@ pub enum BodyError {
         line: usize,
     },
     /// A base64 line is longer than [`BASE64_LINE_BYTES_MAX`].
-    #[error("line {line} of the body has {len} bytes, at most {BASE64_LINE_BYTES_MAX} are taken")]
+    #[error("line {line} of the body has {len} bytes, the maximum is {BASE64_LINE_BYTES_MAX}")]
     LineTooLong {
         /// Which line, from 1.
         line: usize,
@@ -40,10 +40,9 @@ pub enum BodyError {
     },
 }
 
-/// Read a POST's body: lines if its content type is `application/x-ndjson`, otherwise one frame.
+/// Decodes a body: one frame per line if it is `application/x-ndjson`, otherwise one frame.
 ///
-/// A line that starts like JSON is a text frame, any other is the base64 of a binary frame, an
-/// empty one is nothing.
+/// A line that starts like JSON is a text frame, any other the base64 of a binary frame.
 pub fn decode_body<'a>(
     content_type: Option<&str>,
     body: &'a [u8],
@@ -66,7 +65,7 @@ fn is_ndjson(content_type: &str) -> bool {
 }
 
 fn decode_line(line: usize, text: &str) -> Result<Frame<'_>, BodyError> {
-    // `{` is in no base64, so V1 objects are understood too, unlike in Phoenix.
+    // `{` does not occur in base64, so V1 objects can be accepted too, unlike in Phoenix.
     if text.starts_with(['[', '{']) {
         return Ok(Frame::Text(text));
     }
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ndjson_body_has_a_frame_a_line() {
+    fn an_ndjson_body_has_one_frame_per_line() {
         let frames = vec![Frame::Text("[1]"), Frame::Binary(vec![0, 1, 255]), Frame::Text("[2]")];
         assert_eq!(decode_body(NDJSON, b"[1]\nAAH/\r\n[2]"), Ok(frames.clone()));
         let with_charset = Some("Application/X-NDJSON; charset=utf-8");
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_lines_are_nothing() {
+    fn empty_lines_are_skipped() {
         assert_eq!(decode_body(NDJSON, b""), Ok(Vec::new()));
         assert_eq!(decode_body(NDJSON, b"\n\r\n[1]\n\n"), Ok(vec![Frame::Text("[1]")]));
     }
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base64_line_beyond_ten_million_bytes_refuses_the_body() {
+    fn a_base64_line_over_ten_million_bytes_refuses_the_body() {
         let body = "A".repeat(10_000_004);
         let error = BodyError::LineTooLong { line: 1, len: 10_000_004 };
         assert_eq!(decode_body(NDJSON, body.as_bytes()), Err(error));

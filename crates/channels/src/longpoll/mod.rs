@@ -1,8 +1,7 @@
-//! Long poll: a socket for clients that cannot have one, made of GETs that wait and POSTs that
-//! speak.
+//! Long poll: GETs that wait for messages and POSTs that send them, for clients without WebSockets.
 //!
-//! [`LongPoll`] is one client's session, [`decode_body`] reads its POSTs, [`encode_answer`] writes
-//! what it is answered. Sessions are found by a token, which is their owner's affair.
+//! [`LongPoll`] is one client's session, [`decode_body`] decodes its POSTs, and [`encode_answer`]
+//! encodes responses. The driver finds sessions by their tokens.
 //!
 //! ```
 //! use watchfire_channels::longpoll::{self, Input, LongPoll, LongPollLimits, Output, Status};
@@ -11,7 +10,7 @@
 //! let limits = LongPollLimits::default();
 //! let (mut session, mut outputs) = (LongPoll::new(Instant::ZERO), Vec::new());
 //! session.handle_input(Instant::ZERO, &limits, Input::Poll { connection: 7 }, &mut outputs);
-//! assert!(outputs.is_empty(), "nothing to tell: the poll is parked");
+//! assert!(outputs.is_empty(), "without a message, the poll is parked");
 //!
 //! let message = longpoll::escape_message(br#"[null,null,"rooms:lobby","new_msg",{}]"#);
 //! session.handle_input(Instant::ZERO, &limits, Input::Message(message), &mut outputs);

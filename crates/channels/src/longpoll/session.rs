@@ -8,16 +8,16 @@ use watchfire_types::Instant;
 
 use super::answer::Status;
 
-/// What a long-poll session may cost.
+/// Limits of a long-poll session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongPollLimits {
-    /// How long a poll is parked. A session ends when one and a half times as long no poll came,
-    /// counted from the answer to the last one.
+    /// How long a poll is parked. A session ends when no poll arrives for one and a half windows
+    /// after the response to the last one.
     pub window: Duration,
-    /// How many messages wait for a poll. One more ends the session: its client is told so by its
-    /// next request, connects anew and joins again, and so knows that it missed something.
+    /// Messages that wait for a poll. One more ends the session. The client learns it with its next
+    /// request, connects and joins again, and so knows that it missed messages.
     pub queued_messages_max: u32,
-    /// How many bytes of messages wait for a poll, with the same end.
+    /// Bytes of messages that wait for a poll; above it, the session ends in the same way.
     pub queued_bytes_max: u32,
 }
 
@@ -32,34 +32,34 @@ impl Default for LongPollLimits {
 }
 
 impl LongPollLimits {
-    fn silence_max(&self) -> Duration {
+    fn idle_max(&self) -> Duration {
         self.window + self.window / 2
     }
 }
 
-/// What happens to a session.
+/// The inputs of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A GET with the session's token arrived.
     Poll {
-        /// The driver's name for the waiting connection; comes back in [`Output::Answer`].
+        /// The driver's id of the waiting connection, for [`Output::Answer`].
         connection: u64,
     },
     /// A message for the client, from [`super::escape_message`].
     Message(Bytes),
-    /// The connection of a parked GET is gone.
-    PollGone {
-        /// Which.
+    /// The connection of a parked GET was closed.
+    PollClosed {
+        /// The connection from [`Input::Poll`].
         connection: u64,
     },
-    /// Time passed.
+    /// The time of [`LongPoll::next_wake`] has come.
     Tick,
 }
 
-/// What a session wants done.
+/// The outputs of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Answer the GET that waits on this connection.
+    /// Respond to the GET that waits on this connection.
     Answer {
         /// The connection from [`Input::Poll`].
         connection: u64,
@@ -69,34 +69,34 @@ pub enum Output {
         /// The messages, oldest first.
         messages: Vec<Bytes>,
     },
-    /// The session is over: close its channels and forget its token.
+    /// The session has ended: close its channels and forget its token.
     End {
-        /// Why.
+        /// The reason.
         reason: EndReason,
     },
 }
 
-/// Why a session is over.
+/// The reason why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EndReason {
-    /// No poll came for too long.
-    Silent,
+    /// No poll arrived in time.
+    IdleTimeout,
     /// Too many messages waited for a poll.
     TooManyMessages,
-    /// Messages of too many bytes waited for a poll.
+    /// Too many bytes of messages waited for a poll.
     TooManyBytes,
 }
 
-/// One client's session: at most one parked poll, and what waits for the next.
+/// One client's session: at most one parked poll, and a queue of messages for the next.
 ///
-/// It holds no heap while nothing waits. After its end it swallows messages and answers polls
-/// with [`Status::Gone`].
+/// It uses no heap while the queue is empty. After its end it drops messages and answers polls with
+/// [`Status::Gone`].
 #[derive(Debug)]
 pub struct LongPoll {
     queued: Vec<Bytes>,
     queued_bytes: u32,
     state: State,
-    /// When the state began. For `Quiet` that is when the last poll was answered or lost.
+    /// When the state began; for `Idle`, when the last poll was answered or closed.
     since: Instant,
 }
 
@@ -104,18 +104,18 @@ const _: () = assert!(size_of::<LongPoll>() <= 56);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Quiet,
+    Idle,
     Parked { connection: u64 },
     Ended,
 }
 
 impl LongPoll {
-    /// A session whose opening GET is answered now, with its token and [`Status::Gone`].
+    /// A new session, whose first GET is being answered with its token and [`Status::Gone`].
     pub fn new(now: Instant) -> LongPoll {
-        LongPoll { queued: Vec::new(), queued_bytes: 0, state: State::Quiet, since: now }
+        LongPoll { queued: Vec::new(), queued_bytes: 0, state: State::Idle, since: now }
     }
 
-    /// Take one input; what it leads to is appended to `out`.
+    /// Processes one input and appends the outputs to `out`.
     pub fn handle_input(
         &mut self,
         now: Instant,
@@ -128,27 +128,27 @@ impl LongPoll {
                 out.push(Output::Answer { connection, status: Status::Gone, messages: Vec::new() });
             }
             (Input::Poll { connection }, _) => {
-                self.release(now, out);
-                self.become_state(now, State::Parked { connection });
+                self.answer_poll(now, out);
+                self.enter_state(now, State::Parked { connection });
                 if !self.queued.is_empty() {
-                    self.release(now, out);
+                    self.answer_poll(now, out);
                 }
             }
             (Input::Message(_), State::Ended) => {}
             (Input::Message(message), State::Parked { .. }) => {
                 self.queued.push(message);
-                self.release(now, out);
+                self.answer_poll(now, out);
             }
-            (Input::Message(message), State::Quiet) => self.queue(now, limits, message, out),
-            (Input::PollGone { connection }, State::Parked { connection: parked })
+            (Input::Message(message), State::Idle) => self.queue(now, limits, message, out),
+            (Input::PollClosed { connection }, State::Parked { connection: parked })
                 if parked == connection =>
             {
-                self.become_state(now, State::Quiet);
+                self.enter_state(now, State::Idle);
             }
-            (Input::PollGone { .. }, _) => {}
+            (Input::PollClosed { .. }, _) => {}
             (Input::Tick, state) => match (self.next_wake(limits), state) {
-                (Some(at), State::Parked { .. }) if at <= now => self.release(now, out),
-                (Some(at), State::Quiet) if at <= now => self.end(now, EndReason::Silent, out),
+                (Some(at), State::Parked { .. }) if at <= now => self.answer_poll(now, out),
+                (Some(at), State::Idle) if at <= now => self.end(now, EndReason::IdleTimeout, out),
                 _ => {}
             },
         }
@@ -158,34 +158,34 @@ impl LongPoll {
     pub fn next_wake(&self, limits: &LongPollLimits) -> Option<Instant> {
         match self.state {
             State::Parked { .. } => Some(self.since + limits.window),
-            State::Quiet => Some(self.since + limits.silence_max()),
+            State::Idle => Some(self.since + limits.idle_max()),
             State::Ended => None,
         }
     }
 
-    /// Is a poll parked?
+    /// Whether a poll is parked.
     pub fn is_parked(&self) -> bool {
         matches!(self.state, State::Parked { .. })
     }
 
-    /// Has the session ended?
+    /// Whether the session has ended.
     pub fn has_ended(&self) -> bool {
         self.state == State::Ended
     }
 
-    /// How many bytes of messages wait for a poll.
+    /// The bytes of messages that wait for a poll.
     pub fn queued_bytes(&self) -> u32 {
         self.queued_bytes
     }
 
-    /// Answer the parked poll, if there is one, with all that waits.
-    fn release(&mut self, now: Instant, out: &mut Vec<Output>) {
+    /// Answers the parked poll, if any, with all queued messages.
+    fn answer_poll(&mut self, now: Instant, out: &mut Vec<Output>) {
         let State::Parked { connection } = self.state else { return };
         let messages = mem::take(&mut self.queued);
         self.queued_bytes = 0;
         let status = if messages.is_empty() { Status::NoContent } else { Status::Ok };
         out.push(Output::Answer { connection, status, messages });
-        self.become_state(now, State::Quiet);
+        self.enter_state(now, State::Idle);
     }
 
     fn queue(
@@ -210,11 +210,11 @@ impl LongPoll {
     fn end(&mut self, now: Instant, reason: EndReason, out: &mut Vec<Output>) {
         self.queued = Vec::new();
         self.queued_bytes = 0;
-        self.become_state(now, State::Ended);
+        self.enter_state(now, State::Ended);
         out.push(Output::End { reason });
     }
 
-    fn become_state(&mut self, now: Instant, state: State) {
+    fn enter_state(&mut self, now: Instant, state: State) {
         self.state = state;
         self.since = now;
     }

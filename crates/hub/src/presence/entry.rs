@@ -4,18 +4,18 @@ use crate::slab::{NONE, Record};
 const PREVIOUS_FIELD: &str = "\"phx_ref_prev\":\"";
 const PREVIOUS_LEN: usize = PREVIOUS_FIELD.len() + REFERENCE_LEN + 1;
 
-/// Who knows of a version: each knows of those that the one before does.
+/// The audience that knows of a version; each includes the ones before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum KnownTo {
     #[default]
     Nobody,
-    /// Other nodes may: its leave is for them.
+    /// Other nodes may know it, so they receive its leave.
     Nodes,
-    /// Clients of this node, too: its leave is in the next diff.
+    /// Clients of this node know it too, so its leave is in the next diff.
     Clients,
 }
 
-/// One version of one presence, as clients are told of it.
+/// One version of one presence, as sent to clients.
 #[derive(Debug)]
 pub(crate) struct Version {
     /// The key as a JSON text with its quotes, then the meta without its closing brace.
@@ -24,11 +24,11 @@ pub(crate) struct Version {
     topic: u32,
     key_len: u16,
     /// Whether the meta ends in a `phx_ref_prev`.
-    follows: bool,
+    has_previous: bool,
     pub known_to: KnownTo,
 }
 
-/// What a vacant slot holds.
+/// The content of a vacant slot.
 impl Default for Version {
     fn default() -> Self {
         Version {
@@ -36,7 +36,7 @@ impl Default for Version {
             reference: Reference::NONE,
             topic: NONE,
             key_len: 0,
-            follows: false,
+            has_previous: false,
             known_to: KnownTo::Nobody,
         }
     }
@@ -48,22 +48,22 @@ impl Version {
         let key_len = u16::try_from(key.len()).expect("the key's length was checked");
         let open = meta.strip_suffix('}').expect("an object ends in a brace").trim_end();
         let text = [key, open].concat().into();
-        Version { text, reference, topic, key_len, follows: false, known_to: KnownTo::Nobody }
+        Version { text, reference, topic, key_len, has_previous: false, known_to: KnownTo::Nobody }
     }
 
-    /// The version that replaces an older one: it names the newest one before it that clients know.
+    /// The version that replaces an older one. It names the newest version known to clients.
     pub fn replacing(self, older: &Version) -> Self {
         let mut text = self.text_for_a_field();
         if older.known_to == KnownTo::Clients {
             text.push_str(PREVIOUS_FIELD);
             older.reference.write(&mut text);
             text.push('"');
-        } else if older.follows {
+        } else if older.has_previous {
             text.push_str(&older.text[older.text.len() - PREVIOUS_LEN..]);
         } else {
             return self;
         }
-        Version { text: text.into(), follows: true, ..self }
+        Version { text: text.into(), has_previous: true, ..self }
     }
 
     pub fn reference(&self) -> Reference {
@@ -79,25 +79,25 @@ impl Version {
         &self.text[..usize::from(self.key_len)]
     }
 
-    /// The key as it was given.
+    /// The key without JSON quoting.
     pub fn plain_key(&self) -> String {
-        serde_json::from_str(self.key()).expect("a key is kept as a JSON text")
+        serde_json::from_str(self.key()).expect("a key is stored as JSON")
     }
 
-    /// The meta as it was given.
+    /// The meta without `phx_ref_prev`.
     pub fn plain_meta(&self) -> String {
         let mut meta = self.meta();
-        if self.follows {
+        if self.has_previous {
             meta = &meta[..meta.len() - PREVIOUS_LEN];
             meta = meta.strip_suffix(',').unwrap_or(meta);
         }
         [meta, "}"].concat()
     }
 
-    /// What it names as the version before it.
+    /// The reference in `phx_ref_prev`.
     pub fn previous(&self) -> Option<Reference> {
         let end = self.text.len() - 1;
-        self.follows.then(|| Reference::from_shown(&self.text[end - REFERENCE_LEN..end]))?
+        self.has_previous.then(|| Reference::parse(&self.text[end - REFERENCE_LEN..end]))?
     }
 
     fn meta(&self) -> &str {
@@ -120,7 +120,7 @@ impl Version {
     }
 }
 
-/// Write `{key: {"metas": […]}}`. Versions of the same key come one after another.
+/// Writes `{key: {"metas": […]}}`. Versions of the same key must be adjacent.
 pub(crate) fn write_by_key<'a>(versions: impl Iterator<Item = &'a Version>, out: &mut String) {
     out.push('{');
     let mut key = None;
@@ -142,25 +142,25 @@ pub(crate) fn write_by_key<'a>(versions: impl Iterator<Item = &'a Version>, out:
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub version: Version,
-    /// The place of its key among the topic's, when it stands for its key there.
+    /// The position in the topic's `keys`; `NONE` unless this entry represents its key.
     pub position: u32,
     /// The ring of the entries with the same topic and key.
     pub next_of_key: u32,
     pub previous_of_key: u32,
-    /// The same owner's next entry, if an owner of this node has it; of one that has left, the next
-    /// of its topic that has; in a vacant slot, the next vacant one.
+    /// The next entry: of the same owner; after a leave, of the topic's pending leaves; in a vacant
+    /// slot, of the vacant slots.
     pub next_of_owner: u32,
 }
 
 impl Entry {
-    /// Whether it is here only until its leave is told; true of a vacant slot, too. It stays in its
-    /// slot because a list of all who left, when a crowd does, would come on top of all they took.
+    /// Whether the entry waits only for its leave to be sent; true for a vacant slot too. It keeps
+    /// its slot, because a separate list would use extra memory just when a crowd leaves.
     pub fn has_left(&self) -> bool {
         self.next_of_key == NONE
     }
 }
 
-const _: () = assert!(size_of::<Entry>() == 48, "kept once per presence");
+const _: () = assert!(size_of::<Entry>() == 48, "stored once per presence");
 
 impl Record for Entry {
     fn next_vacant(&mut self) -> &mut u32 {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_can_be_told_from_what_was_added() {
+    fn the_original_key_and_meta_can_be_restored() {
         let known = version("\"\\\"a\"", "{}", 1, KnownTo::Clients);
         for meta in ["{}", "{\"n\":[1, 2]}"] {
             let newer = version(known.key(), meta, 2, KnownTo::Nobody);

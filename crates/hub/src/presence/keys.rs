@@ -1,45 +1,45 @@
-//! Which entries show the same key of a topic.
+//! The entries that share a key of a topic.
 //!
-//! They are a ring, and one of them stands for the key: the table of keys and the topic's list know
-//! that one alone. Most keys have one entry, and need nothing else.
+//! They form a ring, and one of them represents the key: the table of keys and the topic's list
+//! contain only that one. Most keys have one entry and need nothing else.
 
 use std::hash::BuildHasher;
 
 use super::Presence;
 use super::entry::Entry;
 use super::reference::Reference;
-use crate::room::is_much_too_large;
+use crate::room::should_shrink;
 use crate::seeded::Seeded;
 use crate::slab::NONE;
 
 impl Presence {
-    /// The entries with the same topic and key as this one, from this one on.
+    /// The entries with the same topic and key, starting with this one.
     pub(super) fn of_key(&self, first: u32) -> impl Iterator<Item = u32> {
         std::iter::successors(Some(first), move |&slot| {
             Some(self.entries[slot].next_of_key).filter(|next| *next != first)
         })
     }
 
-    /// Every entry of a topic, those of one key one after another.
+    /// Every entry of a topic, grouped by key.
     pub(super) fn of_topic(&self, topic: u32) -> impl Iterator<Item = u32> {
         self.topics[topic].keys.iter().flat_map(|&first| self.of_key(first))
     }
 
-    /// The entry of another node that shows this version of the key, which is a JSON text.
+    /// Another node's entry with this key (as JSON) and reference.
     pub(super) fn find_foreign(&self, topic: u32, key: &str, reference: Reference) -> Option<u32> {
-        let stands = self.find_key(topic, key)?;
-        if self.entries[stands].version.reference() == reference {
-            return Some(stands);
+        let representative = self.find_key(topic, key)?;
+        if self.entries[representative].version.reference() == reference {
+            return Some(representative);
         }
         let hash = self.hashing.hash_one(reference);
         let is_it = |&slot: &u32| {
             let version = &self.entries[slot].version;
             version.reference() == reference && version.topic() == topic && version.key() == key
         };
-        self.crowded.find(hash, is_it).copied()
+        self.by_reference.find(hash, is_it).copied()
     }
 
-    /// Put a new entry at the end of its key's ring, or open one.
+    /// Appends a new entry to its key's ring, or starts a ring.
     pub(super) fn link_to_key(&mut self, slot: u32) {
         let version = &self.entries[slot].version;
         let topic = version.topic();
@@ -56,26 +56,26 @@ impl Presence {
         };
         self.connect(last, slot);
         self.connect(slot, first);
-        self.note_crowded(slot);
+        self.index_by_reference(slot);
     }
 
-    /// Take an entry out of its key's ring; the next one stands for the key then.
+    /// Removes an entry from its key's ring; the next one then represents the key.
     pub(super) fn unlink_from_key(&mut self, slot: u32) {
-        self.forget_crowded(slot);
+        self.unindex_reference(slot);
         let hash = hash_of(self.hashing, &self.entries[slot]);
         let &Entry { next_of_key, previous_of_key, position, ref version, .. } =
             &self.entries[slot];
         let topic = version.topic();
         self.connect(previous_of_key, next_of_key);
         if position == NONE {
-            return; // Another entry stands for the key.
+            return; // Another entry represents the key.
         }
         if next_of_key != slot {
-            self.forget_crowded(next_of_key);
+            self.unindex_reference(next_of_key);
         }
         let Presence { keys, hashing, entries, topics, .. } = self;
         let key = keys.find_entry(hash, |&other| other == slot);
-        let mut key = key.expect("every key is known by an entry");
+        let mut key = key.expect("every key is represented by an entry");
         let of_topic = &mut topics[topic].keys;
         if next_of_key != slot {
             *key.get_mut() = next_of_key;
@@ -88,39 +88,39 @@ impl Presence {
         if let Some(&moved) = of_topic.get(position as usize) {
             entries[moved].position = position;
         }
-        if is_much_too_large(of_topic.len(), of_topic.capacity()) {
+        if should_shrink(of_topic.len(), of_topic.capacity()) {
             of_topic.shrink_to(2 * of_topic.len());
         }
-        if is_much_too_large(keys.len(), keys.capacity()) {
+        if should_shrink(keys.len(), keys.capacity()) {
             keys.shrink_to(2 * keys.len(), |&slot| hash_of(*hashing, &entries[slot]));
         }
     }
 
-    /// Let an entry be found by its reference, if it is to be: one of another node that does not
-    /// stand for its key. Walking the ring would take forever where ten thousand show one key.
-    pub(super) fn note_crowded(&mut self, slot: u32) {
-        if self.is_crowded(slot) {
-            let Presence { crowded, hashing, entries, .. } = self;
+    /// Indexes another node's entry by its reference, unless it represents its key. Walking the
+    /// ring would be too slow where ten thousand entries share a key.
+    pub(super) fn index_by_reference(&mut self, slot: u32) {
+        if self.is_indexed_by_reference(slot) {
+            let Presence { by_reference, hashing, entries, .. } = self;
             let hash_of = |&slot: &u32| hashing.hash_one(entries[slot].version.reference());
-            crowded.insert_unique(hash_of(&slot), slot, hash_of);
+            by_reference.insert_unique(hash_of(&slot), slot, hash_of);
         }
     }
 
-    /// The opposite of [`note_crowded`](Self::note_crowded), before the entry's reference or
+    /// Undoes [`index_by_reference`](Self::index_by_reference), before the entry's reference or
     /// position changes.
-    pub(super) fn forget_crowded(&mut self, slot: u32) {
-        if self.is_crowded(slot) {
-            let Presence { crowded, hashing, entries, .. } = self;
+    pub(super) fn unindex_reference(&mut self, slot: u32) {
+        if self.is_indexed_by_reference(slot) {
+            let Presence { by_reference, hashing, entries, .. } = self;
             let hash_of = |&slot: &u32| hashing.hash_one(entries[slot].version.reference());
-            let entry = crowded.find_entry(hash_of(&slot), |&other| other == slot);
-            entry.expect("a crowded entry is noted").remove();
-            if is_much_too_large(crowded.len(), crowded.capacity()) {
-                crowded.shrink_to(2 * crowded.len(), hash_of);
+            let entry = by_reference.find_entry(hash_of(&slot), |&other| other == slot);
+            entry.expect("the entry is indexed").remove();
+            if should_shrink(by_reference.len(), by_reference.capacity()) {
+                by_reference.shrink_to(2 * by_reference.len(), hash_of);
             }
         }
     }
 
-    fn is_crowded(&self, slot: u32) -> bool {
+    fn is_indexed_by_reference(&self, slot: u32) -> bool {
         let entry = &self.entries[slot];
         entry.position == NONE && !self.is_own(entry.version.reference())
     }
@@ -130,7 +130,7 @@ impl Presence {
         self.entries[next].previous_of_key = slot;
     }
 
-    /// The entry that stands for a key, which is a JSON text.
+    /// The entry that represents a key, which is a JSON text.
     fn find_key(&self, topic: u32, key: &str) -> Option<u32> {
         let hash = self.hashing.hash_one((topic, key));
         let is_it = |&slot: &u32| {

@@ -1,16 +1,16 @@
 use thiserror::Error;
 
-/// What may be shown by a [`Presence`](crate::Presence).
+/// Limits of a [`Presence`](crate::Presence).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresenceLimits {
-    /// Longest key, in bytes. Over it: refused.
+    /// Longest key, in bytes. Longer keys are refused.
     pub key_bytes_max: usize,
-    /// Longest meta, in bytes of its JSON. Over it: refused.
+    /// Longest meta, in bytes of its JSON. Longer metas are refused.
     pub meta_bytes_max: usize,
-    /// Keys that one owner may track: they are a list, and walked. Over it: refused.
+    /// Keys per owner; they are searched linearly. At the limit, further keys are refused.
     pub keys_per_owner_max: usize,
-    /// Leaves that wait to be told, on all topics together. Over it: nothing more is tracked or
-    /// updated until the next diffs are taken.
+    /// Leaves that wait for a diff, on all topics together. At the limit, nothing can be tracked or
+    /// updated until diffs are polled.
     pub leaves_waiting_max: usize,
 }
 
@@ -25,17 +25,17 @@ impl Default for PresenceLimits {
     }
 }
 
-/// Why something is not tracked or updated. Nothing has changed then.
+/// The reason why a key is not tracked or updated. Nothing has changed then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TrackError {
-    /// The owner tracks this key on this topic already: update it instead.
+    /// The owner already tracks this key on this topic; call `update` instead.
     #[error("this key is tracked already")]
     AlreadyTracked,
     /// The owner does not track this key on this topic.
     #[error("this key is not tracked")]
     NotTracked,
     /// The key is longer than [`PresenceLimits::key_bytes_max`].
-    #[error("a presence's key has at most {max} bytes, this one {len}")]
+    #[error("a presence key has at most {max} bytes, not {len}")]
     KeyTooLong {
         /// Its length in bytes.
         len: usize,
@@ -43,7 +43,7 @@ pub enum TrackError {
         max: usize,
     },
     /// The meta is longer than [`PresenceLimits::meta_bytes_max`].
-    #[error("a presence's meta has at most {max} bytes, this one {len}")]
+    #[error("a presence meta has at most {max} bytes, not {len}")]
     MetaTooLong {
         /// Its length in bytes.
         len: usize,
@@ -51,17 +51,17 @@ pub enum TrackError {
         max: usize,
     },
     /// The meta is not the text of a JSON object.
-    #[error("a presence's meta must be a JSON object")]
+    #[error("a presence meta must be a JSON object")]
     MetaNotObject,
     /// The owner tracks [`PresenceLimits::keys_per_owner_max`] keys.
-    #[error("{max} keys are tracked already")]
+    #[error("the owner already tracks {max} keys, the maximum")]
     TooManyKeys {
         /// The limit.
         max: usize,
     },
-    /// [`PresenceLimits::leaves_waiting_max`] leaves wait to be told.
-    #[error("{max} leaves wait to be told")]
-    TooManyChanges {
+    /// [`PresenceLimits::leaves_waiting_max`] leaves wait for a diff.
+    #[error("{max} leaves wait for a diff, the maximum")]
+    TooManyLeaves {
         /// The limit.
         max: usize,
     },

@@ -3,14 +3,14 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// The text of a JSON object without what only the server may say in it: `phx_ref` and
-/// `phx_ref_prev`. `None` when it is no JSON object.
+/// The text of a JSON object, without the fields that only the server may set: `phx_ref` and
+/// `phx_ref_prev`. `None` when the text is not a JSON object.
 pub(crate) fn parse(meta: &str) -> Option<Cow<'_, str>> {
     let object = serde_json::from_str::<&RawValue>(meta).ok()?.get();
     if !object.starts_with('{') {
         return None;
     }
-    // A name may be spelt with escapes: only then, or when it is there, is a closer look needed.
+    // Names may contain escapes, so parse also when there are any.
     if !object.contains("phx_ref") && !object.contains("\\u") {
         return Some(Cow::Borrowed(object));
     }
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_taken_as_it_is() {
+    fn an_object_is_accepted_unchanged() {
         let meta = r#"{"status": "online", "since": 12345678901234567890}"#;
         assert_eq!(parse(&format!(" {meta}\n")).as_deref(), Some(meta));
     }
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meta_cannot_bring_its_own_references() {
+    fn a_meta_cannot_contain_its_own_references() {
         let meta = r#"{"phx_ref":"forged","a":1.50,"phx_ref_prev":1,"phx_\u0072ef":2}"#;
         assert_eq!(parse(meta).as_deref(), Some(r#"{"a":1.50}"#));
         assert_eq!(parse(r#"{"a":"phx_ref"}"#).as_deref(), Some(r#"{"a":"phx_ref"}"#));

@@ -1,4 +1,4 @@
-//! Who is present on which topic, and what changed there.
+//! Presence: the keys that are present on each topic, and changes of them.
 
 mod entry;
 mod keys;
@@ -22,22 +22,22 @@ pub use self::reference::Reference;
 use self::reference::References;
 pub use self::replication::{Exported, ImportError, OwnChange};
 use self::topic::{Changes, PresenceTopic};
-use crate::room::is_much_too_large;
+use crate::room::should_shrink;
 use crate::seeded::Seeded;
 use crate::slab::{NONE, Slab};
 
-/// Outdated joins that may wait on a topic for its next diff, besides two for each presence.
+/// Outdated joins that a topic may keep until its next diff, besides two for each presence.
 const OUTDATED_JOINS_KEPT: usize = 64;
-/// A guess at one presence's share of a state, to allocate its text once.
+/// An estimate of one presence's size in a state, to allocate its text once.
 const STATE_BYTES_PER_ENTRY: usize = 96;
 
 /// The head of one channel's list of presences, kept by the driver beside the channel.
 ///
-/// It does not untrack when dropped: call [`Presence::untrack_all`] first.
+/// Dropping it untracks nothing: call [`Presence::untrack_all`] first.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PresenceOwner(u32);
 
-const _: () = assert!(size_of::<PresenceOwner>() == 4, "kept once per channel");
+const _: () = assert!(size_of::<PresenceOwner>() == 4, "stored once per channel");
 
 impl PresenceOwner {
     /// Whether this owner tracks nothing.
@@ -52,28 +52,28 @@ impl Default for PresenceOwner {
     }
 }
 
-/// What changed on a topic since it was told last.
+/// The changes of a topic since its last diff.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diff {
     /// The topic.
     pub topic: String,
-    /// The payload of a `presence_diff` for this node's clients; `None` when they need none.
+    /// The payload of a `presence_diff` for this node's clients; `None` when it would be empty.
     pub payload: Option<String>,
-    /// What this node's own presences did, for the nodes that are interested in the topic, in this
-    /// order. Always empty on a server of one node.
+    /// The changes of this node's own presences, in order, for other nodes that are interested in
+    /// the topic. Always empty on a server of one node.
     pub own: Vec<OwnChange>,
 }
 
 /// The presences of any number of topics.
 ///
-/// An owner, which is one client's channel, tracks keys with a meta each. Whoever joins a topic is
-/// told its [`state`](Presence::state), and everyone on it one diff for all that changed since the
-/// last: what joined and left in between is not told at all. Both are JSON as phoenix.js reads it;
-/// each version of a meta has its own `phx_ref`, and one that replaces another that clients know
-/// names it as `phx_ref_prev`.
+/// An owner, which is one client's channel, tracks keys with a meta each. A client that joins a
+/// topic receives its [`state`](Presence::state). After that, it receives diffs of all changes
+/// since the last diff; a presence that joined and left in between is not in them. Both are JSON as
+/// phoenix.js reads it. Each version of a meta has its own `phx_ref`. A version that replaces
+/// another one known to clients names it as `phx_ref_prev`.
 ///
-/// A server of several nodes has a `Presence` on each. A presence is its node's own, and the others
-/// have it too, as long as they are interested in its topic: see [`export`](Presence::export).
+/// A server of several nodes has a `Presence` on each. A presence belongs to one node, and is
+/// replicated to the nodes that are interested in its topic: see [`export`](Presence::export).
 ///
 /// ```
 /// use watchfire_hub::{Presence, PresenceOwner};
@@ -83,8 +83,8 @@ pub struct Diff {
 /// presence.track(&mut alice, "rooms:lobby", "alice", r#"{"status":"online"}"#).unwrap();
 /// let diff = presence.poll_diff().unwrap();
 /// assert_eq!(diff.topic, "rooms:lobby");
-/// let told = r#"{"joins":{"alice":{"metas":[{"status":"online","phx_ref":""#;
-/// assert!(diff.payload.unwrap().starts_with(told));
+/// let expected = r#"{"joins":{"alice":{"metas":[{"status":"online","phx_ref":""#;
+/// assert!(diff.payload.unwrap().starts_with(expected));
 /// presence.untrack_all(&mut alice);
 /// assert_eq!(presence.state("rooms:lobby"), "{}");
 /// ```
@@ -93,43 +93,42 @@ pub struct Presence {
     limits: PresenceLimits,
     hashing: Seeded,
     references: References,
-    /// Whether there are other nodes, so that they are to be told what own entries did.
+    /// Whether there are other nodes, which need the own changes.
     is_replicated: bool,
     entries: Slab<Entry>,
     own_entries: usize,
     topics: Slab<PresenceTopic>,
     /// Topics by name.
     names: HashTable<u32>,
-    /// By topic and key, the entry that stands for it.
+    /// By topic and key, the entry that represents the key.
     keys: HashTable<u32>,
-    /// By reference, the entries of other nodes that do not stand for their key.
-    crowded: HashTable<u32>,
-    /// Topics with changes, each once; the first is told next.
+    /// By reference, the entries of other nodes that do not represent their key.
+    by_reference: HashTable<u32>,
+    /// Topics with changes, each once, in order of their diffs.
     changed: VecDeque<u32>,
     leaves_waiting: usize,
 }
 
 impl Presence {
-    /// Nobody present yet, on a server of one node. The seed makes references unlike those of
-    /// other seeds.
+    /// No presences, on a server of one node. Each process needs its own seed.
     pub fn new(seed: u64) -> Self {
         Presence::with_limits(seed, PresenceLimits::default())
     }
 
-    /// Nobody present yet, on a server of one node, within other limits.
+    /// No presences, on a server of one node, with other limits.
     pub fn with_limits(seed: u64, limits: PresenceLimits) -> Self {
         Presence { is_replicated: false, ..Presence::of_node_with_limits(seed, NodeId(0), limits) }
     }
 
-    /// Nobody present yet, on one of several nodes.
+    /// No presences, on one of several nodes.
     ///
-    /// Each life of a node needs a seed of its own: with an old one it would give new presences the
-    /// references of old ones, and clients that still know those would not see the new.
+    /// Each start of a node needs a new seed. With an old seed, new presences could get references
+    /// that clients still know from old ones, and those clients would not show the new ones.
     pub fn of_node(seed: u64, node: NodeId) -> Self {
         Presence::of_node_with_limits(seed, node, PresenceLimits::default())
     }
 
-    /// Nobody present yet, on one of several nodes, within other limits.
+    /// No presences, on one of several nodes, with other limits.
     pub fn of_node_with_limits(seed: u64, node: NodeId, limits: PresenceLimits) -> Self {
         Presence {
             limits,
@@ -141,20 +140,20 @@ impl Presence {
             topics: Slab::new(),
             names: HashTable::new(),
             keys: HashTable::new(),
-            crowded: HashTable::new(),
+            by_reference: HashTable::new(),
             changed: VecDeque::new(),
             leaves_waiting: 0,
         }
     }
 
-    /// The node whose presences are own here.
+    /// The node of this `Presence`.
     pub fn node(&self) -> NodeId {
         self.references.node()
     }
 
-    /// Show `key` on a topic until it is untracked. `meta` is the text of a JSON object.
+    /// Shows `key` on a topic until it is untracked. `meta` is the text of a JSON object.
     ///
-    /// Other owners may show the same key: it then has several metas.
+    /// Other owners may track the same key; it then has several metas.
     pub fn track(
         &mut self,
         owner: &mut PresenceOwner,
@@ -176,7 +175,7 @@ impl Presence {
         Ok(())
     }
 
-    /// Replace the meta that the owner shows under `key`.
+    /// Replaces the owner's meta of `key`.
     pub fn update(
         &mut self,
         owner: &PresenceOwner,
@@ -192,7 +191,7 @@ impl Presence {
         Ok(())
     }
 
-    /// Stop showing `key`. Nothing changes when the owner does not track it.
+    /// Removes `key`. Nothing changes when the owner does not track it.
     pub fn untrack(&mut self, owner: &mut PresenceOwner, topic: &str, key: &str) {
         let Ok(key) = self.checked_key(key) else { return };
         let Some(slot) = self.find_owned(owner, topic, &key) else { return };
@@ -205,7 +204,7 @@ impl Presence {
         self.remove(slot);
     }
 
-    /// Stop showing everything that the owner tracks.
+    /// Removes all keys of the owner.
     pub fn untrack_all(&mut self, owner: &mut PresenceOwner) {
         while owner.0 != NONE {
             let slot = owner.0;
@@ -214,12 +213,11 @@ impl Presence {
         }
     }
 
-    /// Everyone who is present on a topic, as the payload of a `presence_state`.
+    /// All presences of a topic, as the payload of a `presence_state`.
     ///
-    /// It holds what the next diff will tell, too: clients know a presence by its `phx_ref` and
-    /// take it once. So that they miss nothing, the reader is to be subscribed to the topic's
-    /// diffs before this is called. It takes `&mut self` to note what the reader knows now: a
-    /// leave of that is told.
+    /// It includes joins of the next diff: clients ignore a `phx_ref` that they know. Subscribe the
+    /// client to the topic's diffs before this call, so that it misses no change. `&mut self` is
+    /// needed to record that clients now know these presences, so that their leaves are sent.
     pub fn state(&mut self, topic: &str) -> String {
         let Some(topic) = self.find_topic(topic) else { return "{}".into() };
         self.note_known_to(topic, KnownTo::Clients);
@@ -229,7 +227,7 @@ impl Presence {
         state
     }
 
-    /// What changed on one topic since it was told last; `None` when nothing changed anywhere.
+    /// The changes of one topic since its last diff; `None` when no topic has changes.
     pub fn poll_diff(&mut self) -> Option<Diff> {
         while let Some(topic) = self.changed.pop_front() {
             self.note_known_to(topic, KnownTo::Clients);
@@ -250,38 +248,38 @@ impl Presence {
                 return Some(Diff { topic, payload, own });
             }
         }
-        if is_much_too_large(0, self.changed.capacity()) {
+        if should_shrink(0, self.changed.capacity()) {
             self.changed = VecDeque::new();
         }
         None
     }
 
-    /// How many topics have changes that no diff has told.
+    /// The number of topics with changes that wait for a diff.
     pub fn changed(&self) -> usize {
         self.changed.len()
     }
 
-    /// How many presences a topic has: metas, of all its keys.
+    /// The number of presences on a topic: the metas of all keys.
     pub fn count(&self, topic: &str) -> usize {
         self.find_topic(topic).map_or(0, |topic| self.topics[topic].entries)
     }
 
-    /// How many keys are present on a topic.
+    /// The number of keys on a topic.
     pub fn keys(&self, topic: &str) -> usize {
         self.find_topic(topic).map_or(0, |topic| self.topics[topic].keys.len())
     }
 
-    /// How many presences there are on all topics, those of other nodes included.
+    /// The number of presences on all topics, including those of other nodes.
     pub fn len(&self) -> usize {
         self.entries.len() - self.leaves_waiting
     }
 
-    /// How many presences of this node there are on all topics.
+    /// The number of presences of this node on all topics.
     pub fn own_len(&self) -> usize {
         self.own_entries
     }
 
-    /// Whether nobody is present anywhere.
+    /// Whether there are no presences.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -289,15 +287,15 @@ impl Presence {
     /// The key as a JSON text, if it is not too long.
     fn checked_key(&self, key: &str) -> Result<String, TrackError> {
         let (len, max) = (key.len(), self.limits.key_bytes_max);
-        let json = serde_json::to_string(key).expect("every text is a JSON text");
-        // A limit may be set higher than what a key's record can hold.
+        let json = serde_json::to_string(key).expect("every text can be JSON");
+        // The limit may be set higher than the entry's u16.
         if len > max || json.len() > usize::from(u16::MAX) {
             return Err(TrackError::KeyTooLong { len, max });
         }
         Ok(json)
     }
 
-    /// The key and the meta as they are kept, if there is room for them.
+    /// The key and the meta as they are stored, if they are within the limits.
     fn checked<'a>(&self, key: &str, meta: &'a str) -> Result<(String, Cow<'a, str>), TrackError> {
         let key = self.checked_key(key)?;
         let (len, max) = (meta.len(), self.limits.meta_bytes_max);
@@ -307,7 +305,7 @@ impl Presence {
         let meta = meta::parse(meta).ok_or(TrackError::MetaNotObject)?;
         let max = self.limits.leaves_waiting_max;
         if self.leaves_waiting >= max {
-            return Err(TrackError::TooManyChanges { max });
+            return Err(TrackError::TooManyLeaves { max });
         }
         Ok((key, meta))
     }
@@ -329,12 +327,12 @@ impl Presence {
         self.entries[slot].version.reference()
     }
 
-    /// Whether a reference is of an entry of this node.
+    /// Whether a reference belongs to this node.
     fn is_own(&self, reference: Reference) -> bool {
         reference.node() == self.node()
     }
 
-    /// Put in an entry, which its owner's list is to begin with.
+    /// Inserts an entry at the head of its owner's list.
     fn insert(&mut self, version: Version, next_of_owner: u32) -> u32 {
         self.topics[version.topic()].entries += 1;
         self.own_entries += usize::from(self.is_own(version.reference()));
@@ -344,13 +342,13 @@ impl Presence {
         slot
     }
 
-    /// Give an entry another version, with the same topic and key.
+    /// Gives an entry a new version, with the same topic and key.
     fn replace(&mut self, slot: u32, newer: Version) {
-        self.forget_crowded(slot);
+        self.unindex_reference(slot);
         let version = &mut self.entries[slot].version;
         let newer = newer.replacing(version);
         let older = std::mem::replace(version, newer);
-        self.note_crowded(slot);
+        self.index_by_reference(slot);
         if older.known_to > KnownTo::Nobody {
             let left = self.entries.insert(Entry { version: older, ..Entry::default() });
             self.note_left(left);
@@ -358,7 +356,7 @@ impl Presence {
         self.note_join(slot);
     }
 
-    /// Take out an entry that its owner's list has lost already, and tell it.
+    /// Removes an entry that is no longer on its owner's list, and notes its leave.
     fn remove(&mut self, slot: u32) {
         self.unlink(slot);
         if self.entries[slot].version.known_to > KnownTo::Nobody {
@@ -368,7 +366,7 @@ impl Presence {
         }
     }
 
-    /// Take an entry from its topic and key.
+    /// Removes an entry from its topic and key.
     fn unlink(&mut self, slot: u32) {
         self.unlink_from_key(slot);
         let version = &self.entries[slot].version;
@@ -388,7 +386,7 @@ impl Presence {
         self.changes(topic).joins = joins;
     }
 
-    /// Keep an unlinked entry until its leave is told.
+    /// Keeps an unlinked entry until its leave is sent.
     fn note_left(&mut self, slot: u32) {
         self.leaves_waiting += 1;
         let topic = self.entries[slot].version.topic();
@@ -398,7 +396,7 @@ impl Presence {
         entry.next_of_owner = next;
     }
 
-    /// Take out a topic's entries that have left, in the order in which they did.
+    /// Removes a topic's entries that have left, and returns them in the order of their leaves.
     fn take_left(&mut self, first: u32) -> Vec<Version> {
         let mut left = Vec::new();
         let mut slot = first;
@@ -412,7 +410,7 @@ impl Presence {
         left
     }
 
-    /// Note that a topic's presences are told now: to other nodes its own alone, to clients all.
+    /// Records that presences are being sent: only own ones to other nodes, all to clients.
     fn note_known_to(&mut self, topic: u32, to: KnownTo) {
         let me = self.node();
         let Presence { topics, entries, .. } = self;
@@ -430,7 +428,7 @@ impl Presence {
         }
     }
 
-    /// The version that joined, unless it is outdated: gone or replaced.
+    /// The version that joined; `None` when it was removed or replaced since.
     fn joined(&self, (slot, reference): (u32, Reference)) -> Option<&Version> {
         let entry = self.entries.get(slot)?;
         let version = &entry.version;
@@ -445,12 +443,12 @@ impl Presence {
         })
     }
 
-    /// One diff; `None` when its joins have left again and no client knew of them.
+    /// One diff; `None` when it is empty for clients.
     fn encode_diff(&self, joins: &[(u32, Reference)], mut leaves: Vec<Version>) -> Option<String> {
         let mut joins: Vec<&Version> = joins.iter().filter_map(|&join| self.joined(join)).collect();
         sort(&mut joins);
-        // Told to have left, and back with the same reference: so may be what a node told before
-        // its link was cut, and after. Clients apply leaves last and would not see it any more.
+        // A node may send the same reference again after its link was cut. Clients apply leaves
+        // after joins, so a leave of that reference would hide it.
         let is_back =
             |left: &Version| joins.binary_search_by(|joined| compare(joined, left)).is_ok();
         leaves.retain(|left| left.known_to == KnownTo::Clients && !is_back(left));
@@ -481,20 +479,20 @@ impl Presence {
         slot
     }
 
-    /// Forget a topic where nobody is present; returns its name.
+    /// Forgets a topic without presences; returns its name.
     fn forget_topic(&mut self, topic: u32) -> String {
         let PresenceTopic { name, .. } = self.topics.remove(topic);
         let Presence { names, topics, hashing, .. } = self;
         let entry = names.find_entry(hashing.hash_one(&*name), |&other| other == topic);
         entry.expect("every topic has a name").remove();
-        if is_much_too_large(names.len(), names.capacity()) {
+        if should_shrink(names.len(), names.capacity()) {
             names.shrink_to(2 * names.len(), |&topic| hashing.hash_one(&*topics[topic].name));
         }
         name.into()
     }
 }
 
-/// By key, each version once.
+/// Sorts by key and reference, and removes duplicates.
 fn sort(versions: &mut Vec<&Version>) {
     versions.sort_by(|a, b| compare(a, b));
     versions.dedup_by(|a, b| compare(a, b).is_eq());

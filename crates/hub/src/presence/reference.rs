@@ -10,16 +10,15 @@ const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 const NODE_BITS: u32 = u16::BITS;
 const COUNTER_MASK: u64 = u64::MAX >> NODE_BITS;
 
-/// The name of one version of a meta, the same on every node.
+/// The id of one version of a meta, the same on every node.
 ///
-/// It is shown as the `phx_ref` that clients read. Its number has the node that made it in the low
-/// 16 bits, and above them that node's counter.
+/// Clients see it as `phx_ref`. The low 16 bits are its node; above them is that node's counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Reference(u64);
 
 impl Reference {
-    /// What stands where nothing is named.
+    /// No reference.
     pub(crate) const NONE: Reference = Reference(0);
 
     /// The node that made it.
@@ -27,22 +26,22 @@ impl Reference {
         NodeId(self.0 as u16)
     }
 
-    /// Write its `phx_ref`: the number in URL-safe base 64.
+    /// Writes the `phx_ref`: the number in URL-safe base 64.
     pub(crate) fn write(self, out: &mut String) {
         let bits = u128::from(self.0);
         let sextets = (0..REFERENCE_LEN).rev().map(|place| (bits >> (6 * place)) & 63);
         out.extend(sextets.map(|sextet| char::from(URL_SAFE[sextet as usize])));
     }
 
-    /// The reference that a `phx_ref` shows.
-    pub(crate) fn from_shown(shown: &str) -> Option<Reference> {
+    /// Parses a `phx_ref`.
+    pub(crate) fn parse(text: &str) -> Option<Reference> {
         let sextet = |byte| URL_SAFE.iter().position(|&known| known == byte);
-        let bits = shown.bytes().try_fold(0, |bits, byte| Some(bits << 6 | sextet(byte)? as u128));
+        let bits = text.bytes().try_fold(0, |bits, byte| Some(bits << 6 | sextet(byte)? as u128));
         u64::try_from(bits?).ok().map(Reference)
     }
 }
 
-/// Its `phx_ref`.
+/// Formats as `phx_ref`.
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = String::with_capacity(REFERENCE_LEN);
@@ -51,12 +50,12 @@ impl fmt::Display for Reference {
     }
 }
 
-/// Makes the references of one life of one node.
+/// Generates the references of one process of a node.
 ///
-/// The counter starts at one of 2⁴⁸ places, by the seed, and learns nothing from other nodes. A
-/// counter that followed theirs would lead a restarted node right to where its former life was,
-/// and let it name new versions as clients remember old ones. As it is, lives that made a billion
-/// references each share one with a chance of 1 to 140,000, and it harms if the key is the same.
+/// The counter starts at one of 2⁴⁸ values, derived from the seed. It does not depend on other
+/// nodes' references: otherwise a restarted node would continue near its old counter, and could
+/// reuse references that clients know. Two processes that made a billion references each share one
+/// with a probability of 1 to 140,000, which matters only if the key is the same too.
 #[derive(Debug)]
 pub(crate) struct References {
     node: NodeId,
@@ -104,7 +103,7 @@ mod tests {
                 let text = reference.to_string();
                 assert_eq!(text.len(), REFERENCE_LEN);
                 assert!(text.bytes().all(|byte| URL_SAFE.contains(&byte)), "{text}");
-                assert_eq!(Reference::from_shown(&text), Some(reference));
+                assert_eq!(Reference::parse(&text), Some(reference));
                 shown.insert(text);
             }
         }
@@ -112,14 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_at_its_end_goes_on_from_its_beginning() {
+    fn the_counter_wraps_around() {
         let mut references = References { node: NodeId(3), counter: COUNTER_MASK };
         assert_eq!(references.next(), Reference(3));
         assert_eq!(references.next(), Reference(1 << 16 | 3));
     }
 
     #[test]
-    fn the_lives_of_a_node_start_far_apart() {
+    fn counters_of_different_seeds_start_far_apart() {
         let starts: BTreeSet<u64> =
             (0..1_000).map(|seed| References::new(seed, NodeId(1)).counter).collect();
         let gaps = starts.iter().zip(starts.iter().skip(1)).map(|(a, b)| b - a);
@@ -128,9 +127,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reference_shows_none() {
+    fn an_invalid_reference_is_not_parsed() {
         for text in ["AAAA+AAAAAAAAAAA", "AAAAAQAAAAAAAAAA", "________________"] {
-            assert_eq!(Reference::from_shown(text), None, "{text}");
+            assert_eq!(Reference::parse(text), None, "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the nodes of one server tell each other of the presences each of them has.
+//! Replication of presences between the nodes of one server.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -10,16 +10,16 @@ use super::topic::PresenceTopic;
 use super::{Presence, TrackError};
 use crate::slab::NONE;
 
-/// A presence as its node tells it to others.
+/// A presence as its node sends it to others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exported {
     /// The key, as it is tracked.
     pub key: String,
     /// The text of a JSON object, without `phx_ref` and `phx_ref_prev`.
     pub meta: String,
-    /// The name of this version of the meta.
+    /// The id of this version of the meta.
     pub reference: Reference,
-    /// The version that this one replaces; it need not be told to have left.
+    /// The version that this one replaces; no separate leave is needed for it.
     pub previous: Option<Reference>,
 }
 
@@ -34,12 +34,12 @@ impl From<&Version> for Exported {
     }
 }
 
-/// What happened on a node to one of its own presences.
+/// A change of one of a node's own presences.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OwnChange {
-    /// It is there, or it has another meta.
+    /// It joined, or has a new meta.
     Joined(Exported),
-    /// It is there no more.
+    /// It left.
     Left {
         /// Its key.
         key: String,
@@ -48,40 +48,40 @@ pub enum OwnChange {
     },
 }
 
-/// Why something that another node told is not shown.
+/// The reason why another node's change is not applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ImportError {
-    /// A node may tell only of its own presences.
-    #[error("{from} told of a presence of {of}")]
-    NotTheirs {
-        /// Who told it.
+    /// A node may send only its own presences.
+    #[error("{from} sent a presence that belongs to {of}")]
+    WrongNode {
+        /// The sender.
         from: NodeId,
-        /// Whose it is, by its reference.
+        /// The owner, by the reference.
         of: NodeId,
     },
-    /// It would not be shown if a client of this node tracked it, either.
+    /// It exceeds a limit, or is not valid.
     #[error(transparent)]
     Refused(#[from] TrackError),
 }
 
-/// # What other nodes know
+/// # Replication
 ///
 /// When another node becomes interested in a topic, this node sends it what
 /// [`export`](Presence::export) returns. After that it sends the [`own`](super::Diff::own) changes
 /// of each diff, in order. The other node passes each of them to [`import`](Presence::import). The
 /// same change may arrive twice.
 ///
-/// A driver whose links resume without [`forget_node`](Presence::forget_node) passes the exported presences to
-/// [`import_all`](Presence::import_all) instead: it also removes what the node no longer has. The
-/// server always forgets a node whose link ended, so it does not need that.
+/// A driver that resumes links without [`forget_node`](Presence::forget_node) passes the exported
+/// presences to [`import_all`](Presence::import_all), which also removes those that the node no longer
+/// has. The server always forgets a node when its link ends, so it does not need that.
 ///
-/// The driver drops changes of a topic without subscribers here. It calls
-/// [`forget_foreign`](Presence::forget_foreign) when the last subscriber has left.
+/// The driver drops changes of a topic without local subscribers. It calls
+/// [`forget_remote`](Presence::forget_remote) when the last subscriber has left.
 impl Presence {
     /// This node's own presences on a topic.
     ///
-    /// The next diff may tell some of them once more. It takes `&mut self` to note what others
-    /// know now: a leave of that is told.
+    /// The next diff may repeat some of them. `&mut self` is needed to record that other nodes know
+    /// them, so that their leaves are sent.
     pub fn export(&mut self, topic: &str) -> Vec<Exported> {
         let Some(topic) = self.find_topic(topic) else { return Vec::new() };
         self.note_known_to(topic, KnownTo::Nodes);
@@ -89,9 +89,9 @@ impl Presence {
         versions.filter(|version| self.is_own(version.reference())).map(Exported::from).collect()
     }
 
-    /// Take what another node exported: its presences on the topic are these, and no others.
+    /// Replaces another node's presences on the topic by the exported ones.
     ///
-    /// Returns how many of them are not shown, for what [`import`](Self::import) would refuse.
+    /// Returns the number of presences that [`import`](Self::import) would refuse.
     pub fn import_all(&mut self, from: NodeId, topic: &str, exported: &[Exported]) -> usize {
         if from == self.node() {
             return exported.len();
@@ -110,10 +110,10 @@ impl Presence {
         exported.iter().filter(|joined| self.import_joined(from, topic, joined).is_err()).count()
     }
 
-    /// Take what another node told of one of its presences.
+    /// Applies a change that another node sent.
     ///
-    /// What is known already, or was not known, changes nothing. A presence that is refused is not
-    /// shown with its older meta either.
+    /// A join that is known, or a leave that is not, changes nothing. If an update is refused, the
+    /// older meta is removed too.
     pub fn import(
         &mut self,
         from: NodeId,
@@ -126,7 +126,7 @@ impl Presence {
         }
     }
 
-    /// Take out everything that another node has: it is no more. The diffs tell it.
+    /// Removes all presences of another node that has stopped. Diffs contain their leaves.
     pub fn forget_node(&mut self, node: NodeId) {
         if node == self.node() {
             return;
@@ -138,11 +138,12 @@ impl Presence {
         gone.into_iter().for_each(|slot| self.remove(slot));
     }
 
-    /// Take out what other nodes have on a topic, and tell nobody: nobody reads it here any more.
+    /// Removes other nodes' presences on a topic without subscribers. No diff contains their
+    /// leaves.
     ///
-    /// Who reads it again is to get no diff that was taken before this: what joins in that, no later
-    /// one would tell to have left.
-    pub fn forget_foreign(&mut self, topic: &str) {
+    /// A client that subscribes later must not receive a diff that was polled before this call: no
+    /// later diff would remove its joins.
+    pub fn forget_remote(&mut self, topic: &str) {
         let Some(topic) = self.find_topic(topic) else { return };
         let is_foreign = |&slot: &u32| !self.is_own(self.reference(slot));
         let foreign: Vec<u32> = self.of_topic(topic).filter(is_foreign).collect();
@@ -161,7 +162,7 @@ impl Presence {
         }
     }
 
-    /// Of a topic's entries that have left, keep this node's own.
+    /// Of a topic's entries that have left, keeps this node's own.
     fn forget_foreign_left(&mut self, first: u32) {
         for version in self.take_left(first) {
             if self.is_own(version.reference()) {
@@ -171,8 +172,8 @@ impl Presence {
         }
     }
 
-    /// What this node's own entries did, for those who know what the last diff told. An update is
-    /// one join, whose older version is not told to have left.
+    /// The changes of this node's own entries, for nodes that have all earlier ones. An update is
+    /// one join, without a leave of the older version.
     pub(super) fn own_changes(
         &self,
         joins: &[(u32, Reference)],
@@ -251,7 +252,7 @@ impl Presence {
         if of == from && of != self.node() {
             return Ok(());
         }
-        Err(ImportError::NotTheirs { from, of })
+        Err(ImportError::WrongNode { from, of })
     }
 }
 
@@ -262,7 +263,7 @@ mod tests {
 
     const TOPICS: [&str; 2] = ["rooms:lobby", "rooms:kitchen"];
 
-    /// Another node has two presences of one key on each topic; clients here know those of one.
+    /// Another node has two presences of one key on each topic; clients here know one topic's.
     fn presence_with_others() -> Presence {
         let mut there = Presence::of_node(8, NodeId(1));
         let mut here = Presence::of_node(7, NodeId(0));
@@ -279,30 +280,30 @@ mod tests {
 
     fn assert_nothing_is_left(presence: &Presence) {
         assert_eq!((presence.len(), presence.topics.len(), presence.names.len()), (0, 0, 0));
-        assert_eq!((presence.keys.len(), presence.crowded.len()), (0, 0));
+        assert_eq!((presence.keys.len(), presence.by_reference.len()), (0, 0));
         assert_eq!((presence.changed.len(), presence.leaves_waiting), (0, 0));
     }
 
     #[test]
-    fn nothing_is_left_of_topics_that_nobody_reads() {
+    fn nothing_is_left_of_topics_without_subscribers() {
         let mut presence = presence_with_others();
-        TOPICS.iter().for_each(|topic| presence.forget_foreign(topic));
+        TOPICS.iter().for_each(|topic| presence.forget_remote(topic));
         assert_eq!(presence.poll_diff(), None);
         assert_nothing_is_left(&presence);
     }
 
     #[test]
-    fn what_had_left_but_was_not_told_is_forgotten_with_its_topic() {
+    fn leaves_that_were_not_sent_are_forgotten_with_their_topic() {
         let mut presence = presence_with_others();
         assert_eq!(presence.import_all(NodeId(1), TOPICS[0], &[]), 0);
         assert_eq!(presence.leaves_waiting, 2);
-        TOPICS.iter().for_each(|topic| presence.forget_foreign(topic));
+        TOPICS.iter().for_each(|topic| presence.forget_remote(topic));
         assert_eq!(presence.poll_diff(), None);
         assert_nothing_is_left(&presence);
     }
 
     #[test]
-    fn nothing_is_left_of_a_node_once_its_leaves_are_told() {
+    fn nothing_is_left_of_a_node_once_its_leaves_are_sent() {
         let mut presence = presence_with_others();
         presence.forget_node(NodeId(1));
         assert_eq!(presence.poll_diff().unwrap().topic, TOPICS[0]);

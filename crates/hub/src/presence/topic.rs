@@ -1,15 +1,15 @@
 use super::reference::Reference;
 use crate::slab::{NONE, Record};
 
-/// A topic where someone is present, or where a leave is still to be told.
+/// A topic with presences, or with leaves that wait for a diff.
 #[derive(Debug, Default)]
 pub(crate) struct PresenceTopic {
     pub name: Box<str>,
-    /// For each key, the entry that stands for it.
+    /// For each key, the entry that represents it.
     pub keys: Vec<u32>,
     /// Entries of all keys.
     pub entries: usize,
-    /// What the next diff is to tell; `None` when nothing changed.
+    /// The content of the next diff; `None` when nothing changed.
     pub changes: Option<Box<Changes>>,
     /// In a vacant slot, the next vacant one.
     pub next_vacant: u32,
@@ -21,13 +21,13 @@ impl Record for PresenceTopic {
     }
 }
 
-/// What changed on a topic since its last diff.
+/// The changes of a topic since its last diff.
 #[derive(Debug)]
 pub(crate) struct Changes {
-    /// Entries with the version they got, and may have lost since. What some client does not know
-    /// is among them.
+    /// Entries with the version of each join, which may be outdated. Every version that some client
+    /// does not know is among them.
     pub joins: Vec<(u32, Reference)>,
-    /// The list of entries that have left and that somebody knows, the newest first: see
+    /// The list of entries that have left and are known to others, the newest first: see
     /// [`Entry::has_left`](super::entry::Entry::has_left).
     pub first_left: u32,
 }

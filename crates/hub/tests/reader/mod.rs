@@ -1,27 +1,27 @@
-//! A client that does what phoenix.js does with presences.
+//! A client that processes presences like phoenix.js.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-/// By key, the metas; by `phx_ref` in each.
+/// By key, the metas; those by `phx_ref`.
 pub type Shown = BTreeMap<String, BTreeMap<String, Value>>;
 
 pub fn parse(json: &Value) -> Shown {
     let keys = json.as_object().unwrap().iter();
     let by_reference = |metas: &Value| {
         let metas = metas["metas"].as_array().unwrap();
-        assert!(!metas.is_empty(), "a key without metas");
+        assert!(!metas.is_empty(), "a key has no metas");
         let named =
             metas.iter().map(|meta| (meta["phx_ref"].as_str().unwrap().into(), meta.clone()));
         let named: BTreeMap<String, Value> = named.collect();
-        assert_eq!(named.len(), metas.len(), "a version twice");
+        assert_eq!(named.len(), metas.len(), "duplicate version");
         named
     };
     keys.map(|(key, metas)| (key.clone(), by_reference(metas))).collect()
 }
 
-/// What a client shows, by what a state and the diffs after it told.
+/// The presences that a client shows after a state and its diffs.
 #[derive(Default)]
 pub struct Client {
     shown: BTreeMap<String, Vec<Value>>,
@@ -60,7 +60,7 @@ impl Client {
     }
 }
 
-/// A diff is sound by itself: no version joins and leaves, and what a meta says it replaces leaves.
+/// Checks a diff: no version joins and leaves, and every replaced version leaves.
 pub fn check(diff: &Value) {
     let (joins, leaves) = (parse(&diff["joins"]), parse(&diff["leaves"]));
     let left: BTreeSet<&str> =

@@ -1,10 +1,10 @@
 use watchfire_types::PeerId;
 
-/// Two peers became neighbours, or are so no longer. Each pair is named once, the lower id first.
+/// Two peers became neighbours or stopped being so. The lower id is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Change {
-    /// They are neighbours from now on.
+    /// They are neighbours now.
     Linked(PeerId, PeerId),
-    /// They are not neighbours any more, or one of them left.
+    /// They are no longer neighbours, or one of them left.
     Unlinked(PeerId, PeerId),
 }

@@ -1,15 +1,15 @@
-//! Who is whose neighbour: `k` random rings through all peers.
+//! The neighbours of each peer, on `k` random rings through all peers.
 //!
-//! Every peer stands on each of `k` rings, between two others; its neighbours are those. The union
-//! of a few random rings is an expander: few links a peer, few hops between any two, and hard to
-//! cut in pieces. Nine peers or fewer are all each other's neighbours instead.
+//! Every peer is on each of `k` rings, and its neighbours are the two peers beside it there. The
+//! union of a few random rings is an expander: few links per peer, few hops between any two, and
+//! hard to partition. Nine peers or fewer are all each other's neighbours instead.
 //!
-//! A peer that is gone may come back, as one whose tab is loaded anew does: [`Rings::reserve`] keeps
-//! its place for a while, so that its neighbours keep theirs.
+//! A peer that left may return, as after a reload. [`Rings::reserve`] keeps its place for a while,
+//! so that its neighbours stay the same.
 //!
-//! [`Rings`] knows no sockets and no clock: a driver tells it who joins and leaves, and carries
-//! the [`Change`]s to the peers. Its randomness follows from a seed: the same seed and the same peers make the same
-//! rings, in every process that knows who is there.
+//! [`Rings`] has no sockets and no clock: a driver calls it for joins and leaves, and sends each
+//! [`Change`] to the peers. Its randomness comes from a seed: the same seed and peers give the
+//! same rings in every process.
 //!
 //! ```
 //! use watchfire_tracker::{Change, Rings};
@@ -31,4 +31,4 @@ mod ring;
 mod rings;
 
 pub use change::Change;
-pub use rings::{MESH_MAX, Rings};
+pub use rings::{FULL_MESH_PEERS_MAX, Rings};

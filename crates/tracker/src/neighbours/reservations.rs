@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use watchfire_types::{Instant, PeerId};
 
-/// Peers that are gone, and until when their places are kept.
+/// Absent peers, and the times until which their places are kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reservations {
     until: BTreeMap<PeerId, Instant>,
@@ -26,7 +26,7 @@ impl Reservations {
         self.until.contains_key(&peer)
     }
 
-    /// The one whose time is over first.
+    /// The reservation that expires first.
     pub fn first(&self) -> Option<(Instant, PeerId)> {
         self.by_time.first().copied()
     }

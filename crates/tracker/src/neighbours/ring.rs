@@ -5,10 +5,10 @@ use watchfire_types::PeerId;
 
 use crate::neighbours::mixer::{mix, unmix};
 
-/// One ring: 2⁶⁴ positions in a circle, some with a peer.
+/// One ring: 2⁶⁴ positions in a circle, some of them occupied by a peer.
 ///
-/// Where a peer stands follows from its id and the ring's key, and the other way round. So nothing
-/// is stored but the positions, eight bytes each.
+/// A peer's position is computed from its id and the ring's key, and its id from the position. So
+/// only the positions are stored, eight bytes each.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
     key: u64,
@@ -16,9 +16,9 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// The ring of this number, out of those that a seed makes.
+    /// A ring for this seed and number.
     pub fn new(seed: u64, number: u64) -> Self {
-        // Mixed first, so that the next seed's rings are not this one's, moved by one.
+        // Mix the seed first: otherwise the rings of the next seed would be these, shifted by one.
         let key = mix(mix(seed).wrapping_add(number));
         Ring { key, positions: BTreeSet::new() }
     }
@@ -39,12 +39,12 @@ impl Ring {
         self.positions.len()
     }
 
-    /// Everyone, in order of position.
+    /// All peers, in order of position.
     pub fn peers(&self) -> impl Iterator<Item = PeerId> {
         self.positions.iter().map(|&position| self.peer(position))
     }
 
-    /// Whom a peer stands between, or would stand between; `None` when nobody is there.
+    /// The peers before and after a peer's position; `None` when the ring is empty.
     pub fn around(&self, peer: PeerId) -> Option<(PeerId, PeerId)> {
         let position = self.position(peer);
         let before = self.positions.range(..position).next_back();
@@ -52,7 +52,7 @@ impl Ring {
         Some((self.peer(*before), self.after(position)?))
     }
 
-    /// Whether two that are there stand next to each other.
+    /// Whether two peers on the ring are adjacent.
     pub fn is_next(&self, a: PeerId, b: PeerId) -> bool {
         let (a, b) = (self.position(a), self.position(b));
         let (low, high) = (a.min(b), a.max(b));

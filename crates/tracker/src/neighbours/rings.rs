@@ -4,26 +4,25 @@ use crate::neighbours::change::Change;
 use crate::neighbours::reservations::Reservations;
 use crate::neighbours::ring::Ring;
 
-/// As many peers or fewer are all each other's neighbours.
-pub const MESH_MAX: usize = 9;
+/// Up to this number, all peers are each other's neighbours: a full mesh.
+pub const FULL_MESH_PEERS_MAX: usize = 9;
 
-/// With the fewest peers that are no mesh.
-const MESH_LOST: usize = MESH_MAX + 1;
+/// The smallest number of peers without a full mesh.
+const NO_MESH_MIN: usize = FULL_MESH_PEERS_MAX + 1;
 
 /// `k` random rings through all peers.
 ///
-/// Where a peer stands on a ring is a mixture of its id and the seed, so who is whose neighbour
-/// follows from the seed and from who is there, and from nothing else: two replicas with one seed
-/// agree, in whatever order they heard of joins and leaves.
+/// A peer's position on a ring is a hash of its id and the seed. So neighbours depend only on the
+/// seed and the set of peers: replicas with the same seed agree, in any order of joins and leaves.
 ///
-/// The work depends on `k` and, through searches in ordered sets, on the logarithm of how many
-/// there are. At most `2 k` others are told of a join or leave, above the mesh. The rings exist
-/// below it too, so that a mesh that grows or shrinks over its bound changes into rings.
+/// The cost is proportional to `k` and, through searches in ordered sets, to the logarithm of the
+/// number of peers. Above the mesh, a join or leave affects at most `2 k` other peers. The rings
+/// also exist below it, so that growing or shrinking over the bound only changes the links.
 #[derive(Clone, Debug)]
 pub struct Rings {
-    /// At least one; everyone stands on each.
+    /// At least one; every peer is on each.
     rings: Box<[Ring]>,
-    /// Peers that are gone but may come back; they stand on the rings as if they were here.
+    /// Absent peers that may return; they are on the rings as if present.
     reservations: Reservations,
 }
 
@@ -32,15 +31,14 @@ impl Rings {
     ///
     /// # Panics
     ///
-    /// When `k` is zero: peers on no ring would be alone.
+    /// When `k` is zero.
     pub fn new(k: usize, seed: u64) -> Self {
         assert!(k > 0, "neighbours need at least one ring");
         let rings = (0..k as u64).map(|number| Ring::new(seed, number)).collect();
         Rings { rings, reservations: Reservations::default() }
     }
 
-    /// Let a peer stand on every ring. Nothing changes for one that is there already; its reservation
-    /// is one no more.
+    /// Adds a peer to every ring. If it is there already, only its reservation ends.
     pub fn join(&mut self, peer: PeerId) -> Vec<Change> {
         if self.has(peer) {
             self.reservations.remove(peer);
@@ -48,35 +46,35 @@ impl Rings {
         }
         self.rings.iter_mut().for_each(|ring| ring.insert(peer));
         let linked = self.pairs_with(peer).into_iter().map(|(a, b)| Change::Linked(a, b));
-        let apart = self.pairs_kept_apart_by(peer).into_iter();
-        linked.chain(apart.map(|(a, b)| Change::Unlinked(a, b))).collect()
+        let separated = self.pairs_separated_by(peer).into_iter();
+        linked.chain(separated.map(|(a, b)| Change::Unlinked(a, b))).collect()
     }
 
-    /// Take a peer, or its reservation, out of every ring. Nothing changes when it is not there.
+    /// Removes a peer, or its reservation, from every ring. Does nothing when it is not there.
     pub fn leave(&mut self, peer: PeerId) -> Vec<Change> {
         if !self.has(peer) {
             return Vec::new();
         }
         self.reservations.remove(peer);
         let unlinked = self.pairs_with(peer).into_iter().map(|(a, b)| Change::Unlinked(a, b));
-        let apart = self.pairs_kept_apart_by(peer).into_iter();
-        let changes = unlinked.chain(apart.map(|(a, b)| Change::Linked(a, b))).collect();
+        let separated = self.pairs_separated_by(peer).into_iter();
+        let changes = unlinked.chain(separated.map(|(a, b)| Change::Linked(a, b))).collect();
         self.rings.iter_mut().for_each(|ring| ring.remove(peer));
         changes
     }
 
-    /// A peer is gone, but may come back: keep its place until then.
+    /// Keeps the place of a peer that left until the given time.
     ///
-    /// Nobody's neighbours change. The peer's [`Rings::join`] takes its place again;
-    /// [`Rings::handle_tick`] closes it when it did not come. A place that is reserved already is
-    /// kept until the new time. Nothing happens when the peer is not there.
+    /// Neighbours do not change. [`Rings::join`] gives the place back to the peer;
+    /// [`Rings::handle_tick`] removes it when it expires. A later call replaces the time. Does
+    /// nothing when the peer is not there.
     pub fn reserve(&mut self, peer: PeerId, until: Instant) {
         if self.has(peer) {
             self.reservations.insert(peer, until);
         }
     }
 
-    /// Close the places whose peers did not come back in time.
+    /// Removes expired reservations.
     pub fn handle_tick(&mut self, now: Instant) -> Vec<Change> {
         let mut changes = Vec::new();
         while let Some(peer) = self.expired(now) {
@@ -85,33 +83,31 @@ impl Rings {
         changes
     }
 
-    /// When to call [`Rings::handle_tick`] next; `None` while no place is reserved.
+    /// When to call [`Rings::handle_tick`] next; `None` without reservations.
     pub fn next_wake(&self) -> Option<Instant> {
         self.reservations.first().map(|(until, _)| until)
     }
 
-    /// A peer that did not come back in time: the next whose place [`Rings::handle_tick`] closes.
-    /// For a driver that has to look around it before it closes the place itself, with
-    /// [`Rings::leave`].
+    /// An expired reservation, the next that [`Rings::handle_tick`] removes. A driver that needs
+    /// its neighbours first can call this, and then [`Rings::leave`].
     pub fn expired(&self, now: Instant) -> Option<PeerId> {
         self.reservations.first().filter(|(until, _)| *until <= now).map(|(_, peer)| peer)
     }
 
-    /// Whether a place is kept for a peer that is not here.
+    /// Whether the peer is absent and its place is reserved.
     pub fn is_reserved(&self, peer: PeerId) -> bool {
         self.reservations.has(peer)
     }
 
-    /// How many places are reserved.
+    /// The number of reservations.
     pub fn reservations(&self) -> usize {
         self.reservations.len()
     }
 
-    /// A peer's neighbours, each once; none when the peer is not there.
+    /// A peer's neighbours, without duplicates; empty when the peer is not there.
     ///
-    /// Absent peers whose places are kept are among them. There are at most `2 k`, fewer when
-    /// rings bring the same two together, or all others when there are [`MESH_MAX`] peers or
-    /// fewer.
+    /// Absent peers with a reservation are included. There are at most `2 k`; fewer when two rings
+    /// give the same neighbour. With [`FULL_MESH_PEERS_MAX`] peers or fewer, all others are neighbours.
     pub fn neighbours(&self, peer: PeerId) -> Vec<PeerId> {
         if !self.has(peer) {
             return Vec::new();
@@ -130,24 +126,24 @@ impl Rings {
         neighbours
     }
 
-    /// The peers before and after a peer on one ring, such as left and right on the first and
-    /// above and below on the second. A peer that is alone stands before and after itself.
+    /// The peers before and after a peer on one ring, such as left and right on the first, and
+    /// above and below on the second. A single peer is before and after itself.
     pub fn around(&self, peer: PeerId, ring: usize) -> Option<(PeerId, PeerId)> {
         let ring = self.rings.get(ring).filter(|ring| ring.has(peer))?;
         ring.around(peer)
     }
 
-    /// Whether the peer has a place on the rings, be it a reserved one.
+    /// Whether the peer is on the rings, present or reserved.
     pub fn has(&self, peer: PeerId) -> bool {
         self.rings[0].has(peer)
     }
 
-    /// Everyone who has a place, be it a reserved one; in the order of the first ring.
+    /// All peers, present or reserved, in the order of the first ring.
     pub fn peers(&self) -> impl Iterator<Item = PeerId> {
         self.rings[0].peers()
     }
 
-    /// How many peers there are, with those whose places are kept.
+    /// The number of peers, including reservations.
     pub fn len(&self) -> usize {
         self.rings[0].len()
     }
@@ -158,34 +154,34 @@ impl Rings {
     }
 
     fn is_mesh(&self) -> bool {
-        self.len() <= MESH_MAX
+        self.len() <= FULL_MESH_PEERS_MAX
     }
 
-    /// A peer and each of its neighbours.
+    /// Pairs of a peer with each of its neighbours.
     fn pairs_with(&self, peer: PeerId) -> Vec<(PeerId, PeerId)> {
         self.neighbours(peer).into_iter().map(|other| ordered(peer, other)).collect()
     }
 
-    /// Those who would be neighbours if a peer were not there, and are not.
-    fn pairs_kept_apart_by(&self, peer: PeerId) -> Vec<(PeerId, PeerId)> {
+    /// Pairs that would be neighbours without this peer, and are not now.
+    fn pairs_separated_by(&self, peer: PeerId) -> Vec<(PeerId, PeerId)> {
         let mut pairs = match self.len() {
-            // Without the peer there is a mesh, as with it.
-            ..=MESH_MAX => return Vec::new(),
-            MESH_LOST => all_pairs(self.peers().filter(|other| *other != peer)),
+            // A full mesh with and without the peer.
+            ..=FULL_MESH_PEERS_MAX => return Vec::new(),
+            NO_MESH_MIN => all_pairs(self.peers().filter(|other| *other != peer)),
             _ => {
                 let around = self.rings.iter().filter_map(|ring| ring.around(peer));
                 around.map(|(before, after)| ordered(before, after)).collect()
             }
         };
         pairs.retain(|&(a, b)| !self.rings.iter().any(|ring| ring.is_next(a, b)));
-        // Several rings may name the same two.
+        // Several rings may give the same pair.
         pairs.sort_unstable();
         pairs.dedup();
         pairs
     }
 }
 
-/// Each two of some peers, the lower id first.
+/// All pairs of some peers, the lower id first.
 fn all_pairs(peers: impl IntoIterator<Item = PeerId>) -> Vec<(PeerId, PeerId)> {
     let peers: Vec<PeerId> = peers.into_iter().collect();
     let firsts = peers.iter().enumerate();

@@ -1,4 +1,4 @@
-/// How much of a page a peer says it can serve.
+/// The part of a page that a peer can serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Have {
     /// No block yet.

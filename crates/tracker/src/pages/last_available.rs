@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use watchfire_types::Instant;
 
-/// How many pages are remembered. Beyond it, the page that became unavailable first is forgotten.
+/// Pages that are remembered. At the limit, the page that became unavailable first is forgotten.
 const PAGES_MAX: usize = 100_000;
 
 /// Remembers for a while when each page became unavailable.
 ///
-/// It is all that the server knows of a page that no peer has open.
+/// It is all that the server stores about a page that no peer has open.
 #[derive(Debug)]
 pub struct LastAvailable {
     kept_for: Duration,
     unavailable_since: BTreeMap<Arc<str>, Instant>,
-    /// The same in order of time. Entries that `unavailable_since` no longer confirms are skipped.
+    /// The same in order of time. An entry that differs from `unavailable_since` is outdated.
     order: VecDeque<(Instant, Arc<str>)>,
 }
 
@@ -95,7 +95,7 @@ mod tests {
         );
         assert_eq!(last_available.ago(at(1), "9"), None);
         assert!(last_available.ago(at(1), "10").is_some());
-        // The same page many times.
+        // The same page many times is one page.
         for second in 0..3 * PAGES_MAX as u64 {
             last_available.note(at(1) + Duration::from_millis(second), "again");
         }

@@ -3,25 +3,23 @@ use std::time::Duration;
 /// Limits on the pages that the tracker holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageLimits {
-    /// Peers of one page, including those of other processes. Beyond it, joins are rejected.
+    /// Peers of one page, including those of other processes. At the limit, joins are refused.
     pub peers_per_page_max: usize,
-    /// Pages that are open at once. Beyond it, a join that would open another page is rejected.
+    /// Open pages. At the limit, a join that would open another page is refused.
     pub pages_max: usize,
-    /// Bytes a second that one page's peers may relay together; 0 relays nothing. Beyond it, a frame
-    /// is rejected with the time to wait.
+    /// Bytes a second that one page's peers may relay together; 0 disables relaying. Above it, a
+    /// frame is refused with the time to wait.
     pub relay_bytes_per_second_per_page: u64,
-    /// Bytes a second that one peer may send by relay; 0 relays nothing. Beyond it, a frame is
-    /// rejected with the time to wait.
+    /// Bytes a second that one peer may relay; 0 for none. Above it, refused with the time to wait.
     pub relay_bytes_per_second_per_peer: u64,
-    /// For how long an unused relay budget accumulates. A larger frame is accepted when the budget
-    /// is full; the next frames then wait until it has refilled.
+    /// The time over which an unused relay budget accumulates. A larger frame is accepted when the
+    /// budget is full; the next frames then wait until it has refilled.
     pub relay_burst: Duration,
-    /// Signals a second that one peer may send to others; 0 passes none on. Beyond it, a signal is
-    /// rejected with the time to wait.
+    /// Signals a second that a peer may send; 0 for none. Above it, refused with the time to wait.
     pub signals_per_second_per_peer: u32,
-    /// For how long an unused signal budget accumulates.
+    /// The time over which an unused signal budget accumulates.
     pub signal_burst: Duration,
-    /// The shortest time between two counts events of one page.
+    /// The shortest time between two count events of one page.
     pub counts_period: Duration,
 }
 

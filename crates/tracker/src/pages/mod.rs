@@ -2,7 +2,7 @@
 //!
 //! A page is available while at least one of its peers holds all of it, and unavailable while its
 //! peers hold only parts. It is forgotten when no peer has it open. [`Pages`] counts peers, names
-//! holders and enforces limits. It never sees a page's bytes, opens no socket and reads no clock.
+//! holders and enforces limits. It reads no page's bytes, opens no socket and reads no clock.
 
 mod error;
 mod have;

@@ -1,19 +1,19 @@
 use std::sync::Arc;
 
-/// How many peers a page has.
+/// The numbers of a page's peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Peers that have the page open, holders and partial ones included.
+    /// Peers that have the page open, including holders and partial ones.
     pub watching: usize,
     /// Peers that hold all of it.
     pub holders: usize,
     /// Peers that hold some of it.
     pub partial: usize,
-    /// How many of these peers are nodes, see [`Pages::with_node_test`](crate::Pages::with_node_test).
+    /// The nodes among these peers, see [`Pages::with_node_test`](crate::Pages::with_node_test).
     pub nodes: NodeCounts,
 }
 
-/// How many of a page's peers are nodes: processes of Watchfire rather than browser tabs.
+/// The nodes among a page's peers: processes of Watchfire, not browser tabs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeCounts {
     /// Nodes that have the page open.
@@ -34,7 +34,7 @@ impl Counts {
 /// An event for all peers of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// The counts have changed. At most once a
+    /// The counts have changed. Sent at most once per
     /// [`counts_period`](crate::PageLimits::counts_period) for each page.
     Counts {
         /// The page.
@@ -47,8 +47,7 @@ pub enum Output {
         /// The page.
         page: Arc<str>,
     },
-    /// No peer holds the whole page any more. Sent at once. The partial copies of the remaining
-    /// peers may still make a whole one.
+    /// No peer holds the whole page now. Sent at once. Peers may still have all blocks together.
     Unavailable {
         /// The page.
         page: Arc<str>,

@@ -11,20 +11,20 @@ use crate::pages::page::Page;
 use crate::pages::pending_events::Due;
 use crate::quotas::budget::Rate;
 
-/// The pages that someone has open.
+/// All open pages.
 ///
 /// `A` is the driver's address of a peer, such as its socket. A driver gives one input, drains
 /// [`Pages::poll_output`], and sends a tick at [`Pages::next_wake`]. One input makes at most two
 /// outputs for each page it changes; one tick, one for each page that is due.
 ///
-/// Several processes may each hold a replica. Each process sends the others its own peers, and they
-/// [`Pages::insert`] them. Counts and availability are those of all peers of the page.
+/// Several processes may each have a replica. Each sends its own peers to the others, which
+/// [`Pages::insert`] them. Counts and availability include all peers of the page.
 #[derive(Debug)]
 pub struct Pages<A> {
     limits: PageLimits,
     pages: BTreeMap<Arc<str>, Page<A>>,
     available: usize,
-    /// The pages with an event that waits for its time, by that time.
+    /// Pages with an event that must wait, in order of time.
     wakes: BTreeSet<(Instant, Arc<str>)>,
     outputs: VecDeque<Output>,
     is_node: fn(&A) -> bool,
@@ -43,7 +43,7 @@ impl<A: Copy> Pages<A> {
         }
     }
 
-    /// Sets how [`Counts::nodes`] recognizes a node by its address. Without it, no peer is a node.
+    /// Sets the test that [`Counts::nodes`] uses. Without it, no peer is a node.
     pub fn with_node_test(mut self, is_node: fn(&A) -> bool) -> Self {
         self.is_node = is_node;
         self
@@ -69,13 +69,13 @@ impl<A: Copy> Pages<A> {
                 page.pending.note_counts_known(page.counts());
             }
         });
-        let page = self.pages.get_mut(page).expect("it has a peer");
+        let page = self.pages.get_mut(page).expect("the page has a peer");
         page.pending.note_counts_in_reply(page.counts());
         Ok(page.counts())
     }
 
-    /// Adds a peer of another process. That process has admitted it, so no limit rejects it here.
-    /// It counts towards the limits of [`Pages::join`].
+    /// Adds a peer of another process. No limit applies, because that process has admitted it. It
+    /// counts towards the limits of [`Pages::join`].
     ///
     /// The peer gets its counts from its own process. When it is on the page already, its address is
     /// replaced.
@@ -94,11 +94,11 @@ impl<A: Copy> Pages<A> {
         self.change(now, page, |page| page.leave(peer));
     }
 
-    /// Removes every peer whose address matches, such as those of a process that died. Returns the
-    /// removed peers with their pages.
+    /// Removes every peer whose address matches, such as those of a process that stopped. Returns
+    /// the removed peers with their pages.
     ///
-    /// A page without peers left is forgotten without an event, since no peer could receive one. The
-    /// work grows with all peers of all pages.
+    /// A page that becomes empty is forgotten without an event, because no peer could receive one.
+    /// The cost is proportional to all peers of all pages.
     pub fn forget(
         &mut self,
         now: Instant,
@@ -112,8 +112,8 @@ impl<A: Copy> Pages<A> {
         forgotten.collect()
     }
 
-    /// As [`Pages::forget`], but for one page. The driver calls it when the last local peer has left,
-    /// because the other processes then stop sending changes of that page. The peers are returned in
+    /// Like [`Pages::forget`], for one page. The driver calls it when the last local peer has left,
+    /// because the other processes then stop sending changes of that page. Peers are returned in
     /// order.
     pub fn forget_on(
         &mut self,
@@ -200,23 +200,23 @@ impl<A: Copy> Pages<A> {
         Some((peer.address, have))
     }
 
-    /// A page's peers with their addresses and how much they have; empty when it is not open.
+    /// A page's peers with their addresses and what they have; empty when the page is not open.
     pub fn peers(&self, page: &str) -> impl Iterator<Item = (PeerId, A, Have)> {
         let page = self.pages.get(page).into_iter();
         page.flat_map(Page::peers).map(|(peer, have)| (peer.id, peer.address, have))
     }
 
-    /// Up to `n` peers to request blocks from, without `except`: whole copies first, then partial.
+    /// Up to `n` peers from which `except` can request blocks: holders first, then partial peers.
     ///
-    /// The seed chooses the holder to start with, so that requests spread over the holders.
-    pub fn some_holders(
+    /// The seed selects the first one, so that requests are spread over the peers.
+    pub fn peers_with_blocks(
         &self,
         page: &str,
         except: PeerId,
         n: usize,
         seed: u64,
     ) -> Vec<(PeerId, Have)> {
-        self.pages.get(page).map_or_else(Vec::new, |page| page.some_holders(except, n, seed))
+        self.pages.get(page).map_or_else(Vec::new, |page| page.peers_with_blocks(except, n, seed))
     }
 
     /// A page's counts; `None` when no peer has it open.
@@ -229,7 +229,7 @@ impl<A: Copy> Pages<A> {
         self.pages.keys()
     }
 
-    /// How many pages are open.
+    /// The number of open pages.
     pub fn len(&self) -> usize {
         self.pages.len()
     }
@@ -239,17 +239,17 @@ impl<A: Copy> Pages<A> {
         self.pages.is_empty()
     }
 
-    /// How many of the open pages are available.
+    /// The number of open pages that are available.
     pub fn available(&self) -> usize {
         self.available
     }
 
-    /// Pushes the events that have become due.
+    /// Pushes the events that are due.
     pub fn handle_tick(&mut self, now: Instant) {
         while let Some((at, _)) = self.wakes.first()
             && *at <= now
         {
-            let (_, name) = self.wakes.pop_first().expect("it was seen");
+            let (_, name) = self.wakes.pop_first().expect("there is a first");
             self.push_due_events(now, &name);
         }
     }

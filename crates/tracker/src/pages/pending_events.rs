@@ -4,17 +4,17 @@ use watchfire_types::Instant;
 
 use crate::pages::output::Counts;
 
-/// How many availability events a page may send in one period: one of each kind.
+/// Maximum availability events of a page in one period: one of each kind.
 const AVAILABILITY_CHANGES_PER_PERIOD: u8 = 2;
 
 /// The last events sent to a page's peers, and the time at which the next may be sent.
 ///
-/// Every event goes to all peers of the page. The limit keeps one peer that changes its state all
-/// the time from sending an event for each change.
+/// Every event is sent to all peers of the page. The limit prevents a peer that changes its state
+/// constantly from causing an event for each change.
 #[derive(Debug, Default)]
 pub(crate) struct PendingEvents {
     counts: Counts,
-    /// Whether a join reply has shown other counts since `counts` were sent to all peers.
+    /// Whether a join reply contained other counts since `counts` were sent to all peers.
     has_reply_differed: bool,
     next_counts_at: Instant,
     is_available: bool,
@@ -31,13 +31,13 @@ pub(crate) enum Due {
 }
 
 impl PendingEvents {
-    /// The page's only peer has seen these counts in its join reply.
+    /// The page's only peer has received these counts in its join reply.
     pub fn note_counts_known(&mut self, counts: Counts) {
         self.counts = counts;
     }
 
-    /// One peer of several has seen these counts in its join reply. The counts are sent again, even
-    /// if they change back to those that the other peers know.
+    /// One of several peers has received these counts in its join reply. Counts are sent again,
+    /// even if they change back to those that the other peers know.
     pub fn note_counts_in_reply(&mut self, counts: Counts) {
         self.has_reply_differed |= counts != self.counts;
     }
@@ -70,8 +70,8 @@ impl PendingEvents {
 
     /// When the next event may be sent; `None` when nothing has changed.
     pub fn due_at(&self, counts: Counts) -> Option<Instant> {
-        let light = self.availability_due_at(counts);
-        light.into_iter().chain(self.counts_due_at(counts)).min()
+        let availability = self.availability_due_at(counts);
+        availability.into_iter().chain(self.counts_due_at(counts)).min()
     }
 
     fn availability_due_at(&self, counts: Counts) -> Option<Instant> {

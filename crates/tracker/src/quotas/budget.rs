@@ -2,22 +2,22 @@ use std::time::Duration;
 
 use watchfire_types::Instant;
 
-/// A token bucket in 8 bytes: the moment at which all that was spent will have been earned.
+/// A token bucket in 8 bytes: the time at which it is full again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Budget {
-    paid_off_at: Instant,
+    full_at: Instant,
 }
 
-/// How fast a budget refills, and how much it saves up.
+/// The rate at which a budget refills, and its size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
-    /// Bytes, or whatever it counts.
+    /// Bytes or another unit.
     pub per_second: u64,
     pub burst: Duration,
 }
 
 impl Rate {
-    /// How long it takes to earn this much; rounded up, so that nobody earns by being small.
+    /// The time to earn this amount, rounded up so that small amounts are not free.
     fn time_for(self, amount: usize) -> Duration {
         let nanos = (amount as u128 * 1_000_000_000).div_ceil(u128::from(self.per_second));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -25,24 +25,24 @@ impl Rate {
 }
 
 impl Budget {
-    /// How long until this much could be spent: zero when it can be now.
+    /// The time until this amount can be spent; zero when it can be spent now.
     pub fn wait(self, now: Instant, rate: Rate, amount: usize) -> Duration {
         if rate.per_second == 0 {
             return Duration::MAX;
         }
-        let debt = self.paid_off_at.since(now);
-        // More than is ever saved passes out of a full budget.
+        let debt = self.full_at.since(now);
+        // More than the maximum is allowed when the budget is full.
         let needed = rate.time_for(amount).min(rate.burst);
         (debt + needed).saturating_sub(rate.burst)
     }
 
-    /// Whether it is full again.
-    pub fn is_paid_off(self, now: Instant) -> bool {
-        self.paid_off_at <= now
+    /// Whether it is full.
+    pub fn is_full(self, now: Instant) -> bool {
+        self.full_at <= now
     }
 
     pub fn spend(&mut self, now: Instant, rate: Rate, amount: usize) {
-        self.paid_off_at = self.paid_off_at.max(now) + rate.time_for(amount);
+        self.full_at = self.full_at.max(now) + rate.time_for(amount);
     }
 }
 
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_budget_lets_a_burst_pass_and_then_the_rate() {
+    fn a_full_budget_allows_a_burst_and_then_the_rate() {
         let mut budget = Budget::default();
         assert_eq!(spend(&mut budget, at(0), 300), Duration::ZERO);
         assert_eq!(spend(&mut budget, at(0), 200), Duration::ZERO);
@@ -75,14 +75,14 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_burst_is_saved_up() {
+    fn no_more_than_the_burst_accumulates() {
         let mut budget = Budget::default();
         assert_eq!(spend(&mut budget, at(60_000), 500), Duration::ZERO);
         assert_eq!(spend(&mut budget, at(60_000), 500), Duration::from_millis(500));
     }
 
     #[test]
-    fn what_is_larger_than_the_burst_passes_when_the_budget_is_full_and_is_paid_off() {
+    fn an_amount_above_the_burst_needs_a_full_budget_and_delays_the_next() {
         let mut budget = Budget::default();
         assert_eq!(spend(&mut budget, at(0), 2_000), Duration::ZERO);
         assert_eq!(spend(&mut budget, at(0), 2_000), Duration::from_millis(2_000));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_nothing_lets_nothing_pass() {
+    fn a_rate_of_zero_allows_nothing() {
         let nothing = Rate { per_second: 0, ..RATE };
         assert_eq!(Budget::default().wait(at(0), nothing, 1), Duration::MAX);
     }

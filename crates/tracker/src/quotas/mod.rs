@@ -1,4 +1,4 @@
-//! What peers may relay: quotas per address, and the token bucket that all bounds use.
+//! Relay quotas per address, and the token bucket for all rate limits.
 
 pub(crate) mod budget;
 
@@ -12,28 +12,27 @@ use watchfire_types::Instant;
 use crate::quotas::budget::{Budget, Rate};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Addresses whose use of today is remembered after they have left. Over it: those that are absent
-/// are forgotten, and begin their day anew.
+/// Addresses whose usage is remembered. At the limit, absent ones are forgotten.
 const REMEMBERED_MAX: usize = 65_536;
 
-/// What all peers of one address may do together.
+/// Limits for all peers of one address together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaLimits {
-    /// Pages that an address may have open at once. Over it: the join is refused.
+    /// Pages that an address may have open. At the limit, joins are refused.
     pub pages_max: usize,
-    /// Bytes a second that it may send by relay; 0 relays nothing. Over it: the frame is refused
-    /// with the time to wait.
+    /// Bytes a second that it may relay; 0 disables relaying. Above it, a frame is refused with the
+    /// time to wait.
     pub relay_bytes_per_second_per_address: u64,
-    /// How much of that is saved up.
+    /// The time over which the unused rate accumulates.
     pub relay_burst: Duration,
-    /// Bytes that it may send by relay within a day of its first; 0 for any number. Over it: the
-    /// frame is refused with the time until the next day.
+    /// Bytes that it may relay within a day of its first byte; 0 for no limit. Above it, a frame is
+    /// refused with the time until the next day.
     pub relay_bytes_per_day_per_address: u64,
 }
 
-/// What the peers of each address have used of what they may.
+/// The quota usage of each address.
 ///
-/// Of IPv6, a network of 64 bits counts as one address: a customer of a provider has that many.
+/// An IPv6 network of 64 bits counts as one address, because providers assign such networks.
 #[derive(Debug)]
 pub struct Quotas {
     limits: QuotaLimits,
@@ -54,23 +53,23 @@ struct Day {
     bytes: u64,
 }
 
-/// An address has used what it may.
+/// An address has exceeded a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum OverQuota {
-    /// It has as many pages open.
-    #[error("this address has {max} pages open already")]
+pub enum QuotaExceeded {
+    /// It has the maximum number of pages open.
+    #[error("this address has {max} pages open, the maximum")]
     Pages {
         /// The limit.
         max: usize,
     },
     /// It relays too fast.
-    #[error("the address's relay budget is spent for {retry_after:?}")]
+    #[error("the address's relay budget is used up; retry after {retry_after:?}")]
     RelayRate {
-        /// When the same frame would pass.
+        /// When the same frame will be accepted.
         retry_after: Duration,
     },
-    /// It has relayed enough for today.
-    #[error("the address's relay budget of a day is spent for {retry_after:?}")]
+    /// It has used the budget of the day.
+    #[error("the address's daily relay budget is used up; retry after {retry_after:?}")]
     RelayDay {
         /// When the next day begins.
         retry_after: Duration,
@@ -78,23 +77,23 @@ pub enum OverQuota {
 }
 
 impl Quotas {
-    /// Nobody has used anything.
+    /// Starts without usage.
     pub fn new(limits: QuotaLimits) -> Self {
         Quotas { limits, accounts: BTreeMap::new() }
     }
 
-    /// One more page of this address; to be given back by [`Quotas::leave`] unless it is refused.
-    pub fn enter(&mut self, now: Instant, address: IpAddr) -> Result<(), OverQuota> {
+    /// Counts one more page of this address, unless it is refused. [`Quotas::leave`] subtracts it.
+    pub fn enter(&mut self, now: Instant, address: IpAddr) -> Result<(), QuotaExceeded> {
         let max = self.limits.pages_max;
         let account = self.account(now, address);
         if account.pages >= max {
-            return Err(OverQuota::Pages { max });
+            return Err(QuotaExceeded::Pages { max });
         }
         account.pages += 1;
         Ok(())
     }
 
-    /// One page less.
+    /// Counts one page less.
     pub fn leave(&mut self, now: Instant, address: IpAddr) {
         let key = network_of(address);
         let Some(account) = self.accounts.get_mut(&key) else { return };
@@ -104,35 +103,40 @@ impl Quotas {
         }
     }
 
-    /// Might this address relay so much now? [`Quotas::spend`] then takes it.
-    pub fn check(&mut self, now: Instant, address: IpAddr, bytes: usize) -> Result<(), OverQuota> {
-        let (rate, a_day) = (self.rate(), self.limits.relay_bytes_per_day_per_address);
+    /// Whether this address may relay this amount now; [`Quotas::spend`] then charges it.
+    pub fn check(
+        &mut self,
+        now: Instant,
+        address: IpAddr,
+        bytes: usize,
+    ) -> Result<(), QuotaExceeded> {
+        let (rate, daily_max) = (self.rate(), self.limits.relay_bytes_per_day_per_address);
         let account = self.account(now, address);
         let Day { began_at, bytes: used } = account.day_at(now);
-        if a_day > 0 && used.saturating_add(bytes as u64) > a_day {
-            return Err(OverQuota::RelayDay { retry_after: (began_at + DAY).since(now) });
+        if daily_max > 0 && used.saturating_add(bytes as u64) > daily_max {
+            return Err(QuotaExceeded::RelayDay { retry_after: (began_at + DAY).since(now) });
         }
         let retry_after = account.relay.wait(now, rate, bytes);
-        if retry_after.is_zero() { Ok(()) } else { Err(OverQuota::RelayRate { retry_after }) }
+        if retry_after.is_zero() { Ok(()) } else { Err(QuotaExceeded::RelayRate { retry_after }) }
     }
 
-    /// It has relayed so much.
+    /// Charges a relayed amount.
     pub fn spend(&mut self, now: Instant, address: IpAddr, bytes: usize) {
-        let (rate, a_day) = (self.rate(), self.limits.relay_bytes_per_day_per_address);
+        let (rate, daily_max) = (self.rate(), self.limits.relay_bytes_per_day_per_address);
         let account = self.account(now, address);
         account.relay.spend(now, rate, bytes);
-        if a_day > 0 {
+        if daily_max > 0 {
             let Day { began_at, bytes: used } = account.day_at(now);
             account.day = Day { began_at, bytes: used + bytes as u64 };
         }
     }
 
-    /// Addresses of which something is remembered.
+    /// The number of addresses that are remembered.
     pub fn len(&self) -> usize {
         self.accounts.len()
     }
 
-    /// Whether nothing is remembered of anybody.
+    /// Whether no address is remembered.
     pub fn is_empty(&self) -> bool {
         self.accounts.is_empty()
     }
@@ -162,11 +166,11 @@ impl Account {
 
     /// Whether a new account would allow no more than this one.
     fn is_forgettable(&self, now: Instant) -> bool {
-        self.pages == 0 && self.day_at(now).bytes == 0 && self.relay.is_paid_off(now)
+        self.pages == 0 && self.day_at(now).bytes == 0 && self.relay.is_full(now)
     }
 }
 
-/// What counts as one address.
+/// The address that a quota is counted for.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -198,24 +202,24 @@ mod tests {
         now: Instant,
         from: IpAddr,
         bytes: usize,
-    ) -> Result<(), OverQuota> {
+    ) -> Result<(), QuotaExceeded> {
         quotas.check(now, from, bytes).inspect(|()| quotas.spend(now, from, bytes))
     }
 
     #[test]
-    fn an_address_has_so_many_pages_and_another_its_own() {
+    fn each_address_has_its_own_limit_of_pages() {
         let mut quotas = Quotas::new(LIMITS);
         let (one, other) = (address("192.0.2.1"), address("192.0.2.2"));
         assert_eq!(quotas.enter(at(0), one), Ok(()));
         assert_eq!(quotas.enter(at(0), one), Ok(()));
-        assert_eq!(quotas.enter(at(0), one), Err(OverQuota::Pages { max: 2 }));
+        assert_eq!(quotas.enter(at(0), one), Err(QuotaExceeded::Pages { max: 2 }));
         assert_eq!(quotas.enter(at(0), other), Ok(()));
         quotas.leave(at(1), one);
         assert_eq!(quotas.enter(at(1), one), Ok(()));
     }
 
     #[test]
-    fn who_leaves_is_forgotten_unless_something_was_used_today() {
+    fn an_absent_address_is_forgotten_unless_it_used_bytes_today() {
         let mut quotas = Quotas::new(LIMITS);
         let one = address("192.0.2.1");
         quotas.enter(at(0), one).unwrap();
@@ -228,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_ipv6_is_one_address_and_an_ipv4_in_ipv6_is_itself() {
+    fn an_ipv6_network_is_one_address_and_a_mapped_ipv4_address_is_ipv4() {
         let mut quotas = Quotas::new(LIMITS);
         quotas.enter(at(0), address("2001:db8::1")).unwrap();
         quotas.enter(at(0), address("2001:db8::ffff:2")).unwrap();
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_a_second_come_back_and_those_of_a_day_with_the_next() {
+    fn the_rate_refills_every_second_and_the_daily_budget_with_the_next_day() {
         let mut quotas = Quotas::new(LIMITS);
         let one = address("192.0.2.1");
         for second in 10..15 {
@@ -249,13 +253,13 @@ mod tests {
             assert!(refused.is_err(), "{second}");
         }
         let next_day = at(10) + DAY;
-        let over = Err(OverQuota::RelayDay { retry_after: next_day.since(at(3_600)) });
+        let over = Err(QuotaExceeded::RelayDay { retry_after: next_day.since(at(3_600)) });
         assert_eq!(relay(&mut quotas, at(3_600), one, 1), over);
         assert_eq!(relay(&mut quotas, next_day, one, 1_000), Ok(()));
     }
 
     #[test]
-    fn a_day_without_a_bound_is_never_over() {
+    fn a_daily_budget_of_zero_is_unlimited() {
         let mut quotas = Quotas::new(QuotaLimits { relay_bytes_per_day_per_address: 0, ..LIMITS });
         for second in 0..100 {
             assert_eq!(relay(&mut quotas, at(second), address("192.0.2.1"), 1_000), Ok(()));
@@ -263,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_without_end_are_not_remembered_without_end() {
+    fn the_number_of_remembered_addresses_is_bounded() {
         let mut quotas = Quotas::new(LIMITS);
         let present = address("192.0.2.1");
         quotas.enter(at(0), present).unwrap();
@@ -272,6 +276,6 @@ mod tests {
             assert!(quotas.len() <= REMEMBERED_MAX + 1);
         }
         quotas.enter(at(1), present).unwrap();
-        assert!(quotas.enter(at(1), present).is_err(), "who is present is not forgotten");
+        assert!(quotas.enter(at(1), present).is_err(), "a present address is not forgotten");
     }
 }

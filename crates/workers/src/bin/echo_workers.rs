@@ -1,18 +1,18 @@
-//! An echo server in several processes, as small as one can be: `echo-workers 4`.
+//! A minimal echo server in several processes: `echo-workers 4`.
 //!
-//! It prints an address for each worker, and what happens. SIGTERM drains the workers, SIGINT kills
-//! them. Whoever connects to a worker sends lines, and each is answered with one:
+//! It prints an address for each worker, and all events. SIGTERM drains the workers, SIGINT kills
+//! them. A client sends lines to a worker, and gets a line for each:
 //!
-//! - `who`: the worker's slot and process
-//! - `startup_data`: the length of what the supervisor said, and its sum
-//! - `received`: the workers that said their name over their link, each with its process
-//! - `lost`: how many links to each worker ended
-//! - `give 2 who`: hands the connection to worker 2, which reads on at `who`
-//! - `cut 2`: ends the link to worker 2 and asks for a new one
-//! - `descriptors`: how many the worker has open
+//! - `who`: the worker's slot and process id
+//! - `startup_data`: the length of the startup data, and the sum of its bytes
+//! - `received`: the process ids received over the links, by worker
+//! - `lost`: the number of links that ended, by worker
+//! - `give 2 who`: hands the connection to worker 2, which continues with `who`
+//! - `cut 2`: ends the link to worker 2 and requests a new one
+//! - `descriptors`: the number of open descriptors
 //!
-//! A second argument is the startup_data. It may begin with `crash 1;`, `mute 1;` or `stubborn 1;`: then
-//! worker 1 ends before it is ready, never is ready, or does not heed the drain.
+//! The second argument is the startup data. It may begin with `crash 1;`, `mute 1;` or `stubborn
+//! 1;`. Then worker 1 ends before it is ready, never becomes ready, or ignores the drain.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -32,8 +32,8 @@ use watchfire_workers::{Control, HandoffSocket, Link, Order, Plan, SupervisorLim
 
 fn main() -> ExitCode {
     let outcome = match watchfire_workers::join_supervisor() {
-        Ok(Some(setup)) => runtime().and_then(|runtime| runtime.block_on(work(setup))),
-        Ok(None) => runtime().and_then(|runtime| runtime.block_on(oversee())),
+        Ok(Some(setup)) => runtime().and_then(|runtime| runtime.block_on(run_worker(setup))),
+        Ok(None) => runtime().and_then(|runtime| runtime.block_on(run_supervisor())),
         Err(error) => Err(error),
     };
     match outcome {
@@ -49,7 +49,7 @@ fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-async fn oversee() -> io::Result<ExitCode> {
+async fn run_supervisor() -> io::Result<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     let workers = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(4);
     let mut listeners = Vec::new();
@@ -76,107 +76,108 @@ async fn oversee() -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A worker.
-struct Desk {
+/// A worker's state.
+struct Worker {
     slot: NodeId,
     startup_data: Vec<u8>,
     control: Control,
-    seen: Mutex<Seen>,
+    state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct State {
     received: BTreeMap<u16, String>,
     lost: BTreeMap<u16, u32>,
     links: BTreeMap<u16, (OwnedWriteHalf, Arc<HandoffSocket>)>,
 }
 
-async fn work(setup: WorkerSetup) -> io::Result<ExitCode> {
+async fn run_worker(setup: WorkerSetup) -> io::Result<ExitCode> {
     let WorkerSetup { slot, startup_data, listeners, links, control, .. } = setup;
-    let desk = Arc::new(Desk { slot, startup_data, control, seen: Mutex::default() });
+    let worker = Arc::new(Worker { slot, startup_data, control, state: Mutex::default() });
     for link in links {
-        desk.join(link).await?;
+        worker.join(link).await?;
     }
-    if desk.is_told_to("crash") {
+    if worker.has_fault("crash") {
         return Ok(ExitCode::from(7));
     }
     for listener in listeners {
         let listener = TcpListener::from(listener);
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let desk = desk.clone();
+        let worker = worker.clone();
         tokio::spawn(async move {
             while let Ok((connection, _)) = listener.accept().await {
-                tokio::spawn(desk.clone().serve(connection, Vec::new()));
+                tokio::spawn(worker.clone().serve(connection, Vec::new()));
             }
         });
     }
-    if !desk.is_told_to("mute") {
-        desk.control.ready()?;
+    if !worker.has_fault("mute") {
+        worker.control.ready()?;
     }
     loop {
-        match desk.control.next_order().await {
-            Order::Link(link) => desk.join(link).await?,
-            Order::Drain if desk.is_told_to("stubborn") => {}
+        match worker.control.next_order().await {
+            Order::Link(link) => worker.join(link).await?,
+            Order::Drain if worker.has_fault("stubborn") => {}
             Order::Drain => return Ok(ExitCode::SUCCESS),
         }
     }
 }
 
-impl Desk {
-    fn is_told_to(&self, verb: &str) -> bool {
-        self.startup_data.starts_with(format!("{verb} {};", self.slot.0).as_bytes())
+impl Worker {
+    fn has_fault(&self, fault: &str) -> bool {
+        self.startup_data.starts_with(format!("{fault} {};", self.slot.0).as_bytes())
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock()
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
     }
 
-    /// Says its name over a new link, and listens to it.
+    /// Sends the process id over a new link, and receives from it.
     async fn join(self: &Arc<Self>, link: Link) -> io::Result<()> {
         let (reader, mut writer) = UnixStream::from_std(link.bus)?.into_split();
         let name = format!("{}\n", std::process::id());
-        // Who is at the other end may have ended already.
+        // The worker at the other end may have ended already.
         let _ = writer.write_all(name.as_bytes()).await;
         let handoff = Arc::new(link.handoff);
-        self.seen().links.insert(link.to.0, (writer, handoff.clone()));
+        self.state().links.insert(link.to.0, (writer, handoff.clone()));
 
-        let (desk, from) = (self.clone(), link.to.0);
+        let (worker, from) = (self.clone(), link.to.0);
         tokio::spawn(async move {
             let mut lines = BufReader::new(reader).lines();
             while let Ok(Some(pid)) = lines.next_line().await {
-                desk.seen().received.insert(from, pid);
+                worker.state().received.insert(from, pid);
             }
-            *desk.seen().lost.entry(from).or_default() += 1;
+            *worker.state().lost.entry(from).or_default() += 1;
         });
-        let desk = self.clone();
+        let worker = self.clone();
         tokio::spawn(async move {
             while let Ok(Some((connection, bytes))) = handoff.recv().await {
                 let connection = std::net::TcpStream::from(connection);
                 if let Ok(connection) = TcpStream::from_std(connection) {
-                    tokio::spawn(desk.clone().serve(connection, bytes));
+                    tokio::spawn(worker.clone().serve(connection, bytes));
                 }
             }
         });
         Ok(())
     }
 
-    /// Answers each line; `bytes` were read from the connection before.
+    /// Replies to each line; `bytes` were read from the connection before.
     async fn serve(self: Arc<Self>, mut connection: TcpStream, bytes: Vec<u8>) {
         let (reader, mut writer) = connection.split();
         let mut reader = BufReader::new(bytes.chain(reader));
         let mut line = String::new();
         while matches!(reader.read_line(&mut line).await, Ok(1..)) {
             let request = std::mem::take(&mut line);
-            if let Some((to, rest)) = given(&request) {
-                // What the reader holds of the bytes after this line travels too.
+            if let Some((to, rest)) = parse_give(&request) {
+                // Bytes buffered after this line move with the connection.
                 let bytes = [rest.as_bytes(), reader.buffer()].concat();
                 let (before, reader) = reader.into_inner().into_inner();
                 let bytes = [&bytes, before].concat();
-                let handoff = self.seen().links.get(&to).map(|(_, it)| it.clone());
+                let handoff = self.state().links.get(&to).map(|(_, it)| it.clone());
                 let outcome = handoff.map(|it| it.send(reader.as_ref().as_fd(), &bytes));
                 if !matches!(outcome, Some(Ok(()))) {
-                    let _ = writer.write_all(format!("not given: {outcome:?}\n").as_bytes()).await;
+                    let reply = format!("not handed over: {outcome:?}\n");
+                    let _ = writer.write_all(reply.as_bytes()).await;
                 }
                 return;
             }
@@ -194,11 +195,11 @@ impl Desk {
                 let sum: u64 = self.startup_data.iter().map(|&byte| u64::from(byte)).sum();
                 format!("{} {sum}", self.startup_data.len())
             }
-            ("received", _) => listed(&self.seen().received),
-            ("lost", _) => listed(&self.seen().lost),
+            ("received", _) => format_entries(&self.state().received),
+            ("lost", _) => format_entries(&self.state().lost),
             ("cut", to) => {
                 let to = to.parse().unwrap_or_default();
-                self.seen().links.remove(&to);
+                self.state().links.remove(&to);
                 format!("{:?}", self.control.link_lost(NodeId(to)))
             }
             ("descriptors", _) => match std::fs::read_dir("/proc/self/fd") {
@@ -210,13 +211,13 @@ impl Desk {
     }
 }
 
-/// `give 2 who`: to worker 2, with `who` and the end of the line.
-fn given(line: &str) -> Option<(u16, &str)> {
+/// Parses `give 2 who` into worker 2 and the rest of the line.
+fn parse_give(line: &str) -> Option<(u16, &str)> {
     let (to, rest) = line.strip_prefix("give ")?.split_once(' ')?;
     Some((to.parse().ok()?, rest))
 }
 
-fn listed<T: std::fmt::Display>(map: &BTreeMap<u16, T>) -> String {
+fn format_entries<T: std::fmt::Display>(map: &BTreeMap<u16, T>) -> String {
     let entries: Vec<_> = map.iter().map(|(slot, value)| format!("{slot}:{value}")).collect();
     entries.join(" ")
 }

@@ -12,9 +12,9 @@ fn connection() -> (TcpStream, TcpStream) {
     (client, server)
 }
 
-/// Whether nobody holds the other end of this connection any more.
+/// Whether no process has the other end of this connection open.
 fn is_closed(mut client: TcpStream) -> bool {
-    // Bounds a failure, not the test.
+    // This limits a failure, not the test.
     client.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("a timeout");
     matches!(client.read(&mut [0]), Ok(0))
 }
@@ -39,7 +39,7 @@ async fn a_connection_arrives_with_its_bytes_and_stays_open() {
 }
 
 #[tokio::test]
-async fn both_ends_give_and_receive() {
+async fn both_ends_send_and_receive() {
     let (here, there) = HandoffSocket::pair().expect("sockets");
     let (_client, server) = connection();
     here.send(server.as_fd(), b"to there").expect("it is sent");
@@ -50,7 +50,7 @@ async fn both_ends_give_and_receive() {
 }
 
 #[test]
-fn more_bytes_than_travel_are_refused() {
+fn too_many_bytes_are_refused() {
     let (here, _there) = HandoffSocket::pair().expect("sockets");
     let (_client, server) = connection();
     let error = here.send(server.as_fd(), &[0; HANDOFF_BYTES_MAX + 1]).expect_err("too many");
@@ -58,7 +58,7 @@ fn more_bytes_than_travel_are_refused() {
 }
 
 #[tokio::test]
-async fn a_full_queue_refuses_and_the_connection_stays_with_its_owner() {
+async fn when_the_queue_is_full_a_send_fails_and_the_connection_stays_open() {
     let (here, there) = HandoffSocket::pair().expect("sockets");
     let (mut client, mut server) = connection();
     let mut sent = 0;
@@ -71,28 +71,28 @@ async fn a_full_queue_refuses_and_the_connection_stays_with_its_owner() {
     };
     assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     server.write_all(b"!").expect("it is still open");
-    client.read_exact(&mut [0]).expect("still");
+    client.read_exact(&mut [0]).expect("a byte");
 
     for _ in 0..sent {
         there.recv().await.expect("it works").expect("a connection");
     }
-    here.send(server.as_fd(), b"").expect("there is room again");
+    here.send(server.as_fd(), b"").expect("there is space again");
 }
 
 #[tokio::test]
-async fn the_end_of_the_other_worker_is_seen_after_its_connections() {
+async fn the_end_of_the_other_worker_is_received_after_its_connections() {
     let (here, there) = HandoffSocket::pair().expect("sockets");
     let (_client, server) = connection();
     here.send(server.as_fd(), b"last").expect("it is sent");
     drop(here);
     assert!(there.recv().await.expect("it works").is_some());
     assert!(there.recv().await.expect("it works").is_none());
-    let error = there.send(server.as_fd(), b"").expect_err("nobody is there");
+    let error = there.send(server.as_fd(), b"").expect_err("the other end is closed");
     assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
 }
 
 #[tokio::test]
-async fn the_end_is_no_error_when_the_other_worker_left_something_unread() {
+async fn unread_messages_at_the_end_of_the_other_worker_are_not_an_error() {
     let (here, there) = HandoffSocket::pair().expect("sockets");
     let (_client, server) = connection();
     there.send(server.as_fd(), b"never read").expect("it is sent");
@@ -119,7 +119,7 @@ async fn damaged_messages_are_dropped_counted_and_closed() {
     }
     packet::send(&ours, &[IoSlice::new(&[MARK, 9])], &one).expect("it is sent");
 
-    let (fd, bytes) = there.recv().await.expect("it works").expect("the good one");
+    let (fd, bytes) = there.recv().await.expect("it works").expect("the valid message");
     assert_eq!(bytes, [9]);
     assert_eq!(there.counts(), HandoffCounts { sent: 0, received: 1, dropped: 5 });
     drop((fd, server));
@@ -127,7 +127,7 @@ async fn damaged_messages_are_dropped_counted_and_closed() {
 }
 
 #[tokio::test]
-async fn others_send_while_one_task_waits() {
+async fn other_threads_send_while_one_task_receives() {
     let (here, there) = HandoffSocket::pair().expect("sockets");
     let here = std::sync::Arc::new(here);
     let waiter = tokio::spawn({

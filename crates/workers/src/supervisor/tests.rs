@@ -10,7 +10,7 @@ fn outputs(supervisor: &mut Supervisor) -> Vec<Output> {
     std::iter::from_fn(|| supervisor.poll_output()).collect()
 }
 
-/// Does at once what the supervisor asks for, as a driver with quick workers would.
+/// Carries out all outputs at once, like a driver with quick workers.
 fn settle(supervisor: &mut Supervisor, now: Instant) -> Vec<Output> {
     let mut seen = Vec::new();
     while let Some(output) = supervisor.poll_output() {
@@ -37,7 +37,7 @@ fn serving(workers: u16) -> Supervisor {
 
 fn pairs(seen: &[Output]) -> Vec<(u16, u16)> {
     let pair = |output: &Output| match *output {
-        Output::Pair { one, other, .. } => Some(both(one, other)),
+        Output::Pair { one, other, .. } => Some(ordered(one, other)),
         _ => None,
     };
     seen.iter().filter_map(pair).collect()
@@ -51,7 +51,7 @@ fn restart_in(seen: &[Output]) -> Option<Duration> {
 }
 
 #[test]
-fn every_two_workers_get_one_link_and_then_begin() {
+fn every_pair_of_workers_gets_one_link_before_they_begin() {
     let mut supervisor = Supervisor::new(5, SupervisorLimits::default());
     let seen = settle(&mut supervisor, NOW);
     let mut linked = pairs(&seen);
@@ -68,25 +68,25 @@ fn every_two_workers_get_one_link_and_then_begin() {
 }
 
 #[test]
-fn links_beyond_a_few_are_owed_until_some_were_sent() {
+fn links_over_the_queue_limit_stay_pending_until_others_are_sent() {
     let mut supervisor = Supervisor::new(64, SupervisorLimits::default());
-    let mut in_line = [0u8; 64];
+    let mut queued = [0u8; 64];
     let mut made = Vec::new();
     loop {
         match supervisor.poll_output() {
             Some(Output::Start(slot)) => supervisor.handle_input(NOW, Input::Started(slot)),
             Some(Output::Pair { one, other, .. }) => {
-                made.push(both(one, other));
+                made.push(ordered(one, other));
                 for slot in [one, other] {
-                    in_line[usize::from(slot)] += 1;
-                    assert!(in_line[usize::from(slot)] <= QUEUED_LINKS_MAX);
+                    queued[usize::from(slot)] += 1;
+                    assert!(queued[usize::from(slot)] <= QUEUED_LINKS_MAX);
                 }
             }
             Some(_) => {}
-            // Only when nothing else moves is a link sent: the slowest workers there are.
+            // A link is sent only when there are no other outputs, as with the slowest workers.
             None => {
-                let Some(slot) = in_line.iter().position(|&links| links > 0) else { break };
-                in_line[slot] -= 1;
+                let Some(slot) = queued.iter().position(|&links| links > 0) else { break };
+                queued[slot] -= 1;
                 supervisor.handle_input(NOW, Input::Sent(slot as u16));
             }
         }
@@ -97,13 +97,13 @@ fn links_beyond_a_few_are_owed_until_some_were_sent() {
 }
 
 #[test]
-fn pauses_double_up_to_a_bound_and_begin_anew_after_a_long_life() {
+fn pauses_double_up_to_a_bound_and_start_over_after_a_long_run() {
     let mut supervisor = serving(2);
     let mut now = at(1_000);
     let mut pauses = Vec::new();
     for _ in 0..8 {
         supervisor.handle_input(now, Input::Ended(1));
-        let pause = restart_in(&settle(&mut supervisor, now)).expect("it comes again");
+        let pause = restart_in(&settle(&mut supervisor, now)).expect("it is restarted");
         pauses.push(pause.as_millis());
         assert_eq!(supervisor.next_wake(), Some(now + pause));
         now += pause;
@@ -120,7 +120,7 @@ fn pauses_double_up_to_a_bound_and_begin_anew_after_a_long_life() {
 }
 
 #[test]
-fn a_restarted_worker_gets_links_to_all_running_workers_and_they_to_it() {
+fn a_restarted_worker_gets_links_to_all_running_workers() {
     let mut supervisor = serving(4);
     supervisor.handle_input(at(1), Input::Ended(2));
     supervisor.handle_input(at(1), Input::Ended(0));
@@ -140,22 +140,22 @@ fn a_start_does_not_wait_for_the_link_to_a_worker_that_ended() {
     supervisor.handle_input(at(101), Input::Tick);
     supervisor.handle_input(at(101), Input::Started(0));
     let begins = Output::Begin(0);
-    assert!(!outputs(&mut supervisor).contains(&begins), "its link to worker 1 is still to come");
-    supervisor.handle_input(at(102), Input::NotStarted(1));
+    assert!(!outputs(&mut supervisor).contains(&begins), "its link to worker 1 is missing");
+    supervisor.handle_input(at(102), Input::StartFailed(1));
     assert!(outputs(&mut supervisor).contains(&begins));
 }
 
 #[test]
-fn the_first_start_fails_with_the_worker_that_cannot_serve() {
+fn the_first_start_fails_if_a_worker_cannot_serve() {
     for (input, how) in [
         (Input::Ended(1), Failure::EndedBeforeReady),
-        (Input::NotStarted(1), Failure::NotStarted),
+        (Input::StartFailed(1), Failure::StartFailed),
         (Input::Tick, Failure::NotReady),
     ] {
         let mut supervisor = Supervisor::new(3, SupervisorLimits::default());
         outputs(&mut supervisor);
         supervisor.handle_input(NOW, Input::Started(0));
-        if input != Input::NotStarted(1) {
+        if input != Input::StartFailed(1) {
             supervisor.handle_input(NOW, Input::Started(1));
             supervisor.handle_input(NOW, Input::Started(2));
             supervisor.handle_input(at(1), Input::Ready(0));
@@ -177,7 +177,7 @@ fn the_first_start_fails_with_the_worker_that_cannot_serve() {
 }
 
 #[test]
-fn later_a_worker_that_is_not_ready_in_time_is_killed_and_tried_again() {
+fn a_restarted_worker_that_is_not_ready_in_time_is_killed_and_restarted_again() {
     let mut supervisor = serving(2);
     supervisor.handle_input(at(10), Input::Ended(0));
     supervisor.handle_input(at(110), Input::Tick);
@@ -189,7 +189,7 @@ fn later_a_worker_that_is_not_ready_in_time_is_killed_and_tried_again() {
         outputs(&mut supervisor),
         [Output::Event(Event::NotReady { slot: 0 }), Output::Kill(0)]
     );
-    assert_eq!(supervisor.next_wake(), None, "it is killed once");
+    assert_eq!(supervisor.next_wake(), None, "it is killed only once");
     supervisor.handle_input(at(60_111), Input::Ended(0));
     assert!(restart_in(&outputs(&mut supervisor)).is_some());
 }
@@ -200,13 +200,13 @@ fn number(supervisor: &Supervisor) -> u64 {
 }
 
 #[test]
-fn a_lost_link_is_made_anew_but_not_for_both_ends_and_not_too_often() {
+fn a_lost_link_is_replaced_once_for_both_ends_and_not_too_often() {
     let mut supervisor = serving(2);
     let lost = number(&supervisor);
     supervisor.handle_input(at(5_000), Input::LinkLost { slot: 0, to: 1, number: lost });
     assert_eq!(pairs(&settle(&mut supervisor, at(5_000))), [(0, 1)]);
     supervisor.handle_input(at(5_001), Input::LinkLost { slot: 1, to: 0, number: lost });
-    assert_eq!(settle(&mut supervisor, at(5_001)), [], "the other end means the same loss");
+    assert_eq!(settle(&mut supervisor, at(5_001)), [], "both ends report the same loss");
 
     let again = number(&supervisor);
     supervisor.handle_input(at(5_002), Input::LinkLost { slot: 1, to: 0, number: again });
@@ -217,7 +217,7 @@ fn a_lost_link_is_made_anew_but_not_for_both_ends_and_not_too_often() {
 }
 
 #[test]
-fn invalid_reports_about_links_are_ignored() {
+fn invalid_reports_of_lost_links_are_ignored() {
     let mut supervisor = serving(2);
     let number = number(&supervisor);
     for (slot, to) in [(0, 0), (0, 2), (0, u16::MAX)] {
@@ -227,7 +227,7 @@ fn invalid_reports_about_links_are_ignored() {
 }
 
 #[test]
-fn sockets_that_the_system_refuses_are_tried_again() {
+fn sockets_that_the_system_refuses_are_retried() {
     let mut supervisor = Supervisor::new(2, SupervisorLimits::default());
     supervisor.handle_input(NOW, Input::Started(0));
     supervisor.handle_input(NOW, Input::Started(1));

@@ -1,4 +1,4 @@
-//! A supervisor of echo workers, in the test's own process.
+//! A supervisor in the test's own process, with echo workers.
 
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use watchfire_workers::{Ended, Plan, SuperviseError, SupervisorEvent, SupervisorLimits};
 
-/// Long enough for a busy machine; no test waits for it.
+/// Ample for a busy machine; only failures take it.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_echo-workers");
@@ -29,7 +29,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts workers; they may not serve yet.
+    /// Starts workers, without waiting until they are ready.
     pub fn start(workers: u16, startup_data: &[u8], limits: SupervisorLimits) -> Running {
         Running::start_program(PROGRAM, workers, startup_data, limits)
     }
@@ -68,14 +68,14 @@ impl Running {
         }
     }
 
-    /// Starts workers and waits until all serve.
+    /// Starts workers and waits until all are ready.
     pub async fn serving(workers: u16, startup_data: &[u8], limits: SupervisorLimits) -> Running {
         let mut running = Running::start(workers, startup_data, limits);
         running.event("all are ready", |it| matches!(it, SupervisorEvent::AllReady)).await;
         running
     }
 
-    /// Waits for an event, and learns the processes from those before it.
+    /// Waits for an event, and records process ids from events before it.
     pub async fn event(&mut self, what: &str, is_it: impl Fn(&SupervisorEvent) -> bool) {
         let wait = async {
             loop {
@@ -91,7 +91,7 @@ impl Running {
         timeout(DEADLINE, wait).await.unwrap_or_else(|_| panic!("no such event: {what}"));
     }
 
-    /// Whether nothing happened since the last event that was waited for.
+    /// Whether there was no event since the last one that was waited for.
     pub fn is_quiet(&self) -> bool {
         self.events.is_empty()
     }
@@ -109,7 +109,7 @@ impl Running {
         outcome.expect("it does not panic")
     }
 
-    /// Stops, and sees that nothing is left.
+    /// Stops the supervisor, and checks that no process is left.
     pub async fn end(mut self) -> Ended {
         self.stop();
         let pids = self.pids.clone();
@@ -120,8 +120,8 @@ impl Running {
         ended
     }
 
-    pub async fn ask(&self, slot: usize, request: &str) -> String {
-        Client::connect(self.addresses[slot]).await.ask(request).await
+    pub async fn request(&self, slot: usize, request: &str) -> String {
+        Client::connect(self.addresses[slot]).await.request(request).await
     }
 }
 
@@ -136,12 +136,12 @@ impl Client {
         Client { connection: BufReader::new(connection.expect("a connection")) }
     }
 
-    pub async fn ask(&mut self, request: &str) -> String {
-        self.say(request).await;
+    pub async fn request(&mut self, request: &str) -> String {
+        self.send(request).await;
         self.receive().await
     }
 
-    pub async fn say(&mut self, request: &str) {
+    pub async fn send(&mut self, request: &str) {
         let line = format!("{request}\n");
         self.connection.write_all(line.as_bytes()).await.expect("it is sent");
     }
@@ -149,26 +149,26 @@ impl Client {
     pub async fn receive(&mut self) -> String {
         let mut reply = String::new();
         let read = timeout(DEADLINE, self.connection.read_line(&mut reply)).await;
-        read.expect("an answer in time").expect("an answer");
+        read.expect("an reply in time").expect("an reply");
         assert!(reply.ends_with('\n'), "the connection ended within {reply:?}");
         reply.trim_end().to_owned()
     }
 }
 
-/// Asks until the answer is as it should be.
-pub async fn until<F: Future<Output = String>>(wanted: &str, mut ask: impl FnMut() -> F) {
+/// Repeats a request until the reply is as expected.
+pub async fn until<F: Future<Output = String>>(wanted: &str, mut request: impl FnMut() -> F) {
     let mut last = String::new();
     let wait = async {
         while last != wanted {
-            last = ask().await;
+            last = request().await;
             tokio::task::yield_now().await;
         }
     };
     let outcome = timeout(DEADLINE, wait).await;
-    assert!(outcome.is_ok(), "it stays {last:?} and should be {wanted:?}");
+    assert!(outcome.is_ok(), "the reply is {last:?} and should be {wanted:?}");
 }
 
-/// Kills a process that this test, or one it started, has started.
+/// Kills a process that this test, or one of its processes, has started.
 pub fn kill_9(pid: u32) {
     signal(pid, Signal::KILL);
 }
@@ -178,7 +178,7 @@ pub fn signal(pid: u32, signal: Signal) {
     rustix::process::kill_process(pid, signal).expect("it starts");
 }
 
-/// Whether a process is no more, or waits for whoever adopted it to look.
+/// Whether a process has ended, even if its parent has not waited for it.
 pub fn has_ended(pid: u32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')),
