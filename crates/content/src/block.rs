@@ -5,7 +5,7 @@ use crate::{Cid, Codec, Multihash, Prefix, Version};
 /// The largest block, which every Bitswap peer accepts.
 pub const BLOCK_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Why bytes are not a valid block.
+/// An error in the bytes of a block.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
     /// The hash of the bytes does not match the CID.
@@ -26,8 +26,8 @@ pub enum BlockError {
 
 /// Bytes and their CID.
 ///
-/// Every block is verified: its bytes were hashed when it was created. Clones share the bytes. A store
-/// that reads a block again recognises its bytes by a [`Checksum`](crate::Checksum).
+/// Every block is verified: its bytes were hashed when it was created. Clones share the bytes. A
+/// store that reads a block again recognises its bytes by a [`Checksum`](crate::Checksum).
 ///
 /// ```
 /// use watchfire_content::{Block, BlockError, Cid};
@@ -69,17 +69,18 @@ impl Block {
         Ok(Block { cid, bytes })
     }
 
-    /// Creates a block from the prefix of its CID, as peers send it; `None` if the bytes are too long
-    /// for an identity digest.
-    pub fn named(prefix: Prefix, bytes: Bytes) -> Result<Option<Self>, BlockError> {
+    /// Creates a block from the prefix of its CID, as peers send it; `None` if the bytes are too
+    /// long for an identity digest.
+    pub fn from_prefix(prefix: Prefix, bytes: Bytes) -> Result<Option<Self>, BlockError> {
         check_len(bytes.len())?;
         Ok(prefix.cid_of(&bytes).map(|cid| Block { cid, bytes }))
     }
 
-    /// Returns the block that is implied by its CID: that of an identity digest, and the empty block.
+    /// Returns the block that is implied by its CID: that of an identity digest, and the empty
+    /// block.
     ///
     /// Peers do not send these blocks, so call this before requesting a block.
-    pub fn implied_by(cid: &Cid) -> Option<Self> {
+    pub fn from_cid(cid: &Cid) -> Option<Self> {
         let bytes = match cid.hash() {
             Multihash::Identity(digest) => Bytes::copy_from_slice(digest),
             Multihash::Sha2_256(digest) if *digest == EMPTY_SHA2_256 => Bytes::new(),
@@ -104,17 +105,17 @@ impl Block {
         Block { cid, bytes }
     }
 
-    /// Returns its CID.
+    /// Returns the CID.
     pub const fn cid(&self) -> &Cid {
         &self.cid
     }
 
-    /// Returns its bytes.
+    /// Returns the bytes.
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Returns its CID and its bytes.
+    /// Returns the CID and the bytes.
     pub fn into_parts(self) -> (Cid, Bytes) {
         (self.cid, self.bytes)
     }
@@ -145,19 +146,19 @@ mod tests {
     #[test]
     fn the_cid_of_a_prefix_is_computed_from_the_bytes() {
         let cid = Cid::v1(Codec(0x71), Multihash::sha2_256(b"x"));
-        let block = Block::named(cid.prefix(), "x".into()).unwrap().unwrap();
+        let block = Block::from_prefix(cid.prefix(), "x".into()).unwrap().unwrap();
         assert_eq!(block, Block::verify(cid, "x".into()).unwrap());
         let identity = Cid::v1(Codec::RAW, Multihash::identity(b"x").unwrap()).prefix();
-        assert_eq!(Block::named(identity, vec![0; 129].into()), Ok(None));
+        assert_eq!(Block::from_prefix(identity, vec![0; 129].into()), Ok(None));
     }
 
     #[test]
     fn empty_and_identity_blocks_are_implied_by_their_cids() {
         let empty = Block::raw(Bytes::new()).unwrap();
-        assert_eq!(Block::implied_by(empty.cid()), Some(empty));
+        assert_eq!(Block::from_cid(empty.cid()), Some(empty));
         let inline = Cid::v1(Codec::RAW, Multihash::identity(b"hi").unwrap());
-        assert_eq!(Block::implied_by(&inline).unwrap().bytes(), "hi");
+        assert_eq!(Block::from_cid(&inline).unwrap().bytes(), "hi");
         let other = Block::raw("x".into()).unwrap();
-        assert_eq!(Block::implied_by(other.cid()), None);
+        assert_eq!(Block::from_cid(other.cid()), None);
     }
 }

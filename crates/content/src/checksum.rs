@@ -8,8 +8,8 @@ use crate::{Block, Cid, Multihash};
 /// Recognises blocks that were verified before, at a tenth of the cost of hashing them again.
 ///
 /// A store that keeps a [`Checksum`] of each block detects bytes that were changed on the disk. A
-/// checksum has 64 bits and depends on a secret seed. It proves nothing to others: bytes from a peer
-/// or of another process must be hashed.
+/// checksum has 64 bits and depends on a secret seed. It proves nothing to others: bytes from a
+/// peer or of another process must be hashed.
 ///
 /// ```
 /// use watchfire_content::{Block, Checksums};
@@ -17,8 +17,8 @@ use crate::{Block, Cid, Multihash};
 /// let checksums = Checksums::new(7);
 /// let block = Block::raw("hello".into())?;
 /// let checksum = checksums.of(&block);
-/// assert_eq!(checksums.recognise(block.cid(), "hello".into(), checksum), Some(block.clone()));
-/// assert_eq!(checksums.recognise(block.cid(), "hullo".into(), checksum), None);
+/// assert_eq!(checksums.verify(block.cid(), "hello".into(), checksum), Some(block.clone()));
+/// assert_eq!(checksums.verify(block.cid(), "hullo".into(), checksum), None);
 /// # Ok::<(), watchfire_content::BlockError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -42,11 +42,12 @@ impl Checksums {
     }
 
     /// Returns the block if the bytes are unchanged.
-    pub fn recognise(&self, cid: &Cid, bytes: Bytes, checksum: Checksum) -> Option<Block> {
+    pub fn verify(&self, cid: &Cid, bytes: Bytes, checksum: Checksum) -> Option<Block> {
         (self.sum(cid, &bytes) == checksum).then(|| Block::known(cid.clone(), bytes))
     }
 
-    /// Uses the hash and not the codec, because the same bytes may be requested under several codecs.
+    /// Uses the hash and not the codec, because the same bytes may be requested under several
+    /// codecs.
     fn sum(&self, cid: &Cid, bytes: &[u8]) -> Checksum {
         let mut hasher = self.state.build_hasher();
         match cid.hash() {
@@ -75,10 +76,10 @@ mod tests {
         for at in (0..block.bytes().len()).step_by(997) {
             let mut bytes = block.bytes().to_vec();
             bytes[at] ^= 1 << (at % 8);
-            assert_eq!(checksums.recognise(block.cid(), bytes.into(), checksum), None, "byte {at}");
+            assert_eq!(checksums.verify(block.cid(), bytes.into(), checksum), None, "byte {at}");
         }
         let shorter = block.bytes().slice(1..);
-        assert_eq!(checksums.recognise(block.cid(), shorter, checksum), None);
+        assert_eq!(checksums.verify(block.cid(), shorter, checksum), None);
     }
 
     #[test]
@@ -86,8 +87,8 @@ mod tests {
         let checksums = Checksums::new(1);
         let (one, other) = (block(1), block(2));
         let checksum = checksums.of(&one);
-        assert_eq!(checksums.recognise(other.cid(), one.bytes().clone(), checksum), None);
-        assert_eq!(checksums.recognise(other.cid(), other.bytes().clone(), checksum), None);
+        assert_eq!(checksums.verify(other.cid(), one.bytes().clone(), checksum), None);
+        assert_eq!(checksums.verify(other.cid(), other.bytes().clone(), checksum), None);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Content identifiers (CIDs): the hash and the codec of some bytes.
 //!
-//! Versions 0 and 1 are supported, with the hash functions sha2-256 and identity. A CID with another
-//! hash function is rejected with the code of the function, because it cannot be verified.
+//! Versions 0 and 1 are supported, with the hash functions sha2-256 and identity. A CID with
+//! another hash function is rejected with the code of the function, because it cannot be verified.
 //!
-//! - As bytes a CID has one encoding: what [`Cid::decode`] accepts, [`Cid::encode`] gives back.
+//! - As bytes, a CID has one encoding: [`Cid::encode`] restores the bytes that [`Cid::decode`]
+//!   read.
 //! - As text, version 0 is bare base58btc (`Qm…`). Version 1 is written in lower-case base32 (`b…`)
-//!   and also read in base58btc (`z…`), so two texts can be the same CID: compare CIDs, not texts.
+//!   and also read in base58btc (`z…`). Two texts can be the same CID, so compare CIDs, not texts.
 
 mod error;
 mod multihash;

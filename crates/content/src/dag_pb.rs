@@ -1,41 +1,40 @@
 //! Nodes of a DAG: links to other blocks, and data.
 //!
-//! Two orders of a node's fields are in use, links before data (what everyone writes today) and
-//! data before links (which decoders must accept). Which of them a node came in is kept, and
-//! everything else that could be written in two ways is refused: fields out of order or twice,
-//! unknown fields, numbers not in their shortest form. So a node that decodes encodes to the same
-//! bytes, and its CID can be recomputed from what is in memory.
+//! A decoded node encodes to the same bytes, so its CID can be recomputed. All importers write
+//! links before data, but decoders must accept data before links, so the node keeps this order. Any
+//! other ambiguity is rejected: repeated, unordered or unknown fields, and varints that are not
+//! minimal.
 
 use bytes::Bytes;
 
 use crate::protobuf::{self, Fields, ProtobufError, Value};
 use crate::{Cid, CidError};
 
-/// Most links of a node: more than fit into the largest block with sha2-256 CIDs.
+/// Largest number of links of a node: more than fit into the largest block with sha2-256 CIDs.
 ///
-/// Only links to tiny identity CIDs could be more, and they would cost fifteen times their size
-/// in memory.
+/// Only links with short identity CIDs could exceed it, and would take 15 times their size in
+/// memory.
 pub const LINKS_MAX: usize = 65_536;
 
 /// A link from a node to a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The block it leads to.
+    /// The CID of the linked block.
     pub cid: Cid,
-    /// The name of a directory's entry; empty in files. `None` when the field is absent.
+    /// The name of a directory's entry; empty in files. `None` if the field is absent.
     pub name: Option<String>,
-    /// Bytes of all blocks that are reached by it, as its maker counted them: a hint, not
-    /// verified by any hash but the node's own. `None` when the field is absent.
+    /// The total bytes of all blocks below the link, as the importer counted them. It is a hint and
+    /// is not verified. `None` if the field is absent.
     pub tsize: Option<u64>,
 }
 
-/// In which order the two fields of a node are written.
+/// The order of the two fields of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldOrder {
-    /// As all importers write today. Also the order of nodes that have only one of the two.
+    /// The order of all importers today, and of nodes with only one of the fields.
     #[default]
     LinksFirst,
-    /// As decoders must accept.
+    /// An order that decoders must accept.
     DataFirst,
 }
 
@@ -50,64 +49,64 @@ pub enum FieldOrder {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// The links, in the order in which they are written.
+    /// The links, in their encoded order.
     pub links: Vec<Link>,
-    /// The data, for instance an encoded [`UnixFs`](crate::unixfs::UnixFs).
+    /// The data, for example an encoded [`UnixFs`](crate::unixfs::UnixFs).
     pub data: Option<Bytes>,
-    /// Which of the two comes first.
+    /// The order of links and data.
     pub order: FieldOrder,
 }
 
-/// Why bytes are not a node that we can use.
+/// An error in the bytes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DagPbError {
-    /// Not a protobuf message.
+    /// The bytes are not a protobuf message.
     #[error(transparent)]
     Protobuf(#[from] ProtobufError),
-    /// A node has a field that is neither links nor data, or one of them in another shape.
-    #[error("a node has no field {field} of wire type {wire_type}")]
+    /// A field of a node is unknown or has the wrong wire type.
+    #[error("unknown field {field} of wire type {wire_type} in a node")]
     NodeField {
         /// The field's number.
         field: u64,
-        /// Its kind of value.
+        /// Its wire type.
         wire_type: u8,
     },
-    /// A link has a field that links do not have, or one of theirs in another shape.
-    #[error("a link has no field {field} of wire type {wire_type}")]
+    /// A field of a link is unknown or has the wrong wire type.
+    #[error("unknown field {field} of wire type {wire_type} in a link")]
     LinkField {
         /// The field's number.
         field: u64,
-        /// Its kind of value.
+        /// Its wire type.
         wire_type: u8,
     },
-    /// Data came twice, or links both before and after it.
+    /// The data is repeated, or between the links.
     #[error("the node's fields are interleaved or repeated")]
     NodeOrder,
-    /// A link's fields are not in ascending order, each once.
+    /// The fields of a link are repeated or not in ascending order.
     #[error("field {field} of a link is repeated or out of order")]
     LinkOrder {
-        /// The number of the field that came too late.
+        /// The number of the field.
         field: u64,
     },
-    /// A link leads nowhere.
+    /// A link has no CID.
     #[error("a link has no CID")]
     LinkWithoutCid,
-    /// A link leads to something that is not a CID we can verify.
-    #[error("a link's CID: {0}")]
+    /// The CID of a link is invalid or not supported.
+    #[error("invalid CID of a link: {0}")]
     LinkCid(#[from] CidError),
-    /// A link's name is not UTF-8.
-    #[error("a link's name is not UTF-8")]
+    /// The name of a link is not UTF-8.
+    #[error("the name of a link is not UTF-8")]
     LinkName,
-    /// More links than [`LINKS_MAX`].
-    #[error("more than {max} links")]
+    /// The node has more links than [`LINKS_MAX`].
+    #[error("a node has more than {max} links, which is the limit")]
     TooManyLinks {
-        /// Most links of a node.
+        /// The limit.
         max: usize,
     },
 }
 
 impl Node {
-    /// Reads the node that fills `bytes`; its data shares them.
+    /// Decodes all of `bytes`. The data shares them.
     pub fn decode(bytes: &Bytes) -> Result<Self, DagPbError> {
         let mut node = Node::default();
         let mut links_ended = false;
@@ -136,9 +135,8 @@ impl Node {
         Ok(node)
     }
 
-    /// The node as bytes.
-    ///
-    /// Links keep their order; a directory's must already be sorted by name.
+    /// Encodes the node, with the links in their order. Links of a directory must already be sorted
+    /// by name.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.encoded_len());
         if self.order == FieldOrder::DataFirst {
@@ -159,7 +157,7 @@ impl Node {
         }
     }
 
-    /// Bytes that [`Node::encode`] makes.
+    /// Returns the length of the encoded node.
     pub fn encoded_len(&self) -> usize {
         let links = self.links.iter().map(Link::field_len);
         let data = self.data.as_ref().map_or(0, |data| protobuf::bytes_field_len(data.len()));
@@ -203,7 +201,7 @@ impl Link {
         }
     }
 
-    /// Bytes that the link takes in a node.
+    /// Returns the length of the link as a field of a node.
     pub(crate) fn field_len(&self) -> usize {
         protobuf::bytes_field_len(self.encoded_len())
     }
@@ -229,13 +227,13 @@ mod tests {
         Node::decode(&Bytes::copy_from_slice(bytes))
     }
 
-    /// A node whose only link is made of `fields`.
+    /// Encodes a node with one link of these encoded fields.
     fn with_link(fields: &[u8]) -> Vec<u8> {
         [&[0x12, fields.len() as u8], fields].concat()
     }
 
     #[test]
-    fn a_node_comes_back_whichever_fields_it_has_and_in_whichever_order() {
+    fn nodes_with_any_fields_in_either_order_are_decoded_again() {
         let links = vec![link(Some("a"), Some(300)), link(Some(""), None), link(None, Some(0))];
         for order in [FieldOrder::LinksFirst, FieldOrder::DataFirst] {
             let node = Node { links: links.clone(), data: Some("data".into()), order };
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_written_before_data_unless_they_came_otherwise() {
+    fn links_are_encoded_before_data_by_default() {
         let node = Node {
             links: vec![link(None, None)],
             data: Some("x".into()),
@@ -261,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_repeated_or_interleaved_are_refused() {
+    fn repeated_and_interleaved_fields_are_rejected() {
         let link = with_link(&[0x0a, 4, 1, 0x55, 0, 0]);
         assert_eq!(decoded(&[0x0a, 0, 0x0a, 0]), Err(DagPbError::NodeOrder));
         let around = [&link[..], &[0x0a, 0], &link].concat();
@@ -273,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_unknown_or_of_another_kind_are_refused() {
+    fn fields_that_are_unknown_or_of_another_wire_type_are_rejected() {
         assert_eq!(
             decoded(&[0x1a, 0]),
             Err(DagPbError::NodeField { field: 3, wire_type: 2 }),
@@ -285,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_leads_nowhere_is_refused() {
+    fn a_link_without_a_valid_cid_and_name_is_rejected() {
         assert_eq!(decoded(&with_link(&[])), Err(DagPbError::LinkWithoutCid));
         assert_eq!(
             decoded(&with_link(&[0x0a, 4, 1, 0x55, 0x13, 0])),
@@ -298,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn links_to_nothing_much_are_counted() {
+    fn the_number_of_links_is_limited() {
         let link = with_link(&[0x0a, 4, 1, 0x55, 0, 0]);
         assert_eq!(decoded(&link.repeat(LINKS_MAX)).unwrap().links.len(), LINKS_MAX);
         let max = LINKS_MAX;

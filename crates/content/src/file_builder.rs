@@ -4,7 +4,7 @@ use crate::dag_pb::{Link, Node};
 use crate::unixfs::{Kind, UnixFs};
 use crate::{Block, Cid, Profile, ProfileError};
 
-/// The root of what was built, with the values that a link to it needs.
+/// The root of a built file or directory, with the values that a link to it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     /// Its CID.
@@ -17,9 +17,9 @@ pub struct Root {
 
 /// Splits a stream of bytes into the blocks of a file.
 ///
-/// It holds one chunk, and the links of one node for each level of the tree. Each block is emitted as
-/// soon as it is full: leaves in the order of the file, a node after the blocks that it links to, the
-/// root last.
+/// It holds one chunk, and the links of one node for each level of the tree. Each block is emitted
+/// as soon as it is full: leaves in the order of the file, a node after the blocks that it links
+/// to, the root last.
 ///
 /// ```
 /// use watchfire_content::{FileBuilder, Profile};

@@ -6,7 +6,7 @@ use crate::{Block, BlockStore, Cid, Codec};
 
 /// The largest depth of a file: the nodes from the root to a leaf, including both.
 ///
-/// Real importers reach a depth of 16 only for files that no disk holds.
+/// Importers reach a depth of 16 only for files that are larger than any disk.
 pub const FILE_DEPTH_MAX: usize = 32;
 
 /// The result of [`FileReader::read`].
@@ -20,7 +20,7 @@ pub enum Read {
     End,
 }
 
-/// Why blocks are not a valid file.
+/// An error in the blocks of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The codec of a block is not used in files.
@@ -29,7 +29,7 @@ pub enum ReadError {
         /// The codec.
         codec: Codec,
     },
-    /// The CID of a block says that it is a dag-pb node, but its bytes are not.
+    /// A block has the codec dag-pb, but its bytes are not a dag-pb node.
     #[error("a part of the file is not a dag-pb node: {0}")]
     DagPb(#[from] DagPbError),
     /// The data of a node is not UnixFS.
@@ -94,10 +94,10 @@ struct Part {
 
 /// Reads a file from its blocks, in order.
 ///
-/// The reader returns bytes only if their block is verified and all declared sizes from the root down
-/// match. So a file is never longer than its root declares, and time and memory are proportional to
-/// its length: empty parts are rejected, the depth is at most [`FILE_DEPTH_MAX`], and of each level
-/// only the unread links are kept.
+/// The reader returns bytes only if their block is verified and all declared sizes from the root
+/// down match. So a file is never longer than its root declares, and time and memory are
+/// proportional to its length: empty parts are rejected, the depth is at most [`FILE_DEPTH_MAX`],
+/// and of each level only the unread links are kept.
 ///
 /// ```
 /// use watchfire_content::{Block, BlockStore, FileReader, MemoryStore, Read};
@@ -121,7 +121,8 @@ pub struct FileReader {
 }
 
 impl FileReader {
-    /// Creates a reader of the file `root`. Reading fails if it has more than `file_bytes_max` bytes.
+    /// Creates a reader of the file `root`. Reading fails if it has more than `file_bytes_max`
+    /// bytes.
     pub fn new(root: Cid, file_bytes_max: u64) -> Self {
         let root = Part { cid: root, declared: None, depth: 0 };
         FileReader { file_bytes_max, file_bytes: None, read_bytes: 0, parts: vec![root] }
@@ -137,8 +138,8 @@ impl FileReader {
         self.read_bytes
     }
 
-    /// Returns the known unread parts in the order of the file. A part is known as soon as its parent
-    /// was read.
+    /// Returns the known unread parts in the order of the file. A part is known as soon as its
+    /// parent was read.
     pub fn wanted(&self) -> impl Iterator<Item = &Cid> {
         self.parts.iter().rev().map(|part| &part.cid)
     }
@@ -154,9 +155,9 @@ impl FileReader {
         parts.map(|part| &part.cid)
     }
 
-    /// Skips the parts that end at or before this offset. Their blocks are not needed. Parts are read
-    /// whole, so the next bytes may begin before the offset. Call it again after each node, whose parts
-    /// were unknown before.
+    /// Skips the parts that end at or before this offset. Their blocks are not needed. Parts are
+    /// read whole, so the next bytes may begin before the offset. Call it again after each node,
+    /// whose parts were unknown before.
     pub fn skip_to(&mut self, offset: u64) {
         while let Some(Part { declared: Some(bytes), .. }) = self.parts.last()
             && let Some(end) = self.read_bytes.checked_add(*bytes)
@@ -172,8 +173,8 @@ impl FileReader {
         self.parts.last().map(|part| &part.cid)
     }
 
-    /// Processes the next block and returns the bytes of the file in it, which may be empty. After an
-    /// error, each call returns the same error.
+    /// Processes the next block and returns the bytes of the file in it, which may be empty. After
+    /// an error, each call returns the same error.
     ///
     /// # Panics
     /// Panics if it is not the block of [`FileReader::next`].
@@ -199,7 +200,7 @@ impl FileReader {
     /// Returns the next bytes of the file from an in-memory store. Fails like [`FileReader::take`].
     pub fn read(&mut self, store: &impl BlockStore) -> Result<Read, ReadError> {
         while let Some(cid) = self.next() {
-            let block = Block::implied_by(cid).or_else(|| store.get(cid));
+            let block = Block::from_cid(cid).or_else(|| store.get(cid));
             let Some(block) = block else { return Ok(Read::Missing(cid.clone())) };
             let bytes = self.take(&block)?;
             if !bytes.is_empty() {
@@ -224,7 +225,7 @@ impl FileReader {
     }
 }
 
-/// What one block contains of a file.
+/// The part of a file in one block.
 struct Content {
     /// The bytes in the block itself, which precede those of its links.
     data: Bytes,
@@ -275,7 +276,7 @@ impl Content {
     }
 }
 
-/// Why a file cannot be assembled.
+/// An error of [`assemble`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AssembleError {
     /// A block is not stored.

@@ -1,11 +1,11 @@
 //! Content addressing: CIDs, blocks, UnixFS files and directories, archives and an in-memory store.
 //!
 //! The same content under the same [`Profile`] has the same CID here, in kubo and in the browser.
-//! `tests/vectors` tests all three. Bytes from a peer become a [`Block`] only if their hash matches,
-//! and a file is returned only if all sizes in its blocks are right.
+//! `tests/vectors` tests all three. Bytes from a peer become a [`Block`] only if their hash
+//! matches, and a file is returned only if all sizes in its blocks are right.
 //!
-//! Absent on purpose: hash functions other than sha2-256 and identity, content-defined chunking, disks
-//! and networks.
+//! Absent on purpose: hash functions other than sha2-256 and identity, content-defined chunking,
+//! disks and networks.
 //!
 //! ```
 //! use watchfire_content::{BlockStore, FileBuilder, MemoryStore, Profile, assemble};

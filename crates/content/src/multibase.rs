@@ -1,14 +1,14 @@
-//! The two ways in which CIDs are written as text: base58btc and lower-case base32.
+//! The two text encodings of CIDs: base58btc and lower-case base32.
 
 const BASE58: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// Why text is not in the base it claims.
+/// An error in encoded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BaseError {
-    /// A character that the base has not.
+    /// A character is not in the alphabet.
     Character { at: usize, found: char },
-    /// Bits are left over at the end that no encoder would have written.
+    /// The unused bits at the end are too many or not 0.
     Padding,
 }
 
@@ -28,7 +28,7 @@ fn digits(
     })
 }
 
-/// Bytes as base58btc. Quadratic, so only for inputs that are known to be short.
+/// Encodes bytes as base58btc in quadratic time. Use it only for short inputs.
 pub(crate) fn encode_base58(bytes: &[u8]) -> String {
     let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
     // Digits of the number, least significant first.
@@ -49,7 +49,7 @@ pub(crate) fn encode_base58(bytes: &[u8]) -> String {
     leading.chain(number.iter().rev().map(|&digit| char::from(BASE58[digit as usize]))).collect()
 }
 
-/// Base58btc as bytes. Quadratic, so only for inputs that are known to be short.
+/// Decodes base58btc in quadratic time. Use it only for short inputs.
 pub(crate) fn decode_base58(text: &str) -> Result<Vec<u8>, BaseError> {
     let zeros = text.bytes().take_while(|&character| character == b'1').count();
     // Bytes of the number, least significant first.
@@ -70,7 +70,7 @@ pub(crate) fn decode_base58(text: &str) -> Result<Vec<u8>, BaseError> {
     Ok(number)
 }
 
-/// Bytes as lower-case base32 without padding.
+/// Encodes bytes as lower-case base32 without padding.
 pub(crate) fn encode_base32(bytes: &[u8], text: &mut String) {
     let (mut held, mut bits) = (0_u32, 0);
     for &byte in bytes {
@@ -86,7 +86,7 @@ pub(crate) fn encode_base32(bytes: &[u8], text: &mut String) {
     }
 }
 
-/// Lower-case base32 without padding as bytes.
+/// Decodes lower-case base32 without padding.
 pub(crate) fn decode_base32(text: &str) -> Result<Vec<u8>, BaseError> {
     let mut bytes = Vec::with_capacity(text.len() * 5 / 8);
     let (mut held, mut bits) = (0_u32, 0);
@@ -98,8 +98,8 @@ pub(crate) fn decode_base32(text: &str) -> Result<Vec<u8>, BaseError> {
             bytes.push((held >> bits) as u8);
         }
     }
-    let is_what_an_encoder_writes = bits < 5 && held & ((1 << bits) - 1) == 0;
-    if is_what_an_encoder_writes { Ok(bytes) } else { Err(BaseError::Padding) }
+    let is_canonical = bits < 5 && held & ((1 << bits) - 1) == 0;
+    if is_canonical { Ok(bytes) } else { Err(BaseError::Padding) }
 }
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn known_texts_have_known_bytes() {
+    fn published_examples_are_encoded_and_decoded() {
         assert_eq!(base32(b"foobar"), "mzxw6ytboi");
         assert_eq!(encode_base58(b"Hello World!"), "2NEpo7TZRRrLZSi2U");
         assert_eq!(encode_base58(b"\0\0\x28\x7f\xb4\xcd"), "11233QC4");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_every_length_come_back() {
+    fn bytes_of_every_length_are_decoded_again() {
         for len in 0..70_u8 {
             let bytes: Vec<u8> = (0..len).map(|i| i.wrapping_mul(37).wrapping_sub(2)).collect();
             assert_eq!(decode_base32(&base32(&bytes)).unwrap(), bytes);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_of_another_base_is_named_with_its_place() {
+    fn an_invalid_character_is_reported_with_its_position() {
         assert_eq!(decode_base32("abc1"), Err(BaseError::Character { at: 3, found: '1' }));
         assert_eq!(decode_base32("aB"), Err(BaseError::Character { at: 1, found: 'B' }));
         assert_eq!(decode_base58("Ql"), Err(BaseError::Character { at: 1, found: 'l' }));
@@ -138,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn base32_that_no_encoder_writes_is_refused() {
+    fn non_canonical_base32_is_rejected() {
         assert_eq!(decode_base32("mzxw6ytbo"), Err(BaseError::Padding), "one digit too many");
-        assert_eq!(decode_base32("mzxw6ytboj"), Err(BaseError::Padding), "a set bit left over");
+        assert_eq!(decode_base32("mzxw6ytboj"), Err(BaseError::Padding), "an unused bit is set");
     }
 }

@@ -30,8 +30,8 @@ pub struct Profile {
 /// The largest `links_max` of a profile: as many links as fit into a block with their sizes.
 pub const FILE_LINKS_MAX: usize = 8192;
 
-/// The estimated size above which a directory is sharded into several nodes (a HAMT). Other importers
-/// use the same threshold, so the CIDs are the same.
+/// The estimated size above which a directory is sharded into several nodes (a HAMT). Other
+/// importers use the same threshold, so the CIDs are the same.
 pub const HAMT_THRESHOLD_BYTES: usize = 256 * 1024;
 
 /// How the size of a directory is estimated to decide whether it is sharded.
@@ -43,7 +43,7 @@ pub enum HamtSizeEstimation {
     LinksBytes,
 }
 
-/// Why a profile is invalid.
+/// An error in a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// The chunk size is zero or too large.

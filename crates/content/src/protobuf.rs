@@ -1,15 +1,15 @@
-//! The little of Protocol Buffers that content is written in.
+//! The subset of Protocol Buffers that content uses.
 //!
-//! Reading is strict (shortest varints, no groups), so that a message made only of known fields in
-//! a known order encodes to the bytes it was read from.
+//! Decoding is strict: varints must be minimal, and groups are rejected. So a message with known
+//! fields in a known order encodes to the same bytes again.
 
 use crate::varint::{self, VarintError};
 
-/// Why bytes are not a protobuf message.
+/// An error in a protobuf message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtobufError {
-    /// The bytes end before a value does.
-    #[error("the bytes end inside field {field}")]
+    /// The bytes end within a value.
+    #[error("field {field} is truncated")]
     Truncated {
         /// The field's number.
         field: u64,
@@ -17,12 +17,12 @@ pub enum ProtobufError {
     /// A key, a length or a number is not a varint.
     #[error(transparent)]
     Varint(#[from] VarintError),
-    /// A kind of value that is not read here.
-    #[error("field {field} has wire type {wire_type}")]
+    /// The wire type is not supported.
+    #[error("field {field} has the unsupported wire type {wire_type}")]
     WireType {
         /// The field's number.
         field: u64,
-        /// Its kind of value.
+        /// Its wire type.
         wire_type: u8,
     },
 }
@@ -30,16 +30,16 @@ pub enum ProtobufError {
 /// A field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// A number of variable length.
+    /// A variable-length integer.
     Varint(u64),
-    /// Bytes with their length in front.
+    /// Bytes, preceded by their length.
     Bytes(&'a [u8]),
     /// Four bytes.
     Fixed32(u32),
 }
 
 impl Value<'_> {
-    /// The number in a key that says of which kind the value is.
+    /// Returns the wire type in the key of the field.
     pub const fn wire_type(&self) -> u8 {
         match self {
             Value::Varint(_) => 0,
@@ -49,14 +49,14 @@ impl Value<'_> {
     }
 }
 
-/// The fields of a message one after the other; after an error, none.
+/// An iterator over the fields of a message. It ends after an error.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of the message that fills `bytes`.
+    /// Creates an iterator over the message in all of `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Fields { rest: bytes }
     }
@@ -110,7 +110,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Appends one field.
+/// Appends a field.
 pub fn encode_field(field: u64, value: Value<'_>, bytes: &mut Vec<u8>) {
     varint::encode(field << 3 | u64::from(value.wire_type()), bytes);
     match value {
@@ -123,12 +123,12 @@ pub fn encode_field(field: u64, value: Value<'_>, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Bytes that a field of `len` bytes takes, when its number is below 16.
+/// Returns the encoded length of a field of `len` bytes, whose number is below 16.
 pub(crate) const fn bytes_field_len(len: usize) -> usize {
     1 + varint::encoded_len(len as u64) + len
 }
 
-/// Bytes that a numeric field takes, when its number is below 16.
+/// Returns the encoded length of a varint field, whose number is below 16.
 pub(crate) const fn varint_field_len(value: u64) -> usize {
     1 + varint::encoded_len(value)
 }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_come_back_as_they_were_written() {
+    fn encoded_fields_are_decoded_again() {
         let written = [
             (1, Value::Varint(300)),
             (2, Value::Bytes(b"two")),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_ends_early_is_refused_once() {
+    fn a_truncated_message_is_rejected_once() {
         let truncated: &[&[u8]] = &[&[0x0a, 3, 1, 2], &[0x0d, 1, 2, 3], &[0x0a, 0xff, 0xff, 0x7f]];
         for bytes in truncated {
             let mut fields = Fields::new(bytes);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_eight_byte_values_are_refused() {
+    fn groups_and_eight_byte_values_are_rejected() {
         for wire_type in [1, 3, 4, 6, 7] {
             let bytes = [1 << 3 | wire_type, 0];
             let error = ProtobufError::WireType { field: 1, wire_type };

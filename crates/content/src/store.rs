@@ -24,7 +24,7 @@ pub trait BlockStore {
     fn remove(&mut self, cid: &Cid) -> bool;
 }
 
-/// A store has no room for a block. Its blocks are unchanged.
+/// The error of a store without room for a block. The stored blocks are unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot store {needed} bytes: {held} of {max} bytes are used")]
 pub struct StoreFull {
@@ -36,8 +36,8 @@ pub struct StoreFull {
     pub max: usize,
 }
 
-/// Bytes that each block counts in a [`MemoryStore`] in addition to its length. They bound the memory
-/// of many small blocks.
+/// Bytes that each block counts in a [`MemoryStore`] in addition to its length. They bound the
+/// memory of many small blocks.
 pub const STORED_BLOCK_OVERHEAD_BYTES: usize = 128;
 
 /// A store in memory. When it is full, it rejects further blocks.
@@ -59,8 +59,8 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// Creates an empty store of `bytes_max` bytes, including [`STORED_BLOCK_OVERHEAD_BYTES`] for each
-    /// block.
+    /// Creates an empty store of `bytes_max` bytes, including [`STORED_BLOCK_OVERHEAD_BYTES`] for
+    /// each block.
     pub const fn new(bytes_max: usize) -> Self {
         MemoryStore { blocks: BTreeMap::new(), bytes: 0, bytes_max }
     }

@@ -52,14 +52,14 @@ pub struct ModifiedAt {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnixFs {
-    /// What the node is.
+    /// The kind of the node.
     pub kind: Kind,
     /// The bytes of a file in this node, which precede those of its links; the target of a symbolic
     /// link; the bitmap of a shard.
     pub data: Option<Bytes>,
     /// The length of the file, or of the part of it in this node and its links.
     pub filesize: Option<u64>,
-    /// The length of the file's part behind each link.
+    /// The length of the file's part below each link.
     pub block_sizes: Vec<u64>,
     /// The hash function of a shard.
     pub hash_type: Option<u64>,
@@ -71,10 +71,10 @@ pub struct UnixFs {
     pub modified_at: Option<ModifiedAt>,
 }
 
-/// Why bytes are not valid UnixFS data.
+/// An error in UnixFS data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnixFsError {
-    /// Not a protobuf message.
+    /// The bytes are not a protobuf message.
     #[error(transparent)]
     Protobuf(#[from] ProtobufError),
     /// The type is missing.
@@ -94,7 +94,7 @@ pub enum UnixFsError {
         /// Its wire type.
         wire_type: u8,
     },
-    /// Fields are not in ascending order, each once.
+    /// A field is repeated or not in ascending order.
     #[error("field {field} is repeated or out of order")]
     Order {
         /// The number of the field.
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn meaningless_values_are_rejected() {
+    fn invalid_values_are_rejected() {
         assert_eq!(decoded(&[]), Err(UnixFsError::NoKind));
         assert_eq!(decoded(&[0x18, 0]), Err(UnixFsError::NoKind));
         assert_eq!(decoded(&[0x08, 6]), Err(UnixFsError::UnknownKind { value: 6 }));

@@ -1,7 +1,7 @@
-//! Unsigned variable-length integers, seven bits a byte, least significant first.
+//! Unsigned variable-length integers: seven bits per byte, least significant first.
 //!
-//! Only the shortest encoding of a number is accepted, so a number has one encoding and whatever
-//! is decoded encodes to the same bytes again.
+//! Only the shortest encoding of a number is accepted, so a decoded number encodes to the same
+//! bytes again.
 //!
 //! ```
 //! use watchfire_content::varint;
@@ -13,19 +13,19 @@
 //! assert!(varint::decode(&[0x80, 0x00]).is_err(), "zero in two bytes");
 //! ```
 
-/// Most bytes that a number takes.
+/// The longest encoding of a number, in bytes.
 pub const VARINT_BYTES_MAX: usize = 10;
 
-/// Why bytes are not a varint.
+/// An error in a varint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VarintError {
-    /// The bytes end before the number does.
-    #[error("the bytes end inside a varint")]
+    /// The bytes end within the number.
+    #[error("a varint is truncated")]
     Truncated,
-    /// The same number has a shorter encoding.
+    /// The number has a shorter encoding.
     #[error("a varint is not in its shortest form")]
     NotShortest,
-    /// The number does not fit.
+    /// The number has more than 64 bits, or more than its field allows.
     #[error("a varint is too large")]
     TooLarge,
 }
@@ -39,18 +39,18 @@ pub fn encode(mut value: u64, bytes: &mut Vec<u8>) {
     bytes.push(value as u8);
 }
 
-/// Bytes that [`encode`] appends for `value`.
+/// Returns the length of the encoding of `value`.
 pub const fn encoded_len(value: u64) -> usize {
     let bits = 64 - (value | 1).leading_zeros() as usize;
     bits.div_ceil(7)
 }
 
-/// The number at the start of `bytes`, and how many bytes it took.
+/// Decodes the number at the start of `bytes`. Returns it with its encoded length.
 pub fn decode(bytes: &[u8]) -> Result<(u64, usize), VarintError> {
     let mut value = 0_u64;
     for (at, &byte) in bytes.iter().take(VARINT_BYTES_MAX).enumerate() {
         let bits = u64::from(byte & 0x7f);
-        // The tenth byte holds the one bit that is left of sixty-four.
+        // The tenth byte holds only the last of the 64 bits.
         if at == VARINT_BYTES_MAX - 1 && byte > 1 {
             return Err(VarintError::TooLarge);
         }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_decodes_to_itself_in_as_many_bytes_as_were_promised() {
+    fn an_encoded_number_has_the_declared_length_and_is_decoded_again() {
         for shift in 0..64 {
             for value in [1_u64 << shift, (1 << shift) - 1, u64::MAX >> shift] {
                 let mut bytes = Vec::new();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_ends_early_or_never_is_refused() {
+    fn truncated_and_endless_numbers_are_rejected() {
         assert_eq!(decode(&[]), Err(VarintError::Truncated));
         assert_eq!(decode(&[0x80]), Err(VarintError::Truncated));
         assert_eq!(decode(&[0xff; 40]), Err(VarintError::TooLarge));

@@ -14,10 +14,10 @@ pub enum WalkStep {
     End,
 }
 
-/// Why a walk stopped.
+/// An error of a walk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WalkError {
-    /// The CID of a block says that it is a dag-pb node, but its bytes are not.
+    /// A block has the codec dag-pb, but its bytes are not a dag-pb node.
     #[error("{cid} is not a dag-pb node: {error}")]
     DagPb {
         /// The block.
@@ -39,8 +39,8 @@ pub enum WalkError {
 /// that it links to, and links are followed in their order. Blocks of other codecs have no links.
 ///
 /// A block that is linked several times is visited once, at its first position. Time grows with the
-/// bytes of the blocks and memory with their number, up to the limit. Declared sizes are not checked;
-/// [`FileReader`] checks them.
+/// bytes of the blocks and memory with their number, up to the limit. Declared sizes are not
+/// checked; [`FileReader`] checks them.
 ///
 /// [`FileReader`]: crate::FileReader
 ///
@@ -60,8 +60,8 @@ pub struct Walk {
     blocks_max: usize,
     /// All known blocks with their positions in `pending`; `None` for visited blocks.
     known: BTreeMap<Cid, Option<usize>>,
-    /// The blocks to visit, the next one last. The last entry is never a gap. A block that is linked
-    /// again moves to the end and leaves a gap.
+    /// The blocks to visit, the next one last. The last entry is never a gap. A block that is
+    /// linked again moves to the end and leaves a gap.
     pending: Vec<Option<Cid>>,
     gaps: usize,
 }
@@ -115,7 +115,7 @@ impl Walk {
     /// Visits the next block of an in-memory store.
     pub fn step(&mut self, store: &impl BlockStore) -> Result<WalkStep, WalkError> {
         let Some(cid) = self.next() else { return Ok(WalkStep::End) };
-        match Block::implied_by(cid).or_else(|| store.get(cid)) {
+        match Block::from_cid(cid).or_else(|| store.get(cid)) {
             Some(block) => self.take(&block).map(|()| WalkStep::Block(block)),
             None => {
                 let missing = cid.clone();
@@ -139,7 +139,7 @@ impl Walk {
         }
         self.known.insert(cid.clone(), Some(self.pending.len()));
         self.pending.push(Some(cid));
-        // Closing gaps only then costs no more than creating them did.
+        // Closing gaps only when they are the majority costs no more than creating them.
         if self.gaps > self.pending.len() / 2 {
             self.close_gaps();
         }

@@ -16,8 +16,8 @@ pub enum Output {
 
 /// Decrypts a page from its ciphertext in order.
 ///
-/// It holds one record, and the index until that is complete. All outputs are authenticated, but only
-/// [`Decryptor::finish`] tells that nothing is missing.
+/// It holds one record, and the index until that is complete. All outputs are authenticated, but
+/// only [`Decryptor::finish`] checks that the page is complete.
 #[derive(Debug)]
 pub struct Decryptor {
     key: Key,
@@ -46,8 +46,8 @@ impl Decryptor {
         }
     }
 
-    /// Processes the next bytes of the ciphertext, in pieces of any length, and adds decrypted content
-    /// to `outputs`.
+    /// Processes the next bytes of the ciphertext, in pieces of any length, and adds decrypted
+    /// content to `outputs`.
     pub fn take(
         &mut self,
         mut sealed: &[u8],
@@ -78,7 +78,7 @@ impl Decryptor {
                 Some(records) => {
                     let content = records.open(self.record, whole)?;
                     self.record += 1;
-                    self.opened(content, outputs)?;
+                    self.handle_content(content, outputs)?;
                 }
             }
         }
@@ -123,16 +123,20 @@ impl Decryptor {
         if self.pending.is_empty() && records == Some(self.record) && self.remaining.is_some() {
             return Ok(());
         }
-        // Without a whole header the bytes may be anything.
+        // Without a complete header, the bytes may not be a private page.
         if records.is_none() && !crate::is_sealed(&self.pending) {
             return Err(PrivateError::NotPrivate);
         }
         Err(PrivateError::Length { sealed_bytes: self.sealed_bytes })
     }
 
-    fn opened(&mut self, content: Vec<u8>, outputs: &mut Vec<Output>) -> Result<(), PrivateError> {
+    fn handle_content(
+        &mut self,
+        content: Vec<u8>,
+        outputs: &mut Vec<Output>,
+    ) -> Result<(), PrivateError> {
         if self.remaining.is_some() {
-            return self.give(&content, outputs);
+            return self.emit(&content, outputs);
         }
         self.head.extend_from_slice(&content);
         let Some(bytes) = Index::encoded_bytes(&self.head)?.filter(|len| *len <= self.head.len())
@@ -152,10 +156,10 @@ impl Decryptor {
         let remaining: Vec<_> = sizes.enumerate().filter(|(_, bytes)| *bytes > 0).collect();
         self.remaining = Some(remaining.into_iter().rev().collect());
         outputs.push(Output::Index(index));
-        self.give(&head[bytes..], outputs)
+        self.emit(&head[bytes..], outputs)
     }
 
-    fn give(&mut self, mut content: &[u8], outputs: &mut Vec<Output>) -> Result<(), PrivateError> {
+    fn emit(&mut self, mut content: &[u8], outputs: &mut Vec<Output>) -> Result<(), PrivateError> {
         let remaining = self.remaining.as_mut().expect("the index came first");
         while let (Some((entry, left)), false) = (remaining.last_mut(), content.is_empty()) {
             let len = usize::try_from(*left).unwrap_or(usize::MAX).min(content.len());

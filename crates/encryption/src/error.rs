@@ -1,4 +1,4 @@
-/// Why a private page cannot be created or decrypted. No variant contains a key.
+/// An error while a private page is created or decrypted. No variant contains a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrivateError {
     /// The bytes do not begin with the magic of a private page.
@@ -33,7 +33,7 @@ pub enum PrivateError {
     Index(#[from] IndexError),
 }
 
-/// Why an index is invalid.
+/// An error in an index.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
     /// The index ends early.

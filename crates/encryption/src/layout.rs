@@ -24,8 +24,8 @@ pub struct Layout {
     content_bytes: u64,
 }
 
-/// Returns the length that content of `bytes` is padded to, by the Padmé scheme. It reveals only the
-/// order of magnitude and a few more bits. The overhead is at most 12 %, and 3 % from 1 MB on.
+/// Returns the length that content of `bytes` is padded to, by the Padmé scheme. It reveals only
+/// the order of magnitude and a few more bits. The overhead is at most 12 %, and 3 % from 1 MB on.
 pub const fn padded(bytes: u64) -> u64 {
     if bytes <= CONTENT_BYTES_MIN {
         return CONTENT_BYTES_MIN;
@@ -42,8 +42,8 @@ impl Layout {
         Layout::with_record_bytes(bytes, RECORD_BYTES)
     }
 
-    /// Creates the layout of content of `bytes` before padding. `record_bytes` must be a power of two
-    /// from 4 KiB to 1 MiB.
+    /// Creates the layout of content of `bytes` before padding. `record_bytes` must be a power of
+    /// two from 4 KiB to 1 MiB.
     pub fn with_record_bytes(bytes: u64, record_bytes: u32) -> Result<Self, PrivateError> {
         assert!(is_record_bytes(record_bytes), "records of {record_bytes} bytes");
         let max = CONTENT_BYTES_MAX;

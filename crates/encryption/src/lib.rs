@@ -1,4 +1,4 @@
-//! The format of private pages: content in encrypted records, which only the key in the link opens.
+//! The format of private pages: content in encrypted records, with the key in the link.
 //!
 //! A private page, including its names, kinds and sizes, is one file of ciphertext. Peers fetch,
 //! verify and serve it like any other file. The format is specified in

@@ -124,8 +124,8 @@ impl RecordCipher {
         }
     }
 
-    /// Returns the nonce: seven zeros, the number of the record, and whether it is the last, as in the
-    /// STREAM construction.
+    /// Returns the nonce: seven zeros, the number of the record, and whether it is the last, as in
+    /// the STREAM construction.
     fn nonce(&self, record: u64) -> Nonce<aes_gcm::aead::consts::U12> {
         let number = u32::try_from(record).expect("records are numbered by 32 bits");
         let mut nonce = [0; 12];
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_key_is_reported_as_such() {
+    fn a_wrong_key_is_an_error_of_its_own() {
         let records = records();
         let whole = records.layout().sealed_bytes();
         let error = RecordCipher::for_opening(&key(2), records.header(), whole).unwrap_err();
@@ -194,7 +194,7 @@ mod tests {
         };
         assert_eq!(with(0, b'W'), PrivateError::NotPrivate);
         assert_eq!(with(15, b'2'), PrivateError::UnsupportedVersion);
-        // RecordCipher of 4096 + 1 bytes, of 2^29, and something in the reserve.
+        // Records of 4096 + 1 bytes, of 2^29 bytes, and a reserved byte that is not 0.
         assert_eq!(with(19, 1), PrivateError::UnsupportedVersion);
         assert_eq!(with(16, 0x20), PrivateError::UnsupportedVersion);
         assert_eq!(with(31, 1), PrivateError::UnsupportedVersion);

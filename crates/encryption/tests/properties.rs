@@ -1,4 +1,4 @@
-//! Properties of every page.
+//! Properties that hold for every page.
 
 use proptest::prelude::*;
 use watchfire_encryption::{Decryptor, Entry, Index, Key, Kind, Layout, Output, RecordCipher};

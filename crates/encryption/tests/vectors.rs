@@ -101,10 +101,10 @@ impl Page {
 
     fn sealed(&self, key: &Key) -> Vec<u8> {
         let index = self.index();
-        let bytes = index.content_bytes().expect("it is short");
-        let layout = Layout::with_record_bytes(bytes, self.record_bytes).expect("it is short");
+        let bytes = index.content_bytes().expect("the content is short");
+        let layout = Layout::with_record_bytes(bytes, self.record_bytes).expect("it fits");
         let records = RecordCipher::for_sealing(key, layout);
-        let mut content = index.encode().expect("it is an index");
+        let mut content = index.encode().expect("the index is valid");
         self.files().iter().for_each(|file| content.extend(file));
         content.resize(layout.content_bytes() as usize, 0);
         let mut sealed = records.header().to_vec();
@@ -148,12 +148,12 @@ fn pages_are_sealed_identically_and_decrypted_again() {
         let watchfire_content::Multihash::Sha2_256(digest) =
             watchfire_content::Multihash::sha2_256(&sealed)
         else {
-            unreachable!("it is what was asked for")
+            unreachable!("sha2_256 returns this variant")
         };
         assert_eq!(to_hex(&digest), page.sealed_sha256, "{name}");
         let mut builder =
             watchfire_content::FileBuilder::new(watchfire_content::Profile::default())
-                .expect("ours");
+                .expect("the default profile is valid");
         let mut forget = |_| Ok::<(), std::convert::Infallible>(());
         builder.write(&sealed, &mut forget).expect("nothing fails");
         let root = builder.finish(&mut forget).expect("nothing fails");

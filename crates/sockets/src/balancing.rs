@@ -1,4 +1,4 @@
-//! Balancing new connections over the sockets that share a port.
+//! Balancing of new connections over the sockets that share a port.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -6,34 +6,34 @@ use std::os::fd::OwnedFd;
 use nix::libc::{self, sock_filter, sock_fprog};
 use nix::sys::socket::{setsockopt, sockopt};
 
-/// Sends new connections to chosen sockets among those that share a port, at random.
+/// Directs each new connection to a random one of the chosen sockets that share a port.
 ///
-/// Without it the kernel spreads connections over all sockets by a hash. A hash is uneven. With
-/// many processes on few cores, each process also wakes for single events of few connections,
-/// which costs more than the work itself. Any owner of one of the sockets can give the kernel a
-/// small program that chooses instead.
+/// Without it, the kernel spreads connections over all sockets by a hash, which is uneven. With
+/// many processes on few cores, each process then also wakes for single events of few connections,
+/// which costs more than the work itself. Any owner of one of the sockets can attach a BPF program
+/// that chooses instead.
 #[derive(Debug)]
 pub struct ConnectionBalancer {
-    /// One listener of each address. Its program applies to all sockets of that address.
+    /// One listener for each address. Its program applies to all sockets of that address.
     listeners: Vec<OwnedFd>,
 }
 
 impl ConnectionBalancer {
-    /// `listeners` has one listener of each address.
+    /// `listeners` has one listener for each address.
     pub(crate) fn new(listeners: &[OwnedFd]) -> io::Result<Self> {
         let listeners = listeners.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
         Ok(ConnectionBalancer { listeners })
     }
 
-    /// Send new connections to these sockets from now on. A socket's number is its place in the
-    /// order in which the port's sockets were opened. The kernel's hash decides for a number
-    /// without a socket.
+    /// Send new connections to these sockets from now on. A socket's number is its index in the
+    /// order in which the port's sockets were opened. If no socket has the number, the kernel's
+    /// hash decides.
     ///
     /// # Errors
     ///
-    /// The system's error. Some thousand targets make a program longer than the kernel accepts.
-    pub fn set_targets(&self, places: &[u32]) -> io::Result<()> {
-        let mut program = program(places);
+    /// The system's error. The kernel rejects the program for more than about 2,000 targets.
+    pub fn set_targets(&self, targets: &[u32]) -> io::Result<()> {
+        let mut program = program(targets);
         let len = program.len().try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
         let program = sock_fprog { len, filter: program.as_mut_ptr() };
         for listener in &self.listeners {
@@ -43,8 +43,8 @@ impl ConnectionBalancer {
     }
 }
 
-/// A random number modulo the number of places, and the place of that number.
-fn program(places: &[u32]) -> Vec<sock_filter> {
+/// A BPF program that returns a random element of `targets`.
+fn program(targets: &[u32]) -> Vec<sock_filter> {
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const MODULO: u16 = (libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K) as u16;
     const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -53,10 +53,10 @@ fn program(places: &[u32]) -> Vec<sock_filter> {
 
     let instruction = |code, jump_if_false, k| sock_filter { code, jt: 0, jf: jump_if_false, k };
     let mut program = vec![instruction(LOAD, 0, RANDOM)];
-    program.push(instruction(MODULO, 0, places.len().max(1) as u32));
-    for (number, place) in (0..).zip(places) {
-        program.push(instruction(JUMP_IF_EQUAL, 1, number));
-        program.push(instruction(RETURN, 0, *place));
+    program.push(instruction(MODULO, 0, targets.len().max(1) as u32));
+    for (index, target) in (0..).zip(targets) {
+        program.push(instruction(JUMP_IF_EQUAL, 1, index));
+        program.push(instruction(RETURN, 0, *target));
     }
     // Reached only without targets. No socket has this number, so the hash decides.
     program.push(instruction(RETURN, 0, u32::MAX));
@@ -73,7 +73,7 @@ mod tests {
     use crate::limits::SocketLimits;
     use crate::listen::Listeners;
 
-    /// How many connections wait at each of the port's sockets.
+    /// The number of connections in the backlog of each socket.
     fn waiting(sockets: &[OwnedFd]) -> Vec<usize> {
         let count = |socket| std::iter::from_fn(|| rustix::net::accept(socket).ok()).count();
         sockets.iter().map(count).collect()
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn connections_go_to_the_chosen_sockets_only() {
         let addresses = ["127.0.0.1:0", "[::1]:0"].map(|a| a.parse::<SocketAddr>().unwrap());
-        // A machine may be without IPv6.
+        // Some machines have no IPv6.
         let has_ipv6 = rustix::net::socket(AddressFamily::INET6, SocketType::STREAM, None).is_ok();
         let addresses = &addresses[..if has_ipv6 { 2 } else { 1 }];
         let listeners =
@@ -101,17 +101,17 @@ mod tests {
         let hashed = by_shard(waiting(&sockets));
         assert!(hashed.iter().filter(|number| **number > 0).count() > 4, "{hashed:?}");
 
-        for places in [&[6][..], &[1, 4], &[7, 0, 3]] {
-            balancer.set_targets(places).unwrap();
+        for targets in [&[6][..], &[1, 4], &[7, 0, 3]] {
+            balancer.set_targets(targets).unwrap();
             let _open = connect();
             for (shard, number) in by_shard(waiting(&sockets)).into_iter().enumerate() {
-                let is_chosen = places.contains(&(shard as u32));
-                assert_eq!(number > 0, is_chosen, "{number} at {shard}, steered to {places:?}");
+                let is_chosen = targets.contains(&(shard as u32));
+                assert_eq!(number > 0, is_chosen, "{number} at shard {shard}, targets {targets:?}");
             }
         }
 
-        for nobody in [&[][..], &[99]] {
-            balancer.set_targets(nobody).unwrap();
+        for no_target in [&[][..], &[99]] {
+            balancer.set_targets(no_target).unwrap();
             let open = connect();
             let hashed = waiting(&sockets);
             assert_eq!(hashed.iter().sum::<usize>(), open.len());

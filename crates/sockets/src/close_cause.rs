@@ -1,20 +1,21 @@
 //! The reasons why sockets end.
 
-/// Why a socket is gone.
+/// The reason why a socket ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CloseCause {
-    /// The client closed, or its connection ended.
+    /// The client closed the socket, or its connection ended.
     ByPeer,
-    /// We closed it: [`crate::Sockets::close`], with this code.
+    /// The server closed the socket with this code, by [`crate::Sockets::close`] or because of
+    /// `partial_bytes_max`.
     ByUs(u16),
-    /// It broke RFC 6455 or sent bad UTF-8.
+    /// The client violated RFC 6455 or sent invalid UTF-8.
     Protocol,
-    /// A message passed `message_bytes_max`.
+    /// A message was larger than `message_bytes_max`.
     TooBig,
-    /// Nothing came for `idle_timeout`.
+    /// The client sent nothing for `idle_timeout`.
     Idle,
-    /// It did not read: its queue was full, or stayed unread for `slow_timeout`.
+    /// The client did not read: its queue was full, or made no progress for `slow_timeout`.
     Slow,
-    /// The shard drained.
+    /// The shard was drained.
     Drained,
 }

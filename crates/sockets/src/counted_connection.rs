@@ -1,4 +1,4 @@
-//! Keeps the count of connections right while a connection is outside the slab.
+//! Counts connections that are outside the slab.
 
 use std::sync::Arc;
 
@@ -6,35 +6,35 @@ use watchfire_types::ShardId;
 
 use crate::counters::SocketCounters;
 
-/// One connection's place in `connections_now`, while the connection is outside the slab: in a TLS
-/// handshake, or lent to hyper. Dropping it gives the place up.
+/// A connection that counts in `connections_now` while it is outside the slab: in a TLS handshake,
+/// or lent to hyper. Dropping it ends the count.
 pub(crate) struct CountedConnection {
     counters: Arc<SocketCounters>,
     shard: ShardId,
-    is_slabs: bool,
+    is_in_slab: bool,
 }
 
 impl CountedConnection {
-    /// Count one connection more.
-    pub(crate) fn take(counters: Arc<SocketCounters>, shard: ShardId) -> Self {
+    /// Add a connection to the count.
+    pub(crate) fn new(counters: Arc<SocketCounters>, shard: ShardId) -> Self {
         counters.shard(shard).connections_now.add(1);
-        CountedConnection { counters, shard, is_slabs: false }
+        CountedConnection { counters, shard, is_in_slab: false }
     }
 
-    /// The place of a connection that the slab had, and that is counted already.
-    pub(crate) fn of_slab(counters: Arc<SocketCounters>, shard: ShardId) -> Self {
-        CountedConnection { counters, shard, is_slabs: false }
+    /// For a connection that leaves the slab, where it was already counted.
+    pub(crate) fn already_counted(counters: Arc<SocketCounters>, shard: ShardId) -> Self {
+        CountedConnection { counters, shard, is_in_slab: false }
     }
 
-    /// Leave the connection counted: the slab has it now.
+    /// The slab counts the connection from now on.
     pub(crate) fn pass_to_slab(mut self) {
-        self.is_slabs = true;
+        self.is_in_slab = true;
     }
 }
 
 impl Drop for CountedConnection {
     fn drop(&mut self) {
-        if !self.is_slabs {
+        if !self.is_in_slab {
             self.counters.shard(self.shard).connections_now.sub(1);
         }
     }

@@ -6,7 +6,7 @@ use watchfire_types::ShardId;
 
 use crate::close_cause::CloseCause;
 
-/// One number that only grows, or a level that goes both handoff_routes.
+/// A counter, or a gauge.
 ///
 /// Any thread may read it. Only its shard's thread writes it, so a plain store is enough. A locked
 /// addition would cost as much as twenty other instructions.
@@ -22,7 +22,7 @@ impl Count {
         self.0.store(self.get().wrapping_sub(n), Ordering::Relaxed);
     }
 
-    /// Add one, from any thread. Such a count may not be written otherwise.
+    /// Add 1 from any thread. A count that uses this must not use `add` or `sub`.
     pub(crate) fn add_one_from_anywhere(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -39,8 +39,8 @@ macro_rules! counts {
         #[repr(align(128))]
         pub(crate) struct ShardCounters { $(pub(crate) $name: Count,)* }
 
-        /// All shards' counts, added up at one moment. Names ending in `_now` are levels, the
-        /// others only grow.
+        /// The sums of all shards' counts. Names ending in `_now` are gauges, the others are
+        /// counters.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct SocketTotals { $($(#[$doc])* pub $name: u64,)* }
 
@@ -53,67 +53,67 @@ macro_rules! counts {
 }
 
 counts! {
-    /// Connections: websockets, parked, lent to hyper, awaiting a request, closing.
+    /// Connections in any state: WebSockets, parked, lent to hyper, awaiting a request, closing.
     connections_now,
-    /// Open websockets.
+    /// Open WebSockets.
     websockets_now,
-    /// Websockets ever opened.
+    /// WebSockets opened.
     websockets,
     /// Parked GETs.
     parked_now,
-    /// GETs ever parked.
+    /// GETs that were parked.
     parked,
     /// Requests that hyper is answering.
     http_now,
-    /// Requests ever given to hyper.
+    /// Requests given to hyper.
     http_requests,
-    /// Connections ever accepted.
+    /// Connections accepted.
     accepts,
     /// Connections closed right after accept: `sockets_max`, or no descriptor left.
     accept_refusals,
-    /// TLS handshakes that failed or took too long.
+    /// TLS handshakes that failed or timed out.
     tls_failures,
     /// Requests moved to another shard.
     moves,
     /// Connections handed over to other processes.
     handoffs,
-    /// Connections taken in from other processes.
+    /// Connections received from other processes.
     adoptions,
-    /// Requests the handler refused.
+    /// Requests that the handler refused, or whose upgrade or parking was invalid.
     refusals,
-    /// Heads that were not HTTP, too large or too slow.
+    /// Request heads that were not HTTP, too large or too slow.
     head_errors,
     /// Bytes read from clients, by the shard and by hyper.
     bytes_in,
     /// Bytes written to clients, by the shard and by hyper.
     bytes_out,
-    /// Whole messages received.
+    /// Complete messages received.
     messages,
-    /// Frames taken for sending.
+    /// Frames written or queued.
     deliveries,
-    /// Bytes that wait in sockets' queues.
+    /// Bytes in sockets' queues.
     queued_bytes_now,
-    /// Frames that had to be queued, because the kernel's buffer was full.
+    /// Frames that were queued because the kernel's buffer was full.
     queued_frames,
-    /// Bytes of half-received heads and messages.
+    /// Bytes of partly received heads and messages.
     partial_bytes_now,
     /// Sockets closed because of `partial_bytes_max`.
     partial_refusals,
-    /// Messages that a full shard queue did not take.
+    /// Messages dropped because a shard's queue was full or the shard had ended.
     shard_queue_drops,
-    /// Websockets and parked GETs that ended by their client.
+    /// WebSockets and parked GETs that their client ended.
     closes_by_peer,
-    /// Websockets that we closed for the handler.
+    /// WebSockets that the handler closed, or that were closed because of `partial_bytes_max`.
     closes_by_us,
-    /// Websockets closed for breaking RFC 6455 or bad UTF-8.
+    /// WebSockets closed for a violation of RFC 6455 or invalid UTF-8.
     closes_protocol,
-    /// Websockets closed for a message over `message_bytes_max`.
+    /// WebSockets closed for a message over `message_bytes_max`.
     closes_too_big,
-    /// Websockets closed after `idle_timeout`.
+    /// WebSockets closed after `idle_timeout`.
     closes_idle,
-    /// Websockets closed for not reading.
+    /// WebSockets closed because their client did not read.
     closes_slow,
-    /// Websockets closed by the drain.
+    /// WebSockets closed by a drain.
     closes_drained,
 }
 

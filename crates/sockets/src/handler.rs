@@ -20,7 +20,7 @@ pub trait SocketHandler: 'static {
     /// Messages that other threads send to this shard through its [`crate::ShardSender`].
     type Message: Send + 'static;
 
-    /// Decide what to do with a request, from its head alone. Nothing has been answered yet.
+    /// Decide what to do with a request, from its head alone. No response has been sent yet.
     fn route(
         &mut self,
         now: Instant,
@@ -28,22 +28,23 @@ pub trait SocketHandler: 'static {
         head: &RequestHead<'_>,
     ) -> Route<Self::Ticket>;
 
-    /// A websocket's handshake is done. Returns the key that later calls about it carry.
+    /// A WebSocket is open. Returns the key that is passed to later calls for this socket.
     fn handle_open(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Self::Ticket)
     -> u32;
 
-    /// A GET is parked until [`Sockets::answer`]. Returns the key that a `close` will carry.
+    /// A GET is parked until [`Sockets::answer`]. Returns the key that is passed to
+    /// [`SocketHandler::handle_close`].
     fn handle_park(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Self::Ticket)
     -> u32;
 
-    /// A whole text message arrived, known to be UTF-8.
+    /// A complete text message arrived. It is valid UTF-8.
     fn handle_text(&mut self, sockets: &mut Sockets, socket: SocketId, key: u32, text: &str);
 
-    /// A whole binary message arrived.
+    /// A complete binary message arrived.
     fn handle_binary(&mut self, sockets: &mut Sockets, socket: SocketId, key: u32, bytes: &[u8]);
 
-    /// An open or still parked socket is gone. Once for each `open`; for each `park` only when
-    /// the client left before its answer. The id is no longer valid for sending.
+    /// An open or parked socket is gone. Called once for each open WebSocket, and for a parked GET
+    /// only if the client left before its answer. The id is no longer valid for sending.
     fn handle_close(
         &mut self,
         sockets: &mut Sockets,
@@ -52,24 +53,25 @@ pub trait SocketHandler: 'static {
         cause: CloseCause,
     );
 
-    /// A message from another thread.
+    /// A message arrived through a [`crate::ShardSender`].
     fn handle_message(&mut self, sockets: &mut Sockets, message: Self::Message);
 
     /// Called ten times a second.
     fn handle_tick(&mut self, sockets: &mut Sockets, now: Instant);
 
-    /// Do a slice of pending work (some 2,000 sends); true when more is waiting. The shard lets
-    /// HTTP and its other sockets run between two slices.
+    /// Do one slice of pending work (about 2,000 sends); true if more is pending. The shard serves
+    /// HTTP and its other sockets between two slices.
     fn run_pending_work(&mut self, sockets: &mut Sockets) -> bool;
 
-    /// Hand a connection over to another process, whose [`crate::Adopter`] takes it in. Nothing of
-    /// it is answered yet.
+    /// Hand a connection over to another process, where [`crate::Adopter`] receives it. No response
+    /// has been sent yet. An `Err` returns a connection that no process took.
     ///
-    /// [`HandoffTarget::Owner`] is what [`SocketHandler::route`] said; a connection that comes back is answered 503.
-    /// A client that just arrived while this shard is nearly full (97 % of its share of
-    /// `sockets_max`) may go to any with more room, and is kept here as long as there is room when
-    /// it comes back. Once this process is full, or another gave it one that is too much, anyone
-    /// with room may have it; it is answered 503 when that comes back, or after some 16 offers.
+    /// - [`HandoffTarget::Owner`]: [`SocketHandler::route`] returned [`Route::HandOff`]. A returned
+    ///   connection is answered 503.
+    /// - [`HandoffTarget::LessLoaded`]: a new connection, while this shard is nearly full (97 % of
+    ///   its share of `sockets_max`). A returned connection stays in this process.
+    /// - [`HandoffTarget::AnyWithRoom`]: a new connection, or one that another process handed over,
+    ///   while this process is full. It is answered 503 if it is returned, or after 16 offers.
     fn hand_off(
         &mut self,
         to: HandoffTarget,
@@ -79,35 +81,35 @@ pub trait SocketHandler: 'static {
         Err(handoff)
     }
 
-    /// The shard is draining: no request will be routed any more.
+    /// The shard is draining. No further request is routed.
     fn handle_drain(&mut self, sockets: &mut Sockets);
 }
 
 /// A decision about a request.
 pub enum Route<T> {
-    /// Let the HTTP router answer it.
+    /// The HTTP router answers the request.
     Http,
-    /// Another shard owns what it asks for: move the connection there, bytes and all.
+    /// Another shard owns the resource: move the connection there, with the bytes that were read.
     Move(ShardId),
-    /// Another process owns what it asks for: [`SocketHandler::hand_off`] follows, bytes and all.
+    /// Another process owns the resource: the shard calls [`SocketHandler::hand_off`].
     HandOff(NodeId),
-    /// Answer it at once with an empty or short plain-text body, and close the connection.
+    /// Answer at once with a plain-text body, and close the connection.
     Refuse {
         /// The HTTP status, such as 403.
         status: u16,
-        /// One line for a person, or nothing.
+        /// One line for a person, or an empty string.
         body: &'static str,
     },
-    /// Upgrade it to a websocket. Only for a head whose [`RequestHead::websocket_key`] is `Ok`.
+    /// Upgrade to a WebSocket. Only for a head whose [`RequestHead::websocket_key`] is `Ok`.
     Upgrade {
-        /// The subprotocol to echo.
+        /// The subprotocol to send in the response.
         protocol: Option<Box<str>>,
-        /// Comes back in [`SocketHandler::handle_open`].
+        /// Passed to [`SocketHandler::handle_open`].
         ticket: T,
     },
-    /// Park it: a GET without a body that is answered later.
+    /// Park a GET without a body, to be answered later.
     Park {
-        /// Comes back in [`SocketHandler::handle_park`].
+        /// Passed to [`SocketHandler::handle_park`].
         ticket: T,
     },
 }

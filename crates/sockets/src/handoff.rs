@@ -1,4 +1,4 @@
-//! Connections on their way to another shard, of this process or of another.
+//! Connections in transit to another shard of this process or of another process.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,42 +9,41 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 use watchfire_types::NodeId;
 
-/// A connection with all that was read of it and not answered yet.
+/// A connection with the bytes that were read from it and not answered yet.
 #[derive(Debug)]
 pub struct HandoffConnection {
-    /// The connection.
+    /// The connection's descriptor.
     pub fd: OwnedFd,
-    /// The bytes that were read from it.
+    /// The bytes that were read from the connection.
     pub bytes: Vec<u8>,
-    /// The client's address, when the socket does not know it. Such a socket is one end of a pair;
-    /// the other end belongs to the TLS task of the process that accepted the client.
+    /// The client's address, if the socket is one end of a pair. The other end belongs to the TLS
+    /// task of the process that accepted the client.
     pub pair_peer: Option<SocketAddr>,
-    /// How often it was moved for its request, or offered. The socket server bounds it.
+    /// The number of moves for the current request, or of offers. The socket server bounds it.
     pub hops: u8,
-    /// The processes that had no room for it, a bit for each, as the handler keeps them: the socket server
-    /// carries it along.
+    /// The processes that had no room, as a bit set. Only the handler reads and writes it.
     pub declined: u64,
 }
 
-/// The process that should get a connection.
+/// The process that should receive a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HandoffTarget {
     /// The process that owns the requested resource.
     Owner(NodeId),
-    /// Any process that clearly has more room; this one is nearly full.
+    /// Any process with clearly more room, because this one is nearly full.
     LessLoaded,
-    /// Any process that has room at all; this one is full.
+    /// Any process with room, because this one is full.
     AnyWithRoom,
 }
 
-/// A connection on its way to a shard.
+/// A connection in transit to a shard.
 pub(crate) struct Moved {
     pub(crate) handoff: HandoffConnection,
-    /// Whether another process sent it, so that it is one connection more in this one.
+    /// Whether another process sent it, so that it adds to the connections of this process.
     pub(crate) is_adopted: bool,
 }
 
-/// Takes connections in that another process hands over; see [`crate::SocketHandler::hand_off`].
+/// Receives connections that other processes hand over; see [`crate::SocketHandler::hand_off`].
 #[derive(Clone)]
 pub struct Adopter {
     movers: Arc<[mpsc::Sender<Moved>]>,
@@ -56,13 +55,13 @@ impl Adopter {
         Adopter { movers: movers.into(), next: Arc::default() }
     }
 
-    /// Give a connection to a shard, to each in turn. A shard that has too many on their way is
-    /// passed over; when all have, or have ended, the connection comes back.
+    /// Give a connection to the shards in turn. A shard whose queue is full is skipped. The
+    /// connection is returned if every shard's queue is full, or every shard has ended.
     ///
-    /// What the socket server then finds too much, by `sockets_max`, it offers on when nothing was read of
-    /// it, and else answers 503.
+    /// If `sockets_max` is reached, the shard offers a connection without a request to another
+    /// process, and answers any other 503.
     pub fn adopt(&self, handoff: HandoffConnection) -> Result<(), HandoffConnection> {
-        // A blocking socket would stop its whole shard. The shard closes what is not a connection.
+        // A blocking socket would block its shard. The shard closes any other kind of descriptor.
         let _ = rustix::io::ioctl_fionbio(&handoff.fd, true);
         let first = self.next.fetch_add(1, Ordering::Relaxed) % self.movers.len();
         let (before, from) = self.movers.split_at(first);
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_take_turns_and_one_without_room_is_passed_over() {
+    fn shards_take_turns_and_a_full_one_is_skipped() {
         let (to_first, mut first) = mpsc::channel(1);
         let (to_second, mut second) = mpsc::channel(3);
         let adopter = Adopter::new(vec![to_first, to_second]);

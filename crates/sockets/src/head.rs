@@ -1,4 +1,4 @@
-//! The head of a request: its line and headers, borrowed from the bytes they came in.
+//! The head of a request: its line and headers, borrowed from the received bytes.
 
 use std::cell::OnceCell;
 use std::mem::MaybeUninit;
@@ -10,7 +10,7 @@ use sha1::{Digest as _, Sha1};
 /// Headers that one request may have.
 const HEADERS_MAX: usize = 100;
 
-/// TestHandler for the headers of one [`RequestHead`].
+/// Space for the headers of one [`RequestHead`].
 pub struct HeadSlots<'a>([MaybeUninit<httparse::Header<'a>>; HEADERS_MAX]);
 
 impl Default for HeadSlots<'_> {
@@ -22,22 +22,22 @@ impl Default for HeadSlots<'_> {
 /// An error in a request's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
-    /// It is not HTTP/1.
+    /// The bytes are not HTTP/1.
     #[error("not an HTTP/1 request")]
     Malformed,
-    /// It has more than 100 headers, or more bytes than `head_bytes_max`.
+    /// The head has more than 100 headers, or more bytes than `head_bytes_max`.
     #[error("the request's head is too large")]
     TooLarge,
-    /// It is HTTP/1.1 without a `Host` header, or it has several (RFC 9112, 3.2).
+    /// An HTTP/1.1 request without a `Host` header, or a request with several (RFC 9112, 3.2).
     #[error("an HTTP/1.1 request needs exactly one host header")]
     Host,
-    /// The length of its body is ambiguous.
+    /// The length of the body is ambiguous.
     #[error("the length of the request's body is ambiguous")]
     BodyLength,
 }
 
 impl HeadError {
-    /// The HTTP status that says so.
+    /// The HTTP status of the response.
     pub const fn status(self) -> u16 {
         match self {
             HeadError::Malformed | HeadError::Host | HeadError::BodyLength => 400,
@@ -49,9 +49,8 @@ impl HeadError {
 /// How a request's body is delimited (RFC 9112, section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyLength {
-    /// So many bytes; 0 for none.
+    /// A number of bytes; 0 for no body.
     Bytes(u64),
-    /// In chunks.
     Chunked,
 }
 
@@ -74,12 +73,12 @@ pub struct RequestHead<'a> {
     query: &'a str,
     is_http_1_1: bool,
     headers: &'a [httparse::Header<'a>],
-    /// Asked for by the handler, and again by us.
+    /// Cached, because the handler and the shard both read it.
     websocket_key: OnceCell<Result<&'a str, UpgradeRefusal>>,
 }
 
 impl<'a> RequestHead<'a> {
-    /// Read a head and its length in bytes; `None` when its end is not there yet.
+    /// Parse a head. Returns it with its length in bytes; `None` if it is incomplete.
     pub fn parse(
         bytes: &'a [u8],
         slots: &'a mut HeadSlots<'a>,
@@ -94,7 +93,7 @@ impl<'a> RequestHead<'a> {
             Err(httparse::Error::TooManyHeaders) => return Err(HeadError::TooLarge),
             Err(_) => return Err(HeadError::Malformed),
         };
-        // httparse also takes a line end without CR, which proxies read in different ways.
+        // httparse accepts a line end without CR, which proxies interpret in different ways.
         if has_bare_lf(&bytes[..len]) {
             return Err(HeadError::Malformed);
         }
@@ -115,12 +114,12 @@ impl<'a> RequestHead<'a> {
         Ok(Some((head, len)))
     }
 
-    /// Such as `GET`.
+    /// The method, such as `GET`.
     pub fn method(&self) -> &'a str {
         self.method
     }
 
-    /// The host and port that the target names when it is a whole URL; `None` for a path alone.
+    /// The host and port of a target that is a URL; `None` if the target is only a path.
     pub fn authority(&self) -> Option<&'a str> {
         self.authority
     }
@@ -130,22 +129,22 @@ impl<'a> RequestHead<'a> {
         self.path
     }
 
-    /// The target's query, still percent-encoded and without its `?`; empty when there is none.
+    /// The target's query, still percent-encoded and without its `?`; empty if there is none.
     pub fn query(&self) -> &'a str {
         self.query
     }
 
-    /// The first header of this name, in any case; `None` also when its value is not UTF-8.
+    /// The first header of this name, ignoring case; `None` also if its value is not UTF-8.
     pub fn header(&self, name: &str) -> Option<&'a str> {
         self.values(name).next().and_then(|value| std::str::from_utf8(value).ok())
     }
 
-    /// All headers of this name, in their order; values that are not UTF-8 are left out.
+    /// All headers of this name, in order, without values that are not UTF-8.
     pub fn headers(&self, name: &str) -> impl Iterator<Item = &'a str> {
         self.values(name).filter_map(|value| std::str::from_utf8(value).ok())
     }
 
-    /// The key of a websocket's handshake, when the head is a sound one (RFC 6455, 4.2.1).
+    /// The key of a valid WebSocket handshake (RFC 6455, 4.2.1).
     pub fn websocket_key(&self) -> Result<&'a str, UpgradeRefusal> {
         *self.websocket_key.get_or_init(|| self.find_websocket_key())
     }
@@ -173,14 +172,14 @@ impl<'a> RequestHead<'a> {
         if is_nonce(key) { Ok(key) } else { Err(UpgradeRefusal::Key) }
     }
 
-    /// Whether the client wants the connection kept for another request (RFC 9112, 9.3).
+    /// Whether the client keeps the connection for another request (RFC 9112, 9.3).
     pub(crate) fn keeps_alive(&self) -> bool {
-        // HTTP/1.0 clients would need a header in the response, which the handler writes.
+        // HTTP/1.0 would need a header in the response, but the handler writes the response.
         self.is_http_1_1 && !self.has_token("connection", "close")
     }
 
-    /// The length of the body. Stricter than HTTP requires, so that no server behind this one reads
-    /// it differently.
+    /// The length of the body. It is stricter than HTTP requires, so that no proxy interprets it
+    /// differently.
     pub(crate) fn body_length(&self) -> Result<BodyLength, HeadError> {
         let mut lengths = self.values("content-length");
         let length = lengths.next();
@@ -204,7 +203,7 @@ impl<'a> RequestHead<'a> {
 
     fn has_token(&self, name: &str, token: &str) -> bool {
         self.values(name).any(|value| {
-            // Mostly it is all there is.
+            // The common case: the token is the whole value.
             if value.eq_ignore_ascii_case(token.as_bytes()) {
                 return true;
             }
@@ -225,19 +224,19 @@ impl<'a> RequestHead<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.reason())]
 pub enum UpgradeRefusal {
-    /// Its method is not GET.
+    /// The method is not GET.
     NotGet,
-    /// It is older than HTTP/1.1.
+    /// The version is older than HTTP/1.1.
     OldHttp,
-    /// Its `Connection` does not say `upgrade`.
+    /// The `Connection` header has no token `upgrade`.
     NoConnectionUpgrade,
-    /// Its `Upgrade` does not say `websocket`.
+    /// The `Upgrade` header has no token `websocket`.
     NoUpgradeWebsocket,
-    /// Its `Sec-WebSocket-Version` is not 13.
+    /// `Sec-WebSocket-Version` is not 13.
     Version,
-    /// Its `Sec-WebSocket-Key` is not 16 bytes in base64.
+    /// `Sec-WebSocket-Key` is not 16 bytes in base64.
     Key,
-    /// It has a body.
+    /// The request has a body.
     Body,
 }
 
@@ -255,8 +254,8 @@ impl UpgradeRefusal {
         }
     }
 
-    /// The HTTP status that says so: 426 for another version (the answer to it names ours), else
-    /// 400.
+    /// The HTTP status of the response: 426 for another version, with a header that names the
+    /// supported one; otherwise 400.
     pub const fn status(self) -> u16 {
         match self {
             UpgradeRefusal::Version => 426,
@@ -265,7 +264,7 @@ impl UpgradeRefusal {
     }
 }
 
-/// Whether it is 16 bytes in base64: 22 characters, the last of which stands for two bits alone.
+/// Whether `key` is 16 bytes in base64: 22 characters, the last of which encodes only two bits.
 fn is_nonce(key: &str) -> bool {
     let [front @ .., b'A' | b'Q' | b'g' | b'w', b'=', b'='] = key.as_bytes() else { return false };
     let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
@@ -282,7 +281,7 @@ pub(crate) fn accept_key(key: &str) -> [u8; 28] {
     text
 }
 
-/// The authority, path and query of a request's target, which may be a whole URL (RFC 9112, 3.2.2).
+/// The authority, path and query of a request's target, which may be a URL (RFC 9112, 3.2.2).
 fn split_target(target: &str) -> (Option<&str>, &str, &str) {
     let (authority, target) = match target.split_once("://") {
         Some((scheme, rest)) if !scheme.contains('/') => {
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_handshake_gives_its_key_and_the_answer_to_it() {
+    fn a_valid_handshake_has_a_key_and_an_accept_value() {
         let key = key(UPGRADE).unwrap();
         assert_eq!(&accept_key(&key), b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
@@ -386,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_may_be_a_whole_url() {
+    fn a_target_may_be_a_url() {
         assert_eq!(split_target("http://host:80/a?b=c"), (Some("host:80"), "/a", "b=c"));
         assert_eq!(split_target("http://host?b"), (Some("host"), "/", "b"));
         assert_eq!(split_target("http://host"), (Some("host"), "/", ""));
@@ -395,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_in_pieces_is_awaited_and_nonsense_is_not() {
+    fn an_incomplete_head_is_awaited_and_an_invalid_one_is_an_error() {
         for len in 0..UPGRADE.len() {
             let mut slots = HeadSlots::default();
             assert!(matches!(RequestHead::parse(&UPGRADE.as_bytes()[..len], &mut slots), Ok(None)));

@@ -1,20 +1,20 @@
-//! Sockets by the million: event loops, WebSocket upgrade, framing and bounded queues.
+//! A server for millions of sockets: event loops, WebSocket upgrade, framing and bounded queues.
 //!
 //! A client that does not read is closed with 1013. A full queue closes it at once
 //! (`shard_sockets/writing.rs`); a queue without progress closes it after `slow_timeout`
 //! (`shard/sweep.rs`).
 //!
-//! One *shard* per core: a thread with a tokio `current_thread` runtime, a listener of its own, and
-//! a slab of 40-byte socket records over one epoll that is nested in tokio's. An idle socket has no
-//! task, no timer and no buffer. The shard looks at the head of each request itself: a websocket
-//! upgrade and a parked GET stay in the slab, everything else is lent to hyper for one request and
-//! an axum [`axum::Router`].
+//! There is one *shard* per core. It is a thread with a tokio `current_thread` runtime, its own
+//! listener, and a slab of 40-byte socket records over one epoll that is nested in tokio's. An idle
+//! socket has no task, no timer and no buffer. The shard parses the head of each request.
+//! WebSockets and parked GETs stay in the slab; any other connection is lent to hyper and an
+//! [`axum::Router`] for one request.
 //!
-//! The server behind the sockets is a [`SocketHandler`], one per shard, called on the shard's own thread.
-//! This crate knows HTTP/1.1 and RFC 6455, and nothing of what the messages mean.
+//! The server behind the sockets is a [`SocketHandler`], one per shard, called on the shard's own
+//! thread. This crate implements HTTP/1.1 and RFC 6455, and does not interpret messages.
 //!
-//! Not here on purpose: HTTP/2, compression of websockets, and any state shared between shards
-//! other than [`SocketCounters`].
+//! Absent on purpose: HTTP/2, WebSocket compression, and any state shared between shards other than
+//! [`SocketCounters`].
 //!
 //! ```no_run
 //! use watchfire_sockets::{CloseCause, SocketServerSettings, RequestHead, Route, Sockets, SocketHandler, frame};

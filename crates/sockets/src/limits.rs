@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Limits on the resources of sockets, and what happens at each limit.
 ///
-/// Timeouts are kept to within a second or so: one sweep over all sockets takes a second.
+/// Timeouts are accurate to about a second: one sweep over all sockets takes a second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SocketLimits {
     /// Largest message of a WebSocket, all fragments together. A larger one closes the socket with
@@ -12,9 +12,9 @@ pub struct SocketLimits {
     pub message_bytes_max: usize,
     /// Largest head of a request. A larger one is answered 431.
     pub head_bytes_max: usize,
-    /// Longest time from the first byte of a request's head to its last; also from a connection's
-    /// start to its first byte, for a TLS handshake, and for each pause in a request's body.
-    /// When it passes, a started head is answered 408; otherwise the connection ends.
+    /// Longest time from the first byte of a request's head to its last. The same limit applies to
+    /// the wait for a connection's first byte, to a TLS handshake, and to each pause in a request's
+    /// body. When it passes, a started head is answered 408; otherwise the connection ends.
     pub head_timeout: Duration,
     /// Longest silence of a WebSocket. When it passes, the WebSocket is closed with 1001.
     pub idle_timeout: Duration,
@@ -22,25 +22,25 @@ pub struct SocketLimits {
     pub keep_alive_timeout: Duration,
     /// Longest wait for a client's close frame. When it passes, the connection ends.
     pub close_timeout: Duration,
-    /// Unsent bytes queued for one socket, the bookkeeping of each frame included. A full
-    /// queue closes the socket with 1013 at once. An empty queue takes any one frame.
+    /// Unsent bytes queued for one socket, including the overhead of each frame. A full queue
+    /// closes the socket with 1013 at once. An empty queue accepts one frame of any size.
     pub queued_bytes_max: usize,
     /// Longest time that a queue may make no progress. When it passes, the socket is closed with
     /// 1013.
     pub slow_timeout: Duration,
     /// The kernel's send buffer of one socket (`SO_SNDBUF`; Linux doubles it for its own use).
-    /// It bounds what an unread socket pins beside `queued_bytes_max`.
+    /// It bounds the memory of an unread socket, in addition to `queued_bytes_max`.
     pub send_buffer_bytes: usize,
     /// How long sent bytes may stay unacknowledged (`TCP_USER_TIMEOUT`). When it passes, the kernel
     /// ends the connection.
     pub user_timeout: Duration,
-    /// Connections of all shards together; 0 for what the open-file limit allows. When the
-    /// limit is reached, a new connection is answered 503 and closed.
+    /// Connections of all shards together; 0 derives it from the open-file limit. When the limit is
+    /// reached, a new connection is answered 503 and closed.
     pub sockets_max: usize,
-    /// Messages waiting for one shard. When the queue is full, [`crate::ShardSender::send`] gives
-    /// the message back.
+    /// Messages queued for one shard. When the queue is full, [`crate::ShardSender::send`] returns
+    /// the message.
     pub shard_queue_len_max: usize,
-    /// Bytes of half-received heads and messages of one shard together. When the limit is
+    /// Bytes of partly received heads and messages of one shard together. When the limit is
     /// reached, the socket that needs more is closed: a WebSocket with 1013, a request with 503.
     pub partial_bytes_max: usize,
 }

@@ -1,4 +1,4 @@
-//! The listeners: one for each shard and address.
+//! Listening sockets: one for each shard and address.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,66 +11,66 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::balancing::ConnectionBalancer;
 use crate::limits::SocketLimits;
 
-/// Connections that wait to be accepted; the kernel lowers it to `net.core.somaxconn`.
+/// Connections that may wait to be accepted. The kernel lowers it to `net.core.somaxconn`.
 const BACKLOG: i32 = 65_535;
 
-/// How often other ports are tried when a free one is asked for and not free on every address.
+/// Attempts to find a port that is free on every address, for port 0.
 const PORT_ATTEMPTS_MAX: usize = 16;
 
-/// Sockets that listen, and where: for each shard one on each address.
+/// Listening sockets and their addresses: for each shard, one socket on each address.
 ///
-/// A socket server opens its own; a server of several processes has one of them open the listeners of all,
-/// and gives each its share in [`crate::SocketServerSettings::inherited`]. A process that keeps copies keeps the
-/// port: while one is open, the kernel goes on to queue connections for it, for a process that is
-/// started anew in the place of another. So one who ends the whole server closes its copies before
-/// the socket servers drain; they only close their own.
+/// A single process opens its own listeners. With several processes, a supervisor opens all
+/// listeners and passes each process its share in [`crate::SocketServerSettings::inherited`]. While
+/// the supervisor keeps a copy of a listener, the kernel queues connections for it, so they wait
+/// for the restarted process. To end the whole server, the supervisor closes its copies before the
+/// processes drain, because a drain closes only the copies of its own process.
 #[derive(Debug)]
 pub struct Listeners {
-    /// In the order in which they were asked for.
+    /// In the order of the request.
     addresses: Vec<SocketAddr>,
     /// By shard, then in the order of the addresses.
     shards: Vec<Vec<OwnedFd>>,
 }
 
-/// Why an address cannot be listened on.
+/// The server cannot listen on an address.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {source}")]
 pub struct ListenError {
     /// The address.
     pub address: SocketAddr,
-    /// Why not.
+    /// The cause.
     pub source: io::Error,
 }
 
 /// An error in inherited descriptors.
 #[derive(Debug, thiserror::Error)]
 pub enum PartsError {
-    /// There is no address, or not the same number of sockets for each.
+    /// There is no address, or not the same number of sockets for each address.
     #[error("{sockets} sockets cannot listen on {addresses} addresses")]
     Uneven {
-        /// How many addresses there are.
+        /// The number of addresses.
         addresses: usize,
-        /// How many sockets there are.
+        /// The number of sockets.
         sockets: usize,
     },
-    /// One does not listen.
+    /// A descriptor is not a listening socket.
     #[error("cannot use the inherited socket for {address}: it does not listen")]
     NotListening {
-        /// Where it should.
+        /// The address on which it should listen.
         address: SocketAddr,
     },
-    /// The system refused to look at one.
+    /// A system call on a descriptor failed.
     #[error("cannot use an inherited descriptor as a listener: {0}")]
     System(#[from] io::Error),
 }
 
 impl Listeners {
-    /// Listen on each address with `sockets_each` sockets, among which the kernel shares the
-    /// connections out. Port 0 takes a free port, the same for all sockets and, where it is free
-    /// there too, for all addresses.
+    /// Listen on each address with `sockets_each` sockets. The kernel distributes connections among
+    /// them. Port 0 takes one free port for all sockets and addresses.
     ///
-    /// `is_shared` lets the same user open more sockets there later (`SO_REUSEPORT`), as several
-    /// sockets each always do. An address on which another server listens is refused in any case.
+    /// `is_shared` sets `SO_REUSEPORT`, so that the same user can open more sockets on the address
+    /// later. More than one socket for each address implies it. An address on which another server
+    /// listens is always an error.
     pub fn open(
         addresses: &[SocketAddr],
         sockets_each: usize,
@@ -89,24 +89,24 @@ impl Listeners {
         }
     }
 
-    /// Where they listen, in the order in which they were asked for.
+    /// The addresses, with the ports that were bound, in the order of the request.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// For how many shards they are.
+    /// The number of shards.
     pub fn shards(&self) -> usize {
         self.shards.len()
     }
 
-    /// Chooses which sockets of the port get new connections.
+    /// A balancer that chooses which sockets of the port receive new connections.
     pub fn connection_balancer(&self) -> io::Result<ConnectionBalancer> {
         ConnectionBalancer::new(self.first_shard())
     }
 
-    /// Deal them out to processes, whose numbers of shards differ by one at most.
+    /// Distribute the listeners over processes, whose numbers of shards differ by at most 1.
     pub fn split(self, processes: usize) -> Vec<Listeners> {
-        assert!(processes > 0, "listeners are dealt out to somebody");
+        assert!(processes > 0, "listeners are split over at least one process");
         let Listeners { addresses, shards } = self;
         let mut shares: Vec<_> = (0..processes)
             .map(|_| Listeners { addresses: addresses.clone(), shards: Vec::new() })
@@ -117,13 +117,12 @@ impl Listeners {
         shares
     }
 
-    /// The addresses and the descriptors, to be put together by [`Listeners::from_parts`] in
-    /// another process.
+    /// The addresses and the descriptors, for [`Listeners::from_parts`] in another process.
     pub fn into_parts(self) -> (Vec<SocketAddr>, Vec<OwnedFd>) {
         (self.addresses, self.shards.into_iter().flatten().collect())
     }
 
-    /// Put together what [`Listeners::into_parts`] took apart, in its order.
+    /// Build listeners from the result of [`Listeners::into_parts`], in the same order.
     pub fn from_parts(
         addresses: Vec<SocketAddr>,
         sockets: Vec<OwnedFd>,
@@ -137,7 +136,7 @@ impl Listeners {
             if !sockopt::socket_acceptconn(socket).map_err(io::Error::from)? {
                 return Err(PartsError::NotListening { address });
             }
-            // The process that passed it on may have set neither.
+            // The parent process may not have set these flags.
             rustix::io::fcntl_setfd(socket, FdFlags::CLOEXEC).map_err(io::Error::from)?;
             rustix::io::ioctl_fionbio(socket, true).map_err(io::Error::from)?;
         }
@@ -177,8 +176,8 @@ fn open_all(
             address.set_port(free_port.unwrap_or(0));
         }
         if address.port() != 0 {
-            // Bind without sharing first, to make sure that no other server listens there: one
-            // with `SO_REUSEPORT` would take half of our connections, unnoticed by both.
+            // Bind without sharing first, to be sure that no other server listens there: with
+            // `SO_REUSEPORT` it would receive half of our connections, unnoticed.
             open_one(address, limits, has_ipv4, false).map_err(failed)?;
         }
         for shard in &mut listeners.shards {
@@ -208,10 +207,10 @@ fn open_one(
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(is_shared)?;
     if address.is_ipv6() {
-        // `[::]` alone means all of IPv4 too; beside an IPv4 address it would be in its way.
+        // `[::]` also covers IPv4, which would conflict with an IPv4 address in the list.
         socket.set_only_v6(has_ipv4)?;
     }
-    // Accepted sockets inherit these three, which saves as many calls a connection.
+    // Accepted sockets inherit these three, which saves three calls per connection.
     socket.set_tcp_nodelay(true)?;
     socket.set_send_buffer_size(limits.send_buffer_bytes)?;
     socket.set_tcp_user_timeout(Some(limits.user_timeout))?;
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_another_server_shares_out_is_refused() {
+    fn an_address_on_which_another_server_listens_is_refused() {
         let first = open(&[loopback(0)], 2).unwrap();
         for (sockets_each, is_shared) in [(2, false), (1, false), (1, true)] {
             let limits = SocketLimits::default();
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_cannot_listen_are_refused() {
+    fn invalid_parts_are_refused() {
         let (addresses, mut sockets) = open(&[loopback(0)], 2).unwrap().into_parts();
         let from_parts = Listeners::from_parts;
         let two = [addresses[0]; 2].to_vec();
@@ -288,8 +287,8 @@ mod tests {
             let sockets = sockets.iter().map(|socket| socket.try_clone().unwrap()).collect();
             from_parts(addresses.clone(), sockets).unwrap_err()
         };
-        let silent = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        let error = with(silent.into());
+        let not_listening = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let error = with(not_listening.into());
         assert!(matches!(error, PartsError::NotListening { .. }), "{error}");
         let error = with(std::fs::File::open("/dev/null").unwrap().into());
         assert!(matches!(error, PartsError::System(_)), "{error}");

@@ -12,31 +12,31 @@ use crate::wire::{self, Broken};
 /// Frames handed to the kernel in one call.
 const SLICES_MAX: usize = 32;
 
-/// A queue of whole frames, shared with the other sockets they were sent to. It exists only while
-/// it is not empty.
+/// A queue of complete frames. Their bytes are shared with other receivers of the same frame. A
+/// socket has a queue only while it is not empty.
 #[derive(Debug)]
 pub(crate) struct Outbound {
     frames: VecDeque<Bytes>,
     /// Bytes of the first frame that are already sent.
     sent: usize,
     bytes: usize,
-    /// The tick at which the kernel last took something.
+    /// The tick at which the kernel last accepted bytes.
     progressed: u32,
 }
 
 impl Outbound {
-    /// Begin a queue with a frame of which `sent` bytes are already written.
+    /// Begin a queue with a frame whose first `sent` bytes are already written.
     pub(crate) fn begin(frame: Bytes, sent: usize, tick: u32) -> Self {
         let bytes = cost(&frame) - sent;
         Outbound { frames: VecDeque::from([frame]), sent, bytes, progressed: tick }
     }
 
-    /// Unsent bytes, with the bookkeeping of each frame: a queue of many tiny frames is not small.
+    /// Unsent bytes, including the overhead of each frame, so that many tiny frames count fully.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The tick at which the kernel last took something.
+    /// The tick at which the kernel last accepted bytes.
     pub(crate) fn progressed(&self) -> u32 {
         self.progressed
     }
@@ -54,14 +54,13 @@ impl Outbound {
         self.frames.push_back(frame);
     }
 
-    /// Drop all frames but the one that is already partly on the wire: what comes next may only
-    /// begin at a frame's end.
+    /// Drop all frames except one that is partly sent: the next frame must begin after its end.
     pub(crate) fn keep_started(&mut self) {
         self.frames.truncate(usize::from(self.sent > 0));
         self.bytes = self.frames.front().map_or(0, |frame| cost(frame) - self.sent);
     }
 
-    /// Write until the queue is empty or the kernel takes no more. Returns the bytes written.
+    /// Write until the queue is empty or the kernel's buffer is full. Returns the bytes written.
     pub(crate) fn flush(&mut self, socket: &OwnedFd, tick: u32) -> Result<usize, Broken> {
         let mut total = 0;
         while !self.frames.is_empty() {
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_queue_keeps_only_the_frame_that_is_partly_written() {
+    fn a_dropped_queue_keeps_only_the_frame_that_is_partly_written() {
         let mut started = queue(&["abc", "defg"]);
         started.advance(1);
         started.keep_started();
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn many_tiny_frames_fill_a_queue_too() {
+    fn the_overhead_of_tiny_frames_fills_a_queue() {
         let mut queue = queue(&["a"]);
         let frame = Bytes::from_static(b"a");
         let mut pushed = 0;

@@ -1,4 +1,4 @@
-//! The record of a socket in the slab: all that an idle socket costs.
+//! The record of a socket in the slab: the whole memory of an idle socket.
 
 use std::os::fd::OwnedFd;
 
@@ -12,12 +12,12 @@ pub(crate) struct Record {
     /// `None` in a free slot.
     pub(crate) fd: Option<OwnedFd>,
     generation: u32,
-    /// The tick from which the state's timeout runs.
+    /// The tick at which the state's timeout began.
     pub(crate) seen: u32,
-    /// The handler's key for it.
+    /// The key that the handler chose.
     pub(crate) key: u32,
     pub(crate) state: State,
-    /// Bytes that the kernel did not take yet.
+    /// Bytes that the kernel has not accepted yet.
     pub(crate) outbound: Option<Box<Outbound>>,
 }
 
@@ -26,39 +26,38 @@ const _: () = assert!(std::mem::size_of::<Record>() == 40);
 /// The state of a socket.
 #[derive(Debug)]
 pub(crate) enum State {
-    /// The request's head has not arrived whole.
+    /// Waiting for a complete request head.
     Head {
-        /// Bytes of the head, or of a request that came before the last one's answer was sent.
+        /// Bytes of a partial head, or of a request that arrived before the last response was sent.
         held: Option<Box<Held>>,
         /// Whether an earlier request of this connection was answered.
         is_reused: bool,
     },
-    /// A GET awaits its answer.
+    /// A GET waits for its answer.
     Parked {
         /// Bytes of the next request.
         held: Option<Box<Held>>,
         /// Whether the connection may serve another request.
         keeps_alive: bool,
     },
-    /// An open websocket.
+    /// An open WebSocket.
     Open(Decoder),
-    /// We sent a close frame and await the client's.
+    /// A close frame was sent; the client's is awaited.
     Closing(Decoder),
-    /// All is said; what the client still sends is read and dropped until it ends its side. To
-    /// close right away would reset the connection and could destroy our last bytes on their way.
+    /// The last bytes were sent. Received bytes are dropped until the client closes its side.
+    /// Closing at once would reset the connection, which could destroy our last bytes in transit.
     Lingering,
-    /// Broken, or done with; its slot is freed as soon as the handler knows.
+    /// The connection ended. Its slot is freed after the handler was called.
     Dead,
 }
 
-/// Bytes of a request that has to wait: for the rest of its head, or for the answer to the one
-/// before it.
+/// Bytes of a request that waits for the rest of its head, or for the previous response.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The shard's sockets. A slot is reused after its socket's end, under another generation.
+/// The shard's sockets. A reused slot gets the next generation.
 #[derive(Default)]
 pub(crate) struct Slab {
     records: Vec<Record>,
@@ -66,7 +65,7 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    /// How many slots there are, free ones included.
+    /// The number of slots, including free ones.
     pub(crate) fn slots(&self) -> usize {
         self.records.len()
     }
@@ -83,7 +82,6 @@ impl Slab {
         SocketId { index, generation: 0 }
     }
 
-    /// Empty a slot.
     pub(crate) fn remove(&mut self, id: SocketId) -> Option<OwnedFd> {
         let record = self.get_mut(id)?;
         let fd = record.fd.take()?;
@@ -106,7 +104,7 @@ impl Slab {
             .filter(|record| record.generation == id.generation && record.fd.is_some())
     }
 
-    /// The socket in a slot, if there is one.
+    /// The socket in a slot; `None` if the slot is free.
     pub(crate) fn at(&self, index: usize) -> Option<(SocketId, &Record)> {
         let record = self.records.get(index)?;
         record.fd.as_ref()?;
@@ -119,13 +117,13 @@ impl Record {
         matches!(self.state, State::Open(_))
     }
 
-    /// Bytes of a half-received head or message.
-    pub(crate) fn held_bytes(&self) -> usize {
+    /// Bytes of a partly received head or message.
+    pub(crate) fn buffered_bytes(&self) -> usize {
         match &self.state {
             State::Head { held, .. } | State::Parked { held, .. } => {
                 held.as_ref().map_or(0, |held| held.bytes.capacity())
             }
-            State::Open(decoder) | State::Closing(decoder) => decoder.held_bytes(),
+            State::Open(decoder) | State::Closing(decoder) => decoder.buffered_bytes(),
             State::Lingering | State::Dead => 0,
         }
     }
@@ -140,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_a_socket_that_ended_finds_no_socket() {
+    fn the_id_of_a_removed_socket_is_invalid() {
         let mut slab = Slab::default();
         let first = slab.insert(descriptor(), 0, State::Lingering);
         assert!(slab.remove(first).is_some());
@@ -153,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_slot_is_passed_over() {
+    fn a_free_slot_has_no_socket() {
         let mut slab = Slab::default();
         let id = slab.insert(descriptor(), 0, State::Lingering);
         assert_eq!(slab.at(0).map(|(id, _)| id), Some(id));

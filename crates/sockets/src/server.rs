@@ -1,4 +1,4 @@
-//! Starting and stopping the shards.
+//! Starts and stops the shards.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,19 +21,19 @@ use crate::shard::{Clock, Lifecycle, Shard, Threads};
 use crate::shard_sender::ShardSender;
 use crate::tls::{self, TlsError};
 
-/// Connections on their way to one shard from other shards and processes. When the limit is
-/// reached, the request is answered 503, or [`Adopter::adopt`] tries the next shard.
+/// Connections in transit to one shard from other shards and processes. When the limit is reached,
+/// the request is answered 503, or [`Adopter::adopt`] tries the next shard.
 const MOVES_LEN_MAX: usize = 1024;
 
-/// Descriptors that room is made for at the start, 8 bytes of the kernel's memory each; beyond, a
-/// few stops remain.
-const ROOM_MAX: usize = 1 << 17;
+/// Largest size to which the descriptor table grows at the start, at 8 bytes of kernel memory per
+/// descriptor. More descriptors cost a few more pauses later.
+const TABLE_DESCRIPTORS_MAX: usize = 1 << 17;
 
-/// Descriptors left to the rest of the process, when `sockets_max` is derived from the limit.
+/// Descriptors that are left to the rest of the process if `sockets_max` is derived.
 const DESCRIPTORS_RESERVED: usize = 128;
 
-/// A running socket server. Dropping it ends all shards and their connections at once; see
-/// [`SocketServer::drain`] for a graceful end.
+/// A running socket server. Dropping it ends all shards and connections at once;
+/// [`SocketServer::drain`] ends them gracefully.
 pub struct SocketServer<M> {
     addresses: Vec<SocketAddr>,
     shard_senders: Vec<ShardSender<M>>,
@@ -44,30 +44,30 @@ pub struct SocketServer<M> {
     limits: Arc<SocketLimits>,
 }
 
-/// Why a socket server did not start.
+/// The reason why a socket server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The settings name no address, or the inherited listeners hold no socket.
     #[error("no address to listen on")]
     NoAddress,
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The certificate or its key cannot be used.
+    /// The certificate or its key is invalid.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The system refused a thread, an epoll or a runtime.
+    /// The system could not create a thread, an epoll or a runtime.
     #[error("cannot start a shard: {0}")]
     System(#[from] io::Error),
 }
 
 /// Listen, and start the shards.
 ///
-/// `router` answers what the handlers leave to HTTP; its handlers find the client's address in
-/// [`axum::extract::ConnectInfo`]. `make` is called once on each shard's thread, with the
-/// shard_senders of all shards.
+/// `router` answers the requests that [`SocketHandler::route`] leaves to HTTP. The client's address
+/// is in [`axum::extract::ConnectInfo`]. `make` is called once on each shard's thread, with the
+/// senders of all shards.
 ///
-/// An open-file limit is left as it is; raise it before.
+/// This function does not raise the open-file limit; the caller must.
 pub fn start<T: SocketHandler>(
     settings: SocketServerSettings,
     router: Router,
@@ -85,8 +85,8 @@ pub fn start<T: SocketHandler>(
         return Err(StartError::NoAddress);
     }
 
-    // Before there are threads that would have to wait for it.
-    make_room(listeners[0][0].as_fd(), limits.sockets_max);
+    // Before the threads exist, because it would pause them.
+    grow_descriptor_table(listeners[0][0].as_fd(), limits.sockets_max);
     let counters = Arc::new(SocketCounters::new(shards));
     let ids = (0..shards).map(|shard| ShardId(shard as u16));
     let (shard_senders, message_receivers): (Vec<_>, Vec<_>) = ids
@@ -117,7 +117,7 @@ pub fn start<T: SocketHandler>(
         thread::Builder::new().name(format!("shard-{}", id.0)).spawn(move || {
             let local = tokio::task::LocalSet::new();
             local.block_on(&runtime, shard.run(router, |id| make(id, &shard_senders)));
-            // Connections end with their tasks; only then is the shard gone.
+            // Dropping the tasks ends their connections, before the shard counts as ended.
             drop(local);
             drop(ended);
         })?;
@@ -126,7 +126,7 @@ pub fn start<T: SocketHandler>(
     Ok(SocketServer { addresses, shard_senders, adopter, counters, lifecycle, ended, limits })
 }
 
-/// Listen on each address once a shard.
+/// Listen on each address with one socket per shard.
 fn listen(
     addresses: &[SocketAddr],
     shards: usize,
@@ -141,22 +141,22 @@ fn listen(
 }
 
 impl<M> SocketServer<M> {
-    /// Where it listens: the first address of the settings, with the port it got.
+    /// The first address of the settings, with the port that was bound.
     pub fn local_addr(&self) -> SocketAddr {
         self.addresses[0]
     }
 
-    /// Where it listens, in the order of the settings.
+    /// The addresses with the ports that were bound, in the order of the settings.
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// The shard_senders of all shards, by [`ShardId`].
+    /// The senders of all shards, by [`ShardId`].
     pub fn shard_senders(&self) -> &[ShardSender<M>] {
         &self.shard_senders
     }
 
-    /// Where connections go that another process hands over.
+    /// The receiver for connections that another process hands over.
     pub fn adopter(&self) -> Adopter {
         self.adopter.clone()
     }
@@ -171,32 +171,35 @@ impl<M> SocketServer<M> {
         &self.limits
     }
 
-    /// Stop listening, let requests finish, and close the websockets with 1012, spread evenly over
-    /// `period` so that their clients return in a drizzle. Returns when all shards have ended:
+    /// Stop listening, let requests finish, and close the WebSockets with 1012, spread evenly over
+    /// `period` so that clients do not reconnect all at once. Returns when all shards have ended:
     /// after `period`, plus at most `close_timeout` for clients that do not answer.
     ///
-    /// Of inherited listeners only this process's copies are closed: clients that come while others
-    /// keep theirs wait for the server that takes the place of this one.
+    /// Only this process's copies of inherited listeners are closed. While another process keeps a
+    /// copy, new clients wait in the kernel for the server that replaces this one.
     pub async fn drain(&self, period: Duration) {
         let _ = self.lifecycle.send(Lifecycle::Draining { period });
         let mut ended = self.ended.clone();
-        // Nothing is ever sent: the error says that the last shard has dropped its sender.
+        // No value is ever sent. An error means that the last shard has dropped its sender.
         let _ = ended.changed().await;
     }
 }
 
-/// Let the kernel make room for this many descriptors at once. It would double its table again and
-/// again while connections come, each time stopping every thread of the process for 10 to 20 ms.
-fn make_room(any: BorrowedFd<'_>, sockets_max: usize) {
+/// Grow the kernel's table of descriptors at once. Otherwise the kernel doubles it repeatedly while
+/// connections arrive, and each time pauses every thread of the process for 10 to 20 ms.
+fn grow_descriptor_table(any: BorrowedFd<'_>, sockets_max: usize) {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let last = files.map_or(ROOM_MAX, |files| usize::try_from(files).unwrap_or(ROOM_MAX));
-    let wanted = sockets_max.saturating_add(DESCRIPTORS_RESERVED).min(last).min(ROOM_MAX);
+    let last = files.map_or(TABLE_DESCRIPTORS_MAX, |files| {
+        usize::try_from(files).unwrap_or(TABLE_DESCRIPTORS_MAX)
+    });
+    let wanted =
+        sockets_max.saturating_add(DESCRIPTORS_RESERVED).min(last).min(TABLE_DESCRIPTORS_MAX);
     let number = RawFd::try_from(wanted.saturating_sub(1)).unwrap_or(0);
-    // Closed at once: the table stays. Without it, all is as it would have been.
+    // The table keeps its size after the close. A failure is harmless: the table grows later.
     drop(rustix::io::fcntl_dupfd_cloexec(any, number));
 }
 
-/// Put a number where the settings leave one open.
+/// Derive `sockets_max` from the open-file limit if it is 0.
 fn resolve(mut limits: SocketLimits, is_tls: bool) -> SocketLimits {
     if limits.sockets_max == 0 {
         let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;

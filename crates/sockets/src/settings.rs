@@ -9,16 +9,15 @@ use crate::listen::Listeners;
 /// The addresses to listen on, the number of shards and the limits.
 #[derive(Debug)]
 pub struct SocketServerSettings {
-    /// Addresses to listen on. Port 0 takes a free port, the same for all shards and, where it is
-    /// free there too, for all addresses.
+    /// Addresses to listen on. Port 0 takes one free port for all shards and addresses.
     pub listen: Vec<SocketAddr>,
-    /// Event loops, each a thread with its own listener; 0 for one a core.
+    /// Event loops, each a thread with its own listener; 0 for one per core.
     pub shards: usize,
     /// Limits on the resources of sockets.
     pub limits: SocketLimits,
-    /// Where the certificate and its key are; `None` for plain HTTP.
+    /// The certificate and its key; `None` for plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// Listeners that another process opened for this one; then `listen` and `shards` say nothing.
+    /// Listeners that another process opened for this one. Then `listen` and `shards` are ignored.
     pub inherited: Option<Listeners>,
 }
 
@@ -37,8 +36,8 @@ impl Default for SocketServerSettings {
 /// PEM files of a TLS server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TlsFiles {
-    /// The certificate chain, the server's own first.
+    /// The certificate chain, the server's certificate first.
     pub cert: PathBuf,
-    /// Its private key, in PKCS#8, PKCS#1 or SEC1.
+    /// The private key of the server's certificate, in PKCS#8, PKCS#1 or SEC1.
     pub key: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! How other threads reach a shard's handler.
+//! Sends messages from other threads to a shard's handler.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use watchfire_types::ShardId;
 
 use crate::counters::SocketCounters;
 
-/// The sending end of one shard's bounded queue of message.
+/// The sending end of one shard's message queue, which holds at most `shard_queue_len_max`.
 ///
-/// Mail from one sender arrives in the order it was sent. It holds at most `shard_queue_len_max`.
+/// Messages from one sender arrive in the order in which they were sent.
 pub struct ShardSender<M> {
     shard: ShardId,
     sender: mpsc::Sender<M>,
@@ -27,13 +27,13 @@ impl<M> ShardSender<M> {
         (ShardSender { shard, sender, counters }, receiver)
     }
 
-    /// The shard at the other end.
+    /// The receiving shard.
     pub fn shard(&self) -> ShardId {
         self.shard
     }
 
-    /// Put message into the queue and wake the shard. A full queue, or the queue of a shard that has
-    /// ended, gives the message back; the drop is counted.
+    /// Queue a message and wake the shard. If the queue is full or the shard has ended, the message
+    /// is returned and counted as dropped.
     pub fn send(&self, message: M) -> Result<(), ShardQueueFull<M>> {
         self.sender.try_send(message).map_err(|refused| {
             self.counters.shard(self.shard).shard_queue_drops.add_one_from_anywhere();
@@ -54,11 +54,11 @@ impl<M> Clone for ShardSender<M> {
 
 impl<M> fmt::Debug for ShardSender<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "shard_sender of shard {}", self.shard.0)
+        write!(f, "ShardSender of shard {}", self.shard.0)
     }
 }
 
-/// The message that a full queue did not take.
+/// A message that could not be queued.
 pub struct ShardQueueFull<M>(pub M);
 
 impl<M> fmt::Debug for ShardQueueFull<M> {
@@ -69,7 +69,7 @@ impl<M> fmt::Debug for ShardQueueFull<M> {
 
 impl<M> fmt::Display for ShardQueueFull<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the shard's shard_sender is full, or the shard has ended")
+        f.write_str("cannot send to the shard: its queue is full, or the shard has ended")
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_mailbox_gives_the_mail_back_and_counts_it() {
+    fn a_full_queue_returns_the_message_and_counts_it() {
         let counters = Arc::new(SocketCounters::new(1));
         let (shard_sender, _receiver) = ShardSender::new(ShardId(0), 1, counters.clone());
         assert!(shard_sender.send("first").is_ok());
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_that_ended_takes_no_mail() {
+    fn a_shard_that_has_ended_accepts_no_message() {
         let (shard_sender, receiver) =
             ShardSender::new(ShardId(0), 1, Arc::new(SocketCounters::new(1)));
         drop(receiver);

@@ -1,9 +1,8 @@
-//! TLS, ended in a task of the shard's thread.
+//! TLS termination in a task of the shard's thread.
 //!
-//! The task speaks TLS with the client and copies to one end of a pair of UNIX sockets; the shard
-//! takes the other end in like any connection. That costs three descriptors, a task and its
-//! buffers for each client: convenient for a small server, while a large one has TLS ended in
-//! front of it.
+//! The task copies between the client's TLS stream and one end of a pair of UNIX sockets. The shard
+//! handles the other end like any connection. Each client costs three descriptors, a task and its
+//! buffers, which suits a small server. A large one should terminate TLS in a proxy.
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,7 +31,7 @@ use crate::settings::TlsFiles;
 /// Buffer for one direction of one client, in bytes.
 const COPY_BYTES: usize = 4096;
 
-/// Descriptors that one TLS client costs: its socket and the pair.
+/// Descriptors per TLS client: its socket and the pair.
 pub(crate) const DESCRIPTORS_EACH: usize = 3;
 
 /// An error in the certificate or its key.
@@ -43,37 +42,37 @@ pub enum TlsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// A file is not PEM.
-    #[error("{} is not a PEM file: {reason}", path.display())]
+    #[error("cannot read {} as PEM: {reason}", path.display())]
     NotPem {
         /// The file.
         path: PathBuf,
-        /// The reader's error.
+        /// The PEM reader's error.
         reason: String,
     },
-    /// The certificate file holds no certificate.
-    #[error("{} holds no certificate", path.display())]
+    /// The certificate file has no certificate.
+    #[error("no certificate in {}", path.display())]
     NoCertificate {
         /// The file.
         path: PathBuf,
     },
-    /// The key file holds no private key.
-    #[error("{} holds no private key", path.display())]
+    /// The key file has no private key.
+    #[error("no private key in {}", path.display())]
     NoKey {
         /// The file.
         path: PathBuf,
     },
-    /// The key cannot be used, or belongs to another certificate.
-    #[error("the certificate {} and the key {} cannot be used: {source}", cert.display(), key.display())]
+    /// The key is invalid, or belongs to another certificate.
+    #[error("cannot use the certificate {} with the key {}: {source}", cert.display(), key.display())]
     Unusable {
         /// The certificate's file.
         cert: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// Why not.
+        /// The cause.
         source: rustls::Error,
     },
 }
@@ -116,7 +115,7 @@ fn unreadable(path: &Path, error: PemError) -> TlsError {
     }
 }
 
-/// Ends TLS for the clients of a shard.
+/// Terminates TLS for the clients of a shard.
 #[derive(Clone)]
 pub(crate) struct TlsTerminator {
     pub(crate) acceptor: TlsAcceptor,
@@ -127,19 +126,19 @@ pub(crate) struct TlsTerminator {
 }
 
 impl TlsTerminator {
-    /// Shake hands with a client in a task of this thread, then give the shard a socket on which
-    /// the client speaks plainly.
-    pub(crate) fn receive(&self, fd: OwnedFd, peer: SocketAddr, place: CountedConnection) {
+    /// Do the TLS handshake in a task of this thread, then give the shard a socket with the
+    /// decrypted stream.
+    pub(crate) fn receive(&self, fd: OwnedFd, peer: SocketAddr, counted: CountedConnection) {
         let acceptor = self.clone();
         tokio::task::spawn_local(async move {
             let _counted = Counted::new(acceptor.returns.clone());
-            match acceptor.shake_hands(fd).await {
+            match acceptor.handshake(fd).await {
                 Ok((client, ours, shards)) => {
                     acceptor.returns.push(Returned {
                         fd: shards,
                         bytes: Vec::new(),
                         pair_peer: Some(peer),
-                        place,
+                        counted,
                         next: Next::First,
                     });
                     copy_both_ways(client, ours, &acceptor.limits).await;
@@ -152,7 +151,7 @@ impl TlsTerminator {
         });
     }
 
-    async fn shake_hands(
+    async fn handshake(
         &self,
         fd: OwnedFd,
     ) -> io::Result<(TlsStream<TcpStream>, UnixStream, OwnedFd)> {
@@ -167,7 +166,7 @@ impl TlsTerminator {
     }
 }
 
-/// One client in `tls_now`.
+/// A client that counts in `tls_now`.
 struct Counted(Rc<Returns>);
 
 impl Counted {
@@ -184,11 +183,12 @@ impl Drop for Counted {
     }
 }
 
-/// Copy until the shard has ended its side and the client, within `close_timeout`, its own.
+/// Copy until the shard has closed its side, and the client has closed its own or `close_timeout`
+/// has passed.
 async fn copy_both_ways(client: TlsStream<TcpStream>, shard: UnixStream, limits: &SocketLimits) {
     let (from_client, to_client) = tokio::io::split(client);
     let (from_shard, to_shard) = shard.into_split();
-    // The shard limits what it takes itself; a client that does not read is limited here.
+    // The shard has its own limits on reading; a client that does not read is limited here.
     let mut inward = std::pin::pin!(copy(from_client, to_shard, Duration::MAX));
     let mut outward = std::pin::pin!(copy(from_shard, to_client, limits.slow_timeout));
     tokio::select! {
@@ -199,7 +199,7 @@ async fn copy_both_ways(client: TlsStream<TcpStream>, shard: UnixStream, limits:
     }
 }
 
-/// Copy one direction to its end, or until a write stands still for `stall`.
+/// Copy one direction to its end, or until a write is pending for `stall`.
 async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, stall: Duration) {
     let mut buffer = vec![0; COPY_BYTES].into_boxed_slice();
     while let Ok(len @ 1..) = from.read(&mut buffer).await {

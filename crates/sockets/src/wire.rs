@@ -1,4 +1,4 @@
-//! The few system calls on a socket.
+//! System calls on a socket.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -11,11 +11,11 @@ use rustix::net::{
 
 /// The result of a read.
 pub(crate) enum Read {
-    /// So many bytes, at least one.
+    /// The number of bytes read, at least 1.
     Bytes(usize),
-    /// Nothing now.
+    /// No bytes are available now.
     Nothing,
-    /// The peer ended its side, or the connection broke.
+    /// The peer closed its side, or the connection broke.
     End,
 }
 
@@ -31,8 +31,7 @@ pub(crate) fn read(socket: &OwnedFd, buffer: &mut [u8]) -> Read {
     }
 }
 
-/// Write what the kernel takes at once: 0 when its buffer is full, an error when the connection
-/// is broken.
+/// Write without blocking. Returns the bytes that the kernel accepted: 0 if its buffer is full.
 pub(crate) fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Broken> {
     loop {
         return match rustix::net::send(socket, bytes, SendFlags::NOSIGNAL) {
@@ -44,7 +43,7 @@ pub(crate) fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Broken> {
     }
 }
 
-/// [`write()`] of several slices.
+/// Like [`write()`], for several slices.
 pub(crate) fn write_all_of(socket: &OwnedFd, slices: &[IoSlice<'_>]) -> Result<usize, Broken> {
     if let [only] = slices {
         return write(socket, only);
@@ -60,23 +59,23 @@ pub(crate) fn write_all_of(socket: &OwnedFd, slices: &[IoSlice<'_>]) -> Result<u
     }
 }
 
-/// The connection is broken; nothing can be written any more.
+/// The connection is broken, so nothing more can be written.
 #[derive(Debug)]
 pub(crate) struct Broken;
 
-/// End our side of the connection.
+/// Shut down the sending side of the connection.
 pub(crate) fn end_writing(socket: &OwnedFd) {
     // It fails only when the connection is already gone.
     let _ = rustix::net::shutdown(socket, Shutdown::Write);
 }
 
-/// The client's address. An IPv4 address that came in through IPv6 is returned as IPv4.
+/// The client's address. An IPv4-mapped IPv6 address is returned as IPv4.
 pub(crate) fn peer(socket: impl AsFd) -> io::Result<SocketAddr> {
     let address = rustix::net::getpeername(socket)?.ok_or(io::ErrorKind::NotConnected)?;
     Ok(canonical(address).ok_or(io::ErrorKind::Unsupported)?)
 }
 
-/// Accept a connection. Returns the client's address too, as [`peer`] does.
+/// Accept a connection. Also returns the client's address, in the form of [`peer`].
 pub(crate) fn accept(listener: &OwnedFd) -> Result<(OwnedFd, Option<SocketAddr>), Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (connection, address) = rustix::net::acceptfrom_with(listener, flags)?;

@@ -1,4 +1,4 @@
-//! A process without descriptors. It has a process of its own: the limit is for all of it.
+//! A server without free descriptors. The limit applies to a process, so this test has its own.
 
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
@@ -47,7 +47,7 @@ fn socket() -> Socket {
     socket
 }
 
-fn ask(client: &mut Socket, address: &SockAddr) {
+fn request(client: &mut Socket, address: &SockAddr) {
     client.connect(address).unwrap();
     client.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();
     let mut answer = [0; 12];
@@ -56,16 +56,16 @@ fn ask(client: &mut Socket, address: &SockAddr) {
 }
 
 #[test]
-fn a_connection_that_no_descriptor_is_left_for_is_closed_not_left_hanging() {
+fn a_connection_without_a_free_descriptor_is_closed() {
     let limits = SocketLimits { sockets_max: 1_000_000, ..SocketLimits::default() };
     let settings = SocketServerSettings { shards: 1, limits, ..SocketServerSettings::default() };
     let server = watchfire_sockets::start(settings, axum::Router::new(), |_, _| Silent).unwrap();
     let address = server.local_addr().into();
-    // Once it answers, it has all the descriptors that it keeps.
+    // After its first response, the server has opened all descriptors that it keeps.
     let mut first = socket();
-    ask(&mut first, &address);
+    request(&mut first, &address);
 
-    // The clients have their descriptors already; two are left for the socket server.
+    // The clients have their descriptors; two are left for the server.
     let mut clients: Vec<Socket> = (0..8).map(|_| socket()).collect();
     let all = getrlimit(Resource::Nofile);
     let few = clients.last().unwrap().as_raw_fd() as u64 + 3;
@@ -74,11 +74,11 @@ fn a_connection_that_no_descriptor_is_left_for_is_closed_not_left_hanging() {
         client.connect(&address).unwrap();
     }
     for client in &mut clients[2..] {
-        assert_eq!(client.read(&mut [0; 16]).unwrap(), 0, "ended, not left hanging");
+        assert_eq!(client.read(&mut [0; 16]).unwrap(), 0, "the server did not close it");
     }
     assert!(server.counters().totals().accept_refusals >= 6);
 
-    // With room again, all is as before.
+    // With free descriptors, the server accepts again.
     setrlimit(Resource::Nofile, all).unwrap();
-    ask(&mut socket(), &address);
+    request(&mut socket(), &address);
 }

@@ -25,13 +25,13 @@ use crate::{checksums, chunked_write, key_of};
 /// Writes the leaves of a file directly to their offsets, and serves them from there. Nodes, and
 /// blocks that are not leaves of the file, go into a separate store.
 ///
-/// The incomplete file has a temporary name; [`FileAssembler::finish`] renames it. If the process is
-/// killed, the file contains whole leaves and gaps. [`FileAssembler::start`] hashes the leaves to find
-/// those that are present, so no journal is needed. If another process writes to the file, the next
-/// read of the leaf detects it.
+/// The incomplete file has a temporary name; [`FileAssembler::finish`] renames it. If the process
+/// is killed, the file contains whole leaves and gaps. [`FileAssembler::start`] hashes the leaves
+/// to find those that are present, so no journal is needed. If another process writes to the file,
+/// the next read of the leaf detects it.
 ///
-/// The location of each leaf takes about a hundred bytes of memory. A leaf that occurs several times
-/// is fetched once and copied at the end.
+/// The location of each leaf takes about a hundred bytes of memory. A leaf that occurs several
+/// times is fetched once and copied at the end.
 ///
 /// ```
 /// use watchfire_content::{Block, FileBuilder, Profile};
@@ -173,8 +173,8 @@ impl FileAssembler {
         }
     }
 
-    /// Starts to assemble the file `root`. Continues from the blocks that are in the store and in the
-    /// incomplete file.
+    /// Starts to assemble the file `root`. Continues from the blocks that are in the store and in
+    /// the incomplete file.
     pub fn start(&self, root: &Cid) -> Result<(), StoreError> {
         let part = Part { offset: 0, bytes: None, depth: 0 };
         {
@@ -247,7 +247,7 @@ impl FileAssembler {
         let wrong = |error| ExportError::File { name: name_of(to), error };
         let mut reader = FileReader::new(cid.clone(), declared);
         while let Some(cid) = reader.next() {
-            let found = Block::implied_by(cid).map_or_else(|| self.get(cid), |it| Ok(Some(it)))?;
+            let found = Block::from_cid(cid).map_or_else(|| self.get(cid), |it| Ok(Some(it)))?;
             let block = found.ok_or_else(|| ExportError::Missing { cid: cid.clone() })?;
             let offset = part.offset + reader.read_bytes();
             let bytes = reader.take(&block).map_err(wrong)?;
@@ -257,8 +257,8 @@ impl FileAssembler {
         if found == declared { Ok(()) } else { Err(wrong(ReadError::Size { declared, found })) }
     }
 
-    /// Registers the parts below a stored node. If `searches_file` is set, parts that are already in
-    /// the file are found by their hashes.
+    /// Registers the parts below a stored node. If `searches_file` is set, parts that are already
+    /// in the file are found by their hashes.
     fn expect_below(
         &self,
         block: &Block,
@@ -385,7 +385,7 @@ impl ReadBlocks for FileAssembler {
         // Stores find blocks by their hash, so the codec of the requested CID does not decide.
         let is_node = leaf.block_bytes != leaf.bytes;
         let found = read(&file, leaf.offset, leaf.bytes, is_node, &self.path)?;
-        let block = found.and_then(|found| self.checksums.recognise(cid, found, leaf.checksum));
+        let block = found.and_then(|found| self.checksums.verify(cid, found, leaf.checksum));
         if block.is_some() {
             return Ok(block);
         }

@@ -16,8 +16,8 @@ pub trait ReadBlocks: Send + Sync {
     /// as a damaged block or a modified file, the store has removed the block.
     fn get(&self, cid: &Cid) -> Result<Option<Block>, StoreError>;
 
-    /// Returns the length of the block of `cid` in bytes, or `None` if it is not stored. Never blocks
-    /// on a disk.
+    /// Returns the length of the block of `cid` in bytes, or `None` if it is not stored. Never
+    /// blocks on a disk.
     fn len_of(&self, cid: &Cid) -> Option<u64>;
 
     /// Whether the block of `cid` is stored. Never blocks on a disk.
@@ -122,11 +122,11 @@ impl LockedMemoryStore {
 
 impl ReadBlocks for LockedMemoryStore {
     fn get(&self, cid: &Cid) -> Result<Option<Block>, StoreError> {
-        Ok(Block::implied_by(cid).or_else(|| self.lock().get(cid)))
+        Ok(Block::from_cid(cid).or_else(|| self.lock().get(cid)))
     }
 
     fn len_of(&self, cid: &Cid) -> Option<u64> {
-        let block = Block::implied_by(cid).or_else(|| self.lock().get(cid))?;
+        let block = Block::from_cid(cid).or_else(|| self.lock().get(cid))?;
         Some(block.bytes().len() as u64)
     }
 }

@@ -14,8 +14,8 @@ const FREE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// A message is slightly longer than the block in it. With this extra room, one buffer fits both.
 const ENVELOPE_BYTES: usize = 4096;
 
-/// A pool of buffers for chunks of files and for messages with blocks. New memory costs more: it has
-/// to be cleared, and the system maps it page by page.
+/// A pool of buffers for chunks of files and for messages with blocks. New memory costs more: it
+/// has to be cleared, and the system maps it page by page.
 #[derive(Clone, Debug, Default)]
 struct Pool(Arc<Mutex<FreeBuffers>>);
 

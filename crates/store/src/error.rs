@@ -3,8 +3,7 @@ use std::path::{Path, PathBuf};
 
 use watchfire_content::{BlockError, Cid, DirectoryBuildError, ProfileError};
 
-/// Why an operation of a store failed. The stored blocks are unchanged unless the variant says
-/// otherwise.
+/// An error of a store. The stored blocks are unchanged, unless the variant describes a change.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// An operation of the file system failed.
@@ -58,7 +57,8 @@ pub enum StoreError {
         /// Its format.
         found: String,
     },
-    /// The list of pins is invalid. The store is not opened, because pinned blocks could be evicted.
+    /// The list of pins is invalid. The store is not opened, because pinned blocks could be
+    /// evicted.
     #[error("cannot read the pins in {}, line {line}: {text:?} is not a CID", path.display())]
     InvalidPin {
         /// The list.
@@ -85,7 +85,7 @@ pub enum StoreError {
         change: FileChange,
     },
     /// A file changed while it was read.
-    #[error("cannot read {}: it changed meanwhile; try again", path.display())]
+    #[error("cannot read {}: it changed during the read; try again", path.display())]
     ChangedDuringRead {
         /// The file.
         path: PathBuf,

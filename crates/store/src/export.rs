@@ -38,7 +38,7 @@ pub struct Exported {
     pub entries: usize,
 }
 
-/// Why an export failed. Nothing of it is left on the disk.
+/// An error of an export. Its incomplete files were removed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// A block cannot be read, or a file cannot be written.
@@ -56,7 +56,7 @@ pub enum ExportError {
         /// The target.
         path: PathBuf,
     },
-    /// The CID of a block says that it is a dag-pb node, but its bytes are not.
+    /// A block has the codec dag-pb, but its bytes are not a dag-pb node.
     #[error("{cid} is not a dag-pb node: {error}")]
     DagPb {
         /// The block.
@@ -101,7 +101,7 @@ pub enum ExportError {
         name: String,
     },
     /// A directory has no entry of this name.
-    #[error("there is no {name:?} in {cid}")]
+    #[error("cannot find {name:?} in {cid}")]
     NotFound {
         /// The name.
         name: String,
@@ -112,7 +112,7 @@ pub enum ExportError {
     #[error(transparent)]
     Private(#[from] watchfire_encryption::PrivateError),
     /// A private page has no file or directory of this path.
-    #[error("there is no {name:?} in this private page")]
+    #[error("cannot find {name:?} in this private page")]
     NotInPrivatePage {
         /// The path.
         name: String,
@@ -172,7 +172,7 @@ pub fn export(
     let unfinished = Unfinished::beside(path);
     let mut export = Export { blocks, limits, on_progress, exported: Exported::default() };
     export.any(root, &unfinished.path, 0)?;
-    unfinished.place(path)?;
+    unfinished.move_to(path)?;
     Ok(export.exported)
 }
 
@@ -183,8 +183,8 @@ pub fn resolve(blocks: &dyn ReadBlocks, root: &Cid, path: &str) -> Result<Cid, E
         let mut lookup = Lookup::new(at.clone(), name);
         at = loop {
             let block = block(blocks, lookup.next())?;
-            let looked = lookup.take(&block);
-            match looked.map_err(|error| ExportError::Directory { name: name.into(), error })? {
+            let step = lookup.take(&block);
+            match step.map_err(|error| ExportError::Directory { name: name.into(), error })? {
                 LookupStep::Continue => {}
                 LookupStep::Found(entry) => break entry.cid,
                 LookupStep::NotFound => {
@@ -197,7 +197,7 @@ pub fn resolve(blocks: &dyn ReadBlocks, root: &Cid, path: &str) -> Result<Cid, E
 }
 
 fn block(blocks: &dyn ReadBlocks, cid: &Cid) -> Result<Block, ExportError> {
-    let implied = Block::implied_by(cid).map(Ok);
+    let implied = Block::from_cid(cid).map(Ok);
     let found = implied.or_else(|| blocks.get(cid).transpose());
     Ok(found.ok_or_else(|| ExportError::Missing { cid: cid.clone() })??)
 }
@@ -311,7 +311,7 @@ impl Unfinished {
         Unfinished { path: path.with_file_name(name) }
     }
 
-    pub fn place(self, path: &Path) -> Result<(), ExportError> {
+    pub fn move_to(self, path: &Path) -> Result<(), ExportError> {
         rename_new(&self.path, path)?;
         std::mem::forget(self);
         Ok(())
@@ -320,7 +320,7 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // If this fails, the name still tells which program and process created it.
+        // If this fails, the name identifies the program and the process that created it.
         let _ = match self.path.symlink_metadata() {
             Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(&self.path),
             _ => fs::remove_file(&self.path),

@@ -61,12 +61,12 @@ impl Stamp {
     }
 }
 
-/// Splits the file or directory at `path` into blocks and passes each to `take`: leaves in the order
-/// of the file, nodes after the blocks that they link to, the root last.
+/// Splits the file or directory at `path` into blocks and passes each to `take`: leaves in the
+/// order of the file, nodes after the blocks that they link to, the root last.
 ///
 /// Directories are imported recursively, and symbolic links in them as links. If `path` itself is a
-/// symbolic link, it is followed. The import holds one chunk and the names of the directories on the
-/// current path. It stops at the first error, including one of `take`.
+/// symbolic link, it is followed. The import holds one chunk and the names of the directories on
+/// the current path. It stops at the first error, including one of `take`.
 pub fn import(
     path: &Path,
     options: &ImportOptions,
@@ -74,7 +74,7 @@ pub fn import(
 ) -> Result<Root, StoreError> {
     // An invalid profile is reported before any file is read.
     FileBuilder::new(options.profile)?;
-    let metadata = fs::metadata(path).doing("look at", path)?;
+    let metadata = fs::metadata(path).doing("access", path)?;
     Import { options, take }.any(path, &metadata, 0)
 }
 
@@ -116,7 +116,7 @@ impl Import<'_> {
 
     fn file(&mut self, path: &Path) -> Result<Root, StoreError> {
         let mut file = File::open(path).doing("read", path)?;
-        let stamp = Stamp::of(&file.metadata().doing("look at", path)?);
+        let stamp = Stamp::of(&file.metadata().doing("access", path)?);
         let mut offset = 0;
         let take = &mut *self.take;
         let mut emit = |block: Block| {
@@ -139,7 +139,7 @@ impl Import<'_> {
             }
             builder.write(&piece[..len], &mut emit)?;
         }
-        let after = Stamp::of(&file.metadata().doing("look at", path)?);
+        let after = Stamp::of(&file.metadata().doing("access", path)?);
         if read_bytes != stamp.len || after != stamp {
             return Err(StoreError::ChangedDuringRead { path: path.to_owned() });
         }
@@ -153,7 +153,7 @@ impl Import<'_> {
         }
         let mut builder = DirectoryBuilder::new(self.options.profile);
         for (name, path) in names(path, self.options.skips_hidden)? {
-            let metadata = fs::symlink_metadata(&path).doing("look at", &path)?;
+            let metadata = fs::symlink_metadata(&path).doing("access", &path)?;
             let root = self.any(&path, &metadata, depth + 1)?;
             builder
                 .insert(&name, &root)

@@ -4,9 +4,10 @@
 //!   recently used blocks that are not pinned.
 //! - [`SharedFiles`]: files and directories whose blocks are read from the files, without a copy. A
 //!   file that changes is no longer shared.
-//! - [`PrivateFiles`]: the same for private pages. [`export_private`] decrypts such a page to files.
+//! - [`PrivateFiles`]: the same for private pages. [`export_private`] decrypts such a page to
+//!   files.
 //! - [`import`] splits files and directories into blocks, and [`export`] writes blocks to files.
-//! - [`FileAssembler`]: writes the blocks of a file to their final place as they arrive.
+//! - [`FileAssembler`]: writes the blocks of a file to their final offsets as they arrive.
 //! - [`Stores`]: several stores that are searched in order.
 //! - [`PooledBuffer`]: reused memory for blocks that are read or written.
 //!
@@ -42,8 +43,8 @@ pub use shared::{SharedFiles, UnsharedFile};
 /// stored, because their CIDs contain their bytes.
 type Key = [u8; 32];
 
-/// Returns checksums with a random seed, so that nobody can construct other bytes with the same
-/// checksum.
+/// Returns checksums with a random seed, so that an attacker cannot construct other bytes with the
+/// same checksum.
 fn checksums() -> watchfire_content::Checksums {
     watchfire_content::Checksums::new(std::hash::RandomState::new().build_hasher().finish())
 }

@@ -19,7 +19,8 @@ use crate::{checksums, import, key_of};
 /// The approximate memory for the location of one leaf.
 pub(crate) const LOCATION_COST_BYTES: usize = 104;
 
-/// Unshared files that are kept until [`SharedFiles::take_unshared`]. Beyond it the oldest are dropped.
+/// Unshared files that are kept until [`SharedFiles::take_unshared`]. Beyond it the oldest are
+/// dropped.
 pub(crate) const UNSHARED_MAX: usize = 1024;
 
 /// Files and directories that are shared in place, without a copy.
@@ -28,8 +29,8 @@ pub(crate) const UNSHARED_MAX: usize = 1024;
 /// and directories are kept in memory: about 150 bytes for each leaf of 1 MiB.
 ///
 /// A shared file must not change. Each read checks the length, the modification time and the
-/// checksum of the block. If they differ, the call fails with [`StoreError::Changed`], the file is no
-/// longer shared, and [`SharedFiles::take_unshared`] reports it. Wrong bytes are never returned.
+/// checksum of the block. If they differ, the call fails with [`StoreError::Changed`], the file is
+/// no longer shared, and [`SharedFiles::take_unshared`] reports it. Wrong bytes are never returned.
 ///
 /// ```
 /// use watchfire_store::{ImportOptions, ReadBlocks, SharedFiles};
@@ -130,7 +131,7 @@ impl SharedFiles {
         on_block: &mut dyn FnMut(&Imported<'_>),
     ) -> Result<Root, StoreError> {
         // A relative path would change its meaning with the working directory.
-        let path = std::path::absolute(path).doing("look at", path)?;
+        let path = std::path::absolute(path).doing("access", path)?;
         let max = self.memory_bytes_max;
         let room = max.saturating_sub(self.state.lock().cost());
         let mut staged = Staged::default();
@@ -233,7 +234,7 @@ impl State {
     }
 }
 
-/// Reads a leaf. The inner result tells how its file has changed.
+/// Reads a leaf. The inner error is the change of its file.
 fn read(
     cid: &Cid,
     file: &SharedFile,
@@ -245,7 +246,7 @@ fn read(
         Err(error) if is_permanent(error.kind()) => return Ok(Err(FileChange::Missing)),
         opened => opened.doing("read", path)?,
     };
-    if Stamp::of(&opened.metadata().doing("look at", path)?) != file.stamp {
+    if Stamp::of(&opened.metadata().doing("access", path)?) != file.stamp {
         return Ok(Err(FileChange::Modified));
     }
     let mut bytes = PooledBuffer::with_len(leaf.bytes as usize);
@@ -258,7 +259,7 @@ fn read(
     let is_node = leaf.block_bytes != leaf.bytes;
     let bytes = bytes.freeze();
     let bytes = if is_node { wrap_in_node(bytes).into() } else { bytes };
-    Ok(checksums.recognise(cid, bytes, leaf.checksum).ok_or(FileChange::ContentDiffers))
+    Ok(checksums.verify(cid, bytes, leaf.checksum).ok_or(FileChange::ContentDiffers))
 }
 
 /// Whether an error at opening a file is permanent. Others, such as too many open files, are not.
@@ -277,7 +278,7 @@ pub(crate) fn wrap_in_node(bytes: Bytes) -> Vec<u8> {
 
 impl ReadBlocks for SharedFiles {
     fn get(&self, cid: &Cid) -> Result<Option<Block>, StoreError> {
-        if let Some(block) = Block::implied_by(cid) {
+        if let Some(block) = Block::from_cid(cid) {
             return Ok(Some(block));
         }
         let Some(key) = key_of(cid) else { return Ok(None) };
@@ -300,7 +301,7 @@ impl ReadBlocks for SharedFiles {
     }
 
     fn len_of(&self, cid: &Cid) -> Option<u64> {
-        if let Some(block) = Block::implied_by(cid) {
+        if let Some(block) = Block::from_cid(cid) {
             return Some(block.bytes().len() as u64);
         }
         let key = key_of(cid)?;

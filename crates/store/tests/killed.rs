@@ -1,6 +1,6 @@
 //! A process that is killed while it writes leaves a store of whole blocks.
 //!
-//! This program is the test. With a folder in its environment it is the process that is killed.
+//! This program is the test. With a folder in its environment it is the writer that is killed.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write, stdout};
@@ -96,22 +96,22 @@ fn a_writer_that_is_killed_at_any_moment_leaves_whole_blocks() {
 fn check(folder: &Path, round: u64, put: &[u64]) {
     let store = DiskStore::open(folder, LIMITS).unwrap();
     assert_eq!(fs::read_dir(folder.join("temp")).unwrap().count(), 0);
-    let mut here = 0;
+    let mut found_count = 0;
     for number in put {
         match store.get(block(*number).cid()) {
             Ok(Some(found)) => {
                 assert_eq!(found, block(*number));
-                here += 1;
+                found_count += 1;
             }
             Ok(None) => {}
             Err(error) => panic!("round {round}: {error}"),
         }
     }
     // The last blocks are too recent to be evicted, whatever was pinned.
-    let young = put.len().saturating_sub(THREADS as usize).min(BLOCKS_MAX as usize / 4);
-    assert!(here >= young, "round {round}: {here} of {} are here", put.len());
+    let recent = put.len().saturating_sub(THREADS as usize).min(BLOCKS_MAX as usize / 4);
+    assert!(found_count >= recent, "round {round}: {found_count} of {} are stored", put.len());
     for pin in store.pins() {
-        assert!(store.has(&pin), "round {round}: {pin} is pinned, and not here");
+        assert!(store.has(&pin), "round {round}: {pin} is pinned but not stored");
     }
     let totals = store.totals();
     assert!(totals.bytes <= LIMITS.bytes_max && totals.damaged == 0, "round {round}: {totals:?}");

@@ -5,10 +5,10 @@ use crate::{Cid, CidError};
 /// The longest header that is read, which is enough for a thousand roots.
 pub const CAR_HEADER_BYTES_MAX: usize = 64 * 1024;
 
-/// Why bytes are not a valid header.
+/// An error in a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// The bytes end before the header does.
+    /// The bytes end within the header.
     #[error("it is truncated")]
     Truncated,
     /// A byte is not valid at its position.

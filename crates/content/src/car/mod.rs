@@ -1,8 +1,9 @@
 //! Content-addressable archives (CAR), version 1.
 //!
-//! An archive is a header with its roots, followed by one section for each block. To write an archive,
-//! write [`header`], and for each block [`section_head`] and the bytes of the block. In the order of
-//! [`Walk`](crate::Walk) the archive is identical to an export of kubo. [`CarReader`] reads archives.
+//! An archive is a header with its roots, followed by one section for each block. To write an
+//! archive, write [`header`], and for each block [`section_head`] and the bytes of the block. In
+//! the order of [`Walk`](crate::Walk) the archive is identical to an export of kubo. [`CarReader`]
+//! reads archives.
 //!
 //! ```
 //! use watchfire_content::car::{self, CarItem, CarReader};

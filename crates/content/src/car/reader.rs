@@ -16,7 +16,7 @@ pub enum CarItem {
     Block(Block),
 }
 
-/// Why bytes are not a valid archive.
+/// An error in an archive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CarError {
     /// The header is invalid.
@@ -77,8 +77,8 @@ pub struct CarReader {
 }
 
 impl CarReader {
-    /// Adds the next bytes of the archive. Call [`CarReader::next`] until it returns `None` before the
-    /// next call.
+    /// Adds the next bytes of the archive. Call [`CarReader::next`] until it returns `None` before
+    /// the next call.
     pub fn push(&mut self, bytes: &[u8]) {
         self.unread.extend_from_slice(bytes);
     }

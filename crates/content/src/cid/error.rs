@@ -1,67 +1,67 @@
 use crate::multibase::BaseError;
 use crate::varint::VarintError;
 
-/// Why bytes or text are not a CID that we can use.
+/// An error in the bytes or the text of a CID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CidError {
-    /// There is no text.
+    /// The text is empty.
     #[error("the text is empty")]
     Empty,
-    /// More than any CID has.
-    #[error("{len} long, and a CID has at most {max}")]
+    /// The CID exceeds the limit.
+    #[error("a CID of length {len} exceeds the limit of {max}")]
     TooLong {
-        /// Bytes or characters that came.
+        /// The length in bytes or characters.
         len: usize,
-        /// Most that are accepted.
+        /// The limit.
         max: usize,
     },
-    /// The first character names no base that is read here.
-    #[error("{found:?} is neither of the bases b (base32) and z (base58), nor is this a Qm… CID")]
+    /// The multibase prefix is not supported.
+    #[error("a CID begins with b (base32), z (base58) or Qm, not with {found:?}")]
     Base {
         /// The first character.
         found: char,
     },
-    /// A character that the base has not.
-    #[error("{found:?} at byte {at} is not in the alphabet")]
+    /// A character is not in the alphabet of the base.
+    #[error("invalid character {found:?} at byte {at}")]
     Character {
-        /// The byte of the text where it is.
+        /// Its byte offset in the text.
         at: usize,
         /// The character.
         found: char,
     },
-    /// Bits are left over after the last byte that no encoder would have written.
-    #[error("the text ends in bits that belong to no byte")]
+    /// The unused bits at the end of the text are too many or not 0.
+    #[error("the text has extra bits at its end")]
     Padding,
-    /// One of the numbers is not a varint.
+    /// A number is not a varint.
     #[error(transparent)]
     Varint(#[from] VarintError),
-    /// Neither version 0 nor 1, or version 0 where only 1 may stand.
-    #[error("version {version} cannot stand here")]
+    /// The version is not supported, or not allowed in this form.
+    #[error("version {version} is not supported here")]
     Version {
-        /// The version that came.
+        /// The version.
         version: u64,
     },
-    /// The hash function is neither sha2-256 nor identity, so nothing could be verified.
+    /// The hash function is not supported, so the content could not be verified.
     #[error("hash function {code:#x} is not supported, only sha2-256 (0x12) and identity (0x0)")]
     Hash {
         /// The function's code in the multicodec table.
         code: u64,
     },
-    /// The digest is not as long as the function's digests are.
-    #[error("a digest of {len} bytes is not what hash function {code:#x} makes")]
+    /// The length of the digest is invalid for the hash function.
+    #[error("a digest of {len} bytes is invalid for hash function {code:#x}")]
     DigestLength {
         /// The function's code in the multicodec table.
         code: u64,
-        /// Bytes of the digest, as declared.
+        /// The declared length of the digest in bytes.
         len: u64,
     },
-    /// The bytes end inside the digest.
-    #[error("the bytes end inside the digest")]
+    /// The bytes end within the digest.
+    #[error("the digest is truncated")]
     Truncated,
-    /// Bytes follow where the CID has ended.
+    /// Bytes follow the CID.
     #[error("{extra} bytes follow the CID")]
     TrailingBytes {
-        /// How many.
+        /// The number of bytes.
         extra: usize,
     },
 }

@@ -3,13 +3,13 @@ use sha2::{Digest, Sha256};
 use super::{CidError, read_number};
 use crate::varint;
 
-/// Most bytes that an identity digest carries.
+/// The longest identity digest, in bytes.
 pub const IDENTITY_BYTES_MAX: usize = 128;
 
-/// How every sha2-256 multihash starts: its code and its length.
+/// The first bytes of every sha2-256 multihash: its code and its length.
 pub(super) const SHA2_256_START: [u8; 2] = [0x12, 0x20];
 
-/// A hash function that we can check.
+/// A supported hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HashFunction {
     /// The digest is the bytes themselves, at most [`IDENTITY_BYTES_MAX`].
@@ -19,7 +19,7 @@ pub enum HashFunction {
 }
 
 impl HashFunction {
-    /// Its code in the multicodec table.
+    /// Returns the code in the multicodec table.
     pub const fn code(self) -> u64 {
         match self {
             HashFunction::Identity => 0x00,
@@ -36,27 +36,27 @@ impl HashFunction {
     }
 }
 
-/// A digest, and the function that made it.
+/// A digest and its hash function.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Multihash {
     /// The bytes themselves.
     Identity(Box<[u8]>),
-    /// The SHA-256 of the bytes.
+    /// The SHA-256 hash of the bytes.
     Sha2_256([u8; 32]),
 }
 
 impl Multihash {
-    /// The SHA-256 of `bytes`.
+    /// Computes the SHA-256 hash of `bytes`.
     pub fn sha2_256(bytes: &[u8]) -> Self {
         Multihash::Sha2_256(Sha256::digest(bytes).into())
     }
 
-    /// The digest that is `bytes`; `None` when they are more than [`IDENTITY_BYTES_MAX`].
+    /// Creates an identity digest; `None` if `bytes` is longer than [`IDENTITY_BYTES_MAX`].
     pub fn identity(bytes: &[u8]) -> Option<Self> {
         (bytes.len() <= IDENTITY_BYTES_MAX).then(|| Multihash::Identity(bytes.into()))
     }
 
-    /// Which function made it.
+    /// Returns the hash function.
     pub const fn function(&self) -> HashFunction {
         match self {
             Multihash::Identity(_) => HashFunction::Identity,
@@ -64,7 +64,7 @@ impl Multihash {
         }
     }
 
-    /// The digest alone.
+    /// Returns the digest.
     pub fn digest(&self) -> &[u8] {
         match self {
             Multihash::Identity(digest) => digest,
@@ -72,7 +72,7 @@ impl Multihash {
         }
     }
 
-    /// Whether it is the hash of `bytes`.
+    /// Whether this is the hash of `bytes`.
     pub fn is_of(&self, bytes: &[u8]) -> bool {
         match self {
             Multihash::Identity(digest) => **digest == *bytes,
@@ -80,7 +80,7 @@ impl Multihash {
         }
     }
 
-    /// The multihash in front of `bytes`, and the bytes behind it.
+    /// Decodes the multihash at the start of `bytes`, and returns the remaining bytes.
     pub(super) fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), CidError> {
         let (code, rest) = read_number(bytes)?;
         let function = HashFunction::from_code(code)?;

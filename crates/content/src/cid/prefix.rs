@@ -2,10 +2,10 @@ use super::multihash::HashFunction;
 use super::{Cid, CidError, Codec, Multihash, Version, read_number};
 use crate::varint;
 
-/// All of a CID except its digest: with the bytes, it gives the CID back.
+/// A CID without its digest. Together with the bytes it determines the CID.
 ///
-/// A Bitswap block carries it in place of its CID, so that a receiver has to hash the bytes to
-/// learn their name, and can only learn their true one.
+/// Bitswap sends it with a block instead of the CID, so the receiver must hash the bytes and cannot
+/// get a wrong CID.
 ///
 /// ```
 /// use watchfire_content::{Cid, Prefix};
@@ -16,18 +16,18 @@ use crate::varint;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    /// The CID's version.
+    /// The version of the CID.
     pub version: Version,
-    /// How the bytes are to be read.
+    /// The codec of the bytes.
     pub codec: Codec,
-    /// What the bytes are to be hashed with.
+    /// The hash function.
     pub hash: HashFunction,
 }
 
 impl Prefix {
-    /// Reads a prefix that fills `bytes`: version, codec, hash function, digest length.
+    /// Decodes a prefix from all of `bytes`: version, codec, hash function, digest length.
     ///
-    /// The length of an identity digest is not kept, since the bytes say it again.
+    /// The length of an identity digest is ignored, because it is the length of the block.
     pub fn decode(bytes: &[u8]) -> Result<Self, CidError> {
         let (version, rest) = read_number(bytes)?;
         let (codec, rest) = read_number(rest)?;
@@ -50,7 +50,7 @@ impl Prefix {
         }
     }
 
-    /// The prefix as bytes, for a block of `block_bytes` bytes.
+    /// Encodes the prefix for a block of `block_bytes` bytes.
     pub fn encode(&self, block_bytes: usize) -> Vec<u8> {
         let (version, digest_bytes) = match (self.version, self.hash) {
             (Version::V0, _) => (0, 32),
@@ -65,7 +65,7 @@ impl Prefix {
         bytes
     }
 
-    /// The CID of `bytes`; `None` when an identity digest could not hold them.
+    /// Returns the CID of `bytes`; `None` if they are too long for an identity digest.
     pub fn cid_of(&self, bytes: &[u8]) -> Option<Cid> {
         let hash = match self.hash {
             HashFunction::Sha2_256 => Multihash::sha2_256(bytes),
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_comes_back_and_names_what_it_is_given() {
+    fn a_decoded_prefix_encodes_to_the_same_bytes_and_determines_cids() {
         for bytes in [[0, 0x70, 0x12, 0x20], [1, 0x70, 0x12, 0x20], [1, 0x55, 0, 5]] {
             let prefix = Prefix::decode(&bytes).unwrap();
             assert_eq!(prefix.encode(5), bytes);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_that_could_name_nothing_is_refused() {
+    fn an_invalid_prefix_is_rejected_with_the_cause() {
         let refused = |bytes: &[u8]| Prefix::decode(bytes).unwrap_err();
         assert_eq!(refused(&[1, 0x55, 0x13, 0x40]), CidError::Hash { code: 0x13 });
         assert_eq!(refused(&[1, 0x55, 0x12, 20]), CidError::DigestLength { code: 0x12, len: 20 });
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_prefix_names_only_short_bytes() {
+    fn an_identity_prefix_has_cids_only_of_short_bytes() {
         let prefix = Prefix::decode(&[1, 0x55, 0, 0]).unwrap();
         assert!(prefix.cid_of(&[0; 128]).is_some());
         assert_eq!(prefix.cid_of(&[0; 129]), None);

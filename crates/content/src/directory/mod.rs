@@ -16,7 +16,7 @@ use shard::{ShardEntry, build_shards, hash_of};
 /// The longest name that [`DirectoryBuilder`] accepts, which is the limit of file systems.
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// Why a name is not valid in a directory.
+/// An error in a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The name is empty.
@@ -51,7 +51,7 @@ fn check_name(name: &str) -> Result<(), NameError> {
     }
 }
 
-/// Why a directory cannot be built.
+/// An error while a directory is built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryBuildError {
     /// The name is invalid.
@@ -63,13 +63,13 @@ pub enum DirectoryBuildError {
         error: NameError,
     },
     /// Another entry has this name.
-    #[error("the directory has an entry {name:?} already")]
+    #[error("the directory already has an entry {name:?}")]
     DuplicateName {
         /// The name.
         name: String,
     },
-    /// The directory is sharded by the hashes of its names, and another name has the same hash. This
-    /// does not happen by accident.
+    /// The directory is sharded by the hashes of its names, and another name has the same hash.
+    /// This does not happen by accident.
     #[error("{name:?} has the same hash as another name")]
     SameHash {
         /// The name.
@@ -77,8 +77,8 @@ pub enum DirectoryBuildError {
     },
 }
 
-/// Builds a directory as kubo does: one node up to [`HAMT_THRESHOLD_BYTES`], and above it a HAMT, whose
-/// shards contain the entries by the hashes of their names.
+/// Builds a directory as kubo does: one node up to [`HAMT_THRESHOLD_BYTES`], and above it a HAMT,
+/// whose shards contain the entries by the hashes of their names.
 ///
 /// Entries may be added in any order. In one node they are sorted by the bytes of their names. A
 /// nested directory is built first and added like a file.
@@ -148,7 +148,8 @@ impl DirectoryBuilder {
         Ok(())
     }
 
-    /// Fails if another name has the same hash, because such names cannot be put into different slots.
+    /// Fails if another name has the same hash, because such names cannot be put into different
+    /// slots.
     fn check_hash(&mut self, name: &str) -> Result<(), DirectoryBuildError> {
         let same = || DirectoryBuildError::SameHash { name: name.to_owned() };
         if self.hashes.is_none() {
@@ -223,7 +224,7 @@ pub struct Directory {
     entries: Vec<Entry>,
 }
 
-/// Why a block is not a valid directory.
+/// An error in the blocks of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryError {
     /// The codec of the block is not dag-pb.
@@ -232,7 +233,7 @@ pub enum DirectoryError {
         /// The codec.
         codec: Codec,
     },
-    /// The CID of the block says that it is a dag-pb node, but its bytes are not.
+    /// The block has the codec dag-pb, but its bytes are not a dag-pb node.
     #[error("the directory is not a dag-pb node: {0}")]
     DagPb(#[from] DagPbError),
     /// The data of the node is not UnixFS.
@@ -275,8 +276,8 @@ pub enum DirectoryError {
 impl Directory {
     /// Decodes a directory of one block. [`DirectoryReader`] also reads sharded directories.
     ///
-    /// A directory with one invalid name is rejected as a whole, because such a name is not there by
-    /// mistake.
+    /// A directory with one invalid name is rejected as a whole, because importers create no such
+    /// name by mistake.
     pub fn decode(block: &Block) -> Result<Self, DirectoryError> {
         let (node, unixfs) = node_of(block)?;
         match unixfs.kind {
@@ -348,7 +349,7 @@ mod tests {
         builder
     }
 
-    /// The blocks of a directory, the root last.
+    /// Returns the blocks of a directory, the root last, and the root.
     fn built(builder: DirectoryBuilder) -> (Vec<Block>, Root) {
         let mut blocks = Vec::new();
         let mut keep = |block| {
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_could_lead_elsewhere_are_refused_in_both_directions() {
+    fn invalid_names_are_neither_built_nor_decoded() {
         let refused = [
             ("", NameError::Empty),
             (".", NameError::Dots),
@@ -410,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_given_once() {
+    fn a_repeated_name_is_neither_built_nor_decoded() {
         let name = || "a".to_owned();
         let again = with(&["a"]).insert("a", &root());
         assert_eq!(again, Err(DirectoryBuildError::DuplicateName { name: name() }));
@@ -421,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn one_entry_more_than_fits_spreads_the_directory() {
+    fn a_directory_over_the_threshold_is_sharded() {
         for hamt_size_estimation in [HamtSizeEstimation::BlockBytes, HamtSizeEstimation::LinksBytes]
         {
             let profile = Profile { hamt_size_estimation, ..Profile::UNIXFS_V1_2025 };
@@ -448,14 +449,14 @@ mod tests {
     }
 
     #[test]
-    fn the_weight_of_a_block_is_its_length() {
+    fn the_estimated_size_of_a_directory_is_the_length_of_its_block() {
         let builder = with(&["a", "a much longer name, so that lengths differ", "ü"]);
         let estimated_bytes = builder.estimated_bytes;
         assert_eq!(only_block(builder).bytes().len(), estimated_bytes);
     }
 
     #[test]
-    fn what_is_not_a_directory_says_what_it_is() {
+    fn the_error_names_the_kind_of_a_block_that_is_not_a_directory() {
         let raw = Block::raw("x".into()).unwrap();
         assert_eq!(Directory::decode(&raw), Err(DirectoryError::Codec { codec: Codec::RAW }));
         let (symlink, _) = build_symlink(Profile::UNIXFS_V1_2025, "elsewhere").unwrap();

@@ -1,10 +1,10 @@
-//! MurmurHash3 for 64-bit machines, of which UnixFS takes the first half. It is public domain, and
-//! protects from nothing: whoever likes finds names with the same hash.
+//! The first 64 bits of MurmurHash3 for 64-bit machines, which UnixFS uses. The algorithm is in the
+//! public domain. It is not secure: names with the same hash can be constructed.
 
 const C1: u64 = 0x87c3_7b91_1142_53d5;
 const C2: u64 = 0x4cf5_ad43_2745_937f;
 
-/// The first 64 of the 128 bits of the hash, with seed 0.
+/// Returns the first 64 of the 128 bits of the hash, with seed 0.
 pub(super) fn murmur3_x64_64(bytes: &[u8]) -> u64 {
     let (mut h1, mut h2) = (0_u64, 0_u64);
     let (blocks, tail) = bytes.as_chunks::<16>();
@@ -15,7 +15,7 @@ pub(super) fn murmur3_x64_64(bytes: &[u8]) -> u64 {
         h2 = (h2 ^ mix_k2(k2)).rotate_left(31).wrapping_add(h1);
         h2 = h2.wrapping_mul(5).wrapping_add(0x3849_5ab5);
     }
-    // Zeros mix to zeros, so a tail that is filled up with them is what the definition asks for.
+    // Zeros mix to zeros, so padding the tail with zeros gives the defined result.
     let mut last = [0; 16];
     last[..tail.len()].copy_from_slice(tail);
     let (k1, k2) = halves(&last);
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_are_the_published_ones() {
+    fn the_hashes_match_published_examples() {
         assert_eq!(murmur3_x64_64(b""), 0);
         assert_eq!(murmur3_x64_64(b"hello"), 0xcbd8_a7b3_41bd_9b02);
         assert_eq!(murmur3_x64_64(b"hello, world"), 0x342f_ac62_3a5e_bc8e);

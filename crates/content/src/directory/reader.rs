@@ -1,4 +1,4 @@
-use super::shard::{Shard, Slot, Trail};
+use super::shard::{Shard, ShardPath, Slot};
 use super::{Directory, DirectoryError, Entry, node_of};
 use crate::unixfs::Kind;
 use crate::{Block, BlockStore, Cid};
@@ -10,12 +10,12 @@ enum Part {
 }
 
 impl Part {
-    fn decode(block: &Block, trail: Trail) -> Result<Self, DirectoryError> {
+    fn decode(block: &Block, shard_path: ShardPath) -> Result<Self, DirectoryError> {
         let (node, unixfs) = node_of(block)?;
         match unixfs.kind {
-            Kind::HamtShard => Ok(Part::Shard(Shard::from_node(node, unixfs, trail)?)),
+            Kind::HamtShard => Ok(Part::Shard(Shard::from_node(node, unixfs, shard_path)?)),
             // A shard links to shards only.
-            Kind::Directory if trail == Trail::default() => {
+            Kind::Directory if shard_path == ShardPath::default() => {
                 Ok(Part::Whole(Directory::from_links(node.links)?))
             }
             kind => Err(DirectoryError::Kind { kind }),
@@ -25,8 +25,9 @@ impl Part {
 
 /// Lists a directory of one node or of many shards.
 ///
-/// The caller passes it one block after the other. Every name must be in the slot of its hash, so no
-/// name can occur twice. Time is proportional to the entries, and memory to the links of the shards.
+/// The caller passes it one block after the other. Every name must be in the slot of its hash, so
+/// no name can occur twice. Time is proportional to the entries, and memory to the links of the
+/// shards.
 ///
 /// ```
 /// use watchfire_content::{BlockStore, DirectoryBuilder, DirectoryReader, MemoryStore, Profile};
@@ -52,14 +53,14 @@ pub struct DirectoryReader {
     entries_max: usize,
     entries: usize,
     /// The blocks that were not read yet, the next one last.
-    parts: Vec<(Trail, Cid)>,
+    parts: Vec<(ShardPath, Cid)>,
 }
 
 impl DirectoryReader {
     /// Creates a reader of the directory `root`. Reading fails if it has more than `entries_max`
     /// entries.
     pub fn new(root: Cid, entries_max: usize) -> Self {
-        DirectoryReader { entries_max, entries: 0, parts: vec![(Trail::default(), root)] }
+        DirectoryReader { entries_max, entries: 0, parts: vec![(ShardPath::default(), root)] }
     }
 
     /// Returns the block to pass to [`DirectoryReader::take`]; `None` when the list is complete.
@@ -72,24 +73,24 @@ impl DirectoryReader {
         self.parts.iter().rev().map(|(_, cid)| cid)
     }
 
-    /// Returns the entries of the next block, sorted by name in a directory of one node, and by hash
-    /// in a sharded directory.
+    /// Returns the entries of the next block, sorted by name in a directory of one node, and by
+    /// hash in a sharded directory.
     ///
     /// # Panics
     /// Panics if it is not the block of [`DirectoryReader::next`].
     pub fn take(&mut self, block: &Block) -> Result<Vec<Entry>, DirectoryError> {
-        let (trail, cid) = self.parts.last().expect("the list is not complete");
+        let (shard_path, cid) = self.parts.last().expect("the list is not complete");
         assert_eq!(cid.hash(), block.cid().hash(), "the next block is another");
-        let part = Part::decode(&block.read_as(cid), *trail)?;
+        let part = Part::decode(&block.read_as(cid), *shard_path)?;
         let mut below = Vec::new();
         let entries = match part {
             Part::Whole(directory) => directory.entries,
             Part::Shard(shard) => {
                 let mut entries = Vec::new();
-                for (trail, slot) in shard.into_slots() {
+                for (shard_path, slot) in shard.into_slots() {
                     match slot {
                         Slot::Entry(entry) => entries.push(entry),
-                        Slot::Shard(cid) => below.push((trail, cid)),
+                        Slot::Shard(cid) => below.push((shard_path, cid)),
                     }
                 }
                 entries
@@ -108,7 +109,7 @@ impl DirectoryReader {
     }
 }
 
-/// Why a directory cannot be listed.
+/// An error of [`list`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
     /// A block is not stored.
@@ -131,7 +132,7 @@ pub fn list(
     let mut reader = DirectoryReader::new(root.clone(), entries_max);
     let mut entries = Vec::new();
     while let Some(cid) = reader.next() {
-        let block = Block::implied_by(cid).or_else(|| store.get(cid));
+        let block = Block::from_cid(cid).or_else(|| store.get(cid));
         let block = block.ok_or_else(|| ListError::Missing { cid: cid.clone() })?;
         entries.extend(reader.take(&block)?);
     }
@@ -149,8 +150,8 @@ pub enum LookupStep {
     Continue,
 }
 
-/// Finds a name in a directory of one node or of many shards. It reads only the shards on the path to
-/// the name, at most one for each eight bits of the hash.
+/// Finds a name in a directory of one node or of many shards. It reads only the shards on the path
+/// to the name, at most one for each eight bits of the hash.
 ///
 /// ```
 /// use watchfire_content::{BlockStore, DirectoryBuilder, LookupStep, Lookup, MemoryStore, Profile};
@@ -166,14 +167,14 @@ pub enum LookupStep {
 #[derive(Clone, Debug)]
 pub struct Lookup {
     name: String,
-    trail: Trail,
+    shard_path: ShardPath,
     at: Cid,
 }
 
 impl Lookup {
     /// Creates a lookup of `name` in the directory `root`.
     pub fn new(root: Cid, name: &str) -> Self {
-        Lookup { name: name.to_owned(), trail: Trail::default(), at: root }
+        Lookup { name: name.to_owned(), shard_path: ShardPath::default(), at: root }
     }
 
     /// Returns the block to pass to [`Lookup::take`].
@@ -187,11 +188,11 @@ impl Lookup {
     /// Panics if it is not the block of [`Lookup::next`].
     pub fn take(&mut self, block: &Block) -> Result<LookupStep, DirectoryError> {
         assert_eq!(self.at.hash(), block.cid().hash(), "the next block is another");
-        let found = match Part::decode(&block.read_as(&self.at), self.trail)? {
+        let found = match Part::decode(&block.read_as(&self.at), self.shard_path)? {
             Part::Whole(directory) => directory.find(&self.name).cloned(),
             Part::Shard(shard) => match shard.into_slot_of(&self.name) {
-                Some((trail, Slot::Shard(cid))) => {
-                    (self.trail, self.at) = (trail, cid);
+                Some((shard_path, Slot::Shard(cid))) => {
+                    (self.shard_path, self.at) = (shard_path, cid);
                     return Ok(LookupStep::Continue);
                 }
                 Some((_, Slot::Entry(entry))) => Some(entry).filter(|it| it.name == self.name),

@@ -15,7 +15,7 @@ const FANOUT: u64 = 256;
 /// The largest number of slots of a shard that is read.
 const FANOUT_MAX: u64 = 1024;
 
-/// Why a node is not a valid shard.
+/// An error in a shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShardError {
     /// The number of slots is not a power of two from 8 to 1024, or not that of the shard above.
@@ -39,7 +39,7 @@ pub enum ShardError {
         /// The name.
         name: String,
     },
-    /// A name is not in the slot of its hash. It would be listed, but a lookup would not find it.
+    /// A name is not in the slot of its hash, so a lookup would not find it.
     #[error("{name:?} is not in the slot of its hash")]
     Misplaced {
         /// The name.
@@ -55,9 +55,9 @@ pub enum ShardError {
 
 /// The path to a shard: the bits of the hash that select the slots above it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Trail {
+pub(super) struct ShardPath {
     /// The common first bits of the hashes of all names below, followed by zeros.
-    path: u64,
+    prefix: u64,
     bits: u32,
     /// Slots of the shards above; 0 at the root.
     fanout: u64,
@@ -66,7 +66,7 @@ pub(super) struct Trail {
 /// One shard of a directory.
 #[derive(Debug)]
 pub(super) struct Shard {
-    trail: Trail,
+    shard_path: ShardPath,
     fanout: u64,
     slots: Vec<(u64, Slot)>,
 }
@@ -78,22 +78,26 @@ pub(super) enum Slot {
 }
 
 impl Shard {
-    /// Decodes the shard at `trail`.
-    pub fn from_node(node: Node, unixfs: UnixFs, trail: Trail) -> Result<Self, DirectoryError> {
+    /// Decodes the shard at `shard_path`.
+    pub fn from_node(
+        node: Node,
+        unixfs: UnixFs,
+        shard_path: ShardPath,
+    ) -> Result<Self, DirectoryError> {
         let found = unixfs.fanout;
         let fanout = found.filter(|n| n.is_power_of_two() && (8..=FANOUT_MAX).contains(n));
-        let fanout = fanout.filter(|n| trail.fanout == 0 || trail.fanout == *n);
+        let fanout = fanout.filter(|n| shard_path.fanout == 0 || shard_path.fanout == *n);
         let fanout = fanout.ok_or(ShardError::Fanout { found })?;
         if unixfs.hash_type != Some(HASH_TYPE) {
             return Err(ShardError::HashType { found: unixfs.hash_type }.into());
         }
-        if trail.bits + fanout.ilog2() > u64::BITS {
+        if shard_path.bits + fanout.ilog2() > u64::BITS {
             return Err(ShardError::TooDeep.into());
         }
-        if node.links.is_empty() && trail.bits > 0 {
+        if node.links.is_empty() && shard_path.bits > 0 {
             return Err(ShardError::Empty.into());
         }
-        let mut shard = Shard { trail, fanout, slots: Vec::with_capacity(node.links.len()) };
+        let mut shard = Shard { shard_path, fanout, slots: Vec::with_capacity(node.links.len()) };
         for link in node.links {
             let slot = shard.slot(link)?;
             shard.slots.push(slot);
@@ -122,37 +126,37 @@ impl Shard {
         if let Err(error) = check_name(&name) {
             return Err(DirectoryError::Name { name, error });
         }
-        if !self.below(at).leads_to(murmur3_x64_64(name.as_bytes())) {
+        if !self.below(at).contains(murmur3_x64_64(name.as_bytes())) {
             return Err(ShardError::Misplaced { name }.into());
         }
         Ok((at, Slot::Entry(Entry { name, cid: link.cid, dag_bytes: link.tsize })))
     }
 
-    /// Returns the used slots, and the trail of each.
-    pub fn into_slots(self) -> impl DoubleEndedIterator<Item = (Trail, Slot)> {
-        let Shard { trail, fanout, slots } = self;
-        slots.into_iter().map(move |(at, slot)| (trail.below(at, fanout), slot))
+    /// Returns the used slots, and the path of each.
+    pub fn into_slots(self) -> impl DoubleEndedIterator<Item = (ShardPath, Slot)> {
+        let Shard { shard_path, fanout, slots } = self;
+        slots.into_iter().map(move |(at, slot)| (shard_path.below(at, fanout), slot))
     }
 
     /// Returns the content of the slot of a name's hash.
-    pub fn into_slot_of(self, name: &str) -> Option<(Trail, Slot)> {
+    pub fn into_slot_of(self, name: &str) -> Option<(ShardPath, Slot)> {
         let hash = murmur3_x64_64(name.as_bytes());
-        self.into_slots().find(|(trail, _)| trail.leads_to(hash))
+        self.into_slots().find(|(shard_path, _)| shard_path.contains(hash))
     }
 
-    fn below(&self, slot: u64) -> Trail {
-        self.trail.below(slot, self.fanout)
+    fn below(&self, slot: u64) -> ShardPath {
+        self.shard_path.below(slot, self.fanout)
     }
 }
 
-impl Trail {
-    fn below(self, slot: u64, fanout: u64) -> Trail {
+impl ShardPath {
+    fn below(self, slot: u64, fanout: u64) -> ShardPath {
         let bits = self.bits + fanout.ilog2();
-        Trail { path: self.path | slot << (u64::BITS - bits), bits, fanout }
+        ShardPath { prefix: self.prefix | slot << (u64::BITS - bits), bits, fanout }
     }
 
-    fn leads_to(self, hash: u64) -> bool {
-        (hash ^ self.path) >> (u64::BITS - self.bits) == 0
+    fn contains(self, hash: u64) -> bool {
+        (hash ^ self.prefix) >> (u64::BITS - self.bits) == 0
     }
 }
 
@@ -165,7 +169,8 @@ fn slot_name(slot: u64, fanout: u64) -> String {
     format!("{slot:0digits$X}", digits = slot_digits(fanout))
 }
 
-/// Returns the bitmap of the used slots. Slot 0 is the last bit, and leading zero bytes are omitted.
+/// Returns the bitmap of the used slots. Slot 0 is the last bit, and leading zero bytes are
+/// omitted.
 fn bitmap(slots: impl Iterator<Item = u64>) -> Vec<u8> {
     let mut bytes = [0_u8; FANOUT_MAX as usize / 8];
     for slot in slots {

@@ -12,7 +12,7 @@ struct Cars {
     cars: Vec<CarVector>,
 }
 
-/// What kubo exports: exactly one of `entries`, `generated` and `sharded` says what that is.
+/// An export of kubo. Exactly one of `entries`, `generated` and `sharded` is set.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CarVector {
@@ -41,7 +41,7 @@ impl CarVector {
             (None, None, Some(Numbered { count, name_digits })) => {
                 built.numbered(*count, *name_digits, |name| name)
             }
-            _ => panic!("{}: what is it?", self.cid),
+            _ => panic!("{}: not exactly one content", self.cid),
         }
     }
 }
@@ -78,7 +78,7 @@ fn imported(archive: &[u8], piece: usize) -> (Vec<Cid>, MemoryStore) {
 }
 
 #[test]
-fn archives_are_those_that_kubo_exports() {
+fn archives_are_identical_to_exports_of_kubo() {
     let cids = Cids::read();
     for vector in vectors::<Cars>("cars.json").cars {
         let mut built = Built::new(cids.profile(&vector.profile));

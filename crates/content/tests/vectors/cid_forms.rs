@@ -16,7 +16,7 @@ struct CidForms {
 struct Accepted {
     about: String,
     text: String,
-    /// How it is written, when that is not how it was read.
+    /// The text that we write, if it differs from `text`.
     canonical: Option<String>,
     hex: String,
     version: u8,
@@ -24,7 +24,7 @@ struct Accepted {
     hash: String,
 }
 
-/// Either a text or bytes that are no CID.
+/// An invalid CID, as text or as bytes.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Refused {
@@ -55,12 +55,12 @@ fn cids_are_read_and_written_in_both_forms() {
 }
 
 #[test]
-fn what_is_no_cid_is_refused_for_its_reason() {
+fn invalid_cids_are_rejected_with_the_cause() {
     for vector in vectors::<CidForms>("cid_forms.json").refused {
         let refused = match (&vector.text, &vector.hex) {
             (Some(text), None) => Cid::parse(text),
             (None, Some(hex)) => Cid::decode(&from_hex(hex)),
-            _ => panic!("{}: text or hex?", vector.about),
+            _ => panic!("{}: not exactly one of text and hex", vector.about),
         };
         let reason = reason(&refused.expect_err(&vector.about));
         assert_eq!(reason, vector.reason, "{}", vector.about);

@@ -22,7 +22,7 @@ pub struct DirectoryVector {
     dag_bytes: u64,
 }
 
-/// What stands at a path: exactly one of the other fields says it.
+/// An entry of a directory. Exactly one field other than `path` is set.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EntryVector {
@@ -33,7 +33,7 @@ pub struct EntryVector {
     directory: Option<bool>,
 }
 
-/// So many empty files, whose names are their numbers from 0 with leading zeros.
+/// `count` empty files, whose names are their numbers from 0 with leading zeros.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Numbered {
@@ -46,7 +46,7 @@ enum Tree {
     Directory(BTreeMap<String, Tree>),
 }
 
-/// What was built, and its blocks. Enough room for all vectors.
+/// Builds files and directories into a store that has room for every vector.
 pub struct Built {
     pub store: MemoryStore,
     profile: Profile,
@@ -78,15 +78,15 @@ impl Built {
             (None, Some(bytes), None, None) => Tree::Leaf(self.file(generated(bytes))),
             (None, None, Some(target), None) => Tree::Leaf(self.symlink(target)),
             (None, None, None, Some(true)) => Tree::Directory(BTreeMap::new()),
-            _ => panic!("{}: what is it?", entry.path),
+            _ => panic!("{}: not exactly one content", entry.path),
         }
     }
 
     fn directory(&mut self, tree: &BTreeMap<String, Tree>) -> Root {
         let mut builder = DirectoryBuilder::new(self.profile);
-        // Backwards, to show that the order of adding does not matter.
-        for (name, what) in tree.iter().rev() {
-            let root = match what {
+        // In reverse, to show that the order of insertion does not matter.
+        for (name, entry) in tree.iter().rev() {
+            let root = match entry {
                 Tree::Leaf(root) => root.clone(),
                 Tree::Directory(below) => self.directory(below),
             };
@@ -106,13 +106,13 @@ impl Built {
     fn tree(&mut self, entries: &[EntryVector]) -> BTreeMap<String, Tree> {
         let mut tree = BTreeMap::new();
         for entry in entries {
-            let what = self.tree_at(entry);
-            insert(&mut tree, &entry.path, what);
+            let below = self.tree_at(entry);
+            insert(&mut tree, &entry.path, below);
         }
         tree
     }
 
-    /// Files whose names are numbers; each holds what its name is mapped to.
+    /// Builds a directory of files whose names are numbers. `text` maps a name to its content.
     pub fn numbered(&mut self, count: usize, digits: usize, text: fn(&str) -> &str) -> Root {
         let mut tree = BTreeMap::new();
         for number in 0..count {
@@ -124,19 +124,19 @@ impl Built {
     }
 }
 
-fn insert(tree: &mut BTreeMap<String, Tree>, path: &str, what: Tree) {
+fn insert(tree: &mut BTreeMap<String, Tree>, path: &str, entry: Tree) {
     match path.split_once('/') {
-        None => drop(tree.insert(path.to_owned(), what)),
+        None => drop(tree.insert(path.to_owned(), entry)),
         Some((first, rest)) => {
             let below = tree.entry(first.to_owned()).or_insert(Tree::Directory(BTreeMap::new()));
-            let Tree::Directory(below) = below else { panic!("{first} is no directory") };
-            insert(below, rest, what);
+            let Tree::Directory(below) = below else { panic!("{first} is not a directory") };
+            insert(below, rest, entry);
         }
     }
 }
 
 #[test]
-fn directories_have_the_cids_that_kubo_gives_them() {
+fn directories_have_the_same_cids_as_in_kubo() {
     let cids = Cids::read();
     for directory in &cids.directories {
         let mut built = Built::new(cids.profile(&directory.profile));
@@ -144,9 +144,9 @@ fn directories_have_the_cids_that_kubo_gives_them() {
             Some(Numbered { count, name_digits }) => built.numbered(count, name_digits, |_| ""),
             None => built.entries(&directory.entries),
         };
-        let told = (root.cid.to_string(), root.dag_bytes);
+        let actual = (root.cid.to_string(), root.dag_bytes);
         let expected = (directory.cid.clone(), directory.dag_bytes);
-        assert_eq!(told, expected, "{}, {}", directory.about, directory.profile);
+        assert_eq!(actual, expected, "{}, {}", directory.about, directory.profile);
         let block = built.store.get(&root.cid).unwrap();
         let is_sharded =
             watchfire_content::Directory::decode(&block) == Err(DirectoryError::Sharded);

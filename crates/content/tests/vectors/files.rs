@@ -43,18 +43,18 @@ fn stored(pieces: impl Iterator<Item = Vec<u8>>, profile: Profile) -> (MemorySto
 }
 
 #[test]
-fn generated_files_have_the_cids_that_kubo_gives_them() {
+fn generated_files_have_the_same_cids_as_in_kubo() {
     let cids = Cids::read();
     for file in &cids.files {
         let root = named(file.bytes, cids.profile(&file.profile));
-        let told = (root.cid.to_string(), root.dag_bytes, root.file_bytes);
+        let actual = (root.cid.to_string(), root.dag_bytes, root.file_bytes);
         let expected = (file.cid.clone(), file.dag_bytes, file.bytes as u64);
-        assert_eq!(told, expected, "{} bytes, {}", file.bytes, file.profile);
+        assert_eq!(actual, expected, "{} bytes, {}", file.bytes, file.profile);
     }
 }
 
 #[test]
-fn generated_files_come_back_from_their_blocks() {
+fn generated_files_are_assembled_from_their_blocks() {
     let cids = Cids::read();
     for file in cids.files.iter().filter(|file| file.bytes <= 50 << 20) {
         let profile = cids.profile(&file.profile);
@@ -66,13 +66,13 @@ fn generated_files_come_back_from_their_blocks() {
 }
 
 #[test]
-fn texts_have_the_cids_that_kubo_gives_them() {
+fn texts_have_the_same_cids_as_in_kubo() {
     let cids = Cids::read();
     for file in &cids.texts {
         let pieces = [file.text.as_bytes().to_vec()].into_iter();
         let (store, root) = stored(pieces, cids.profile(&file.profile));
-        let told = (root.cid.to_string(), root.dag_bytes);
-        assert_eq!(told, (file.cid.clone(), file.dag_bytes), "{:?}", file.text);
+        let actual = (root.cid.to_string(), root.dag_bytes);
+        assert_eq!(actual, (file.cid.clone(), file.dag_bytes), "{:?}", file.text);
         assert_eq!(assemble(&store, &root.cid, 1000).unwrap(), file.text);
     }
 }

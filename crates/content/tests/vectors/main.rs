@@ -1,4 +1,4 @@
-//! The vectors of `tests/vectors`, which the browser's side is held to as well.
+//! Tests against `tests/vectors`, which the browser's implementation must pass as well.
 
 mod cars;
 mod cid_forms;
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use watchfire_content::{HamtSizeEstimation, Profile, Version};
 
-/// Reads one of the files of vectors.
+/// Reads a file of vectors.
 #[expect(clippy::disallowed_methods, reason = "the crate opens no files, its tests do")]
 fn vectors<T: DeserializeOwned>(file: &str) -> T {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors").join(file);
@@ -28,7 +28,7 @@ fn vectors<T: DeserializeOwned>(file: &str) -> T {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cids {
-    #[expect(dead_code, reason = "said again in `Generated`")]
+    #[expect(dead_code, reason = "`generated` implements it")]
     rule: String,
     profiles: BTreeMap<String, NamedProfile>,
     files: Vec<files::GeneratedFile>,
@@ -74,7 +74,7 @@ impl Cids {
 }
 
 #[test]
-fn our_profiles_are_the_ones_that_the_vectors_were_made_under() {
+fn our_profiles_equal_those_of_the_vectors() {
     let cids = Cids::read();
     assert_eq!(cids.profile("unixfs-v1-2025"), Profile::UNIXFS_V1_2025);
     assert_eq!(cids.profile("kubo-default"), Profile::KUBO_DEFAULT);
@@ -83,14 +83,15 @@ fn our_profiles_are_the_ones_that_the_vectors_were_made_under() {
     assert_eq!(cids.profiles.len(), 4);
 }
 
-/// Bytes that are written in hexadecimal.
+/// Decodes hexadecimal text.
 fn from_hex(text: &str) -> Vec<u8> {
     assert!(text.len().is_multiple_of(2), "{text}");
     let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal");
     (0..text.len()).step_by(2).map(byte).collect()
 }
 
-/// Bytes of a generated file: byte i is i mod 251. In pieces, since the largest has 300 MiB.
+/// The bytes of a generated file: byte i is i mod 251. They come in pieces, because the largest
+/// file has 300 MiB.
 fn generated(mut bytes: usize) -> impl Iterator<Item = Vec<u8>> {
     let period: Vec<u8> = (0..251).collect::<Vec<u8>>().repeat(4096);
     std::iter::from_fn(move || {

@@ -60,7 +60,7 @@ impl UnixFsVector {
             "directory" => Kind::Directory,
             "symlink" => Kind::Symlink,
             "hamt-shard" => Kind::HamtShard,
-            other => panic!("{other} is no kind"),
+            other => panic!("unknown kind {other}"),
         };
         UnixFs {
             kind,
@@ -87,7 +87,7 @@ fn links(node: &Node) -> Vec<LinkVector> {
 }
 
 #[test]
-fn nodes_of_kubo_are_read_as_kubo_reads_them() {
+fn nodes_of_kubo_are_decoded_as_by_kubo() {
     for vector in vectors::<Nodes>("nodes.json").nodes {
         let about = &vector.about;
         let cid: Cid = vector.cid.parse().unwrap();

@@ -49,7 +49,7 @@ fn refused() -> RefusedVectors {
 }
 
 #[test]
-fn what_is_no_node_is_refused_for_its_reason() {
+fn invalid_nodes_are_rejected_with_the_cause() {
     for vector in refused().dag_pb {
         let error = Node::decode(&from_hex(&vector.hex).into()).expect_err(&vector.about);
         assert_eq!(dag_pb_reason(&error), vector.reason, "{}: {error}", vector.about);
@@ -57,7 +57,7 @@ fn what_is_no_node_is_refused_for_its_reason() {
 }
 
 #[test]
-fn what_is_no_unixfs_is_refused_for_its_reason() {
+fn invalid_unixfs_is_rejected_with_the_cause() {
     for vector in refused().unixfs {
         let error = UnixFs::decode(&from_hex(&vector.hex).into()).expect_err(&vector.about);
         assert_eq!(unixfs_reason(&error), vector.reason, "{}: {error}", vector.about);
@@ -65,11 +65,11 @@ fn what_is_no_unixfs_is_refused_for_its_reason() {
 }
 
 #[test]
-fn blocks_that_are_no_file_are_refused_for_their_reason() {
+fn invalid_files_are_rejected_with_the_cause() {
     for vector in refused().files {
         let mut store = MemoryStore::new(1 << 20);
         for block in &vector.blocks {
-            // The store goes by the hash, so the codec does not matter here.
+            // The store finds blocks by their hash, so the codec does not matter here.
             let block = Block::dag_pb(Version::V1, from_hex(block).into()).unwrap();
             store.put(block).unwrap();
         }
@@ -80,7 +80,7 @@ fn blocks_that_are_no_file_are_refused_for_their_reason() {
 }
 
 #[test]
-fn what_is_no_directory_is_refused_for_its_reason() {
+fn invalid_directories_are_rejected_with_the_cause() {
     for vector in refused().directories {
         let cid = vector.cid.parse().unwrap();
         let block = Block::verify(cid, from_hex(&vector.hex).into()).expect(&vector.about);

@@ -10,7 +10,7 @@ use crate::{Cids, vectors};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ShardedDirectories {
-    #[expect(dead_code, reason = "said again in `ShardedDirectory::build`")]
+    #[expect(dead_code, reason = "`Built::numbered` implements it")]
     rule: String,
     directories: Vec<ShardedDirectory>,
 }
@@ -48,13 +48,13 @@ fn look_up(built: &Built, root: &Cid, name: &str) -> (LookupStep, usize) {
 }
 
 #[test]
-fn large_directories_are_sharded_as_kubo_shards_them() {
+fn large_directories_are_sharded_as_by_kubo() {
     let cids = Cids::read();
     for vector in vectors::<ShardedDirectories>("sharded_directories.json").directories {
         let mut built = Built::new(cids.profile(&vector.profile));
         let root = built.numbered(vector.count, vector.name_digits, |name| name);
         assert_eq!((root.cid.to_string(), root.dag_bytes), (vector.cid, vector.dag_bytes));
-        assert_eq!(built.store.len(), vector.blocks, "and none that is not linked");
+        assert_eq!(built.store.len(), vector.blocks, "the store has no other blocks");
 
         let mut walk = Walk::new(root.cid.clone(), vector.blocks);
         let mut visited = 0;

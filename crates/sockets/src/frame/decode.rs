@@ -4,14 +4,14 @@ use std::mem;
 use super::Opcode;
 use super::close::{CONTROL_BYTES_MAX, close_code_is_valid};
 
-/// The longest header that a client sends: with a mask and an eight-byte length.
+/// The longest header of a client's frame: with a mask and an eight-byte length.
 const CLIENT_HEADER_BYTES_MAX: usize = 14;
 
-/// Reads one client's frames.
+/// Decodes the frames of one client.
 ///
-/// It is one pointer in size. Nothing is kept between messages, and nothing at all when every
-/// frame arrives whole: its payload is unmasked where it lies and lent out. What is kept of a
-/// message in pieces grows with the bytes that arrived, never with the length announced.
+/// It has the size of a pointer, and holds no memory between messages. A frame that arrives whole
+/// is unmasked in place and borrowed. The buffer of a partial message grows with the bytes that
+/// arrived, never with the announced length.
 ///
 /// ```
 /// use watchfire_sockets::frame::{Decoder, Incoming};
@@ -28,34 +28,34 @@ pub struct Decoder {
     partial: Option<Box<Partial>>,
 }
 
-/// One thing that a client said.
+/// A message or control frame from a client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Incoming<'a> {
-    /// A whole text message.
+    /// A complete text message.
     Text(Cow<'a, str>),
-    /// A whole binary message.
+    /// A complete binary message.
     Binary(Cow<'a, [u8]>),
-    /// A ping; it wants a pong with the same payload.
+    /// A ping; the reply is a pong with the same payload.
     Ping(Cow<'a, [u8]>),
     /// A pong.
     Pong,
-    /// A close with its code, if it has one. No frame counts after it.
+    /// A close with its code, if it has one. Later frames are to be ignored.
     Close(Option<u16>),
 }
 
 /// An error in a client's bytes. The decoder cannot continue after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The bytes break RFC 6455.
+    /// The bytes violate RFC 6455.
     #[error("protocol error: {0}")]
     Protocol(&'static str),
     /// A text message or a close's reason is not UTF-8.
     #[error("not UTF-8")]
     Utf8,
-    /// A message passes the limit.
-    #[error("a message of {len} bytes or more, the limit is {max}")]
+    /// A message is larger than the limit.
+    #[error("a message of at least {len} bytes is over the limit of {max}")]
     TooBig {
-        /// Bytes received so far plus those that the current frame announced.
+        /// Bytes received so far, plus the announced length of the current frame.
         len: u64,
         /// The limit.
         max: usize,
@@ -76,7 +76,7 @@ impl DecodeError {
 /// The received part of a frame or message that is not complete.
 #[derive(Debug, Default)]
 struct Partial {
-    /// Bytes of a header that is not whole.
+    /// Bytes of an incomplete header.
     header: [u8; CLIENT_HEADER_BYTES_MAX],
     header_len: u8,
     /// The frame whose payload is arriving.
@@ -91,11 +91,11 @@ struct Partial {
 struct Message {
     is_text: bool,
     payload: Vec<u8>,
-    /// How much of a text's payload is known to be whole characters.
+    /// The length of the prefix that was verified as UTF-8; text only.
     checked: usize,
 }
 
-/// A frame's header; `remaining` and `mask` move on as payload arrives.
+/// A frame's header; `remaining` and `mask` are updated as payload arrives.
 #[derive(Clone, Copy, Debug)]
 struct Header {
     opcode: Opcode,
@@ -105,8 +105,8 @@ struct Header {
 }
 
 impl Decoder {
-    /// Take the next thing out of `input`, which shrinks from its front; `None` when all of it is
-    /// used up. Call it until then: what the client says may end anywhere in the input.
+    /// Decode the next message or control frame, and remove its bytes from the front of `input`.
+    /// Call it until it returns `None`; then all input is consumed.
     pub fn decode<'a>(
         &mut self,
         input: &mut &'a mut [u8],
@@ -128,8 +128,8 @@ impl Decoder {
         }
     }
 
-    /// Memory that it holds, in bytes.
-    pub fn held_bytes(&self) -> usize {
+    /// Memory that the decoder holds, in bytes.
+    pub fn buffered_bytes(&self) -> usize {
         let Some(partial) = &self.partial else {
             return 0;
         };
@@ -186,7 +186,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// A frame's payload, or the rest of it, is there.
+    /// Handle the payload of a frame, or the rest of it.
     fn finish_frame<'a>(
         &mut self,
         mut header: Header,
@@ -198,7 +198,7 @@ impl Decoder {
         }
         let in_pieces = self.partial.as_ref().is_some_and(|partial| partial.message.is_some());
         if header.is_final && !in_pieces {
-            // A header may have come in pieces all the same.
+            // The header may have arrived in pieces.
             self.partial = None;
             return whole(header.opcode, payload).map(Some);
         }
@@ -254,11 +254,11 @@ impl Partial {
 }
 
 impl Message {
-    /// Append unmasked payload, of whose frame `remaining` bytes are still to come.
+    /// Append unmasked payload. `remaining` bytes of its frame have not arrived yet.
     fn append(&mut self, payload: &[u8], remaining: usize) -> Result<(), DecodeError> {
         let len = self.payload.len() + payload.len();
         if len > self.payload.capacity() {
-            // Grow with what arrived, not past what was announced.
+            // Grow with the received bytes, up to the announced length.
             let wanted = (2 * self.payload.capacity()).clamp(len, len + remaining);
             self.payload.reserve_exact(wanted - self.payload.len());
         }
@@ -266,11 +266,11 @@ impl Message {
         if self.is_text { self.check() } else { Ok(()) }
     }
 
-    /// Fail as soon as a text cannot become UTF-8 any more, whatever follows.
+    /// Fail as soon as no continuation could make the text valid UTF-8.
     fn check(&mut self) -> Result<(), DecodeError> {
         match simdutf8::compat::from_utf8(&self.payload[self.checked..]) {
             Ok(_) => self.checked = self.payload.len(),
-            // No length: the error is only that the last character is not whole yet.
+            // No error length: only the last character is incomplete.
             Err(error) if error.error_len().is_none() => self.checked += error.valid_up_to(),
             Err(_) => return Err(DecodeError::Utf8),
         }
@@ -287,7 +287,7 @@ impl Message {
 }
 
 impl Header {
-    /// Unmask the next part of its payload, where it lies.
+    /// Unmask the next part of the payload in place.
     fn unmask(&mut self, payload: &mut [u8]) {
         unmask(payload, self.mask);
         self.remaining -= payload.len();
@@ -295,7 +295,7 @@ impl Header {
     }
 }
 
-/// A message that arrived in one frame.
+/// A message that arrived whole in one frame.
 fn whole(opcode: Opcode, payload: &[u8]) -> Result<Incoming<'_>, DecodeError> {
     if opcode == Opcode::Binary {
         return Ok(Incoming::Binary(Cow::Borrowed(payload)));
@@ -361,7 +361,7 @@ fn parse_first(first: u8) -> Result<(bool, Opcode), DecodeError> {
     }
 }
 
-/// Whether a frame may stand here, with this length.
+/// Check that a frame is allowed at this point of the message, with this length.
 fn check_place(
     header: &Header,
     message: Option<&Message>,
@@ -372,10 +372,10 @@ fn check_place(
     }
     match (header.opcode, message) {
         (Opcode::Continuation, None) => {
-            return Err(DecodeError::Protocol("nothing to continue"));
+            return Err(DecodeError::Protocol("a continuation frame without a message"));
         }
         (Opcode::Text | Opcode::Binary, Some(_)) => {
-            return Err(DecodeError::Protocol("a message inside another's fragments"));
+            return Err(DecodeError::Protocol("a message between the fragments of another"));
         }
         _ => {}
     }
@@ -393,18 +393,18 @@ fn close_code(payload: &[u8]) -> Result<Option<u16>, DecodeError> {
     let Some((code, reason)) = payload.split_first_chunk() else {
         return match payload {
             [] => Ok(None),
-            _ => Err(DecodeError::Protocol("half a close code")),
+            _ => Err(DecodeError::Protocol("a close code has two bytes")),
         };
     };
     let code = u16::from_be_bytes(*code);
     if !close_code_is_valid(code) {
-        return Err(DecodeError::Protocol("a close code that may not be sent"));
+        return Err(DecodeError::Protocol("an invalid close code"));
     }
     simdutf8::basic::from_utf8(reason).map_err(|_| DecodeError::Utf8)?;
     Ok(Some(code))
 }
 
-/// XOR with the mask, eight bytes at a time; the compiler makes vectors of it.
+/// XOR with the mask, eight bytes at a time, which the compiler vectorizes.
 fn unmask(payload: &mut [u8], mask: [u8; 4]) {
     let [a, b, c, d] = mask;
     let wide = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);

@@ -2,10 +2,10 @@ use bytes::Bytes;
 
 use super::Opcode;
 
-/// The longest header that a server writes: no mask.
+/// The longest header of a server's frame, which has no mask.
 pub const HEADER_BYTES_MAX: usize = 10;
 
-/// Append the header of a whole, unfragmented message of `len` bytes.
+/// Append the header of an unfragmented message of `len` bytes.
 ///
 /// ```
 /// use watchfire_sockets::frame::{Opcode, write_header};
@@ -30,8 +30,7 @@ pub fn write_header(opcode: Opcode, len: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// A whole frame. For a text frame the payload must be UTF-8; clients close the connection over
-/// anything else.
+/// A complete frame. The payload of a text frame must be UTF-8, or clients close the connection.
 pub fn frame(opcode: Opcode, payload: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(HEADER_BYTES_MAX + payload.len());
     write_header(opcode, payload.len(), &mut out);
@@ -39,13 +38,12 @@ pub fn frame(opcode: Opcode, payload: &[u8]) -> Bytes {
     out.into()
 }
 
-/// A whole text message. The payload must be UTF-8; clients close the connection over anything
-/// else.
+/// A complete text message. The payload must be UTF-8, or clients close the connection.
 pub fn text_frame(payload: &[u8]) -> Bytes {
     frame(Opcode::Text, payload)
 }
 
-/// A whole binary message.
+/// A complete binary message.
 pub fn binary_frame(payload: &[u8]) -> Bytes {
     frame(Opcode::Binary, payload)
 }

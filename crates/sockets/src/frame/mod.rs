@@ -1,7 +1,7 @@
-//! Websocket frames (RFC 6455, section 5): the server's side, without a socket.
+//! WebSocket frames (RFC 6455, section 5): the server's side, without a socket.
 //!
-//! [`Decoder`] turns a client's bytes into messages; the encoders turn messages into the bytes
-//! that [`crate::Sockets::send`] takes. Extensions are not supported, so reserved bits are an error.
+//! [`Decoder`] decodes a client's bytes to messages. The encoders encode messages for
+//! [`crate::Sockets::send`]. Extensions are not supported, so reserved bits are an error.
 
 mod close;
 mod decode;
@@ -20,16 +20,16 @@ pub enum Opcode {
     Text,
     /// Bytes.
     Binary,
-    /// The sender ends the conversation.
+    /// The sender closes the socket.
     Close,
-    /// Asks for a pong.
+    /// Requests a pong.
     Ping,
-    /// Answers a ping, or only says "alive".
+    /// Answers a ping, or is a heartbeat.
     Pong,
 }
 
 impl Opcode {
-    /// Its four bits in a frame's first byte.
+    /// The four bits of the opcode in a frame's first byte.
     pub const fn bits(self) -> u8 {
         match self {
             Opcode::Continuation => 0x0,
@@ -41,7 +41,7 @@ impl Opcode {
         }
     }
 
-    /// Read the low four bits of a frame's first byte; `None` for the reserved ones.
+    /// Decode the low four bits of a frame's first byte; `None` for a reserved opcode.
     pub const fn from_bits(bits: u8) -> Option<Opcode> {
         match bits {
             0x0 => Some(Opcode::Continuation),
@@ -54,7 +54,7 @@ impl Opcode {
         }
     }
 
-    /// Whether it is a close, ping or pong: short, never fragmented, allowed between fragments.
+    /// Whether this is a close, ping or pong: short, unfragmented, and allowed between fragments.
     pub const fn is_control(self) -> bool {
         self.bits() & 0x8 != 0
     }

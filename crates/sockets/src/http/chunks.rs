@@ -1,10 +1,10 @@
-//! Where a chunked body ends (RFC 9112, section 7.1).
+//! Finds the end of a chunked body (RFC 9112, section 7.1).
 
-/// Longest line that is read: a chunk's size with its extensions, or a trailer field.
+/// Longest accepted line: a chunk's size with its extensions, or a trailer field.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// Follows a chunked body to its last byte. It does not decode; hyper does, and refuses what is
-/// malformed. A malformed body has no end here: all that follows belongs to it.
+/// Follows a chunked body to its last byte, without decoding it; hyper decodes it and rejects a
+/// malformed one. A malformed body has no end here: all following bytes belong to it.
 #[derive(Debug)]
 pub(super) struct Chunks {
     position: Position,
@@ -18,12 +18,12 @@ enum Position {
     Extension { size: u64, len: usize },
     /// In a chunk's bytes or the line end after them.
     Bytes { left: u64 },
-    /// In the trailer, so many bytes into a line.
+    /// In the trailer, `len` bytes into a line.
     Trailer { len: usize },
     /// After the last byte.
     End,
-    /// Lost: everything belongs to the body.
-    Lost,
+    /// All following bytes belong to the body.
+    Malformed,
 }
 
 impl Chunks {
@@ -35,13 +35,13 @@ impl Chunks {
         self.position == Position::End
     }
 
-    /// How many of these bytes belong to the body.
+    /// Consume `bytes`, and return how many of them belong to the body.
     pub(super) fn take(&mut self, bytes: &[u8]) -> usize {
         let mut at = 0;
         while at < bytes.len() {
             match self.position {
                 Position::End => break,
-                Position::Lost => return bytes.len(),
+                Position::Malformed => return bytes.len(),
                 Position::Bytes { left } => {
                     let here = left.min((bytes.len() - at) as u64);
                     at += here as usize;
@@ -71,7 +71,7 @@ impl Position {
                 None if digits > 0 && matches!(byte, b'\r' | b';' | b' ' | b'\t') => {
                     Position::Extension { size, len: 0 }
                 }
-                _ => Position::Lost,
+                _ => Position::Malformed,
             },
             (Position::Extension { size, .. }, b'\n') => Position::after_line(size, 1),
             (Position::Extension { size, len }, _) if len < LINE_BYTES_MAX => {
@@ -83,15 +83,15 @@ impl Position {
             (Position::Trailer { len }, _) if len < LINE_BYTES_MAX => {
                 Position::Trailer { len: len + 1 }
             }
-            _ => Position::Lost,
+            _ => Position::Malformed,
         }
     }
 
     fn after_line(size: u64, digits: u8) -> Position {
         match (size, digits) {
-            (_, 0) => Position::Lost,
+            (_, 0) => Position::Malformed,
             (0, _) => Position::Trailer { len: 0 },
-            // The chunk's own line end is part of what follows.
+            // The line end after the chunk's bytes is counted with them.
             (size, _) => Position::Bytes { left: size + 2 },
         }
     }
@@ -101,7 +101,7 @@ impl Position {
 mod tests {
     use super::*;
 
-    /// How long the body at the front of `bytes` is, found in pieces of `step`.
+    /// The length of the body at the front of `bytes`, which arrive in pieces of `step`.
     fn body_len(bytes: &[u8], step: usize) -> (usize, bool) {
         let mut chunks = Chunks::new();
         let mut len = 0;
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_body_ends_where_its_last_chunk_and_trailer_end() {
+    fn a_body_ends_after_its_last_chunk_and_trailer() {
         for body in [
             &b"0\r\n\r\n"[..],
             b"5\r\nhello\r\n0\r\n\r\n",

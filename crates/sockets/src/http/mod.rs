@@ -1,9 +1,9 @@
 //! Lending a connection to hyper, for one request.
 //!
-//! hyper holds some 15 KB for a connection, idle or not, and cannot let go of one in the middle of
-//! a request. So it gets a connection only with a request that the router shall answer, sees
-//! exactly that request's bytes, and finds the end of the stream after them. Then the connection
-//! goes back into the slab, where waiting for the next request costs 40 bytes.
+//! hyper holds about 15 KB for a connection, idle or not, and cannot release one in the middle of a
+//! request. So hyper receives a connection only for a request to the router, reads exactly that
+//! request's bytes, and then the end of the stream. Afterwards the connection returns to the slab,
+//! where waiting for the next request costs 40 bytes.
 
 mod chunks;
 mod one_request;
@@ -42,46 +42,46 @@ use crate::limits::SocketLimits;
 /// A connection on its way to hyper.
 pub(crate) struct Loan {
     pub(crate) fd: OwnedFd,
-    /// The bytes that were read from it: the request's head and all that came with it.
+    /// The bytes that were read: the request's head and all bytes that arrived with it.
     pub(crate) bytes: Vec<u8>,
     pub(crate) head_len: usize,
     pub(crate) body: BodyLength,
     pub(crate) peer: SocketAddr,
-    /// The peer again, for a socket that does not know it: one end of a pair.
+    /// The client's address again, if the socket is one end of a pair.
     pub(crate) pair_peer: Option<SocketAddr>,
-    pub(crate) place: CountedConnection,
+    pub(crate) counted: CountedConnection,
 }
 
 /// A connection on its way to the slab.
 pub(crate) struct Returned {
     pub(crate) fd: OwnedFd,
-    /// Bytes that were read past the request.
+    /// Bytes that were read after the request.
     pub(crate) bytes: Vec<u8>,
     pub(crate) pair_peer: Option<SocketAddr>,
-    pub(crate) place: CountedConnection,
+    pub(crate) counted: CountedConnection,
     pub(crate) next: Next,
 }
 
-/// What the slab does with a returned connection.
+/// The next step of a returned connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// It awaits its first request.
     First,
     /// It awaits another request.
     Another,
-    /// It has served its last.
+    /// It served its last request.
     End,
 }
 
-/// Connections that wait to be taken into the slab, from tasks of the same thread. At most as many
-/// as there are connections.
+/// Connections from tasks of the same thread that wait to enter the slab. The queue is bounded by
+/// the number of connections.
 #[derive(Default)]
 pub(crate) struct Returns {
     queue: RefCell<VecDeque<Returned>>,
     pub(crate) notify: Notify,
-    /// Answers say `connection: close` from here on.
+    /// While draining, responses have `connection: close`.
     pub(crate) is_draining: Cell<bool>,
-    /// TLS clients, whose last bytes may be on their way when the slab is done with them.
+    /// TLS clients, whose last bytes may be in transit after their socket left the slab.
     pub(crate) tls_now: Cell<usize>,
 }
 
@@ -113,12 +113,12 @@ impl Lender {
     }
 
     async fn serve(self, loan: Loan) {
-        let Loan { fd, bytes, head_len, body, peer, pair_peer, place } = loan;
+        let Loan { fd, bytes, head_len, body, peer, pair_peer, counted } = loan;
         let _counted = Counted::new(self.counters.clone(), self.shard);
         let stream = match Stream::new(fd, pair_peer.is_some()) {
             Ok(stream) => stream,
             Err(error) => {
-                tracing::debug!(%peer, %error, "a connection could not be lent");
+                tracing::debug!(%peer, %error, "cannot lend the connection to hyper");
                 return;
             }
         };
@@ -131,7 +131,7 @@ impl Lender {
             Box::pin(self.respond(router, request, peer, answer))
         });
         let mut connection = http1::Builder::new()
-            // A client that ended its side still gets its answer.
+            // A client that closed its sending side still gets its response.
             .half_close(true)
             .max_buf_size(64 * 1024)
             .serve_connection(TokioIo::new(io), service);
@@ -142,8 +142,10 @@ impl Lender {
         let next = if is_reusable { Next::Another } else { Next::End };
         let (stream, bytes) = io.into_parts();
         match stream.into_fd() {
-            Ok(fd) => self.returns.push(Returned { fd, bytes, pair_peer, place, next }),
-            Err(error) => tracing::debug!(%peer, %error, "a connection did not come back"),
+            Ok(fd) => self.returns.push(Returned { fd, bytes, pair_peer, counted, next }),
+            Err(error) => {
+                tracing::debug!(%peer, %error, "cannot return the connection from hyper");
+            }
         }
     }
 
@@ -165,7 +167,7 @@ impl Lender {
     }
 }
 
-/// One request in `http_now`.
+/// A request that counts in `http_now`.
 struct Counted(Arc<SocketCounters>, ShardId);
 
 impl Counted {

@@ -1,4 +1,4 @@
-//! A connection of which hyper sees one request.
+//! A connection on which hyper reads one request.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -19,18 +19,18 @@ use super::stream::Stream;
 use crate::counters::{ShardCounters, SocketCounters};
 use crate::limits::SocketLimits;
 
-/// How far the answer is.
+/// The progress of the response.
 #[derive(Default)]
 pub(super) struct Answer {
-    /// hyper has taken all of it from the router.
+    /// hyper has received all of it from the router.
     is_whole: Cell<bool>,
-    /// And has given all of it to the kernel.
+    /// hyper has written all of it to the kernel.
     is_written: Cell<bool>,
-    /// A read that waits for that.
+    /// Wakes the read that waits for `is_written`.
     reader: RefCell<Option<Waker>>,
 }
 
-/// The answer's body; its end is noted.
+/// The response's body. Dropping it sets [`Answer::is_whole`].
 pub(super) struct AnswerBody {
     body: Body,
     answer: Rc<Answer>,
@@ -43,7 +43,7 @@ impl AnswerBody {
 }
 
 impl Drop for AnswerBody {
-    /// hyper drops a body when it has encoded the last of it.
+    /// hyper drops a body after it has encoded the end of it.
     fn drop(&mut self) {
         self.answer.is_whole.set(true);
     }
@@ -69,7 +69,7 @@ impl http_body::Body for AnswerBody {
     }
 }
 
-/// Counts the bytes that hyper reads and writes, as the shard counts its own.
+/// Counts the bytes that hyper reads and writes.
 pub(super) struct Traffic {
     counters: Arc<SocketCounters>,
     shard: ShardId,
@@ -93,13 +93,13 @@ impl Traffic {
 
 /// The stream that hyper reads and writes.
 ///
-/// Reading gives the request's bytes and no more; then nothing until the answer is written; then
-/// the end of the stream, upon which hyper lets go of the connection.
+/// A read returns only the request's bytes. Then it is pending until the response is written, and
+/// returns the end of the stream, so that hyper releases the connection.
 pub(super) struct OneRequest {
     stream: Stream,
-    /// Bytes that were read from the stream and not given to hyper.
+    /// Bytes that were read from the stream ahead of hyper.
     ahead: Vec<u8>,
-    /// How many of them have been given since.
+    /// The number of bytes of `ahead` that hyper has read.
     given: usize,
     request: RequestBytes,
     answer: Rc<Answer>,
@@ -131,12 +131,12 @@ impl OneRequest {
         }
     }
 
-    /// Whether the request was read and answered to the end, so that another may follow.
+    /// Whether the request was completely read and answered, so that another may follow.
     pub(super) fn is_done(&self) -> bool {
         self.is_done
     }
 
-    /// The stream, and what was read past the request.
+    /// The stream, and the bytes that were read after the request.
     pub(super) fn into_parts(mut self) -> (Stream, Vec<u8>) {
         self.ahead.drain(..self.given);
         (self.stream, self.ahead)
@@ -152,7 +152,7 @@ impl OneRequest {
         let read = &buffer.filled()[before..];
         self.traffic.count().bytes_in.add(read.len() as u64);
         let ours = self.request.take(read);
-        // The next request came along; the slab will look at it.
+        // The slab handles the bytes of the next request.
         self.ahead = read[ours..].to_vec();
         self.given = 0;
         buffer.set_filled(before + ours);
@@ -218,7 +218,7 @@ impl AsyncWrite for OneRequest {
         true
     }
 
-    /// hyper calls it when its own buffer is written out.
+    /// hyper calls this after it has written its own buffer.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         ready!(Pin::new(&mut this.stream).poll_flush(cx))?;
@@ -231,7 +231,7 @@ impl AsyncWrite for OneRequest {
         Poll::Ready(Ok(()))
     }
 
-    /// hyper is done, and has written all it had. How the connection ends is the slab's to say.
+    /// hyper has written everything. The slab ends the connection.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

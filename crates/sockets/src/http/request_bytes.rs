@@ -1,4 +1,4 @@
-//! Which bytes of a connection belong to the request at its front.
+//! Finds the end of a request in the bytes of a connection.
 
 use super::chunks::Chunks;
 use crate::head::BodyLength;
@@ -25,7 +25,7 @@ impl RequestBytes {
         RequestBytes { head_left: head_len, body }
     }
 
-    /// How many of the next bytes belong to the request. They count as taken.
+    /// Consume `bytes`, and return how many of them belong to the request.
     pub(super) fn take(&mut self, bytes: &[u8]) -> usize {
         let head = self.head_left.min(bytes.len());
         self.head_left -= head;

@@ -1,4 +1,4 @@
-//! How long a lent connection may stand still.
+//! The timeout of a lent connection that makes no progress.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Sleep, sleep};
 
-/// A timeout that runs only while nothing moves.
+/// A timeout that runs only while reads or writes are pending.
 pub(super) struct Stall {
     limit: Duration,
     sleep: Option<Pin<Box<Sleep>>>,
@@ -17,7 +17,7 @@ impl Stall {
         Stall { limit, sleep: None }
     }
 
-    /// Pass on what a read or write came to, or an error when it has waited for too long.
+    /// Return the result of a read or write, or an error if it was pending for `limit`.
     pub(super) fn watch<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! A socket of the slab as a tokio stream, and back.
+//! Converts a socket of the slab to a tokio stream, and back.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-/// A client's connection, or the end of a pair at whose other end TLS is spoken.
+/// A client's connection, or one end of a pair with a TLS task.
 pub(super) enum Stream {
     Tcp(TcpStream),
     Pair(UnixStream),

@@ -1,4 +1,4 @@
-//! Accepting connections, or refusing them when the server is full.
+//! Accepts connections, or rejects them when the server is full.
 
 use std::fs::File;
 use std::io;
@@ -18,8 +18,8 @@ use crate::wire;
 /// Connections accepted from one listener in one turn.
 const ACCEPTS_PER_TURN: usize = 64;
 
-/// How often a connection is offered to other processes. Full processes announce it, but the
-/// announcement can be late when many connections come at once.
+/// Offers of one connection to other processes. A full process announces that it is full, but the
+/// announcement can be late when many connections arrive at once.
 const OFFERS_MAX: u8 = 16;
 
 /// The response to a connection over `sockets_max`.
@@ -30,8 +30,8 @@ const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnec
 pub(super) struct Acceptors {
     acceptors: Vec<Acceptor>,
     tls: Option<TlsTerminator>,
-    /// Given up for a moment when no descriptor is left, so that a connection can be accepted and
-    /// closed instead of hanging in the backlog.
+    /// A reserved descriptor. When no other is left, it is used to accept and close a connection,
+    /// which would otherwise hang in the backlog.
     spare: Option<OwnedFd>,
 }
 
@@ -46,13 +46,13 @@ enum AcceptorState {
     Idle,
     /// A connection may wait.
     Ready,
-    /// The system lacks something; tried again at the next tick.
+    /// A resource of the system is missing; accepting is retried at the next tick.
     Blocked,
 }
 
 enum Accepted {
     Connection(OwnedFd, Option<SocketAddr>),
-    Nobody,
+    NoConnection,
     NoDescriptor,
     TryLater,
 }
@@ -72,14 +72,13 @@ impl Acceptors {
         Ok(Acceptors { acceptors, tls, spare: spare() })
     }
 
-    /// Note an event; false when it does not belong to a listener.
+    /// Note an event; false if its token is not a listener's.
     pub(super) fn note_ready(&mut self, token: Token) -> bool {
         let Some(acceptor) = self.acceptors.get_mut(usize::MAX - token.0) else { return false };
         acceptor.state = AcceptorState::Ready;
         true
     }
 
-    /// Try the listeners that were blocked.
     pub(super) fn retry(&mut self) {
         for acceptor in &mut self.acceptors {
             if acceptor.state == AcceptorState::Blocked {
@@ -91,7 +90,7 @@ impl Acceptors {
     /// Stop listening.
     pub(super) fn close_all(&mut self, registry: &Registry) {
         for acceptor in self.acceptors.drain(..) {
-            // Closing an inherited listener alone would leave it in the epoll: others have copies.
+            // Closing an inherited listener does not remove it from the epoll: copies may exist.
             let _ = registry.deregister(&mut SourceFd(&acceptor.listener.as_raw_fd()));
         }
     }
@@ -101,21 +100,21 @@ impl Acceptors {
         let accepted = acceptor.accept();
         acceptor.state = match accepted {
             Accepted::Connection(..) | Accepted::NoDescriptor => AcceptorState::Ready,
-            Accepted::Nobody => AcceptorState::Idle,
+            Accepted::NoConnection => AcceptorState::Idle,
             Accepted::TryLater => AcceptorState::Blocked,
         };
         accepted
     }
 
-    /// Accept and close, with the descriptor that was kept for it; false when that failed too.
-    fn turn_away(&mut self, index: usize) -> bool {
+    /// Accept a connection with the spare descriptor, and close it; false if that also failed.
+    fn accept_and_close(&mut self, index: usize) -> bool {
         if self.spare.take().is_none() {
             self.acceptors[index].state = AcceptorState::Blocked;
             return false;
         }
-        let turned_away = matches!(self.accept(index), Accepted::Connection(..));
+        let is_closed = matches!(self.accept(index), Accepted::Connection(..));
         self.spare = spare();
-        turned_away
+        is_closed
     }
 }
 
@@ -125,7 +124,7 @@ impl Acceptor {
             return match wire::accept(&self.listener) {
                 Ok((connection, peer)) => Accepted::Connection(connection, peer),
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
-                Err(Errno::AGAIN) => Accepted::Nobody,
+                Err(Errno::AGAIN) => Accepted::NoConnection,
                 Err(Errno::MFILE | Errno::NFILE) => Accepted::NoDescriptor,
                 Err(_) => Accepted::TryLater,
             };
@@ -134,7 +133,7 @@ impl Acceptor {
 }
 
 impl<T: SocketHandler> Shard<T> {
-    /// Accept from each listener that had an event; true when more connections may wait.
+    /// Accept from each listener that had an event; true if more connections may wait.
     pub(super) fn accept(&mut self) -> bool {
         let mut has_more = false;
         for index in 0..self.acceptors.acceptors.len() {
@@ -149,58 +148,59 @@ impl<T: SocketHandler> Shard<T> {
     fn accept_at(&mut self, index: usize) {
         for _ in 0..ACCEPTS_PER_TURN {
             match self.acceptors.accept(index) {
-                Accepted::Connection(connection, peer) => self.take_in(connection, peer),
+                Accepted::Connection(connection, peer) => self.adopt_accepted(connection, peer),
                 Accepted::NoDescriptor => {
                     self.sockets.count().accept_refusals.add(1);
-                    if !self.acceptors.turn_away(index) {
+                    if !self.acceptors.accept_and_close(index) {
                         return;
                     }
                 }
-                Accepted::Nobody | Accepted::TryLater => return,
+                Accepted::NoConnection | Accepted::TryLater => return,
             }
         }
     }
 
-    fn take_in(&mut self, connection: OwnedFd, peer: Option<SocketAddr>) {
+    fn adopt_accepted(&mut self, connection: OwnedFd, peer: Option<SocketAddr>) {
         self.sockets.count().accepts.add(1);
         let Some(connection) = self.offer_if_crowded(connection) else { return };
-        let place = self.sockets.place();
+        let counted = self.sockets.count_connection();
         match &self.acceptors.tls {
             Some(tls) => {
                 if let Some(peer) = peer {
-                    tls.receive(connection, peer, place);
+                    tls.receive(connection, peer, counted);
                 }
             }
-            None => match self.sockets.adopt(connection, None, false, place) {
+            None => match self.sockets.adopt(connection, None, false, counted) {
                 Ok(id) => self.sockets.remember(id, peer),
-                Err(error) => tracing::warn!(%error, "a connection was not taken in"),
+                Err(error) => tracing::warn!(%error, "cannot add a connection to the epoll"),
             },
         }
     }
 
-    /// While the shard is nearly full, offer who just came to another process.
+    /// While the shard is nearly full, offer a new connection to another process. Returns the
+    /// connection if this process keeps it.
     fn offer_if_crowded(&mut self, connection: OwnedFd) -> Option<OwnedFd> {
-        if self.sockets.count_connections() < self.crowded_from && !self.is_full() {
+        if self.sockets.shard_connections() < self.crowded_from && !self.is_full() {
             return Some(connection);
         }
         let bytes = Vec::new();
         let handoff =
             HandoffConnection { fd: connection, bytes, pair_peer: None, hops: 0, declined: 0 };
         if self.is_full() {
-            self.pass_on(handoff);
+            self.offer_elsewhere(handoff);
             return None;
         }
         self.offer(HandoffTarget::LessLoaded, handoff).err().map(|handoff| handoff.fd)
     }
 
-    /// Find another process for who said nothing yet and has no place here, or turn it away.
-    fn pass_on(&mut self, handoff: HandoffConnection) {
+    /// Offer a connection without a request to another process, or reject it.
+    fn offer_elsewhere(&mut self, handoff: HandoffConnection) {
         let offered = match handoff.hops {
             0..OFFERS_MAX => self.offer(HandoffTarget::AnyWithRoom, handoff),
             _ => Err(handoff),
         };
         if let Err(handoff) = offered {
-            self.turn_away(handoff.fd, self.acceptors.tls.is_some());
+            self.reject(handoff.fd, self.acceptors.tls.is_some());
         }
     }
 
@@ -219,8 +219,8 @@ impl<T: SocketHandler> Shard<T> {
         self.sockets.connections() >= self.threads.limits.sockets_max as u64
     }
 
-    /// Say that the server is full, to a client that does not expect TLS first, and close.
-    fn turn_away(&self, connection: OwnedFd, awaits_tls: bool) {
+    /// Close a connection because the server is full. It is answered 503 unless it expects TLS.
+    fn reject(&self, connection: OwnedFd, awaits_tls: bool) {
         self.sockets.count().accept_refusals.add(1);
         if !awaits_tls {
             let written = refuse(&connection);
@@ -228,52 +228,51 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Take in a connection that another shard sent here, and look at its request again.
+    /// Adopt a connection from another shard or process, and handle its bytes.
     pub(super) fn adopt_moved(&mut self, moved: Moved) {
         let Moved { handoff, is_adopted } = moved;
-        // A connection that any process may serve.
+        // Any process may serve a connection without a request.
         let is_unread = handoff.bytes.is_empty() && handoff.pair_peer.is_none();
         if is_adopted {
             self.sockets.count().adoptions.add(1);
             if self.is_full() {
                 return match is_unread {
-                    true => self.pass_on(handoff),
-                    false => self.turn_away(handoff.fd, false),
+                    true => self.offer_elsewhere(handoff),
+                    false => self.reject(handoff.fd, false),
                 };
             }
         }
         let HandoffConnection { fd, mut bytes, pair_peer, hops, .. } = handoff;
-        // With TLS all handed-over connections are pairs, except those that a full process passed
-        // on before it read anything.
+        // With TLS, a handed-over connection is a pair, unless it was handed over before its first
+        // byte was read.
         let awaiting_tls = self.acceptors.tls.as_ref().filter(|_| is_unread);
-        let place = self.sockets.place();
+        let counted = self.sockets.count_connection();
         if let Some(tls) = awaiting_tls {
             if let Ok(peer) = wire::peer(&fd) {
-                tls.receive(fd, peer, place);
+                tls.receive(fd, peer, counted);
             }
             return;
         }
-        // A request was under way, or a connection that has said nothing waits for its first.
-        match self.sockets.adopt(fd, pair_peer, !bytes.is_empty(), place) {
+        match self.sockets.adopt(fd, pair_peer, !bytes.is_empty(), counted) {
             Ok(id) => {
                 self.hops = hops;
                 self.feed(id, &mut bytes);
                 self.hops = 0;
                 self.settle();
             }
-            Err(error) => tracing::warn!(%error, "a moved connection was not taken in"),
+            Err(error) => tracing::warn!(%error, "cannot add a moved connection to the epoll"),
         }
     }
 }
 
-/// From how many connections on a shard counts as crowded: 97 % of its share.
+/// The number of connections from which a shard is nearly full: 97 % of its share.
 pub(super) fn crowded_from(sockets_max: usize, shards: usize) -> u64 {
     let share = (sockets_max / shards).max(1) as u64;
     share - share * 3 / 100
 }
 
-/// Answer 503 and return the bytes written. The bytes that the client has sent are read first:
-/// unread bytes would turn our close into a reset, which can destroy the response.
+/// Answer 503 and return the bytes written. Received bytes are read first: with unread bytes, the
+/// close would be a reset, which can destroy the response.
 fn refuse(connection: &OwnedFd) -> usize {
     let mut bytes = [0; 4096];
     let _ = wire::read(connection, &mut bytes);

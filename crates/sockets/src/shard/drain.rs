@@ -1,4 +1,4 @@
-//! The end of a shard, spread over time.
+//! Draining: a shard closes its WebSockets spread over time.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::close_cause::CloseCause;
 use crate::handler::SocketHandler;
 use crate::record::State;
 
-/// How far a drain is.
+/// The progress of a drain.
 pub(super) struct Drain {
     began: Instant,
     period: Duration,
-    /// Websockets that were open when it began.
+    /// WebSockets that were open when the drain began.
     total: usize,
     closed: usize,
     /// The slot to look at next.
@@ -21,7 +21,7 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    /// How many websockets should be closed by now.
+    /// The number of WebSockets that should be closed by now.
     fn wanted(&self, now: Instant) -> usize {
         let passed = now.since(self.began);
         if passed >= self.period {
@@ -56,7 +56,7 @@ impl<T: SocketHandler> Shard<T> {
         self.drain_some();
     }
 
-    /// End connections between two requests.
+    /// End connections that are between two requests.
     fn disconnect_idle(&mut self) {
         for slot in 0..self.sockets.slab.slots() {
             if let Some((id, record)) = self.sockets.slab.at(slot)
@@ -69,7 +69,7 @@ impl<T: SocketHandler> Shard<T> {
         self.settle();
     }
 
-    /// Close the websockets whose turn it is.
+    /// Close WebSockets up to the number that is due now.
     pub(super) fn drain_some(&mut self) {
         let Some(mut drain) = self.drain.take() else { return };
         let wanted = drain.wanted(self.sockets.now());
@@ -88,11 +88,11 @@ impl<T: SocketHandler> Shard<T> {
         self.drain = Some(drain);
     }
 
-    /// Whether all is said and done.
+    /// Whether the drain is complete, or has timed out.
     pub(super) fn is_over(&self) -> bool {
         let Some(drain) = &self.drain else { return false };
-        let patience = drain.period + self.threads.limits.close_timeout;
-        let is_empty = self.sockets.count_connections() == 0 && self.returns.tls_now.get() == 0;
-        is_empty || self.sockets.now().since(drain.began) > patience
+        let time_limit = drain.period + self.threads.limits.close_timeout;
+        let is_empty = self.sockets.shard_connections() == 0 && self.returns.tls_now.get() == 0;
+        is_empty || self.sockets.now().since(drain.began) > time_limit
     }
 }

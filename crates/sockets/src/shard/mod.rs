@@ -1,4 +1,4 @@
-//! A shard: the loop that turns one core's sockets.
+//! A shard: the event loop of one core's sockets.
 
 mod accept;
 mod drain;
@@ -45,7 +45,7 @@ const MESSAGES_PER_TURN: usize = 256;
 /// The buffer that all sockets of a shard are read into.
 const READ_BYTES: usize = 64 * 1024;
 
-/// How often the handler is ticked and a part of the slab swept.
+/// The period in which the handler is ticked and a part of the slab is swept.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The clock that all shards of a socket server share.
@@ -62,7 +62,7 @@ impl Clock {
     }
 }
 
-/// How far the socket server is in its life.
+/// The state of the socket server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Lifecycle {
     Running,
@@ -75,13 +75,13 @@ pub(crate) struct Threads {
     pub(crate) clock: Clock,
     pub(crate) limits: Arc<SocketLimits>,
     pub(crate) counters: Arc<SocketCounters>,
-    /// To every shard, this one too.
+    /// Senders to every shard, including this one.
     pub(crate) movers: Vec<mpsc::Sender<Moved>>,
     pub(crate) moves: mpsc::Receiver<Moved>,
     pub(crate) lifecycle: watch::Receiver<Lifecycle>,
 }
 
-/// A shard that has all it needs from the system, and no thread yet.
+/// A shard with its system resources, before its thread starts.
 pub(crate) struct Prepared<M> {
     threads: Threads,
     listeners: Vec<OwnedFd>,
@@ -98,7 +98,7 @@ pub(crate) struct Shard<T: SocketHandler> {
     nested_poll: NestedPoll,
     events: Events,
     buffer: Box<[u8]>,
-    /// The answer to the handshake that is just being judged.
+    /// The response to the current handshake.
     handshake: Vec<u8>,
     acceptors: Acceptors,
     read_queue: ReadQueue,
@@ -108,13 +108,13 @@ pub(crate) struct Shard<T: SocketHandler> {
     sweep: Sweep,
     drain: Option<Drain>,
     next_tick: Instant,
-    /// How often the connection that is just being looked at was moved.
+    /// The number of moves of the connection that is being handled.
     hops: u8,
-    /// From how many connections on new connections are offered to other processes.
+    /// The number of connections from which new ones are offered to other processes.
     crowded_from: u64,
 }
 
-/// Why a shard woke up.
+/// The reason why a shard woke up.
 enum Woken<M> {
     Events,
     Message(Option<M>),
@@ -125,7 +125,7 @@ enum Woken<M> {
 }
 
 impl<T: SocketHandler> Shard<T> {
-    /// Ask the system for what can be refused.
+    /// Allocate the system resources, so that a failure prevents the server's start.
     pub(crate) fn prepare(
         threads: Threads,
         listeners: Vec<OwnedFd>,
@@ -146,7 +146,7 @@ impl<M: Send + 'static> Prepared<M> {
         let shard = self.threads.shard;
         match self.into_shard(router, make) {
             Ok(shard) => shard.run().await,
-            Err(error) => tracing::error!(shard = shard.0, %error, "a shard could not start"),
+            Err(error) => tracing::error!(shard = shard.0, %error, "cannot start a shard"),
         }
     }
 
@@ -205,7 +205,7 @@ impl<T: SocketHandler> Shard<T> {
                 return;
             }
             if has_more {
-                // Let HTTP and TLS tasks run, and tokio look at its descriptors.
+                // Let HTTP and TLS tasks run, and tokio poll its descriptors.
                 tokio::task::yield_now().await;
             }
             let woken = match has_more {
@@ -222,7 +222,7 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Sleep until something happens.
+    /// Sleep until an event, a message or the next tick.
     async fn wait(&mut self, mut timer: Pin<&mut Sleep>) -> Woken<T::Message> {
         let until_tick = self.next_tick.since(self.threads.clock.now());
         timer.as_mut().reset(tokio::time::Instant::now() + until_tick);
@@ -236,7 +236,7 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// See whether the socket server's life went on, without waiting.
+    /// Check for a change of [`Lifecycle`], without waiting.
     fn check_lifecycle(&mut self) -> Option<Woken<T::Message>> {
         match self.threads.lifecycle.has_changed() {
             Ok(false) => None,
@@ -244,7 +244,7 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Do what there is to do, a bounded bit of each kind; true when some is left.
+    /// Do a bounded amount of each kind of work; true if work is left.
     fn turn(&mut self) -> bool {
         self.sockets.set_now(self.threads.clock.now());
         let more_events = self.handle_events();
@@ -292,7 +292,7 @@ impl<T: SocketHandler> Shard<T> {
 
     fn handle_returned(&mut self) {
         while let Some(returned) = self.returns.pop() {
-            self.take_back(returned);
+            self.adopt_returned(returned);
         }
     }
 
@@ -327,7 +327,7 @@ impl<T: SocketHandler> Shard<T> {
         self.settle();
     }
 
-    /// Tell the handler who is gone, and free their slots.
+    /// Notify the handler of closed sockets, and free their slots.
     fn settle(&mut self) {
         while let Some((id, key, cause)) = self.sockets.next_pending_close() {
             self.handler.handle_close(&mut self.sockets, id, key, cause);
@@ -335,13 +335,15 @@ impl<T: SocketHandler> Shard<T> {
         self.sockets.free_dead();
     }
 
-    /// Take a connection in that was lent to hyper, or whose TLS is ended by a task.
-    fn take_back(&mut self, returned: Returned) {
-        let Returned { fd, mut bytes, pair_peer, place, next } = returned;
+    /// Adopt a connection that hyper returned, or one whose TLS handshake is complete.
+    fn adopt_returned(&mut self, returned: Returned) {
+        let Returned { fd, mut bytes, pair_peer, counted, next } = returned;
         let is_reused = next != Next::First;
-        let id = match self.sockets.adopt(fd, pair_peer, is_reused, place) {
+        let id = match self.sockets.adopt(fd, pair_peer, is_reused, counted) {
             Ok(id) => id,
-            Err(error) => return tracing::warn!(%error, "a connection was not taken back"),
+            Err(error) => {
+                return tracing::warn!(%error, "cannot add a returned connection to the epoll");
+            }
         };
         if next == Next::End || (is_reused && self.drain.is_some()) {
             self.sockets.linger(id);

@@ -1,4 +1,4 @@
-//! Reading what sockets have sent, and giving it to whatever they are doing.
+//! Reads from sockets, and handles the bytes according to the socket's state.
 
 use watchfire_types::SocketId;
 
@@ -9,13 +9,10 @@ use crate::wire::{self, Read};
 
 /// The meaning of received bytes, which depends on the socket's state.
 enum InputKind {
-    /// A request.
     Head,
-    /// Frames.
     Frames,
-    /// A request that has to wait.
+    /// A request that waits for the previous response.
     Later,
-    /// Nothing that counts.
     Ignored,
 }
 
@@ -30,8 +27,8 @@ fn input_kind(record: &Record) -> InputKind {
 }
 
 impl<T: SocketHandler> Shard<T> {
-    /// Read a socket once. A full buffer may have more behind it, and an `ending` socket has its end
-    /// behind it: both are read again, after the other sockets had their turn.
+    /// Read a socket once. After a full buffer more bytes may follow, and on an `ending` socket the
+    /// end follows: both sockets are read again after the others had their turn.
     pub(super) fn read(&mut self, id: SocketId, ending: bool) {
         let Some(record) = self.sockets.slab.get_mut(id) else { return };
         if is_full(record, self.threads.limits.head_bytes_max) {
@@ -57,7 +54,7 @@ impl<T: SocketHandler> Shard<T> {
         self.settle();
     }
 
-    /// Take bytes of a socket, those that it holds back first.
+    /// Handle bytes of a socket, after the bytes that it holds.
     pub(super) fn feed(&mut self, id: SocketId, bytes: &mut [u8]) {
         let Some(record) = self.sockets.slab.get_mut(id) else { return };
         if !matches!(input_kind(record), InputKind::Head) {
@@ -84,7 +81,7 @@ impl<T: SocketHandler> Shard<T> {
         self.check_held(id, before, after);
     }
 
-    /// Look at the bytes that a socket held back while its last answer was on the way.
+    /// Handle the bytes that a socket held while its last response was pending.
     pub(super) fn resume(&mut self, id: SocketId) {
         let Some(record) = self.sockets.slab.get_mut(id) else { return };
         if !matches!(input_kind(record), InputKind::Head) {
@@ -96,12 +93,12 @@ impl<T: SocketHandler> Shard<T> {
             self.sockets.update_partial_bytes(held.bytes.capacity(), 0);
             self.feed_all(id, &mut held.bytes, true);
             self.settle();
-            // The rest is still in the kernel, and the epoll will not announce it again.
+            // More bytes may be in the kernel, and the edge-triggered epoll does not report them.
             self.read_queue.push(id);
         }
     }
 
-    /// Take bytes, whatever they turn out to be on the way: a head may begin frames.
+    /// Handle all bytes. The socket's state may change on the way: frames may follow a head.
     fn feed_all(&mut self, id: SocketId, mut bytes: &mut [u8], mut is_first: bool) {
         while !bytes.is_empty() {
             let Some(record) = self.sockets.slab.get(id) else { return };
@@ -116,12 +113,12 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Keep bytes of a request for later. `is_first` says that they are its first ones, from which
-    /// its time runs.
+    /// Keep bytes of a request for later. With `is_first` they are the request's first bytes, and
+    /// its timeout starts.
     pub(super) fn hold(&mut self, id: SocketId, bytes: &[u8], is_first: bool) {
         let tick = self.sockets.tick;
         let Some(record) = self.sockets.slab.get_mut(id) else { return };
-        let before = record.held_bytes();
+        let before = record.buffered_bytes();
         match &mut record.state {
             State::Head { held, .. } => {
                 if is_first && held.is_none() {
@@ -134,7 +131,7 @@ impl<T: SocketHandler> Shard<T> {
             }
             _ => return,
         }
-        let after = record.held_bytes();
+        let after = record.buffered_bytes();
         self.check_held(id, before, after);
     }
 
@@ -149,12 +146,12 @@ impl<T: SocketHandler> Shard<T> {
     }
 }
 
-/// Whether a socket holds so much of its next request that the rest shall stay in the kernel.
+/// Whether a socket holds so many bytes of its next request that the rest must stay in the kernel.
 fn is_full(record: &Record, head_bytes_max: usize) -> bool {
-    matches!(input_kind(record), InputKind::Later) && record.held_bytes() >= head_bytes_max
+    matches!(input_kind(record), InputKind::Later) && record.buffered_bytes() >= head_bytes_max
 }
 
-/// Whether a head may end at or after `from`: only then is it worth parsing again.
+/// Whether a head may end at or after `from`, so that it must be parsed again.
 fn may_end_head(bytes: &[u8], from: usize) -> bool {
     let tail = &bytes[from.saturating_sub(3)..];
     tail.windows(2).any(|pair| pair == b"\n\n") || tail.windows(3).any(|three| three == b"\n\r\n")
@@ -165,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_heads_end_is_found_however_it_is_cut() {
+    fn the_end_of_a_head_is_found_at_every_cut() {
         let head = b"GET / HTTP/1.1\r\nhost: h\r\n\r\n";
         for cut in 0..head.len() {
             assert!(may_end_head(head, cut), "cut at {cut}");

@@ -1,11 +1,11 @@
-//! Sockets that have more to read than one turn gives them.
+//! Sockets with more bytes than one turn reads.
 
 use std::collections::{HashSet, VecDeque};
 
 use watchfire_types::SocketId;
 
-/// First come, first served, each socket at most once. The epoll is edge-triggered: it does not
-/// mention again what was left unread.
+/// A FIFO queue with each socket at most once. It is needed because the epoll is edge-triggered and
+/// does not report unread bytes again.
 #[derive(Default)]
 pub(super) struct ReadQueue {
     queue: VecDeque<SocketId>,
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_waits_once() {
+    fn a_socket_is_queued_once() {
         let socket = |index| SocketId { index, generation: 0 };
         let mut read_queue = ReadQueue::default();
         read_queue.push(socket(1));

@@ -1,4 +1,4 @@
-//! A request's head, and what becomes of its connection.
+//! Handles a request's head, and decides how its connection continues.
 
 use std::net::SocketAddr;
 
@@ -14,15 +14,15 @@ use crate::head::{BodyLength, HeadError, HeadSlots, RequestHead, accept_key};
 use crate::http::Loan;
 use crate::record::State;
 
-/// How often a connection may be moved for one request.
+/// Moves of a connection for one request, between shards and processes.
 const HOPS_MAX: u8 = 4;
 
-/// What the shard does with a request. It borrows nothing, so that the bytes can move on.
+/// The action for a request. It borrows nothing, so that the bytes can be moved.
 enum RequestAction<T> {
-    /// Its end is missing.
+    /// The head is incomplete.
     Unfinished,
     Unreadable(HeadError),
-    /// Its client is gone already.
+    /// The client has disconnected.
     Gone,
     Http {
         head_len: usize,
@@ -47,8 +47,8 @@ enum RequestAction<T> {
 }
 
 impl<T: SocketHandler> Shard<T> {
-    /// Take the head at the front of `bytes`. Returns how many of them are used: all of them when
-    /// the rest went along with the head, or counts no more.
+    /// Handle the head at the front of `bytes`, and return the number of bytes used. All are used
+    /// if the rest moved with the connection, or is ignored.
     pub(super) fn feed_head(&mut self, id: SocketId, bytes: &[u8], is_first: bool) -> usize {
         match self.classify(id, bytes) {
             RequestAction::Unfinished => self.hold(id, bytes, is_first),
@@ -166,18 +166,18 @@ impl<T: SocketHandler> Shard<T> {
                 body,
                 peer,
                 pair_peer: released.pair_peer,
-                place: released.place,
+                counted: released.counted,
             });
         }
     }
 
-    /// Send a connection to another shard, with all that was read of it.
+    /// Send a connection to another shard, with the bytes that were read.
     fn move_to(&mut self, id: SocketId, shard: ShardId, bytes: &[u8]) {
         let is_elsewhere = shard != self.threads.shard && self.hops < HOPS_MAX;
         let mover = self.threads.movers.get(usize::from(shard.0)).filter(|_| is_elsewhere);
         let Some(mover) = mover else {
-            tracing::error!(shard = shard.0, "a handler moves a connection in circles");
-            return self.refuse(id, 500, "no shard wants this request");
+            tracing::error!(shard = shard.0, "cannot move a connection: no such shard, or a loop");
+            return self.refuse(id, 500, "no shard accepts this request");
         };
         let Ok(permit) = mover.clone().try_reserve_owned() else {
             return self.refuse(id, 503, "the server is busy");
@@ -195,11 +195,11 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Hand a connection over to another process, with all that was read of it.
+    /// Hand a connection over to another process, with the bytes that were read.
     fn hand_off(&mut self, id: SocketId, to: NodeId, bytes: &[u8]) {
         if self.hops >= HOPS_MAX {
-            tracing::error!(%to, "processes hand a connection over in circles");
-            return self.refuse(id, 500, "no process wants this request");
+            tracing::error!(%to, "cannot hand a connection over: it was moved too often");
+            return self.refuse(id, 500, "no process accepts this request");
         }
         let Some(released) = self.sockets.release(id) else { return };
         let handoff = HandoffConnection {
@@ -213,19 +213,19 @@ impl<T: SocketHandler> Shard<T> {
             self.sockets.count().handoffs.add(1);
             return;
         };
-        match self.sockets.adopt(handoff.fd, handoff.pair_peer, true, released.place) {
+        match self.sockets.adopt(handoff.fd, handoff.pair_peer, true, released.counted) {
             Ok(id) => self.refuse(id, 503, "the server is busy"),
-            Err(error) => tracing::warn!(%error, "a connection was not taken back"),
+            Err(error) => tracing::warn!(%error, "cannot add a returned connection to the epoll"),
         }
     }
 
-    /// Answer with a status and one line, and end the connection.
+    /// Respond with a status and one line, and end the connection.
     pub(super) fn refuse(&mut self, id: SocketId, status: u16, reason: &str) {
         self.sockets.answer_and_end(id, &[refusal(status, reason)]);
     }
 }
 
-/// Put the answer to a sound websocket handshake, in place of what is there.
+/// Replace `response` with the response to a valid WebSocket handshake.
 fn put_handshake(key: &str, protocol: Option<&str>, response: &mut Vec<u8>) {
     response.clear();
     response.extend_from_slice(
@@ -234,7 +234,7 @@ fn put_handshake(key: &str, protocol: Option<&str>, response: &mut Vec<u8>) {
     );
     response.extend_from_slice(&accept_key(key));
     response.extend_from_slice(b"\r\n");
-    // A protocol with a control character in it would write headers of its own.
+    // A control character in the protocol could inject headers.
     if let Some(protocol) = protocol.filter(|name| !name.bytes().any(|b| b.is_ascii_control())) {
         response.extend_from_slice(b"sec-websocket-protocol: ");
         response.extend_from_slice(protocol.as_bytes());
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_a_whole_response() {
+    fn a_refusal_is_a_complete_response() {
         let response = refusal(403, "not from there");
         assert!(text(&response).starts_with("HTTP/1.1 403 Forbidden\r\n"));
         assert!(text(&response).ends_with("content-length: 15\r\n\r\nnot from there\n"));
@@ -279,14 +279,14 @@ mod tests {
     }
 
     #[test]
-    fn the_refusal_of_another_version_names_ours() {
+    fn the_refusal_of_another_version_names_the_supported_one() {
         assert!(text(&refusal(426, "")).contains("\r\nsec-websocket-version: 13\r\n"));
     }
 
     #[test]
-    fn a_protocol_cannot_smuggle_a_header_in() {
+    fn a_protocol_cannot_inject_a_header() {
         let handshake = |protocol| {
-            let mut response = b"what was there".to_vec();
+            let mut response = b"old content".to_vec();
             put_handshake("dGhlIHNhbXBsZSBub25jZQ==", Some(protocol), &mut response);
             String::from_utf8(response).unwrap()
         };

@@ -1,6 +1,6 @@
 //! Timeouts, without a timer for each socket.
 //!
-//! The sweep also closes the readers whose queue made no progress for `slow_timeout`. A full queue
+//! The sweep also closes sockets whose queue made no progress for `slow_timeout`. A full queue
 //! closes its socket earlier, in `shard_sockets/writing.rs`.
 
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::head::HeadError;
 use crate::limits::SocketLimits;
 use crate::record::{Record, State};
 
-/// Ticks in which the whole slab is swept. A pass over a million records takes 2-3 ms.
+/// Ticks for one sweep of the whole slab. A pass over a million records takes 2-3 ms.
 const TICKS_PER_PASS: usize = 10;
 
-/// Slots that are swept in a tick in any case.
+/// Slots that are swept in each tick, if there are as many.
 const SLOTS_PER_TICK_MIN: usize = 4096;
 
-/// Where the sweep is, and the limits in ticks.
+/// The position of the sweep, and the limits in ticks.
 pub(super) struct Sweep {
     next: usize,
     head: u32,
@@ -30,16 +30,16 @@ pub(super) struct Sweep {
     slow: u32,
 }
 
-/// The timeout that a socket has passed.
+/// The timeout that has passed for a socket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Timeout {
-    /// Nothing more is expected of it.
+    /// The connection ends without a response.
     Ended,
-    /// Its head takes too long.
+    /// The request's head is incomplete.
     LateHead,
-    /// It is silent.
+    /// An open WebSocket sent nothing.
     Idle,
-    /// It does not read.
+    /// An open WebSocket does not read.
     Slow,
 }
 
@@ -63,7 +63,7 @@ impl Sweep {
         }
         let (limit, due) = match &record.state {
             State::Parked { .. } | State::Dead => return None,
-            // The next request of a client that has not read its last answer waits for that.
+            // The next request waits until the client has read the last response.
             State::Head { .. } if record.outbound.is_some() => return None,
             State::Head { held: Some(_), .. } => (self.head, Timeout::LateHead),
             State::Head { held: None, is_reused: true } => (self.keep_alive, Timeout::Ended),
@@ -71,7 +71,7 @@ impl Sweep {
             State::Open(_) => (self.idle, Timeout::Idle),
             State::Closing(_) | State::Lingering => (self.close, Timeout::Ended),
         };
-        // More, not as much: both ticks are rounded down.
+        // Greater, not equal, because both ticks are rounded down.
         (tick.wrapping_sub(record.seen) > limit).then_some(due)
     }
 }
@@ -111,7 +111,7 @@ impl<T: SocketHandler> Shard<T> {
         }
     }
 
-    /// Refuse a head that cannot be read.
+    /// Answer an invalid head with its error.
     pub(super) fn refuse_head(&mut self, id: SocketId, error: HeadError) {
         self.sockets.count().head_errors.add(1);
         self.refuse(id, error.status(), &error.to_string());

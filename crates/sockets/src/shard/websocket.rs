@@ -1,4 +1,4 @@
-//! An open websocket's bytes.
+//! Handles the bytes of an open WebSocket.
 
 use watchfire_types::SocketId;
 
@@ -9,10 +9,10 @@ use crate::handler::SocketHandler;
 use crate::record::State;
 
 impl<T: SocketHandler> Shard<T> {
-    /// Decode frames and give the handler what they say. Nothing is kept but a message's part.
+    /// Decode frames and pass complete messages to the handler. Only a partial message is kept.
     pub(super) fn feed_frames(&mut self, id: SocketId, mut bytes: &mut [u8]) {
         let Some(mut decoder) = self.borrow_decoder(id) else { return };
-        let before = decoder.held_bytes();
+        let before = decoder.buffered_bytes();
         loop {
             match decoder.decode(&mut bytes, self.threads.limits.message_bytes_max) {
                 Ok(None) => break,
@@ -26,21 +26,25 @@ impl<T: SocketHandler> Shard<T> {
                     return self.fail(id, error);
                 }
             }
-            let still_listening =
+            let is_receiving =
                 self.sockets.slab.get(id).is_some_and(|record| {
                     matches!(record.state, State::Open(_) | State::Closing(_))
                 });
-            if !still_listening {
+            if !is_receiving {
                 self.sockets.update_partial_bytes(before, 0);
                 return;
             }
         }
-        let after = decoder.held_bytes();
+        let after = decoder.buffered_bytes();
         self.return_decoder(id, decoder);
         if !self.sockets.update_partial_bytes(before, after) {
             self.sockets.count().partial_refusals.add(1);
             let cause = CloseCause::ByUs(1013);
-            self.sockets.close_unread(id, cause, &close_frame(Some(1013), "no room for more"));
+            self.sockets.close_unread(
+                id,
+                cause,
+                &close_frame(Some(1013), "too many unfinished messages"),
+            );
             self.sockets.linger(id);
             self.settle();
         }
@@ -64,7 +68,7 @@ impl<T: SocketHandler> Shard<T> {
     fn handle_incoming(&mut self, id: SocketId, incoming: Incoming<'_>) {
         let key = match self.sockets.slab.get(id) {
             Some(record) if record.is_open() => record.key,
-            // Closing: the handler has said goodbye already.
+            // Closing: the handler was already notified.
             _ => return,
         };
         match incoming {
@@ -77,7 +81,7 @@ impl<T: SocketHandler> Shard<T> {
                 self.handler.handle_binary(&mut self.sockets, id, key, &bytes);
             }
             Incoming::Ping(payload) => {
-                // A client that does not read its pongs is closed like any that does not read.
+                // A client that does not read its pongs is closed as a slow one.
                 let _ = self.sockets.send(id, &frame(Opcode::Pong, &payload));
             }
             Incoming::Pong | Incoming::Close(_) => {}
@@ -85,7 +89,7 @@ impl<T: SocketHandler> Shard<T> {
         self.settle();
     }
 
-    /// The client closes: with its own code back if it began, silently if we did.
+    /// Handle the client's close frame. If the client closed first, answer with its own code.
     fn finish_closing(&mut self, id: SocketId, code: Option<u16>) {
         self.sockets.close_unread(id, CloseCause::ByPeer, &close_frame(code, ""));
         self.sockets.linger(id);

@@ -1,7 +1,7 @@
-//! How sockets end.
+//! Closing sockets.
 //!
-//! A socket leaves its handler first. Then its last bytes go out. Its slot is freed only after the
-//! handler's `handle_close` was called.
+//! A socket is first detached from its handler. Then its last bytes are sent. Its slot is freed
+//! only after the handler's `handle_close` was called.
 
 use bytes::Bytes;
 use watchfire_types::SocketId;
@@ -14,19 +14,18 @@ use crate::record::State;
 use crate::wire;
 
 impl Sockets {
-    /// Close a websocket: a close frame now, the end when the client has answered it or
-    /// `close_timeout` has passed. [`crate::SocketHandler::handle_close`] follows at once, with
-    /// [`CloseCause::ByUs`].
+    /// Close a WebSocket. A close frame is sent now; the connection ends when the client answers it
+    /// or `close_timeout` has passed. [`crate::SocketHandler::handle_close`] is called at once,
+    /// with [`CloseCause::ByUs`].
     ///
-    /// A code that may not be sent, and 1000, after which phoenix.js does not come back, become
-    /// 1001.
+    /// An invalid code is replaced by 1001. So is 1000, after which phoenix.js does not reconnect.
     pub fn close(&mut self, socket: SocketId, code: u16, reason: &str) {
         let code =
             if crate::frame::close_code_is_valid(code) && code != 1000 { code } else { 1001 };
         self.close_for(socket, CloseCause::ByUs(code), code, reason);
     }
 
-    /// Close an open websocket for `cause`: a close frame, then the wait for its answer.
+    /// Send a close frame to an open WebSocket, and await the answer.
     pub(crate) fn close_for(&mut self, id: SocketId, cause: CloseCause, code: u16, reason: &str) {
         let Some(decoder) = self.detach(id, cause) else { return };
         if let Some(record) = self.slab.get_mut(id) {
@@ -38,22 +37,22 @@ impl Sockets {
         self.write_last(id, &close_frame(Some(code), reason));
     }
 
-    /// Close a websocket whose bytes can be read no further, or whose client said its last.
+    /// Close a WebSocket whose further bytes are not decoded: after an error or a close frame.
     pub(crate) fn close_unread(&mut self, id: SocketId, cause: CloseCause, last: &Bytes) {
         if let Some(decoder) = self.detach(id, cause) {
-            self.update_partial_bytes(decoder.held_bytes(), 0);
+            self.update_partial_bytes(decoder.buffered_bytes(), 0);
             self.write_last(id, last);
             self.linger(id);
         }
     }
 
-    /// The connection is gone.
+    /// End a connection at once, or note that it is gone.
     pub(crate) fn disconnect(&mut self, id: SocketId) {
         let Some(record) = self.slab.get(id) else { return };
         match record.state {
             State::Dead => return,
             State::Open(_) => {
-                let held = self.detach(id, CloseCause::ByPeer).map_or(0, |d| d.held_bytes());
+                let held = self.detach(id, CloseCause::ByPeer).map_or(0, |d| d.buffered_bytes());
                 self.update_partial_bytes(held, 0);
             }
             State::Parked { .. } => {
@@ -67,13 +66,13 @@ impl Sockets {
         self.mark_dead(id);
     }
 
-    /// Await the client's end, once our last bytes are out.
+    /// Await the client's end of the connection after our last bytes are sent.
     pub(crate) fn linger(&mut self, id: SocketId) {
         let Some(record) = self.slab.get_mut(id) else { return };
         if matches!(record.state, State::Dead) {
             return;
         }
-        let held = record.held_bytes();
+        let held = record.buffered_bytes();
         record.seen = self.tick;
         record.state = State::Lingering;
         if record.outbound.is_none()
@@ -86,23 +85,23 @@ impl Sockets {
 
     pub(crate) fn next_pending_close(&mut self) -> Option<(SocketId, u32, CloseCause)> {
         let (id, cause) = self.pending_closes.pop_front()?;
-        let record = self.slab.get(id).expect("a slot lives until its handler was called");
+        let record = self.slab.get(id).expect("a slot is freed after its handler was called");
         Some((id, record.key, cause))
     }
 
-    /// Free the slots of the dead. All pending_closes must have been said.
+    /// Free the slots of dead sockets. `pending_closes` must be empty.
     pub(crate) fn free_dead(&mut self) {
         debug_assert!(self.pending_closes.is_empty());
         while let Some(id) = self.dead.pop() {
             self.forget_pair(id);
-            // Closing the descriptor takes it out of the epoll as well.
+            // Closing the descriptor also removes it from the epoll.
             if self.slab.remove(id).is_some() {
                 self.count().connections_now.sub(1);
             }
         }
     }
 
-    /// Take an open websocket from its handler.
+    /// Detach an open WebSocket from its handler.
     fn detach(&mut self, id: SocketId, cause: CloseCause) -> Option<Decoder> {
         let record = self.slab.get_mut(id)?;
         let State::Open(decoder) = &mut record.state else { return None };
@@ -116,7 +115,7 @@ impl Sockets {
         Some(decoder)
     }
 
-    /// Drop what waits for a socket that does not read.
+    /// Drop the queue of a socket that does not read, except a frame that is partly sent.
     fn drop_queue(&mut self, id: SocketId) {
         let Some(record) = self.slab.get_mut(id) else { return };
         let Some(queue) = &mut record.outbound else { return };
@@ -129,7 +128,7 @@ impl Sockets {
         self.count().queued_bytes_now.sub(dropped as u64);
     }
 
-    /// Write a last frame, behind all that waits.
+    /// Send a last frame, after all queued frames.
     fn write_last(&mut self, id: SocketId, last: &Bytes) {
         let counters = self.counters.shard(self.shard);
         let Some(record) = self.slab.get_mut(id) else { return };
@@ -142,7 +141,7 @@ impl Sockets {
 
     fn mark_dead(&mut self, id: SocketId) {
         let Some(record) = self.slab.get_mut(id) else { return };
-        let held = record.held_bytes();
+        let held = record.buffered_bytes();
         let queued = record.outbound.take().map_or(0, |queue| queue.bytes());
         record.state = State::Dead;
         self.update_partial_bytes(held, 0);

@@ -1,8 +1,8 @@
-//! The sockets of a shard, as its handler sees them.
+//! The sockets of a shard, and the interface to them for its handler.
 //!
 //! Each file builds on the ones before it: `state` holds the slab and the accounting,
-//! `registration` takes connections in and out of the epoll, `transmit` writes or queues bytes,
-//! `closing` ends sockets, and `writing` is what the handler calls to send.
+//! `registration` adds connections to the epoll and removes them, `transmit` writes or queues
+//! bytes, `closing` ends sockets, and `writing` has the send functions.
 //!
 //! A slow reader is closed for one of two reasons, both with code 1013:
 //!

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 
 use watchfire_types::SocketId;
 
-/// How many addresses are kept; a power of two.
+/// Addresses that are kept; a power of two.
 const LEN: usize = 512;
 
-/// The addresses of the newest connections. A later one takes an earlier one's place. The
-/// kernel knows the addresses that are missing here, at the cost of a system call.
+/// The addresses of the newest connections. A new entry replaces the old entry of its slot. An
+/// address that is missing here costs a system call.
 pub(super) struct RecentPeers(Box<[Option<(SocketId, SocketAddr)>]>);
 
 impl Default for RecentPeers {
@@ -19,17 +19,17 @@ impl Default for RecentPeers {
 
 impl RecentPeers {
     pub(super) fn remember(&mut self, socket: SocketId, address: SocketAddr) {
-        *self.place(socket) = Some((socket, address));
+        *self.slot(socket) = Some((socket, address));
     }
 
-    /// The address of a connection. It is removed.
+    /// Remove and return the address of a connection.
     pub(super) fn take(&mut self, socket: SocketId) -> Option<SocketAddr> {
-        let (_, address) = self.place(socket).take_if(|(id, _)| *id == socket)?;
+        let (_, address) = self.slot(socket).take_if(|(id, _)| *id == socket)?;
         Some(address)
     }
 
-    fn place(&mut self, socket: SocketId) -> &mut Option<(SocketId, SocketAddr)> {
-        // Slots are given out one after the other, so that neighbours do not collide.
+    fn slot(&mut self, socket: SocketId) -> &mut Option<(SocketId, SocketAddr)> {
+        // Slab slots are used in order, so consecutive connections do not collide.
         &mut self.0[socket.index as usize % LEN]
     }
 }
@@ -46,9 +46,9 @@ mod tests {
     fn an_address_is_returned_once_and_never_for_another_socket() {
         let mut recent_peers = RecentPeers::default();
         let first = SocketId { index: 7, generation: 0 };
-        let heir = SocketId { index: 7, generation: 1 };
+        let successor = SocketId { index: 7, generation: 1 };
         recent_peers.remember(first, address(1));
-        assert_eq!(recent_peers.take(heir), None);
+        assert_eq!(recent_peers.take(successor), None);
         assert_eq!(recent_peers.take(first), Some(address(1)));
         assert_eq!(recent_peers.take(first), None);
 

@@ -16,23 +16,24 @@ use crate::wire;
 /// A connection that left the slab.
 pub(crate) struct Released {
     pub(crate) fd: OwnedFd,
-    /// The client's address, when the socket does not know it.
+    /// The client's address, if the socket is one end of a pair.
     pub(crate) pair_peer: Option<SocketAddr>,
-    pub(crate) place: CountedConnection,
+    pub(crate) counted: CountedConnection,
 }
 
 impl Sockets {
-    /// Take a connection in. `peer` is given when the socket does not know it.
+    /// Add a connection to the slab. `peer` is the client's address if the socket is one end of a
+    /// pair.
     pub(crate) fn adopt(
         &mut self,
         fd: OwnedFd,
         peer: Option<SocketAddr>,
         is_reused: bool,
-        place: CountedConnection,
+        counted: CountedConnection,
     ) -> io::Result<SocketId> {
         let raw = fd.as_raw_fd();
         let id = self.slab.insert(fd, self.tick, State::Head { held: None, is_reused });
-        // Whether it can be written is asked when something waits to be: most never have to wait.
+        // Writability is watched only while a queue exists, which most sockets never have.
         let interest = Interest::READABLE;
         if let Err(error) = self.registry.register(&mut SourceFd(&raw), token(id), interest) {
             self.slab.remove(id);
@@ -41,34 +42,34 @@ impl Sockets {
         if let Some(peer) = peer {
             self.pairs.insert(id.index, peer);
         }
-        place.pass_to_slab();
+        counted.pass_to_slab();
         Ok(id)
     }
 
-    /// Wait for an event when the kernel has room again for a socket whose queue has just begun.
+    /// Watch for writability of a socket whose queue was just created.
     pub(super) fn await_writable(&self, id: SocketId) {
         let Some(fd) = self.slab.get(id).and_then(|record| record.fd.as_ref()) else { return };
         let interest = Interest::READABLE | Interest::WRITABLE;
-        // Should it fail, the queue makes no progress, and the socket ends as a slow one does.
+        // If it fails, the queue makes no progress and `slow_timeout` closes the socket.
         let _ = self.registry.reregister(&mut SourceFd(&fd.as_raw_fd()), token(id), interest);
     }
 
-    /// Give a connection away: to hyper, or to another shard.
+    /// Remove a connection from the slab: for hyper, another shard or another process.
     pub(crate) fn release(&mut self, id: SocketId) -> Option<Released> {
-        let held = self.slab.get(id)?.held_bytes();
+        let held = self.slab.get(id)?.buffered_bytes();
         self.update_partial_bytes(held, 0);
         let fd = self.slab.remove(id)?;
-        // Failing is harmless: no event of an id that is no more finds a socket.
+        // Failing is harmless: events of a removed id are ignored.
         let _ = self.registry.deregister(&mut SourceFd(&fd.as_raw_fd()));
         let pair_peer = self.forget_pair(id);
         Some(Released {
             fd,
             pair_peer,
-            place: CountedConnection::of_slab(self.counters.clone(), self.shard),
+            counted: CountedConnection::already_counted(self.counters.clone(), self.shard),
         })
     }
 
-    /// Forget the client's address of a pair. Most shards have no pairs.
+    /// Remove and return the client's address of a pair. Most shards have no pairs.
     pub(super) fn forget_pair(&mut self, id: SocketId) -> Option<SocketAddr> {
         if self.pairs.is_empty() {
             return None;
@@ -80,9 +81,9 @@ impl Sockets {
         &self.registry
     }
 
-    /// Count a connection that is about to be taken in.
-    pub(crate) fn place(&self) -> CountedConnection {
-        CountedConnection::take(self.counters.clone(), self.shard)
+    /// Count a connection before it is added to the slab.
+    pub(crate) fn count_connection(&self) -> CountedConnection {
+        CountedConnection::new(self.counters.clone(), self.shard)
     }
 
     /// Connections of all shards, of any kind.
@@ -108,13 +109,13 @@ impl Sockets {
         wire::peer(self.slab.get(id)?.fd.as_ref()?).ok()
     }
 
-    /// Connections of this shard, those included that are lent.
-    pub(crate) fn count_connections(&self) -> u64 {
+    /// Connections of this shard, including lent ones.
+    pub(crate) fn shard_connections(&self) -> u64 {
         self.count().connections_now.get()
     }
 }
 
-/// A socket's id, as the epoll carries it.
+/// The epoll token of a socket.
 pub(crate) fn token(id: SocketId) -> Token {
     Token((id.generation as usize) << 32 | id.index as usize)
 }

@@ -15,8 +15,8 @@ use crate::record::Slab;
 
 /// The sockets of one shard.
 ///
-/// Frames go straight to the kernel. Only the part that it does not take at once is queued, within
-/// `queued_bytes_max` a socket. A full queue closes the socket at once.
+/// Frames are written directly to the kernel. Only the part that it does not accept is queued, up
+/// to `queued_bytes_max` per socket. A full queue closes the socket at once.
 pub struct Sockets {
     pub(super) shard: ShardId,
     pub(crate) limits: Arc<SocketLimits>,
@@ -24,19 +24,19 @@ pub struct Sockets {
     pub(super) registry: Registry,
     pub(crate) slab: Slab,
     pub(super) now: Instant,
-    /// Tenths of a second since the shard began: what records note instead of an instant.
+    /// Tenths of a second since the clock's start; stored in records instead of an instant.
     pub(crate) tick: u32,
     pub(super) websockets: usize,
     pub(super) parked: usize,
     pub(super) partial_bytes: usize,
-    /// Peers of sockets that are one end of a pair, whose other end is a TLS task.
+    /// Clients' addresses by slot, for sockets that are one end of a pair with a TLS task.
     pub(super) pairs: HashMap<u32, SocketAddr>,
     pub(super) recent_peers: RecentPeers,
-    /// Sockets that are gone, and whose handler has not been called yet.
+    /// Closed sockets for which `handle_close` was not called yet.
     pub(super) pending_closes: VecDeque<(SocketId, CloseCause)>,
-    /// Slots to be freed once the handler knows.
+    /// Slots to free after `handle_close` was called.
     pub(super) dead: Vec<SocketId>,
-    /// Connections that may hold another request, now that the last one is answered.
+    /// Connections whose last request was answered, and which may hold another.
     pub(super) resumed: Vec<SocketId>,
     pub(crate) is_draining: bool,
 }
@@ -68,7 +68,7 @@ impl Sockets {
         }
     }
 
-    /// The time, as of this turn of the loop. All shards of a socket server share one clock.
+    /// The time at the start of this turn of the loop. All shards of a server share one clock.
     pub fn now(&self) -> Instant {
         self.now
     }
@@ -78,22 +78,22 @@ impl Sockets {
         self.shard
     }
 
-    /// How many websockets are open.
+    /// The number of open WebSockets.
     pub fn len(&self) -> usize {
         self.websockets
     }
 
-    /// Whether no websocket is open.
+    /// Whether no WebSocket is open.
     pub fn is_empty(&self) -> bool {
         self.websockets == 0
     }
 
-    /// How many GETs are parked.
+    /// The number of parked GETs.
     pub fn parked(&self) -> usize {
         self.parked
     }
 
-    /// Bytes that wait in a socket's queue, with the bookkeeping of each frame; 0 when it is gone.
+    /// Bytes in a socket's queue, including the overhead of each frame; 0 if the socket is gone.
     pub fn queued_bytes(&self, socket: SocketId) -> usize {
         let record = self.slab.get(socket);
         record.and_then(|record| record.outbound.as_ref()).map_or(0, |queue| queue.bytes())
@@ -123,8 +123,8 @@ impl Sockets {
         self.count().parked_now.add(1);
     }
 
-    /// Note how many bytes of half-received messages a socket held and holds; false when the
-    /// shard has no room for more.
+    /// Update the count of partly received bytes after a socket's share changed. Returns false if
+    /// the share grew and the shard is over `partial_bytes_max`.
     pub(crate) fn update_partial_bytes(&mut self, before: usize, after: usize) -> bool {
         self.partial_bytes = self.partial_bytes + after - before;
         if after > before {
@@ -140,7 +140,7 @@ impl Sockets {
     }
 }
 
-/// Tenths of a second until `now`. They wrap after 13 years, as does every difference of two.
+/// `now` in tenths of a second. It wraps after 13 years.
 pub(crate) fn ticks(now: Instant) -> u32 {
     (now.as_nanos() / 100_000_000) as u32
 }

@@ -1,4 +1,4 @@
-//! Writes to the kernel, and queues the part that it does not take.
+//! Writes to the kernel, and queues the part that it does not accept.
 
 use std::io::IoSlice;
 
@@ -9,23 +9,23 @@ use crate::outbound::Outbound;
 use crate::record::Record;
 use crate::wire;
 
-/// The result of a write or a queueing.
+/// The result of a successful write.
 #[derive(Clone, Copy, PartialEq)]
 #[must_use]
 pub(super) enum Taken {
-    /// They are written, or wait behind others.
+    /// The bytes were written, or appended to an existing queue.
     NoWait,
-    /// They are the first to wait: the kernel's room has to be awaited.
+    /// The bytes began a queue: the caller must watch for writability.
     Waiting,
 }
 
-/// Why a frame was not taken.
+/// The reason why a frame was neither written nor queued.
 pub(super) enum NotTaken {
     Full,
     Broken,
 }
 
-/// Write a frame, or queue what the kernel does not take of it.
+/// Write a frame, or queue the part that the kernel does not accept.
 pub(super) fn transmit(
     record: &mut Record,
     frame: &Bytes,
@@ -58,7 +58,7 @@ pub(super) fn transmit(
     Ok(Taken::NoWait)
 }
 
-/// Write bytes that no other socket shares, or queue the part that the kernel does not take.
+/// Write bytes that no other socket shares, or queue the part that the kernel does not accept.
 pub(super) fn transmit_bytes(
     record: &mut Record,
     bytes: &[u8],
@@ -80,7 +80,7 @@ pub(super) fn transmit_bytes(
     Ok(Taken::NoWait)
 }
 
-/// Write an HTTP response, or queue what the kernel does not take of it.
+/// Write an HTTP response, or queue the part that the kernel does not accept.
 pub(super) fn transmit_response(
     record: &mut Record,
     response: &[Bytes],

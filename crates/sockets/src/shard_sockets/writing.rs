@@ -1,4 +1,4 @@
-//! Writing to the sockets of a shard, and the decision to close one whose queue is full.
+//! Writing to the sockets of a shard. A full queue closes its socket.
 
 use bytes::Bytes;
 use watchfire_types::SocketId;
@@ -9,33 +9,33 @@ use crate::close_cause::CloseCause;
 use crate::record::State;
 use crate::wire;
 
-/// Why a frame was not taken.
+/// The reason why a frame was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The socket is gone, or closing.
     #[error("the socket is gone")]
     Gone,
-    /// Its queue was full; it has been closed with 1013 and counted.
-    #[error("the socket's queue was full, it has been closed")]
+    /// The socket's queue was full, so the socket was closed with 1013.
+    #[error("the socket's queue was full; the socket has been closed")]
     Overflow,
 }
 
-/// Why an offered frame was not taken. Nothing of it was written.
+/// The reason why an offered frame was not sent. No byte of it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OfferError {
     /// The socket is gone, or closing.
     #[error("the socket is gone")]
     Gone,
-    /// More is queued already than the offer tolerates.
+    /// More bytes are queued than the caller allows.
     #[error("the socket's queue is full")]
     Full,
 }
 
 impl Sockets {
-    /// Send one or more whole frames, header and all, to an open websocket.
+    /// Send one or more complete frames, including their headers, to an open WebSocket.
     ///
-    /// A socket whose queue would pass `queued_bytes_max` is closed with 1013: it does not read.
-    /// [`crate::SocketHandler::handle_close`] follows with [`CloseCause::Slow`].
+    /// If the queue would exceed `queued_bytes_max`, the socket is closed with 1013, and
+    /// [`crate::SocketHandler::handle_close`] is called with [`CloseCause::Slow`].
     pub fn send(&mut self, socket: SocketId, frame: &Bytes) -> Result<(), SendError> {
         let record = match self.slab.get_mut(socket) {
             Some(record) if record.is_open() => record,
@@ -65,8 +65,8 @@ impl Sockets {
         }
     }
 
-    /// Send like [`Sockets::send`], but refuse when more than `queued_bytes_max` bytes wait in
-    /// the socket's queue already; then nothing is written and the socket lives on.
+    /// Send like [`Sockets::send`], but write nothing and keep the socket open if more than
+    /// `queued_bytes_max` bytes are queued already, or if the queue has no room for the frame.
     pub fn offer(
         &mut self,
         socket: SocketId,
@@ -86,9 +86,8 @@ impl Sockets {
         self.send(socket, frame).map_err(|_| OfferError::Gone)
     }
 
-    /// Answer a parked GET with a whole HTTP response, head and body. The connection then awaits
-    /// its next request; its id stays the same until something else becomes of it, but belongs to
-    /// the handler no more.
+    /// Answer a parked GET with a complete HTTP response, head and body. The connection then awaits
+    /// its next request. The handler must not use the id any more.
     pub fn answer(&mut self, socket: SocketId, response: &[Bytes]) {
         let Some(record) = self.slab.get_mut(socket) else { return };
         let State::Parked { held, keeps_alive } = &mut record.state else { return };
@@ -104,6 +103,7 @@ impl Sockets {
             }
         }
     }
+
     /// Write the last response of a connection and end it.
     pub(crate) fn answer_and_end(&mut self, id: SocketId, response: &[Bytes]) {
         if self.write_response(id, response) {
@@ -111,8 +111,8 @@ impl Sockets {
         }
     }
 
-    /// Write all of a response, queueing what the kernel does not take; false when the connection
-    /// broke over it.
+    /// Write a response, or queue the part that the kernel does not accept. Returns false if the
+    /// connection broke.
     pub(crate) fn write_response(&mut self, id: SocketId, response: &[Bytes]) -> bool {
         let Some(record) = self.slab.get_mut(id) else { return false };
         let counters = self.counters.shard(self.shard);
@@ -120,7 +120,7 @@ impl Sockets {
         self.finish_write(id, taken)
     }
 
-    /// Write the answer to a websocket's handshake; false when the connection broke over it.
+    /// Write the response to a WebSocket handshake. Returns false if the connection broke.
     pub(crate) fn write_handshake(&mut self, id: SocketId, answer: &[u8]) -> bool {
         let Some(record) = self.slab.get_mut(id) else { return false };
         let counters = self.counters.shard(self.shard);
@@ -137,7 +137,7 @@ impl Sockets {
         taken.is_ok()
     }
 
-    /// The kernel has room again.
+    /// Write queued bytes after the socket became writable.
     pub(crate) fn flush(&mut self, id: SocketId) {
         let counters = self.counters.shard(self.shard);
         let Some(record) = self.slab.get_mut(id) else { return };

@@ -1,26 +1,26 @@
 //! The cases of the Autobahn test suite, by their numbers: 1 framing, 2 pings, 3 reserved bits,
 //! 4 opcodes, 5 fragmentation, 6 UTF-8, 7 closing, 9 sizes (smaller than there), 10 fragments.
 //!
-//! Each case is a conversation with an echo: what the client sends, what it must hear, and how it
-//! ends.
+//! In each case a client exchanges frames with an echo handler: the frames that the client sends,
+//! the frames that it must receive, and the end of the connection.
 
 use super::support::{Client, Frame, TestServer, masked};
 
 /// How a case's bytes are cut into writes.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
-    /// All frames in one.
+    /// All frames in one write.
     Whole,
-    /// A write each frame.
+    /// One write per frame.
     Frames,
-    /// A write so many bytes.
+    /// Writes of this many bytes.
     Bytes(usize),
 }
 
 /// How a case ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
-    /// The client closes with 1000 and gets it back.
+    /// The client closes with 1000, and the server answers with 1000.
     Clean,
     /// The server closes with this code.
     Fails(u16),
@@ -30,7 +30,7 @@ struct Case<'a> {
     name: &'a str,
     send: Vec<Vec<u8>>,
     cut: Cut,
-    hear: Vec<Frame>,
+    expected: Vec<Frame>,
     end: End,
 }
 
@@ -38,10 +38,15 @@ impl Case<'_> {
     fn run(self, server: &TestServer) {
         let mut client = server.connect();
         client.upgrade("/echo");
-        self.say(&mut client);
-        for (index, expected) in self.hear.iter().enumerate() {
-            let heard = client.read_frame();
-            assert!(heard == *expected, "case {}, frame {index}: {:?}", self.name, heard.first);
+        self.send_frames(&mut client);
+        for (index, expected) in self.expected.iter().enumerate() {
+            let received = client.read_frame();
+            assert!(
+                received == *expected,
+                "case {}, frame {index}: {:?}",
+                self.name,
+                received.first
+            );
         }
         match self.end {
             End::Clean => {
@@ -54,7 +59,7 @@ impl Case<'_> {
         }
     }
 
-    fn say(&self, client: &mut Client) {
+    fn send_frames(&self, client: &mut Client) {
         let writes: Vec<Vec<u8>> = match self.cut {
             Cut::Whole => vec![self.send.concat()],
             Cut::Frames => self.send.clone(),
@@ -63,17 +68,17 @@ impl Case<'_> {
         for bytes in writes {
             match self.end {
                 End::Clean => client.send(bytes),
-                // The server may have closed before the last of it.
-                End::Fails(_) => client.send_in_vain(bytes),
+                // The server may have closed before the last write.
+                End::Fails(_) => client.send_ignoring_errors(bytes),
             }
         }
     }
 }
 
 /// Run a case with each cut.
-fn run(server: &TestServer, cuts: &[(&str, Cut)], send: &[Vec<u8>], hear: &[Frame], end: End) {
+fn run(server: &TestServer, cuts: &[(&str, Cut)], send: &[Vec<u8>], expected: &[Frame], end: End) {
     for &(name, cut) in cuts {
-        Case { name, send: send.to_vec(), cut, hear: hear.to_vec(), end }.run(server);
+        Case { name, send: send.to_vec(), cut, expected: expected.to_vec(), end }.run(server);
     }
 }
 
@@ -84,7 +89,7 @@ const PONG: u8 = 0x8a;
 const CLOSE: u8 = 0x88;
 const TEXT_BEGINS: u8 = 0x01;
 const BINARY_BEGINS: u8 = 0x02;
-const GOES_ON: u8 = 0x00;
+const CONTINUATION: u8 = 0x00;
 const LAST: u8 = 0x80;
 
 fn text(text: &str) -> Vec<u8> {
@@ -137,8 +142,8 @@ fn case_2_pings_and_pongs() {
     run(&server, &[("2.9", whole)], &sent, &[Frame::pong(b"ping")], End::Clean);
     let payloads: Vec<String> = (0..10).map(|n| format!("payload-{n}")).collect();
     let sent: Vec<_> = payloads.iter().map(|payload| ping(payload.as_bytes())).collect();
-    let heard: Vec<_> = payloads.iter().map(|payload| Frame::pong(payload.as_bytes())).collect();
-    run(&server, &[("2.10", Cut::Frames), ("2.11", octets)], &sent, &heard, End::Clean);
+    let replies: Vec<_> = payloads.iter().map(|payload| Frame::pong(payload.as_bytes())).collect();
+    run(&server, &[("2.10", Cut::Frames), ("2.11", octets)], &sent, &replies, End::Clean);
 }
 
 #[test]
@@ -182,7 +187,7 @@ fn case_5_fragmentation() {
         [(names[0], Cut::Whole), (names[1], Cut::Frames), (names[2], Cut::Bytes(1))]
     };
     let begin = masked(TEXT_BEGINS, b"fragment1");
-    let middle = |payload: &[u8]| masked(GOES_ON, payload);
+    let middle = |payload: &[u8]| masked(CONTINUATION, payload);
     let last = masked(LAST, b"fragment2");
     let whole = Frame::text("fragment1fragment2");
 
@@ -194,8 +199,8 @@ fn case_5_fragmentation() {
     let sent = [begin.clone(), last.clone()];
     run(&server, &all(["5.3", "5.4", "5.5"]), &sent, std::slice::from_ref(&whole), End::Clean);
     let sent = [begin.clone(), ping(b"pongme"), last.clone()];
-    let heard = [Frame::pong(b"pongme"), whole.clone()];
-    run(&server, &all(["5.6", "5.7", "5.8"]), &sent, &heard, End::Clean);
+    let replies = [Frame::pong(b"pongme"), whole.clone()];
+    run(&server, &all(["5.6", "5.7", "5.8"]), &sent, &replies, End::Clean);
 
     let sent = [masked(LAST, b"nothing to continue"), text("after")];
     run(&server, &all(["5.9", "5.10", "5.11"]), &sent, &[], End::Fails(1002));
@@ -219,15 +224,15 @@ fn case_5_fragmentation() {
         ping(b"pongme 2"),
         masked(LAST, b"fragment5"),
     ];
-    let heard = [
+    let replies = [
         Frame::pong(b"pongme 1"),
         Frame::pong(b"pongme 2"),
         Frame::text("fragment1fragment2fragment3fragment4fragment5"),
     ];
-    run(&server, &all(["5.19", "5.19b", "5.20"]), &sent, &heard, End::Clean);
+    run(&server, &all(["5.19", "5.19b", "5.20"]), &sent, &replies, End::Clean);
 }
 
-/// Sequences of category 6 that are UTF-8.
+/// Valid sequences of category 6.
 const VALID_UTF8: &[(&str, &[u8])] = &[
     ("6.2", "Hello-µ@ßöäüàá-UTF-8!!".as_bytes()),
     ("6.5", "κόσμε".as_bytes()),
@@ -238,7 +243,7 @@ const VALID_UTF8: &[(&str, &[u8])] = &[
     ("6.23 specials", b"\xef\xbf\xb9\xef\xbf\xba\xef\xbf\xbb\xef\xbf\xbc\xef\xbf\xbd"),
 ];
 
-/// Sequences of category 6 that are not.
+/// Invalid sequences of category 6.
 const INVALID_UTF8: &[(&str, &[u8])] = &[
     ("6.3", b"\xce\xba\xe1\xbd\xb9\xcf\x83\xce\xbc\xce\xb5\xed\xa0\x80edited"),
     ("6.8 five bytes", b"\xf8\x88\x80\x80\x80"),
@@ -278,23 +283,23 @@ const INVALID_UTF8: &[(&str, &[u8])] = &[
 #[test]
 fn case_6_utf_8() {
     let server = TestServer::open();
-    let empty = [masked(TEXT_BEGINS, b""), masked(GOES_ON, b""), masked(LAST, b"")];
+    let empty = [masked(TEXT_BEGINS, b""), masked(CONTINUATION, b""), masked(LAST, b"")];
     run(&server, &[("6.1.1", Cut::Whole)], &[text("")], &[Frame::text("")], End::Clean);
     run(&server, &[("6.1.2", Cut::Whole)], &empty, &[Frame::text("")], End::Clean);
-    let middle = [masked(TEXT_BEGINS, b""), masked(GOES_ON, b"middle"), masked(LAST, b"")];
+    let middle = [masked(TEXT_BEGINS, b""), masked(CONTINUATION, b"middle"), masked(LAST, b"")];
     run(&server, &[("6.1.3", Cut::Whole)], &middle, &[Frame::text("middle")], End::Clean);
 
     let fragments = |bytes: &[u8]| {
-        let mut frames: Vec<_> = bytes.iter().map(|byte| masked(GOES_ON, &[*byte])).collect();
+        let mut frames: Vec<_> = bytes.iter().map(|byte| masked(CONTINUATION, &[*byte])).collect();
         frames.insert(0, masked(TEXT_BEGINS, b""));
         frames.push(masked(LAST, b""));
         frames
     };
     for &(name, bytes) in VALID_UTF8 {
-        let heard = [Frame { first: TEXT, payload: bytes.to_vec() }];
+        let replies = [Frame { first: TEXT, payload: bytes.to_vec() }];
         let cuts = [(name, Cut::Whole), (name, Cut::Bytes(1))];
-        run(&server, &cuts, &[masked(TEXT, bytes)], &heard, End::Clean);
-        run(&server, &cuts, &fragments(bytes), &heard, End::Clean);
+        run(&server, &cuts, &[masked(TEXT, bytes)], &replies, End::Clean);
+        run(&server, &cuts, &fragments(bytes), &replies, End::Clean);
     }
     for &(name, bytes) in INVALID_UTF8 {
         let cuts = [(name, Cut::Whole), (name, Cut::Bytes(1))];
@@ -304,12 +309,12 @@ fn case_6_utf_8() {
 }
 
 #[test]
-fn case_6_4_bad_utf_8_fails_before_its_message_ends() {
+fn case_6_4_invalid_utf_8_fails_before_its_message_ends() {
     let server = TestServer::open();
     let valid = "κόσμε".as_bytes();
     let past_the_end = b"\xf4\x90";
     // In fragments: the message is never finished.
-    let unfinished = [masked(TEXT_BEGINS, valid), masked(GOES_ON, past_the_end)];
+    let unfinished = [masked(TEXT_BEGINS, valid), masked(CONTINUATION, past_the_end)];
     run(
         &server,
         &[("6.4.1", Cut::Whole), ("6.4.2", Cut::Frames)],
@@ -329,7 +334,7 @@ fn case_7_closing() {
     let server = TestServer::open();
     let close = |payload: &[u8]| masked(CLOSE, payload);
     let normal = close(b"\x03\xe8");
-    // What comes after a close is not heard.
+    // Frames after a close are ignored.
     let large = "*".repeat(256 * 1024);
     let table = [
         ("7.1.1", vec![text("Hello"), normal.clone()], vec![Frame::text("Hello")]),
@@ -343,8 +348,8 @@ fn case_7_closing() {
             vec![Frame::text(&large), Frame::text("Hello")],
         ),
     ];
-    for (name, sent, heard) in table {
-        run(&server, &[(name, Cut::Whole)], &sent, &heard, End::Fails(1000));
+    for (name, sent, replies) in table {
+        run(&server, &[(name, Cut::Whole)], &sent, &replies, End::Fails(1000));
     }
 
     let with = |code: u16, reason: &[u8]| close(&[&code.to_be_bytes(), reason].concat());
@@ -399,12 +404,12 @@ fn case_9_large_messages_and_many() {
         run(&server, &[(name, cut)], &[text(&stars)], &[Frame::text(&stars)], End::Clean);
     }
     for (name, len) in [("9.7.1", 0), ("9.7.2", 16), ("9.7.4", 256), ("9.7.6", 4096)] {
-        // A client that reads while it writes, or the echo would rightly call it slow.
+        // The client reads between batches; otherwise the server would close it as slow.
         let stars = "*".repeat(len);
         for _ in 0..10 {
             let sent = vec![text(&stars); 20];
-            let heard = vec![Frame::text(&stars); 20];
-            run(&server, &[(name, Cut::Frames)], &sent, &heard, End::Clean);
+            let replies = vec![Frame::text(&stars); 20];
+            run(&server, &[(name, Cut::Frames)], &sent, &replies, End::Clean);
         }
     }
 }
@@ -421,7 +426,7 @@ fn fragments(first: u8, payload: &[u8], len: usize) -> Vec<Vec<u8>> {
     let mut frames: Vec<_> = payload
         .chunks(len)
         .enumerate()
-        .map(|(index, part)| masked(if index == 0 { first } else { GOES_ON }, part))
+        .map(|(index, part)| masked(if index == 0 { first } else { CONTINUATION }, part))
         .collect();
     frames.push(masked(LAST, b""));
     frames

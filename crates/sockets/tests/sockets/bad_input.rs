@@ -1,4 +1,4 @@
-//! Bytes that nobody should send: each sender is told, and the others notice nothing.
+//! Invalid input: its sender gets an error, and other clients are not affected.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use watchfire_sockets::{CloseCause, SocketLimits};
 use super::support::{Client, TestServer, masked, masked_header, upgrade_request};
 
 #[test]
-fn an_announced_hundred_megabytes_is_refused_before_a_byte_is_kept() {
+fn an_announced_message_over_the_limit_is_refused_before_a_byte_is_kept() {
     let server = TestServer::open();
     let (mut client, _) = server.websocket("/echo");
     client.send(masked_header(0x82, 100_000_000));
-    client.send_in_vain([0; 100_000]);
+    client.send_ignoring_errors([0; 100_000]);
     assert_eq!(client.read_close(), Some(1009));
     assert_eq!(server.closed(), CloseCause::TooBig);
     assert_eq!(server.totals().partial_bytes_now, 0);
@@ -19,7 +19,7 @@ fn an_announced_hundred_megabytes_is_refused_before_a_byte_is_kept() {
 }
 
 #[test]
-fn fragments_count_together() {
+fn the_fragments_of_a_message_count_together() {
     let server =
         TestServer::with(SocketLimits { message_bytes_max: 1000, ..SocketLimits::default() });
     let (mut client, _) = server.websocket("/echo");
@@ -46,16 +46,16 @@ fn all_bytes_after_a_protocol_error_are_dropped() {
     let (mut client, _) = server.websocket("/echo");
     client.send(b"\x81\x05hello");
     for _ in 0..100 {
-        client.send_in_vain([0x81; 100_000]);
+        client.send_ignoring_errors([0x81; 100_000]);
     }
     assert_eq!(client.read_close(), Some(1002));
     assert_eq!(server.totals().messages, 0);
 }
 
 #[test]
-fn nonsense_is_answered_with_400() {
+fn a_request_that_is_not_http_1_is_answered_with_400() {
     let server = TestServer::open();
-    for nonsense in [
+    for request in [
         &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
         b"hello?\r\n\r\n",
         b"GET / HTTP/3.7\r\n\r\n",
@@ -63,8 +63,8 @@ fn nonsense_is_answered_with_400() {
         b"POST / HTTP/1.1\r\nhost: test\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
     ] {
         let mut client = server.connect();
-        client.send(nonsense);
-        assert_eq!(client.read_response().0, 400, "{nonsense:?}");
+        client.send(request);
+        assert_eq!(client.read_response().0, 400, "{request:?}");
         client.expect_end();
     }
     assert_eq!(server.totals().head_errors, 5);
@@ -83,10 +83,10 @@ fn a_head_with_bare_lf_line_ends_is_answered_with_400() {
         client.send(head);
         assert_eq!(client.read_response().0, 400, "{head:?}");
         client.expect_end();
-        // Refused as soon as the line end is there, not only when the head is complete.
+        // Refused as soon as the line end arrives, before the head is complete.
         let mut in_pieces = server.connect();
         for byte in head.bytes() {
-            in_pieces.send_in_vain([byte]);
+            in_pieces.send_ignoring_errors([byte]);
         }
         assert_eq!(in_pieces.read_response().0, 400, "{head:?} byte by byte");
     }
@@ -133,7 +133,7 @@ fn a_head_over_the_limit_is_answered_with_431() {
     let mut client = server.connect();
     client.send(format!("GET / HTTP/1.1\r\nhost: test\r\ncookie: {}", "c".repeat(20_000)));
     assert_eq!(client.read_response().0, 431);
-    // All at once, and ended: too large all the same.
+    // A complete head is too large as well.
     let mut client = server.connect();
     client.send(format!("GET / HTTP/1.1\r\nhost: test\r\ncookie: {}\r\n\r\n", "c".repeat(20_000)));
     assert_eq!(client.read_response().0, 431);
@@ -144,32 +144,32 @@ fn a_head_over_the_limit_is_answered_with_431() {
 }
 
 #[test]
-fn half_an_upgrade_is_ended_with_408_however_slowly_it_goes_on() {
+fn an_incomplete_upgrade_is_ended_with_408_even_if_bytes_keep_arriving() {
     let timeout = Duration::from_millis(300);
     let limits =
         SocketLimits { head_timeout: timeout, close_timeout: timeout, ..SocketLimits::default() };
     let server = TestServer::with(limits);
     let mut half = server.connect();
     half.send(&upgrade_request("/echo").as_bytes()[..50]);
-    let mut dripping = server.connect();
-    let mut drip = dripping.stream.try_clone().unwrap();
+    let mut trickling = server.connect();
+    let mut writer = trickling.stream.try_clone().unwrap();
     std::thread::spawn(move || {
         use std::io::Write as _;
-        while drip.write_all(b"a").is_ok() {}
+        while writer.write_all(b"a").is_ok() {}
     });
     let silent = server.connect();
     assert_eq!(half.read_response().0, 408);
-    let status = dripping.read_response().0;
-    // One drop too many is too large before it is too late.
+    let status = trickling.read_response().0;
+    // The head may become too large before the timeout.
     assert!([408, 431].contains(&status), "{status}");
     let mut silent = silent;
     silent.expect_end();
-    drop((half, dripping, silent));
-    server.eventually("all are gone", |totals| totals.connections_now == 0);
+    drop((half, trickling, silent));
+    server.eventually("all connections are closed", |totals| totals.connections_now == 0);
 }
 
 #[test]
-fn a_body_that_stands_still_ends_its_connection() {
+fn a_body_that_stalls_ends_its_connection() {
     let limits =
         SocketLimits { head_timeout: Duration::from_millis(200), ..SocketLimits::default() };
     let server = TestServer::with(limits);
@@ -192,7 +192,7 @@ fn an_idle_connection_between_requests_ends_silently() {
 }
 
 #[test]
-fn half_messages_have_a_bound_for_all_sockets_together() {
+fn partial_messages_of_all_sockets_share_one_bound() {
     let server =
         TestServer::with(SocketLimits { partial_bytes_max: 200_000, ..SocketLimits::default() });
     let mut clients = Vec::new();
@@ -207,7 +207,7 @@ fn half_messages_have_a_bound_for_all_sockets_together() {
 
     let (mut greedy, _) = server.websocket("/echo");
     greedy.send(masked_header(0x82, 1_000_000));
-    greedy.send_in_vain([0; 300_000]);
+    greedy.send_ignoring_errors([0; 300_000]);
     assert_eq!(greedy.read_close(), Some(1013));
     assert_eq!(server.closed(), CloseCause::ByUs(1013));
     assert_eq!(server.totals().partial_refusals, 1);
@@ -223,7 +223,7 @@ fn half_messages_have_a_bound_for_all_sockets_together() {
 }
 
 #[test]
-fn half_heads_have_the_same_bound() {
+fn partial_heads_count_for_the_same_bound() {
     let limits = SocketLimits { partial_bytes_max: 30_000, ..SocketLimits::default() };
     let server = TestServer::with(limits);
     let half_head = format!("GET / HTTP/1.1\r\nhost: test\r\ncookie: {}", "c".repeat(10_000));
@@ -255,7 +255,7 @@ fn a_connection_over_the_limit_is_answered_503_and_closed() {
 }
 
 #[test]
-fn a_flood_of_one_client_does_not_hold_up_another() {
+fn a_flood_from_one_client_does_not_delay_another() {
     let server = TestServer::open();
     let (flooding, _) = server.websocket("/listen");
     let mut flood = flooding.stream.try_clone().unwrap();

@@ -1,4 +1,4 @@
-//! Who closes, with which code, and what the handler hears of it.
+//! Closing by either side: the code, and the event for the handler.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn a_clients_close_is_answered_with_its_own_code() {
 }
 
 #[test]
-fn a_client_that_vanishes_is_gone_for_its_tenant() {
+fn the_handler_is_notified_of_a_client_that_disconnects() {
     let server = TestServer::open();
     let (client, socket) = server.websocket("/listen");
     drop(client);
@@ -32,7 +32,7 @@ fn a_client_that_vanishes_is_gone_for_its_tenant() {
 }
 
 #[test]
-fn our_close_tells_the_tenant_at_once_and_awaits_the_clients() {
+fn our_close_notifies_the_handler_at_once_and_awaits_the_clients_close() {
     let server = TestServer::open();
     let (mut client, socket) = server.websocket("/echo");
     server.on_shard(0, move |_, sockets| {
@@ -43,7 +43,7 @@ fn our_close_tells_the_tenant_at_once_and_awaits_the_clients() {
     assert_eq!(server.closed(), CloseCause::ByUs(1008));
     assert_eq!(client.read_frame().payload, b"last words");
     assert_eq!(client.read_frame().payload, b"\x03\xf0rules");
-    // Still talking: nobody hears it.
+    // Messages after the close are ignored.
     client.text("but");
     assert_eq!(server.totals().connections_now, 1);
     client.send(masked(0x88, b"\x03\xf0"));
@@ -54,7 +54,7 @@ fn our_close_tells_the_tenant_at_once_and_awaits_the_clients() {
 }
 
 #[test]
-fn we_never_close_with_1000_or_a_code_that_may_not_be_sent() {
+fn we_never_close_with_1000_or_an_invalid_code() {
     let server = TestServer::open();
     for code in [1000, 1005, 1006, 0, 5000] {
         let (mut client, socket) = server.websocket("/listen");
@@ -65,14 +65,14 @@ fn we_never_close_with_1000_or_a_code_that_may_not_be_sent() {
 }
 
 #[test]
-fn a_client_that_does_not_answer_our_close_is_cut_off() {
+fn a_client_that_does_not_answer_our_close_is_disconnected() {
     let limits =
         SocketLimits { close_timeout: Duration::from_millis(200), ..SocketLimits::default() };
     let server = TestServer::with(limits);
     let (mut client, socket) = server.websocket("/listen");
     server.on_shard(0, move |_, sockets| sockets.close(socket, 1001, ""));
     assert_eq!(client.read_close(), Some(1001));
-    server.eventually("it is cut off", |totals| totals.connections_now == 0);
+    server.eventually("it is disconnected", |totals| totals.connections_now == 0);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The end of a socket server.
+//! Draining and dropping a socket server.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ fn a_drain_closes_websockets_with_1012_spread_over_its_period() {
     let mut closed: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     assert!(closed.iter().all(|(code, _)| *code == Some(1012)));
     closed.sort_by_key(|(_, at)| *at);
-    // The first half was closed in the first half, give or take a few ticks.
+    // The closes are spread over the period, within a few ticks.
     let (first, middle, last) = (closed[0].1, closed[20].1, closed[39].1);
     assert!(first < middle && middle < last, "{first:?} {middle:?} {last:?}");
     assert!(last - first > Duration::from_millis(300), "{first:?} {last:?}");
@@ -52,7 +52,7 @@ fn a_drain_closes_websockets_with_1012_spread_over_its_period() {
 }
 
 #[test]
-fn a_drain_answers_the_parked_and_ends_the_idle() {
+fn a_drain_answers_parked_requests_and_ends_idle_connections() {
     let server = TestServer::open();
     let mut parked = server.connect();
     parked.send("GET /wait HTTP/1.1\r\nhost: test\r\n\r\n");
@@ -90,9 +90,9 @@ fn a_drain_does_not_wait_for_ever_for_clients_that_do_not_answer() {
     let limits =
         SocketLimits { close_timeout: Duration::from_millis(300), ..SocketLimits::default() };
     let server = TestServer::with(limits);
-    let (mut deaf, _) = server.websocket("/listen");
+    let (mut unresponsive, _) = server.websocket("/listen");
     drain(&server, Duration::from_millis(100));
-    assert_eq!(deaf.read_close(), Some(1012));
+    assert_eq!(unresponsive.read_close(), Some(1012));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn dropping_the_socket_server_ends_every_connection() {
     let shard_sender = server.server.shard_senders()[0].clone();
     drop(server.server);
     open.expect_end();
-    // A message that was not handled is dropped with the shard, and its sender notices.
+    // An unhandled message is dropped with the shard.
     let (sender, dropped) = std::sync::mpsc::channel::<()>();
     let _ = shard_sender.send(Box::new(move |_, _| drop(sender)));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Connections that another process owns, or has more room for.
+//! Connections that are handed over to the process that owns them, or to one with more room.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -19,7 +19,7 @@ fn server(node: NodeId, shards: usize, limits: SocketLimits) -> TestServer {
     TestServer::try_start_at(node, settings).unwrap()
 }
 
-/// Two servers that hand over to each other what the other owns.
+/// Two servers that hand over to each other the requests that the other owns.
 fn two_servers() -> (TestServer, TestServer) {
     let first = server(FIRST, 1, SocketLimits::default());
     let second = server(SECOND, 2, SocketLimits::default());
@@ -28,8 +28,8 @@ fn two_servers() -> (TestServer, TestServer) {
     (first, second)
 }
 
-/// A client, and a connection to it that no server has accepted.
-fn stray() -> (Client, OwnedFd) {
+/// A client and the accepted end of its connection, outside any server.
+fn unowned_connection() -> (Client, OwnedFd) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = Client::connect(listener.local_addr().unwrap());
     (client, listener.accept().unwrap().0.into())
@@ -49,9 +49,9 @@ fn handoff(fd: impl Into<OwnedFd>, bytes: impl AsRef<[u8]>) -> HandoffConnection
 fn a_request_that_another_process_owns_is_handed_over_with_all_its_bytes() {
     let (first, second) = two_servers();
     let mut client = first.connect();
-    let mut said = upgrade_request("/node-1/echo").into_bytes();
-    said.extend(masked(0x81, b"early"));
-    client.send(&said);
+    let mut request = upgrade_request("/node-1/echo").into_bytes();
+    request.extend(masked(0x81, b"early"));
+    client.send(&request);
     assert!(client.read_head().starts_with("HTTP/1.1 101 "));
     assert!(matches!(receive(&second.events), Event::Opened(..)));
     assert_eq!(client.read_frame(), Frame::text("early"));
@@ -62,7 +62,7 @@ fn a_request_that_another_process_owns_is_handed_over_with_all_its_bytes() {
     assert_eq!((here.handoffs, here.connections_now, here.websockets), (1, 0, 0));
     assert_eq!((there.adoptions, there.connections_now, there.accepts), (1, 1, 0));
     drop(client);
-    second.eventually("it is gone", |totals| totals.connections_now == 0);
+    second.eventually("the connection is closed", |totals| totals.connections_now == 0);
 }
 
 #[test]
@@ -75,20 +75,20 @@ fn one_connection_may_be_handed_over_for_each_of_its_requests() {
     assert_eq!(client.get("/node-1/whoami"), (200, address));
     client.send("GET /node-1/wait HTTP/1.1\r\nhost: test\r\n\r\n");
     let Event::Parked(ShardId(shard), _) = receive(&second.events) else { panic!("not parked") };
-    second.on_shard(shard.into(), |room, sockets| room.answer_all(sockets, "waited"));
+    second.on_shard(shard.into(), |handler, sockets| handler.answer_all(sockets, "waited"));
     assert_eq!(client.read_response(), (200, "waited".into()));
     assert_eq!((first.totals().handoffs, second.totals().adoptions), (1, 1));
 }
 
 #[test]
-fn a_head_that_came_in_halves_is_handed_over_whole() {
+fn a_head_that_arrived_in_two_parts_is_handed_over_whole() {
     let (first, second) = two_servers();
     let request = upgrade_request("/node-1/echo");
     let mut clients = Vec::new();
     for cut in [1, 40, request.len() - 1] {
         let mut client = first.connect();
         client.send(&request[..cut]);
-        first.eventually("half of it is kept", |totals| totals.partial_bytes_now > 0);
+        first.eventually("the first part is kept", |totals| totals.partial_bytes_now > 0);
         client.send(&request[cut..]);
         assert!(client.read_head().starts_with("HTTP/1.1 101 "), "cut at {cut}");
         assert!(matches!(receive(&second.events), Event::Opened(..)));
@@ -100,12 +100,12 @@ fn a_head_that_came_in_halves_is_handed_over_whole() {
 }
 
 #[test]
-fn half_a_head_in_a_handoff_is_completed_like_any_other() {
+fn a_partial_head_in_a_handoff_is_completed() {
     let server = server(SECOND, 1, SocketLimits::default());
-    let (mut client, connection) = stray();
+    let (mut client, connection) = unowned_connection();
     let request = upgrade_request("/node-1/echo");
     server.server.adopter().adopt(handoff(connection, &request[..60])).unwrap();
-    server.eventually("half of it is kept", |totals| totals.partial_bytes_now > 0);
+    server.eventually("the first part is kept", |totals| totals.partial_bytes_now > 0);
     client.send(&request[60..]);
     assert!(client.read_head().starts_with("HTTP/1.1 101 "));
     assert!(matches!(receive(&server.events), Event::Opened(..)));
@@ -118,17 +118,17 @@ fn invalid_bytes_in_a_handoff_are_answered_and_harm_no_other_client() {
     let adopter = server.server.adopter();
     let large = format!("GET / HTTP/1.1\r\ncookie: {}", "c".repeat(20_000));
     for (bytes, status) in [(&b"hello?\r\n\r\n"[..], 400), (large.as_bytes(), 431)] {
-        let (mut client, connection) = stray();
+        let (mut client, connection) = unowned_connection();
         adopter.adopt(handoff(connection, bytes)).unwrap();
         assert_eq!(client.read_response().0, status);
     }
-    // What is no connection at all, or has ended on its way.
+    // A descriptor without a connection, and a connection that ended in transit.
     let file = std::fs::File::open("/dev/null").unwrap();
     adopter.adopt(handoff(file, "GET / HTTP/1.1\r\nhost: test\r\n\r\n")).unwrap();
-    let (client, connection) = stray();
+    let (client, connection) = unowned_connection();
     drop(client);
     adopter.adopt(handoff(connection, "GET / HTT")).unwrap();
-    let (client, connection) = stray();
+    let (client, connection) = unowned_connection();
     adopter
         .adopt(HandoffConnection {
             hops: u8::MAX,
@@ -138,17 +138,17 @@ fn invalid_bytes_in_a_handoff_are_answered_and_harm_no_other_client() {
     let mut client = client;
     assert_eq!(client.read_response(), (200, "hello".into()));
     drop(client);
-    server.eventually("all are gone", |totals| totals.connections_now == 0);
+    server.eventually("all connections are closed", |totals| totals.connections_now == 0);
     assert_eq!(server.totals().partial_bytes_now, 0);
     assert_eq!(server.connect().get("/").0, 200);
 }
 
 #[test]
-fn a_request_that_goes_in_circles_is_ended() {
+fn a_request_that_is_handed_over_too_often_is_refused() {
     let (first, second) = two_servers();
     let mut client = first.connect();
     let (status, reason) = client.get("/in-circles");
-    assert_eq!((status, reason.as_str()), (500, "no process wants this request\n"));
+    assert_eq!((status, reason.as_str()), (500, "no process accepts this request\n"));
     client.expect_end();
     assert_eq!(first.totals().adoptions + second.totals().adoptions, 4);
 }
@@ -162,11 +162,11 @@ fn a_connection_that_cannot_be_handed_over_is_answered_503() {
     client.expect_end();
     assert_eq!(first.totals().handoffs, 0);
     drop(client);
-    first.eventually("it is gone", |totals| totals.connections_now == 0);
+    first.eventually("the connection is closed", |totals| totals.connections_now == 0);
 }
 
 #[test]
-fn a_parcel_for_a_full_house_is_answered_503() {
+fn a_request_handed_over_to_a_full_server_is_answered_503() {
     let first = server(FIRST, 1, SocketLimits::default());
     let second = server(SECOND, 1, SocketLimits { sockets_max: 1, ..SocketLimits::default() });
     first.route_handoffs(HandoffTarget::Owner(SECOND), &second);
@@ -181,14 +181,14 @@ fn a_parcel_for_a_full_house_is_answered_503() {
 }
 
 #[test]
-fn a_house_that_has_ended_gives_parcels_back() {
+fn a_server_that_has_ended_returns_connections() {
     let server = server(SECOND, 2, SocketLimits::default());
     let adopter = server.server.adopter();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(server.server.drain(std::time::Duration::ZERO));
-    let (_client, connection) = stray();
-    let back = adopter.adopt(handoff(connection, "GET")).unwrap_err();
-    assert_eq!((back.bytes.as_slice(), back.hops), (&b"GET"[..], 1));
+    let (_client, connection) = unowned_connection();
+    let returned = adopter.adopt(handoff(connection, "GET")).unwrap_err();
+    assert_eq!((returned.bytes.as_slice(), returned.hops), (&b"GET"[..], 1));
 }
 
 #[test]
@@ -196,9 +196,9 @@ fn a_nearly_full_server_offers_new_connections_before_it_reads_a_byte() {
     let first = server(FIRST, 1, SocketLimits { sockets_max: 100, ..SocketLimits::default() });
     let second = server(SECOND, 1, SocketLimits::default());
     let crowd: Vec<Client> = (0..97).map(|_| first.connect()).collect();
-    first.eventually("97 are there", |totals| totals.connections_now == 97);
+    first.eventually("97 are connected", |totals| totals.connections_now == 97);
 
-    // Nobody takes it: it is kept as long as there is room.
+    // No process takes it, and there is room, so it stays here.
     let mut kept = first.connect();
     assert_eq!(kept.get("/"), (200, "hello".into()));
     assert_eq!(first.totals().handoffs, 0);
@@ -206,7 +206,7 @@ fn a_nearly_full_server_offers_new_connections_before_it_reads_a_byte() {
     first.route_handoffs(HandoffTarget::LessLoaded, &second);
     let mut given = first.connect();
     first.eventually("it is handed over", |totals| totals.handoffs == 1);
-    second.eventually("it is taken in", |totals| totals.connections_now == 1);
+    second.eventually("it is adopted", |totals| totals.connections_now == 1);
     let address = given.stream.local_addr().unwrap().to_string();
     assert_eq!(given.get("/whoami"), (200, address));
     assert_eq!(first.totals().connections_now, 98);
@@ -218,7 +218,7 @@ fn a_nearly_full_server_offers_new_connections_before_it_reads_a_byte() {
 }
 
 #[test]
-fn a_full_house_offers_before_it_refuses() {
+fn a_full_server_offers_a_connection_before_it_refuses_it() {
     let first = server(FIRST, 1, SocketLimits { sockets_max: 2, ..SocketLimits::default() });
     let second = server(SECOND, 1, SocketLimits { sockets_max: 1, ..SocketLimits::default() });
     first.route_handoffs(HandoffTarget::AnyWithRoom, &second);
@@ -226,16 +226,16 @@ fn a_full_house_offers_before_it_refuses() {
     let (mut third, mut fourth) = (first.connect(), first.connect());
     assert_eq!(third.get("/").0, 200);
     assert_eq!(fourth.read_response(), (503, "too many connections\n".into()));
-    // The answer may be here before the first server has counted.
+    // The response may arrive before the first server has counted.
     first.eventually("both were offered", |totals| totals.handoffs == 2);
     assert_eq!(second.totals().handoffs, 0);
 
-    // Who was offered to a full server is offered on, but not for ever.
+    // A full server offers an adopted connection again, up to a limit.
     second.route_handoffs(HandoffTarget::AnyWithRoom, &first);
     let mut fifth = first.connect();
     assert_eq!(fifth.read_response(), (503, "too many connections\n".into()));
     let offers = |first: u64| first + second.totals().handoffs;
-    first.eventually("it was offered on", |totals| offers(totals.handoffs) == 2 + 16);
+    first.eventually("it was offered again", |totals| offers(totals.handoffs) == 2 + 16);
 }
 
 #[test]
@@ -255,10 +255,10 @@ fn a_connection_refused_by_two_full_servers_goes_to_a_third() {
 }
 
 #[test]
-fn a_client_behind_tls_is_handed_over_under_its_own_address() {
+fn a_tls_client_keeps_its_address_when_it_is_handed_over() {
     let certificate = Certificate::new("handing-over");
     let first = certificate.server();
-    let second = certificate.house_at(SECOND, SocketLimits::default());
+    let second = certificate.server_at(SECOND, SocketLimits::default());
     first.route_handoffs(HandoffTarget::Owner(SECOND), &second);
     let stream = certificate.connect(&first);
     let (mut peer, _) = tungstenite::client("wss://localhost/node-1/echo", stream).unwrap();
@@ -272,16 +272,16 @@ fn a_client_behind_tls_is_handed_over_under_its_own_address() {
     let address = page.stream.sock.local_addr().unwrap().to_string();
     assert_eq!(page.get("/node-1/whoami"), (200, address));
     drop((peer, page));
-    second.eventually("both are gone", |totals| totals.connections_now == 0);
+    second.eventually("both connections are closed", |totals| totals.connections_now == 0);
     assert_eq!(first.totals().connections_now, 0);
 }
 
 #[test]
-fn a_nearly_full_house_behind_tls_offers_clients_before_the_handshake() {
+fn a_full_tls_server_offers_clients_before_the_handshake() {
     let certificate = Certificate::new("crowded");
     let limits = SocketLimits { sockets_max: 1, ..SocketLimits::default() };
-    let first = certificate.house_at(FIRST, limits);
-    let second = certificate.house_at(SECOND, SocketLimits::default());
+    let first = certificate.server_at(FIRST, limits);
+    let second = certificate.server_at(SECOND, SocketLimits::default());
     first.route_handoffs(HandoffTarget::AnyWithRoom, &second);
     let (_only, _) =
         tungstenite::client("wss://localhost/echo", certificate.connect(&first)).unwrap();

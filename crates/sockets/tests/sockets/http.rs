@@ -1,4 +1,4 @@
-//! Connections lent to hyper, and back.
+//! Connections that are lent to hyper and returned.
 
 use watchfire_sockets::SocketLimits;
 use watchfire_types::ShardId;
@@ -6,16 +6,16 @@ use watchfire_types::ShardId;
 use super::support::{Event, TestServer, receive, upgrade_request};
 
 #[test]
-fn a_connection_serves_pages_a_wait_and_a_post_in_turn() {
+fn a_connection_serves_pages_a_long_poll_a_post_and_an_upgrade_in_turn() {
     let server = TestServer::open();
     let mut client = server.connect();
     assert_eq!(client.get("/"), (200, "hello".into()));
 
     client.send("GET /wait HTTP/1.1\r\nhost: test\r\n\r\n");
     assert!(matches!(receive(&server.events), Event::Parked(..)));
-    server.on_shard(0, |room, sockets| {
+    server.on_shard(0, |handler, sockets| {
         assert_eq!(sockets.parked(), 1);
-        room.answer_all(sockets, "now");
+        handler.answer_all(sockets, "now");
         assert_eq!(sockets.parked(), 0);
     });
     assert_eq!(client.read_response(), (200, "now".into()));
@@ -41,14 +41,14 @@ fn a_handler_sees_the_clients_address() {
 }
 
 #[test]
-fn chunked_bodies_end_where_they_end() {
+fn a_request_may_follow_a_chunked_body() {
     let server = TestServer::open();
     let mut client = server.connect();
     let post = "POST /length HTTP/1.1\r\nhost: test\r\ntransfer-encoding: chunked\r\n\r\n\
         4\r\nwiki\r\nb;x=y\r\npedia\r\n\r\n0a\r\n0\r\ntrailer: yes\r\n\r\n";
     client.send(post);
     assert_eq!(client.read_response(), (200, "15".into()));
-    // A byte at a time, and the next request right behind.
+    // One byte at a time, with the next request directly after the body.
     for byte in format!("{post}GET / HTTP/1.1\r\nhost: test\r\n\r\n").bytes() {
         client.send([byte]);
     }
@@ -70,7 +70,7 @@ fn pipelined_requests_are_answered_in_order() {
     assert_eq!(client.read_response(), (200, "3".into()));
     assert_eq!(client.read_response(), (200, String::new()));
     assert!(matches!(receive(&server.events), Event::Parked(..)));
-    server.on_shard(0, |room, sockets| room.answer_all(sockets, "now"));
+    server.on_shard(0, |handler, sockets| handler.answer_all(sockets, "now"));
     assert_eq!(client.read_response(), (200, "now".into()));
     assert_eq!(client.read_response(), (200, "at once".into()));
     assert_eq!(client.read_response(), (200, "hello".into()));
@@ -79,7 +79,7 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn a_thousand_pipelined_requests_take_no_stack() {
+fn a_thousand_pipelined_requests_do_not_overflow_the_stack() {
     let server = TestServer::open();
     let mut client = server.connect();
     client.send("GET /at-once HTTP/1.1\r\nhost: test\r\n\r\n".repeat(1000));
@@ -89,7 +89,7 @@ fn a_thousand_pipelined_requests_take_no_stack() {
 }
 
 #[test]
-fn a_client_that_expects_a_continue_gets_it() {
+fn a_client_that_expects_100_continue_gets_it() {
     let server = TestServer::open();
     let mut client = server.connect();
     client.send(
@@ -104,11 +104,11 @@ fn a_client_that_expects_a_continue_gets_it() {
 #[test]
 fn an_unread_body_does_not_become_a_request() {
     let server = TestServer::open();
-    // All of it there: drained, and the connection may go on or end, but is never confused.
+    // The whole body has arrived: it is drained, and the connection may continue or end.
     let mut client = server.connect();
     client.send("POST /unread HTTP/1.1\r\nhost: test\r\ncontent-length: 12\r\n\r\nGET / HTTP/1");
     assert_eq!(client.read_response(), (200, "unread".into()));
-    // Most of it missing: the connection ends.
+    // Most of the body is missing: the connection ends.
     let mut client = server.connect();
     client.send("POST /unread HTTP/1.1\r\nhost: test\r\ncontent-length: 1000000\r\n\r\nGET /");
     assert_eq!(client.read_response(), (200, "unread".into()));
@@ -118,7 +118,7 @@ fn an_unread_body_does_not_become_a_request() {
 }
 
 #[test]
-fn a_head_request_has_no_body_and_the_connection_goes_on() {
+fn a_response_to_head_has_no_body_and_the_connection_continues() {
     let server = TestServer::open();
     let mut client = server.connect();
     client.send("HEAD / HTTP/1.1\r\nhost: test\r\n\r\n");
@@ -129,7 +129,7 @@ fn a_head_request_has_no_body_and_the_connection_goes_on() {
 }
 
 #[test]
-fn a_connection_ends_when_its_client_wants_it_to() {
+fn a_connection_without_keep_alive_ends_after_its_response() {
     let server = TestServer::open();
     let mut client = server.connect();
     client.send("GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
@@ -141,11 +141,11 @@ fn a_connection_ends_when_its_client_wants_it_to() {
     assert_eq!(client.read_response(), (200, "hello".into()));
     client.expect_end();
     drop(client);
-    server.eventually("both are gone", |totals| totals.connections_now == 0);
+    server.eventually("both connections are closed", |totals| totals.connections_now == 0);
 }
 
 #[test]
-fn a_client_that_ended_its_side_still_gets_its_answer() {
+fn a_client_that_closed_its_sending_side_still_gets_its_response() {
     let server = TestServer::open();
     let mut client = server.connect();
     client.send("GET /large HTTP/1.1\r\nhost: test\r\n\r\n");
@@ -156,7 +156,7 @@ fn a_client_that_ended_its_side_still_gets_its_answer() {
 }
 
 #[test]
-fn a_handler_that_panics_ends_its_own_connection_alone() {
+fn a_handler_that_panics_ends_only_its_own_connection() {
     let server = TestServer::open();
     let (mut other, _) = server.websocket("/echo");
     let mut client = server.connect();
@@ -164,7 +164,7 @@ fn a_handler_that_panics_ends_its_own_connection_alone() {
     client.expect_end();
     other.text("still here");
     assert_eq!(other.read_frame().payload, b"still here");
-    server.eventually("its place is free", |totals| {
+    server.eventually("its connection is closed", |totals| {
         totals.connections_now == 1 && totals.http_now == 0
     });
 }
@@ -177,15 +177,15 @@ fn a_request_moves_to_the_shard_that_owns_its_resource() {
         assert_eq!(client.get("/"), (200, "hello".into()));
         client.send("GET /shard-1 HTTP/1.1\r\nhost: test\r\n\r\n");
         assert!(matches!(receive(&server.events), Event::Parked(ShardId(1), _)));
-        server.on_shard(1, |room, sockets| room.answer_all(sockets, "moved"));
+        server.on_shard(1, |handler, sockets| handler.answer_all(sockets, "moved"));
         assert_eq!(client.read_response(), (200, "moved".into()));
         assert_eq!(client.get("/"), (200, "hello".into()));
     }
-    server.eventually("all are gone", |totals| totals.connections_now == 0);
+    server.eventually("all connections are closed", |totals| totals.connections_now == 0);
 }
 
 #[test]
-fn a_request_that_no_shard_wants_is_answered_all_the_same() {
+fn a_request_that_no_shard_accepts_is_answered_500() {
     let server = TestServer::build(2, SocketLimits::default(), None);
     for path in ["/circle", "/nowhere"] {
         let mut client = server.connect();
@@ -204,7 +204,7 @@ fn a_refusal_states_its_reason_and_ends_the_connection() {
 }
 
 #[test]
-fn the_answer_to_an_incomplete_upgrade_names_what_is_missing() {
+fn the_response_to_an_incomplete_upgrade_names_the_missing_part() {
     let server = TestServer::open();
     let mut client = server.connect();
     assert_eq!(client.get("/echo"), (400, "the connection header lacks upgrade\n".into()));
@@ -224,7 +224,7 @@ fn a_subprotocol_is_echoed() {
 }
 
 #[test]
-fn sent_bytes_count_answers_of_hyper_of_the_shard_and_of_a_full_server() {
+fn sent_bytes_include_responses_of_hyper_of_the_shard_and_of_a_full_server() {
     let server = TestServer::with(SocketLimits { sockets_max: 1, ..SocketLimits::default() });
     let mut client = server.connect();
     let mut sent = 0;
@@ -236,7 +236,7 @@ fn sent_bytes_count_answers_of_hyper_of_the_shard_and_of_a_full_server() {
         let len: usize = len.parse().unwrap();
         client.read_exact(len);
         sent += (head.len() + len) as u64;
-        // Counted after it is written: the client may be faster.
+        // Bytes are counted after the write, and the client may be faster.
         server.eventually(path, |totals| totals.bytes_out >= sent);
         assert_eq!(server.totals().bytes_out, sent, "after {path}");
     }
@@ -254,7 +254,7 @@ fn sent_bytes_count_answers_of_hyper_of_the_shard_and_of_a_full_server() {
 }
 
 #[test]
-fn received_bytes_count_bodies_that_hyper_reads() {
+fn received_bytes_include_bodies_that_hyper_reads() {
     let server = TestServer::open();
     let mut client = server.connect();
     let head = "POST /length HTTP/1.1\r\nhost: test\r\ncontent-length: 300000\r\n\r\n";

@@ -1,4 +1,4 @@
-//! Where a socket server listens, and on whose sockets.
+//! Addresses to listen on, and inherited listeners.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -10,12 +10,12 @@ use watchfire_types::NodeId;
 
 use super::support::{Client, DEADLINE, Event, TestServer, receive};
 
-/// Whether this machine speaks IPv6, as the standard library finds.
+/// Whether this machine has IPv6.
 fn has_ipv6() -> bool {
     match TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) {
         Ok(_) => true,
         Err(error) => {
-            eprintln!("not tried, for want of IPv6: {error}");
+            eprintln!("skipped, because this machine has no IPv6: {error}");
             false
         }
     }
@@ -31,25 +31,25 @@ fn listening_on(listen: &[&str]) -> TestServer {
     .unwrap()
 }
 
-/// Who a client is that comes from this machine's `ip`, in the server's eyes.
-fn who(server: &TestServer, ip: impl Into<IpAddr>) -> SocketAddr {
+/// The address that the server sees for a client that connects to `ip`.
+fn address_seen_by(server: &TestServer, ip: impl Into<IpAddr>) -> SocketAddr {
     let mut client = Client::connect(SocketAddr::new(ip.into(), server.server.local_addr().port()));
-    let (status, said) = client.get("/whoami");
+    let (status, seen) = client.get("/whoami");
     assert_eq!(status, 200);
-    let said: SocketAddr = said.parse().unwrap();
-    assert_eq!(said.port(), client.stream.local_addr().unwrap().port());
-    said
+    let seen: SocketAddr = seen.parse().unwrap();
+    assert_eq!(seen.port(), client.stream.local_addr().unwrap().port());
+    seen
 }
 
 #[test]
-fn an_ipv6_address_is_listened_on() {
+fn a_server_can_listen_on_an_ipv6_address() {
     if !has_ipv6() {
         return;
     }
     let server = listening_on(&["[::1]:0"]);
     assert!(server.server.local_addr().is_ipv6());
     for _ in 0..8 {
-        assert_eq!(who(&server, Ipv6Addr::LOCALHOST).ip(), Ipv6Addr::LOCALHOST);
+        assert_eq!(address_seen_by(&server, Ipv6Addr::LOCALHOST).ip(), Ipv6Addr::LOCALHOST);
     }
     let port = server.server.local_addr().port();
     let refused = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap_err();
@@ -57,7 +57,7 @@ fn an_ipv6_address_is_listened_on() {
 }
 
 #[test]
-fn all_of_ipv6_beside_all_of_ipv4_has_one_port() {
+fn unspecified_ipv6_and_ipv4_addresses_share_one_port() {
     if !has_ipv6() {
         return;
     }
@@ -65,22 +65,22 @@ fn all_of_ipv6_beside_all_of_ipv4_has_one_port() {
         let server = listening_on(&listen);
         let [one, other] = server.server.local_addrs() else { panic!("two addresses") };
         assert_eq!(one.port(), other.port());
-        assert_eq!(who(&server, Ipv4Addr::LOCALHOST).ip(), Ipv4Addr::LOCALHOST);
-        assert_eq!(who(&server, Ipv6Addr::LOCALHOST).ip(), Ipv6Addr::LOCALHOST);
+        assert_eq!(address_seen_by(&server, Ipv4Addr::LOCALHOST).ip(), Ipv4Addr::LOCALHOST);
+        assert_eq!(address_seen_by(&server, Ipv6Addr::LOCALHOST).ip(), Ipv6Addr::LOCALHOST);
     }
 }
 
 #[test]
-fn all_of_ipv6_alone_takes_ipv4_too_and_names_it_so() {
+fn the_unspecified_ipv6_address_also_accepts_ipv4_clients() {
     if !has_ipv6() {
         return;
     }
     let server = listening_on(&["[::]:0"]);
-    assert_eq!(who(&server, Ipv4Addr::LOCALHOST).ip(), Ipv4Addr::LOCALHOST);
-    assert_eq!(who(&server, Ipv6Addr::LOCALHOST).ip(), Ipv6Addr::LOCALHOST);
+    assert_eq!(address_seen_by(&server, Ipv4Addr::LOCALHOST).ip(), Ipv4Addr::LOCALHOST);
+    assert_eq!(address_seen_by(&server, Ipv6Addr::LOCALHOST).ip(), Ipv6Addr::LOCALHOST);
 }
 
-/// Listeners for so many processes of one shard each.
+/// Listeners for `processes` processes of one shard each.
 fn listeners(processes: usize) -> Vec<Listeners> {
     let address = [SocketAddr::from(([127, 0, 0, 1], 0))];
     Listeners::open(&address, processes, true, &SocketLimits::default()).unwrap().split(processes)
@@ -92,12 +92,12 @@ fn inheriting(node: NodeId, inherited: Listeners) -> TestServer {
     TestServer::try_start_at(node, settings).unwrap()
 }
 
-/// Take listeners apart, keep copies, and put both together again.
+/// Copy listeners.
 fn copy(listeners: Listeners) -> (Listeners, Listeners) {
     let (addresses, sockets) = listeners.into_parts();
     let copies: Vec<OwnedFd> = sockets.iter().map(|socket| socket.try_clone().unwrap()).collect();
-    let put = |sockets| Listeners::from_parts(addresses.clone(), sockets).unwrap();
-    (put(sockets), put(copies))
+    let rebuild = |sockets| Listeners::from_parts(addresses.clone(), sockets).unwrap();
+    (rebuild(sockets), rebuild(copies))
 }
 
 fn drain(server: &TestServer) {
@@ -115,7 +115,7 @@ fn processes_that_inherit_one_port_share_its_clients() {
     assert_eq!(servers[0].server.shard_senders().len(), 1);
     let deadline = Instant::now() + DEADLINE;
     while servers.iter().any(|server| server.totals().accepts == 0) {
-        assert!(Instant::now() < deadline, "one of them gets nobody");
+        assert!(Instant::now() < deadline, "a process got no connection");
         assert_eq!(servers[0].connect().get("/").0, 200);
     }
 }
@@ -135,11 +135,11 @@ fn clients_wait_for_the_successor_of_one_process_and_are_refused_after_the_last_
     let (listeners, copies) = copy(copies);
     let successor = inheriting(NodeId(0), listeners);
     assert!(matches!(receive(&successor.events), Event::Parked(..)));
-    successor.on_shard(0, |room, sockets| room.answer_all(sockets, "at last"));
+    successor.on_shard(0, |handler, sockets| handler.answer_all(sockets, "at last"));
     assert_eq!(waiting.read_response(), (200, "at last".into()));
     assert_eq!(server.totals().accepts, 1);
 
-    // All end together: whoever has copies closes them first.
+    // To end the whole server, the copies are closed first.
     drop(copies);
     drain(&successor);
     let refused = TcpStream::connect(address).unwrap_err();

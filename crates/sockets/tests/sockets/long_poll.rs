@@ -1,4 +1,4 @@
-//! GETs that wait in the slab.
+//! Parked GETs.
 
 use bytes::Bytes;
 use watchfire_sockets::{CloseCause, SocketLimits};
@@ -15,8 +15,8 @@ fn a_parked_request_is_answered_when_a_response_is_available() {
         client.send(WAIT);
         assert!(matches!(receive(&server.events), Event::Parked(..)));
         let body = format!("round {round}");
-        let said = body.clone();
-        server.on_shard(0, move |room, sockets| room.answer_all(sockets, &said));
+        let response = body.clone();
+        server.on_shard(0, move |handler, sockets| handler.answer_all(sockets, &response));
         assert_eq!(client.read_response(), (200, body));
     }
     let totals = server.totals();
@@ -35,20 +35,20 @@ fn the_handler_is_called_once_for_a_client_that_leaves_before_its_answer() {
         assert_eq!(sockets.parked(), 0);
         sockets.answer(socket, &[Bytes::from_static(b"too late")]);
     });
-    server.eventually("it is gone", |totals| totals.connections_now == 0);
-    // Answered first, then gone: nothing to tell.
+    server.eventually("the connection is closed", |totals| totals.connections_now == 0);
+    // After its answer, a client that leaves causes no event.
     let mut client = server.connect();
     client.send(WAIT);
     assert!(matches!(receive(&server.events), Event::Parked(..)));
-    server.on_shard(0, |room, sockets| room.answer_all(sockets, "here"));
+    server.on_shard(0, |handler, sockets| handler.answer_all(sockets, "here"));
     assert_eq!(client.read_response(), (200, "here".into()));
     drop(client);
-    server.eventually("it is gone", |totals| totals.connections_now == 0);
+    server.eventually("the connection is closed", |totals| totals.connections_now == 0);
     assert!(server.events.try_recv().is_err());
 }
 
 #[test]
-fn a_client_that_wants_no_more_is_ended_after_its_answer() {
+fn a_connection_without_keep_alive_ends_after_its_answer() {
     let server = TestServer::open();
     for request in [
         "GET /wait HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n",
@@ -57,7 +57,7 @@ fn a_client_that_wants_no_more_is_ended_after_its_answer() {
         let mut client = server.connect();
         client.send(request);
         assert!(matches!(receive(&server.events), Event::Parked(..)));
-        server.on_shard(0, |room, sockets| room.answer_all(sockets, "last"));
+        server.on_shard(0, |handler, sockets| handler.answer_all(sockets, "last"));
         assert_eq!(client.read_response(), (200, "last".into()));
         client.expect_end();
     }
@@ -77,17 +77,17 @@ fn only_a_get_without_a_body_can_wait() {
 }
 
 #[test]
-fn an_answer_larger_than_the_kernel_takes_goes_out_whole_and_first() {
+fn an_answer_larger_than_the_kernels_buffer_is_sent_whole_before_the_next() {
     let server =
         TestServer::with(SocketLimits { send_buffer_bytes: 16 * 1024, ..SocketLimits::default() });
     let mut client = server.connect();
-    // The next requests are there already: they wait for the answer to be out.
+    // The next requests arrive now, and wait until the answer is sent.
     client.send(WAIT);
     client.send("GET / HTTP/1.1\r\nhost: test\r\n\r\nGET /at-once HTTP/1.1\r\nhost: test\r\n\r\n");
     assert!(matches!(receive(&server.events), Event::Parked(..)));
     let body = "y".repeat(2_000_000);
-    let said = body.clone();
-    server.on_shard(0, move |room, sockets| room.answer_all(sockets, &said));
+    let response = body.clone();
+    server.on_shard(0, move |handler, sockets| handler.answer_all(sockets, &response));
     assert!(server.totals().queued_bytes_now > 0);
     let (status, received) = client.read_response();
     assert!(status == 200 && received == body);
@@ -106,13 +106,13 @@ fn requests_behind_a_parked_one_are_bounded() {
     let mut flood = client.stream.try_clone().unwrap();
     socket2::SockRef::from(&flood).set_send_buffer_size(16 * 1024).unwrap();
     flood.set_write_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
-    // The kernel's buffers fill, then the client's write does not go on.
+    // The kernel's buffers fill, then the client's write blocks.
     let written = {
         use std::io::Write as _;
         let requests = AT_ONCE.repeat(1000);
         let mut written = 0;
         loop {
-            // A write may stop in the middle of a request; the next one goes on from there.
+            // A write may stop inside a request; the next one continues from there.
             match flood.write(&requests.as_bytes()[written % AT_ONCE.len()..]) {
                 Ok(len) => written += len,
                 Err(_) => break written,
@@ -121,7 +121,7 @@ fn requests_behind_a_parked_one_are_bounded() {
     };
     let totals = server.totals();
     assert!(written > 100_000 && totals.partial_bytes_now < 100_000, "{totals:?}");
-    server.on_shard(0, |room, sockets| room.answer_all(sockets, "now"));
+    server.on_shard(0, |handler, sockets| handler.answer_all(sockets, "now"));
     assert_eq!(client.read_response(), (200, "now".into()));
     for _ in 0..written / AT_ONCE.len() {
         assert_eq!(client.read_response(), (200, "at once".into()));
@@ -129,7 +129,7 @@ fn requests_behind_a_parked_one_are_bounded() {
 }
 
 #[test]
-fn an_answer_in_many_parts_arrives_as_one() {
+fn an_answer_in_many_parts_arrives_as_one_response() {
     let server = TestServer::open();
     let mut client = server.connect();
     client.send(WAIT);

@@ -1,7 +1,7 @@
-//! What a socket server promises, over real loopback sockets.
+//! Tests of a socket server over real loopback sockets.
 //!
-//! Nothing here sleeps: a test waits for bytes, for an event of the handler or for a count, each
-//! with a deadline.
+//! No test sleeps: a test waits for bytes, for an event of the handler or for a count, each with a
+//! deadline.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What becomes of a client that does not read.
+//! Clients that do not read.
 
 use std::time::Duration;
 
@@ -19,20 +19,20 @@ fn limits() -> SocketLimits {
 fn a_slow_reader_is_closed_with_1013_while_the_others_receive_all() {
     let server = TestServer::with(limits());
     let (mut slow, slow_id) = server.websocket("/listen");
-    let (mut keen, keen_id) = server.websocket("/listen");
+    let (mut fast, fast_id) = server.websocket("/listen");
     let payload = vec![b'x'; 10_000];
     let frame = frame::binary_frame(&payload);
     let mut sent = 0;
     loop {
         let frame = frame.clone();
-        let (to_slow, to_keen) = server.on_shard(0, move |_, sockets| {
-            (sockets.send(slow_id, &frame), sockets.send(keen_id, &frame))
+        let (to_slow, to_fast) = server.on_shard(0, move |_, sockets| {
+            (sockets.send(slow_id, &frame), sockets.send(fast_id, &frame))
         });
-        assert_eq!(to_keen, Ok(()));
-        assert!(keen.read_frame().payload == payload);
+        assert_eq!(to_fast, Ok(()));
+        assert!(fast.read_frame().payload == payload);
         sent += 1;
         match to_slow {
-            Ok(()) => assert!(sent < 10_000, "nobody is that patient"),
+            Ok(()) => assert!(sent < 10_000, "the slow client was not closed"),
             Err(error) => {
                 assert_eq!(error, SendError::Overflow);
                 break;
@@ -41,7 +41,7 @@ fn a_slow_reader_is_closed_with_1013_while_the_others_receive_all() {
     }
     assert_eq!(server.closed(), CloseCause::Slow);
     assert_eq!((server.totals().closes_slow, server.totals().websockets_now), (1, 1));
-    // The queue was dropped but for the frame that was partly out; then comes the close.
+    // The queue was dropped, except the frame that was partly sent. The close follows it.
     let mut received = 0;
     let code = loop {
         let frame = slow.read_frame();
@@ -53,7 +53,7 @@ fn a_slow_reader_is_closed_with_1013_while_the_others_receive_all() {
     };
     assert_eq!(code, Some(1013));
     assert!(received < sent);
-    server.eventually("its queue is gone", |totals| totals.queued_bytes_now == 0);
+    server.eventually("its queue is dropped", |totals| totals.queued_bytes_now == 0);
 }
 
 #[test]
@@ -63,18 +63,18 @@ fn a_queue_that_makes_no_progress_is_slow_too() {
     let (slow, slow_id) = server.websocket("/listen");
     let frame = frame::binary_frame(&[b'x'; 10_000]);
     server.on_shard(0, move |_, sockets| {
-        // The client's kernel takes some of it before it is full.
+        // The client's kernel accepts some of it before its buffer is full.
         while sockets.queued_bytes(slow_id) < 200_000 {
             sockets.send(slow_id, &frame).unwrap();
         }
     });
     assert_eq!(server.closed(), CloseCause::Slow);
     drop(slow);
-    server.eventually("its queue is gone", |totals| totals.queued_bytes_now == 0);
+    server.eventually("its queue is dropped", |totals| totals.queued_bytes_now == 0);
 }
 
 #[test]
-fn a_reader_that_resumes_gets_everything_in_order() {
+fn a_reader_that_resumes_receives_everything_in_order() {
     let server = TestServer::with(limits());
     let (mut client, id) = server.websocket("/listen");
     let sent = server.on_shard(0, move |_, sockets| {
@@ -95,7 +95,7 @@ fn a_reader_that_resumes_gets_everything_in_order() {
 }
 
 #[test]
-fn an_offer_is_refused_where_a_send_would_close() {
+fn an_offer_to_a_full_queue_is_refused_and_the_socket_stays_open() {
     let server = TestServer::with(limits());
     let (mut client, id) = server.websocket("/listen");
     let frame = frame::binary_frame(&[b'x'; 10_000]);
@@ -111,7 +111,7 @@ fn an_offer_is_refused_where_a_send_would_close() {
                 }
             }
         }
-        // Its queue tolerates more for what matters more.
+        // A send may still use the rest of the queue.
         assert!(sockets.queued_bytes(id) > 50_000 && sockets.queued_bytes(id) < 70_000);
         assert_eq!(sockets.send(id, &frame), Ok(()));
         assert_eq!(sockets.len(), 1);
@@ -155,15 +155,15 @@ fn a_broadcast_is_shared_not_copied() {
     let clients: Vec<_> = (0..20).map(|_| server.websocket("/listen")).collect();
     let frame = frame::binary_frame(&vec![1; 100_000]);
     let held = frame.clone();
-    server.on_shard(0, move |room, sockets| {
-        for &id in &room.sockets {
-            // More than the kernel takes: the rest waits.
+    server.on_shard(0, move |handler, sockets| {
+        for &id in &handler.sockets {
+            // More than the kernel's buffer: the rest is queued.
             sockets.send(id, &frame).unwrap();
             sockets.send(id, &frame).unwrap();
         }
     });
     assert!(server.totals().queued_bytes_now > 1_000_000);
-    // All queues share the one frame: it is not ours alone.
+    // All queues share the frame, so it cannot become mutable.
     let shared: Result<_, Bytes> = held.try_into_mut();
     assert!(shared.is_err());
     drop(clients);
@@ -173,8 +173,8 @@ fn a_broadcast_is_shared_not_copied() {
 fn work_is_done_in_slices_while_http_is_served() {
     let server = TestServer::open();
     let (client, id) = server.websocket("/listen");
-    server.on_shard(0, move |room, _| {
-        room.backlog = vec![(id, frame::text_frame(b"x")); 200_000];
+    server.on_shard(0, move |handler, _| {
+        handler.backlog = vec![(id, frame::text_frame(b"x")); 200_000];
     });
     let mut reading = client.stream.try_clone().unwrap();
     std::thread::spawn(move || {
@@ -183,7 +183,7 @@ fn work_is_done_in_slices_while_http_is_served() {
         while reading.read(&mut buffer).is_ok_and(|len| len > 0) {}
     });
     assert_eq!(server.connect().get("/"), (200, "hello".into()));
-    let left = server.on_shard(0, |room, _| room.backlog.len());
-    assert!(left > 0, "the page had to wait for all of the work");
-    server.on_shard(0, |room, _| room.backlog.clear());
+    let left = server.on_shard(0, |handler, _| handler.backlog.len());
+    assert!(left > 0, "the page waited for all of the work");
+    server.on_shard(0, |handler, _| handler.backlog.clear());
 }

@@ -1,4 +1,4 @@
-//! TLS at the door.
+//! TLS termination.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ fn start_error(files: TlsFiles) -> TlsError {
     match TestServer::try_start(settings) {
         Err(StartError::Tls(error)) => error,
         Err(other) => panic!("{other}"),
-        Ok(_) => panic!("it started"),
+        Ok(_) => panic!("the server started"),
     }
 }
 
 #[test]
-fn a_page_and_a_websocket_pass_through_tls() {
+fn http_and_websockets_work_over_tls() {
     let certificate = Certificate::new("round-trip");
     let server = certificate.server();
     let mut page = certificate.connect(&server);
@@ -44,37 +44,37 @@ fn a_page_and_a_websocket_pass_through_tls() {
     peer.close(None).unwrap();
     assert!(matches!(peer.read(), Ok(Message::Close(_))));
     drop((peer, page));
-    server.eventually("both are gone", |totals| totals.connections_now == 0);
+    server.eventually("both connections are closed", |totals| totals.connections_now == 0);
     assert_eq!(server.totals().tls_failures, 0);
 }
 
 #[test]
-fn a_drain_sends_its_close_frames_through_tls_too() {
+fn a_drain_sends_close_frames_over_tls() {
     let certificate = Certificate::new("drain");
     let server = certificate.server();
     let stream = certificate.connect(&server);
     let (mut peer, _) = tungstenite::client("wss://localhost/listen", stream).unwrap();
     assert!(matches!(receive(&server.events), Event::Opened(..)));
     let reading = std::thread::spawn(move || {
-        let said = peer.read().unwrap();
-        (said, peer.read().unwrap_err())
+        let message = peer.read().unwrap();
+        (message, peer.read().unwrap_err())
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(server.server.drain(Duration::ZERO));
-    let (said, end) = reading.join().unwrap();
-    let Message::Close(Some(close)) = said else { panic!("{said:?}") };
+    let (message, end) = reading.join().unwrap();
+    let Message::Close(Some(close)) = message else { panic!("{message:?}") };
     assert_eq!(u16::from(close.code), 1012);
     assert!(matches!(end, tungstenite::Error::ConnectionClosed), "{end}");
 }
 
 #[test]
-fn a_client_that_speaks_plain_http_to_a_tls_listener_is_counted() {
+fn a_client_that_sends_plain_http_to_a_tls_listener_is_counted() {
     let certificate = Certificate::new("plain");
     let server = certificate.server();
     let mut client = server.connect();
     client.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n");
     server.eventually("it is counted", |totals| totals.tls_failures == 1);
-    server.eventually("it is gone", |totals| totals.connections_now == 0);
+    server.eventually("the connection is closed", |totals| totals.connections_now == 0);
 }
 
 #[test]

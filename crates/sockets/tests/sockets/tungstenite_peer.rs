@@ -1,4 +1,4 @@
-//! The same protocol as others speak it: tungstenite at the other end.
+//! Interoperability with the WebSocket client tungstenite.
 
 use std::net::TcpStream;
 
@@ -30,7 +30,8 @@ fn random_text(rng: &mut Rng, len: usize) -> String {
     (0..len).map(|_| alphabet[rng.index(alphabet.len())]).collect()
 }
 
-/// Send a message in fragments of random lengths, with pings between them.
+/// Send a message in fragments of random lengths, with pings between them. Returns the number of
+/// pings.
 fn send_in_fragments(peer: &mut Peer, rng: &mut Rng, opcode: Data, payload: &[u8]) -> usize {
     let mut rest = payload;
     let mut opcode = opcode;
@@ -54,7 +55,7 @@ fn send_in_fragments(peer: &mut Peer, rng: &mut Rng, opcode: Data, payload: &[u8
 }
 
 #[test]
-fn messages_in_random_fragments_come_back_whole() {
+fn messages_in_random_fragments_are_echoed_whole() {
     let server = TestServer::open();
     let mut peer = connect(&server);
     for seed in 0..300 {
@@ -81,7 +82,7 @@ fn messages_in_random_fragments_come_back_whole() {
 }
 
 #[test]
-fn messages_of_megabytes_come_back_whole() {
+fn messages_of_megabytes_are_echoed_whole() {
     let server = TestServer::open();
     let mut peer = connect(&server);
     let mut rng = Rng::from_seed(7);

@@ -17,8 +17,8 @@ const FORMAT: &str = "watchfire block store 1\n";
 ///
 /// - `store` contains the format, `lock` the id of the process that has it open, `pins` the pins;
 /// - `blocks/ab/<CID>` are the blocks. The CID is version 1 with the codec raw, whatever CID the
-///   block was stored under. `ab` are the third-last and second-last characters of the CID, so there
-///   are up to 1024 folders;
+///   block was stored under. `ab` are the third-last and second-last characters of the CID, so
+///   there are up to 1024 folders;
 /// - `temp/` contains files that are being written. After a crash they are removed.
 #[derive(Debug)]
 pub(super) struct Folder {
@@ -77,7 +77,7 @@ impl Folder {
                     tracing::warn!(path = %path.display(), "ignored a file that is not a block");
                     continue;
                 };
-                let metadata = fs::metadata(&path).doing("look at", &path)?;
+                let metadata = fs::metadata(&path).doing("access", &path)?;
                 let len = metadata.len();
                 // An empty block is not stored. An empty file is left by a power failure.
                 if len == 0 || len > BLOCK_BYTES_MAX as u64 {
@@ -85,7 +85,7 @@ impl Folder {
                     fs::remove_file(&path).doing("remove", &path)?;
                     continue;
                 }
-                let written_at = metadata.modified().doing("look at", &path)?;
+                let written_at = metadata.modified().doing("access", &path)?;
                 found.push(Found { key, len, written_at });
             }
         }
@@ -115,7 +115,7 @@ impl Folder {
         Ok(bytes)
     }
 
-    /// Writes a temporary file. It is removed when it is dropped without [`Temporary::place`].
+    /// Writes a temporary file. It is removed when it is dropped without [`Temporary::move_to`].
     pub fn write(&self, bytes: &[u8]) -> Result<Temporary, StoreError> {
         let number = self.temporaries.fetch_add(1, Ordering::Relaxed);
         let temporary = Temporary { path: self.root.join("temp").join(number.to_string()) };
@@ -140,7 +140,7 @@ impl Folder {
         let temporary = self.write(bytes)?;
         let written = File::open(&temporary.path).and_then(|file| file.sync_all());
         written.doing("write", &temporary.path)?;
-        temporary.place(path)?;
+        temporary.move_to(path)?;
         File::open(&self.root).and_then(|folder| folder.sync_all()).doing("write", path)
     }
 
@@ -180,7 +180,7 @@ fn check_format(root: &Path) -> Result<bool, StoreError> {
         Ok(found) if found == FORMAT => Ok(true),
         Ok(found) => Err(StoreError::UnknownFormat { path: root.to_owned(), found }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // An interrupted first opening leaves these.
+            // These files are left if the first opening was interrupted.
             let ours = ["lock", "temp", "blocks"];
             for entry in fs::read_dir(root).doing("list", root)? {
                 let name = entry.doing("list", root)?.file_name();
@@ -214,23 +214,23 @@ fn lock(root: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-/// A file that was not moved to its place yet.
+/// A file that was not moved to its final path yet.
 #[derive(Debug)]
 pub(super) struct Temporary {
     path: PathBuf,
 }
 
 impl Temporary {
-    /// Moves the file to its place atomically.
-    pub fn place(self, path: &Path) -> Result<(), StoreError> {
-        let mut placed = fs::rename(&self.path, path);
-        if let (Err(error), Some(shard)) = (&placed, path.parent())
+    /// Moves the file to its final path atomically.
+    pub fn move_to(self, path: &Path) -> Result<(), StoreError> {
+        let mut renamed = fs::rename(&self.path, path);
+        if let (Err(error), Some(shard)) = (&renamed, path.parent())
             && error.kind() == io::ErrorKind::NotFound
         {
             fs::create_dir_all(shard).doing("create", shard)?;
-            placed = fs::rename(&self.path, path);
+            renamed = fs::rename(&self.path, path);
         }
-        placed.doing("write", path)?;
+        renamed.doing("write", path)?;
         std::mem::forget(self);
         Ok(())
     }

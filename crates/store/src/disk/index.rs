@@ -11,16 +11,16 @@ pub(super) fn cost(len: u64) -> u64 {
     len.next_multiple_of(PAGE_BYTES)
 }
 
-/// There is no room, because the stored blocks are protected.
+/// The index has no room, because the stored blocks are protected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoRoom {
     /// Bytes of protected blocks.
     pub held: u64,
 }
 
-/// Knows which blocks are stored, which are protected, and which to evict first.
+/// The stored blocks, the protected blocks, and the order of eviction.
 ///
-/// It does not touch files. A block takes about 150 bytes of memory.
+/// It does not access files. A block takes about 150 bytes of memory.
 #[derive(Debug)]
 pub(super) struct Index {
     bytes_max: u64,
@@ -105,8 +105,8 @@ impl Index {
         Some(entry.len.into())
     }
 
-    /// Reserves room for a block. Returns the blocks that were evicted for it, whose files the caller
-    /// removes.
+    /// Reserves room for a block. Returns the blocks that were evicted for it, whose files the
+    /// caller removes.
     pub fn reserve(&mut self, len: u64) -> Result<Vec<Key>, NoRoom> {
         let needed = cost(len);
         let protected = self.held - self.evictable + self.reserved;

@@ -19,8 +19,8 @@ use index::Index;
 pub struct DiskLimits {
     /// Largest total size of the blocks in bytes, each rounded up to pages of 4 KiB.
     pub bytes_max: u64,
-    /// Largest number of pinned blocks, including those that are not stored yet. Each takes about 50
-    /// bytes of memory. Beyond it, pinning fails.
+    /// Largest number of pinned blocks, including those that are not stored yet. Each takes about
+    /// 50 bytes of memory. Beyond it, pinning fails.
     pub pinned_blocks_max: usize,
 }
 
@@ -54,10 +54,11 @@ pub struct DiskTotals {
 ///   first read checks the hash, and later reads check a checksum. It is removed and reported once.
 ///   The list of pins is synced on each change.
 /// - **A full store** evicts the least recently used blocks that are not pinned (see
-///   [`DiskStore::pin`]). If that frees too little, or the disk is full, it rejects the new block and
-///   keeps all others. The time of the last use is known since the store was opened; before that,
-///   the time of writing counts.
-/// - **One process** at a time: opening fails in a second process, and the error names the first one.
+///   [`DiskStore::pin`]). If that frees too little, or the disk is full, it rejects the new block
+///   and keeps all others. The time of the last use is known since the store was opened; before
+///   that, the time of writing counts.
+/// - **One process** at a time: opening fails in a second process, and the error names the first
+///   one.
 ///
 /// Threads can share a store. Reads and writes of different blocks run in parallel.
 ///
@@ -118,8 +119,8 @@ impl DiskStore {
         Ok(store)
     }
 
-    /// Protects `root` and all blocks below it from eviction until [`DiskStore::unpin`], also across
-    /// restarts. Returns whether it was not pinned before.
+    /// Protects `root` and all blocks below it from eviction until [`DiskStore::unpin`], also
+    /// across restarts. Returns whether it was not pinned before.
     ///
     /// Blocks that are not stored yet are protected as soon as they are. Pin a root before fetching
     /// it, so that no block of it is evicted meanwhile.
@@ -142,8 +143,8 @@ impl DiskStore {
         Ok(true)
     }
 
-    /// Ends the protection of [`DiskStore::pin`]. Returns whether the root was pinned. Blocks of other
-    /// pins stay protected.
+    /// Ends the protection of [`DiskStore::pin`]. Returns whether the root was pinned. Blocks of
+    /// other pins stay protected.
     pub fn unpin(&self, root: &Cid) -> Result<bool, StoreError> {
         let mut pins = self.pins.lock();
         if !pins.remove(root) {
@@ -207,8 +208,8 @@ impl DiskStore {
         while let Some(cid) = pending.pop() {
             let is_node = cid.codec() == Codec::DAG_PB;
             if let Some(key) = key_of(&cid) {
-                // Pin before reading. A concurrent `put` stores before it checks the pins, so one of
-                // the two sees the other.
+                // Pin before reading. A concurrent `put` stores before it checks the pins, so one
+                // of the two sees the other.
                 let mut state = self.state.lock();
                 if !state.index.pin(key, is_node) {
                     continue;
@@ -278,7 +279,7 @@ fn links(block: &Block) -> Vec<Cid> {
 
 impl ReadBlocks for DiskStore {
     fn get(&self, cid: &Cid) -> Result<Option<Block>, StoreError> {
-        if let Some(block) = Block::implied_by(cid) {
+        if let Some(block) = Block::from_cid(cid) {
             return Ok(Some(block));
         }
         let Some(key) = key_of(cid) else { return Ok(None) };
@@ -290,8 +291,8 @@ impl ReadBlocks for DiskStore {
         let path = self.folder.path_of(&key);
         let read = match self.folder.read(&path, len) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // The block was evicted since the lookup, and perhaps stored again since the read. While
-                // the state is locked, neither can happen.
+                // The block was evicted after the lookup, and perhaps stored again after the read.
+                // While the state is locked, neither can happen.
                 let state = self.state.lock();
                 if state.index.len_of(&key).is_none() {
                     return Ok(None);
@@ -302,7 +303,7 @@ impl ReadBlocks for DiskStore {
         };
         match read {
             Ok(bytes) => match checksum {
-                Some(checksum) => match self.checksums.recognise(cid, bytes.into(), checksum) {
+                Some(checksum) => match self.checksums.verify(cid, bytes.into(), checksum) {
                     Some(block) => Ok(Some(block)),
                     None => Err(self.remove_damaged(cid, &key)),
                 },
@@ -323,7 +324,7 @@ impl ReadBlocks for DiskStore {
     }
 
     fn len_of(&self, cid: &Cid) -> Option<u64> {
-        if let Some(block) = Block::implied_by(cid) {
+        if let Some(block) = Block::from_cid(cid) {
             return Some(block.bytes().len() as u64);
         }
         self.state.lock().index.len_of(&key_of(cid)?)
@@ -356,7 +357,7 @@ impl WriteBlocks for DiskStore {
         let checksum = self.checksums.of(block);
         let written = self.folder.write(block.bytes());
         let mut state = self.state.lock();
-        match written.and_then(|file| file.place(&self.folder.path_of(&key))) {
+        match written.and_then(|file| file.move_to(&self.folder.path_of(&key))) {
             Ok(()) => {
                 state.index.commit(key, len);
                 state.index.set_checksum(&key, checksum);
@@ -370,9 +371,9 @@ impl WriteBlocks for DiskStore {
         drop(state);
         if is_pinned_node {
             let _pins = self.pins.lock();
-            // The pin may have ended meanwhile.
-            let is_still = self.state.lock().index.is_pinned_node(&key);
-            if is_still {
+            // The block may have been unpinned meanwhile.
+            let is_still_pinned = self.state.lock().index.is_pinned_node(&key);
+            if is_still_pinned {
                 self.protect(&links(block))?;
             }
         }

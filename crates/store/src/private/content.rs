@@ -32,7 +32,7 @@ enum Source {
     Target(String),
 }
 
-/// Why the content cannot be read again.
+/// An error while the content is read again.
 pub enum ContentError {
     /// A file has changed.
     Changed(PathBuf, FileChange),
@@ -44,7 +44,7 @@ impl PrivateContent {
     /// Lists the files below `path` without reading them.
     pub fn scan(path: &Path, skips_hidden: bool) -> Result<(Index, Self), StoreError> {
         let mut scan = Scan { skips_hidden, found: Vec::new() };
-        let metadata = fs::metadata(path).doing("look at", path)?;
+        let metadata = fs::metadata(path).doing("access", path)?;
         let is_directory = metadata.is_dir();
         if is_directory {
             scan.directory(path, "", 0)?;
@@ -92,24 +92,24 @@ impl PrivateContent {
     /// Returns a range of the content, with padding.
     fn read(&self, from: u64, to: u64) -> Result<Vec<u8>, ContentError> {
         let mut content = vec![0; usize::try_from(to - from).expect("records are at most 1 MiB")];
-        let put = |offset: u64, bytes: u64| {
+        let overlap = |offset: u64, bytes: u64| {
             let (start, end) = (from.max(offset), to.min(offset + bytes));
             // The offset in the part, and the range in the result.
             (start < end).then(|| (start - offset, (start - from) as usize..(end - from) as usize))
         };
-        if let Some((at, place)) = put(0, self.head.len() as u64) {
+        if let Some((at, range)) = overlap(0, self.head.len() as u64) {
             let at = at as usize;
-            content[place.clone()].copy_from_slice(&self.head[at..at + place.len()]);
+            content[range.clone()].copy_from_slice(&self.head[at..at + range.len()]);
         }
         let first = self.parts.partition_point(|part| part.offset + part.bytes <= from);
         for part in self.parts[first..].iter().take_while(|part| part.offset < to) {
-            let Some((at, place)) = put(part.offset, part.bytes) else { continue };
+            let Some((at, range)) = overlap(part.offset, part.bytes) else { continue };
             match &part.source {
-                Source::File(path, stamp) => read_at(path, stamp, at, &mut content[place])?,
+                Source::File(path, stamp) => read_at(path, stamp, at, &mut content[range])?,
                 Source::Target(target) => {
                     let at = at as usize;
-                    let bytes = &target.as_bytes()[at..at + place.len()];
-                    content[place].copy_from_slice(bytes);
+                    let bytes = &target.as_bytes()[at..at + range.len()];
+                    content[range].copy_from_slice(bytes);
                 }
             }
         }
@@ -136,8 +136,8 @@ fn read_at(path: &Path, stamp: &Stamp, at: u64, into: &mut [u8]) -> Result<(), C
         }
         opened => opened.doing("read", path).map_err(ContentError::Store)?,
     };
-    let look = || file.metadata().doing("look at", path).map_err(ContentError::Store);
-    if Stamp::of(&look()?) != *stamp {
+    let metadata = file.metadata().doing("access", path).map_err(ContentError::Store)?;
+    if Stamp::of(&metadata) != *stamp {
         return Err(changed(FileChange::Modified));
     }
     match file.read_exact_at(into, at) {
@@ -185,7 +185,7 @@ impl Scan {
         }
         let before = self.found.len();
         for (below, path) in crate::import::names(path, self.skips_hidden)? {
-            let metadata = fs::symlink_metadata(&path).doing("look at", &path)?;
+            let metadata = fs::symlink_metadata(&path).doing("access", &path)?;
             let name = if name.is_empty() { below } else { format!("{name}/{below}") };
             self.add(&path, &metadata, name, depth + 1)?;
         }

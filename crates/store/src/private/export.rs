@@ -9,8 +9,8 @@ use crate::error::IoContext;
 use crate::export::{Unfinished, name_of};
 use crate::{ExportError, ExportLimits, Exported, ReadBlocks, chunked_write};
 
-/// Decrypts a private page from its blocks, in the order of the ciphertext. It returns authenticated
-/// bytes only.
+/// Decrypts a private page from its blocks, in the order of the ciphertext. It returns
+/// authenticated bytes only.
 #[derive(Debug)]
 pub struct PrivateReader {
     reader: FileReader,
@@ -19,7 +19,7 @@ pub struct PrivateReader {
     inside: String,
     /// The size limit of the wanted content.
     bytes_max: u64,
-    /// `None` until the root, which declares the total length, is here.
+    /// `None` until the root was read, which declares the total length.
     decryptor: Option<Decryptor>,
     /// The records of the wanted path, once the index is known; `None` for a whole page.
     part: Option<Part>,
@@ -34,9 +34,9 @@ struct Part {
 }
 
 impl PrivateReader {
-    /// Creates a reader of the page whose ciphertext has the root `root`. If `inside` is not empty, it
-    /// reads the index and this path only; bytes of neighbouring entries may be returned too. Fails
-    /// if the wanted content has more than `bytes_max` bytes.
+    /// Creates a reader of the page whose ciphertext has the root `root`. If `inside` is not empty,
+    /// it reads the index and this path only; bytes of neighbouring entries may be returned too.
+    /// Fails if the wanted content has more than `bytes_max` bytes.
     pub fn new(root: Cid, key: &Key, inside: &str, bytes_max: u64) -> Self {
         // Padding adds at most 12 %, and tags less than 1 %.
         let whole_max = bytes_max.saturating_add(bytes_max / 4 + (1 << 20));
@@ -53,7 +53,7 @@ impl PrivateReader {
 
     /// Returns the known blocks that are needed next.
     pub fn wanted(&self) -> impl Iterator<Item = &Cid> {
-        // Until the index is here, only the next block is known to be needed.
+        // Before the index was read, only the next block is known to be needed.
         let is_known = self.part.is_some() || self.inside.is_empty();
         let to = self.part.map_or(u64::MAX, |part| part.to);
         self.reader.wanted_until(to).take(if is_known { usize::MAX } else { 1 })
@@ -76,10 +76,10 @@ impl PrivateReader {
         let key = &self.key;
         let decryptor = self.decryptor.get_or_insert_with(|| Decryptor::new(key, sealed_bytes));
         // A block is read whole, but the record may begin within it.
-        let passed = self.part.map_or(0, |part| part.from.saturating_sub(at));
-        let passed = usize::try_from(passed).unwrap_or(usize::MAX).min(bytes.len());
+        let skipped = self.part.map_or(0, |part| part.from.saturating_sub(at));
+        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX).min(bytes.len());
         let before = outputs.len();
-        decryptor.take(&bytes[passed..], outputs)?;
+        decryptor.take(&bytes[skipped..], outputs)?;
         if self.part.is_none() && !self.inside.is_empty() {
             let index = outputs[before..].iter().find_map(|output| match output {
                 Output::Index(index) => Some(index),
@@ -128,7 +128,7 @@ fn part_of(
         return Err(ExportError::TooManyBytes { max: bytes_max });
     }
     let layout = *decryptor.layout().expect("the index was in a record");
-    // What has no bytes needs no more than what is here.
+    // A path without bytes needs no further record.
     let last_record = if from == to { 0 } else { layout.record_index_at(to - 1) };
     let first_record = if from == to { 0 } else { layout.record_index_at(from) };
     let opened = decryptor.record();
@@ -143,11 +143,12 @@ fn is_below(path: &str, inside: &str) -> bool {
     path.strip_prefix(inside).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Writes the content of a private page to `path`, which must not exist: the whole page, or the path
-/// `inside` if it is not empty. It holds one record at a time. `on_progress` is called with the total
-/// bytes written so far.
+/// Writes the content of a private page to `path`, which must not exist: the whole page, or the
+/// path `inside` if it is not empty. It holds one record at a time. `on_progress` is called with
+/// the total bytes written so far.
 ///
-/// As with [`export`](crate::export), the result appears atomically. No name leads outside of `path`.
+/// As with [`export`](crate::export), the result appears atomically. No name leads outside of
+/// `path`.
 pub fn export_private(
     blocks: &dyn ReadBlocks,
     root: &Cid,
@@ -166,14 +167,14 @@ pub fn export_private(
     let mut exported = Exported::default();
     let mut outputs = Vec::new();
     while let Some(cid) = reader.next() {
-        let found = Block::implied_by(cid).map_or_else(|| blocks.get(cid), |it| Ok(Some(it)))?;
+        let found = Block::from_cid(cid).map_or_else(|| blocks.get(cid), |it| Ok(Some(it)))?;
         let block = found.ok_or_else(|| ExportError::Missing { cid: cid.clone() })?;
         reader.take(&block, &mut outputs)?;
         for output in outputs.drain(..) {
             match output {
                 Output::Index(index) => {
                     let new = FileWriter::start(&index, inside, &unfinished.path, limits)?;
-                    exported.entries = new.places.iter().flatten().count();
+                    exported.entries = new.paths.iter().flatten().count();
                     writer = Some(new);
                 }
                 Output::Bytes { entry, bytes } => {
@@ -185,7 +186,7 @@ pub fn export_private(
         }
     }
     reader.finish()?;
-    unfinished.place(path)?;
+    unfinished.move_to(path)?;
     Ok(exported)
 }
 
@@ -193,7 +194,7 @@ pub fn export_private(
 struct FileWriter {
     entries: Vec<Entry>,
     /// The path of each entry; `None` for those that are not wanted.
-    places: Vec<Option<PathBuf>>,
+    paths: Vec<Option<PathBuf>>,
     file: Option<(usize, File)>,
     /// The bytes of the target of a symbolic link so far.
     target: Vec<u8>,
@@ -212,12 +213,12 @@ impl FileWriter {
             rest if inside.is_empty() => Some(path.join(rest)),
             rest => Some(path.join(rest.strip_prefix('/')?)),
         };
-        let places: Vec<_> = index.entries.iter().map(below).collect();
+        let paths: Vec<_> = index.entries.iter().map(below).collect();
         let is_all = inside.is_empty() && index.is_directory;
-        if places.iter().all(Option::is_none) && !is_all {
+        if paths.iter().all(Option::is_none) && !is_all {
             return Err(ExportError::NotInPrivatePage { name: inside.to_owned() });
         }
-        let wanted = || index.entries.iter().zip(&places).filter(|(_, place)| place.is_some());
+        let wanted = || index.entries.iter().zip(&paths).filter(|(_, path)| path.is_some());
         let bytes: u64 = wanted().map(|(entry, _)| entry.bytes).sum();
         if bytes > limits.bytes_max {
             return Err(ExportError::TooManyBytes { max: limits.bytes_max });
@@ -228,26 +229,26 @@ impl FileWriter {
         if is_all {
             fs::create_dir(path).doing("create", path)?;
         }
-        for (entry, place) in wanted() {
-            let place = place.as_ref().expect("it is wanted");
-            if place != path {
-                let parent = place.parent().expect("it is below");
+        for (entry, target) in wanted() {
+            let target = target.as_ref().expect("a wanted entry has a path");
+            if target != path {
+                let parent = target.parent().expect("the entry is below the root");
                 fs::create_dir_all(parent).doing("create", parent)?;
             }
             match entry.kind {
-                Kind::Directory => fs::create_dir_all(place).doing("create", place)?,
+                Kind::Directory => fs::create_dir_all(target).doing("create", target)?,
                 Kind::File if entry.bytes == 0 => {
-                    File::create_new(place).doing("create", place)?;
+                    File::create_new(target).doing("create", target)?;
                 }
                 Kind::File | Kind::Symlink => {}
             }
         }
-        Ok(FileWriter { entries: index.entries.clone(), places, file: None, target: Vec::new() })
+        Ok(FileWriter { entries: index.entries.clone(), paths, file: None, target: Vec::new() })
     }
 
     /// Writes the next bytes of an entry. Returns how many of them were wanted.
     fn write(&mut self, entry: usize, bytes: &[u8]) -> Result<u64, ExportError> {
-        let Some(path) = &self.places[entry] else { return Ok(0) };
+        let Some(path) = &self.paths[entry] else { return Ok(0) };
         if self.entries[entry].kind == Kind::Symlink {
             self.target.extend_from_slice(bytes);
             if self.target.len() as u64 == self.entries[entry].bytes {

@@ -71,8 +71,8 @@ impl Page {
         Ok(Page { content, records, path: path.to_owned() })
     }
 
-    /// Seals the page once and passes all blocks of the ciphertext to `take`, leaves with the number
-    /// of their record.
+    /// Seals the page once and passes all blocks of the ciphertext to `take`, leaves with the
+    /// number of their record.
     fn build(
         &self,
         take: &mut dyn FnMut(Option<u64>, Block) -> Result<(), StoreError>,
@@ -125,8 +125,9 @@ impl PrivateFiles {
         PrivateFiles { memory_bytes_max, state: Mutex::new(state) }
     }
 
-    /// Shares the file or directory at `path` as a private page. The key must not have been used for
-    /// another page. The files are read once, and `on_leaf` is called with the length of every leaf.
+    /// Shares the file or directory at `path` as a private page. The key must not have been used
+    /// for another page. The files are read once, and `on_leaf` is called with the length of every
+    /// leaf.
     ///
     /// After an error nothing of it is shared.
     pub fn share(
@@ -138,7 +139,7 @@ impl PrivateFiles {
     ) -> Result<Root, StoreError> {
         // A relative path would change its meaning with the working directory.
         let absolute = std::path::absolute(path);
-        let path = crate::error::IoContext::doing(absolute, "look at", path)?;
+        let path = crate::error::IoContext::doing(absolute, "access", path)?;
         let page = Page::scan(&path, key, skips_hidden)?;
         let max = self.memory_bytes_max;
         let room = max.saturating_sub(self.state.lock().cost());
@@ -210,7 +211,7 @@ impl State {
 
 impl ReadBlocks for PrivateFiles {
     fn get(&self, cid: &Cid) -> Result<Option<Block>, StoreError> {
-        let Some(key) = key_of(cid) else { return Ok(Block::implied_by(cid)) };
+        let Some(key) = key_of(cid) else { return Ok(Block::from_cid(cid)) };
         let (leaf, page) = {
             let state = self.state.lock();
             if let Some(node) = state.nodes.get(cid) {
@@ -238,7 +239,7 @@ impl ReadBlocks for PrivateFiles {
 
     fn len_of(&self, cid: &Cid) -> Option<u64> {
         let Some(key) = key_of(cid) else {
-            return Block::implied_by(cid).map(|block| block.bytes().len() as u64);
+            return Block::from_cid(cid).map(|block| block.bytes().len() as u64);
         };
         let state = self.state.lock();
         if let Some(node) = state.nodes.get(cid) {

@@ -71,7 +71,8 @@ fn leaves_are_stored_in_the_file_alone_and_the_file_is_identical() {
             assert!(fs::read(&file).unwrap() == original);
             assert!(!scratch.join("file.part").exists());
             let block = &blocks[blocks.len() / 2];
-            assert_eq!(assembler.get(block.cid()).unwrap().as_ref(), Some(block), "served on");
+            let found = assembler.get(block.cid()).unwrap();
+            assert_eq!(found.as_ref(), Some(block), "blocks are served after the end");
         }
     }
 }
@@ -97,7 +98,7 @@ fn blocks_may_arrive_in_any_order_and_occur_several_times() {
 }
 
 #[test]
-fn leaves_of_an_earlier_process_are_found_again_unless_they_are_damaged() {
+fn leaves_of_an_earlier_process_are_found_unless_they_are_damaged() {
     for profile in [NARROW, OLD] {
         let scratch = Scratch::new();
         let original = bytes(5_000);
@@ -111,7 +112,7 @@ fn leaves_of_an_earlier_process_are_found_again_unless_they_are_damaged() {
         drop(assembler);
         let part = fs::File::options().write(true).open(scratch.join("file.part")).unwrap();
         // The leaves were written from the last one on.
-        part.write_all_at(b"spoilt", 4_950).unwrap();
+        part.write_all_at(b"damage", 4_950).unwrap();
 
         let assembler = open(&scratch);
         assembler.start(&root).unwrap();
@@ -136,13 +137,13 @@ fn a_leaf_that_another_process_overwrote_is_detected_and_can_be_put_again() {
     blocks.iter().for_each(|block| assembler.put(block).unwrap());
     let leaf = blocks.iter().find(|block| block.bytes()[..] == bytes(1000)[300..400]).unwrap();
     let part = fs::File::options().write(true).open(scratch.join("file.part")).unwrap();
-    part.write_all_at(b"spoilt", 300).unwrap();
+    part.write_all_at(b"damage", 300).unwrap();
     assert!(matches!(assembler.get(leaf.cid()), Err(StoreError::Damaged { .. })));
     assert!(!assembler.has(leaf.cid()));
-    let place = || assembler.finish(&scratch.join("file"), false);
-    assert!(matches!(place(), Err(ExportError::Missing { .. })));
+    let finish = || assembler.finish(&scratch.join("file"), false);
+    assert!(matches!(finish(), Err(ExportError::Missing { .. })));
     assembler.put(leaf).unwrap();
-    place().unwrap();
+    finish().unwrap();
     assert!(fs::read(scratch.join("file")).unwrap() == bytes(1000));
 }
 
@@ -175,19 +176,19 @@ fn node(parts: &[(&Cid, u64)]) -> Block {
 fn wrong_sizes_put_no_leaf_at_a_wrong_offset() {
     let leaf = Block::raw(bytes(100).into()).unwrap();
     let other = Block::raw(bytes(200).into()).unwrap();
-    let honest = node(&[(leaf.cid(), 100), (other.cid(), 200)]);
-    let lies = [
+    let correct = node(&[(leaf.cid(), 100), (other.cid(), 200)]);
+    let wrong = [
         node(&[(leaf.cid(), 90), (other.cid(), 200)]),
         node(&[(leaf.cid(), 110), (other.cid(), 200)]),
-        node(&[(leaf.cid(), 100), (honest.cid(), 299)]),
+        node(&[(leaf.cid(), 100), (correct.cid(), 299)]),
         node(&[(leaf.cid(), u64::MAX), (other.cid(), 200)]),
         node(&[(leaf.cid(), 0), (other.cid(), 200)]),
     ];
-    for root in lies {
+    for root in wrong {
         let scratch = Scratch::new();
         let assembler = open(&scratch);
         assembler.start(root.cid()).unwrap();
-        for block in [&root, &honest, &leaf, &other] {
+        for block in [&root, &correct, &leaf, &other] {
             assembler.put(block).unwrap();
             assert_eq!(assembler.get(block.cid()).unwrap().as_ref(), Some(block));
         }

@@ -36,7 +36,7 @@ fn a_block_whose_file_was_removed_is_reported_as_damaged() {
 
 /// A power failure can leave empty files, truncated files and temporary files.
 #[test]
-fn remains_of_a_power_failure_are_removed_or_detected() {
+fn files_damaged_by_a_power_failure_are_removed_or_detected() {
     let scratch = Scratch::new();
     put_all(&open(&scratch, 10).unwrap(), &blocks_of(0..3));
     let files = files_below(&scratch.join("blocks"));
@@ -49,10 +49,10 @@ fn remains_of_a_power_failure_are_removed_or_detected() {
     let store = open(&scratch, 10).unwrap();
     assert_eq!(store.totals().blocks, 2);
     assert_eq!(files_below(&scratch.join("temp")).len(), 0);
-    let answers = blocks_of(0..3).into_iter().map(|block| store.get(block.cid()));
+    let results = blocks_of(0..3).into_iter().map(|block| store.get(block.cid()));
     let (mut right, mut damaged, mut absent) = (0, 0, 0);
-    for answer in answers {
-        match answer {
+    for result in results {
+        match result {
             Ok(Some(_)) => right += 1,
             Ok(None) => absent += 1,
             Err(StoreError::Damaged { .. }) => damaged += 1,

@@ -44,7 +44,7 @@ fn a_block_that_its_cid_contains_needs_no_file() {
     let store = open(&scratch, 1).unwrap();
     let empty = Block::raw("".into()).unwrap();
     let inline = Cid::v1(Codec::RAW, Multihash::identity(b"hi").unwrap());
-    let inline = Block::implied_by(&inline).unwrap();
+    let inline = Block::from_cid(&inline).unwrap();
     put_all(&store, &[empty.clone(), inline.clone()]);
     assert_eq!(store.get(empty.cid()).unwrap(), Some(empty));
     assert_eq!(store.get(inline.cid()).unwrap(), Some(inline));

@@ -50,7 +50,7 @@ fn put_node(blocks: &LockedMemoryStore, kind: Kind, links: &[(&str, &Cid)]) -> C
 }
 
 #[test]
-fn an_export_restores_what_was_imported() {
+fn an_export_restores_the_imported_files() {
     for profile in [Profile::UNIXFS_V1_2025, Profile::KUBO_DEFAULT] {
         let scratch = Scratch::new();
         create_files(&scratch);
@@ -102,12 +102,12 @@ fn an_existing_file_is_not_overwritten() {
 fn a_failed_export_leaves_nothing_behind() {
     let scratch = Scratch::new();
     let blocks = LockedMemoryStore::new(1 << 20);
-    let here = Block::raw("here".into()).unwrap();
-    let away = Block::raw("away".into()).unwrap();
-    blocks.put(&here).unwrap();
-    let root = put_node(&blocks, Kind::Directory, &[("a", here.cid()), ("b", away.cid())]);
+    let stored = Block::raw("stored".into()).unwrap();
+    let missing = Block::raw("missing".into()).unwrap();
+    blocks.put(&stored).unwrap();
+    let root = put_node(&blocks, Kind::Directory, &[("a", stored.cid()), ("b", missing.cid())]);
     let error = write_out(&blocks, &root, &scratch.join("out")).unwrap_err();
-    assert!(matches!(&error, ExportError::Missing { cid } if cid == away.cid()), "{error}");
+    assert!(matches!(&error, ExportError::Missing { cid } if cid == missing.cid()), "{error}");
     assert_eq!(fs::read_dir(&*scratch).unwrap().count(), 0);
 }
 

@@ -9,7 +9,7 @@ use watchfire_store::{ReadBlocks, StoreError, WriteBlocks};
 use crate::scratch::{Scratch, files_below};
 use crate::{block, open};
 
-/// The environment variable that tells the child process the path of the small file system.
+/// The environment variable with the path of the small file system, for the child process.
 const SMALL_DISK: &str = "WATCHFIRE_TEST_SMALL_DISK";
 
 #[test]

@@ -37,8 +37,8 @@ fn put_all(store: &impl WriteBlocks, blocks: &[Block]) {
     blocks.iter().for_each(|block| store.put(block).unwrap());
 }
 
-/// Returns a directory of one file with three leaves, as five blocks: the root, the node of the file
-/// and the leaves.
+/// Returns a directory of one file with three leaves, as five blocks: the root, the node of the
+/// file and the leaves.
 fn tree() -> (Cid, Vec<Block>) {
     let profile = Profile { chunk_bytes: 4, ..Profile::UNIXFS_V1_2025 };
     let mut store = MemoryStore::new(1 << 20);

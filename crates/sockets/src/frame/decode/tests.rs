@@ -18,26 +18,26 @@ fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What a decoder makes of bytes that arrive in pieces of `step`, and what it holds in the end.
+/// Decode bytes that arrive in pieces of `step`. Also returns the bytes that the decoder holds.
 fn decode(bytes: &[u8], step: usize) -> (Vec<String>, Option<DecodeError>, usize) {
     let mut bytes = bytes.to_vec();
     let mut decoder = Decoder::default();
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for mut piece in bytes.chunks_mut(step) {
         loop {
             match decoder.decode(&mut piece, MAX) {
-                Ok(Some(incoming)) => heard.push(format!("{incoming:?}")),
+                Ok(Some(incoming)) => received.push(format!("{incoming:?}")),
                 Ok(None) => break,
-                Err(error) => return (heard, Some(error), decoder.held_bytes()),
+                Err(error) => return (received, Some(error), decoder.buffered_bytes()),
             }
         }
         assert!(piece.is_empty());
     }
-    (heard, None, decoder.held_bytes())
+    (received, None, decoder.buffered_bytes())
 }
 
 #[test]
-fn messages_are_the_same_however_their_bytes_are_cut() {
+fn the_result_does_not_depend_on_how_the_bytes_are_cut() {
     let conversation = [
         masked(0x81, b"hello"),
         masked(0x81, b""),
@@ -65,7 +65,7 @@ fn messages_are_the_same_however_their_bytes_are_cut() {
 }
 
 #[test]
-fn a_frame_that_arrives_whole_is_lent_where_it_lies() {
+fn a_frame_that_arrives_whole_is_borrowed() {
     let mut bytes = [masked(0x81, b"hello"), masked(0x82, b"bytes")].concat();
     let mut input = &mut bytes[..];
     let mut decoder = Decoder::default();
@@ -76,29 +76,29 @@ fn a_frame_that_arrives_whole_is_lent_where_it_lies() {
                 Incoming::Text(Cow::Borrowed("hello")) | Incoming::Binary(Cow::Borrowed(b"bytes"))
             ))
         ));
-        assert_eq!(decoder.held_bytes(), 0);
+        assert_eq!(decoder.buffered_bytes(), 0);
     }
 }
 
 #[test]
-fn a_character_cut_by_a_fragment_is_whole_again() {
+fn a_character_split_over_fragments_is_reassembled() {
     let euro = "€".as_bytes();
     let bytes = [masked(0x01, &euro[..1]), masked(0x00, &euro[1..2]), masked(0x80, &euro[2..])];
     assert_eq!(decode(&bytes.concat(), 1000).0, [r#"Text("€")"#]);
 }
 
 #[test]
-fn bad_utf_8_fails_before_its_message_ends() {
+fn invalid_utf_8_fails_before_its_message_ends() {
     let bytes = masked(0x01, b"abc\xff");
     assert_eq!(decode(&bytes, 1000).1, Some(DecodeError::Utf8));
-    // A surrogate is known to be one by its second byte.
+    // The second byte identifies a surrogate.
     let bytes = masked(0x01, b"\xed\xa0");
     assert_eq!(decode(&bytes, 1000).1, Some(DecodeError::Utf8));
-    // In an unfinished frame too.
+    // Also in an incomplete frame.
     let mut bytes = masked(0x81, b"\xff and a lot more");
     bytes.truncate(8);
     assert_eq!(decode(&bytes, 1).1, Some(DecodeError::Utf8));
-    // And a character that never ends.
+    // Also an incomplete character at the end.
     assert_eq!(decode(&masked(0x81, b"\xe2\x82"), 1).1, Some(DecodeError::Utf8));
 }
 
@@ -114,9 +114,9 @@ fn a_protocol_violation_is_refused_with_1002() {
         ("opcode 11", b"\x8b"),
         ("fragmented ping", b"\x09"),
         ("long ping", &long_ping),
-        ("nothing to continue", &masked(0x80, b"x")),
+        ("continuation without a message", &masked(0x80, b"x")),
         ("message in a message", &[masked(0x01, b"a"), masked(0x81, b"b")].concat()),
-        ("half a close code", &masked(0x88, b"\x03")),
+        ("close code of one byte", &masked(0x88, b"\x03")),
         ("close 1005", &masked(0x88, b"\x03\xed")),
         ("length's highest bit", b"\x82\xff\x80\0\0\0\0\0\0\0\x01\x02\x03\x04"),
     ];
@@ -130,7 +130,7 @@ fn a_protocol_violation_is_refused_with_1002() {
 }
 
 #[test]
-fn a_message_over_the_limit_is_refused_by_its_announcement() {
+fn a_message_over_the_limit_is_refused_by_its_announced_length() {
     let announced = b"\x82\xff\x00\x00\x00\x00\x05\xf5\xe1\x00\x01\x02\x03\x04";
     let (_, error, held) = decode(announced, 1000);
     assert_eq!(error, Some(DecodeError::TooBig { len: 100_000_000, max: MAX }));
@@ -146,7 +146,7 @@ fn an_announced_length_reserves_nothing() {
     let mut bytes = b"\x82\xff\x00\x00\x00\x00\x00\x98\x96\x80\x01\x02\x03\x04abc".to_vec();
     let mut decoder = Decoder::default();
     assert_eq!(decoder.decode(&mut &mut bytes[..], 10_000_000), Ok(None));
-    assert!(decoder.held_bytes() < 300, "{}", decoder.held_bytes());
+    assert!(decoder.buffered_bytes() < 300, "{}", decoder.buffered_bytes());
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_decoder_is_one_pointer() {
 }
 
 #[test]
-fn unmasking_is_the_same_at_every_length_and_cut() {
+fn unmasking_is_the_same_at_every_length() {
     let plain: Vec<u8> = (0..100).collect();
     let mask = [1, 2, 3, 4];
     for len in 0..plain.len() {

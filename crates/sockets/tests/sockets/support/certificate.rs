@@ -10,7 +10,7 @@ use watchfire_types::NodeId;
 
 use super::{DEADLINE, TestServer};
 
-/// A certificate of its own, in files that go with it.
+/// A self-signed certificate, in files that are removed on drop.
 pub struct Certificate {
     pub directory: PathBuf,
     pub files: TlsFiles,
@@ -22,18 +22,18 @@ impl Certificate {
         let directory =
             std::env::temp_dir().join(format!("watchfire-sockets-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        let generated = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
         let files = TlsFiles { cert: directory.join("cert.pem"), key: directory.join("key.pem") };
-        std::fs::write(&files.cert, made.cert.pem()).unwrap();
-        std::fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
-        Certificate { directory, files, der: made.cert.der().clone() }
+        std::fs::write(&files.cert, generated.cert.pem()).unwrap();
+        std::fs::write(&files.key, generated.signing_key.serialize_pem()).unwrap();
+        Certificate { directory, files, der: generated.cert.der().clone() }
     }
 
     pub fn server(&self) -> TestServer {
         TestServer::build(1, SocketLimits::default(), Some(self.files.clone()))
     }
 
-    pub fn house_at(&self, node: NodeId, limits: SocketLimits) -> TestServer {
+    pub fn server_at(&self, node: NodeId, limits: SocketLimits) -> TestServer {
         let tls = Some(self.files.clone());
         let settings =
             SocketServerSettings { shards: 1, limits, tls, ..SocketServerSettings::default() };

@@ -3,10 +3,10 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use super::DEADLINE;
 
-/// A client that says exactly what it is told to.
+/// A client that sends exactly the given bytes.
 pub struct Client<S = TcpStream> {
     pub stream: S,
-    /// Read and not used yet.
+    /// Bytes that were read but not used yet.
     ahead: Vec<u8>,
 }
 
@@ -33,7 +33,7 @@ impl Frame {
 
     /// The code of a close frame.
     pub fn close_code(&self) -> Option<u16> {
-        assert_eq!(self.first, 0x88, "{self:?} is no close");
+        assert_eq!(self.first, 0x88, "{self:?} is not a close frame");
         self.payload.first_chunk().map(|code| u16::from_be_bytes(*code))
     }
 }
@@ -47,7 +47,7 @@ pub fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The header alone, which may announce anything.
+/// Only the header, which may announce any length.
 pub fn masked_header(first: u8, len: u64) -> Vec<u8> {
     let mut out = vec![first];
     match len {
@@ -88,8 +88,8 @@ impl<S: Read + Write> Client<S> {
         self.stream.write_all(bytes.as_ref()).unwrap();
     }
 
-    /// Send where the server may have closed already.
-    pub fn send_in_vain(&mut self, bytes: impl AsRef<[u8]>) {
+    /// Send to a server that may have closed the connection.
+    pub fn send_ignoring_errors(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
     }
 
@@ -105,7 +105,7 @@ impl<S: Read + Write> Client<S> {
         assert!(head.contains("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{head}");
     }
 
-    /// Read more; 0 at the end.
+    /// Read more bytes; 0 at the end.
     fn read_more(&mut self) -> usize {
         let mut buffer = [0; 65536];
         match self.stream.read(&mut buffer) {
@@ -114,7 +114,7 @@ impl<S: Read + Write> Client<S> {
                 len
             }
             Err(error) if error.kind() == ErrorKind::ConnectionReset => 0,
-            Err(error) => panic!("nothing to read within the deadline: {error}"),
+            Err(error) => panic!("no bytes within the deadline: {error}"),
         }
     }
 
@@ -146,7 +146,7 @@ impl<S: Read + Write> Client<S> {
         (status, String::from_utf8(self.read_exact(len)).unwrap())
     }
 
-    /// Ask and read the answer.
+    /// Send a GET and read the response.
     pub fn get(&mut self, path: &str) -> (u16, String) {
         self.send(format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n"));
         self.read_response()
@@ -163,21 +163,21 @@ impl<S: Read + Write> Client<S> {
         Frame { first: header[0], payload: self.read_exact(len) }
     }
 
-    /// Read the close frame that comes next, and the end after it.
+    /// Read a close frame, and the end after it.
     pub fn read_close(&mut self) -> Option<u16> {
         let code = self.read_frame().close_code();
         self.expect_end();
         code
     }
 
-    /// The server has ended its side, and nothing is left to read.
+    /// Check that the server has closed its side, and that no bytes are left.
     pub fn expect_end(&mut self) {
         while self.read_more() > 0 {}
         assert!(self.ahead.is_empty(), "{:?} before the end", self.ahead);
     }
 }
 
-/// A sound handshake.
+/// A valid handshake.
 pub fn upgrade_request(path: &str) -> String {
     format!(
         "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\

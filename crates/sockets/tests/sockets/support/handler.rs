@@ -15,7 +15,7 @@ use watchfire_types::{Instant, NodeId, ShardId, SocketId};
 use super::handoff_pipe::HandoffPipe;
 use super::{Client, DEADLINE, receive};
 
-/// What a handler tells the test.
+/// An event that a handler reports to the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     Opened(ShardId, SocketId),
@@ -24,15 +24,15 @@ pub enum Event {
     Drained(ShardId),
 }
 
-/// What a test asks of a handler, to be done on its shard.
+/// A command of a test, which runs on the handler's shard.
 pub type Command = Box<dyn FnOnce(&mut TestHandler, &mut Sockets) + Send>;
 
-/// What a path means.
+/// The kind of socket, by the path of its request.
 #[derive(Clone, Copy)]
 pub enum Ticket {
-    /// Everything is said back.
+    /// Every message is sent back.
     Echo,
-    /// Nothing is said back.
+    /// Messages are ignored.
     Listen,
     /// A GET that waits.
     Wait,
@@ -40,10 +40,10 @@ pub enum Ticket {
     AtOnce,
 }
 
-/// How connections get to other servers: to one, or to whichever has room.
+/// The pipes to other servers, by handoff target.
 type HandoffRoutes = Arc<Mutex<HashMap<HandoffTarget, HandoffPipe>>>;
 
-/// One shard's handler: it does what the path of a request says.
+/// One shard's handler. The path of a request selects its behaviour.
 pub struct TestHandler {
     node: NodeId,
     shard: ShardId,
@@ -52,7 +52,7 @@ pub struct TestHandler {
     pub parked: Vec<SocketId>,
     events: mpsc::Sender<Event>,
     ticks: mpsc::SyncSender<()>,
-    /// Sends that `work` still has to do.
+    /// Sends for `run_pending_work`.
     pub backlog: Vec<(SocketId, Bytes)>,
 }
 
@@ -138,7 +138,7 @@ impl SocketHandler for TestHandler {
     }
 
     fn handle_tick(&mut self, _: &mut Sockets, _: Instant) {
-        // One that nobody has waited for yet is enough.
+        // One pending tick is enough.
         let _ = self.ticks.try_send(());
     }
 
@@ -168,7 +168,7 @@ impl SocketHandler for TestHandler {
     }
 }
 
-/// A running socket server with rooms behind it.
+/// A running socket server with a [`TestHandler`] on each shard.
 pub struct TestServer {
     pub server: SocketServer<Command>,
     pub events: mpsc::Receiver<Event>,
@@ -199,7 +199,7 @@ impl TestServer {
         TestServer::try_start_at(NodeId(0), settings)
     }
 
-    /// One of the servers that are a server together.
+    /// Start a server as one of several processes.
     pub fn try_start_at(node: NodeId, settings: SocketServerSettings) -> Result<Self, StartError> {
         let handoff_routes = HandoffRoutes::default();
         let handler_routes = handoff_routes.clone();
@@ -218,7 +218,7 @@ impl TestServer {
         Ok(TestServer { server, events, handoff_routes, ticks })
     }
 
-    /// From now on, hand connections that are for `to` over to another server.
+    /// Hand connections with the target `to` over to another server from now on.
     pub fn route_handoffs(&self, to: HandoffTarget, other: &TestServer) {
         self.handoff_routes.lock().unwrap().insert(to, HandoffPipe::to(other.server.adopter()));
     }
@@ -227,7 +227,7 @@ impl TestServer {
         Client::connect(self.server.local_addr())
     }
 
-    /// A client whose websocket is open.
+    /// A client with an open WebSocket.
     pub fn websocket(&self, path: &str) -> (Client, SocketId) {
         let mut client = self.connect();
         client.upgrade(path);
@@ -237,15 +237,15 @@ impl TestServer {
         }
     }
 
-    /// Do something on a shard, and wait until it is done.
+    /// Run a command on a shard, and wait for its result.
     pub fn on_shard<R: Send + 'static>(
         &self,
         shard: usize,
-        ask: impl FnOnce(&mut TestHandler, &mut Sockets) -> R + Send + 'static,
+        command: impl FnOnce(&mut TestHandler, &mut Sockets) -> R + Send + 'static,
     ) -> R {
         let (sender, result) = mpsc::channel();
-        let message: Command = Box::new(move |room, sockets| {
-            let _ = sender.send(ask(room, sockets));
+        let message: Command = Box::new(move |handler, sockets| {
+            let _ = sender.send(command(handler, sockets));
         });
         assert!(self.server.shard_senders()[shard].send(message).is_ok());
         receive(&result)
@@ -255,16 +255,16 @@ impl TestServer {
         self.server.counters().totals()
     }
 
-    /// Wait until the counts say so, looking at them with each tick.
-    pub fn eventually(&self, what: &str, holds: impl Fn(SocketTotals) -> bool) {
+    /// Wait until the condition holds; it is checked at each tick.
+    pub fn eventually(&self, condition: &str, holds: impl Fn(SocketTotals) -> bool) {
         let deadline = std::time::Instant::now() + DEADLINE;
         while !holds(self.totals()) {
-            assert!(std::time::Instant::now() < deadline, "{what} did not come true");
+            assert!(std::time::Instant::now() < deadline, "timeout: {condition}");
             let _ = self.ticks.recv_timeout(DEADLINE);
         }
     }
 
-    /// Wait until a socket is closed, and return why.
+    /// Wait until a socket is closed, and return the cause.
     pub fn closed(&self) -> CloseCause {
         let deadline = std::time::Instant::now() + DEADLINE;
         while std::time::Instant::now() < deadline {
@@ -291,9 +291,9 @@ fn router() -> Router {
         .route("/length", post(|body: Bytes| async move { body.len().to_string() }))
         .route("/unread", post(|| async { "unread" }))
         .route("/large", get(|| async { "x".repeat(3_000_000) }))
-        .route("/panic", get(break_down))
+        .route("/panic", get(panic_in_handler))
 }
 
-async fn break_down() -> &'static str {
-    panic!("a handler may break")
+async fn panic_in_handler() -> &'static str {
+    panic!("a handler may panic")
 }

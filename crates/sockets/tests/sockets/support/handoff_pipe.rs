@@ -9,8 +9,8 @@ use rustix::net::{
 };
 use watchfire_sockets::{Adopter, HandoffConnection};
 
-/// Carries connections over a pair of sockets, as between two processes: what arrives is another
-/// descriptor than what was sent.
+/// Sends connections over a pair of sockets, as between two processes, so that the receiver gets a
+/// different descriptor.
 pub struct HandoffPipe(OwnedFd);
 
 impl HandoffPipe {
@@ -39,7 +39,7 @@ impl HandoffPipe {
     }
 }
 
-/// The next connection; `None` when the sender is gone.
+/// The next connection; `None` if the sender has closed.
 fn receive(from: &OwnedFd) -> Option<HandoffConnection> {
     let mut label = vec![0; 65536];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -1,4 +1,4 @@
-//! A handler that does what the path says, and a client that speaks in bytes.
+//! A handler whose behaviour depends on the request's path, and a client that sends bytes.
 
 mod certificate;
 mod client;
@@ -12,7 +12,7 @@ pub use handler::{Event, TestServer};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How long a test waits for anything.
+/// Longest wait of a test for one event.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Receive, or fail the test.
