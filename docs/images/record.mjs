@@ -18,7 +18,7 @@ const TEXT = '# Tonight\n\nThe boat leaves at *nine*.\nBring a lamp.\n'
 
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 const folder = mkdtempSync(path.join(tmpdir(), 'watchfire-pictures-'))
-// A slow relay, so that the panel of a page shows a transfer that is under way.
+// A slow relay, so that the panel of a page shows a transfer in progress.
 const server = await startWatchfire({
   settings: { 'server.drain_period': '100ms', 'limits.relay_bytes_per_second_per_page': 4_000_000 },
 })
@@ -40,7 +40,7 @@ async function takeStills() {
   const large = { viewport: { width: 1280, height: 800 } }
   const author = await (await left.newContext({ ...large, colorScheme: 'light' })).newPage()
   await author.goto(home)
-  await author.getByRole('textbox', { name: 'What the page says' }).fill(TEXT)
+  await author.getByRole('textbox', { name: 'Text of the page' }).fill(TEXT)
   await author.screenshot({ path: path.join(HERE, 'home-light.png') })
   await author.getByRole('button', { name: 'Light this page' }).click()
   await author.getByRole('textbox', { name: 'Link to this page' }).waitFor()
@@ -84,7 +84,7 @@ async function recordStory() {
 
   const author = await openTab(left)
   await author.goto(home)
-  const field = author.getByRole('textbox', { name: 'What the page says' })
+  const field = author.getByRole('textbox', { name: 'Text of the page' })
   await field.waitFor()
   for (let length = 0; length < TEXT.length; length += 4) {
     await field.fill(TEXT.slice(0, length))

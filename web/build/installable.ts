@@ -22,7 +22,7 @@ const MANIFEST = {
   ],
   shortcuts: [
     { name: 'Light a page', url: '/' },
-    { name: 'Burning in this tab', url: '/#burning' },
+    { name: 'Burning in this tab', url: '/#kept' },
     { name: 'Chat', url: '/chat' },
   ],
 }

@@ -8,7 +8,7 @@ import { waitUntil } from '../lib/deadlines.mjs'
 import { newVisitor, cidOf, WAIT_MS, startServer } from './page-driver.mjs'
 import { file, generated, picture } from './fixtures.mjs'
 
-const NOBODY_HAS = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m'
+const UNAVAILABLE_PAGE = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m'
 const PHONE = { viewport: { width: 390, height: 780 }, isMobile: true, hasTouch: true }
 const FIRST_LOAD_BYTES_MAX = 25_000
 const SOON_MS = 10_000
@@ -29,20 +29,20 @@ test('a phone keeps its screen on while it serves a page, unless the person turn
   })
   const held = () => person.tab.evaluate(() => window.locks.filter(({ released }) => !released).length)
   await person.sharePage({ text: 'From a phone.' })
-  await waitUntil(async () => (await held()) === 1, 'the screen is held on')
+  await waitUntil(async () => (await held()) === 1, 'the wake lock is held')
   await person.waitForText('Your phone stops sharing when its screen goes off')
   await person.tab.getByRole('switch', { name: 'Keep the screen on' }).uncheck()
-  await waitUntil(async () => (await held()) === 0, 'the screen is let go')
+  await waitUntil(async () => (await held()) === 0, 'the wake lock is released')
   await person.tab.getByRole('switch', { name: 'Keep the screen on' }).check()
-  await waitUntil(async () => (await held()) === 1, 'the screen is held on again')
+  await waitUntil(async () => (await held()) === 1, 'the wake lock is held again')
   // The browser releases the lock of a hidden page; the app requests it again when the page is visible.
   await person.tab.evaluate(() => Promise.all(window.locks.map((lock) => lock.release())))
   assert.equal(await held(), 0)
   await person.tab.evaluate(() => document.dispatchEvent(new Event('visibilitychange')))
-  await waitUntil(async () => (await held()) === 1, 'it is held on when the page is shown again')
+  await waitUntil(async () => (await held()) === 1, 'the wake lock is held when the page is visible again')
   await person.tab.getByRole('link', { name: 'Watchfire' }).click()
   await person.tab.getByRole('button', { name: /^Stop sharing/ }).click()
-  await waitUntil(async () => (await held()) === 0, 'nothing is served any more')
+  await waitUntil(async () => (await held()) === 0, 'the wake lock is released without a page')
   person.assertNoPageErrors()
 
   const desk = await newVisitor(t, server)
@@ -81,22 +81,22 @@ test('a tab shares several pages, lists each of them, and stops sharing each on 
   const [a, b, keeper] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
   const links = [await a.sharePage({ text: '# One' }), await b.sharePage({ files: [file('two.bin', generated(3_000_000))] })]
   const { tab } = keeper
-  await keeper.goTo('/#burning')
+  await keeper.goTo('/#kept')
   await keeper.waitForText('No page burns in this tab')
   const field = tab.getByRole('textbox', { name: 'Link of a page' })
-  const hold = async (link) => {
+  const addLink = async (link) => {
     await field.fill(link)
     await field.press('Enter')
   }
-  await hold('https://example.org/p/bafkrei')
+  await addLink('https://example.org/p/bafkrei')
   await keeper.waitForText('This is not a link to a page of this server.')
-  await hold(links[0])
+  await addLink(links[0])
   // The form also accepts a CID alone.
-  await hold(cidOf(links[1]))
+  await addLink(cidOf(links[1]))
   const rows = tab.locator('.kept-view li')
   await rows.nth(1).filter({ hasText: '2.9 MiB' }).waitFor()
   assert.equal(await rows.count(), 2)
-  await waitUntil(() => tab.title().then((title) => title.startsWith('(2)')), 'the tab tells how many')
+  await waitUntil(() => tab.title().then((title) => title.startsWith('(2)')), 'the title has the number of pages')
 
   // Now this tab has the only copies.
   await Promise.all([a.leave(), b.leave()])
@@ -117,12 +117,12 @@ test('a tab shares several pages, lists each of them, and stops sharing each on 
   assert.equal(await rows.count(), 2)
 
   // The browser asks before a tab with pages is closed, and does not ask after all were stopped.
-  const asked = new Promise((resolve) => tab.once('dialog', (dialog) => dialog.dismiss().then(() => resolve(dialog.type()))))
+  const dialogType = new Promise((resolve) => tab.once('dialog', (dialog) => dialog.dismiss().then(() => resolve(dialog.type()))))
   await tab.close({ runBeforeUnload: true })
-  assert.equal(await asked, 'beforeunload')
+  assert.equal(await dialogType, 'beforeunload')
   for (const left of [1, 0]) {
     await tab.getByRole('button', { name: /^Stop sharing/ }).first().click()
-    await waitUntil(async () => (await rows.count()) === left, 'it is let go')
+    await waitUntil(async () => (await rows.count()) === left, 'the page is removed')
   }
   await keeper.waitForText('No page burns in this tab')
   const waiting = await newVisitor(t, server)
@@ -131,7 +131,7 @@ test('a tab shares several pages, lists each of them, and stops sharing each on 
   keeper.assertNoPageErrors()
 })
 
-test('the switch decides whether a page is still shared when its reader opens another view', async (t) => {
+test('a switch sets whether a page stays shared when its reader opens another view', async (t) => {
   const server = await startServer(t)
   const [maker, reader] = [await newVisitor(t, server), await newVisitor(t, server)]
   const link = await maker.sharePage({ text: 'To keep or not.' })
@@ -144,8 +144,8 @@ test('the switch decides whether a page is still shared when its reader opens an
   await maker.waitForStatus('Only you have this page')
   assert.equal(await reader.tab.getByText('Burning in this tab').count(), 0)
 
-  // With the switch on, the tab also waits for a page that nobody has yet.
-  await reader.goTo(NOBODY_HAS)
+  // With the switch on, the tab also waits for an unavailable page.
+  await reader.goTo(UNAVAILABLE_PAGE)
   await reader.waitForText('Nobody has this page right now')
   assert.equal(await keeps.isChecked(), false)
   await keeps.check()
@@ -164,7 +164,7 @@ test('the banner of a lost connection counts down to the next attempt', async (t
   await person.waitForText('The connection to the server is lost')
   await person.waitForText(/Trying again in \d+ s\./)
   const alert = person.tab.getByRole('alert').filter({ hasText: 'is lost' })
-  assert.equal(await alert.locator('[aria-hidden=true]').count(), 1, 'the seconds are not read aloud')
+  assert.equal(await alert.locator('[aria-hidden=true]').count(), 1, 'the countdown is read aloud')
   const again = await startWatchfire({ port })
   t.after(() => again.stop())
   await person.waitForTextGone('The connection to the server is lost')
@@ -184,7 +184,7 @@ test('the home page paints with a first load within the budget, and the app can 
   const bytes = fetched.reduce((sum, [, size]) => sum + size, 0)
   t.diagnostic(`${bytes} bytes before the first paint at ${painted.toFixed()} ms: ${fetched.map(([name]) => new URL(name).pathname).join(' ')}`)
   assert(bytes > 5_000 && bytes <= FIRST_LOAD_BYTES_MAX, `${bytes} bytes`)
-  assert(!fetched.some(([name]) => /channel|swarm|PageView/.test(name)), 'what comes later comes later')
+  assert(!fetched.some(([name]) => /channel|swarm|PageView/.test(name)), 'the first load includes later code')
 
   const session = await person.tab.context().newCDPSession(person.tab)
   const { errors, data } = await session.send('Page.getAppManifest')
@@ -212,6 +212,6 @@ test('the skip link moves the focus and leaves the address unchanged', async (t)
   await person.waitUntilComplete()
   await person.tab.keyboard.press('Tab')
   await person.tab.keyboard.press('Enter')
-  await waitUntil(() => person.tab.evaluate(() => document.activeElement.id === 'main'), 'the page has the focus', SOON_MS)
+  await waitUntil(() => person.tab.evaluate(() => document.activeElement.id === 'main'), 'the main content has the focus', SOON_MS)
   assert.equal(person.tab.url(), link)
 })

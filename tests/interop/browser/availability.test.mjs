@@ -1,4 +1,4 @@
-// A page is available as long as somebody has it open.
+// A page is available while a peer has it open.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { newVisitor, cidOf, WAIT_MS, startServer } from './page-driver.mjs'
 import { file, generated, picture } from './fixtures.mjs'
 
 const vectors = JSON.parse(readFileSync(new URL('../../vectors/cids.json', import.meta.url)))
-const NOBODY = 'Nobody has this page right now'
+const UNAVAILABLE = 'Nobody has this page right now'
 /** Time allowed for updates that are sent at once, on two cores with several browsers. */
 const AT_ONCE_MS = 2_500
 
@@ -21,30 +21,30 @@ const STORY = {
 test('a page with a picture passes from one visitor to the next, is gone with its last holder, and can be shared again', async (t) => {
   const server = await startServer(t)
   const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
-  const readsIt = async (person) => {
+  const assertShown = async (person) => {
     await person.waitForText('We sat until the last ember.')
     assert.deepEqual(await person.waitForPicture('cat'), [64, 48])
   }
 
   const link = await a.sharePage(STORY)
-  await readsIt(a)
+  await assertShown(a)
   await b.goTo(link)
-  await readsIt(b)
+  await assertShown(b)
 
   await a.leave()
   const c = await newVisitor(t, server)
   await c.goTo(link)
-  await readsIt(c)
+  await assertShown(c)
 
   await Promise.all([b.leave(), c.leave()])
   const d = await newVisitor(t, server)
   await d.goTo(link)
-  await d.waitForText(NOBODY)
+  await d.waitForText(UNAVAILABLE)
   await d.waitForText('the page appears as soon as')
 
   const again = await newVisitor(t, server)
   assert.equal(await again.sharePage(STORY), link, 'the same content has the same link')
-  await readsIt(d)
+  await assertShown(d)
   await d.waitForStatus('Held by 2 tabs, including yours')
   for (const person of [a, b, c, d, again]) person.assertNoPageErrors()
 })
@@ -86,20 +86,20 @@ test('waiting visitors are notified at once when the last holder leaves midway, 
   await seeker.waitForText(/Fetching film\.bin/, AT_ONCE_MS)
 })
 
-test('a visitor who waits for a page that nobody has sees it as soon as somebody shares it', async (t) => {
+test('a visitor who waits for an unavailable page sees it as soon as a peer shares it', async (t) => {
   const server = await startServer(t)
   const [first, waiting] = [await newVisitor(t, server), await newVisitor(t, server)]
   const link = await first.sharePage({ text: 'A short one.' })
   await first.leave()
   await waiting.goTo(link)
-  await waiting.waitForText(NOBODY)
+  await waiting.waitForText(UNAVAILABLE)
 
   const second = await newVisitor(t, server)
   await second.sharePage({ text: 'A short one.' })
   await waiting.tab.locator('.file').getByText('A short one.').waitFor({ timeout: AT_ONCE_MS })
 })
 
-test('the viewer and holder counts are the same for everybody and stay correct', async (t) => {
+test('the viewer and holder counts are the same for all viewers and stay correct', async (t) => {
   const server = await startServer(t)
   const [a, b, c] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
   const link = await a.sharePage({ text: 'Count the watchers.' })
@@ -171,7 +171,7 @@ test('a link without a valid CID shows an error', async (t) => {
     assert.match(reason, /This link is not valid/, wrong)
   }
   await person.goTo(`/p/${v0}`)
-  await withTimeout(Promise.race([person.waitForText('This page cannot be shown'), person.waitForText(NOBODY)]), 'an answer', WAIT_MS)
+  await withTimeout(Promise.race([person.waitForText('This page cannot be shown'), person.waitForText(UNAVAILABLE)]), 'an answer', WAIT_MS)
   await person.goTo('/no/such/place')
   await person.waitForText('Nothing here')
 })

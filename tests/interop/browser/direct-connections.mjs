@@ -29,51 +29,51 @@ export async function newDirectVisitor(t, server, { isOff = false, beside = null
 /** The state and the STUN servers of each connection that a tab made. */
 export function connectionsOf(person) {
   return person.tab.evaluate(() =>
-    window.peerConnections.map((line) => ({
-      state: line.connectionState, stun: line.getConfiguration().iceServers.flatMap(({ urls }) => urls),
+    window.peerConnections.map((connection) => ({
+      state: connection.connectionState, stun: connection.getConfiguration().iceServers.flatMap(({ urls }) => urls),
     })))
 }
 
 /** Whether every visitor has a connection that is up. */
 export async function areConnected(...people) {
-  const lines = await Promise.all(people.map(connectionsOf))
-  return lines.every((each) => each.some(({ state }) => state === 'connected'))
+  const perPerson = await Promise.all(people.map(connectionsOf))
+  return perPerson.every((each) => each.some(({ state }) => state === 'connected'))
 }
 
 /** The statistics of the candidate pair in use, from the browser. */
 export function candidatePairOf(person) {
   return person.tab.evaluate(async () => {
-    for (const line of window.peerConnections) {
-      const stats = [...(await line.getStats()).values()]
+    for (const connection of window.peerConnections) {
+      const stats = [...(await connection.getStats()).values()]
       const transport = stats.find(({ type }) => type === 'transport')
       const pair = stats.find(({ id }) => id === transport?.selectedCandidatePairId)
       if (pair === undefined) continue
       const candidate = (id) => stats.find((each) => each.id === id)
-      const told = (id) => `${candidate(id).candidateType} ${candidate(id).address}`
-      return { ...pair, local: told(pair.localCandidateId), remote: told(pair.remoteCandidateId) }
+      const described = (id) => `${candidate(id).candidateType} ${candidate(id).address}`
+      return { ...pair, local: described(pair.localCandidateId), remote: described(pair.remoteCandidateId) }
     }
     return null
   })
 }
 
 /**
- * Closes the connections at this end once so many bytes have arrived over one of them, without the app's
- * knowledge. The tab itself checks this, because a test that polls would be too late. Returns the bytes that
- * arrived directly and the share of the page that was present.
+ * Closes the connections at this end, without the app's knowledge, once this many bytes have arrived over one of
+ * them. The tab itself checks this, because a test that polls would be too late. Returns the bytes that arrived
+ * directly and the loaded share of the page.
  */
 export function closeConnectionsAfter(person, bytes) {
   return person.tab.evaluate(async (bytes) => {
-    const cameDirectly = async () => {
+    const receivedDirectly = async () => {
       const pairs = []
-      for (const line of window.peerConnections) {
-        for (const each of (await line.getStats()).values()) if (each.type === 'candidate-pair') pairs.push(each.bytesReceived)
+      for (const connection of window.peerConnections) {
+        for (const each of (await connection.getStats()).values()) if (each.type === 'candidate-pair') pairs.push(each.bytesReceived)
       }
       return Math.max(0, ...pairs)
     }
     for (;;) {
-      const directly = await cameDirectly()
+      const directly = await receivedDirectly()
       if (directly >= bytes) {
-        for (const line of window.peerConnections) line.close()
+        for (const connection of window.peerConnections) connection.close()
         const bar = document.querySelector('progress')
         return { directly, here: bar === null ? 1 : bar.value / bar.max }
       }

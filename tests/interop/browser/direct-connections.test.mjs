@@ -15,8 +15,8 @@ import { blocksOf } from './bitswap-messages.mjs'
 
 const MIB = 1024 * 1024
 const TRANSFER_MS = 90_000
-/** By then there is a direct connection, even when the first attempt failed and a second one was due. */
-const LINK_MS = 40_000
+/** Time for a direct connection, even when the first attempt fails and a second one is due. */
+const CONNECT_MS = 40_000
 /** Shorter than the timeout for a connection whose other end is silent. */
 const HANG_UP_MS = 10_000
 /** Slow enough that a page of some MiB is not loaded before there is a direct connection. */
@@ -36,8 +36,8 @@ const relayed = (server) => server.metric('watchfire_pages_relayed_bytes_total')
 
 /** The share of the page that is present, as the page shows it. */
 const percentOf = async (person) => {
-  const told = await person.tab.locator('progress').evaluateAll(([bar]) => (bar ? bar.value / bar.max : null))
-  return told ?? 1
+  const share = await person.tab.locator('progress').evaluateAll(([bar]) => (bar ? bar.value / bar.max : null))
+  return share ?? 1
 }
 
 for (const processes of [1, 3]) {
@@ -46,10 +46,10 @@ for (const processes of [1, 3]) {
     const [holder, visitor] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
     const link = await holder.sharePage(await film(44 * MIB))
     await visitor.goTo(link)
-    await waitUntil(() => areConnected(holder, visitor), 'a direct path', LINK_MS)
+    await waitUntil(() => areConnected(holder, visitor), 'a direct connection', CONNECT_MS)
     const before = await relayed(server)
     // Messages that were already being relayed finish that way.
-    await waitUntil(async () => (await percentOf(visitor)) > 0.75, 'most of it', TRANSFER_MS)
+    await waitUntil(async () => (await percentOf(visitor)) > 0.75, 'most of the page', TRANSFER_MS)
     const rested = await relayed(server)
     await visitor.waitUntilComplete(TRANSFER_MS)
     assert.equal(await relayed(server), rested, 'the server relayed content although there was a direct path')
@@ -59,7 +59,7 @@ for (const processes of [1, 3]) {
     t.diagnostic(`${pair.bytesReceived} bytes came directly, ${before} by relay; ${pair.local} to ${pair.remote}`)
     // Some bytes used a candidate pair that was active before this one.
     assert(pair.bytesReceived > 36 * MIB - rested, `only ${pair.bytesReceived} bytes came directly`)
-    assert((await connectionsOf(holder)).length === 1 && (await connectionsOf(visitor)).length === 1, 'one line each')
+    assert((await connectionsOf(holder)).length === 1 && (await connectionsOf(visitor)).length === 1, 'more than one connection each')
     for (const person of [holder, visitor]) person.assertNoPageErrors()
   })
 }
@@ -69,10 +69,10 @@ test('browsers learn their public addresses from the server', async (t) => {
   const [holder, visitor] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
   const link = await holder.sharePage(await film(32 * MIB))
   await visitor.goTo(link)
-  await waitUntil(() => areConnected(holder, visitor), 'a direct path', LINK_MS)
+  await waitUntil(() => areConnected(holder, visitor), 'a direct connection', CONNECT_MS)
   await waitUntil(() => server.metric('watchfire_stun_answers_total'), 'STUN is answered', WAIT_MS)
-  const [line] = await connectionsOf(visitor)
-  assert.deepEqual(line.stun, [`stun:localhost:${server.port}`])
+  const [connection] = await connectionsOf(visitor)
+  assert.deepEqual(connection.stun, [`stun:localhost:${server.port}`])
 })
 
 test('when a direct connection breaks, the relay takes over and no block is lost', async (t) => {
@@ -80,15 +80,15 @@ test('when a direct connection breaks, the relay takes over and no block is lost
   const [holder, visitor] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
   const link = await holder.sharePage(await film(44 * MIB))
   await visitor.goTo(link)
-  const { directly, here } = await withTimeout(closeConnectionsAfter(visitor, 4 * MIB), 'some of it came directly', TRANSFER_MS)
-  assert(here < 0.95, `it was there already: ${here}, ${directly} bytes directly`)
+  const { directly, here } = await withTimeout(closeConnectionsAfter(visitor, 4 * MIB), 'some bytes arrive directly', TRANSFER_MS)
+  assert(here < 0.95, `the page was loaded already: ${here}, ${directly} bytes directly`)
   const before = await relayed(server)
   await visitor.waitUntilComplete(TRANSFER_MS)
   const after = await relayed(server)
-  t.diagnostic(`cut at ${(here * 100).toFixed()} %, ${directly} bytes directly; ${after - before} by relay afterwards`)
-  assert(after - before > MIB, 'the relay did not go on')
+  t.diagnostic(`closed at ${(here * 100).toFixed()} %, ${directly} bytes directly; ${after - before} by relay afterwards`)
+  assert(after - before > MIB, 'the relay did not take over')
   for (const person of [holder, visitor]) {
-    assert.deepEqual(await person.tab.locator('.notice[role=status]').allTextContents(), [], 'nobody is told of a problem')
+    assert.deepEqual(await person.tab.locator('.notice[role=status]').allTextContents(), [], 'a problem is shown')
   }
   for (const person of [holder, visitor]) person.assertNoPageErrors()
 })
@@ -98,10 +98,10 @@ test('a closed tab closes its connections at once', async (t) => {
   const [holder, visitor] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
   const link = await holder.sharePage(await film(32 * MIB))
   await visitor.goTo(link)
-  await waitUntil(() => areConnected(holder, visitor), 'a direct path', LINK_MS)
+  await waitUntil(() => areConnected(holder, visitor), 'a direct connection', CONNECT_MS)
   // Navigates instead of closing, so that the browser lives on and only `pagehide` closes the connections.
   await visitor.goTo('about:blank')
-  await waitUntil(async () => (await connectionsOf(holder)).every(({ state }) => state === 'closed'), 'the line is closed', HANG_UP_MS)
+  await waitUntil(async () => (await connectionsOf(holder)).every(({ state }) => state === 'closed'), 'the connection is closed', HANG_UP_MS)
 })
 
 test('a small page makes no direct connection', async (t) => {
@@ -122,7 +122,7 @@ test('tabs of one browser, and one whose WebRTC is off, share a page over the pa
   const off = await newDirectVisitor(t, server, { isOff: true })
   await Promise.all([beside.goTo(link), off.goTo(link)])
   await Promise.all([beside.waitUntilComplete(TRANSFER_MS), off.waitUntilComplete(TRANSFER_MS)])
-  assert((await relayed(server)) > 23 * MIB, 'the one without WebRTC got it by relay')
+  assert((await relayed(server)) > 23 * MIB, 'the browser without WebRTC did not use the relay')
   for (const person of [holder, beside, off]) person.assertNoPageErrors()
 })
 
@@ -135,15 +135,15 @@ test('a peer that sends invalid signals is ignored, and the others get the page'
   await visitor.goTo(`/p/${root}#filename=film.bin`)
   const { peer } = await vandals[0].joined.next(({ peer }) => vandals.every(({ id }) => id !== peer))
   const to = Buffer.from(peer, 'hex')
-  const say = (vandal, signal) => vandal.signal(Buffer.concat([to, Buffer.from(typeof signal === 'string' ? signal : JSON.stringify(signal))]))
+  const sendSignal = (vandal, signal) => vandal.signal(Buffer.concat([to, Buffer.from(typeof signal === 'string' ? signal : JSON.stringify(signal))]))
   const sdp = 'v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\nc=IN IP4 0.0.0.0\r\n'
-  await say(vandals[0], 'this is no JSON')
-  await say(vandals[1], { kind: 'offer', call: 1, sdp: `${sdp}a=nonsense:\u0000\r\nxyz` })
+  await sendSignal(vandals[0], 'this is not JSON')
+  await sendSignal(vandals[1], { kind: 'offer', call: 1, sdp: `${sdp}a=nonsense:\u0000\r\nxyz` })
   for (let call = 0; call < 12; call++) {
-    await say(vandals[2], { kind: 'offer', call, sdp })
-    await say(vandals[2], { kind: 'hang_up', call, reason: 'over' })
+    await sendSignal(vandals[2], { kind: 'offer', call, sdp })
+    await sendSignal(vandals[2], { kind: 'hang_up', call, reason: 'over' })
   }
-  for (let n = 0; n < 200; n++) await say(vandals[3], { kind: 'hang_up', call: n, reason: 'over' })
+  for (let n = 0; n < 200; n++) await sendSignal(vandals[3], { kind: 'hang_up', call: n, reason: 'over' })
   await visitor.waitForText('A peer sent invalid connection requests')
   await joinPage(t, server, root, 'all', honestHolder(blocks))
   await visitor.waitUntilComplete(TRANSFER_MS)

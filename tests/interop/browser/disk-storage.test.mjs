@@ -15,8 +15,8 @@ import { generated } from './fixtures.mjs'
 
 const MIB = 1024 * 1024
 const FILM = generated(24 * MIB)
-/** Blocks that a reload may lose: those in transit, and those of the last half second. */
-const CUT_BYTES_MAX = 8 * MIB
+/** Bytes of blocks that a reload may lose: those in transit, and those of the last half second. */
+const LOST_BYTES_MAX = 8 * MIB
 
 const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
 after(() => rm(folder, { recursive: true }))
@@ -34,7 +34,7 @@ test('a reload keeps the stored blocks and requests only the rest', async (t) =>
   await visitor.waitUntilComplete()
   const relayed = await server.metric('watchfire_pages_relayed_bytes_total')
   t.diagnostic(`${(relayed / MIB).toFixed(1)} MiB were relayed for a page of 24 MiB`)
-  assert(relayed < 24 * MIB + CUT_BYTES_MAX, `${relayed} bytes were relayed`)
+  assert(relayed < 24 * MIB + LOST_BYTES_MAX, `${relayed} bytes were relayed`)
   assert.equal(sha256(await readFile(await visitor.saveFile('film.bin'))), sha256(FILM))
   for (const person of [holder, visitor]) person.assertNoPageErrors()
 })
@@ -45,7 +45,7 @@ test('blocks stored before a reload are served to others, even though their firs
   const link = await holder.sharePage(film)
   await visitor.goTo(link)
   await visitor.waitUntilComplete()
-  await waitUntil(async () => (await bytesOnDisk(visitor)) > 24 * MIB, 'all of it is on disk', WAIT_MS)
+  await waitUntil(async () => (await bytesOnDisk(visitor)) > 24 * MIB, 'the whole page is on disk', WAIT_MS)
   await holder.leave()
   await visitor.tab.reload()
   await visitor.waitUntilComplete()
@@ -59,7 +59,7 @@ test('a block that was damaged on disk is fetched again and never shown', async 
   const [holder, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
   await visitor.goTo(await holder.sharePage(film))
   await visitor.waitUntilComplete()
-  await waitUntil(async () => (await bytesOnDisk(visitor)) > 24 * MIB, 'all of it is on disk', WAIT_MS)
+  await waitUntil(async () => (await bytesOnDisk(visitor)) > 24 * MIB, 'the whole page is on disk', WAIT_MS)
   const before = await server.metric('watchfire_pages_relayed_bytes_total')
   await visitor.tab.evaluate(async () => {
     const firstIn = async (folder) => (await folder.values().next()).value
@@ -74,7 +74,7 @@ test('a block that was damaged on disk is fetched again and never shown', async 
   await visitor.waitUntilComplete()
   assert.equal(sha256(await readFile(await visitor.saveFile('film.bin'))), sha256(FILM))
   const again = (await server.metric('watchfire_pages_relayed_bytes_total')) - before
-  assert(again > MIB && again < 2 * MIB, `${again} bytes came again`)
+  assert(again > MIB && again < 2 * MIB, `${again} bytes were transferred again`)
 })
 
 test('a page that is no longer shared is removed from disk at once, and that of another tab is not', async (t) => {
@@ -99,7 +99,7 @@ test('blocks of a closed tab are removed by the next page of the site, one minut
   await visitor.goTo(await holder.sharePage(film))
   await visitor.waitUntilComplete()
   const other = await visitor.openAnotherTab()
-  await waitUntil(async () => (await bytesOnDisk(visitor)) > 24 * MIB, 'all of it is on disk', WAIT_MS)
+  await waitUntil(async () => (await bytesOnDisk(visitor)) > 24 * MIB, 'the whole page is on disk', WAIT_MS)
   await visitor.leave()
 
   await other.goTo('/')
@@ -123,7 +123,7 @@ test('without disk access the browser keeps the page in memory and shows a notic
   await visitor.goTo(await holder.sharePage(film))
   await visitor.waitUntilComplete()
   const denied = await visitor.tab.evaluate(() => navigator.storage.getDirectory().then(() => 'given', ({ name }) => name))
-  assert.equal(denied, 'SecurityError', 'the disk is denied indeed')
+  assert.equal(denied, 'SecurityError', 'the browser allows disk access')
   await visitor.waitForText(/gives this site no disk space.*kept in memory, up to 512 MiB/)
   assert.equal(sha256(await readFile(await visitor.saveFile('film.bin'))), sha256(FILM))
 })

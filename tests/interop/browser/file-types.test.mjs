@@ -9,7 +9,7 @@ import { newVisitor, WAIT_MS, startServer } from './page-driver.mjs'
 import { file, generated, picture, sound } from './fixtures.mjs'
 
 /** Shares one file in one browser and opens it in another. */
-async function passOn(t, name, content) {
+async function shareAndOpen(t, name, content) {
   const server = await startServer(t)
   const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
   const link = await sharer.sharePage({ files: [file(name, content)] })
@@ -29,13 +29,13 @@ test('Markdown is rendered', async (t) => {
 })
 
 test('plain text is shown unchanged', async (t) => {
-  const visitor = await passOn(t, 'words.txt', '<b>not bold</b>\n  indented\n')
+  const visitor = await shareAndOpen(t, 'words.txt', '<b>not bold</b>\n  indented\n')
   assert.equal(await visitor.tab.locator('pre.words').textContent(), '<b>not bold</b>\n  indented\n')
 })
 
 test('source code is highlighted', async (t) => {
   const source = 'const answer = "forty-two" // said so\n'
-  const visitor = await passOn(t, 'answer.js', source)
+  const visitor = await shareAndOpen(t, 'answer.js', source)
   const shown = visitor.tab.locator('pre.source')
   await shown.locator('.hljs-string').waitFor()
   assert.equal(await shown.textContent(), source)
@@ -43,12 +43,12 @@ test('source code is highlighted', async (t) => {
 })
 
 test('a picture is displayed', async (t) => {
-  const visitor = await passOn(t, 'cat.png', picture(320, 200))
+  const visitor = await shareAndOpen(t, 'cat.png', picture(320, 200))
   assert.deepEqual(await visitor.waitForPicture('cat.png'), [320, 200])
 })
 
 test('audio can be played', async (t) => {
-  const visitor = await passOn(t, 'tone.wav', sound())
+  const visitor = await shareAndOpen(t, 'tone.wav', sound())
   const seconds = await waitUntil(
     () => visitor.tab.locator('audio').evaluate((audio) => (audio.readyState >= 1 ? audio.duration : null)),
     'the sound is read',
@@ -73,7 +73,7 @@ test('a video can be played', async (t) => {
 
 test('a file that cannot be shown can be saved with its bytes and name unchanged', async (t) => {
   const content = generated(1_500_000)
-  const visitor = await passOn(t, 'thing.bin', content)
+  const visitor = await shareAndOpen(t, 'thing.bin', content)
   await visitor.waitForText('This kind of file is not shown here')
   assert.deepEqual(await readFile(await visitor.saveFile('thing.bin')), content)
 })
@@ -111,15 +111,15 @@ test('two people chat in a room, and a third person in another room receives not
     await person.waitForText('Connected')
     await person.tab.getByRole('textbox', { name: 'Your name' }).fill(name)
   }
-  const say = async (person, words) => {
+  const sendChat = async (person, words) => {
     const field = person.tab.getByRole('textbox', { name: 'Message' })
     await field.fill(words)
     await person.tab.keyboard.press('Enter')
-    await waitUntil(async () => (await field.inputValue()) === '', 'what was said is taken')
+    await waitUntil(async () => (await field.inputValue()) === '', 'the message is sent')
   }
-  await say(ann, 'Is anybody <b>there</b>?')
+  await sendChat(ann, 'Is anybody <b>there</b>?')
   await bob.waitForText('Is anybody <b>there</b>?')
-  await say(bob, 'By the fire.')
+  await sendChat(bob, 'By the fire.')
   const log = (person) => person.tab.getByRole('log').getByRole('listitem')
   await ann.waitForText('By the fire.')
   assert.equal(await log(ann).count(), 2)

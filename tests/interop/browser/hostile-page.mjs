@@ -23,7 +23,7 @@ export const REFUSED = [
   'parent-document', 'parent-location', 'parent-global', 'top-document', 'fetch', 'fetch-no-cors', 'import-script',
 ]
 
-/** The same on an origin of its own, where storage is allowed. */
+/** Operations that are denied to a site on an origin of its own, where storage is allowed. */
 export const REFUSED_ON_SITE = [
   'top-document', 'above-document', 'clipboard', 'fetch', 'fetch-no-cors', 'import-script', 'xhr', 'websocket', 'open',
   'shell-fetch', 'shell-socket', 'own-worker', 'own-worker-again', 'shell-worker', 'own-socket', 'app-fetch', 'neighbour-fetch',
@@ -31,7 +31,7 @@ export const REFUSED_ON_SITE = [
 ]
 
 /** Navigations that only a site can try, because the document around it has the same origin. */
-export const SITE_NAVIGATIONS = ['shell-location', 'shell-link', 'unsealed', 'neighbour', 'shell-word', 'unregistered']
+export const SITE_NAVIGATIONS = ['shell-location', 'shell-link', 'unsealed', 'neighbour', 'shell-query', 'unregistered']
 
 /** Navigations of the document itself, one file each. */
 export const NAVIGATIONS = ['location', 'meta-refresh', 'link-click', 'form-submit', 'top-location', 'history']
@@ -267,7 +267,7 @@ function siteNavigation(way, leakDetector) {
       for (const one of all) await one.unregister()
       location = '/leak?after=' + all.length
     })`,
-    'shell-word': `parent.location = '/.watchfire/shell?leak'`,
+    'shell-query': `parent.location = '/.watchfire/shell?leak'`,
   }[way]
   return `<!doctype html><meta charset="utf-8"><title>Hostile</title><p>going</p><a id="link" href="${to}">A link</a><script>${script}</script>`
 }

@@ -53,7 +53,7 @@ test('the copied link is the link that is shown', async (t) => {
   await person.tab.getByRole('img', { name: 'QR code of the link' }).waitFor()
 })
 
-test('a reloaded page comes back from those who still have it', async (t) => {
+test('a reloaded page is loaded again from the peers that still have it', async (t) => {
   const server = await startServer(t)
   const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
   const link = await a.sharePage({ text: 'Come back to me.' })
@@ -69,9 +69,9 @@ test('the browser asks before the only copy is closed, and not when there is ano
   const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
   const link = await a.sharePage({ text: 'Do not lose me.' })
   await a.tab.getByText('Do not lose me.').first().click()
-  const asked = a.tab.waitForEvent('dialog')
+  const opened = a.tab.waitForEvent('dialog')
   const closing = a.tab.close({ runBeforeUnload: true })
-  const dialog = await asked
+  const dialog = await opened
   assert.equal(dialog.type(), 'beforeunload')
   await dialog.dismiss()
   await closing

@@ -21,7 +21,7 @@ test('every control and picture has an accessible name', async (t) => {
     const nameless = nodes.filter(({ ignored, role, name }) => !ignored && CONTROLS.has(role?.value) && !name?.value)
     assert.deepEqual(nameless.map(({ role }) => role.value), [], where)
     assert(nodes.some(({ role, name }) => role?.value === 'RootWebArea' && name?.value), `${where} has no title`)
-    assert.equal(await person.tab.locator('h1').count(), 1, `${where} has one heading of the first rank`)
+    assert.equal(await person.tab.locator('h1').count(), 1, `${where} has one first-level heading`)
   }
   await person.goTo('/')
   await person.waitForText('Up to')
@@ -33,12 +33,12 @@ test('every control and picture has an accessible name', async (t) => {
   await assertNamed('a page')
   await person.goTo('/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m')
   await person.waitForText('Nobody has this page right now')
-  await assertNamed('a dark page')
+  await assertNamed('an unavailable page')
   await person.goTo('/p/nonsense')
   await person.waitForText('This page cannot be shown')
-  await assertNamed('a refused page')
+  await assertNamed('an invalid link')
   await person.goTo('/nowhere')
-  await assertNamed('nowhere')
+  await assertNamed('an unknown path')
 })
 
 test('a page can be shared with the keyboard alone', async (t) => {
@@ -87,30 +87,30 @@ test('the focused control is visibly focused', async (t) => {
     })
     if (name.startsWith('<body') || seen.has(name)) break
     seen.add(name)
-    assert(shown, `nothing shows the focus on ${name}`)
+    assert(shown, `the focus is not visible on ${name}`)
   }
-  assert(seen.size >= 6, `only ${seen.size} things can be reached`)
+  assert(seen.size >= 6, `only ${seen.size} controls can be reached`)
 })
 
 for (const colorScheme of ['light', 'dark']) {
   test(`text has enough contrast in the ${colorScheme} theme`, async (t) => {
     const server = await startServer(t)
     const person = await newVisitor(t, server, { colorScheme })
-    const pale = []
-    const look = async (where) => pale.push(...(await person.tab.evaluate(faintWords, CONTRAST_MIN)).map((words) => `${where}: ${words}`))
+    const faint = []
+    const check = async (where) => faint.push(...(await person.tab.evaluate(faintTexts, CONTRAST_MIN)).map((words) => `${where}: ${words}`))
     await person.goTo('/')
     await person.waitForText('Up to')
-    await look('home')
+    await check('home')
     await person.sharePage({ text: '# Words\n\nand [a link](https://example.org) `code`' })
     await person.waitForText('and a link')
-    await look('page')
+    await check('page')
     await person.goTo('/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m')
     await person.waitForText('Nobody has this page right now')
-    await look('dark page')
+    await check('unavailable page')
     await person.goTo('/chat')
     await person.waitForText('Connected')
-    await look('chat')
-    assert.deepEqual(pale, [])
+    await check('chat')
+    assert.deepEqual(faint, [])
   })
 }
 
@@ -128,7 +128,7 @@ async function tabTo({ tab }, name) {
 }
 
 /** In the page: texts with too little contrast against the nearest painted background. */
-function faintWords(least) {
+function faintTexts(least) {
   const pen = document.createElement('canvas').getContext('2d', { willReadFrequently: true })
   const parse = (colour) => {
     pen.clearRect(0, 0, 1, 1)

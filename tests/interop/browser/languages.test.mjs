@@ -1,5 +1,4 @@
-// Languages: every text is in the catalogue, pages work from right to left, and one file adds a
-// language.
+// Languages: every text is in the catalogue, right-to-left layout works, and one file adds a language.
 
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
@@ -13,15 +12,15 @@ import { promisify } from 'node:util'
 import { newVisitor, startServer } from './page-driver.mjs'
 import { file, generated, picture } from './fixtures.mjs'
 
-const NOBODY_HAS = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m'
+const UNAVAILABLE_PAGE = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m'
 const WEB = fileURLToPath(new URL('../../../web', import.meta.url))
 const run = promisify(execFile)
 
-/** In the page: visible or spoken texts in plain letters, although the pseudo-language changes all of ours. */
-function plainWords() {
+/** In the page: visible or spoken texts in plain letters. The pseudo-language changes all letters of our texts. */
+function untranslatedTexts() {
   const found = []
   const isTheirs = (element) => element.closest('[translate=no], .prose, .words, .source, script, style, noscript, iframe') !== null
-  const look = (words, where) => {
+  const check = (words, where) => {
     // Ignore the test's own content and the texts of the browser's library.
     const ours = words.replace(/\.md\b|\b(?:[123]\.\w+|index\.md|lobby|\d+ seconds? ago|Watchfire)\b/g, '')
     if (/[a-z]{2}/i.test(ours)) found.push(`${where}: ${words.trim().slice(0, 80)}`)
@@ -29,11 +28,11 @@ function plainWords() {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
   while (walker.nextNode()) {
     const { parentElement, textContent } = walker.currentNode
-    if (!isTheirs(parentElement)) look(textContent, parentElement.tagName)
+    if (!isTheirs(parentElement)) check(textContent, parentElement.tagName)
   }
   for (const element of document.querySelectorAll('[aria-label], [title], [placeholder]')) {
     if (isTheirs(element)) continue
-    for (const name of ['aria-label', 'title', 'placeholder']) look(element.getAttribute(name) ?? '', `${element.tagName} ${name}`)
+    for (const name of ['aria-label', 'title', 'placeholder']) check(element.getAttribute(name) ?? '', `${element.tagName} ${name}`)
   }
   return found
 }
@@ -41,8 +40,8 @@ function plainWords() {
 test('no text is missing from the catalogue', async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 524_288 } })
   const [person, holder] = [await newVisitor(t, server, { locale: 'en-XA' }), await newVisitor(t, server)]
-  const plain = []
-  const look = async (where) => plain.push(...(await person.tab.evaluate(plainWords)).map((words) => `${where}, ${words}`))
+  const untranslated = []
+  const check = async (where) => untranslated.push(...(await person.tab.evaluate(untranslatedTexts)).map((words) => `${where}, ${words}`))
   const main = person.tab.getByRole('main')
   await person.goTo('/')
   await person.tab.locator('.room', { hasText: '4' }).waitFor()
@@ -50,41 +49,41 @@ test('no text is missing from the catalogue', async (t) => {
   await main.locator('textarea').fill('# ⟦1⟧')
   await person.tab.locator('input[type=file]').setInputFiles([file('1.png', picture(9, 9), 'image/png'), file('2.bin', generated(9))])
   await main.locator('.chips li').nth(1).waitFor()
-  await look('home')
+  await check('home')
   await main.locator('button.light').click()
   await main.locator('input.link').waitFor()
   await main.locator('button[aria-expanded]').click()
   await main.locator('.transfers .block-bar').waitFor()
-  await look('a page')
+  await check('a page')
   await person.tab.locator('.brand').click()
   await main.locator('.kept li').waitFor()
-  await look('home, with a page kept')
+  await check('home, with a kept page')
   await main.locator('.kept h2 a').click()
   await main.locator('.kept-view li').waitFor()
   await main.locator('.kept-view input').fill('nonsense')
   await main.locator('.kept-view form button').click()
   await main.locator('.kept-view .bad').waitFor()
-  await look('the pages kept')
+  await check('the kept pages')
 
   const link = await holder.sharePage({ files: [file('3.bin', generated(6_000_000))] })
   await person.goTo(link)
   await main.locator('button[aria-expanded]').click()
   await main.locator('.transfers tbody tr').waitFor()
   await main.locator('.coming progress').waitFor()
-  await look('a page that comes')
+  await check('a loading page')
   await holder.leave()
   await main.locator('.coming progress.resting').waitFor()
-  await look('a page whose last holder left')
-  await person.goTo(NOBODY_HAS)
+  await check('a page whose last holder left')
+  await person.goTo(UNAVAILABLE_PAGE)
   await main.locator('.coming h1').waitFor()
-  await look('a dark page')
+  await check('an unavailable page')
   await person.goTo('/nowhere')
   await main.locator('.plain').waitFor()
-  await look('nowhere')
+  await check('an unknown path')
   await person.goTo('/chat')
   await main.locator('.chat .say').waitFor()
-  await look('chat')
-  assert.deepEqual(plain, [])
+  await check('chat')
+  assert.deepEqual(untranslated, [])
 })
 
 test('a right-to-left language is laid out from right to left', async (t) => {
@@ -92,29 +91,29 @@ test('a right-to-left language is laid out from right to left', async (t) => {
   const person = await newVisitor(t, server, { locale: 'ar-XB', viewport: { width: 390, height: 780 } })
   const main = person.tab.getByRole('main')
   const fits = async (where) => {
-    const told = await person.tab.evaluate(() => {
+    const layout = await person.tab.evaluate(() => {
       const { dir, scrollWidth, clientWidth } = document.documentElement
       return { dir, wider: scrollWidth - clientWidth }
     })
-    assert.deepEqual(told, { dir: 'rtl', wider: 0 }, where)
+    assert.deepEqual(layout, { dir: 'rtl', wider: 0 }, where)
   }
   await person.goTo('/')
   await main.locator('.home h1').waitFor()
   await fits('home')
   const brand = await person.tab.locator('.brand').boundingBox()
-  assert(brand.x > 195, 'the beginning is at the right')
+  assert(brand.x > 195, 'the brand is not at the right')
   await main.locator('textarea').fill('שלום')
   await main.locator('button.light').click()
   await main.locator('input.link').waitFor()
   await main.locator('button[aria-expanded]').click()
   await main.locator('.transfers .block-bar').waitFor()
   await fits('a page')
-  assert.equal(await main.locator('input.link').evaluate((field) => getComputedStyle(field).direction), 'ltr', 'a link is read as links are')
+  assert.equal(await main.locator('input.link').evaluate((field) => getComputedStyle(field).direction), 'ltr', 'a link is not written from left to right')
 })
 
 /** Builds the web app with one more language file; returns the folder of the build. */
 async function builtWith(t, tag, change) {
-  const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-words-'))
+  const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-language-'))
   t.after(() => rm(folder, { recursive: true, force: true }))
   for (const name of await readdir(WEB)) {
     if (name !== 'node_modules' && name !== 'dist') await cp(path.join(WEB, name), path.join(folder, name), { recursive: true })
@@ -161,30 +160,30 @@ test('one file adds a language and costs the first load of other languages next 
   for (const each of [person, english]) await serveBuild(each, dist)
   const fetched = []
   for (const each of [person, english]) each.tab.on('request', (request) => fetched.push([each, new URL(request.url()).pathname]))
-  const plain = []
-  const look = async (where) => plain.push(...(await person.tab.evaluate(plainWords)).map((words) => `${where}, ${words}`))
+  const untranslated = []
+  const check = async (where) => untranslated.push(...(await person.tab.evaluate(untranslatedTexts)).map((words) => `${where}, ${words}`))
   const main = person.tab.getByRole('main')
 
   await person.goTo('/')
   await main.locator('.room', { hasText: '4' }).waitFor()
-  const told = await person.tab.evaluate(() => ({ lang: document.documentElement.lang, dir: document.documentElement.dir }))
-  assert.deepEqual(told, { lang: 'he', dir: 'rtl' })
-  await look('home')
+  const layout = await person.tab.evaluate(() => ({ lang: document.documentElement.lang, dir: document.documentElement.dir }))
+  assert.deepEqual(layout, { lang: 'he', dir: 'rtl' })
+  await check('home')
   await main.locator('textarea').fill('שלום')
   await main.locator('button.light').click()
   await main.locator('input.link').waitFor()
   await main.locator('button[aria-expanded]').click()
   await main.locator('.transfers .block-bar').waitFor()
-  await look('a page and its panel')
-  assert.deepEqual(plain, [])
+  await check('a page and its panel')
+  assert.deepEqual(untranslated, [])
 
   await english.goTo('/')
   await english.waitForText('Light this page')
   assert.equal(await english.tab.evaluate(() => document.documentElement.lang), 'en')
-  const catalogues = (who) => fetched.filter(([each, name]) => each === who && /\/he-/.test(name)).length
-  assert.equal(catalogues(person), 1, 'its words are fetched once')
-  assert.equal(catalogues(english), 0, 'who reads English fetches no other words')
+  const catalogues = (visitor) => fetched.filter(([each, name]) => each === visitor && /\/he-/.test(name)).length
+  assert.equal(catalogues(person), 1, 'the catalogue was not fetched once')
+  assert.equal(catalogues(english), 0, 'an English reader fetched a catalogue')
   const worker = await readFile(path.join(dist, 'worker.js'), 'utf8')
-  const nothingThere = inHebrew({ refusals: { nothing: 'There is nothing here.' } }).refusals.nothing
-  assert(worker.includes(nothingThere), 'the service worker has what it says in every language')
+  const refusal = inHebrew({ refusals: { nothing: 'There is nothing here.' } }).refusals.nothing
+  assert(worker.includes(refusal), 'the service worker lacks a translated refusal')
 })

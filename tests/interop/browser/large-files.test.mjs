@@ -35,17 +35,17 @@ test('a large file passes from one person to another without accumulating in the
   const context = await launchWithProfile(path.join(folder, 'profile'), BY_RELAY_ONLY)
   t.after(() => context.close())
   const visitor = await PageDriver.inContext(server, context)
-  // The file picker would ask for a place; the service worker saves without one.
+  // The file picker would ask for a place; the service worker does not.
   await visitor.tab.addInitScript(() => delete globalThis.showSaveFilePicker)
   await visitor.goTo('/')
-  const lit = performance.now()
+  const shared = performance.now()
   await holder.goTo('/')
   const heaps = [await heapOf(t, holder), await heapOf(t, visitor)]
   await holder.compose({ files: original })
   await holder.tab.getByRole('button', { name: 'Light this page' }).click()
   await holder.waitUntilComplete(TRANSFER_MS)
   const link = await holder.sharedLink()
-  t.diagnostic(`hashed and lit in ${seconds(lit)} s`)
+  t.diagnostic(`hashed and shared in ${seconds(shared)} s`)
 
   const before = server.residentBytes()
   let peak = before
@@ -61,24 +61,24 @@ test('a large file passes from one person to another without accumulating in the
   const relayed = await server.metric('watchfire_pages_relayed_bytes_total')
   t.diagnostic(`passed in ${took} s, ${(FILE_BYTES / 1e6 / took).toFixed(1)} MB/s`)
   t.diagnostic(`server: ${mib(before)} MiB before, ${mib(peak)} MiB at its peak, ${relayed} bytes relayed`)
-  const [holders, visitors] = heaps.map(({ peak }) => peak)
-  t.diagnostic(`heap at its peak: ${mib(holders)} MiB of who shares, ${mib(visitors)} MiB of who opens`)
-  t.diagnostic(`on the disk of who opens: ${mib(onDisk)} MiB`)
-  assert(Math.max(holders, visitors) < HEAP_BYTES_MAX, 'neither tab has it in memory')
-  assert(onDisk > FILE_BYTES * 0.9, 'it is on disk')
+  const [holderPeak, visitorPeak] = heaps.map(({ peak }) => peak)
+  t.diagnostic(`heap at its peak: ${mib(holderPeak)} MiB in the sharing tab, ${mib(visitorPeak)} MiB in the opening tab`)
+  t.diagnostic(`on the disk of the visitor: ${mib(onDisk)} MiB`)
+  assert(Math.max(holderPeak, visitorPeak) < HEAP_BYTES_MAX, 'a tab has the file in memory')
+  assert(onDisk > FILE_BYTES * 0.9, 'the file is not on disk')
   assert(peak - before < GROWTH_BYTES_MAX, `the server grew by ${mib(peak - before)} MiB`)
   assert(relayed < FILE_BYTES * 1.05, `${relayed} bytes were relayed for a file of ${FILE_BYTES}`)
 
   const [given, got] = await Promise.all([sha256(original), visitor.saveFile('film.bin').then(sha256)])
-  assert.equal(got, given, 'what is saved is what was shared')
+  assert.equal(got, given, 'the saved file differs from the shared one')
 
-  await waitUntil(async () => (await bytesOnDisk(visitor)) > FILE_BYTES, 'the last of it is on disk', TRANSFER_MS)
+  await waitUntil(async () => (await bytesOnDisk(visitor)) > FILE_BYTES, 'the whole file is on disk', TRANSFER_MS)
   const reloaded = performance.now()
   await visitor.tab.reload()
   await visitor.waitUntilComplete(TRANSFER_MS)
   t.diagnostic(`hashed again and held ${seconds(reloaded)} s after a reload`)
   const again = (await server.metric('watchfire_pages_relayed_bytes_total')) - relayed
-  assert(again < 1_000_000, `${again} bytes came again after a reload`)
+  assert(again < 1_000_000, `${again} bytes were transferred again after a reload`)
   for (const person of [holder, visitor]) person.assertNoPageErrors()
 })
 

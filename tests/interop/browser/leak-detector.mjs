@@ -13,9 +13,9 @@ export async function startLeakDetector(t) {
   const requests = []
   let connections = 0
   const datagrams = []
-  const hear = (request) => requests.push(`${request.method} ${request.url}`)
+  const record = (request) => requests.push(`${request.method} ${request.url}`)
   const http = createServer((request, response) => {
-    hear(request)
+    record(request)
     request.resume()
     response.writeHead(200, {
       'access-control-allow-origin': '*',
@@ -25,7 +25,7 @@ export async function startLeakDetector(t) {
     response.end(bodyFor(request.url))
   })
   http.on('upgrade', (request, socket) => {
-    hear(request)
+    record(request)
     socket.destroy()
   })
   http.on('connection', () => {
@@ -55,7 +55,7 @@ export async function startLeakDetector(t) {
     /** Resolves when a request for that path, with or without a query, has arrived. */
     called(path) {
       const isIt = (request) => request.split(/[ ?]/)[1] === path
-      return waitUntil(() => requests.some(isIt), `somebody asks the leakDetector for ${path}`, CALLED_MS)
+      return waitUntil(() => requests.some(isIt), `a request for ${path} reaches the leak detector`, CALLED_MS)
     },
   }
 }

@@ -1,4 +1,4 @@
-// Pages that the operator of a server blocks, limits or takes reports for, as people see them.
+// Pages that an operator blocks, limits or receives reports about, as people see them.
 
 import assert from 'node:assert/strict'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -34,7 +34,7 @@ test('a page that is blocked while open is isolated, shows why, and cannot be op
   await late.waitForText('This page cannot be shown')
   await late.waitForText(DENIED)
   const other = await holder.openAnotherTab()
-  assert.ok(await other.sharePage({ text: 'Another page.' }), 'other pages burn as ever')
+  assert.ok(await other.sharePage({ text: 'Another page.' }), 'another page cannot be shared')
   for (const person of [holder, reader, late]) person.assertNoPageErrors()
 })
 
@@ -50,7 +50,7 @@ test('the report link appears only where the operator has configured an address'
   assert.equal(await plain.tab.getByText('Report this page').count(), 0)
 })
 
-test('a person at the limit of open pages per address is told the limit and its owner', async (t) => {
+test('at the limit of open pages per address, a person sees which limit it is', async (t) => {
   const settings = { 'limits.pages_per_address_max': 1, 'limits.loopback_limited': true }
   const server = await startServer(t, { settings })
   const person = await newVisitor(t, server)
@@ -62,10 +62,10 @@ test('a person at the limit of open pages per address is told the limit and its 
   person.assertNoPageErrors()
 })
 
-test('a visitor of an unavailable page sees when it was last available, where the server keeps that', async (t) => {
+test('a visitor of an unavailable page sees when it was last available, if the server keeps that time', async (t) => {
   const server = await startServer(t, { settings: { 'pages.last_available_kept': '1h' } })
   const [holder, late] = [await newVisitor(t, server), await newVisitor(t, server)]
-  const link = await holder.sharePage({ text: 'Seen by nobody else.' })
+  const link = await holder.sharePage({ text: 'Only here.' })
   await holder.leave()
   await late.goTo(link)
   await late.waitForText('Somebody last had the whole page')

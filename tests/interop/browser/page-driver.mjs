@@ -109,10 +109,10 @@ export class PageDriver {
 
   /** Waits until the status of the page contains this text. */
   async waitForStatus(words, ms = WAIT_MS) {
-    await this.#standing.getByText(words).first().waitFor({ timeout: ms })
+    await this.#status.getByText(words).first().waitFor({ timeout: ms })
   }
 
-  get #standing() {
+  get #status() {
     return this.tab.getByRole('region', { name: 'Who has this page' }).getByRole('status')
   }
 

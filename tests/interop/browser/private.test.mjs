@@ -1,4 +1,4 @@
-// Private pages: what people see with the right key, a wrong key, and no key.
+// Private pages, as people see them with the right key, a wrong key, and no key.
 
 import assert from 'node:assert/strict'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -22,7 +22,7 @@ const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
 after(() => rm(folder, { recursive: true }))
 
 /** Shares a page with the switch *Private* on; returns the link, which contains the key. */
-async function lightsPrivately(person, draft) {
+async function sharePrivately(person, draft) {
   await person.goTo('/')
   await person.compose(draft)
   await person.tab.getByRole('switch', { name: 'Private' }).check()
@@ -38,22 +38,22 @@ const keyOf = (link) => new URLSearchParams(new URL(link).hash.slice(1)).get('ke
 test('a person with the whole link reads a private page, and one without the key passes it on unread', async (t) => {
   const server = await startServer(t)
   const [maker, keeper, reader] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
-  const link = await lightsPrivately(maker, { text: `# Secret\n\n${SECRET}` })
+  const link = await sharePrivately(maker, { text: `# Secret\n\n${SECRET}` })
   await maker.waitForText(SECRET)
 
   await keeper.goTo(withFragment(link, ''))
   await keeper.waitForText('This page is private, and this link has no key')
   await keeper.waitForStatus('Held by 2 tabs')
   assert.equal(await keeper.tab.getByText(SECRET).count(), 0)
-  assert(!(await keeper.tab.content()).includes('secret.md'), 'not even its name')
+  assert(!(await keeper.tab.content()).includes('secret.md'), 'the name of its file is visible')
   await maker.leave()
 
-  // Now only the person who cannot read the page has it.
+  // Now only the keeper, who cannot read the page, has it.
   await reader.goTo(link)
   await reader.waitForText(SECRET)
   assert.equal(reader.tab.url(), link)
   await reader.waitForText('only people with the whole link can read this')
-  // The key may come later, as a link, and opens the blocks that are here.
+  // The keeper enters the link later, and the key opens the loaded blocks.
   await keeper.tab.getByRole('textbox', { name: 'The whole link, or its key' }).fill(link)
   await keeper.tab.getByRole('button', { name: 'Open it' }).click()
   await keeper.waitForText(SECRET)
@@ -63,8 +63,8 @@ test('a person with the whole link reads a private page, and one without the key
 test('a fragment without a key, or with a wrong one, shows an error and does no harm', async (t) => {
   const server = await startServer(t)
   const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
-  const link = await lightsPrivately(maker, { text: SECRET })
-  const other = await lightsPrivately(await maker.openAnotherTab(), { text: 'Another page' })
+  const link = await sharePrivately(maker, { text: SECRET })
+  const other = await sharePrivately(await maker.openAnotherTab(), { text: 'Another page' })
   const key = keyOf(link)
   const wrong = 'The key in this link does not open this page.'
   const closed = [
@@ -95,28 +95,28 @@ test('a fragment without a key, or with a wrong one, shows an error and does no 
   assert.equal(await visitor.tab.evaluate(() => 'pwned' in globalThis), false)
 
   // A public page behind a link with a key is not presented as private.
-  const open_ = await (await newVisitor(t, server)).sharePage({ text: 'Everybody may read this.' })
-  await visitor.goTo(withFragment(open_, `#key=${key}`))
+  const publicLink = await (await newVisitor(t, server)).sharePage({ text: 'A public page.' })
+  await visitor.goTo(withFragment(publicLink, `#key=${key}`))
   await visitor.waitForText('This page is not private, although its link has a key')
-  assert.equal(await visitor.tab.getByText('Everybody may read this.').count(), 0)
+  assert.equal(await visitor.tab.getByText('A public page.').count(), 0)
   for (const person of [maker, visitor]) person.assertNoPageErrors()
 })
 
-test('a private video plays while it loads, and seeks to parts that are not here', async (t) => {
+test('a private video plays while it loads, and seeks to parts that are not loaded', async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
   const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
   const film = await makeWebm(maker, { seconds: 60, bytesPerSecond: 600_000 })
   const shared = path.join(folder, 'film.webm')
   await writeFile(shared, film)
-  const link = await lightsPrivately(maker, { files: [shared] })
+  const link = await sharePrivately(maker, { files: [shared] })
   await visitor.goTo(link)
   const video = visitor.tab.locator('video[src^="/stream/"]')
-  await video.evaluate(plays)
-  await video.evaluate(jumps, 50)
+  await video.evaluate(startPlaying)
+  await video.evaluate(seek, 50)
   await visitor.waitForText('It plays while the rest loads.')
-  const here = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
-  t.diagnostic(`it played at 0 and at 50 s with ${(100 * here).toFixed()} % here`)
-  assert(here < 1, 'all of it was here')
+  const loaded = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
+  t.diagnostic(`it played at 0 and at 50 s with ${(100 * loaded).toFixed()} % loaded`)
+  assert(loaded < 1, 'the whole page was loaded')
 
   const { duration, seekable } = await video.evaluate(({ duration, seekable }) => ({ duration, seekable: seekable.end(0) }))
   assert(Math.abs(duration - 60) < 1 && seekable > 59, `${duration} ${seekable}`)
@@ -131,14 +131,14 @@ test('one file of a private folder arrives before the rest, and the list shows t
   const large = path.join(folder, 'large.bin')
   await writeFile(large, generated(40 * MIB))
   const film = await makeWebm(maker, { seconds: 6, bytesPerSecond: 300_000 })
-  const link = await lightsPrivately(maker, { files: [large, await onDisk('z-film.webm', film)] })
+  const link = await sharePrivately(maker, { files: [large, await onDisk('z-film.webm', film)] })
   // The video is behind 40 MiB that arrive at 1 MiB per second.
   await visitor.goTo(`${link.replace(/&.*$/, '')}&file=z-film.webm`)
   const began = performance.now()
-  await visitor.tab.locator('video').evaluate(plays)
+  await visitor.tab.locator('video').evaluate(startPlaying)
   t.diagnostic(`it plays after ${Math.round(performance.now() - began)} ms`)
-  const here = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
-  assert(here < 0.9, `${here} of the page was here`)
+  const loaded = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
+  assert(loaded < 0.9, `${loaded} of the page was loaded`)
   for (const person of [maker, visitor]) person.assertNoPageErrors()
 })
 
@@ -146,7 +146,7 @@ test('the file that a link names is shown first, and the rest of the page follow
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
   const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
   const files = [await onDisk('a-large.bin', generated(24 * MIB)), await onDisk('z-words.txt', `Only these. ${'word '.repeat(400_000)}`)]
-  const places = [await lightsPrivately(maker, { files }), await (await maker.openAnotherTab()).sharePage({ files })]
+  const places = [await sharePrivately(maker, { files }), await (await maker.openAnotherTab()).sharePage({ files })]
   for (const link of places) {
     // The text is behind 24 MiB that arrive at 1 MiB per second.
     const address = new URL(link)
@@ -154,9 +154,9 @@ test('the file that a link names is shown first, and the rest of the page follow
     address.hash = key === null ? 'file=z-words.txt' : `key=${key}&file=z-words.txt`
     await visitor.goTo(address.href)
     await visitor.waitForText('Only these.')
-    const here = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
-    t.diagnostic(`${key === null ? 'public' : 'private'}: it is shown with ${(100 * here).toFixed()} % here`)
-    assert(here < 0.6, `${here} of the page was here`)
+    const loaded = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
+    t.diagnostic(`${key === null ? 'public' : 'private'}: it is shown with ${(100 * loaded).toFixed()} % loaded`)
+    assert(loaded < 0.6, `${loaded} of the page was loaded`)
     // A viewer of one file still keeps the whole page available.
     await visitor.waitForStatus('Held by 2 tabs', TRANSFER_MS)
     await visitor.goTo('/')
@@ -167,19 +167,19 @@ test('the file that a link names is shown first, and the rest of the page follow
 test('a wrong key is reported with the first block, and the page still loads to be shared', async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
   const [maker, visitor, reader] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
-  const other = await lightsPrivately(maker, { text: 'Another page' })
+  const other = await sharePrivately(maker, { text: 'Another page' })
   const large = path.join(folder, 'sealed.bin')
   const content = generated(24 * MIB)
   await writeFile(large, content)
-  const link = await lightsPrivately(maker, { files: [large] })
+  const link = await sharePrivately(maker, { files: [large] })
   await visitor.goTo(withFragment(link, `#key=${keyOf(other)}`))
   const began = performance.now()
   await visitor.waitForText('The key in this link does not open this page.')
   const ms = Math.round(performance.now() - began)
-  const here = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
-  t.diagnostic(`it is told after ${ms} ms, with ${(100 * here).toFixed()} % here`)
+  const loaded = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
+  t.diagnostic(`the error appears after ${ms} ms, with ${(100 * loaded).toFixed()} % loaded`)
   // A few blocks may have been in transit before the one that shows the error.
-  assert(here < 0.5, `${here} of the page was here`)
+  assert(loaded < 0.5, `${loaded} of the page was loaded`)
   await visitor.waitForStatus('Held by 2 tabs', TRANSFER_MS)
   await visitor.waitForText('The key in this link does not open this page.')
   await maker.killBrowser()
@@ -193,14 +193,14 @@ test('a wrong key is reported with the first block, and the page still loads to 
 
 test('a private folder is shown as a site on an origin of its own, which never sees the key', async (t) => {
   const server = await startServer(t)
-  const { link, key } = await sharePrivately(t, server, {
+  const { link, key } = await shareFromCommandLine(t, server, {
     'index.html': `<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="/style.css"><h1>Home</h1>
-      <img src="pictures/cat.png" alt="cat"><a href="docs/">Docs</a><p id="said">nothing</p>
+      <img src="pictures/cat.png" alt="cat"><a href="docs/">Docs</a><p id="output">nothing</p>
       <script type="module">
         const part = await fetch('data.bin', { headers: { range: 'bytes=1048570-1048585' } })
         const bytes = [...new Uint8Array(await part.arrayBuffer())].join()
-        const told = [location.href, document.referrer, document.baseURI, ...performance.getEntries().map(({ name }) => name)].join(' ')
-        said.textContent = JSON.stringify({ status: part.status, range: part.headers.get('content-range'), bytes, told })
+        const seen = [location.href, document.referrer, document.baseURI, ...performance.getEntries().map(({ name }) => name)].join(' ')
+        output.textContent = JSON.stringify({ status: part.status, range: part.headers.get('content-range'), bytes, seen })
       </script>`,
     'style.css': 'h1 { color: rgb(1, 2, 3) }',
     'docs/index.html': '<!doctype html><h1>Docs</h1><a href="..">Home</a>',
@@ -216,23 +216,23 @@ test('a private folder is shown as a site on an origin of its own, which never s
   await waitUntil(() => site.getByAltText('cat').evaluate((img) => img.naturalWidth === 32), 'its picture', WAIT_MS)
   await site.getByRole('link', { name: 'Docs' }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  await waitUntil(() => new URL(visitor.tab.url()).hash.includes('file=docs'), 'the address says where it is', WAIT_MS)
-  assert.equal(keyOf(visitor.tab.url()), key, 'and keeps the key')
+  await waitUntil(() => new URL(visitor.tab.url()).hash.includes('file=docs'), 'the address names the file', WAIT_MS)
+  assert.equal(keyOf(visitor.tab.url()), key, 'the address lost the key')
   await site.getByRole('link', { name: 'Home' }).click()
   await title.waitFor()
   await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
-  const said = site.locator('#said')
-  await said.getByText('bytes 1048570').waitFor()
-  const told = JSON.parse(await said.textContent())
-  assert.equal(told.status, 206)
-  assert.equal(told.range, `bytes 1048570-1048585/${3 * MIB}`)
-  assert.equal(told.bytes, [...generated(3 * MIB).subarray(1048570, 1048586)].join())
-  for (const frame of visitor.tab.frames().slice(1)) assert(!frame.url().includes(key), 'no frame is told the key')
-  assert(!told.told.includes(key), told.told)
+  const output = site.locator('#output')
+  await output.getByText('bytes 1048570').waitFor()
+  const report = JSON.parse(await output.textContent())
+  assert.equal(report.status, 206)
+  assert.equal(report.range, `bytes 1048570-1048585/${3 * MIB}`)
+  assert.equal(report.bytes, [...generated(3 * MIB).subarray(1048570, 1048586)].join())
+  for (const frame of visitor.tab.frames().slice(1)) assert(!frame.url().includes(key), 'a frame has the key in its URL')
+  assert(!report.seen.includes(key), report.seen)
   // A reload at a page of the site opens it again, with the key in the address.
   await site.getByRole('link', { name: 'Docs' }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  await waitUntil(() => new URL(visitor.tab.url()).hash.includes('file=docs'), 'the address says where it is', WAIT_MS)
+  await waitUntil(() => new URL(visitor.tab.url()).hash.includes('file=docs'), 'the address names the file', WAIT_MS)
   await visitor.tab.reload()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
   visitor.assertNoPageErrors()
@@ -241,25 +241,25 @@ test('a private folder is shown as a site on an origin of its own, which never s
 test('neither the server nor its log sees the key', async (t) => {
   const server = await startServer(t)
   const maker = await newVisitor(t, server)
-  const asked = []
-  maker.tab.context().on('request', (request) => asked.push(request.url(), JSON.stringify(request.headers()), request.postData() ?? ''))
+  const sent = []
+  maker.tab.context().on('request', (request) => sent.push(request.url(), JSON.stringify(request.headers()), request.postData() ?? ''))
   maker.tab.on('websocket', (socket) => {
-    asked.push(socket.url())
-    socket.on('framesent', ({ payload }) => asked.push(typeof payload === 'string' ? payload : payload.toString('latin1')))
+    sent.push(socket.url())
+    socket.on('framesent', ({ payload }) => sent.push(typeof payload === 'string' ? payload : payload.toString('latin1')))
   })
-  const link = await lightsPrivately(maker, { text: SECRET, files: [file('quiet-name.bin', generated(MIB))] })
+  const link = await sharePrivately(maker, { text: SECRET, files: [file('quiet-name.bin', generated(MIB))] })
   const reader = await newVisitor(t, server)
   await reader.goTo(link)
   await reader.waitForText('quiet-name.bin')
   for (const secret of [keyOf(link), SECRET, 'quiet-name']) {
-    assert(!asked.some((text) => text.includes(secret)), `${secret} was sent`)
+    assert(!sent.some((text) => text.includes(secret)), `${secret} was sent`)
     assert(!`${server.lines.join()} ${server.stderr}`.includes(secret), `${secret} is in the log`)
   }
-  assert(asked.length > 5 && cidOf(link).length > 50)
+  assert(sent.length > 5 && cidOf(link).length > 50)
 })
 
 /** Shares the files as a private page from the command line. */
-async function sharePrivately(t, server, files) {
+async function shareFromCommandLine(t, server, files) {
   const at = await mkdtemp(path.join(folder, 'site-'))
   for (const [name, content] of Object.entries(files)) {
     const to = path.join(at, 'site', name)
@@ -278,7 +278,7 @@ async function onDisk(name, content) {
 }
 
 /** Starts playback, and resolves when the current time advances. */
-async function plays(player) {
+async function startPlaying(player) {
   player.muted = true
   await player.play()
   await new Promise((resolve, reject) => {
@@ -294,10 +294,10 @@ async function plays(player) {
 }
 
 /** Seeks, and resolves when playback continues there. */
-async function jumps(player, second) {
+async function seek(player, second) {
   player.currentTime = second
   await new Promise((resolve, reject) => {
-    const late = setTimeout(() => reject(new Error(`it stands at ${player.currentTime}, ${player.readyState}`)), 60_000)
+    const late = setTimeout(() => reject(new Error(`playback stopped at ${player.currentTime}, ${player.readyState}`)), 60_000)
     const look = () => {
       if (player.currentTime > second && !player.seeking) {
         clearTimeout(late)

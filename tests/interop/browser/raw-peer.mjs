@@ -11,7 +11,7 @@ const SEGMENT_HEAD_BYTES = 12
 const FRAME_BYTES_MAX = 65_536
 
 /**
- * Joins the page and answers every wanted block with the result of `answer(wants, { from, cancelled, peer })`.
+ * Joins the page and answers wants with the result of `answer(wants, { from, cancelled, peer })`.
  */
 export async function joinPage(t, server, cid, have, answer) {
   const socket = new Socket(server.endpoint, { transport: WebSocket })
@@ -20,8 +20,8 @@ export async function joinPage(t, server, cid, have, answer) {
   socket.connect()
   const channel = socket.channel(`page:${cid}`, { have })
   const peer = new RawPeer(channel, answer)
-  const { status, response } = await answered(channel.join())
-  if (status !== 'ok') throw new Error(`the page is not joined: ${JSON.stringify(response)}`)
+  const { status, response } = await replyTo(channel.join())
+  if (status !== 'ok') throw new Error(`cannot join the page: ${JSON.stringify(response)}`)
   peer.id = response.peer
   peer.leave = leave
   return peer
@@ -42,7 +42,7 @@ export function honestHolder(blocks) {
 /** Claims every block, and sends wrong bytes. */
 export function lyingHolder() {
   return (wants) => ({
-    blocks: wants.filter(({ have }) => !have).map(({ cid }) => ({ cid, bytes: Buffer.from('not what was asked for') })),
+    blocks: wants.filter(({ have }) => !have).map(({ cid }) => ({ cid, bytes: Buffer.from('not the requested bytes') })),
     has: wants.filter(({ have }) => have).map(({ cid }) => cid),
     lacks: [],
   })
@@ -54,48 +54,48 @@ export function silentHolder() {
 }
 
 /**
- * An honest holder that sends no more blocks than it is allowed to. It sends pending blocks as soon as it may, by
+ * An honest holder that sends a limited number of blocks. It sends pending blocks as soon as the limit allows, by
  * the priority of the want, and drops cancelled ones.
  */
 export class LimitedHolder {
-  given = 0
+  sent = 0
   #blocks
-  #may = 0
-  #owed = new Map()
+  #allowed = 0
+  #pending = new Map()
   #peer = null
 
-  constructor(blocks, may) {
+  constructor(blocks, allowed) {
     this.#blocks = blocks
-    this.#may = may
+    this.#allowed = allowed
   }
 
   answer = (wants, { from, cancelled, peer }) => {
     this.#peer = peer
-    for (const cid of cancelled) this.#owed.delete(cid.toString('hex'))
-    for (const want of wants) if (!want.have) this.#owed.set(want.cid.toString('hex'), { ...want, from })
-    this.#giveWhatMay()
+    for (const cid of cancelled) this.#pending.delete(cid.toString('hex'))
+    for (const want of wants) if (!want.have) this.#pending.set(want.cid.toString('hex'), { ...want, from })
+    this.#sendAllowed()
     return { ...honestHolder(this.#blocks)(wants.filter(({ have }) => have)), blocks: [] }
   }
 
-  /** Allows it to send that many more blocks. */
+  /** Allows this number of further blocks. */
   allow(more) {
-    this.#may = this.given + more
-    this.#giveWhatMay()
+    this.#allowed = this.sent + more
+    this.#sendAllowed()
   }
 
-  #giveWhatMay() {
-    const owed = [...this.#owed].sort(([, a], [, b]) => b.priority - a.priority)
-    for (const [key, { from }] of owed.slice(0, this.#may - this.given)) {
-      this.#owed.delete(key)
-      this.given += 1
-      this.#peer.give(from, this.#blocks.get(key))
+  #sendAllowed() {
+    const pending = [...this.#pending].sort(([, a], [, b]) => b.priority - a.priority)
+    for (const [key, { from }] of pending.slice(0, this.#allowed - this.sent)) {
+      this.#pending.delete(key)
+      this.sent += 1
+      this.#peer.sendBlock(from, this.#blocks.get(key))
     }
   }
 }
 
 class RawPeer {
-  /** Wants that others sent, without cancels. */
-  asked = []
+  /** Wants received from other peers, without cancels. */
+  wantsReceived = []
   blocksSent = 0
   /** The counts that the server sent. */
   counts = new Inbox()
@@ -127,32 +127,32 @@ class RawPeer {
     message.missing -= part.length
     if (message.missing > 0) return
     this.#messages.delete(id)
-    this.#hear(from, message.bytes)
+    this.#handleMessage(from, message.bytes)
   }
 
-  #hear(from, message) {
+  #handleMessage(from, message) {
     const entries = wantsIn(message)
     if (entries.length === 0) return
     const wants = entries.filter(({ cancel }) => !cancel)
     const cancelled = entries.filter(({ cancel }) => cancel).map(({ cid }) => cid)
-    this.asked.push(...wants)
+    this.wantsReceived.push(...wants)
     const { blocks, has, lacks } = this.#answer(wants, { from, cancelled, peer: this })
-    for (const block of blocks) this.give(from, block)
+    for (const block of blocks) this.sendBlock(from, block)
     if (has.length > 0) this.#queue(from, presenceMessage(has, true))
     if (lacks.length > 0) this.#queue(from, presenceMessage(lacks, false))
   }
 
   /** Sends a block after all messages queued before it. */
-  give(to, block) {
+  sendBlock(to, block) {
     this.#queue(to, blockMessage([block]), () => (this.blocksSent += 1))
   }
 
   #queue(to, message, sent = () => {}) {
-    this.#sending = this.#sending.then(() => this.say(to, message)).then(sent, () => {})
+    this.#sending = this.#sending.then(() => this.sendMessage(to, message)).then(sent, () => {})
   }
 
   /** Sends a whole message in segments, and retries those that the server rejects for now. */
-  async say(to, message) {
+  async sendMessage(to, message) {
     const id = ++this.#lastMessage
     const room = FRAME_BYTES_MAX - PEER_BYTES - SEGMENT_HEAD_BYTES
     for (let offset = 0; offset === 0 || offset < message.length; offset += room) {
@@ -166,33 +166,33 @@ class RawPeer {
 
   /** Relays one frame unchanged: the destination peer, then its payload. */
   relay(frame) {
-    return this.#pass('relay', frame)
+    return this.#push('relay', frame)
   }
 
   /** Sends one signal unchanged, in the same form. */
   signal(frame) {
-    return this.#pass('signal', frame)
+    return this.#push('signal', frame)
   }
 
-  async #pass(event, frame) {
+  async #push(event, frame) {
     for (;;) {
-      const { status, response } = await answered(this.#channel.push(event, exact(frame)))
+      const { status, response } = await replyTo(this.#channel.push(event, toArrayBuffer(frame)))
       if (status === 'ok') return
-      if (response.retry_after_ms === undefined) throw new Error(`not passed on: ${JSON.stringify(response)}`)
+      if (response.retry_after_ms === undefined) throw new Error(`the server rejected the ${event}: ${JSON.stringify(response)}`)
       await new Promise((resolve) => setTimeout(resolve, response.retry_after_ms))
     }
   }
 }
 
 /** The reply of the server. */
-function answered(push) {
+function replyTo(push) {
   const answer = new Promise((resolve) => {
     for (const status of ['ok', 'error', 'timeout']) push.receive(status, (response) => resolve({ status, response }))
   })
-  return withTimeout(answer, `an answer to ${push.event}`)
+  return withTimeout(answer, `a reply to ${push.event}`)
 }
 
-/** The client recognises bytes by their being an ArrayBuffer. */
-function exact(buffer) {
+/** The client sends an ArrayBuffer as bytes, and nothing else. */
+function toArrayBuffer(buffer) {
   return buffer.buffer.slice(buffer.byteOffset, buffer.byteOffset + buffer.length)
 }

@@ -19,19 +19,19 @@ const STILL_SHELL = 'iframe[title="The page, without its scripts"]'
 
 test('without a sandbox, every channel reaches the leak detector', async (t) => {
   const leakDetector = await startLeakDetector(t)
-  const unsealed = await serveUnsealed(t, hostileFiles(leakDetector))
+  const unsandboxed = await serveUnsandboxed(t, hostileFiles(leakDetector))
   const suspect = await launchRecordedBrowser(t)
   const tab = await suspect.context.newPage()
-  await tab.goto(`${unsealed}/index.html`)
+  await tab.goto(`${unsandboxed}/index.html`)
   await tab.locator('#progress').getByText(/^tried/).waitFor()
   for (const way of NAVIGATIONS) {
     const other = await suspect.context.newPage()
     // The navigation that the page starts may cut this one short.
-    await other.goto(`${unsealed}/${way}.html`, { waitUntil: 'commit' })
+    await other.goto(`${unsandboxed}/${way}.html`, { waitUntil: 'commit' })
     await leakDetector.called(`/leak/${way}`)
   }
   for (const channel of REQUEST_CHANNELS) await leakDetector.called(`/leak/${channel}`)
-  for (const channel of DATAGRAM_CHANNELS) assert(leakDetector.datagrams.includes(channel), `${channel} was not heard`)
+  for (const channel of DATAGRAM_CHANNELS) assert(leakDetector.datagrams.includes(channel), `no datagram of ${channel} arrived`)
   const log = await suspect.closeAndReadLog()
   for (const host of DNS_HOSTS) assert(log.includes(host), `the browser did not look up ${host}`)
 })
@@ -59,7 +59,7 @@ test('a hostile page leaks nothing while its scripts run', async (t) => {
   for (const name of ['index', ...NAVIGATIONS]) {
     await visitor.goTo(`${link}#file=${name}.html`)
     await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
-    if (name === 'index') assertRefused(await whatItTried(visitor))
+    if (name === 'index') assertRefused(await attemptResults(visitor))
     else await visitor.tab.frameLocator(SHELL).locator('body').waitFor({ state: 'attached' })
     await assertAppUnchanged(visitor, suspect, name)
   }
@@ -73,7 +73,7 @@ test('a hostile page of a single file leaks nothing', async (t) => {
   await visitor.goTo(link)
   await visitor.tab.frameLocator(STILL_SHELL).frameLocator('iframe').locator('#progress').waitFor()
   await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
-  assertRefused(await whatItTried(visitor))
+  assertRefused(await attemptResults(visitor))
   await assertAppUnchanged(visitor, suspect, 'hostile.html')
   await assertNothingSent(t, leakDetector, suspect, DNS_HOSTS)
 })
@@ -85,7 +85,7 @@ test('hostile Markdown and a hostile SVG, which the app itself renders, leak not
   await visitor.goTo(link)
   await visitor.waitForText('The end of it')
   for (const bait of await visitor.tab.locator('.prose a[href^="javascript"], .prose form, .prose iframe, .prose script').all()) {
-    assert.fail(`it kept ${await bait.evaluate((element) => element.outerHTML)}`)
+    assert.fail(`the page kept ${await bait.evaluate((element) => element.outerHTML)}`)
   }
   await assertAppUnchanged(visitor, suspect, 'index.md')
   await visitor.goTo(`${link}#file=picture.svg`)
@@ -125,7 +125,7 @@ test('the sandbox frame has an opaque origin, however it is opened', async (t) =
 test('untrusted bytes that are streamed go into a media player and nowhere else', async (t) => {
   const server = await startServer(t)
   // Audio by its first bytes, a page with scripts by the rest.
-  const { root, blocks } = blocksOf(poisonedSound(40 << 20))
+  const { root, blocks } = blocksOf(audioWithMarkup(40 << 20))
   await joinPage(t, server, root, 'all', new LimitedHolder(blocks, 8).answer)
   const visitor = await newVisitor(t, server)
   await visitor.goTo(`/p/${root}#filename=tide.wav`)
@@ -177,7 +177,7 @@ test('untrusted bytes that are streamed go into a media player and nowhere else'
   for (const { tab } of [visitor, other]) assert.equal(await tab.evaluate(() => 'pwned' in window), false)
   // Another tab of the same site cannot read it either, although it may play its own files.
   await other.goTo('/')
-  const borrowed = await other.tab.evaluate(async (address) => {
+  const played = await other.tab.evaluate(async (address) => {
     const audio = document.createElement('audio')
     audio.src = address
     return new Promise((resolve) => {
@@ -185,11 +185,11 @@ test('untrusted bytes that are streamed go into a media player and nowhere else'
       audio.onloadedmetadata = () => resolve('played')
     })
   }, address)
-  assert.equal(borrowed, 'refused')
+  assert.equal(played, 'refused')
 })
 
 /** Audio whose samples are markup. */
-function poisonedSound(bytes) {
+function audioWithMarkup(bytes) {
   const head = Buffer.alloc(44)
   head.write('RIFF', 0)
   head.writeUInt32LE(bytes - 8, 4)
@@ -197,9 +197,9 @@ function poisonedSound(bytes) {
   for (const [value, at] of [[16, 16], [48_000, 24], [96_000, 28], [bytes - 44, 40]]) head.writeUInt32LE(value, at)
   for (const [value, at] of [[1, 20], [1, 22], [2, 32], [16, 34]]) head.writeUInt16LE(value, at)
   head.write('data', 36)
-  const poison = Buffer.from('<!doctype html><script>window.pwned = 1; top.pwned = 1</script>window.pwned = 1;'.padEnd(84, ' '))
+  const markup = Buffer.from('<!doctype html><script>window.pwned = 1; top.pwned = 1</script>window.pwned = 1;'.padEnd(84, ' '))
   // Each block differs, so that all have to be transferred.
-  const samples = Buffer.alloc(bytes - 44, poison)
+  const samples = Buffer.alloc(bytes - 44, markup)
   for (let at = 0; at < samples.length; at += 1 << 16) samples.writeUInt32LE(at, at)
   return Buffer.concat([head, samples])
 }
@@ -217,7 +217,7 @@ async function openHostile(t, files) {
 }
 
 /** The result of each attempt of the running page, by name. */
-async function whatItTried(visitor) {
+async function attemptResults(visitor) {
   const progress = visitor.tab.frameLocator(SHELL).locator('#progress')
   await progress.getByText(/^tried/).waitFor()
   return JSON.parse((await progress.textContent()).replace('tried ', ''))
@@ -228,7 +228,7 @@ function assertRefused(tried) {
 }
 
 /** The same files from a server without a sandbox. */
-async function serveUnsealed(t, files) {
+async function serveUnsandboxed(t, files) {
   const server = createServer((request, response) => {
     const content = files[request.url.slice(1)]
     response.writeHead(content === undefined ? 404 : 200, { 'content-type': 'text/html' })

@@ -16,7 +16,7 @@ const SCHEMES = ['light', 'dark']
 const NOTES = `# A night by the fire
 
 We walked until the light was gone, and **made a fire** where the path meets the river.
-It burned as long as somebody sat by it.
+It burned as long as we sat by it.
 
 ![The hills at dusk](hills.png)
 
@@ -36,40 +36,40 @@ for (const [shape, viewport] of Object.entries(WIDTHS)) {
         await newVisitor(t, server, { viewport, colorScheme }),
         await newVisitor(t, server, { viewport, colorScheme }),
       ]
-      const keep = (person, place) => keepLook(person, `${place}-${shape}-${colorScheme}`)
+      const capture = (person, place) => takeScreenshot(person, `${place}-${shape}-${colorScheme}`)
 
       await a.goTo('/')
       await a.waitForText('Up to')
-      await keep(a, 'home')
+      await capture(a, 'home')
       const story = { text: NOTES, files: [file('hills.png', picture(720, 260), 'image/png')] }
       await a.compose(story)
-      await keep(a, 'written')
+      await capture(a, 'draft')
 
       const link = await a.sharePage(story)
       await a.waitForPicture('The hills at dusk')
-      await keep(a, 'lit')
+      await capture(a, 'shared')
       await b.goTo(link)
       await b.waitForStatus('Held by 2 tabs')
-      await keep(b, 'page')
+      await capture(b, 'page')
 
       const slow = await a.sharePage({ files: [file('long-film.bin', generated(12_000_000))] })
       await b.goTo(slow)
       await b.waitForText(/[1-9]\d?% · /)
-      await keep(b, 'loading')
+      await capture(b, 'loading')
       await b.tab.getByRole('button', { name: 'Connections' }).click()
       await b.waitForText('Peers of this tab')
-      await keep(b, 'travel')
+      await capture(b, 'connections')
       await b.tab.getByRole('switch', { name: 'Keep sharing this page' }).check()
       await b.tab.getByRole('link', { name: 'Watchfire' }).click()
       await b.tab.getByRole('link', { name: 'Manage them' }).click()
       await b.waitForText(/% loaded$|MiB$/)
-      await keep(b, 'kept')
+      await capture(b, 'kept')
       await b.goTo('/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m')
       await b.waitForText('Nobody has this page right now')
-      await keep(b, 'dark')
+      await capture(b, 'unavailable')
       await b.goTo('/p/nonsense')
       await b.waitForText('This page cannot be shown')
-      await keep(b, 'refused')
+      await capture(b, 'invalid-link')
 
       await a.goTo('/chat')
       await a.waitForText('Connected')
@@ -78,20 +78,20 @@ for (const [shape, viewport] of Object.entries(WIDTHS)) {
         await a.tab.getByRole('textbox', { name: 'Message' }).fill(words)
         await a.tab.keyboard.press('Enter')
         await a.tab.getByRole('log').getByText(words).waitFor()
-        await waitUntil(async () => (await a.tab.getByRole('textbox', { name: 'Message' }).inputValue()) === '', 'it is taken')
+        await waitUntil(async () => (await a.tab.getByRole('textbox', { name: 'Message' }).inputValue()) === '', 'the message is sent')
       }
-      await keep(a, 'chat')
+      await capture(a, 'chat')
       const html = await a.sharePage({ files: [file('party.html', '<h1>A party</h1><script>document.body.append("with scripts")</script>')] })
       assert.match(html, /party\.html/)
       await a.tab.getByRole('button', { name: 'Run its scripts' }).waitFor()
       await a.tab.frameLocator('iframe').frameLocator('iframe').getByRole('heading', { name: 'A party' }).waitFor()
-      await keep(a, 'html')
+      await capture(a, 'html')
       for (const person of [a, b]) person.assertNoPageErrors()
     })
   }
 }
 
-async function keepLook({ tab }, name) {
+async function takeScreenshot({ tab }, name) {
   const { scroll, client } = await tab.evaluate(() => {
     const { scrollWidth: scroll, clientWidth: client } = document.documentElement
     return { scroll, client }

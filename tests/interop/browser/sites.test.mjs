@@ -16,11 +16,11 @@ import { newVisitor, WAIT_MS, PageDriver, startServer } from './page-driver.mjs'
 import { launchRecordedBrowser, assertNothingSent, assertAppUnchanged } from './sandbox-probe.mjs'
 import { picture } from './fixtures.mjs'
 
-/** By then a site that tries to connect has done so. */
-const DECIDED_MS = 20_000
+/** Time in which a site that tries to connect has done so. */
+const ATTEMPT_MS = 20_000
 const SITE = 'iframe[title="The site"]'
 const siteOf = (tab) => tab.frameLocator(SITE).frameLocator('iframe').frameLocator('iframe')
-const fileShown = (tab) => new URLSearchParams(new URL(tab.url()).hash.slice(1)).get('file')
+const fileInAddress = (tab) => new URLSearchParams(new URL(tab.url()).hash.slice(1)).get('file')
 
 const head = (title) => `<!doctype html><meta charset="utf-8"><title>${title}</title><link rel="stylesheet" href="/style.css"><h1>${title}</h1>`
 const SMALL_SITE = {
@@ -50,15 +50,15 @@ test('a folder with an index.html is shown as a site at once, with its styles, p
   await title.waitFor()
   await waitUntil(() => title.evaluate((it) => getComputedStyle(it).color === 'rgb(1, 2, 3)' && getComputedStyle(it).textIndent === '7px'), 'its styles', WAIT_MS)
   await waitUntil(() => site.getByAltText('cat').evaluate((img) => img.naturalWidth === 32), 'its picture', WAIT_MS)
-  assert.equal(await visitor.tab.getByRole('button', { name: 'Run its scripts' }).count(), 0, 'there is nothing to run')
-  assert.equal(fileShown(visitor.tab), null)
+  assert.equal(await visitor.tab.getByRole('button', { name: 'Run its scripts' }).count(), 0, 'the page has scripts')
+  assert.equal(fileInAddress(visitor.tab), null)
 
   await site.getByRole('link', { name: 'Docs', exact: true }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  await waitUntil(() => fileShown(visitor.tab) === 'docs/index.html', 'the address says where it is', WAIT_MS)
+  await waitUntil(() => fileInAddress(visitor.tab) === 'docs/index.html', 'the address names the file', WAIT_MS)
   await site.getByRole('link', { name: 'Home' }).click()
   await site.getByRole('heading', { name: 'Home' }).waitFor()
-  await waitUntil(() => fileShown(visitor.tab) === 'index.html', 'the address says where it is', WAIT_MS)
+  await waitUntil(() => fileInAddress(visitor.tab) === 'index.html', 'the address names the file', WAIT_MS)
   await site.getByRole('link', { name: 'Docs without a slash' }).click()
   await site.getByRole('link', { name: 'Index' }).click()
   await site.getByRole('heading', { name: 'Home' }).waitFor()
@@ -72,7 +72,7 @@ test('names in every script, queries, fragments, folders without an index, and a
   const site = siteOf(visitor.tab)
   await site.getByRole('link', { name: 'Far' }).click()
   await site.getByText('The end').waitFor()
-  await waitUntil(() => fileShown(visitor.tab) === 'über/да & #.html', 'the address says where it is', WAIT_MS)
+  await waitUntil(() => fileInAddress(visitor.tab) === 'über/да & #.html', 'the address names the file', WAIT_MS)
   const inside = await site.locator('body').evaluate(() => ({ search: location.search, hash: location.hash }))
   assert.deepEqual(inside, { search: '?a=b', hash: '#end' })
   await visitor.tab.evaluate(() => history.back())
@@ -94,12 +94,12 @@ test('back and forward step through the pages of a site, and a link opens the pa
   const site = siteOf(visitor.tab)
   await site.getByRole('link', { name: 'Docs', exact: true }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  await waitUntil(() => fileShown(visitor.tab) === 'docs/index.html', 'the address says where it is', WAIT_MS)
+  await waitUntil(() => fileInAddress(visitor.tab) === 'docs/index.html', 'the address names the file', WAIT_MS)
   await visitor.tab.evaluate(() => history.back())
   await site.getByRole('heading', { name: 'Home' }).waitFor()
   await visitor.tab.evaluate(() => history.forward())
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  await waitUntil(() => fileShown(visitor.tab) === 'docs/index.html', 'the address says where it is', WAIT_MS)
+  await waitUntil(() => fileInAddress(visitor.tab) === 'docs/index.html', 'the address names the file', WAIT_MS)
   // Leaves the site through the file list, and returns.
   await visitor.tab.getByRole('link', { name: 'pictures/cat.png' }).click()
   await visitor.waitForPicture('pictures/cat.png')
@@ -107,7 +107,7 @@ test('back and forward step through the pages of a site, and a link opens the pa
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
   await visitor.tab.getByRole('link', { name: 'über/да & #.html' }).click()
   await site.getByRole('heading', { name: 'Far' }).waitFor()
-  await waitUntil(() => fileShown(visitor.tab) === 'über/да & #.html', 'the address says where it is', WAIT_MS)
+  await waitUntil(() => fileInAddress(visitor.tab) === 'über/да & #.html', 'the address names the file', WAIT_MS)
   await visitor.tab.evaluate(() => history.back())
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
 
@@ -118,24 +118,24 @@ test('back and forward step through the pages of a site, and a link opens the pa
 
 test('the scripts of a site run after one click, and read its files', async (t) => {
   const files = {
-    'index.html': `${head('Home')}<p id="said">nothing</p><script type="module">
+    'index.html': `${head('Home')}<p id="output">nothing</p><script type="module">
       import { greet } from './lib/greet.js'
       const { name } = await (await fetch('data.json')).json()
       const part = await fetch('data.json', { headers: { range: 'bytes=2-5' } })
       const gone = await fetch('gone.json')
-      said.textContent = [greet(name), part.status, await part.text(), gone.status].join(' ')
+      output.textContent = [greet(name), part.status, await part.text(), gone.status].join(' ')
     </script>`,
     'style.css': '',
     'lib/greet.js': 'export const greet = (name) => `hello ${name}`',
     'data.json': '{"name":"you"}',
   }
   const { visitor } = await openSite(t, files)
-  const said = siteOf(visitor.tab).locator('#said')
-  assert.equal(await said.textContent(), 'nothing')
+  const output = siteOf(visitor.tab).locator('#output')
+  assert.equal(await output.textContent(), 'nothing')
   await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
-  await said.getByText('hello you 206 name 404').waitFor()
+  await output.getByText('hello you 206 name 404').waitFor()
   await visitor.tab.getByRole('button', { name: 'Stop its scripts' }).click()
-  await said.getByText('nothing').waitFor()
+  await output.getByText('nothing').waitFor()
 })
 
 test('site origins work below a separate domain, over TLS', async (t) => {
@@ -145,7 +145,7 @@ test('site origins work below a separate domain, over TLS', async (t) => {
   const server = await startServer(t, {
     settings: { 'tls.cert': cert, 'tls.key': key, 'sites.domain': 'pages.example.org', 'sites.app': 'https://fire.example.com' },
   })
-  const script = '<p id="said">nothing</p><script>said.textContent = location.ancestorOrigins[0]</script>'
+  const script = '<p id="output">nothing</p><script>output.textContent = location.ancestorOrigins[0]</script>'
   const files = { ...SMALL_SITE, 'index.html': SMALL_SITE['index.html'] + script }
   const { cid } = await shareFolder(t, server, files, cert)
 
@@ -160,13 +160,13 @@ test('site origins work below a separate domain, over TLS', async (t) => {
   await title.waitFor()
   await waitUntil(() => title.evaluate((it) => getComputedStyle(it).color === 'rgb(1, 2, 3)'), 'its styles', WAIT_MS)
   await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
-  await site.locator('#said').getByText(`https://${cid}.pages.example.org`).waitFor()
+  await site.locator('#output').getByText(`https://${cid}.pages.example.org`).waitFor()
   await site.getByRole('link', { name: 'Docs', exact: true }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
   visitor.assertNoPageErrors()
 
   const answer = await visitor.tab.goto(`https://${cid}.pages.example.org/`)
-  assert.equal(answer.status(), 404, 'there is no site without the app around it')
+  assert.equal(answer.status(), 404, 'a site opened without the app')
 })
 
 test('without site origins, a page of a site is shown sandboxed, with the file list below', async (t) => {
@@ -183,24 +183,24 @@ test('without site origins, a page of a site is shown sandboxed, with the file l
 test('data that a site stores is gone with the tab, and no other site sees it', async (t) => {
   const keeper = (title) => ({
     'style.css': '',
-    'index.html': `${head(title)}<p id="said"></p><script type="module">
+    'index.html': `${head(title)}<p id="output"></p><script type="module">
       const seen = [localStorage.length, document.cookie, (await caches.keys()).length, (await indexedDB.databases()).length]
       localStorage.setItem('a', '1'); document.cookie = 'a=1; max-age=999'; await caches.open('a')
       await new Promise((done) => { indexedDB.open('a').onsuccess = done })
-      said.textContent = 'saw ' + JSON.stringify(seen)
+      output.textContent = 'saw ' + JSON.stringify(seen)
     </script>`,
   })
   const { server, visitor, link } = await openSite(t, keeper('One'))
   const other = await shareFolder(t, server, keeper('Other'))
-  const looks = async (at) => {
+  const visit = async (at) => {
     await visitor.goTo(at)
     await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
-    const said = siteOf(visitor.tab).locator('#said')
-    await said.getByText('saw').waitFor()
-    return said.textContent()
+    const output = siteOf(visitor.tab).locator('#output')
+    await output.getByText('saw').waitFor()
+    return output.textContent()
   }
   for (const at of [link, other.link, link]) {
-    assert.equal(await looks(at), 'saw [0,"",0,0]')
+    assert.equal(await visit(at), 'saw [0,"",0,0]')
     await visitor.goTo('/')
   }
 })
@@ -223,7 +223,7 @@ test('a site in an endless loop does not block the app', async (t) => {
     }
     beat()
   }))
-  assert(worst < 1000, `the app stood still for ${worst} ms`)
+  assert(worst < 1000, `the app was blocked for ${worst} ms`)
   await visitor.tab.getByRole('button', { name: 'Stop its scripts' }).click()
 })
 
@@ -259,17 +259,17 @@ for (const scripts of [false, true]) {
     }
     // A site that unregisters its worker may still request its own host, which must not answer.
     const refused = () => server.metric('watchfire_refusals_total', 'reason="site"')
-    if (scripts) await waitUntil(async () => (await refused()) > 0, 'it comes to its own host', WAIT_MS)
-    assert.equal(await refused(), scripts ? 1 : 0, 'its own host was asked for something')
+    if (scripts) await waitUntil(async () => (await refused()) > 0, 'it requests its own host', WAIT_MS)
+    assert.equal(await refused(), scripts ? 1 : 0, 'unexpected requests to its own host')
     await assertNothingSent(t, leakDetector, suspect, DNS_HOSTS)
   })
 }
 
 /**
- * Playwright throws when a late event comes from a frame whose process has ended, and no caller can catch
- * that error. Ignores this error alone, until the test ends.
+ * Ignores one error of Playwright until the test ends. Playwright throws it, beyond any caller's reach, when a late event
+ * comes from a frame whose process has ended.
  */
-function letFramesEnd(t) {
+function ignoreDetachedFrames(t) {
   const listeners = process.rawListeners('unhandledRejection')
   process.removeAllListeners('unhandledRejection')
   process.on('unhandledRejection', (reason, promise) => {
@@ -283,7 +283,7 @@ function letFramesEnd(t) {
 }
 
 test('a hostile site makes no WebRTC call', async (t) => {
-  letFramesEnd(t)
+  ignoreDetachedFrames(t)
   const leakDetector = await startLeakDetector(t)
   const server = await startServer(t)
   const { link } = await shareFolder(t, server, hostileSiteFiles(leakDetector))
@@ -292,12 +292,12 @@ test('a hostile site makes no WebRTC call', async (t) => {
   await visitor.goTo(`${link}#file=calls.html`)
   // Chromium ends the process of a site that tries; the app has a process of its own.
   // One of the two waits never resolves.
-  const ended = visitor.tab.waitForEvent('crash', { timeout: DECIDED_MS })
-  const called = siteOf(visitor.tab).getByText('called').waitFor({ timeout: DECIDED_MS })
+  const ended = visitor.tab.waitForEvent('crash', { timeout: ATTEMPT_MS })
+  const called = siteOf(visitor.tab).getByText('called').waitFor({ timeout: ATTEMPT_MS })
   await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
   await Promise.any([ended, called])
   await Promise.allSettled([ended, called])
-  assert.equal(await server.metric('watchfire_channels_websockets'), 2, 'the app is there')
+  assert.equal(await server.metric('watchfire_channels_websockets'), 2, 'the app lost its connections')
   await assertNothingSent(t, leakDetector, suspect, DNS_HOSTS)
 })
 

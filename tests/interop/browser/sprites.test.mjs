@@ -20,7 +20,7 @@ test('a sprite thrown over the right edge arrives at the neighbour, who stays th
   const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
   await a.goTo(GRID)
   await b.goTo(GRID)
-  const [placeOfB, placeOfA] = [await neighbour(a, 'right'), await neighbour(b, 'left')]
+  const [idOfB, idOfA] = [await neighbour(a, 'right'), await neighbour(b, 'left')]
 
   await flick(a, 'Cat')
   await b.waitForText('Cat came in from the left.')
@@ -29,8 +29,8 @@ test('a sprite thrown over the right edge arrives at the neighbour, who stays th
 
   await b.tab.reload()
   await b.waitForText('Throw a sprite over an edge')
-  assert.equal(await neighbour(b, 'left'), placeOfA)
-  assert.equal(await neighbour(a, 'right'), placeOfB)
+  assert.equal(await neighbour(b, 'left'), idOfA)
+  assert.equal(await neighbour(a, 'right'), idOfB)
   assert.equal(await count(b, 'Cat'), 2, 'its sprites are where they were')
 
   // By keyboard, in the other direction.
@@ -58,12 +58,12 @@ test('without neighbours a sprite comes back, and a duplicated tab gets a slot o
   a.assertNoPageErrors()
 })
 
-test('a picture travels with its sprite, and on from anybody who has seen it', async (t) => {
+test('a picture travels with its sprite, and later comes from any peer that has seen it', async (t) => {
   const server = await startServer(t, { settings: { 'socket.reservation_period': '300ms' } })
   const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
   await a.goTo(GRID)
   await b.goTo(GRID)
-  const placeOfA = await neighbour(b, 'right')
+  const idOfA = await neighbour(b, 'right')
   for (const person of [a, b]) await clear(person)
   await pick(a, { name: 'flag of mine.png', mimeType: 'image/png', buffer: flag() })
   await a.waitForText('flag of mine is a sprite now.')
@@ -80,8 +80,8 @@ test('a picture travels with its sprite, and on from anybody who has seen it', a
   await clear(c)
   await waitUntil(async () => {
     const around = await Promise.all(['left', 'right', 'up', 'down'].map((edge) => neighbour(b, edge)))
-    return !around.includes(placeOfA)
-  }, 'only the newcomer is next to who stayed', WAIT_MS)
+    return !around.includes(idOfA)
+  }, 'the newcomer is the only neighbour', WAIT_MS)
   await throwOver(b, 'flag of mine', 'ArrowUp')
   await c.waitForText('flag of mine came in from the bottom.')
   assert.deepEqual(await coloursOf(c, 'flag of mine'), colours)
@@ -99,13 +99,13 @@ test('a picture can be dropped or pasted, and can be an SVG', async (t) => {
   await a.goTo(GRID)
   await a.waitForText('Throw a sprite over an edge')
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20">
-    <script>document.documentElement.innerHTML = ''; parent.wasRun = true</script>
+    <script>document.documentElement.innerHTML = ''; parent.pwned = true</script>
     <rect width="20" height="20" fill="#f00"/><rect x="20" width="20" height="20" fill="#00f"/></svg>`
-  await bring(a, 'drop', { name: 'drawn.svg', type: 'image/svg+xml', base64: btoa(svg) })
+  await dropOrPaste(a, 'drop', { name: 'drawn.svg', type: 'image/svg+xml', base64: btoa(svg) })
   await a.waitForText('drawn is a sprite now.')
   assert.deepEqual(await coloursOf(a, 'drawn'), FLAG)
-  assert.equal(await a.tab.evaluate(() => window.wasRun), undefined)
-  await bring(a, 'paste', { name: 'image.png', type: 'image/png', base64: flag().toString('base64') })
+  assert.equal(await a.tab.evaluate(() => window.pwned), undefined)
+  await dropOrPaste(a, 'paste', { name: 'image.png', type: 'image/png', base64: flag().toString('base64') })
   await a.waitForText('image is a sprite now.')
   assert.deepEqual(await coloursOf(a, 'image'), FLAG)
   a.assertNoPageErrors()
@@ -148,28 +148,28 @@ test('an invalid or oversized picture is rejected with a message, and nothing el
 
 test('a picture that is missing or invalid is shown as a question mark with the reason', async (t) => {
   const server = await startServer(t)
-  const [b, lighter] = [await newVisitor(t, server), await newVisitor(t, server)]
-  const stranger = await strangerOn(server)
+  const [b, sharer] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const stranger = await joinByHttp(server)
   await b.goTo(GRID)
   await neighbour(b, 'left')
 
   const nowhere = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyka'
   await stranger.throw('lost', nowhere)
-  await says(b, 'lost', 'Nobody here has its picture at the moment.')
+  await waitForReason(b, 'lost', 'Nobody here has its picture at the moment.')
 
-  const words = cidOf(await lighter.sharePage({ text: 'A page, and no picture.' }))
+  const words = cidOf(await sharer.sharePage({ text: 'A page, and no picture.' }))
   await stranger.throw('words', words)
-  await says(b, 'words', 'it is not a PNG, JPEG or WebP')
+  await waitForReason(b, 'words', 'it is not a PNG, JPEG or WebP')
 
-  const light = async (side) => {
+  const shareBlank = async (side) => {
     const file = { name: 'blank.png', mimeType: 'image/png', buffer: png(side, side, Buffer.alloc(side * (1 + side * 3))) }
-    const tab = await lighter.openAnotherTab()
+    const tab = await sharer.openAnotherTab()
     return cidOf(await tab.sharePage({ files: [file] }))
   }
-  await stranger.throw('wide', await light(2_000))
-  await says(b, 'wide', /more than 1,?024 pixels a side/)
-  await stranger.throw('heavy', await light(5_000))
-  await says(b, 'heavy', 'more than')
+  await stranger.throw('wide', await shareBlank(2_000))
+  await waitForReason(b, 'wide', /more than 1,?024 pixels a side/)
+  await stranger.throw('heavy', await shareBlank(5_000))
+  await waitForReason(b, 'heavy', 'more than')
   b.assertNoPageErrors()
 })
 
@@ -242,7 +242,7 @@ async function pick(person, file) {
 }
 
 /** Drops a file in the middle of the stage, or pastes it. */
-function bring(person, how, file) {
+function dropOrPaste(person, how, file) {
   return person.tab.evaluate(({ how, file: { name, type, base64 } }) => {
     const transfer = new DataTransfer()
     transfer.items.add(new File([Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))], name, { type }))
@@ -284,18 +284,18 @@ async function coloursOf(person, name) {
 }
 
 /** Waits until a sprite is a question mark whose title and accessible name state the reason. */
-async function says(person, name, why) {
+async function waitForReason(person, name, why) {
   const button = sprite(person, name)
   await waitUntil(async () => {
     const [label, title] = [await button.getAttribute('aria-label'), await button.getAttribute('title')]
     return [label, title].every((text) => text?.match(why))
-  }, `${name} says ${why}`, WAIT_MS)
+  }, `${name} shows the reason ${why}`, WAIT_MS)
   assert.equal(await button.locator('svg').count(), 1)
   assert.equal(await button.locator('img').count(), 0)
 }
 
 /** A client without a browser, to the left and right of the next person who joins. */
-async function strangerOn(server) {
+async function joinByHttp(server) {
   const post = async (what, body) => {
     const response = await fetch(server.http(`/sprites/meadow/${what}`), { method: 'POST', body: body && JSON.stringify(body) })
     assert.equal(response.status, 200)
@@ -328,9 +328,9 @@ function count(person, name) {
 
 /** The neighbour beyond an edge, once there is one. */
 async function neighbour(person, edge) {
-  const told = person.tab.locator(`.map .${edge}:not(.nobody) dd`)
-  await told.waitFor({ timeout: WAIT_MS })
-  return told.getAttribute('title')
+  const cell = person.tab.locator(`.map .${edge}:not(.nobody) dd`)
+  await cell.waitFor({ timeout: WAIT_MS })
+  return cell.getAttribute('title')
 }
 
 /** Drags a sprite to the right with the mouse and releases it. */

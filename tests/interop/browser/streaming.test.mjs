@@ -28,49 +28,49 @@ const A_BLOCK_MS = 500
 /** A video of 40 blocks, of which one second is smaller than a block. */
 const FILM = { seconds: 60, bytesPerSecond: 700_000 }
 
-test('a video plays within 1.5 s of opening, with at most a tenth of it here, and seeks to parts that are not here', async (t) => {
+test('a video plays within 1.5 s of opening, with at most a tenth of it loaded, and seeks to parts that are not loaded', async (t) => {
   const server = await startServer(t)
   const maker = await newVisitor(t, server)
   const film = await makeWebm(maker, FILM)
   const { root, blocks } = blocksOf(film)
   const tenth = Math.floor(blocks.size / 10)
   t.diagnostic(`a film of ${(film.length / 1e6).toFixed(1)} MB in ${blocks.size} blocks`)
-  const { visitor, holder, busy } = await bestOf(3, async (isLast) => {
-    const busy = await busyness(t, server)
+  const { visitor, holder, slowdown } = await retry(3, async (isLast) => {
+    const slowdown = await slowdownOf(t, server)
     const holder = new LimitedHolder(blocks, tenth)
     const peer = await joinPage(t, server, root, 'all', holder.answer)
     const visitor = await newVisitor(t, server)
-    await playAtOnce(visitor)
+    await autoplay(visitor)
     await visitor.goTo(`/p/${root}#filename=film.webm`)
-    const took = await noted(visitor, 'playing')
-    t.diagnostic(`it plays after ${took} ms with ${holder.given} of ${blocks.size} blocks given`)
-    assert(holder.given <= blocks.size / 10)
-    if (took < STARTS_WITHIN_MS * busy) return { visitor, holder, busy }
+    const took = await timeOf(visitor, 'playing')
+    t.diagnostic(`it plays after ${took} ms with ${holder.sent} of ${blocks.size} blocks sent`)
+    assert(holder.sent <= blocks.size / 10)
+    if (took < STARTS_WITHIN_MS * slowdown) return { visitor, holder, slowdown }
     await Promise.all([visitor.leave(), peer.leave()])
     assert(!isLast, `it took ${took} ms`)
   })
   const video = visitor.tab.locator('video')
   assert(Math.abs((await video.evaluate(({ duration }) => duration)) - FILM.seconds) < 1)
 
-  await bestOf(4, async (isLast, i) => {
+  await retry(4, async (isLast, i) => {
     const second = [45, 20, 57, 33][i]
-    const ms = await givingOn(holder, () => video.evaluate(jumps, second))
-    t.diagnostic(`the jump to ${second} s took ${Math.round(ms)} ms, ${holder.given} blocks given`)
-    if (ms < SEEKS_WITHIN_MS * busy) return true
-    assert(!isLast, `the jump to ${second} s took ${Math.round(ms)} ms`)
+    const ms = await whileSending(holder, () => video.evaluate(seek, second))
+    t.diagnostic(`seeking to ${second} s took ${Math.round(ms)} ms, ${holder.sent} blocks sent`)
+    if (ms < SEEKS_WITHIN_MS * slowdown) return true
+    assert(!isLast, `seeking to ${second} s took ${Math.round(ms)} ms`)
   })
   await visitor.waitForText('It plays while the rest loads.')
 
   holder.allow(Infinity)
   await visitor.waitUntilComplete(60_000)
-  assert(await video.evaluate(({ error }) => error === null), 'what plays goes on when all is here')
+  assert(await video.evaluate(({ error }) => error === null), 'playback failed when the rest arrived')
   assert.deepEqual(await readFile(await visitor.saveFile('film.webm')), film)
   visitor.assertNoPageErrors()
 })
 
 test('audio of tens of megabytes plays and seeks while it loads', async (t) => {
   const server = await startServer(t)
-  const busy = await busyness(t, server)
+  const slowdown = await slowdownOf(t, server)
   const sound = longSound(30)
   const { root, blocks } = blocksOf(sound)
   const holder = new LimitedHolder(blocks, 5)
@@ -78,12 +78,12 @@ test('audio of tens of megabytes plays and seeks while it loads', async (t) => {
   const visitor = await newVisitor(t, server)
   await visitor.goTo(`/p/${root}#filename=tide.wav`)
   const audio = visitor.tab.locator('audio')
-  await audio.evaluate(startsPlaying)
+  await audio.evaluate(startPlaying)
   const { duration } = await audio.evaluate(({ duration }) => ({ duration }))
-  await bestOf(3, async (isLast, i) => {
-    const ms = await givingOn(holder, () => audio.evaluate(jumps, duration * [0.8, 0.4, 0.6][i]))
-    t.diagnostic(`the jump took ${Math.round(ms)} ms, with ${holder.given} of ${blocks.size} blocks given`)
-    if (ms < SEEKS_WITHIN_MS * busy) return true
+  await retry(3, async (isLast, i) => {
+    const ms = await whileSending(holder, () => audio.evaluate(seek, duration * [0.8, 0.4, 0.6][i]))
+    t.diagnostic(`seeking took ${Math.round(ms)} ms, with ${holder.sent} of ${blocks.size} blocks sent`)
+    if (ms < SEEKS_WITHIN_MS * slowdown) return true
     assert(!isLast, `it took ${Math.round(ms)} ms`)
   })
   visitor.assertNoPageErrors()
@@ -96,7 +96,7 @@ test('a video in a folder can be chosen and plays while the folder loads', async
   const files = [file('one.webm', film), file('notes.bin', generated(8 * MIB)), file('two.webm', film.subarray(0))]
   const link = await sharer.sharePage({ files })
   await visitor.goTo(`${link}#file=two.webm`)
-  await visitor.tab.locator('video').evaluate(startsPlaying)
+  await visitor.tab.locator('video').evaluate(startPlaying)
   await visitor.waitUntilComplete(60_000)
   for (const person of [sharer, visitor]) person.assertNoPageErrors()
 })
@@ -109,8 +109,8 @@ test('a video without a name is recognised by its first bytes, and plays while i
   await joinPage(t, server, root, 'all', holder.answer)
   const visitor = await newVisitor(t, server)
   await visitor.goTo(`/p/${root}`)
-  await visitor.tab.locator('video[src^="/stream/"]').evaluate(startsPlaying)
-  assert(holder.given <= 8)
+  await visitor.tab.locator('video[src^="/stream/"]').evaluate(startPlaying)
+  assert(holder.sent <= 8)
   visitor.assertNoPageErrors()
 })
 
@@ -127,7 +127,7 @@ test('without a service worker a video plays once it has loaded, and the page sa
   })
   await visitor.goTo(link)
   await visitor.waitForText('address with HTTPS')
-  await visitor.tab.locator('video').evaluate(startsPlaying)
+  await visitor.tab.locator('video').evaluate(startPlaying)
   assert.match(await visitor.tab.locator('video').getAttribute('src'), /^blob:/)
   assert.deepEqual(await readFile(await visitor.saveFile('film.webm')), film)
   visitor.assertNoPageErrors()
@@ -140,7 +140,7 @@ test('a file of 100 MB is saved while it loads, through the file picker or the s
   const name = 'Grüße 世界 (1).bin'
   const link = await sharer.sharePage({ files: await onDisk(t, { [name]: content }) })
 
-  await pickInside(visitor)
+  await usePrivateFolder(visitor)
   await visitor.goTo(link)
   await visitor.waitUntilComplete(60_000)
   await visitor.tab.getByRole('button', { name: `Save ${name}` }).click()
@@ -169,7 +169,7 @@ test('a folder is saved file by file, or as one zip file', async (t) => {
     'empty.txt': Buffer.alloc(0),
   }
   const link = await sharer.sharePage({ files: await onDisk(t, contents) })
-  await pickInside(visitor)
+  await usePrivateFolder(visitor)
   await visitor.goTo(`${link}#filename=trip`)
   await visitor.waitForText(`${Object.keys(contents).length} files`, 60_000)
   await visitor.tab.getByRole('button', { name: 'Save all in a folder' }).click()
@@ -186,7 +186,7 @@ test('a folder is saved file by file, or as one zip file', async (t) => {
   })
   await other.goTo(`${link}#filename=trip`)
   await other.waitForText(`${Object.keys(contents).length} files`, 60_000)
-  const zip = await savesAs(other, 'Save all as zip', 'trip.zip')
+  const zip = await saveAs(other, 'Save all as zip', 'trip.zip')
   for (const [name, content] of Object.entries(contents)) {
     const safe = name === 'con.txt' ? '_con.txt' : name
     const { stdout } = await promisify(execFile)('unzip', ['-p', zip, safe], { encoding: 'buffer', maxBuffer: 1e9 })
@@ -223,7 +223,7 @@ test('a save whose tab closes ends as a failed download, not as a short file', a
   assert.notEqual(await download.failure(), null)
 })
 
-test('the loaded parts of a video are shown below it, wide and narrow, in both themes', async (t) => {
+test('the loaded parts of a video are shown below it, in wide and narrow windows and both themes', async (t) => {
   await mkdir(OUT, { recursive: true })
   const server = await startServer(t)
   const maker = await newVisitor(t, server)
@@ -234,8 +234,8 @@ test('the loaded parts of a video are shown below it, wide and narrow, in both t
       const peer = await joinPage(t, server, root, 'all', holder.answer)
       const visitor = await newVisitor(t, server, { viewport, colorScheme })
       await visitor.goTo(`/p/${root}#filename=film.webm`)
-      await visitor.tab.locator('video').evaluate(startsPlaying)
-      await givingOn(holder, () => visitor.tab.locator('video').evaluate(jumps, 25))
+      await visitor.tab.locator('video').evaluate(startPlaying)
+      await whileSending(holder, () => visitor.tab.locator('video').evaluate(seek, 25))
       await visitor.tab.locator('video').evaluate((video) => video.pause())
       await visitor.waitForText('It plays while the rest loads.')
       await visitor.tab.screenshot({ path: path.join(OUT, `film-${shape}-${colorScheme}.png`), animations: 'disabled' })
@@ -246,8 +246,8 @@ test('the loaded parts of a video are shown below it, wide and narrow, in both t
   }
 })
 
-/** Lets a holder send a block now and then, at about 25 MB per second, until `happens` resolves. */
-async function givingOn(holder, happens) {
+/** Lets a holder send about 25 MB per second until `happens` resolves. */
+async function whileSending(holder, happens) {
   const giving = setInterval(() => holder.allow(1), 40)
   try {
     return await happens()
@@ -257,23 +257,23 @@ async function givingOn(holder, happens) {
   }
 }
 
-/** The first result of `attempt` that is not null; a busy machine may need several attempts. */
-async function bestOf(times, attempt) {
+/** The first result of `attempt` that is not undefined. A busy machine may need several attempts. */
+async function retry(times, attempt) {
   for (let i = 0; i < times; i += 1) {
     const answer = await attempt(i === times - 1, i)
     if (answer !== undefined) return answer
   }
 }
 
-/** Starts every player as soon as it exists, and records when it plays and when the text of one block is visible. */
-function playAtOnce({ tab }) {
+/** Starts each player as soon as it exists, and records its events and the time when the text of one block is visible. */
+function autoplay({ tab }) {
   return tab.addInitScript(() => {
-    const noted = (globalThis.noted = {})
-    const note = (what) => (noted[what] ??= Math.round(performance.now()))
+    const timings = (globalThis.timings = {})
+    const note = (what) => (timings[what] ??= Math.round(performance.now()))
     for (const what of ['loadstart', 'loadedmetadata', 'canplay', 'playing']) addEventListener(what, () => note(what), true)
     new MutationObserver(() => {
       const player = document.querySelector('video, audio')
-      if (player !== null && noted.player === undefined) {
+      if (player !== null && timings.player === undefined) {
         note('player')
         player.muted = true
         void player.play()
@@ -283,25 +283,25 @@ function playAtOnce({ tab }) {
   })
 }
 
-/** Milliseconds from opening until that happened. */
-function noted({ tab }, what) {
-  return waitUntil(() => tab.evaluate((what) => globalThis.noted?.[what], what), `it comes to ${what}`, WAIT_MS)
+/** Milliseconds from opening to an event. */
+function timeOf({ tab }, what) {
+  return waitUntil(() => tab.evaluate((what) => globalThis.timings?.[what], what), `the event ${what}`, WAIT_MS)
 }
 
-/** How much slower than usual the machine is, at least 1. Promises in seconds hold for an idle machine. */
-async function busyness(t, server) {
+/** The slowdown of a busy machine, at least 1. The limits in seconds are for an idle one. */
+async function slowdownOf(t, server) {
   const { root, blocks } = blocksOf(Buffer.alloc(MIB, 'One block of text.\n'))
   const peer = await joinPage(t, server, root, 'all', honestHolder(blocks))
-  const newcomer = await newVisitor(t, server)
-  await playAtOnce(newcomer)
-  await newcomer.goTo(`/p/${root}#filename=text.txt`)
-  const took = await noted(newcomer, 'text')
-  await Promise.all([newcomer.leave(), peer.leave()])
-  t.diagnostic(`a page of one block is seen after ${took} ms`)
+  const visitor = await newVisitor(t, server)
+  await autoplay(visitor)
+  await visitor.goTo(`/p/${root}#filename=text.txt`)
+  const took = await timeOf(visitor, 'text')
+  await Promise.all([visitor.leave(), peer.leave()])
+  t.diagnostic(`a page of one block is visible after ${took} ms`)
   return Math.max(1, took / A_BLOCK_MS)
 }
 
-/** These files in a folder, because they are too large to pass to a browser directly. */
+/** Writes files to a folder, because they are too large to pass to a browser directly. */
 async function onDisk(t, contents) {
   const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
   t.after(() => rm(folder, { recursive: true }))
@@ -311,7 +311,7 @@ async function onDisk(t, contents) {
 }
 
 /** Starts playback, and resolves when the current time advances. */
-async function startsPlaying(player) {
+async function startPlaying(player) {
   player.muted = true
   await player.play()
   if (player.currentTime > 0) return
@@ -325,13 +325,13 @@ async function startsPlaying(player) {
 }
 
 /** Seeks, and returns the milliseconds until playback continued. */
-async function jumps(player, second) {
+async function seek(player, second) {
   const began = performance.now()
   player.currentTime = second
   await new Promise((resolve, reject) => {
     const look = () => {
       if (player.currentTime > second && !player.seeking) resolve()
-      else if (performance.now() - began > 60_000) reject(new Error(`it stands at ${player.currentTime}, ${player.readyState}`))
+      else if (performance.now() - began > 60_000) reject(new Error(`playback stopped at ${player.currentTime}, ${player.readyState}`))
       else setTimeout(look, 5)
     }
     look()
@@ -364,7 +364,7 @@ function noise(length) {
 }
 
 /** Makes the visitor's file pickers return a folder of the origin's private file system, without asking. */
-function pickInside({ tab }) {
+function usePrivateFolder({ tab }) {
   return tab.addInitScript(() => {
     const picked = async () => (await navigator.storage.getDirectory()).getDirectoryHandle('picked', { create: true })
     globalThis.showSaveFilePicker = async ({ suggestedName }) => (await picked()).getFileHandle(suggestedName, { create: true })
@@ -391,7 +391,7 @@ function pickedFiles({ tab }) {
   })
 }
 
-async function savesAs({ tab }, button, name) {
+async function saveAs({ tab }, button, name) {
   const saved = tab.waitForEvent('download', { timeout: WAIT_MS })
   await tab.getByRole('button', { name: button }).click()
   const download = await saved

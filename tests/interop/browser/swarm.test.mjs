@@ -1,4 +1,4 @@
-// Several visitors of one page, and what they can do without the person who shared it.
+// Several visitors of one page exchange its blocks without the peer that shared it.
 
 import assert from 'node:assert/strict'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -14,9 +14,9 @@ const MIB = 1024 * 1024
 const TRANSFER_MS = 240_000
 const VIEWERS = 4
 const BLOCKS = 24
-/** Blocks of the page that has partly left its sharer, and the share at which the sharer leaves. */
-const LONG = 32
-const AWAY_AT = 0.6
+/** Blocks of the page that the viewers get only in part, and the share at which the sharer leaves. */
+const LONG_BLOCKS = 32
+const LEAVE_AT = 0.6
 
 const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
 after(() => rm(folder, { recursive: true }))
@@ -30,7 +30,7 @@ async function film(bytes) {
 
 const panelOf = (person) => person.tab.getByRole('region', { name: 'Connections and copies' })
 
-async function looksCloser(person) {
+async function openPanel(person) {
   await person.tab.getByRole('button', { name: 'Connections' }).click({ timeout: TRANSFER_MS })
   await panelOf(person).getByText('Where its blocks are').waitFor({ timeout: TRANSFER_MS })
 }
@@ -41,56 +41,56 @@ async function blocksOf(person) {
   return Number(label.match(/\d+/g)[1])
 }
 
-test('the sharer closes at three fifths, and the others together have everything: all of them finish', async (t) => {
-  // Slow enough that there is a time when everyone has a part.
+test('when the sharer closes at three fifths and the others together have every block, all of them finish', async (t) => {
+  // Slow enough that for a while each viewer has only a part.
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
   const sharer = await newVisitor(t, server)
   const link = await sharer.sharePage(await film(BLOCKS * MIB))
-  await looksCloser(sharer)
+  await openPanel(sharer)
   const viewers = []
   for (let i = 0; i < VIEWERS; i++) viewers.push(await newVisitor(t, server))
   await Promise.all(viewers.map((viewer) => viewer.goTo(link)))
-  await Promise.all(viewers.map(looksCloser))
-  // Until then the panel tells the sharer that it has the last copy of some block.
+  await Promise.all(viewers.map(openPanel))
+  // Until then the sharer's panel shows that it has the last copy of some block.
   await panelOf(sharer).getByText(/^(The rarest .* in \d+ tabs|Every block is in)/).waitFor({ timeout: TRANSFER_MS })
   const here = () => Promise.all(viewers.map(blocksOf))
   const share = (blocks) => blocks.reduce((sum, each) => sum + each) / (VIEWERS * (BLOCKS + 1))
   const shown = await waitUntil(async () => {
     const blocks = await here()
-    return share(blocks) >= AWAY_AT ? blocks : null
+    return share(blocks) >= LEAVE_AT ? blocks : null
   }, 'three fifths are with the viewers', TRANSFER_MS)
-  t.diagnostic(`of ${BLOCKS + 1} blocks they have ${shown.join(', ')}`)
-  assert(shown.some((blocks) => blocks < BLOCKS + 1), 'all of them had it already')
+  t.diagnostic(`of ${BLOCKS + 1} blocks, the viewers have ${shown.join(', ')}`)
+  assert(shown.some((blocks) => blocks < BLOCKS + 1), 'all viewers had the whole page already')
   await sharer.leave()
   await Promise.all(viewers.map((viewer) => viewer.waitUntilComplete(TRANSFER_MS)))
-  await waitUntil(async () => (await panelOf(viewers[0]).getByText(`Every block is in ${VIEWERS} tabs.`).count()) === 1, 'all have all')
+  await waitUntil(async () => (await panelOf(viewers[0]).getByText(`Every block is in ${VIEWERS} tabs.`).count()) === 1, 'all viewers have the whole page')
 })
 
-test('the sharer closes at three fifths, and blocks are missing: everyone sees which, and finishes when it is back', async (t) => {
+test('when the sharer closes and blocks are missing, all viewers see which, and finish when it is back', async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
   const sharer = await newVisitor(t, server)
-  const long = await film(LONG * MIB)
+  const long = await film(LONG_BLOCKS * MIB)
   const link = await sharer.sharePage(long)
-  await looksCloser(sharer)
+  await openPanel(sharer)
   const viewers = [await newVisitor(t, server), await newVisitor(t, server)]
   await Promise.all(viewers.map((viewer) => viewer.goTo(link)))
-  await Promise.all(viewers.map(looksCloser))
+  await Promise.all(viewers.map(openPanel))
   // Blocks that were sent are no longer the last copy.
   const last = panelOf(sharer).getByText(/^The last copy of \d+ blocks is in this tab/)
   await waitUntil(async () => {
     const text = (await last.count()) === 1 ? await last.textContent() : null
-    return text !== null && Number(text.match(/\d+/)[0]) <= (1 - AWAY_AT) * (LONG + 1)
+    return text !== null && Number(text.match(/\d+/)[0]) <= (1 - LEAVE_AT) * (LONG_BLOCKS + 1)
   }, 'three fifths of it have left', TRANSFER_MS)
   await sharer.leave()
 
   const missing = (viewer) => panelOf(viewer).getByText(/^\d+ blocks are missing, nobody here has them: number/).first()
   await Promise.all(viewers.map((viewer) => missing(viewer).waitFor({ timeout: TRANSFER_MS })))
-  // Once they have exchanged all blocks, they lack the same ones.
+  // When they have exchanged all blocks, they lack the same ones.
   const [ours, theirs] = await waitUntil(async () => {
-    const told = await Promise.all(viewers.map((viewer) => missing(viewer).textContent()))
+    const texts = await Promise.all(viewers.map((viewer) => missing(viewer).textContent()))
     const blocks = await Promise.all(viewers.map(blocksOf))
-    const lacks = Number(told[0].match(/\d+/)[0])
-    return told[0] === told[1] && blocks.every((each) => each + lacks === LONG + 1) ? told : null
+    const lacks = Number(texts[0].match(/\d+/)[0])
+    return texts[0] === texts[1] && blocks.every((each) => each + lacks === LONG_BLOCKS + 1) ? texts : null
   }, 'both lack the same blocks and have all others', TRANSFER_MS)
   t.diagnostic(ours)
   assert.equal(ours, theirs)

@@ -1,4 +1,4 @@
-// The transfer panel: the peers of a tab and their paths, where the blocks are, and the reasons.
+// The transfer panel: the peers of a tab, their paths and the reasons, and the places of the blocks.
 
 import assert from 'node:assert/strict'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -14,7 +14,7 @@ import { generated } from './fixtures.mjs'
 
 const MIB = 1024 * 1024
 const TRANSFER_MS = 90_000
-const UNANSWERED_MS = 40_000
+const CALL_MS = 40_000
 
 const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
 after(() => rm(folder, { recursive: true }))
@@ -28,7 +28,7 @@ async function film(bytes) {
 
 const panelOf = (person) => person.tab.getByRole('region', { name: 'Connections and copies' })
 
-async function looksCloser(person) {
+async function openPanel(person) {
   await person.tab.getByRole('button', { name: 'Connections' }).click()
   await panelOf(person).getByText('Where its blocks are').waitFor()
 }
@@ -36,58 +36,58 @@ async function looksCloser(person) {
 /** The rows of the panel, one per peer. */
 const rowsOf = (person) => panelOf(person).locator('tbody tr').allInnerTexts()
 
-const sees = (person, words, timeout = WAIT_MS) => panelOf(person).getByText(words).first().waitFor({ timeout })
+const waitForPanel = (person, words, timeout = WAIT_MS) => panelOf(person).getByText(words).first().waitFor({ timeout })
 
 test('the panel distinguishes direct and relayed peers, with their traffic and the reason', async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 2 * MIB } })
   const [holder, near, far] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server), await newVisitor(t, server)]
   const link = await holder.sharePage(await film(24 * MIB))
-  await looksCloser(holder)
-  await sees(holder, 'Nobody else is here.')
-  await sees(holder, 'The only copy of this page is in this tab.')
-  await sees(holder, 'It has sent nothing yet.')
+  await openPanel(holder)
+  await waitForPanel(holder, 'Nobody else is here.')
+  await waitForPanel(holder, 'The only copy of this page is in this tab.')
+  await waitForPanel(holder, 'It has sent nothing yet.')
 
   await near.goTo(link)
   await waitUntil(() => areConnected(holder, near), 'a direct path', TRANSFER_MS)
-  await looksCloser(near)
-  await waitUntil(async () => (await rowsOf(near)).some((row) => /direct/.test(row) && /Direct, without the server\./.test(row)), 'the path is told')
+  await openPanel(near)
+  await waitUntil(async () => (await rowsOf(near)).some((row) => /direct/.test(row) && /Direct, without the server\./.test(row)), 'the path is shown')
   await near.waitUntilComplete(TRANSFER_MS)
   await far.goTo(link)
-  await looksCloser(far)
+  await openPanel(far)
   await far.waitUntilComplete(TRANSFER_MS)
   // The browser may not use WebRTC. Scripts are not told that; they only find no address of their own.
-  await sees(far, 'This browser hides its address, so a direct connection is not possible.', UNANSWERED_MS)
+  await waitForPanel(far, 'This browser hides its address, so a direct connection is not possible.', CALL_MS)
   const rows = await rowsOf(far)
   assert.equal(rows.length, 2)
   for (const row of rows) assert.match(row, /relay/)
 
-  await sees(near, /^It has sent .* and received .*: .*× as much\.$/)
-  await sees(holder, /^It has sent .* and received nothing: it had the whole page\.$/)
+  await waitForPanel(near, /^It has sent .* and received .*: .*× as much\.$/)
+  await waitForPanel(holder, /^It has sent .* and received nothing: it had the whole page\.$/)
   await waitUntil(async () => (await rowsOf(holder)).every((row) => /\ball\b/.test(row)), 'both have all')
   const shown = await panelOf(holder).getByRole('img').first().getAttribute('aria-label')
   assert.equal(shown, 'Of 25 blocks, 25 here, 0 elsewhere, 0 missing.')
-  await sees(holder, 'Every block is in 3 tabs.')
+  await waitForPanel(holder, 'Every block is in 3 tabs.')
   for (const person of [holder, near, far]) person.assertNoPageErrors()
 })
 
-test('a terminal is listed as a node, and nobody waits for it to answer a call', async (t) => {
+test('a terminal is listed as a node, and no browser calls it', async (t) => {
   const server = await startServer(t)
   const { link } = await shareFolder(t, server, { 'one.bin': generated(3 * MIB), 'two.txt': 'words' })
   const [reader, other] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
   await reader.goTo(link)
   await reader.waitUntilComplete(TRANSFER_MS)
-  await looksCloser(reader)
-  await sees(reader, 'Through the server: this peer is a terminal or another server, which has no WebRTC.')
+  await openPanel(reader)
+  await waitForPanel(reader, 'Through the server: this peer is a terminal or another server, which has no WebRTC.')
   assert.match((await rowsOf(reader)).join(), /node/)
   await reader.waitForStatus('Held by 1 tab and 1 node, including your tab.')
   await reader.waitForStatus('Only you are here, and 1 node')
-  await sees(reader, 'Every block is in 1 tab and 1 node.')
+  await waitForPanel(reader, 'Every block is in 1 tab and 1 node.')
   await other.goTo(link)
   await other.waitUntilComplete(TRANSFER_MS)
-  await looksCloser(other)
+  await openPanel(other)
   await other.waitForStatus('Held by 2 tabs and 1 node, including your tab.')
-  await sees(other, 'Every block is in 2 tabs and 1 node.')
-  await waitUntil(async () => (await rowsOf(other)).length === 2, 'it meets both', WAIT_MS)
+  await waitForPanel(other, 'Every block is in 2 tabs and 1 node.')
+  await waitUntil(async () => (await rowsOf(other)).length === 2, 'both peers are listed', WAIT_MS)
   const nodes = (await rowsOf(other)).filter((row) => /\bnode\b/.test(row))
   assert.equal(nodes.length, 1, (await rowsOf(other)).join())
   for (const person of [reader, other]) person.assertNoPageErrors()
@@ -96,7 +96,7 @@ test('a terminal is listed as a node, and nobody waits for it to answer a call',
     for (const colorScheme of ['light', 'dark']) {
       await other.tab.setViewportSize(viewport)
       await other.tab.emulateMedia({ colorScheme })
-      await panelOf(other).screenshot({ path: path.join(process.env.SHOTS, `travel-${shape}-${colorScheme}.png`) })
+      await panelOf(other).screenshot({ path: path.join(process.env.SHOTS, `connections-${shape}-${colorScheme}.png`) })
     }
   }
 })
@@ -108,15 +108,15 @@ test('when the last full copy leaves, everyone sees which blocks are missing', a
   const link = await holder.sharePage(long)
   await Promise.all([a.goTo(link), b.goTo(link)])
   for (const person of [a, b]) {
-    await looksCloser(person)
+    await openPanel(person)
     await person.waitForText(/[1-9]\d?% · /)
-    await sees(person, /^(The last copy of \d+ blocks is in one tab|There is only one copy each of \d+ blocks, in 2 tabs)/)
+    await waitForPanel(person, /^(The last copy of \d+ blocks is in one tab|There is only one copy each of \d+ blocks, in 2 tabs)/)
   }
   await holder.leave()
   for (const person of [a, b]) {
     await person.waitForText('The last person who had it has left')
     await person.waitForText(/Somebody last had the whole page \d+ seconds? ago\./)
-    await sees(person, /^\d+ blocks are missing, nobody here has them: number/)
+    await waitForPanel(person, /^\d+ blocks are missing, nobody here has them: number/)
     const shown = await panelOf(person).getByRole('img').first().getAttribute('aria-label')
     const [total, here, elsewhere, nowhere] = shown.match(/\d+/g).map(Number)
     assert.equal(total, 33)
@@ -146,7 +146,7 @@ test('the panel can be opened, read and closed with the keyboard alone', async (
     assert.fail(`the keyboard does not reach ${name}`)
   }
   await tabTo('Text of the page')
-  await keyboard.type('Shared, opened and looked into without a mouse.')
+  await keyboard.type('Shared, opened and read without a mouse.')
   await keyboard.press('Control+Enter')
   await person.sharedLink()
   await tabTo('Copy link')
@@ -155,7 +155,7 @@ test('the panel can be opened, read and closed with the keyboard alone', async (
   await tabTo('Connections')
   await keyboard.press('Enter')
   await waitUntil(async () => (await focused()) === 'Connections and copies', 'the focus follows into the panel')
-  await sees(person, 'The only copy of this page is in this tab.')
+  await waitForPanel(person, 'The only copy of this page is in this tab.')
   assert.equal(await person.tab.getByRole('button', { name: 'Connections' }).getAttribute('aria-expanded'), 'true')
   await keyboard.press('Escape')
   await panelOf(person).waitFor({ state: 'detached' })

@@ -1,4 +1,4 @@
-// Binary payloads: both directions on V2 WebSockets, and no harm to clients that cannot carry them.
+// Binary payloads: both directions on V2 WebSockets, and no effect on clients without binary support.
 
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
@@ -17,12 +17,12 @@ after(async () => {
 })
 
 const everyByte = Uint8Array.from({ length: 256 }, (_, n) => n).buffer
-const speakers = variantsWhere(
-  ({ library, serializer, isPoll }) => library.speaksBinary && serializer === 2 && !isPoll,
+const binaryVariants = variantsWhere(
+  ({ library, serializer, isPoll }) => library.supportsBinary && serializer === 2 && !isPoll,
 )
 const newestWay = variants[0]
 
-for (const variant of speakers) {
+for (const variant of binaryVariants) {
   describe(variant.name, () => {
     it('gets back the bytes that it pushed', async (t) => {
       const channel = await connect(t, server, variant).join(freshTopic())
@@ -62,7 +62,7 @@ for (const variant of variantsWhere((variant) => variant.library === newest && (
     speaker.push('new_msg', { after: 'bytes' })
     assert.deepEqual(await messages.next(), { after: 'bytes' })
     assert.deepEqual(client.messages.all.filter(({ event }) => event === 'bin'), [])
-    assert.equal(client.opened.all.length, 1, 'its connection went on')
+    assert.equal(client.opened.all.length, 1, 'its connection was replaced')
   })
 }
 
@@ -78,7 +78,7 @@ for (const variant of variantsWhere(({ isPoll, library }) => isPoll && library.b
     })
     assert.deepEqual(await listener.next(), everyByte)
     assert.deepEqual(await reply(channel.push('ping', { n: 1 })), { status: 'ok', response: { n: 1 } })
-    assert.equal(client.opened.all.length, 1, 'its session went on')
+    assert.equal(client.opened.all.length, 1, 'its session was replaced')
   })
 }
 
@@ -108,7 +108,7 @@ describe('a binary frame', () => {
     assert.equal(answer.toString('latin1'), `\u0001\u0001\u0001${String.fromCharCode(topic.length)}\u000212${topic}okx`)
   })
 
-  it('with an empty join_ref has none, and is accepted', async (t) => {
+  it('with an empty join_ref counts as one without, and is accepted', async (t) => {
     const topic = freshTopic()
     const socket = await RawWebSocket.open(t, server)
     await socket.join(topic, {}, '1')

@@ -1,4 +1,4 @@
-// How the server ends connections, and that every version of the client reconnects.
+// The ways in which the server ends connections. Every version of the client reconnects.
 
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
@@ -41,7 +41,7 @@ describe('a restart', { concurrency: true }, () => {
     }
     members[0].channel.push('new_msg', { after: 'the restart' })
     for (const { variant, messages } of members) {
-      assert.deepEqual(await messages.next(() => true, `${variant.name} hears`), { after: 'the restart' })
+      assert.deepEqual(await messages.next(() => true, `${variant.name} receives`), { after: 'the restart' })
     }
     for (const { client } of members) client.socket.disconnect()
     await second.stop()
@@ -59,8 +59,8 @@ describe('a restart', { concurrency: true }, () => {
       }),
     )
     const first = Math.min(...times)
-    assert.ok(Math.max(...times) - first > 500, 'the last long after the first')
-    assert.ok(times.filter((time) => time - first < 300).length < 30, 'most of them later')
+    assert.ok(Math.max(...times) - first > 500, 'all closed within half a second')
+    assert.ok(times.filter((time) => time - first < 300).length < 30, 'most closed within 300 ms')
     await server.stop()
   })
 
@@ -73,7 +73,7 @@ describe('a restart', { concurrency: true }, () => {
     await waitUntil(async () => (await server.metric('watchfire_sockets_parked_polls')) > 0, 'the GET waits')
     server.terminate()
     assert.equal((await withTimeout(waiting, 'the parked GET is answered')).status, 410)
-    await assert.rejects(session.get(), 'no one is listening')
+    await assert.rejects(session.get(), 'the server still listens')
     assert.equal((await socket.closed()).code, 1012)
     await server.stop()
   })
@@ -136,7 +136,7 @@ describe('an idle connection', { concurrency: true }, () => {
     await ended.next(() => true, 'the connection ends', LATER_MS)
   })
 
-  it('with half an upgrade is closed, and delays nobody meanwhile', async (t) => {
+  it('with half an upgrade is closed, and does not delay other clients', async (t) => {
     const halves = await Promise.all(Array.from({ length: 50 }, () => openTcp(t, server)))
     const ended = halves.map((socket) => {
       const inbox = new Inbox()

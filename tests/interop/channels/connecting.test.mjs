@@ -1,4 +1,4 @@
-// Which connections the server accepts, by version, origin and subprotocol.
+// The connections that the server accepts, by version, origin and subprotocol.
 
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
@@ -33,7 +33,7 @@ describe('a stock client', () => {
     })
   }
 
-  for (const variant of variantsWhere(({ isPoll, library }) => isPoll && library.understandsForbidden)) {
+  for (const variant of variantsWhere(({ isPoll, library }) => isPoll && library.handlesRejection)) {
     it(`${variant.name} is rejected when the application rejects it`, async (t) => {
       const client = connect(t, server, variant, { params: { deny: '1' } })
       await client.errors.next()
@@ -79,11 +79,11 @@ describe('the version', () => {
 })
 
 describe('the upgrade', () => {
-  it('is answered as RFC 6455 says, without a subprotocol when none was requested', async (t) => {
-    const asked = upgradeHeaders()
-    const { status, headers } = await upgrade(t, 'vsn=2.0.0', asked)
+  it('gets the response of RFC 6455, without a subprotocol when none was requested', async (t) => {
+    const sent = upgradeHeaders()
+    const { status, headers } = await upgrade(t, 'vsn=2.0.0', sent)
     assert.equal(status, 101)
-    assert.equal(headers['sec-websocket-accept'], acceptFor(asked['Sec-WebSocket-Key']))
+    assert.equal(headers['sec-websocket-accept'], acceptFor(sent['Sec-WebSocket-Key']))
     assert.equal(headers.upgrade.toLowerCase(), 'websocket')
     assert.equal(headers.connection.toLowerCase(), 'upgrade')
     assert.equal(headers['sec-websocket-protocol'], undefined)
@@ -91,12 +91,12 @@ describe('the upgrade', () => {
   })
 
   it('accepts header names in any case, and headers with several values', async (t) => {
-    const asked = upgradeHeaders()
+    const sent = upgradeHeaders()
     const headers = {
       connection: 'keep-alive, uPgRaDe',
       UPGRADE: 'WebSocket',
       'sec-websocket-VERSION': '13',
-      'sec-websocket-key': asked['Sec-WebSocket-Key'],
+      'sec-websocket-key': sent['Sec-WebSocket-Key'],
     }
     const { status } = await request(t, server, { path: '/socket/websocket?vsn=2.0.0', headers })
     assert.equal(status, 101)
@@ -142,8 +142,8 @@ describe('the upgrade', () => {
 })
 
 describe('the subprotocol', () => {
-  const echoed = async (t, asked) => {
-    const { status, headers } = await upgrade(t, 'vsn=2.0.0', { 'Sec-WebSocket-Protocol': asked })
+  const echoed = async (t, sent) => {
+    const { status, headers } = await upgrade(t, 'vsn=2.0.0', { 'Sec-WebSocket-Protocol': sent })
     return [status, headers['sec-websocket-protocol']]
   }
 
@@ -171,7 +171,7 @@ describe('the origin', () => {
     assert.equal((await poll('vsn=2.0.0', { Origin })).status, 410)
   })
 
-  const strangers = [
+  const otherOrigins = [
     'http://elsewhere.example',
     'https://127.0.0.1',
     'http://127.0.0.1:1',
@@ -180,7 +180,7 @@ describe('the origin', () => {
     'nonsense',
     '',
   ]
-  for (const Origin of strangers) {
+  for (const Origin of otherOrigins) {
     it(`«${Origin}» is rejected`, async (t) => {
       const { status, body } = await upgrade(t, 'vsn=2.0.0', { Origin })
       assert.deepEqual([status, body], [403, ''])

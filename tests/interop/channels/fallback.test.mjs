@@ -13,7 +13,7 @@ import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
 const treatments = {
   refuses: (socket) => socket.end('HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n'),
   'breaks off': (socket) => socket.destroy(),
-  'never answers': () => {},
+  'never replies': () => {},
 }
 
 describe('the long-poll fallback', () => {
@@ -40,7 +40,7 @@ describe('the long-poll fallback', () => {
       })
     }
 
-    it(`leaves phoenix ${variant.library.version} on its WebSocket where that works`, async (t) => {
+    it(`leaves phoenix ${variant.library.version} on its WebSocket where WebSockets work`, async (t) => {
       const client = connect(t, server, variant, { longPollFallbackMs: 2_000, sessionStorage: memory() })
       const pinged = new Inbox()
       await client.join(freshTopic())
@@ -55,13 +55,13 @@ describe('the long-poll fallback', () => {
 async function startProxy(t, server, treat) {
   const proxy = http.createServer((request, response) => {
     const { method, url, headers } = request
-    const onwards = http.request({ port: server.port, host: '127.0.0.1', method, path: url, headers }, (answer) => {
+    const upstream = http.request({ port: server.port, host: '127.0.0.1', method, path: url, headers }, (answer) => {
       response.writeHead(answer.statusCode, answer.headers)
       answer.pipe(response)
     })
-    response.on('close', () => onwards.destroy())
-    onwards.on('error', () => response.destroy())
-    request.pipe(onwards)
+    response.on('close', () => upstream.destroy())
+    upstream.on('error', () => response.destroy())
+    request.pipe(upstream)
   })
   proxy.on('upgrade', (_, socket) => treat(socket.on('error', () => {})))
   const listening = new Inbox()

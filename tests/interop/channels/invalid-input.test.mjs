@@ -14,8 +14,8 @@ import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
 const MIB = 2 ** 20
 const heartbeat = (ref) => [null, ref, 'phoenix', 'heartbeat', {}]
 
-/** Longest wait of a well-behaved client; much of it is this test process being busy. */
-const NOTICED_MS = 3_000
+/** Longest wait of a well-behaved client. This test process is busy too. */
+const DELAY_MS_MAX = 3_000
 
 let server
 before(async () => (server = await startChat()))
@@ -25,14 +25,14 @@ after(async () => {
 })
 
 /** A test during which well-behaved clients of the same server keep working, on each transport. */
-function itUnnoticedByOthers(name, story) {
+function itUnnoticedByOthers(name, run) {
   it(name, async (t) => {
     const bystanders = await Promise.all(
       variants.filter(({ library }) => library === newest).map((variant) => Bystander.join(t, variant)),
     )
     const watches = Promise.all(bystanders.map((bystander) => bystander.watch()))
     try {
-      await Promise.race([watches, story(t)])
+      await Promise.race([watches, run(t)])
     } finally {
       for (const bystander of bystanders) bystander.isOver = true
       await watches
@@ -57,11 +57,11 @@ class Bystander {
       const began = performance.now()
       assert.deepEqual(await reply(this.channel.push('ping', { n })), { status: 'ok', response: { n } })
       const waited = performance.now() - began
-      assert.ok(waited < NOTICED_MS, `${name} waited ${waited} ms`)
+      assert.ok(waited < DELAY_MS_MAX, `${name} waited ${waited} ms`)
       await pause(5)
     }
     const { opened, closed } = this.client
-    assert.deepEqual([opened.all.length, closed.all.length], [1, 0], `${name} stayed`)
+    assert.deepEqual([opened.all.length, closed.all.length], [1, 0], `${name} reconnected`)
   }
 }
 
@@ -76,7 +76,7 @@ async function endOf(t, send, at = server) {
 
 describe('messages', () => {
   const malformed = {
-    'no JSON at all': 'hello',
+    'text that is not JSON': 'hello',
     'an empty message': '',
     'half a message': '["1","1","rooms:1",',
     'an object': '{}',
@@ -88,7 +88,7 @@ describe('messages', () => {
     'a number as topic': '["1","1",5,"phx_join",{}]',
     'null as topic': '["1","1",null,"phx_join",{}]',
     'an array as event': '["1","1","rooms:1",["phx_join"],{}]',
-    'something behind the message': '["1","1","rooms:1","phx_join",{}] more',
+    'text after the message': '["1","1","rooms:1","phx_join",{}] more',
     'half a surrogate in the topic': '["1","1","rooms:\\ud800","phx_join",{}]',
     'a hundred thousand brackets': '['.repeat(100_000),
     'a ref of 256 bytes': `[null,"${'r'.repeat(256)}","rooms:1","phx_join",{}]`,
@@ -159,8 +159,8 @@ describe('messages', () => {
   itUnnoticedByOthers('a hundred thousand joins with unread replies close the socket with 1013', async (t) => {
     const socket = await RawWebSocket.open(t, server)
     socket.pause()
-    // With several processes, joins wait for each other, and that queue has its own limit.
-    const closes = async () => (await slowCloses()) + (await server.metric('watchfire_refusals_total', 'said_while_joining'))
+    // With several processes, joins wait for each other in a queue with its own limit.
+    const closes = async () => (await slowCloses()) + (await server.metric('watchfire_refusals_total', 'join_backlog'))
     const closesBefore = await closes()
     const before = server.residentBytes()
     const joins = Array.from({ length: 1_000 }, (_, n) =>
@@ -284,14 +284,14 @@ describe('requests', () => {
   const post = 'POST /socket/longpoll HTTP/1.1\r\nHost: x\r\n'
   const garbage = {
     'noise': [Buffer.from(Array.from({ length: 512 }, (_, n) => (n * 31 + 128) & 255)), /^HTTP\/1\.1 400 /],
-    'a line that is none': ['HELLO\r\n\r\n', /^HTTP\/1\.1 400 /],
-    'a version to come': ['GET / HTTP/9.9\r\nHost: x\r\n\r\n', /^HTTP\/1\.1 (400|505) /],
+    'an invalid request line': ['HELLO\r\n\r\n', /^HTTP\/1\.1 400 /],
+    'an unknown version': ['GET / HTTP/9.9\r\nHost: x\r\n\r\n', /^HTTP\/1\.1 (400|505) /],
     'a head of 100 KB': [`GET / HTTP/1.1\r\nHost: x\r\nCookie: ${'c'.repeat(100_000)}\r\n\r\n`, /^HTTP\/1\.1 431 /],
     'a thousand headers': [`GET / HTTP/1.1\r\nHost: x\r\n${'a: b\r\n'.repeat(1_000)}\r\n`, /^HTTP\/1\.1 (400|431) /],
-    'a length that is no number': [`${post}Content-Length: many\r\n\r\n`, /^HTTP\/1\.1 400 /],
+    'a length that is not a number': [`${post}Content-Length: many\r\n\r\n`, /^HTTP\/1\.1 400 /],
     'two lengths': [`${post}Content-Length: 1\r\nContent-Length: 2\r\n\r\nx`, /^HTTP\/1\.1 400 /],
-    'a chunk that is none': [`${post}Transfer-Encoding: chunked\r\n\r\nZZ\r\n`, /^(HTTP\/1\.1 (400|200) |$)/],
-    'half of a percent': ['GET /socket/websocket?vsn=%2 HTTP/1.1\r\nHost: x\r\n\r\n', /^HTTP\/1\.1 400 /],
+    'an invalid chunk': [`${post}Transfer-Encoding: chunked\r\n\r\nZZ\r\n`, /^(HTTP\/1\.1 (400|200) |$)/],
+    'an incomplete percent escape': ['GET /socket/websocket?vsn=%2 HTTP/1.1\r\nHost: x\r\n\r\n', /^HTTP\/1\.1 400 /],
   }
   for (const [name, [bytes, expected]] of Object.entries(garbage)) {
     itUnnoticedByOthers(`${name} instead of a request is rejected`, async (t) => {
@@ -334,7 +334,7 @@ describe('a slow reader in a busy room', () => {
       assert.equal((await spoken.next()).n, count)
     }
     assert.ok(await isClosed(), `not closed after ${count} messages`)
-    assert.ok(server.residentBytes() - before < 16 * MIB, 'what it did not read is not kept')
+    assert.ok(server.residentBytes() - before < 16 * MIB, 'unread messages stayed in memory')
     for (let n = 0; n < count; n++) assert.equal((await messages.next()).n, n)
     slow.resume()
     assert.equal((await slow.closed()).code, 1013)
@@ -384,7 +384,7 @@ describe('a server with low limits', () => {
     for (const socket of sockets) socket.write(Buffer.concat([frameHead(opcode.text, 9_000_000), Buffer.alloc(4), part]))
     const closed = () => sockets.filter((socket) => !socket.isOpen)
     // Two shards keep at most two such partial messages each.
-    await waitUntil(() => closed().length >= 8, 'those over the limit are closed')
+    await waitUntil(() => closed().length >= 8, 'the sockets over the limit are closed')
     for (const socket of closed()) assert.equal((await socket.closed()).code, 1013)
     assert.ok(narrow.residentBytes() - before < 40 * MIB)
   })
@@ -394,12 +394,12 @@ describe('a server with low limits', () => {
     const open = async () => narrow.metric('watchfire_sockets_websockets')
     await waitUntil(async () => (await open()) === 0, 'the sockets of other tests are gone')
     const sockets = await Promise.all(Array.from({ length: 30 }, () => RawWebSocket.open(t, narrow)))
-    const asked = { path: '/socket/websocket?vsn=2.0.0', headers: upgradeHeaders() }
-    assert.equal((await request(t, narrow, asked)).status, 429)
+    const upgrade = { path: '/socket/websocket?vsn=2.0.0', headers: upgradeHeaders() }
+    assert.equal((await request(t, narrow, upgrade)).status, 429)
     const polled = await fetch(narrow.http('/socket/longpoll?vsn=2.0.0'))
     assert.deepEqual(await polled.json(), { status: 403 })
     sockets[0].destroy()
     await waitUntil(async () => (await open()) < 30, 'one is gone')
-    assert.equal((await request(t, narrow, asked)).status, 101)
+    assert.equal((await request(t, narrow, upgrade)).status, 101)
   })
 })

@@ -11,7 +11,7 @@ import { RawWebSocket, binaryPush, openTcp, readResponse } from '../lib/raw-sock
 
 const OK = { status: 'ok', response: {} }
 const heartbeat = (ref) => [null, ref, 'phoenix', 'heartbeat', {}]
-const beaten = (ref) => [null, ref, 'phoenix', 'phx_reply', OK]
+const heartbeatReply = (ref) => [null, ref, 'phoenix', 'phx_reply', OK]
 
 describe('a long-poll session', () => {
   let server
@@ -51,7 +51,7 @@ describe('a long-poll session', () => {
     assert.deepEqual(await session.receive(3), [
       ['1', '1', topic, 'phx_reply', OK],
       ['1', '2', topic, 'phx_reply', { status: 'ok', response: { n: 1 } }],
-      beaten('3'),
+      heartbeatReply('3'),
     ])
   })
 
@@ -59,7 +59,7 @@ describe('a long-poll session', () => {
     const session = await LongPollSession.open(server)
     await session.post(heartbeat('1'))
     const { status, token, messages } = await session.get()
-    assert.deepEqual([status, messages], [200, [JSON.stringify(beaten('1'))]])
+    assert.deepEqual([status, messages], [200, [JSON.stringify(heartbeatReply('1'))]])
     assert.equal(typeof token, 'string')
   })
 
@@ -87,7 +87,7 @@ describe('a long-poll session', () => {
   it('replies 410 to a POST without a live session', async () => {
     const session = new LongPollSession(server)
     assert.deepEqual(await session.post(heartbeat('1')), { status: 410 })
-    session.token = 'nobody'
+    session.token = 'unknown'
     assert.deepEqual(await session.post(heartbeat('1')), { status: 410 })
   })
 
@@ -95,7 +95,7 @@ describe('a long-poll session', () => {
     const session = await LongPollSession.open(server)
     await session.post(heartbeat('1'))
     const headers = { 'X-Phoenix-LongPoll-Token': session.token }
-    const { status, messages } = await session.get({ token: 'nobody', headers })
+    const { status, messages } = await session.get({ token: 'unknown', headers })
     assert.deepEqual([status, messages.length], [200, 1])
     const posted = await fetch(server.http('/socket/longpoll?vsn=2.0.0'), {
       method: 'POST',
@@ -113,13 +113,13 @@ describe('a long-poll session', () => {
       const body = JSON.stringify(heartbeat(`${n}`))
       await session.postBody(body, { ...headers, 'Content-Type': 'application/x-ndjson' })
       const { status, messages } = await session.get({ headers })
-      assert.deepEqual([status, messages], [200, [JSON.stringify(beaten(`${n}`))]])
+      assert.deepEqual([status, messages], [200, [JSON.stringify(heartbeatReply(`${n}`))]])
     }
   })
 
   it('may use a single connection throughout', async (t) => {
     const socket = await openTcp(t, server)
-    const ask = async (method, path, body = '') => {
+    const send = async (method, path, body = '') => {
       const type = 'Content-Type: application/x-ndjson\r\n'
       const length = method === 'POST' ? `${type}Content-Length: ${Buffer.byteLength(body)}\r\n` : ''
       socket.write(`${method} ${path} HTTP/1.1\r\nHost: x\r\n${length}\r\n${body}`)
@@ -127,12 +127,12 @@ describe('a long-poll session', () => {
       assert.equal(response.status, 200)
       return JSON.parse(response.body)
     }
-    const { token } = await ask('GET', '/socket/longpoll?vsn=2.0.0')
+    const { token } = await send('GET', '/socket/longpoll?vsn=2.0.0')
     const path = `/socket/longpoll?vsn=2.0.0&token=${encodeURIComponent(token)}`
     for (let n = 0; n < 10; n++) {
-      assert.deepEqual(await ask('POST', path, JSON.stringify(heartbeat(`${n}`))), { status: 200 })
-      const { status, messages } = await ask('GET', path)
-      assert.deepEqual([status, messages], [200, [JSON.stringify(beaten(`${n}`))]])
+      assert.deepEqual(await send('POST', path, JSON.stringify(heartbeat(`${n}`))), { status: 200 })
+      const { status, messages } = await send('GET', path)
+      assert.deepEqual([status, messages], [200, [JSON.stringify(heartbeatReply(`${n}`))]])
     }
   })
 
@@ -141,7 +141,7 @@ describe('a long-poll session', () => {
     const first = session.get()
     await waitUntil(async () => (await server.metric('watchfire_sockets_parked_polls')) > 0, 'the first GET waits')
     const second = session.get()
-    assert.equal((await withTimeout(first, 'the first GET is let go')).status, 204)
+    assert.equal((await withTimeout(first, 'the first GET is released')).status, 204)
     await session.post(heartbeat('1'))
     assert.equal((await withTimeout(second, 'the second GET gets it')).status, 200)
   })
@@ -155,7 +155,7 @@ describe('a long-poll session', () => {
     await assert.rejects(waiting)
     await waitUntil(async () => (await server.metric('watchfire_sockets_parked_polls')) === 0, 'the GET is gone')
     await session.post(heartbeat('1'))
-    assert.deepEqual(await session.receive(1), [beaten('1')])
+    assert.deepEqual(await session.receive(1), [heartbeatReply('1')])
   })
 
   it('reads a body that is not ndjson as one message', async () => {
@@ -163,7 +163,7 @@ describe('a long-poll session', () => {
     for (const type of ['application/json', 'text/plain']) {
       const body = JSON.stringify(heartbeat(type))
       assert.deepEqual(await session.postBody(body, { 'Content-Type': type }), { status: 200 })
-      assert.deepEqual(await session.receive(1), [beaten(type)])
+      assert.deepEqual(await session.receive(1), [heartbeatReply(type)])
     }
   })
 
@@ -173,8 +173,8 @@ describe('a long-poll session', () => {
     assert.deepEqual(await session.postBody(lines.join('\r\n')), { status: 200 })
     await session.post(heartbeat('last'))
     const answers = await session.receive(101)
-    assert.deepEqual(answers.at(-2), beaten('99'))
-    assert.deepEqual(answers.at(-1), beaten('last'))
+    assert.deepEqual(answers.at(-2), heartbeatReply('99'))
+    assert.deepEqual(answers.at(-1), heartbeatReply('last'))
   })
 
   it('reads a base64 line as bytes', async (t) => {
@@ -216,7 +216,7 @@ describe('a long-poll session', () => {
     assert.equal(await post(Buffer.from([0xff, 0xfe])), 400)
     assert.equal(await post('A'.repeat(8_000_004)), 400)
     await session.post(heartbeat('1'))
-    assert.deepEqual(await session.receive(1), [beaten('1')])
+    assert.deepEqual(await session.receive(1), [heartbeatReply('1')])
   })
 
   it('replies to other methods with 400 and no body', async () => {
@@ -244,7 +244,7 @@ describe('a long-poll session', () => {
     assert.equal(headers.get('access-control-allow-origin'), '*')
   })
 
-  for (const variant of variantsWhere(({ isPoll, library }) => isPoll && library.noticesLostSession)) {
+  for (const variant of variantsWhere(({ isPoll, library }) => isPoll && library.detectsLostSession)) {
     it(`of ${variant.name} reconnects and joins again when the session was lost`, async (t) => {
       const topic = freshTopic()
       const client = connect(t, server, variant)
@@ -288,7 +288,7 @@ describe('a long-poll session with short timeouts and low limits', () => {
     const session = await LongPollSession.open(server)
     await session.post(['1', '1', topic, 'phx_join', {}])
     const gone = async () => (await session.post(heartbeat('1'))).status === 410
-    await waitUntil(gone, 'the session is forgotten')
+    await waitUntil(gone, 'the session has ended')
     assert.equal((await session.get()).status, 410)
   })
 

@@ -43,7 +43,7 @@ for (const variant of variants) {
       assert.deepEqual(await client.joinRefused('elsewhere:1'), refused)
     })
 
-    it('gets back the payload that it pushed, whatever JSON it is', async (t) => {
+    it('gets back the payload that it pushed, for any JSON value', async (t) => {
       const channel = await connect(t, server, variant).join(freshTopic())
       // phoenix.js itself replaces a falsy payload by {}.
       const payloads = [
@@ -87,12 +87,12 @@ for (const variant of variants) {
     it('receives nothing from other rooms', async (t) => {
       const [here, there] = [freshTopic(), freshTopic()]
       const client = connect(t, server, variant)
-      const heardHere = collectEvents(await client.join(here), 'new_msg')
+      const receivedHere = collectEvents(await client.join(here), 'new_msg')
       const other = await client.join(there)
-      const heardThere = collectEvents(other, 'new_msg')
+      const receivedThere = collectEvents(other, 'new_msg')
       other.push('new_msg', { to: 'there' })
-      await heardThere.next()
-      assert.deepEqual(heardHere.all, [])
+      await receivedThere.next()
+      assert.deepEqual(receivedHere.all, [])
     })
 
     it('leaves, and then receives nothing more', async (t) => {
@@ -133,9 +133,9 @@ for (const variant of variants) {
       const client = connect(t, server, variant)
       await client.join(topic)
       const second = await client.join(topic)
-      const heardBySecond = collectEvents(second, 'new_msg')
+      const receivedBySecond = collectEvents(second, 'new_msg')
       second.push('new_msg', { n: 1 })
-      assert.deepEqual(await heardBySecond.next(), { n: 1 })
+      assert.deepEqual(await receivedBySecond.next(), { n: 1 })
       assert.equal(second.state, 'joined')
       const joins = client.messages.all.filter(({ event }) => event === 'new_msg')
       assert.equal(joins.length, 1, 'one join, one delivery')
@@ -235,23 +235,23 @@ describe('one room with every client version on every transport', () => {
       const messages = await inbox.take(members.length * rounds.length, variant.name)
       members.forEach(({ variant: speaker }, from) => {
         const spoken = messages.filter((message) => message.from === from).map(({ n }) => n)
-        assert.deepEqual(inOrderOf(speaker, spoken), rounds, `${speaker.name}, as heard by ${variant.name}`)
+        assert.deepEqual(inOrderOf(speaker, spoken), rounds, `${speaker.name}, as received by ${variant.name}`)
       })
     }
   })
 
-  it('loses nothing for members who stay while others come and go', async (t) => {
+  it('delivers every message to members who stay while others join and leave', async (t) => {
     const topic = freshTopic()
     const [speakerWay, ...others] = variants
     const speaker = await connect(t, server, speakerWay).join(topic)
     const stayers = await Promise.all(
       others.map(async (variant) => ({ variant, inbox: collectEvents(await connect(t, server, variant).join(topic), 'new_msg') })),
     )
-    const restless = connect(t, server, speakerWay)
+    const rejoining = connect(t, server, speakerWay)
     for (const n of numbers(40)) {
       speaker.push('new_msg', { n })
       // Below the limit of joins per second of one socket.
-      const channel = await restless.join(topic)
+      const channel = await rejoining.join(topic)
       speaker.push('new_msg', { n: n + 0.5 })
       channel.leave()
     }

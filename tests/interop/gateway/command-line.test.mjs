@@ -20,7 +20,7 @@ const LOOPBACK = ['--listen', '/ip4/127.0.0.1/tcp/0']
 const TRANSFER_MS = 60_000
 
 function scratch(t) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'visits-'))
+  const folder = mkdtempSync(path.join(tmpdir(), 'command-line-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   return folder
 }
@@ -32,7 +32,7 @@ function put(folder, name, bytes) {
   return path.join(folder, 'there')
 }
 
-const sameBytes = (file, bytes) => assert.ok(readFileSync(file).equals(bytes), `${file} is what was shared`)
+const assertSameBytes = (file, bytes) => assert.ok(readFileSync(file).equals(bytes), `${file} differs from the shared file`)
 
 for (const processes of [1, 3]) {
   describe(`a server of ${processes} process${processes > 1 ? 'es' : ''}`, () => {
@@ -45,7 +45,7 @@ for (const processes of [1, 3]) {
       const visitor = await newVisitor(t, server)
       await visitor.goTo(page)
       await visitor.waitUntilComplete(TRANSFER_MS)
-      sameBytes(await visitor.saveFile('film one.bin'), FILM)
+      assertSameBytes(await visitor.saveFile('film one.bin'), FILM)
       visitor.assertNoPageErrors()
 
       await share.interrupt()
@@ -62,7 +62,7 @@ for (const processes of [1, 3]) {
       const get = new Command(t, folder, 'get', [link])
       const got = await get.event('got', TRANSFER_MS)
       assert.deepEqual([got.path, got.bytes, got.peers], ['film.bin', FILM.length, 1])
-      sameBytes(path.join(folder, 'film.bin'), FILM)
+      assertSameBytes(path.join(folder, 'film.bin'), FILM)
       assert.equal(await get.ended(), 0)
     })
 
@@ -105,7 +105,7 @@ test('the command line handles peers that send wrong bytes or never reply', asyn
   const folder = scratch(t)
   const get = new Command(t, folder, 'get', [`${addressOf(server)}/p/${root}#filename=film.bin`])
   await get.event('got', TRANSFER_MS)
-  sameBytes(path.join(folder, 'film.bin'), FILM)
+  assertSameBytes(path.join(folder, 'film.bin'), FILM)
 })
 
 test('the command line reconnects after a restart of the server', async (t) => {
@@ -115,7 +115,7 @@ test('the command line reconnects after a restart of the server', async (t) => {
   const share = new Command(t, put(folder, 'film.bin', FILM), 'share', ['film.bin', '--to', addressOf(first), ...LOOPBACK])
   const { page } = await share.event('shared')
   await first.stop()
-  await waitUntil(() => share.stderr.includes('trying again'), 'the terminal says that the server is gone', TRANSFER_MS)
+  await waitUntil(() => share.stderr.includes('trying again'), 'the command reports the lost connection', TRANSFER_MS)
   const second = await startServer(t, { port })
   const visitor = await newVisitor(t, second)
   await visitor.goTo(page)
@@ -123,16 +123,16 @@ test('the command line reconnects after a restart of the server', async (t) => {
   assert.match(share.stderr, /is reachable again/)
 })
 
-test('the command line reports a server that is unreachable and a page that nobody has', async (t) => {
+test('the command line reports a server that is unreachable and an unavailable page', async (t) => {
   const server = await startServer(t, { settings: { 'limits.peers_per_page_max': 0 } })
   const folder = scratch(t)
   const there = put(folder, 'film.bin', 'short')
   const full = new Command(t, there, 'share', ['film.bin', '--to', addressOf(server), ...LOOPBACK])
   assert.equal(await full.ended(), 1)
   assert.match(full.stderr, /page full/)
-  const nobody = new Command(t, there, 'share', ['film.bin', '--to', 'http://127.0.0.1:1', ...LOOPBACK])
-  assert.equal(await nobody.ended(), 1)
-  assert.match(nobody.stderr, /http:\/\/127\.0\.0\.1:1: Connection refused/)
+  const unreachable = new Command(t, there, 'share', ['film.bin', '--to', 'http://127.0.0.1:1', ...LOOPBACK])
+  assert.equal(await unreachable.ended(), 1)
+  assert.match(unreachable.stderr, /http:\/\/127\.0\.0\.1:1: Connection refused/)
   const empty = await startServer(t)
   const { root } = blocksOf(FILM)
   const get = new Command(t, folder, 'get', [`${addressOf(empty)}/p/${root}`, '--timeout', '2s'])
@@ -145,14 +145,14 @@ test('the command line connects over TLS with a certificate that the machine tru
   const server = await startServer(t, { settings: { 'tls.cert': cert, 'tls.key': key } })
   const site = `https://localhost:${server.port}`
   const there = put(folder, 'film.bin', FILM)
-  const stranger = new Command(t, there, 'share', ['film.bin', '--to', site, ...LOOPBACK])
-  assert.equal(await stranger.ended(), 1)
-  assert.match(stranger.stderr, /certificate/)
+  const untrusting = new Command(t, there, 'share', ['film.bin', '--to', site, ...LOOPBACK])
+  assert.equal(await untrusting.ended(), 1)
+  assert.match(untrusting.stderr, /certificate/)
   const share = new Command(t, there, 'share', ['film.bin', '--to', site, ...LOOPBACK], { SSL_CERT_FILE: cert })
   const { page } = await share.event('shared')
   const get = new Command(t, folder, 'get', [page, '-o', 'copy.bin'], { SSL_CERT_FILE: cert })
   await get.event('got', TRANSFER_MS)
-  sameBytes(path.join(folder, 'copy.bin'), FILM)
+  assertSameBytes(path.join(folder, 'copy.bin'), FILM)
 
   const browser = await launch(['--ignore-certificate-errors'])
   t.after(() => browser.close())

@@ -1,4 +1,4 @@
-// Private pages: the bytes on the network, and what peers can do without the key.
+// Private pages: the bytes on the network, and the abilities of peers without the key.
 
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -30,30 +30,30 @@ function scratch(t) {
 }
 
 /** Records every message between a visitor's browser and the server. */
-function listenTo(person) {
-  const heard = { frames: [], requests: [] }
+function recordTraffic(person) {
+  const traffic = { frames: [], requests: [] }
   person.tab.on('websocket', (socket) => {
-    const note = ({ payload }) => heard.frames.push(Buffer.from(payload))
+    const note = ({ payload }) => traffic.frames.push(Buffer.from(payload))
     socket.on('framesent', note)
     socket.on('framereceived', note)
   })
   person.tab.on('request', (request) => {
-    heard.requests.push(`${request.url()}\n${JSON.stringify(request.headers())}\n${request.postData() ?? ''}`)
+    traffic.requests.push(`${request.url()}\n${JSON.stringify(request.headers())}\n${request.postData() ?? ''}`)
   })
-  return heard
+  return traffic
 }
 
-/** Asserts that none of these texts was sent, in one piece or across the frames of a message. */
-function saysNothingOf({ frames, requests }, words) {
+/** Asserts that none of these texts was sent, not even across frames. */
+function assertNotSent({ frames, requests }, words) {
   const all = Buffer.concat(frames)
-  assert.ok(all.length > 1000, 'something was said')
+  assert.ok(all.length > 1000, 'no traffic was recorded')
   for (const word of words) {
-    assert.equal(all.indexOf(word), -1, `${word} crossed the wire`)
+    assert.equal(all.indexOf(word), -1, `${word} was sent`)
     for (const request of requests) assert.ok(!request.includes(word), `${word} is in ${request}`)
   }
 }
 
-async function lightPrivately(person, draft) {
+async function sharePrivately(person, draft) {
   await person.goTo('/')
   await person.compose(draft)
   await person.tab.getByRole('switch', { name: 'Private' }).check()
@@ -65,9 +65,9 @@ async function lightPrivately(person, draft) {
 test('a private page crosses the network encrypted, and opens with its whole link alone', async (t) => {
   const server = await startServer(t)
   const maker = await newVisitor(t, server)
-  const said = listenTo(maker)
+  const sharing = recordTraffic(maker)
   const film = generated(2_500_000)
-  const link = await lightPrivately(maker, {
+  const link = await sharePrivately(maker, {
     text: `# Private\n\n${SECRET}\n\n[the other](recipe.md)\n\n![dusk](dusk.png)`,
     files: [octets('film.bin', film), { name: 'recipe.md', mimeType: 'text/markdown', buffer: Buffer.from('# Recipe\n\nA goose.') },
       { name: 'dusk.png', mimeType: 'image/png', buffer: picture(120, 80) }],
@@ -78,14 +78,14 @@ test('a private page crosses the network encrypted, and opens with its whole lin
   await maker.waitForText(SECRET)
 
   const visitor = await newVisitor(t, server)
-  const visited = listenTo(visitor)
+  const visit = recordTraffic(visitor)
   await visitor.goTo(link)
   await visitor.waitUntilComplete(TRANSFER_MS)
   await visitor.waitForText(SECRET)
   await visitor.waitForText('Private: only people with the whole link')
   await visitor.waitForPicture('dusk')
   assert.ok(readFileSync(await visitor.saveFile('film.bin')).equals(film))
-  for (const heard of [said, visited]) saysNothingOf(heard, [SECRET, 'recipe.md', 'film.bin', 'A goose', 'dusk', key, film.subarray(1_000_000, 1_000_032)])
+  for (const traffic of [sharing, visit]) assertNotSent(traffic, [SECRET, 'recipe.md', 'film.bin', 'A goose', 'dusk', key, film.subarray(1_000_000, 1_000_032)])
 
   // The key stays in the address while the visitor navigates, and in the link offered for copying.
   await visitor.tab.getByRole('link', { name: 'the other' }).click()
@@ -103,7 +103,7 @@ test('a private page crosses the network encrypted, and opens with its whole lin
 test('a holder without the key serves the page to a reader with it', async (t) => {
   const server = await startServer(t)
   const maker = await newVisitor(t, server)
-  const link = await lightPrivately(maker, { text: `# Kept\n\n${SECRET}`, files: [octets('film.bin', generated(1_500_000))] })
+  const link = await sharePrivately(maker, { text: `# Kept\n\n${SECRET}`, files: [octets('film.bin', generated(1_500_000))] })
   const keeper = await newVisitor(t, server)
   await keeper.goTo(withoutKey(link))
   await keeper.waitForText('This page is private, and this link has no key', TRANSFER_MS)
@@ -133,7 +133,7 @@ test('a wrong key, a modified page and a public page have different errors', asy
   const server = await startServer(t)
   const folder = scratch(t)
   const maker = await newVisitor(t, server)
-  const link = await lightPrivately(maker, { files: [octets('film.bin', generated(2_500_000))] })
+  const link = await sharePrivately(maker, { files: [octets('film.bin', generated(2_500_000))] })
   const visitor = await newVisitor(t, server)
   await visitor.goTo(link.replace(WRONG_KEY, '#key=AAAA'))
   await visitor.waitForText('The key in this link does not open this page.', TRANSFER_MS)
@@ -155,7 +155,7 @@ test('a wrong key, a modified page and a public page have different errors', asy
   const refused = new Command(t, folder, 'get', [changedLink, '-o', 'changed'])
   assert.equal(await refused.ended(), 1)
   assert.match(refused.stderr, /part 1 is not authentic/)
-  assert.ok(!readdirSync(folder).includes('changed'), 'nothing of it was written')
+  assert.ok(!readdirSync(folder).includes('changed'), 'a part of it was written')
 
   const open = await newVisitor(t, server)
   const publicLink = await open.sharePage({ text: '# Anybody' })
@@ -168,7 +168,7 @@ test('the command line opens private pages of browsers, and browsers those of th
   const folder = scratch(t)
   const film = generated(3_000_000)
   const maker = await newVisitor(t, server)
-  const link = await lightPrivately(maker, { text: `# Notes\n\n${SECRET}`, files: [octets('film.bin', film)] })
+  const link = await sharePrivately(maker, { text: `# Notes\n\n${SECRET}`, files: [octets('film.bin', film)] })
   const get = new Command(t, folder, 'get', [link, '-o', 'page'])
   await get.event('got', TRANSFER_MS)
   assert.ok(readFileSync(path.join(folder, 'page/film.bin')).equals(film))
@@ -185,15 +185,15 @@ test('the command line opens private pages of browsers, and browsers those of th
   writeFileSync(path.join(folder, 'there/trip/days/one.md'), `# Day one\n\n${SECRET}`)
   writeFileSync(path.join(folder, 'there/trip/film.bin'), film)
   const share = new Command(t, path.join(folder, 'there'), 'share', ['trip', '--private', '--to', addressOf(server), ...LOOPBACK])
-  const { page, cid, link: torch } = await share.event('shared')
+  const { page, cid, link: nodeLink } = await share.event('shared')
   assert.match(page, /#key=[\w-]{43}&filename=trip$/)
-  assert.match(torch, /#key=[\w-]{43}&filename=trip$/)
+  assert.match(nodeLink, /#key=[\w-]{43}&filename=trip$/)
   const visitor = await newVisitor(t, server)
-  const heard = listenTo(visitor)
+  const traffic = recordTraffic(visitor)
   await visitor.goTo(`${page}&file=days%2Fone.md`)
   await visitor.waitForText(SECRET, TRANSFER_MS)
   assert.ok(readFileSync(await visitor.saveFile('film.bin')).equals(film))
-  saysNothingOf(heard, [SECRET, 'days/one', 'film.bin', keyIn(page)])
+  assertNotSent(traffic, [SECRET, 'days/one', 'film.bin', keyIn(page)])
 
   // A holder needs no key, and has none.
   const store = path.join(folder, 'store')
@@ -228,7 +228,7 @@ test('a file that changes after it was shared privately is no longer shared', as
 test('a private page opens over plain HTTP, where browsers have no WebCrypto', async (t) => {
   const server = await startServer(t)
   const maker = await newVisitor(t, server)
-  const link = await lightPrivately(maker, { text: `# Far\n\n${SECRET}` })
+  const link = await sharePrivately(maker, { text: `# Far\n\n${SECRET}` })
   const browser = await launch([...BY_RELAY_ONLY, '--host-resolver-rules=MAP far.test 127.0.0.1'])
   t.after(() => browser.close())
   const visitor = await PageDriver.inContext(server, await browser.newContext())
@@ -243,7 +243,7 @@ test('the process list does not reveal the key', async (t) => {
   const key = 'AQgPFh0kKzI5QEdOVVxjanF4f4aNlJuiqbC3vsXM09o'
   const link = `watchfire:bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u?peer=/ip4/127.0.0.1/tcp/1/p2p/12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA#key=${key}`
   const get = new Command(t, folder, 'get', [link])
-  await waitUntil(() => get.stderr !== '', 'it says that nobody is there', TRANSFER_MS)
+  await waitUntil(() => get.stderr !== '', 'the command prints a line', TRANSFER_MS)
   const title = readFileSync(`/proc/${get.pid}/cmdline`, 'latin1')
   assert.match(title, /get.*bafkrei/)
   assert.ok(!title.includes(key) && !get.stderr.includes(key))

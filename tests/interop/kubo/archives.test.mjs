@@ -11,7 +11,7 @@ import { after, before, describe, it } from 'node:test'
 import { Kubo, whyNoKubo } from '../lib/kubo.mjs'
 import { binary } from '../lib/server.mjs'
 
-/** The profile by which both create the same CIDs. */
+/** The options under which kubo creates the same CIDs as ours. */
 const PROFILE = ['--cid-version=1', '--raw-leaves', '--chunker=size-1048576', '--max-file-links=1024']
 
 describe('an archive', { skip: whyNoKubo }, () => {
@@ -34,7 +34,7 @@ describe('an archive', { skip: whyNoKubo }, () => {
     if (folder) rmSync(folder, { recursive: true, force: true })
   })
 
-  it('of ours can be imported by kubo, and is byte for byte the one that kubo makes', async () => {
+  it('of ours can be imported by kubo, and equals the one that kubo exports', async () => {
     for (const name of ['trip', 'trip/film', 'trip/sub/notes.md', 'trip/nothing']) {
       const root = cid(name)
       watchfire('car', 'export', name, '-o', 'ours.car')

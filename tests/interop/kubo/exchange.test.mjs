@@ -20,7 +20,7 @@ const PROFILES = {
 }
 const EMPTY_RAW = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'
 const MIB = 1 << 20
-/** Bytes that a host may hold in memory, however much passes through it. */
+/** Memory that a host may use, whatever the amount of content that it transfers. */
 const PEAK_BYTES_MAX = 64 * MIB
 
 const digest = (bytes) => createHash('sha256').update(bytes).digest('hex')
@@ -28,20 +28,20 @@ const digest = (bytes) => createHash('sha256').update(bytes).digest('hex')
 let folder
 let files = 0
 
-/** A file of these bytes, or of that many bytes; two files always differ, even with one byte. */
+/** Writes these bytes, or this number of random bytes; two files always differ, even with one byte. */
 function file(bytes) {
   const name = path.join(folder, `file-${files++}`)
-  writeFileSync(name, typeof bytes === 'number' ? unlikeOthers(bytes) : bytes)
+  writeFileSync(name, typeof bytes === 'number' ? distinctBytes(bytes) : bytes)
   return name
 }
 
-function unlikeOthers(length) {
+function distinctBytes(length) {
   const bytes = randomBytes(length)
   bytes[0] = files
   return bytes
 }
 
-const sameBytes = (one, other) => assert.equal(digest(readFileSync(one)), digest(readFileSync(other)))
+const assertSameBytes = (one, other) => assert.equal(digest(readFileSync(one)), digest(readFileSync(other)))
 
 /** A kubo and a host that are connected until the test ends; `dials` says which one dials. */
 async function pair(test, { settings = {}, args = [], swarmKey, dials = 'host' } = {}) {
@@ -60,7 +60,7 @@ async function hostFetches(host, kubo, original, ...options) {
   const copy = path.join(folder, `file-${files++}`)
   const before = await host.command('stats')
   const fetched = await host.command('fetch', cid, copy)
-  sameBytes(original, copy)
+  assertSameBytes(original, copy)
   assert.equal(fetched.fetched_bytes, fetched.total_bytes)
   const after = await host.command('stats')
   assert.equal(after.received_block_bytes - before.received_block_bytes, fetched.fetched_bytes)
@@ -71,7 +71,7 @@ async function hostFetches(host, kubo, original, ...options) {
 
 async function kuboFetches(kubo, host, original, profile = '2025') {
   const { cid } = await host.command('share', original, profile)
-  assert.equal(cid, await kubo.add(original, '-n', ...PROFILES[profile]), 'both name it alike')
+  assert.equal(cid, await kubo.add(original, '-n', ...PROFILES[profile]), 'both create the same CID')
   assert.equal(digest(await kubo.cat(cid)), digest(readFileSync(original)))
   return cid
 }
@@ -111,7 +111,7 @@ describe('kubo', { skip: whyNoKubo }, () => {
     assert.ok(fetched_blocks > 3000)
   })
 
-  it('never gets more requests than it remembers, however fast it is', async (test) => {
+  it('never receives more wants than it stores, even from a host with a large request window', async (test) => {
     const { kubo, host } = await pair(test, { args: ['--window', String(32 * MIB)] })
     await hostFetches(host, kubo, file(20_000_000), '--raw-leaves', '--chunker=size-4000')
   })
@@ -141,10 +141,10 @@ describe('kubo', { skip: whyNoKubo }, () => {
     await other.connect(host.address)
     const copy = path.join(folder, 'copy')
     await other.command(['get', '-o', copy, cid])
-    for (const name of ['one', 'below/it/two', 'below/empty']) sameBytes(path.join(directory, name), path.join(copy, name))
+    for (const name of ['one', 'below/it/two', 'below/empty']) assertSameBytes(path.join(directory, name), path.join(copy, name))
   })
 
-  it('gets the empty block from us, and we request it from nobody', async (test) => {
+  it('gets the empty block from us, and we never request it', async (test) => {
     const { kubo, host } = await pair(test)
     assert.equal((await host.command('fetch', EMPTY_RAW)).fetched_blocks, 0)
     assert.equal((await kubo.bytes(['--timeout=20s', 'block', 'get', EMPTY_RAW])).length, 0)
@@ -207,7 +207,7 @@ describe('kubo', { skip: whyNoKubo }, () => {
     await assert.rejects(stranger.command('connect', kubo.address))
   })
 
-  it('is fetched from and served 300 MiB while we hold little in memory', async (test) => {
+  it('sends and fetches 300 MiB while our memory stays small', async (test) => {
     const kept = mkdtempSync(path.join(folder, 'kept-'))
     const { kubo, host } = await pair(test, { args: ['--folder', kept] })
     const original = file(300 * MIB)
@@ -226,7 +226,7 @@ describe('kubo', { skip: whyNoKubo }, () => {
     await leecher.command('connect', host.address)
     await leecher.command('fetch', cid)
     for (const each of [host, leecher]) {
-      assert.ok(each.peakBytes() <= PEAK_BYTES_MAX, `a host and a host took ${each.peakBytes() / MIB} MiB`)
+      assert.ok(each.peakBytes() <= PEAK_BYTES_MAX, `a transfer between two hosts took ${each.peakBytes() / MIB} MiB`)
     }
     rmSync(original)
   })

@@ -58,12 +58,12 @@ async function peer(test, ...version) {
 }
 
 /** Asserts that kubo still replies. */
-async function isWell(raw) {
-  const fence = await put(LONG)
-  await raw.want('block', fence)
-  const heard = await raw.receiveUntil(fence)
-  assert.ok(heard.blocks.includes(fence))
-  return heard
+async function assertReplies(raw) {
+  const marker = await put(LONG)
+  await raw.want('block', marker)
+  const received = await raw.receiveUntil(marker)
+  assert.ok(received.blocks.includes(marker))
+  return received
 }
 
 describe('kubo, with a hand-written peer', { skip: whyNoKubo }, () => {
@@ -86,26 +86,26 @@ describe('kubo, with a hand-written peer', { skip: whyNoKubo }, () => {
       await raw.want(kind, short)
       assert.deepEqual(await raw.receiveUntil(short), { haves: [], dont_haves: [], blocks: [short], bytes: SHORT })
     }
-    const [told, silent] = [missing(), missing()]
-    await raw.want('have?', silent)
-    await raw.want('have', told)
-    const { dont_haves } = await raw.receiveUntil(told)
+    const [denied, unanswered] = [missing(), missing()]
+    await raw.want('have?', unanswered)
+    await raw.want('have', denied)
+    const { dont_haves } = await raw.receiveUntil(denied)
     // A reply to this request would arrive after any unexpected earlier reply.
-    const later = await isWell(raw)
-    assert.deepEqual([...dont_haves, ...later.dont_haves], [told])
+    const later = await assertReplies(raw)
+    assert.deepEqual([...dont_haves, ...later.dont_haves], [denied])
   })
 
-  it('sends a late block to peers that still want it, and not to those that cancelled', async (test) => {
+  it('sends a late block to a peer that still wants it, and not after a cancel', async (test) => {
     const raw = await peer(test)
     const [waited, cancelled] = [randomBytes(LONG), randomBytes(LONG)]
     await raw.want('block', nameOf(waited), nameOf(cancelled))
     await raw.receiveUntil(nameOf(cancelled))
     await raw.cancel(nameOf(cancelled))
-    await isWell(raw)
+    await assertReplies(raw)
     await putAll([cancelled])
     await putAll([waited])
     const { blocks } = await raw.receiveUntil(nameOf(waited))
-    const later = await isWell(raw)
+    const later = await assertReplies(raw)
     assert.ok(blocks.includes(nameOf(waited)))
     assert.ok(![...blocks, ...later.blocks].includes(nameOf(cancelled)))
   })
@@ -129,9 +129,9 @@ describe('kubo, with a hand-written peer', { skip: whyNoKubo }, () => {
 
   it('resets the stream of an oversized message, and no other', async (test) => {
     const raw = await peer(test)
-    await isWell(raw)
+    await assertReplies(raw)
     await raw.command('overlong')
-    await isWell(raw)
+    await assertReplies(raw)
   })
 
   it('reads many messages on one stream', async (test) => {
@@ -139,7 +139,7 @@ describe('kubo, with a hand-written peer', { skip: whyNoKubo }, () => {
     const cids = await putAll(Array.from({ length: 100 }, () => randomBytes(LONG)))
     for (const cid of cids) await raw.want('block', cid)
     const { blocks } = await raw.count(cids.length)
-    assert.deepEqual(blocks.sort(), cids.sort(), 'each came once')
+    assert.deepEqual(blocks.sort(), cids.sort(), 'each block arrived once')
   })
 
   it('reads at most its limit of wants from a message, and keeps serving', async (test) => {
@@ -148,7 +148,7 @@ describe('kubo, with a hand-written peer', { skip: whyNoKubo }, () => {
     await raw.want('have', ...wants)
     const { dont_haves } = await raw.count(WANTS_MAX)
     await raw.cancel(...wants)
-    const later = await isWell(raw)
+    const later = await assertReplies(raw)
     assert.equal(new Set([...dont_haves, ...later.dont_haves]).size, WANTS_MAX)
   })
 
@@ -157,12 +157,12 @@ describe('kubo, with a hand-written peer', { skip: whyNoKubo }, () => {
     const [identity, long] = [cid([0, 5], Buffer.from('hello')), await put(LONG)]
     await raw.want('block', identity, long)
     const { haves, dont_haves, blocks } = await raw.receiveUntil(long)
-    const later = await isWell(raw)
+    const later = await assertReplies(raw)
     assert.deepEqual([...haves, ...dont_haves, ...later.haves, ...later.dont_haves], [])
     assert.ok(blocks.includes(long) && ![...blocks, ...later.blocks].includes(identity))
   })
 
-  it('denies the empty block that it has, so our exchange requests it from nobody', async (test) => {
+  it('answers dont-have for the empty block that it has, so our exchange never requests it', async (test) => {
     const raw = await peer(test)
     const [empty] = await putAll([Buffer.alloc(0)])
     await raw.want('block', empty)
@@ -170,7 +170,7 @@ describe('kubo, with a hand-written peer', { skip: whyNoKubo }, () => {
     assert.deepEqual(await raw.receiveUntil(empty), { haves: [], dont_haves: [empty], blocks: [], bytes: 0 })
   })
 
-  it('fetches a file from a peer so slow that its own timeouts pass', async (test) => {
+  it('fetches a file from a peer that is slower than its own timeouts', async (test) => {
     const raw = await peer(test)
     const content = randomBytes(120_000)
     const { cid } = await raw.command('give', file(content), 10_000, 250)

@@ -17,9 +17,9 @@ export class Command {
   #exited
 
   /** Runs `watchfire <command> --json <args>` in a folder of its own. */
-  constructor(t, folder, verb, args, environment = {}) {
+  constructor(t, folder, command, args, environment = {}) {
     const env = { ...process.env, ...environment }
-    this.#child = spawn(binary('watchfire'), [verb, '--json', ...args], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'], env })
+    this.#child = spawn(binary('watchfire'), [command, '--json', ...args], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'], env })
     this.#child.stderr.setEncoding('utf8').on('data', (text) => (this.stderr += text))
     createInterface({ input: this.#child.stdout }).on('line', (line) => this.events.put(JSON.parse(line)))
     this.#exited = new Promise((resolve) => this.#child.once('close', resolve))
@@ -32,14 +32,14 @@ export class Command {
 
   /** The next event of a kind. */
   async event(kind, ms = END_MS) {
-    const ended = this.#exited.then((code) => Promise.reject(new Error(`it ended with ${code} before ${kind}: ${this.stderr}`)))
+    const ended = this.#exited.then((code) => Promise.reject(new Error(`the command ended with ${code} before the event ${kind}: ${this.stderr}`)))
     ended.catch(() => {})
     return Promise.race([this.events.next(({ event }) => event === kind, kind, ms), ended])
   }
 
   /** The exit code. */
   ended(ms = END_MS) {
-    return withTimeout(this.#exited, 'the verb ends', ms)
+    return withTimeout(this.#exited, 'the command ends', ms)
   }
 
   /** Presses Ctrl-C, and asserts an exit without a panic. */

@@ -1,14 +1,14 @@
-// Waits with a deadline, and an error that names what did not happen.
+// Waits with a timeout, and an error that names the event that did not happen.
 
 import { clearTimeout, setTimeout } from 'node:timers'
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** Deadline for anything immediate, on a machine that may be very busy. */
+/** Timeout for immediate events, on a machine that may be very busy. */
 export const SOON_MS = 15_000
 
 /** Resolves like the promise, or rejects after `ms` with an error that names `what`. */
 export async function withTimeout(promise, what, ms = SOON_MS) {
-  const late = new Error(`waited ${ms} ms in vain: ${what}`)
+  const late = new Error(`timed out after ${ms} ms: ${what}`)
   let timer
   const deadline = new Promise((_, reject) => {
     timer = setTimeout(() => reject(late), ms)
@@ -21,12 +21,12 @@ export async function withTimeout(promise, what, ms = SOON_MS) {
 }
 
 /** Polls until the result is truthy, for state that changes without an event. */
-export async function waitUntil(question, what, ms = SOON_MS) {
+export async function waitUntil(condition, what, ms = SOON_MS) {
   const end = performance.now() + ms
   for (;;) {
-    const answer = await question()
-    if (answer) return answer
-    if (performance.now() > end) throw new Error(`waited ${ms} ms in vain: ${what}`)
+    const result = await condition()
+    if (result) return result
+    if (performance.now() > end) throw new Error(`timed out after ${ms} ms: ${what}`)
     await pause(10)
   }
 }

@@ -20,7 +20,7 @@ const START_MS = 60_000
 const COMMAND_MS = 120_000
 const OUTPUT_BYTES = 1 << 30
 
-/** Why kubo cannot run here; false when it can. On the CI machine kubo must exist. */
+/** The reason why kubo cannot run here; false when it can. On the CI machine it must run. */
 export const whyNoKubo = (() => {
   if (existsSync(program())) return false
   try {
@@ -91,12 +91,12 @@ export class Kubo {
     this.#child = child
     this.#exited = new Promise((resolve) => child.once('close', resolve))
     const ready = new Promise((resolve, reject) => {
-      const hear = (text) => {
+      const read = (text) => {
         this.#output += text
         if (this.#output.includes('Daemon is ready')) resolve()
       }
-      child.stdout.setEncoding('utf8').on('data', hear)
-      child.stderr.setEncoding('utf8').on('data', hear)
+      child.stdout.setEncoding('utf8').on('data', read)
+      child.stderr.setEncoding('utf8').on('data', read)
       child.once('error', reject)
       child.once('close', (code) => reject(new Error(`kubo ended with ${code}: ${this.#output}`)))
     })
@@ -105,7 +105,7 @@ export class Kubo {
     this.peer = ID
     this.addresses = Addresses
     this.address = Addresses[0]
-    for (const address of Addresses) assert.match(address, /^\/ip4\/127\.0\.0\.1\//, 'kubo keeps to loopback')
+    for (const address of Addresses) assert.match(address, /^\/ip4\/127\.0\.0\.1\//, 'kubo listens only on loopback')
   }
 
   /** Stops kubo and keeps its repository. */
@@ -130,7 +130,7 @@ export class Kubo {
     try {
       return (await run(this.ipfs, args, options)).stdout
     } catch (error) {
-      throw new Error(`ipfs ${args.join(' ')}: ${error.killed ? 'took too long' : error.stderr}`)
+      throw new Error(`ipfs ${args.join(' ')}: ${error.killed ? 'timed out' : error.stderr}`)
     }
   }
 

@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline'
 import { binary } from './server.mjs'
 import { withTimeout } from './deadlines.mjs'
 
-const ANSWER_MS = 120_000
+const REPLY_MS = 120_000
 /** Characters of the host's standard error that an error message includes. */
 const STDERR_CHARS = 20_000
 const LOOPBACK = ['--listen', '/ip4/127.0.0.1/tcp/0']
@@ -18,42 +18,42 @@ const LOOPBACK = ['--listen', '/ip4/127.0.0.1/tcp/0']
 export class Libp2pHost {
   static program = 'host'
   /** Default arguments. */
-  static usual = (args) => (args.includes('--listen') ? [] : LOOPBACK)
+  static defaultArgs = (args) => (args.includes('--listen') ? [] : LOOPBACK)
   #child
   #exited
-  #answers = []
+  #replies = []
   stderr = ''
 
   /** `args` are the arguments of the program; without `--listen` it listens on loopback. */
   static async start(...args) {
     const host = new this()
-    const child = spawn(binary(path.join('examples', this.program)), [...this.usual(args), ...args], { stdio: 'pipe' })
+    const child = spawn(binary(path.join('examples', this.program)), [...this.defaultArgs(args), ...args], { stdio: 'pipe' })
     host.#child = child
     child.stderr.setEncoding('utf8').on('data', (text) => (host.stderr += text))
     host.#exited = new Promise((resolve) => child.once('close', resolve))
-    createInterface({ input: child.stdout }).on('line', (line) => host.#answers.shift()?.resolve(JSON.parse(line)))
+    createInterface({ input: child.stdout }).on('line', (line) => host.#replies.shift()?.resolve(JSON.parse(line)))
     child.once('close', (code) => {
-      for (const { reject } of host.#answers.splice(0)) reject(new Error(`the host ended with ${code}: ${host.stderr}`))
+      for (const { reject } of host.#replies.splice(0)) reject(new Error(`the host ended with ${code}: ${host.stderr}`))
     })
-    const { peer, addresses } = await host.#answer('the host says where it listens')
+    const { peer, addresses } = await host.#nextReply('the host reports its addresses')
     Object.assign(host, { peer, addresses, address: addresses?.[0] })
     return host
   }
 
-  #answer(what) {
-    const answer = new Promise((resolve, reject) => this.#answers.push({ resolve, reject }))
-    // With RUST_LOG set, the log shows what the host did before.
-    return withTimeout(answer, what, ANSWER_MS).catch((error) => {
-      error.message += `; the host said: ${this.stderr.slice(-STDERR_CHARS)}`
+  #nextReply(what) {
+    const reply = new Promise((resolve, reject) => this.#replies.push({ resolve, reject }))
+    // With RUST_LOG set, standard error has the host's log.
+    return withTimeout(reply, what, REPLY_MS).catch((error) => {
+      error.message += `; standard error: ${this.stderr.slice(-STDERR_CHARS)}`
       throw error
     })
   }
 
   /** Sends a command and returns its reply; replies arrive in the order of the commands. */
   async command(...words) {
-    const answer = this.#answer(words.join(' '))
+    const reply = this.#nextReply(words.join(' '))
     this.#child.stdin.write(`${words.join(' ')}\n`)
-    const { error, ...rest } = await answer
+    const { error, ...rest } = await reply
     if (error !== undefined) throw new Error(`${words.join(' ')}: ${error}`)
     return rest
   }
@@ -67,7 +67,7 @@ export class Libp2pHost {
   async stop() {
     this.#child.stdin.end()
     try {
-      assert.equal(await withTimeout(this.#exited, 'the host ends', ANSWER_MS), 0, this.stderr)
+      assert.equal(await withTimeout(this.#exited, 'the host ends', REPLY_MS), 0, this.stderr)
       assert.doesNotMatch(this.stderr, /panicked/, 'the host panicked')
     } finally {
       if (this.#child.exitCode === null) this.#child.kill('SIGKILL')
@@ -75,10 +75,10 @@ export class Libp2pHost {
   }
 }
 
-/** A peer that sends exactly the messages it is commanded to: crates/p2p/examples/raw_peer.rs. */
+/** A peer that sends exactly the messages of the test: crates/p2p/examples/raw_peer.rs. */
 export class RawPeer extends Libp2pHost {
   static program = 'raw_peer'
-  static usual = () => []
+  static defaultArgs = () => []
 
   want(kind, ...cids) {
     return this.command('want', kind, ...cids)
@@ -88,11 +88,11 @@ export class RawPeer extends Libp2pHost {
     return this.command('cancel', ...cids)
   }
 
-  /** Everything received until there is a reply for this block: `{ haves, dont_haves, blocks, bytes }`. */
+  /** Everything received up to the reply for this block: `{ haves, dont_haves, blocks, bytes }`. */
   receiveUntil(cid) {
     return this.command('hear', cid)
   }
-  /** Everything received until it contains that many presences and blocks. */
+  /** Everything received up to this number of presences and blocks. */
   count(answers) {
     return this.command('count', answers)
   }

@@ -1,4 +1,4 @@
-// Long poll by hand: one session, one request at a time.
+// A long-poll session without a client library.
 
 import assert from 'node:assert/strict'
 
@@ -44,12 +44,12 @@ export class LongPollSession {
 
   /** Polls until `count` messages have arrived. */
   async receive(count) {
-    const heard = []
-    while (heard.length < count) {
+    const received = []
+    while (received.length < count) {
       const { status, messages } = await this.get()
       assert.ok(status === 200 || status === 204, `status ${status}`)
-      heard.push(...messages.map((message) => JSON.parse(message)))
+      received.push(...messages.map((message) => JSON.parse(message)))
     }
-    return heard
+    return received
   }
 }

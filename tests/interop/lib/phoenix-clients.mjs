@@ -25,14 +25,14 @@ async function load(version) {
     Socket,
     Presence,
     LongPoll,
-    /** Repeats its joins at the interval of its reconnects, whether they were answered or not. */
+    /** Repeats its joins at the interval of its reconnects, with or without a reply. */
     repeatsJoins: !since(1, 4),
     /** Accepts a `vsn`, so that it can use V1. */
-    choosesVersion: since(1, 4),
+    acceptsVersion: since(1, 4),
     /** Supports binary frames. */
-    speaksBinary: since(1, 5),
+    supportsBinary: since(1, 5),
     /** Handles a long poll that was rejected. */
-    understandsForbidden: since(1, 5),
+    handlesRejection: since(1, 5),
     /** Sends many frames, binary ones included, in one POST. */
     batches: since(1, 7),
     /** Falls back to long poll when the WebSocket fails. */
@@ -40,7 +40,7 @@ async function load(version) {
     /** Has `authToken`. */
     authenticates: since(1, 8),
     /** Reconnects when its long-poll session is lost. */
-    noticesLostSession: since(1, 8, 2),
+    detectsLostSession: since(1, 8, 2),
     /** Has `socket.ping`. */
     pings: typeof Socket.prototype.ping === 'function',
   })

@@ -72,7 +72,7 @@ export class RawWebSocket {
   /** Sends a message and returns the reply to its ref. */
   request(message) {
     this.send(message)
-    return this.receive(([, ref]) => ref === message[1], `an answer to ${JSON.stringify(message).slice(0, 200)}`)
+    return this.receive(([, ref]) => ref === message[1], `a reply to ${JSON.stringify(message).slice(0, 200)}`)
   }
 
   /** Joins a topic, or rejects. */
@@ -90,7 +90,7 @@ export class RawWebSocket {
     return this.#ended.all.length === 0
   }
 
-  /** Stops reading, as a phone in a tunnel does. */
+  /** Stops reading, like a phone without a signal. */
   pause() {
     this.#socket.pause()
   }
@@ -128,7 +128,7 @@ export function frame(opcode, payload, { isFinal = true, isMasked = true, reserv
   return Buffer.concat([head, key, bytes.map((byte, index) => byte ^ key[index % 4])])
 }
 
-/** The start of a frame, up to its length, which need not be true. */
+/** The start of a frame, up to its length, which may be wrong. */
 export function frameHead(opcode, length, { isFinal = true, isMasked = true, reserved = 0 } = {}) {
   const first = (isFinal ? 0x80 : 0) | (reserved << 4) | opcode
   const mask = isMasked ? 0x80 : 0

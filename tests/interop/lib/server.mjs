@@ -54,7 +54,7 @@ async function start(program, args, pattern) {
     child.once('exit', (code) => reject(new Error(`${program} ended with ${code}: ${server.stderr}`)))
   })
   try {
-    server.port = await withTimeout(listening, `${path.basename(program)} says where it listens`, START_MS)
+    server.port = await withTimeout(listening, `${path.basename(program)} prints its address`, START_MS)
   } catch (error) {
     child.kill('SIGKILL')
     throw error

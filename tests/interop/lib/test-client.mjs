@@ -12,7 +12,7 @@ const v1 = {
 
 const variantsOf = (library) => [
   { name: 'V2 websocket', serializer: 2, isPoll: false, options: {} },
-  ...(library.choosesVersion ? [{ name: 'V1 websocket', serializer: 1, isPoll: false, options: v1 }] : []),
+  ...(library.acceptsVersion ? [{ name: 'V1 websocket', serializer: 1, isPoll: false, options: v1 }] : []),
   { name: 'long poll', serializer: 2, isPoll: true, options: {} },
 ]
 
@@ -87,7 +87,7 @@ export class Client {
 }
 
 /** The reply to a push or join. */
-export function reply(push, what = `an answer to ${push.event}`) {
+export function reply(push, what = `a reply to ${push.event}`) {
   const answer = new Promise((resolve) => {
     for (const status of ['ok', 'error', 'timeout']) {
       push.receive(status, (response) => resolve({ status, response }))

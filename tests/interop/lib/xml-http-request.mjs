@@ -13,7 +13,7 @@ export class XMLHttpRequest {
   #request
   #headers = {}
   #abort = new AbortController()
-  #isUnderWay = false
+  #isPending = false
 
   open(method, url) {
     this.#request = { method, url }
@@ -25,19 +25,19 @@ export class XMLHttpRequest {
   }
 
   async send(body) {
-    this.#isUnderWay = true
+    this.#isPending = true
     const { method, url } = this.#request
     const timer = this.timeout > 0 ? setTimeout(() => this.#end(this.ontimeout), this.timeout) : undefined
     try {
       const init = { method, headers: this.#headers, body: body ?? undefined, signal: this.#abort.signal }
       const response = await fetch(url, init)
       const text = await response.text()
-      if (!this.#isUnderWay) return
+      if (!this.#isPending) return
       this.status = response.status
       this.responseText = text
       this.#end(() => {})
     } catch {
-      if (this.#isUnderWay) this.#end(this.onerror)
+      if (this.#isPending) this.#end(this.onerror)
     } finally {
       clearTimeout(timer)
     }
@@ -45,15 +45,15 @@ export class XMLHttpRequest {
 
   // As in a browser, an abort looks like any other end: state 4 and no response.
   abort() {
-    if (this.#isUnderWay) this.#end(() => {})
+    if (this.#isPending) this.#end(() => {})
     this.readyState = 0
   }
 
-  #end(tell) {
-    this.#isUnderWay = false
+  #end(notify) {
+    this.#isPending = false
     this.#abort.abort()
     this.readyState = DONE
     this.onreadystatechange()
-    tell()
+    notify()
   }
 }

@@ -1,4 +1,4 @@
-// Several processes behind one port appear to clients as one server, and one of them may die.
+// Several processes behind one port appear to clients as one server, also when one of them dies.
 
 import assert from 'node:assert/strict'
 import { Agent, request as httpRequest } from 'node:http'
@@ -14,7 +14,7 @@ import { SOON_MS, waitUntil, withTimeout } from '../lib/deadlines.mjs'
 import { RawWebSocket } from '../lib/raw-socket.mjs'
 
 const PROCESSES = 3
-/** Clients, so many that practically every process has some. */
+/** Number of clients: enough that practically every process has some. */
 const CROWD = 60
 
 const isEvent = (name) => ([, , , event]) => event === name
@@ -35,31 +35,31 @@ describe('a server of several processes', () => {
     assert.ok(server.lines.includes(`${PROCESSES} processes are serving.`), server.lines.join('\n'))
   })
 
-  it('delivers a message once to everyone in a room, in every process', async (t) => {
+  it('delivers a message once to each member of a room, in every process', async (t) => {
     const topic = freshTopic('rooms')
     const sockets = await crowd(t, server)
     await Promise.all(sockets.map((socket) => socket.join(topic)))
     for (const [n, socket] of sockets.entries()) socket.send([null, null, topic, 'new_msg', { n }])
     for (const socket of sockets) {
-      const heard = []
-      while (heard.length < CROWD) heard.push((await socket.receive(isEvent('new_msg')))[4].n)
-      assert.deepEqual(heard.toSorted((a, b) => a - b), [...sockets.keys()])
+      const received = []
+      while (received.length < CROWD) received.push((await socket.receive(isEvent('new_msg')))[4].n)
+      assert.deepEqual(received.toSorted((a, b) => a - b), [...sockets.keys()])
     }
   })
 
-  it('has joined a room by the time a join is answered: later messages arrive', async (t) => {
+  it('delivers all messages that are sent after the reply to a join', async (t) => {
     const [speaker, ...listeners] = await crowd(t, server, 13)
     for (const listener of listeners) {
       const topic = freshTopic('rooms')
       await listener.join(topic, {}, topic)
       await speaker.join(topic, {}, topic)
       speaker.send([topic, '2', topic, 'new_msg', { topic }])
-      const [, , , , said] = await listener.receive(isEvent('new_msg'))
-      assert.deepEqual(said, { topic })
+      const [, , , , payload] = await listener.receive(isEvent('new_msg'))
+      assert.deepEqual(payload, { topic })
     }
   })
 
-  it('answers a leave that overtakes its join, and joins nobody who has left', async (t) => {
+  it('replies to a leave that overtakes its join, and the client is not joined', async (t) => {
     const [one, other] = await crowd(t, server, 2)
     const topic = freshTopic('rooms')
     one.send(['1', '1', topic, 'phx_join', {}])
@@ -91,15 +91,15 @@ describe('a server of several processes', () => {
       return socket.join(topic, { have: holders.includes(socket) ? 'all' : 'none', ...kind })
     }))
     const rest = sockets.filter((socket) => !nodes.includes(socket))
-    // The last peer to join learned the counts from its reply; everybody receives later changes.
+    // The last peer to join has the counts from its reply. All peers receive later changes.
     await Promise.all(rest.map((socket) => socket.request(['join', 'have', topic, 'have', { have: 'some' }])))
     counts.partial = rest.length
-    const isTold = ([, , of, event, body]) => of === topic && event === 'counts' && isDeepStrictEqual(body, counts)
-    for (const socket of sockets) await socket.receive(isTold, 'all counts')
+    const isExpected = ([, , of, event, body]) => of === topic && event === 'counts' && isDeepStrictEqual(body, counts)
+    for (const socket of sockets) await socket.receive(isExpected, 'all counts')
     for (const socket of nodes) socket.destroy()
     delete counts.nodes
     Object.assign(counts, { watching: rest.length, holders: 0 })
-    for (const socket of rest) await socket.receive(isTold, 'the counts without nodes')
+    for (const socket of rest) await socket.receive(isExpected, 'the counts without nodes')
   })
 
   it('adds up its processes at /metrics', async (t) => {
@@ -117,9 +117,9 @@ describe('a server of several processes', () => {
     }
     for (const [n, session] of sessions.entries()) {
       // A message sent just before a join may still be on its way to the joining client's process.
-      const due = new Set([...sessions.keys()].slice(n))
-      while (due.size > 0) {
-        for (const [, , , event, body] of await session.get()) if (event === 'new_msg') due.delete(body.n)
+      const expected = new Set([...sessions.keys()].slice(n))
+      while (expected.size > 0) {
+        for (const [, , , event, body] of await session.get()) if (event === 'new_msg') expected.delete(body.n)
       }
     }
   })
@@ -163,7 +163,7 @@ describe('a server of several processes', () => {
     for (const one of [...others, { token }]) await sprites(server, grid, 'leave', { token: one.token })
   })
 
-  it('returns a slot however soon its token comes, also in a process that has not heard of it', async () => {
+  it('returns a slot even if its token is used at once, in a process that does not know it yet', async () => {
     const grids = [1, 2, 3, 4].map((n) => `soon-${n}-${process.pid}`)
     const others = []
     for (const grid of grids) for (let n = 0; n < 6; n++) others.push({ grid, ...(await sprites(server, grid, 'join', {})) })
@@ -179,17 +179,17 @@ describe('a server of several processes', () => {
 })
 
 describe('a server of several processes with low limits', () => {
-  const PLACES = 40
+  const SOCKETS_PER_PROCESS = 40
   let server
-  before(async () => (server = await startWatchfire({ processes: PROCESSES, settings: { 'limits.sockets_max': PROCESSES * PLACES, 'server.drain_period': '100ms' } })))
+  before(async () => (server = await startWatchfire({ processes: PROCESSES, settings: { 'limits.sockets_max': PROCESSES * SOCKETS_PER_PROCESS, 'server.drain_period': '100ms' } })))
   after(() => server.stop())
 
   it('accepts a connection while any process has room', async (t) => {
     const grid = `full-${process.pid}`
     // Sprite polls are neither WebSockets nor channel sessions, but they also count against the limit.
-    for (let n = 0; n < 2.5 * PLACES; n++) await window(t, server, grid)
+    for (let n = 0; n < 2.5 * SOCKETS_PER_PROCESS; n++) await pollOnGrid(t, server, grid)
     const connections = () => server.metric('watchfire_sockets_connections')
-    await waitUntil(async () => (await connections()) >= 2.5 * PLACES, 'all are counted')
+    await waitUntil(async () => (await connections()) >= 2.5 * SOCKETS_PER_PROCESS, 'all are counted')
     const sockets = await crowd(t, server, 16)
     const topic = freshTopic('rooms')
     await Promise.all(sockets.map((socket) => socket.join(topic)))
@@ -201,7 +201,7 @@ describe('when one of several processes is killed', () => {
   before(async () => (server = await startChat({ processes: PROCESSES })))
   after(() => server.stop())
 
-  it('its own clients reconnect, and the others see only those leave and join', async (t) => {
+  it('its clients reconnect, and all others see only these leave and join', async (t) => {
     const topic = freshTopic('presence')
     const visitors = await Promise.all(Array.from({ length: 24 }, (_, n) => enter(t, server, topic, `user ${n}`)))
     for (const visitor of visitors) await visitor.until((refs) => refs.size === visitors.length)
@@ -209,11 +209,11 @@ describe('when one of several processes is killed', () => {
 
     const [victim] = server.workers()
     process.kill(victim, 'SIGKILL')
-    await waitUntil(() => server.workers().length === PROCESSES && !server.workers().includes(victim), 'another in its place')
+    await waitUntil(() => server.workers().length === PROCESSES && !server.workers().includes(victim), 'the worker is replaced')
     const isLost = ({ client }) => client.closed.all.length > 0
-    await waitUntil(() => visitors.some(isLost), 'some have lost their socket')
+    await waitUntil(() => visitors.some(isLost), 'some clients have lost their socket')
     const lost = visitors.filter(isLost).map(({ name }) => name)
-    assert.ok(lost.length < visitors.length, 'the others have kept theirs')
+    assert.ok(lost.length < visitors.length, 'all clients lost their socket')
     // Clients that were cut off are back under another reference; all others kept theirs.
     for (const visitor of visitors) {
       await visitor.until((refs) => {
@@ -223,7 +223,7 @@ describe('when one of several processes is killed', () => {
     }
   })
 
-  it('a connection that arrives while it is dead is served', async (t) => {
+  it('a connection that arrives while no process runs is served later', async (t) => {
     const before = server.workers()
     for (const pid of before) process.kill(pid, 'SIGKILL')
     const sockets = await crowd(t, server, 12)
@@ -233,14 +233,14 @@ describe('when one of several processes is killed', () => {
     assert.ok(server.workers().every((pid) => !before.includes(pid)))
   })
 
-  it('all of them end when the supervisor is killed', async (t) => {
-    const doomed = await startChat({ processes: PROCESSES })
-    t.after(() => doomed.kill())
-    await crowd(t, doomed, 12)
-    const workers = doomed.workers()
+  it('all processes end when the supervisor is killed', async (t) => {
+    const killed = await startChat({ processes: PROCESSES })
+    t.after(() => killed.kill())
+    await crowd(t, killed, 12)
+    const workers = killed.workers()
     assert.equal(workers.length, PROCESSES)
-    doomed.kill()
-    await waitUntil(() => workers.every((pid) => !isAlive(pid)), 'all end', 4 * SOON_MS)
+    killed.kill()
+    await waitUntil(() => workers.every((pid) => !isAlive(pid)), 'all workers end', 4 * SOON_MS)
   })
 })
 
@@ -263,7 +263,7 @@ async function enter(t, server, topic, name) {
   await withTimeout(new Promise((resolve) => channel.join().receive('ok', resolve)), `${name} joins`)
   /** The reference of each user that this member sees. */
   const refs = () => new Map(presence.list((user, { metas }) => [user, metas.map((meta) => meta.phx_ref).join()]))
-  return { name, client, refs, until: (isIt) => waitUntil(() => isIt(refs()), `${name} sees who is there`, 4 * SOON_MS) }
+  return { name, client, refs, until: (isIt) => waitUntil(() => isIt(refs()), `${name} sees the expected members`, 4 * SOON_MS) }
 }
 
 /** A long-poll session that uses a new connection for every request. */
@@ -289,19 +289,19 @@ function post(server, path, body) {
 
 async function sprites(server, grid, verb, body) {
   const response = await post(server, `/sprites/${grid}/${verb}`, body)
-  const told = await response.json()
-  assert.equal(response.status, 200, JSON.stringify(told))
-  return told
+  const reply = await response.json()
+  assert.equal(response.status, 200, JSON.stringify(reply))
+  return reply
 }
 
-/** A window that has joined a grid and waits in a poll, on one connection. */
-async function window(t, server, grid) {
+/** Joins a grid and waits in a poll, on one connection. */
+async function pollOnGrid(t, server, grid) {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.after(() => agent.destroy())
   const sendRequest = (method, path, body) =>
     new Promise((resolve, reject) => {
       const request = httpRequest(server.http(path), { agent, method }, (response) => {
-        text(response).then((told) => (response.statusCode === 200 ? resolve(JSON.parse(told)) : reject(new Error(`${response.statusCode} ${told}`))), reject)
+        text(response).then((reply) => (response.statusCode === 200 ? resolve(JSON.parse(reply)) : reject(new Error(`${response.statusCode} ${reply}`))), reject)
       })
       request.on('error', reject).end(body)
     })

@@ -120,7 +120,7 @@ export class Exchange {
     return this.#buffers.has(peer)
   }
 
-  /** What was exchanged with a peer. `null` if it is not connected. */
+  /** The traffic with a peer. `null` if it is not connected. */
   peer(peer: PeerId): PeerTotals | null {
     const buffer = this.#buffers.get(peer)
     const state = this.#requester.peers.get(peer)

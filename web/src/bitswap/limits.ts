@@ -28,7 +28,7 @@ export interface ExchangeLimits {
   readonly requestedBytesMax: number
   /** The assumed length of a block while it is unknown. */
   readonly blockBytesGuess: number
-  /** How many of a thousand wanted blocks may be requested twice in the endgame. One is always allowed. */
+  /** The number of a thousand wanted blocks that may be requested twice in the endgame. One is always allowed. */
   readonly endgameDuplicatesPerMille: number
   /** After a message, how long messages that are not urgent are collected. */
   readonly batchingDelay: Nanos
@@ -70,7 +70,7 @@ export const defaultExchangeLimits: ExchangeLimits = {
 }
 
 /**
- * How many want-haves a peer may hold while this many blocks are requested from it. A quarter stays free for
+ * The most want-haves at a peer while this many blocks are requested from it. A quarter stays free for
  * want-blocks, because want-haves without an answer would otherwise fill the wantlist.
  */
 export function wantHavesMax({ sentWantsPerPeerMax: max }: ExchangeLimits, requested: number): number {

@@ -66,7 +66,7 @@ export interface ReceivedMessage {
   readonly skippedBlocks: number
 }
 
-/** Why a message was rejected. */
+/** The reason why a message was rejected. */
 export class BitswapError extends Error {
   constructor(message: string) {
     super(message)

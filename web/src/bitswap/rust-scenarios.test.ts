@@ -6,7 +6,7 @@ import { defaultExchangeLimits, Exchange, type ExchangeLimits, type Input, type 
 import type { Message } from './message.ts'
 import type { PeerId } from './peer.ts'
 
-/** The scenarios recorded by the Rust core: `crates/bitswap/tests/stories`. */
+/** The scenarios recorded by the Rust core: `crates/bitswap/tests/scenarios`. */
 const FOLDER = join(import.meta.dirname, '../../../tests/vectors/bitswap')
 
 interface Scenario {

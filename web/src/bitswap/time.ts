@@ -9,7 +9,7 @@ export function since(now: Nanos, earlier: Nanos): Nanos {
   return Math.max(0, now - earlier)
 }
 
-/** How long `bytes` take at a rate in bytes a second. */
+/** The time that `bytes` take at a rate in bytes a second. */
 export function transferTime(bytes: number, rate: number): Nanos {
   return multiplyDivide(bytes, SECOND, Math.max(1, rate))
 }

@@ -5,7 +5,7 @@ import { connect, reconnectDelay, type Connection, type Topic } from './connecti
 
 type Frame = [joinRef: string | null, ref: string, topic: string, event: string, payload: unknown]
 
-/** The part of a Phoenix server that is needed: replies to joins, echoes pushes, and does what a test says. */
+/** The part of a Phoenix server that tests use: it replies to joins, echoes pushes, and runs commands of the test. */
 class Server {
   readonly #listener = new WebSocketServer({ port: 0, host: '127.0.0.1' })
   readonly sockets = new Set<WebSocket>()
@@ -52,7 +52,7 @@ class Server {
     socket.send(JSON.stringify([this.joinRef, ref, topic, 'phx_reply', { status: 'ok', response: {} }]))
   }
 
-  say(event: string, payload: unknown): void {
+  broadcast(event: string, payload: unknown): void {
     for (const socket of this.sockets) socket.send(JSON.stringify([this.joinRef, null, 'page:x', event, payload]))
   }
 
@@ -120,8 +120,8 @@ describe('a topic', () => {
     expect(await topic.push('echo', { a: 1 })).toEqual({ status: 'ok', response: { a: 1 } })
     expect(await topic.push('refuse', {})).toEqual({ status: 'error', response: { reason: 'no' } })
     expect(await topic.push('ignore', {})).toEqual({ status: 'timeout' })
-    server.say('news', { hot: true })
-    server.say('gossip', {})
+    server.broadcast('news', { hot: true })
+    server.broadcast('gossip', {})
     server.sayBytes('relay', 1, 2, 255)
     expect(await events(3)).toEqual(['joined {"welcome":1}', 'news {"hot":true}', 'relay 1,2,255'])
   })
@@ -159,7 +159,7 @@ describe('a topic', () => {
     const topic = join()
     await events(1)
     topic.leave()
-    server.say('news', {})
+    server.broadcast('news', {})
     expect(await topic.push('echo', {})).toEqual({ status: 'offline' })
     const other = connection.join('page:y', [], { joined: () => note('joined y') })
     await events(2)

@@ -51,7 +51,7 @@ export interface ConnectionOptions {
   /** The `WebSocket` class to use. Default: the browser's. */
   transport?: unknown
   random?: () => number
-  /** How long a push waits for its reply, in milliseconds. */
+  /** Timeout of a push without a reply, in milliseconds. */
   timeout?: number
 }
 

@@ -15,7 +15,7 @@ const user = signal('')
 /** Pixels from the end within which the list scrolls along with new messages. */
 const FOLLOWING_PX = 80
 
-/** A chat room. Everybody who has it open sees the messages sent from then on; no history is kept. */
+/** A chat room. Each member receives messages from its join on; no history is kept. */
 export function ChatPage({ site, room }: { site: Site; room: string }) {
   const session = useMemo(() => site.joinRoom(room), [site, room])
   useEffect(() => () => session.leave(), [session])
@@ -25,7 +25,7 @@ export function ChatPage({ site, room }: { site: Site; room: string }) {
       <h1 class="unseen">{text('title', { room })}</h1>
       <RoomBar session={session} room={room} />
       <Messages messages={session.messages.value} />
-      <SayForm session={session} />
+      <MessageForm session={session} />
     </div>
   )
 }
@@ -64,9 +64,9 @@ function standing(state: RoomSession['state']['value']): string {
   return text('refused', { reason: state.refused ?? text('noReason') })
 }
 
-function unsaidSentence(said: Exclude<SendResult, 'ok'> | 'unsent'): string {
-  if (typeof said === 'object') return text('rejected', { reason: said.refused ?? text('noReason') })
-  return text(said)
+function unsentSentence(result: Exclude<SendResult, 'ok'> | 'unsent'): string {
+  if (typeof result === 'object') return text('rejected', { reason: result.refused ?? text('noReason') })
+  return text(result)
 }
 
 function Messages({ messages }: { messages: readonly RoomMessage[] }) {
@@ -102,7 +102,7 @@ function Messages({ messages }: { messages: readonly RoomMessage[] }) {
   )
 }
 
-function SayForm({ session }: { session: RoomSession }) {
+function MessageForm({ session }: { session: RoomSession }) {
   const [body, setBody] = useState('')
   const [problem, setProblem] = useState<string | null>(null)
   const joined = session.state.value === 'joined'
@@ -110,9 +110,9 @@ function SayForm({ session }: { session: RoomSession }) {
   const send = async () => {
     if (!ready) return
     setProblem(null)
-    const said = await session.send(user.value, body).catch(() => 'unsent' as const)
-    if (said === 'ok') setBody('')
-    else setProblem(unsaidSentence(said))
+    const result = await session.send(user.value, body).catch(() => 'unsent' as const)
+    if (result === 'ok') setBody('')
+    else setProblem(unsentSentence(result))
   }
   return (
     <form

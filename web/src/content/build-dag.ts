@@ -6,7 +6,7 @@ import { buildShards, hashEntries } from './shard.ts'
 import type { Leaf } from './block-table.ts'
 import { dagBytesOf, encodeDirectory, encodeFile, isEntryName, type FileChild } from './unixfs.ts'
 
-/** How content is chunked into blocks. */
+/** The parameters by which content is chunked into blocks. */
 export interface Profile {
   readonly chunkBytes: number
   readonly linksMax: number

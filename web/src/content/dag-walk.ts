@@ -129,7 +129,7 @@ export class DagWalk {
     this.#refuseOver(this.#bytesDone, this.#dagBytesMax)
     if (bytes !== null && cid.codec !== RAW) this.#follow(known, bytes, found)
     else if (cid === this.root) this.#refuseOver(size, this.#limits.bytesMax)
-    if (isWhole(known)) tellParents(known)
+    if (isWhole(known)) notifyParents(known)
   }
 
   #follow(known: Known, bytes: Bytes, found: WantedBlock[]): void {
@@ -183,12 +183,12 @@ function isWhole({ arrived, unwholeChildren }: Known): boolean {
 }
 
 /** Each link is visited once in a walk, when everything below it has arrived. */
-function tellParents(whole: Known): void {
-  const told = [whole]
-  for (let known = told.pop(); known !== undefined; known = told.pop()) {
+function notifyParents(whole: Known): void {
+  const complete = [whole]
+  for (let known = complete.pop(); known !== undefined; known = complete.pop()) {
     for (const parent of known.parents.splice(0)) {
       parent.unwholeChildren--
-      if (isWhole(parent)) told.push(parent)
+      if (isWhole(parent)) complete.push(parent)
     }
   }
 }

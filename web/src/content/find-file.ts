@@ -7,7 +7,7 @@ import { DEPTH_MAX } from './dag-walk.ts'
 /** Blocks of one directory that are searched for one name. */
 const SHARDS_MAX = 4096
 
-/** Where a path leads, as far as the blocks are here. */
+/** The target of a path, as far as the blocks are here. */
 export type FindResult =
   /** A file, most likely. Its own block is not checked. */
   | { readonly kind: 'file'; readonly cid: Cid }

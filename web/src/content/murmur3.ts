@@ -10,7 +10,7 @@ const mix2 = (k: bigint) => times(rotate(times(k, C2), 33n), C1)
 
 /**
  * The first 64 bits of MurmurHash3 x64 128, seed 0. UnixFS uses it to shard the names of large directories. It is not a
- * cryptographic hash: anybody can find names with the same hash.
+ * cryptographic hash: names with the same hash are easy to find.
  */
 export function murmur3(bytes: Uint8Array): bigint {
   // Zeros mix to zeros, so padding the tail with zeros gives the defined result.

@@ -1,6 +1,6 @@
 import type { Damage } from '../messages/damage.ts'
 
-/** Why content cannot be made, loaded or shown. */
+/** The reason why content cannot be created, loaded or shown. */
 export type ContentProblem =
   /** The bytes are not valid. */
   | { kind: 'malformed'; what: Damage }

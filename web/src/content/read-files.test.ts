@@ -33,16 +33,16 @@ async function put(store: MemoryBlockStore, codec: number, bytes: Bytes): Promis
 
 /** Walks the blocks of a store. Returns the CIDs in the order in which they were wanted. */
 function walkAll(walk: DagWalk, store: MemoryBlockStore): Cid[] {
-  const asked: Cid[] = []
-  const wanted = walk.start()
-  for (let next = wanted.shift(); next !== undefined; next = wanted.shift()) {
-    asked.push(next.cid)
+  const wanted: Cid[] = []
+  const queue = walk.start()
+  for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+    wanted.push(next.cid)
     const block = store.get(next.cid)
     const size = store.size(next.cid)
     if (block === null || size === null) continue
-    wanted.push(...walk.arrived(next.cid, size, block instanceof Uint8Array ? block : null))
+    queue.push(...walk.arrived(next.cid, size, block instanceof Uint8Array ? block : null))
   }
-  return asked
+  return wanted
 }
 
 const trip = [
@@ -90,11 +90,11 @@ describe('a DAG walk', () => {
     const { cid, dagBytes } = await keep(buildDirectory(trip, { profile }), store)
     const walk = new DagWalk(cid, limits)
     expect(walk.progress).toEqual({ blocksDone: 0, blocksTotal: null, bytesDone: 0, bytesTotal: null })
-    const asked = walkAll(walk, store)
-    expect(new Set(asked.map(({ key }) => key)).size).toBe(asked.length)
+    const wanted = walkAll(walk, store)
+    expect(new Set(wanted.map(({ key }) => key)).size).toBe(wanted.length)
     expect(walk.isComplete).toBe(true)
     // The empty file's CID contains its block, so it is never wanted.
-    expect(walk.progress.blocksTotal).toBe(asked.length + 1)
+    expect(walk.progress.blocksTotal).toBe(wanted.length + 1)
     expect(walk.progress.bytesDone).toBe(dagBytes)
     expect(walk.progress.bytesTotal).toBe(dagBytes)
   })

@@ -28,12 +28,12 @@ export function listFiles(store: BlockStore, root: Cid): FileEntry[] | null {
   const files: FileEntry[] = []
   const nodes = decodedOnce(store)
   let visits = 0
-  const visit = (cid: Cid, path: string, told: number | null, depth: number, trail: HamtPath): void => {
+  const visit = (cid: Cid, path: string, statedSize: number | null, depth: number, trail: HamtPath): void => {
     if (depth >= DEPTH_MAX) throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
     if (++visits > ENTRIES_MAX) throw new ContentError({ kind: 'too-many', what: 'entries', max: ENTRIES_MAX })
     if (cid.codec === RAW) {
       if (trail.bits > 0) throw malformed('noShard')
-      files.push({ path, cid, size: store.size(cid) ?? told })
+      files.push({ path, cid, size: store.size(cid) ?? statedSize })
       return
     }
     const node = nodes(cid)
@@ -80,13 +80,13 @@ export function readFile(store: BlockStore, file: Cid, type = ''): Blob {
   const parts: (Bytes | Blob)[] = []
   const nodes = decodedOnce(store)
   const read = new Map<CidKey, FileNode>()
-  const append = (cid: Cid, told: number | null, depth: number): void => {
+  const append = (cid: Cid, statedSize: number | null, depth: number): void => {
     if (depth >= DEPTH_MAX) throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
     if (parts.length >= PARTS_MAX) throw new ContentError({ kind: 'too-many', what: 'parts', max: PARTS_MAX })
     const node = read.get(cid.key) ?? fileNodeOf(store, nodes, cid)
     read.set(cid.key, node)
     const { size, own, children } = node
-    if (told !== null && told !== size) throw malformed('blockSize')
+    if (statedSize !== null && statedSize !== size) throw malformed('blockSize')
     if (own !== null) parts.push(own)
     for (const child of children) append(child.cid, child.size, depth + 1)
   }

@@ -20,7 +20,7 @@ export function padded(bytes: number): number {
 }
 
 /**
- * How content is split into records: the index, the files, and zeros up to the padded length. Record n begins at byte n
+ * The split of content into records: the index, the files, and zeros up to the padded length. Record n begins at byte n
  * × `recordBytes` of the page. The first record has the header before it.
  */
 export class Layout {

@@ -1,4 +1,4 @@
-/** Why a private page cannot be made or opened. No variant contains any part of a key. */
+/** The reason why a private page cannot be created or opened. No variant contains any part of a key. */
 export type PrivateProblem =
   /** It does not begin with the magic bytes. */
   | { kind: 'not-private' }

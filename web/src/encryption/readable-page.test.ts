@@ -37,11 +37,11 @@ async function ciphertextOf(publication: Awaited<ReturnType<typeof publishPrivat
   return new Blob(leaves)
 }
 
-function sealed(blob: Blob, asked: [number, number][] = []): Ciphertext {
+function sealed(blob: Blob, ranges: [number, number][] = []): Ciphertext {
   return {
     size: blob.size,
     read: (from, to) => {
-      asked.push([from, to])
+      ranges.push([from, to])
       return blob.slice(from, to).stream()
     },
     present: (parts) => Array.from({ length: parts }, () => true),
@@ -154,11 +154,11 @@ describe('publishing', () => {
 
 test('reading a range reads only the records that contain it', async () => {
   const publication = await publishPrivate([{ path: 'film.bin', blob: new Blob([pattern(5 * MIB)]) }])
-  const asked: [number, number][] = []
-  const opened = await DecryptedContent.open(sealed(await ciphertextOf(publication), asked), await keyOf(publication.key))
-  asked.length = 0
+  const ranges: [number, number][] = []
+  const opened = await DecryptedContent.open(sealed(await ciphertextOf(publication), ranges), await keyOf(publication.key))
+  ranges.length = 0
   expect(await readWhole(opened.open('').read(3 * MIB, 3 * MIB + 100))).toEqual(pattern(100, 3 * MIB))
-  expect(asked).toEqual([[3 * MIB, 4 * MIB]])
+  expect(ranges).toEqual([[3 * MIB, 4 * MIB]])
 })
 
 describe('an open page', () => {

@@ -12,7 +12,7 @@ import { isSealed } from './records.ts'
 export type Privacy =
   /** Too little of the page is here to decide. */
   | { readonly kind: 'unknown' }
-  /** Anybody with the CID can read it. */
+  /** Any peer with the CID can read it. */
   | { readonly kind: 'public' }
   /** The page is here and is served, but cannot be read. There is no key, or `problem` says what is wrong. */
   | { readonly kind: 'closed'; readonly problem: PrivateError | null }

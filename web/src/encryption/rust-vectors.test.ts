@@ -83,7 +83,7 @@ const sealedBytes = (bytes: Bytes): Ciphertext => ({
   present: (parts) => Array.from({ length: parts }, () => true),
 })
 
-/** Everything that a reader sees of it. */
+/** All content of a page, as a reader sees it. */
 async function readAll(sealed: Bytes, key: Bytes): Promise<{ index: Index; files: Bytes[] }> {
   const opened = await DecryptedContent.open(sealedBytes(sealed), key)
   const files: Bytes[] = []

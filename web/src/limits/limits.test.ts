@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { defaultLimits, fetchLimits, parseLimits } from './index.ts'
 
-const told = {
+const body = {
   limits: {
     page_bytes_max: { value: 1000, unit: 'bytes', when_reached: 'The page is refused.' },
     relay_frame_bytes_max: { value: -1, unit: 'bytes', when_reached: '' },
@@ -12,13 +12,13 @@ const told = {
 
 describe('the limits of a server', () => {
   it('are parsed, and all kept for display', () => {
-    const limits = parseLimits(told)
+    const limits = parseLimits(body)
     expect(limits.pageBytesMax).toBe(1000)
     expect(limits.all.get('something_new')).toEqual({ value: 7, unit: 'things', whenReached: 'They wait.' })
   })
 
   it('that are not valid keep the defaults', () => {
-    const limits = parseLimits(told)
+    const limits = parseLimits(body)
     expect(limits.relayFrameBytesMax).toBe(defaultLimits.relayFrameBytesMax)
     expect(limits.blocksInFlightMax).toBe(defaultLimits.blocksInFlightMax)
     for (const body of [null, 3, 'x', [], { limits: null }, { limits: { page_bytes_max: null } }]) {
@@ -28,10 +28,10 @@ describe('the limits of a server', () => {
 
   it('contain the address for reports, if it is a safe link', () => {
     for (const report of ['https://example.org/report?page={cid}', 'mailto:abuse@example.org']) {
-      expect(parseLimits({ ...told, report }).report).toBe(report)
+      expect(parseLimits({ ...body, report }).report).toBe(report)
     }
     for (const report of ['javascript:alert(1)', 'data:text/html,x', '', null, 3]) {
-      expect(parseLimits({ ...told, report }).report).toBe(null)
+      expect(parseLimits({ ...body, report }).report).toBe(null)
     }
   })
 
@@ -40,7 +40,7 @@ describe('the limits of a server', () => {
     expect(await fetchLimits(broken)).toEqual(defaultLimits)
     const missing = () => Promise.resolve(new Response('', { status: 404 }))
     expect(await fetchLimits(missing)).toEqual(defaultLimits)
-    const answered = () => Promise.resolve(Response.json(told))
+    const answered = () => Promise.resolve(Response.json(body))
     expect((await fetchLimits(answered)).pageBytesMax).toBe(1000)
   })
 

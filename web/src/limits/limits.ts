@@ -14,7 +14,7 @@ export interface Limits {
   peersPerPageMax: number
   blocksInFlightMax: number
   frameBytesMax: number
-  /** Where a page is reported to the operator, with `{cid}` for the page; `null` when there is no address. */
+  /** The address for reports of a page to the operator, with `{cid}` for the page; `null` when there is no address. */
   report: string | null
   all: ReadonlyMap<string, Limit>
   /** The host and port below which pages have origins of their own; `null` when they have none. */
@@ -52,10 +52,10 @@ export function parseLimits(body: unknown): Limits {
   const all = new Map<string, Limit>()
   const named = field(body, 'limits')
   if (typeof named === 'object' && named !== null) {
-    for (const [name, told] of Object.entries(named)) {
-      const value = field(told, 'value')
-      const unit = field(told, 'unit')
-      const whenReached = field(told, 'when_reached')
+    for (const [name, limit] of Object.entries(named)) {
+      const value = field(limit, 'value')
+      const unit = field(limit, 'unit')
+      const whenReached = field(limit, 'when_reached')
       if (typeof value !== 'number' || !Number.isSafeInteger(value) || value <= 0) continue
       all.set(name, {
         value,
@@ -78,13 +78,13 @@ export function parseLimits(body: unknown): Limits {
 }
 
 /** Only characters that are valid in a policy and a URL. */
-function sitesBelowOf(told: unknown): string | null {
-  return typeof told === 'string' && /^[a-z0-9.-]+(?::\d+)?$/.test(told) ? told : null
+function sitesBelowOf(value: unknown): string | null {
+  return typeof value === 'string' && /^[a-z0-9.-]+(?::\d+)?$/.test(value) ? value : null
 }
 
 /** Only http, https and mailto URLs: the operator's setting is not trusted to be a safe link. */
-function reportOf(told: unknown): string | null {
-  return typeof told === 'string' && /^(?:https?:\/\/|mailto:)/.test(told) ? told : null
+function reportOf(value: unknown): string | null {
+  return typeof value === 'string' && /^(?:https?:\/\/|mailto:)/.test(value) ? value : null
 }
 
 function field(of: unknown, name: string): unknown {

@@ -16,7 +16,7 @@ afterEach(() => {
 
 const files = import.meta.glob<unknown>('./languages/*.json', { eager: true, import: 'default' })
 
-/** English with every form that a language asks for, and each text changed. */
+/** English with every plural form of a language, and each text changed. */
 function inTheManner(tag: string, change: (text: string) => string): Record<string, Record<string, Message>> {
   const forms = new Intl.PluralRules(tag).resolvedOptions().pluralCategories
   const translated = (message: Message): Message => typeof message === 'string'
@@ -58,26 +58,26 @@ describe('a language file', () => {
     const catalogue: Record<string, Record<string, unknown>> = structuredClone(polish())
     const { home, panel, page } = catalogue
     delete catalogue['chat']
-    delete home?.['light']
+    delete home?.['create']
     Object.assign(home ?? {}, { cut: 'no place left', stranger: 'in no catalogue' })
     Object.assign(panel ?? {}, { everywhere: 'wrong {place}', close: '', here: { other: '{count} tu', one: '1 {what}' } })
     Object.assign(page ?? {}, { held: 'no forms' })
     catalogue['nonsense'] = {}
-    const faults = catalogueErrors('pl', catalogue)
-    expect(faults).toEqual(expect.arrayContaining([
+    const errors = catalogueErrors('pl', catalogue)
+    expect(errors).toEqual(expect.arrayContaining([
       'chat.title is missing',
-      'home.light is missing',
-      'home.stranger is no message',
-      'home.cut has other places than count',
-      'panel.close is no text',
+      'home.create is missing',
+      'home.stranger is not a known message',
+      'home.cut has other placeholders than count',
+      'panel.close is not a text',
       'panel.here lacks the form "few"',
       'panel.here lacks the form "many"',
-      'panel.here has unknown places as "one"',
+      'panel.here has unknown placeholders as "one"',
       'page.held has no forms',
-      'nonsense is no part',
+      'nonsense is not a known part',
     ]))
     expect(catalogueErrors('pl', { ...polish(), direction: 'up' })).toEqual(['"direction" is neither "ltr" nor "rtl"'])
-    expect(catalogueErrors('pl', 'words')).toEqual(['it is no object'])
+    expect(catalogueErrors('pl', 'words')).toEqual(['not an object'])
   })
 })
 

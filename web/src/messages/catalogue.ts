@@ -7,58 +7,61 @@ const modules = import.meta.glob(['./*.ts', '!./*.test.ts', '!./catalogue.ts'], 
 
 /** Every message in English, by part and name. */
 export function fullCatalogue(): Readonly<Record<string, Messages>> {
-  if (Object.keys(modules).length === 0) throw new Error('no words were found')
+  if (Object.keys(modules).length === 0) throw new Error('no messages were found')
   return Object.fromEntries([...parts, ['refusals', refusals] as const].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
 /** The errors of a language file, one line each: missing or unknown messages, placeholders, and plural forms. */
 export function catalogueErrors(tag: string, catalogue: unknown): string[] {
-  const faults: string[] = []
-  if (!isRecord(catalogue)) return ['it is no object']
-  if (catalogue['direction'] !== 'ltr' && catalogue['direction'] !== 'rtl') faults.push('"direction" is neither "ltr" nor "rtl"')
+  const errors: string[] = []
+  if (!isRecord(catalogue)) return ['not an object']
+  if (catalogue['direction'] !== 'ltr' && catalogue['direction'] !== 'rtl') errors.push('"direction" is neither "ltr" nor "rtl"')
   const english = fullCatalogue()
   for (const [part, messages] of Object.entries(english)) {
     const theirs = catalogue[part]
     for (const [name, message] of Object.entries(messages)) {
       const translated = isRecord(theirs) ? theirs[name] : undefined
-      faults.push(...messageErrors(message, translated, tag).map((fault) => `${part}.${name} ${fault}`))
+      errors.push(...messageErrors(message, translated, tag).map((error) => `${part}.${name} ${error}`))
     }
     if (!isRecord(theirs)) continue
-    for (const name of Object.keys(theirs)) if (!Object.hasOwn(messages, name)) faults.push(`${part}.${name} is no message`)
+    for (const name of Object.keys(theirs)) {
+      if (!Object.hasOwn(messages, name)) errors.push(`${part}.${name} is not a known message`)
+    }
   }
   for (const part of Object.keys(catalogue)) {
-    if (part !== 'direction' && !Object.hasOwn(english, part)) faults.push(`${part} is no part`)
+    if (part !== 'direction' && !Object.hasOwn(english, part)) errors.push(`${part} is not a known part`)
   }
-  return faults
+  return errors
 }
 
 function messageErrors(english: Message, theirs: unknown, tag: string): string[] {
   if (theirs === undefined) return ['is missing']
-  const places = placesOf(english)
+  const placeholders = placeholdersOf(english)
   if (typeof english === 'string') {
-    if (typeof theirs !== 'string' || theirs.trim() === '') return ['is no text']
-    return samePlaces(places, placesOf(theirs)) ? [] : [`has other places than ${[...places].join(', ') || 'none'}`]
+    if (typeof theirs !== 'string' || theirs.trim() === '') return ['is not a text']
+    if (samePlaceholders(placeholders, placeholdersOf(theirs))) return []
+    return [`has other placeholders than ${[...placeholders].join(', ') || 'none'}`]
   }
   if (!isRecord(theirs)) return ['has no forms']
-  const faults: string[] = []
+  const errors: string[] = []
   for (const rule of new Intl.PluralRules(tag).resolvedOptions().pluralCategories) {
-    if (typeof theirs[rule] !== 'string') faults.push(`lacks the form "${rule}"`)
+    if (typeof theirs[rule] !== 'string') errors.push(`lacks the form "${rule}"`)
   }
   for (const [form, text] of Object.entries(theirs)) {
-    if (typeof text !== 'string' || text.trim() === '') faults.push(`is no text as "${form}"`)
+    if (typeof text !== 'string' || text.trim() === '') errors.push(`is not a text as "${form}"`)
     // A form may omit placeholders, as "one file" does; it cannot have others.
-    else if (![...placesOf(text)].every((place) => places.has(place))) faults.push(`has unknown places as "${form}"`)
+    else if (![...placeholdersOf(text)].every((name) => placeholders.has(name))) errors.push(`has unknown placeholders as "${form}"`)
   }
-  return faults
+  return errors
 }
 
-function placesOf(message: Message): Set<string> {
+function placeholdersOf(message: Message): Set<string> {
   const texts = typeof message === 'string' ? [message] : ['{count}', ...Object.values(message)]
-  return new Set(texts.flatMap((text) => [...(text ?? '').matchAll(/\{(\w+)\}/g)].map(([, place]) => place ?? '')))
+  return new Set(texts.flatMap((text) => [...(text ?? '').matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? '')))
 }
 
-function samePlaces(a: Set<string>, b: Set<string>): boolean {
-  return a.size === b.size && [...a].every((place) => b.has(place))
+function samePlaceholders(a: Set<string>, b: Set<string>): boolean {
+  return a.size === b.size && [...a].every((placeholder) => b.has(placeholder))
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -8,7 +8,7 @@ export const chat = part('chat', {
   enter: 'Enter',
   joining: 'Joining…',
   joined: 'Connected',
-  refused: 'Refused: {reason}',
+  refused: 'Cannot join: {reason}',
   messages: 'Messages',
   none: 'No messages since you came. The room keeps no history.',
   noReason: 'no reason given',

@@ -1,6 +1,6 @@
 import { part } from './part.ts'
 
-/** Why content is malformed, for the developers of the software that created it. */
+/** The reasons why content is malformed, for the developers of the software that created it. */
 export const damage = part('damage', {
   entryName: 'an entry with an impossible name',
   fieldCut: 'a protobuf field is cut short',

@@ -5,15 +5,15 @@ import { findLiterals } from './find-literals.ts'
 
 const SOURCES = fileURLToPath(new URL('..', import.meta.url))
 
-/** What is no sentence for people, or the same in every language: the file, how it begins, and why it may stay. */
+/** Literals that are not translated: the file, the beginning of the literal, and the reason. */
 const EXCEPTIONS: readonly (readonly [file: string, beginning: string, why: string])[] = [
   ['ui/Header.tsx', 'Watchfire', 'a name'],
-  ['encryption/cipher.ts', 'watchfire private', 'goes into a key'],
-  ['encryption/records.ts', 'watchfire seal', 'goes before a page'],
+  ['encryption/cipher.ts', 'watchfire private', 'input of the key derivation'],
+  ['encryption/records.ts', 'watchfire seal', 'magic bytes'],
   ['render/Player.tsx', 'linear-gradient', 'a style'],
-  ['ui/keep-awake.ts', '(pointer', 'a question to the browser'],
-  ['render/sanitise.ts', 'task done', 'classes'],
-  ['render/sanitise.ts', 'noopener', 'what a link is to its place'],
+  ['ui/keep-awake.ts', '(pointer', 'a media query'],
+  ['render/sanitise.ts', 'task done', 'class names'],
+  ['render/sanitise.ts', 'noopener', 'link relations'],
   ['sandbox/document.ts', 'default-src', 'a policy'],
   ['sites/policy.ts', '', 'a policy'],
   ['streaming/response.ts', 'sandbox', 'a policy'],
@@ -21,15 +21,15 @@ const EXCEPTIONS: readonly (readonly [file: string, beginning: string, why: stri
   ['sites/responder.ts', 'text/html', 'a media type'],
   ['sites/worker.ts', 'text/plain', 'a media type'],
   ['save/attachment.ts', 'attachment', 'a header'],
-  ['storage/browser-disk.ts', 'the writer has ended', 'becomes an error for whoever mends us'],
-  ['streaming/pull-stream.ts', 'cannot read the file', 'becomes an error for whoever mends us'],
-  ['streaming/worker.ts', 'cannot read the file', 'becomes an error for whoever mends us'],
-  ['swarm/relay-peer.ts', 'the ', 'why a path was given up, for whoever mends us'],
+  ['storage/browser-disk.ts', 'the writer has ended', 'an error for developers'],
+  ['streaming/pull-stream.ts', 'cannot read the file', 'an error for developers'],
+  ['streaming/worker.ts', 'cannot read the file', 'an error for developers'],
+  ['swarm/relay-peer.ts', 'the ', 'an error for developers'],
 ]
 
-/** Ours, as it is sent to browsers: no tests, and no fakes. */
+/** Whether the file is part of the app: no tests, and no fakes. */
 const isShipped = (file: string) =>
-  /\.tsx?$/.test(file) && !/\.test\.tsx?$|\.d\.ts$|^messages\/|(?:^|\/)(?:pretend|fake|simulated)-/.test(file)
+  /\.tsx?$/.test(file) && !/\.test\.tsx?$|\.d\.ts$|^messages\/|(?:^|\/)(?:fake|simulated)-/.test(file)
 
 const texts = (code: string) => findLiterals('a.tsx', code).map(({ text }) => text)
 
@@ -47,7 +47,7 @@ describe('every text for people', () => {
       }),
     )
     expect(found).toEqual([])
-    expect([...unused], 'exceptions for what is there no more').toEqual([])
+    expect([...unused], 'exceptions without a literal').toEqual([])
   })
 })
 

@@ -14,7 +14,7 @@ const SHOWN = new Set([
   'placeholder', 'title', 'textContent', 'innerText',
 ])
 /** Attributes for the browser alone. */
-const FOR_MACHINES = new Set(['allow', 'class', 'd', 'preserveAspectRatio', 'rel', 'sandbox', 'viewBox'])
+const UNSEEN = new Set(['allow', 'class', 'd', 'preserveAspectRatio', 'rel', 'sandbox', 'viewBox'])
 
 const WORDS = /\p{L}{2,}[,:;]? +\p{L}{2,}/u
 const LETTERS = /\p{L}{2,}/u
@@ -58,7 +58,7 @@ export function findLiterals(file: string, code: string): Literal[] {
         return
       case 'JSXAttribute': {
         const name = nameOf(node['name'])
-        if (!FOR_MACHINES.has(name)) walkInto(node, SHOWN.has(name) ? 'shown' : 'elsewhere')
+        if (!UNSEEN.has(name)) walkInto(node, SHOWN.has(name) ? 'shown' : 'elsewhere')
         return
       }
       case 'JSXElement':
@@ -75,7 +75,7 @@ export function findLiterals(file: string, code: string): Literal[] {
       case 'NewExpression':
         if (/(?:Error|Exception)$/.test(nameOf(node['callee']))) {
           const [first, ...others] = nodesIn(node['arguments'])
-          if (first !== undefined && !isForMenders(first)) walk(first, 'elsewhere')
+          if (first !== undefined && !isForDevelopers(first)) walk(first, 'elsewhere')
           for (const other of others) walk(other, 'elsewhere')
           return
         }
@@ -105,7 +105,7 @@ function readIn(markup: string): string {
   return [text, ...shown].join('\n')
 }
 
-function isForMenders(node: Node): boolean {
+function isForDevelopers(node: Node): boolean {
   const text = node.type === 'TemplateLiteral' ? wholeTemplate(node) : node['value']
   return typeof text === 'string' && /^[\p{Ll}…]/u.test(text) && !/[.!?]$/.test(text)
 }

@@ -12,7 +12,7 @@ export function percentText(percent: number): string {
 
 const UNITS = [['day', 86_400], ['hour', 3600], ['minute', 60], ['second', 1]] as const
 
-/** How long ago it was, such as "5 minutes ago". */
+/** The time since an event, such as "5 minutes ago". */
 export function agoText(milliseconds: number): string {
   const seconds = Math.max(1, milliseconds / 1000)
   const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? UNITS[3]

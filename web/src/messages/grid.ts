@@ -8,7 +8,7 @@ export const grid = part('grid', {
   put: 'Put a {name} here',
   putPicture: 'Put a picture of yours here',
   joining: 'Joining…',
-  refused: 'Refused: {reason}',
+  refused: 'Cannot join: {reason}',
   noConnection: 'no connection',
   noReason: 'no reason given',
   how: 'Throw a sprite over an edge, or focus it and press an arrow key. Drop or paste a picture to make it a sprite.',

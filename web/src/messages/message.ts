@@ -17,18 +17,18 @@ type PlaceholdersOf<M> = M extends string ? Placeholders<M> : 'count' | Placehol
 export type MessageValues<M, Value> = [PlaceholdersOf<M>] extends [never] ? [] : [Readonly<Record<PlaceholdersOf<M>, Value>>]
 
 /** The text of a message and the values of its placeholders, in order. */
-export function interpolate<T>(message: Message, tag: string, needs: Readonly<Record<string, T>>): (string | T)[] {
+export function interpolate<T>(message: Message, tag: string, values: Readonly<Record<string, T>>): (string | T)[] {
   const pieces: (string | T)[] = []
-  for (const [i, piece] of formOf(message, tag, needs).split(/\{(\w+)\}/).entries()) {
-    const value = i % 2 === 1 ? needs[piece] : piece
+  for (const [i, piece] of formOf(message, tag, values).split(/\{(\w+)\}/).entries()) {
+    const value = i % 2 === 1 ? values[piece] : piece
     if (value !== undefined && value !== '') pieces.push(value)
   }
   return pieces
 }
 
-function formOf(message: Message, tag: string, needs: Readonly<Record<string, unknown>>): string {
+function formOf(message: Message, tag: string, values: Readonly<Record<string, unknown>>): string {
   if (typeof message === 'string') return message
-  const count = Number(needs['count'])
+  const count = Number(values['count'])
   return message[`=${count}`] ?? message[pluralRules(tag).select(count)] ?? message.other
 }
 

@@ -1,6 +1,6 @@
 import { part } from './part.ts'
 
-/** The panel that says how a page travels. */
+/** The panel that shows how a page is transferred. */
 export const panel = part('panel', {
   title: 'Connections and copies',
   close: 'Close',

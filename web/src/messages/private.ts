@@ -21,7 +21,7 @@ const text = part('private', {
   size: 'The file list of this private page contains impossible sizes.',
 })
 
-/** Why a private page cannot be created or opened. */
+/** The reason why a private page cannot be created or opened. */
 export function privateProblemSentence(problem: PrivateProblem): string {
   switch (problem.kind) {
     case 'not-private':

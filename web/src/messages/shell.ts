@@ -4,7 +4,7 @@ import { part } from './part.ts'
 export const shell = part('shell', {
   skip: 'Skip to content',
   visitors: { '=1': 'Only you are here now', other: '{count} people here now' },
-  burning: { '=1': 'Sharing 1 page', other: 'Sharing {count} pages' },
+  sharing: { '=1': 'Sharing 1 page', other: 'Sharing {count} pages' },
   colours: 'Colours: {theme}',
   changeColours: 'Colours: {theme}. Change',
   system: 'like the system',
@@ -18,5 +18,5 @@ export const shell = part('shell', {
   nowhereTitle: 'Nothing here · Watchfire',
   nowhere: 'Nothing here',
   nowhereWhy: 'This server has no {path}. Check the link: links to pages look like {example}.',
-  lightOne: 'Light a page',
+  createOne: 'Light a page',
 })

@@ -34,7 +34,7 @@ export const swarm = part('swarm', {
   badPath: '"{name}" cannot be the name of a file here.',
 })
 
-/** Why content cannot be created, loaded or shown. */
+/** The reason why content cannot be created, loaded or shown. */
 export function problemSentence(problem: ContentProblem): string {
   switch (problem.kind) {
     case 'malformed':
@@ -58,7 +58,7 @@ export function problemSentence(problem: ContentProblem): string {
   }
 }
 
-/** Why a link does not name a page that can be read here. */
+/** The reason why a link does not name a page that can be read here. */
 export function linkSentence(problem: ContentProblem): string {
   return problem.kind === 'unsupported' ? swarm('unreadable', { what: problemSentence(problem) }) : swarm('noCid')
 }

@@ -14,11 +14,11 @@ const CHIPS_MAX = 50
 
 interface ComposerProps {
   site: Site
-  onLit: (session: PageSession, filename: string | null) => void
+  onCreate: (session: PageSession, filename: string | null) => void
 }
 
 /** The editor of the home page, with the files that go with the text. */
-export function Composer({ site, onLit }: ComposerProps) {
+export function Composer({ site, onCreate }: ComposerProps) {
   const [draft, setDraft] = useState<Draft>({ writing: 'markdown', text: '', files: [] })
   const [problem, setProblem] = useState<string | null>(null)
   const [isPrivate, setPrivate] = useState(false)
@@ -29,7 +29,7 @@ export function Composer({ site, onLit }: ComposerProps) {
   const most = site.limits.value?.get('page_bytes_max')?.value ?? null
   const tooLarge = most !== null && bytes > most
   const empty = isEmpty(draft)
-  const lighting = hashed !== null
+  const isCreating = hashed !== null
 
   const add = (added: readonly PageFile[]) => {
     setProblem(null)
@@ -54,8 +54,8 @@ export function Composer({ site, onLit }: ComposerProps) {
   useUnloadWarning(!empty)
   useEffect(() => () => work.current?.abort(), [])
 
-  const light = async () => {
-    if (tooLarge || lighting) return
+  const create = async () => {
+    if (tooLarge || isCreating) return
     if (empty) {
       setProblem(home('nothing'))
       box.current?.focus()
@@ -69,7 +69,7 @@ export function Composer({ site, onLit }: ComposerProps) {
     try {
       const options = { signal: controller.signal, onProgress: setHashed }
       const session = await site.share(files, isPrivate ? { ...options, sealed: { name: filename } } : options)
-      onLit(session, filename)
+      onCreate(session, filename)
     } catch (reason) {
       setHashed(null)
       if (!controller.signal.aborted) setProblem(sentenceOf(reason))
@@ -78,7 +78,7 @@ export function Composer({ site, onLit }: ComposerProps) {
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return
     event.preventDefault()
-    void light()
+    void create()
   }
   const onPaste = (event: ClipboardEvent) => {
     const pasted = event.clipboardData?.files
@@ -91,14 +91,14 @@ export function Composer({ site, onLit }: ComposerProps) {
   return (
     <form
       class={dragging ? 'composer dragging' : 'composer'}
-      aria-busy={lighting}
+      aria-busy={isCreating}
       onSubmit={(event) => {
         event.preventDefault()
-        void light()
+        void create()
       }}
     >
       <div class="bar">
-        <fieldset class="switch" disabled={lighting}>
+        <fieldset class="switch" disabled={isCreating}>
           <legend class="unseen">{home('writeIn')}</legend>
           {WRITINGS.map((writing) => (
             <label key={writing}>
@@ -116,7 +116,7 @@ export function Composer({ site, onLit }: ComposerProps) {
           <input
             type="file"
             multiple
-            disabled={lighting}
+            disabled={isCreating}
             onChange={(event) => {
               if (event.currentTarget.files) add(filesOf(event.currentTarget.files))
               event.currentTarget.value = ''
@@ -132,7 +132,7 @@ export function Composer({ site, onLit }: ComposerProps) {
         class={draft.writing === 'html' ? 'code' : ''}
         placeholder={placeholder}
         value={draft.text}
-        readOnly={lighting}
+        readOnly={isCreating}
         spellcheck={draft.writing !== 'html'}
         onInput={(event) => {
           setProblem(null)
@@ -157,10 +157,10 @@ export function Composer({ site, onLit }: ComposerProps) {
         <p class={tooLarge ? 'room bad' : 'room'} role="status">
           {roomText(bytes, most, empty)}
         </p>
-        {!lighting && (
+        {!isCreating && (
           <Toggle label={home('sealed')} isOn={isPrivate} onChange={setPrivate} />
         )}
-        {lighting && (
+        {isCreating && (
           <>
             <progress aria-label={home('hashing')} max={Math.max(1, bytes)} value={hashed} />
             <button type="button" class="quiet" onClick={() => work.current?.abort()}>
@@ -168,9 +168,9 @@ export function Composer({ site, onLit }: ComposerProps) {
             </button>
           </>
         )}
-        <button type="submit" class="light" disabled={tooLarge || lighting} title={home('keys')}>
+        <button type="submit" class="light" disabled={tooLarge || isCreating} title={home('keys')}>
           <Flame availability="available" size={22} />
-          {lighting ? home('lighting', { percent: percentText(percentOf(hashed, bytes)) }) : home('light')}
+          {isCreating ? home('creating', { percent: percentText(percentOf(hashed, bytes)) }) : home('create')}
         </button>
       </div>
     </form>
@@ -263,5 +263,5 @@ function roomText(bytes: number, most: number | null, empty: boolean): string {
 }
 
 function sentenceOf(reason: unknown): string {
-  return reason instanceof Error ? reason.message : home('unlit')
+  return reason instanceof Error ? reason.message : home('notCreated')
 }

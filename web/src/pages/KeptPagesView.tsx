@@ -12,17 +12,17 @@ import { KeptList } from './KeptPages.tsx'
 
 /** All pages that this tab keeps sharing, and a form to add one. */
 export function KeptPagesView({ site, openPages }: { site: Site; openPages: OpenPages }) {
-  const burning = openPages.list.value.filter(isKept).length
-  useEffect(() => showTabStatus(kept('tab', { count: burning }), burning > 0 ? 'available' : 'unavailable'), [burning])
+  const keptCount = openPages.list.value.filter(isKept).length
+  useEffect(() => showTabStatus(kept('tab', { count: keptCount }), keptCount > 0 ? 'available' : 'unavailable'), [keptCount])
   useEffect(() => keepAwakeFor(openPages), [openPages])
   useEffect(() => site.prepare(), [site])
   return (
-    <section class="kept kept-view" aria-labelledby="burning">
-      <h1 id="burning">{kept('title')}</h1>
+    <section class="kept kept-view" aria-labelledby="kept-title">
+      <h1 id="kept-title">{kept('title')}</h1>
       <p class="lead">{kept('lead')}</p>
       <LinkForm openPages={openPages} />
-      {burning > 0 ? <KeptList openPages={openPages} /> : <p class="notice">{kept('none')}</p>}
-      <Landscape count={burning} />
+      {keptCount > 0 ? <KeptList openPages={openPages} /> : <p class="notice">{kept('none')}</p>}
+      <Landscape count={keptCount} />
     </section>
   )
 }

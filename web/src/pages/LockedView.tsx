@@ -7,7 +7,7 @@ import { page as text } from '../messages/page.ts'
 interface LockedProps {
   cid: string
   filename: string | null
-  /** What is wrong with the key or the page; `null` without a key. */
+  /** The problem with the key or the page; `null` without a key. */
   reason: string | null
 }
 

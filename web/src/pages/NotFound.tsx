@@ -16,7 +16,7 @@ export function NotFound({ path }: { path: string }) {
       </p>
       <p>
         <a class="button" href="/">
-          {shell('lightOne')}
+          {shell('createOne')}
         </a>
       </p>
       <Landscape count={0} />

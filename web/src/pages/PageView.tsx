@@ -27,7 +27,7 @@ interface PageViewProps {
   openPages: OpenPages
   /** See `Site.sitesBelow`. */
   sitesBelow: string | null
-  /** Where pages are reported; `null` when there is no address. */
+  /** The address for reports; `null` when there is no address. */
   report: string | null
 }
 

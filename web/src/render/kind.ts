@@ -1,7 +1,7 @@
 import type { Streamed } from '../ui/site.ts'
 import { VIDEO_TYPES, AUDIO_TYPES } from './media-types.ts'
 
-/** How a file is shown. `other` can only be saved. */
+/** The view of a file. `other` can only be saved. */
 export type Kind =
   | { kind: 'text' }
   | { kind: 'markdown' }

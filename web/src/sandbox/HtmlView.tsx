@@ -59,7 +59,7 @@ async function prepare(blob: Blob, from: string, files: readonly DirectoryFile[]
   return { ...prepared, hasScripts: mayHaveScripts(html), running }
 }
 
-/** What the scripts of a page can and cannot do in this browser. */
+/** The abilities and limits of a page's scripts in this browser. */
 export function sandboxSentence(running: boolean): string {
   const how = text(running ? 'withScripts' : 'withoutScripts')
   return blocksWebRtc(navigator) ? how : `${how} ${text('webRtcOpen')}`

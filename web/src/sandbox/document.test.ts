@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { INLINED_BYTES_MAX, mayHaveScripts, scriptedDocument, staticDocument } from './document.ts'
 
-// jsdom's Blob cannot be read; these parts of it are all that is asked for.
+// jsdom's Blob cannot be read. The tests use only these methods.
 const file = (path: string, text: string, size = text.length) => ({
   path,
   size,

@@ -25,7 +25,7 @@ interface Picking {
 
 /** Longer than any browser takes to start a download. */
 const BEGUN_WITHIN = 10_000
-/** How long a frame or an object URL stays, so that its download can be read. */
+/** The time for which a frame or an object URL stays, so that its download can be read. */
 const READ_MS = 60_000
 
 /** Whether the browser can write files into a folder that the reader chooses. */

@@ -12,7 +12,7 @@ const SAVED_WHOLE_BYTES = 64 << 20
 /** Larger files may not fit into the memory of a phone. */
 const MEMORY_BYTES_MAX = 512 << 20
 
-/** What is saved of a page: one of its files, or all in one. */
+/** The saved part of a page: one of its files, or all in one. */
 export type SavedFile = Omit<DirectoryFile, 'path'> & { readonly name: string }
 
 /** Thrown when a large file would have to be held in memory; with `heavy`, the reader has confirmed that. */

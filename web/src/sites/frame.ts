@@ -6,7 +6,7 @@ import { SiteResponder } from './responder.ts'
 import { escaped } from './documents.ts'
 
 const SHELL = '/.watchfire/shell'
-/** How long the shell of a site may take to load. */
+/** Timeout for loading the shell of a site. */
 const READY_MS = 10_000
 
 /** An event of a site's frame. */

@@ -7,12 +7,12 @@ import { grid as text } from '../messages/grid.ts'
 import { DRAWINGS } from './drawings.tsx'
 import { Game } from './game.ts'
 import type { Neighbours } from './protocol.ts'
-import { EDGES, NOBODY } from './protocol.ts'
+import { EDGES, NO_NEIGHBOURS } from './protocol.ts'
 import { SpriteButton } from './SpriteButton.tsx'
 import { useDroppedFiles } from './use-dropped-files.ts'
 import type { Body } from './physics.ts'
 
-/** A grid of sprites: this window is a desktop, and beyond each of its edges is somebody else's. */
+/** A grid of sprites: this window is a desktop, and beyond each of its edges is the desktop of another person. */
 export function SpritesPage({ site, openPages, grid }: { site: Site; openPages: OpenPages; grid: string }) {
   const stage = useRef<HTMLDivElement>(null)
   const [game, setGame] = useState<Game | null>(null)
@@ -44,7 +44,7 @@ export function SpritesPage({ site, openPages, grid }: { site: Site; openPages: 
         ))}
         <PicturePicker onPick={(files) => game?.putPictures(files)} />
       </div>
-      <NeighbourMap neighbours={game?.session.neighbours.value ?? NOBODY} />
+      <NeighbourMap neighbours={game?.session.neighbours.value ?? NO_NEIGHBOURS} />
       <div class="status">
         <p class="news" role="status">
           {standing === 'joining' && text('joining')}

@@ -8,7 +8,7 @@ import { browserEnvironment } from './browser-environment.ts'
 
 const CID = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku'
 
-function pretended() {
+function fakeEnvironment() {
   const opened: [string, number | undefined][] = []
   const closed: string[] = []
   const session = (cid: string): PageSession => ({
@@ -17,37 +17,37 @@ function pretended() {
   })
   const site = {
     open: (cid: string, bytesMax?: number) => (opened.push([cid, bytesMax]), session(cid)),
-    share: () => Promise.reject(new Error('kindled')),
+    share: () => Promise.reject(new Error('must not be shared')),
   } satisfies Pick<Site, 'open' | 'share'> as unknown as Site
   const openPages = new OpenPages(site)
-  return { opened, closed, session, openPages, surroundings: browserEnvironment(site, openPages) }
+  return { opened, closed, session, openPages, environment: browserEnvironment(site, openPages) }
 }
 
 it('a page that this tab keeps is reused when it is thrown as a picture, in any form of its CID', async () => {
   for (const spelt of [CID, 'zb2rhmy65F3REf8SZp7De11gxtECBGgUKaLdiDj7MCGCHxbDW']) {
-    const { opened, closed, session, openPages, surroundings } = pretended()
+    const { opened, closed, session, openPages, environment } = fakeEnvironment()
     const page = session(spelt)
     openPages.keep(page, null)
-    const sought = surroundings.open(CID)
-    expect(sought.state).toBe(page.state)
-    sought.close()
-    const held = await surroundings.share(CID, new Blob([]))
+    const reused = environment.open(CID)
+    expect(reused.state).toBe(page.state)
+    reused.close()
+    const held = await environment.share(CID, new Blob([]))
     held.close()
     expect([opened, closed]).toEqual([[], []])
   }
 })
 
 it('another picture is opened, and rejected when it is larger than a picture may be', () => {
-  const { opened, surroundings } = pretended()
-  surroundings.open(CID)
+  const { opened, environment } = fakeEnvironment()
+  environment.open(CID)
   expect(opened).toEqual([[CID, PICTURE_BYTES_MAX]])
 })
 
 it('a picture has the CID that it has as a shared page', async () => {
-  const { surroundings } = pretended()
+  const { environment } = fakeEnvironment()
   for (const length of [1, PICTURE_BYTES_MAX]) {
     const bytes = new Uint8Array(length).fill(7)
     const { root } = await publish([{ path: 'picture', blob: new Blob([bytes]) }])
-    expect(await surroundings.cidOf(bytes)).toBe(root)
+    expect(await environment.cidOf(bytes)).toBe(root)
   }
 })

@@ -6,15 +6,15 @@ import type { Crossing } from './protocol.ts'
 
 const cat: Crossing = { sprite: 'cat', picture: null, edge: 'left', at: 0.5, velocity: { x: 900, y: 0 } }
 
-async function pretended(token: string | null) {
+async function fakeGrid(token: string | null) {
   const joins: TopicEvents[] = []
   const arrived: Crossing[] = []
   const pushed: unknown[] = []
-  const pretence = { reply: { status: 'ok', response: {} } as Reply, token, lefts: 0 }
+  const fake = { reply: { status: 'ok', response: {} } as Reply, token, lefts: 0 }
   const topic: Topic = {
     isJoined: () => true,
-    push: (_, payload) => (pushed.push(payload), Promise.resolve(pretence.reply)),
-    leave: () => void pretence.lefts++,
+    push: (_, payload) => (pushed.push(payload), Promise.resolve(fake.reply)),
+    leave: () => void fake.lefts++,
   }
   const connection = {
     state: 'open' as const,
@@ -22,44 +22,44 @@ async function pretended(token: string | null) {
     join: (_: string, __: readonly string[], events: TopicEvents) => (joins.push(events), topic),
     close: () => undefined,
   }
-  const keeper: TokenKeeper = { read: () => pretence.token, write: (now) => (pretence.token = now) }
+  const keeper: TokenKeeper = { read: () => fake.token, write: (now) => (fake.token = now) }
   const session = joinGrid(Promise.resolve(connection), 'meadow', keeper, (crossing) => arrived.push(crossing))
   await vi.waitFor(() => expect(joins).toHaveLength(1))
-  return { pretence, joins, arrived, pushed, session }
+  return { fake, joins, arrived, pushed, session }
 }
 
 it('a join sends the stored token, and stores the new one', async () => {
-  const { pretence, joins, session } = await pretended('old')
+  const { fake, joins, session } = await fakeGrid('old')
   expect(joins[0]?.params?.()).toEqual({ token: 'old' })
   joins[0]?.joined?.({ token: 'new', peer: 'p', neighbours: { left: 'a' } })
-  expect(pretence.token).toBe('new')
+  expect(fake.token).toBe('new')
   expect(session.neighbours.value.left).toBe('a')
   expect(session.standing.value).toBe('joined')
 })
 
 it('a client whose slot was taken over joins again without the token', async () => {
-  const { pretence, joins } = await pretended('shared')
+  const { fake, joins } = await fakeGrid('shared')
   joins[0]?.message?.('moved', {})
-  expect(pretence.lefts).toBe(1)
+  expect(fake.lefts).toBe(1)
   expect(joins).toHaveLength(2)
   expect(joins[1]?.params?.()).toEqual({})
 })
 
 it('a throw without a receiver comes back', async () => {
-  const { pretence, session } = await pretended(null)
+  const { fake, session } = await fakeGrid(null)
   expect(await session.throw(cat)).toBe('across')
   for (const reply of [
     { status: 'ok', response: { wrapped: true } },
     { status: 'error', response: { reason: 'slot taken' } },
     { status: 'offline' },
   ] satisfies Reply[]) {
-    pretence.reply = reply
+    fake.reply = reply
     expect(await session.throw(cat)).toBe('back')
   }
 })
 
 it('a throw names its picture, if it has one', async () => {
-  const { pushed, session } = await pretended(null)
+  const { pushed, session } = await fakeGrid(null)
   await session.throw(cat)
   await session.throw({ ...cat, picture: 'bafk' })
   const { picture: _, ...drawn } = cat
@@ -67,7 +67,7 @@ it('a throw names its picture, if it has one', async () => {
 })
 
 it('valid arrivals are passed on, and invalid ones ignored', async () => {
-  const { joins, arrived } = await pretended(null)
+  const { joins, arrived } = await fakeGrid(null)
   joins[0]?.message?.('arrive', { ...cat, from: 'p' })
   joins[0]?.message?.('arrive', { ...cat, at: 'far' })
   expect(arrived).toEqual([cat])

@@ -3,7 +3,7 @@ import { signal } from '@preact/signals'
 import type { Connection, Topic } from '../channel/index.ts'
 import { grid as text } from '../messages/grid.ts'
 import type { Crossing, Neighbours } from './protocol.ts'
-import { isWrapped, NOBODY, readArrival, readNeighbours, readSlot } from './protocol.ts'
+import { isWrapped, NO_NEIGHBOURS, readArrival, readNeighbours, readSlot } from './protocol.ts'
 
 /** A slot on a grid. */
 export interface GridSession {
@@ -28,7 +28,7 @@ export function joinGrid(
   onArrival: (crossing: Crossing) => void,
 ): GridSession {
   const standing = signal<'joining' | 'joined' | { refused: string }>('joining')
-  const neighbours = signal<Neighbours>(NOBODY)
+  const neighbours = signal<Neighbours>(NO_NEIGHBOURS)
   let topic: Topic | null = null
   let hasLeft = false
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Crossing } from './protocol.ts'
 import { RADIUS, SPRITES_MAX, STEP_S, THROW_SPEED, Physics } from './physics.ts'
 
-/** Steps until everything rests; answers who left. */
+/** Steps until everything rests; returns the sprites that left. */
 function settle(physics: Physics): Crossing[] {
   const gone: Crossing[] = []
   for (let steps = 0; physics.isAwake; steps++) {
@@ -95,7 +95,7 @@ describe('a window', () => {
     }
     const started = performance.now()
     for (let time = 0; time < 1; time += STEP_S) physics.step()
-    // Sixty frames; generous, because the machine may do other things too.
+    // Sixty frames: the limit is generous for a busy machine.
     expect(performance.now() - started).toBeLessThan(500)
   })
 })

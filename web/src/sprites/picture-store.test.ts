@@ -10,9 +10,9 @@ const held = (name: string): PageState => {
   return { kind: 'held', content: { kind: 'file', size: blob.size, blob: () => Promise.resolve(blob) } }
 }
 
-/** Where a picture's CID is `cid of` its bytes, and what begins with `bad` is none. */
-function pretended() {
-  const sought = new Map<string, { state: { value: PageState } }>()
+/** A store in which a picture's CID is `cid of` its bytes, and bytes that begin with `bad` are not a picture. */
+function fakeStore() {
+  const opened = new Map<string, { state: { value: PageState } }>()
   const on = new Set<string>()
   const addresses = new Set<string>()
   const timers: (() => void)[] = []
@@ -27,12 +27,12 @@ function pretended() {
     share: (cid) => Promise.resolve({ close: join(cid) }),
     open(cid) {
       const session = { state: signal<PageState>({ kind: 'joining' }), close: join(cid) }
-      sought.set(cid, session)
+      opened.set(cid, session)
       return session
     },
     cidOf: async (bytes) => `cid of ${await textOf(new Blob([bytes]))}`,
     async check(picture) {
-      if ((await textOf(picture)).startsWith('bad')) throw new Error('It is none.')
+      if ((await textOf(picture)).startsWith('bad')) throw new Error('It is not a picture.')
       return picture
     },
     addresses: {
@@ -49,24 +49,24 @@ function pretended() {
       return () => void timers.splice(timers.indexOf(callback), 1)
     },
   })
-  const come = (cid: string, state: PageState) => {
-    const session = sought.get(cid)
-    if (session === undefined) throw new Error(`nobody looked for ${cid}`)
+  const setState = (cid: string, state: PageState) => {
+    const session = opened.get(cid)
+    if (session === undefined) throw new Error(`${cid} was not opened`)
     session.state.value = state
   }
-  const allLookedFor = () => {
+  const runSearches = () => {
     while (timers.length > 0) timers.shift()?.()
   }
-  return { store, on, sought, addresses, timers, come, allLookedFor }
+  return { store, on, opened, addresses, timers, setState, runSearches }
 }
 
 const shown = (store: PictureStore, cid: string) => vi.waitFor(() => expect(store.state(cid).value.kind).toBe('shown'))
 
 it('the picture of a sprite is loaded, shown, and still shared when the sprite has gone', async () => {
-  const { store, on, addresses, come } = pretended()
+  const { store, on, addresses, setState } = fakeStore()
   store.use(['cid of cat'])
   expect(store.state('cid of cat').value).toEqual({ kind: 'coming' })
-  come('cid of cat', held('cat'))
+  setState('cid of cat', held('cat'))
   await shown(store, 'cid of cat')
   expect(addresses.size).toBe(1)
   store.use([])
@@ -75,12 +75,12 @@ it('the picture of a sprite is loaded, shown, and still shared when the sprite h
   expect([on.size, addresses.size]).toEqual([0, 0])
 })
 
-it('a picture that nobody has is missing with a reason, and shown as soon as somebody has it', async () => {
-  const { store, come } = pretended()
+it('a picture that no peer has is missing with a reason, and shown as soon as a peer has it', async () => {
+  const { store, setState } = fakeStore()
   store.use(['cid of cat'])
-  come('cid of cat', { kind: 'waiting', bytes: 0, total: null })
+  setState('cid of cat', { kind: 'waiting', bytes: 0, total: null })
   expect(store.state('cid of cat').value).toMatchObject({ kind: 'missing', sentence: expect.stringContaining('Nobody') })
-  come('cid of cat', held('cat'))
+  setState('cid of cat', held('cat'))
   await shown(store, 'cid of cat')
 })
 
@@ -88,29 +88,29 @@ it('an invalid or oversized picture is not shown, not shared, and not loaded aga
   const folder: PageState = { kind: 'held', content: { kind: 'directory', files: [] } }
   const large = { kind: 'held', content: { kind: 'file', size: PICTURE_BYTES_MAX + 1, blob: () => Promise.reject(new Error('read')) } } as const
   for (const state of [held('bad cat'), folder, large]) {
-    const { store, on, sought, addresses, come, allLookedFor } = pretended()
+    const { store, on, opened, addresses, setState, runSearches } = fakeStore()
     store.use(['cid of cat'])
-    come('cid of cat', state)
+    setState('cid of cat', state)
     await vi.waitFor(() => expect(store.state('cid of cat').value.kind).toBe('missing'))
     expect([on.size, addresses.size]).toEqual([0, 0])
-    sought.clear()
+    opened.clear()
     store.use(['cid of cat'])
-    allLookedFor()
-    expect(sought.size).toBe(0)
+    runSearches()
+    expect(opened.size).toBe(0)
   }
 })
 
 it('an own picture is shown and shared at once', async () => {
-  const { store, on, sought } = pretended()
+  const { store, on, opened } = fakeStore()
   const cid = await store.add({ bytes: pictureOf('dog'), isMine: true })
   store.use([cid])
   expect(store.state(cid).value.kind).toBe('shown')
-  expect([[...on], sought.size]).toEqual([['cid of dog'], 0])
-  await expect(store.add({ bytes: pictureOf('bad'), isMine: true })).rejects.toThrow('It is none.')
+  expect([[...on], opened.size]).toEqual([['cid of dog'], 0])
+  await expect(store.add({ bytes: pictureOf('bad'), isMine: true })).rejects.toThrow('It is not a picture.')
 })
 
 it('a picture that is loading and then added here is shared, on its topic once', async () => {
-  const { store, on } = pretended()
+  const { store, on } = fakeStore()
   store.use(['cid of cat'])
   await store.add({ bytes: pictureOf('cat'), isMine: true })
   await shown(store, 'cid of cat')
@@ -118,28 +118,28 @@ it('a picture that is loading and then added here is shared, on its topic once',
 })
 
 it('searches start one after the other', () => {
-  const { store, sought, timers, allLookedFor } = pretended()
+  const { store, opened, timers, runSearches } = fakeStore()
   store.use(['a', 'b', 'c'])
-  expect([...sought.keys()]).toEqual(['a'])
+  expect([...opened.keys()]).toEqual(['a'])
   timers.shift()?.()
-  expect([...sought.keys()]).toEqual(['a', 'b'])
-  // What left meanwhile is still worth having: it is looked for like the others, while there is room.
+  expect([...opened.keys()]).toEqual(['a', 'b'])
+  // A picture whose sprite has left is still searched for, while there is room.
   store.use(['a'])
-  allLookedFor()
-  expect([...sought.keys()]).toEqual(['a', 'b', 'c'])
+  runSearches()
+  expect([...opened.keys()]).toEqual(['a', 'b', 'c'])
 })
 
 it('beyond the limit the least recently used picture is dropped, those in use last', async () => {
-  const { store, on, addresses, come, allLookedFor } = pretended()
+  const { store, on, addresses, setState, runSearches } = fakeStore()
   const named = (n: number) => `cid of ${n}`
   for (let n = 0; n < PICTURES_MAX; n++) {
     store.use([named(0), named(n)])
-    allLookedFor()
-    come(named(n), held(`${n}`))
+    runSearches()
+    setState(named(n), held(`${n}`))
     await shown(store, named(n))
   }
   store.use([named(0), 'cid of new'])
-  allLookedFor()
+  runSearches()
   expect(on.size).toBe(PICTURES_MAX)
   expect(on.has(named(0)) && on.has('cid of new')).toBe(true)
   expect(on.has(named(1))).toBe(false)
@@ -147,55 +147,55 @@ it('beyond the limit the least recently used picture is dropped, those in use la
 })
 
 it('many received pictures do not displace own ones, and the dropped ones show a reason', async () => {
-  const { store, on, sought, allLookedFor } = pretended()
+  const { store, on, opened, runSearches } = fakeStore()
   const mine = await store.add({ bytes: pictureOf('mine'), isMine: true })
   const rain = Array.from({ length: 140 }, (_, n) => `rain ${n}`)
   store.use([mine, ...rain])
-  allLookedFor()
+  runSearches()
   expect(on.size).toBe(PICTURES_MAX)
   expect(on.has('cid of mine')).toBe(true)
-  expect(sought.size).toBe(PICTURES_MAX - 1)
+  expect(opened.size).toBe(PICTURES_MAX - 1)
   expect(store.state('rain 0').value).toMatchObject({ kind: 'missing', sentence: expect.stringContaining('too many') })
   expect(store.state('rain 139').value.kind).toBe('coming')
-  // The same sprites, moving about, change nothing.
+  // Movement of the same sprites changes nothing.
   const before = [...on]
   store.use([mine, ...rain])
-  allLookedFor()
+  runSearches()
   expect([...on]).toEqual(before)
 })
 
 it('beyond their limit the least recently used own picture is dropped', async () => {
-  const { store, on } = pretended()
+  const { store, on } = fakeStore()
   for (let n = 0; n <= PICTURES_OF_MINE_MAX; n++) await store.add({ bytes: pictureOf(`${n}`), isMine: true })
   expect(on.size).toBe(PICTURES_OF_MINE_MAX)
   expect(on.has('cid of 0')).toBe(false)
 })
 
-it('a reload keeps own pictures and those in use, and searches for nothing in vain', async () => {
-  const before = pretended()
+it('a reload keeps own pictures and those in use, and searches for no stored picture', async () => {
+  const before = fakeStore()
   await before.store.add({ bytes: pictureOf('mine'), isMine: true })
   before.store.use(['cid of used', 'cid of coming'])
-  before.allLookedFor()
-  before.come('cid of used', held('used'))
+  before.runSearches()
+  before.setState('cid of used', held('used'))
   await shown(before.store, 'cid of used')
   const kept = before.store.saved()
   expect(kept.map(({ isMine }) => isMine)).toEqual([true, false])
 
-  const { store, on, sought, allLookedFor } = pretended()
+  const { store, on, opened, runSearches } = fakeStore()
   const restored = store.restore([...kept, { bytes: pictureOf('bad'), isMine: true }])
   store.use(['cid of used', 'cid of coming'])
-  expect(sought.size).toBe(0)
+  expect(opened.size).toBe(0)
   await restored
-  allLookedFor()
-  expect([...sought.keys()]).toEqual(['cid of coming'])
+  runSearches()
+  expect([...opened.keys()]).toEqual(['cid of coming'])
   expect([...on].sort()).toEqual(['cid of coming', 'cid of mine', 'cid of used'])
   expect(store.state('cid of used').value.kind).toBe('shown')
 })
 
 it('a store that is closed while a picture loads shows and shares nothing', async () => {
-  const { store, on, addresses, come } = pretended()
+  const { store, on, addresses, setState } = fakeStore()
   store.use(['cid of cat'])
-  come('cid of cat', held('cat'))
+  setState('cid of cat', held('cat'))
   const holding = store.add({ bytes: pictureOf('dog'), isMine: true })
   store.close()
   await holding

@@ -5,7 +5,7 @@ import type { PageContent, PageSession, PageState } from '../ui/site.ts'
 import { grid as text } from '../messages/grid.ts'
 import { PICTURE_BYTES_MAX, PICTURES_MAX, PICTURES_OF_MINE_MAX, SEARCH_INTERVAL } from './picture-bounds.ts'
 
-/** How a picture can be shown now. */
+/** The current state of a picture. */
 export type PictureState =
   | { kind: 'coming' }
   | { kind: 'shown'; address: string }
@@ -46,7 +46,7 @@ interface Entry {
 }
 
 const evicted = (): PictureState => ({ kind: 'missing', sentence: text('crowded') })
-const nobodyHasIt = (): PictureState => ({ kind: 'missing', sentence: text('missing') })
+const missingPicture = (): PictureState => ({ kind: 'missing', sentence: text('missing') })
 
 /**
  * The pictures of a tab's sprites: loads the picture of an arriving sprite, shows it, and shares it with others. Holds at
@@ -242,7 +242,7 @@ function pictureStateOf(state: Exclude<PageState, { kind: 'held' }>): PictureSta
     case 'loading':
       return { kind: 'coming' }
     case 'waiting':
-      return nobodyHasIt()
+      return missingPicture()
     case 'refused':
       return { kind: 'missing', sentence: text('refusedPicture', { reason: state.reason }) }
     case 'locked':

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isWrapped, NOBODY, readArrival, readNeighbours, readSlot } from './protocol.ts'
+import { isWrapped, NO_NEIGHBOURS, readArrival, readNeighbours, readSlot } from './protocol.ts'
 
 const arrival = { sprite: 'cat', picture: null, edge: 'left', at: 0.5, velocity: { x: 900, y: 0 } }
 
@@ -27,9 +27,9 @@ describe('an arrival', () => {
 
 describe('neighbours', () => {
   it('are peer ids or null', () => {
-    expect(readNeighbours({ left: 'a', right: null, up: 7 })).toEqual({ ...NOBODY, left: 'a' })
-    expect(readNeighbours('noise')).toEqual(NOBODY)
-    expect(readSlot({ token: 't', neighbours: {} })).toEqual({ token: 't', neighbours: NOBODY })
+    expect(readNeighbours({ left: 'a', right: null, up: 7 })).toEqual({ ...NO_NEIGHBOURS, left: 'a' })
+    expect(readNeighbours('noise')).toEqual(NO_NEIGHBOURS)
+    expect(readSlot({ token: 't', neighbours: {} })).toEqual({ token: 't', neighbours: NO_NEIGHBOURS })
   })
 })
 

@@ -25,7 +25,7 @@ export interface Crossing {
 /** The peer beyond each edge; `null` where there is none. */
 export type Neighbours = Readonly<Record<Edge, string | null>>
 
-export const NOBODY: Neighbours = { left: null, right: null, up: null, down: null }
+export const NO_NEIGHBOURS: Neighbours = { left: null, right: null, up: null, down: null }
 
 const OPPOSITES: Record<Edge, Edge> = { left: 'right', right: 'left', up: 'down', down: 'up' }
 

@@ -4,7 +4,7 @@ import { readRaster } from './raster.ts'
 const letters = (text: string) => Uint8Array.from(text, (letter) => letter.charCodeAt(0))
 const bytesOf = (base64: string) => letters(atob(base64))
 
-/** Two pixels wide, one high, each written by Chromium; without their colour profiles, the JPEG only up to its frame. */
+/** Pictures of 2 × 1 pixels, written by Chromium, without colour profiles. The JPEG ends after its frame header. */
 const PNG = bytesOf('iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAYAAAD0In+KAAAAEklEQVR4AWL638Hwn4Hh/38AAAAA//+fO4OlAAAABklEQVQDABPDBIdwl2iBAAAAAElFTkSuQmCC')
 const JPEG = bytesOf('/9j/4AAQSkZJRgABAQAAAQABAAD/wAARCAABAAIDASIAAhEBAxEB')
 const WEBP = bytesOf('UklGRjYAAABXRUJQVlA4ICoAAACwAQCdASoCAAEAAsBMJQBOgCHfwHkAAP7xvjUudH9V8DLbYqMCStWYQAA=')

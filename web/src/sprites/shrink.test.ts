@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { PICTURE_BYTES_MAX } from './picture-bounds.ts'
 import { shrunk, within } from './shrink.ts'
 
-/** An encoder of pictures that weigh so many bytes a pixel in each way. */
+/** A fake encoder with this many bytes per pixel in each format. */
 function encoder(weights: Record<string, number>) {
   const asked: string[] = []
   const encode = (side: number, type: string, quality = 1) => {

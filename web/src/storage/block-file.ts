@@ -28,7 +28,7 @@ export function encodeBlockFile(blocks: readonly StoredBlock[]): { bytes: Bytes;
   return { bytes, bodyAt: LENGTH_BYTES + head.length }
 }
 
-/** Reads where the blocks of a file are. Nothing is certain: the tab may have ended while it wrote the file. */
+/** Reads the positions of a file's blocks. The header may be invalid, because the tab may have ended while writing. */
 export async function readPositions(file: Blob): Promise<BlockPosition[]> {
   const length = new Uint8Array(await file.slice(0, LENGTH_BYTES).arrayBuffer())
   if (length.length < LENGTH_BYTES) return []
@@ -42,11 +42,11 @@ function placesIn(head: string, bodyAt: number, fileBytes: number): BlockPositio
   const places: BlockPosition[] = []
   let at = bodyAt
   try {
-    const told: unknown = JSON.parse(head)
-    if (!Array.isArray(told)) return []
-    for (const each of told) {
-      if (!Array.isArray(each)) break
-      const [text, size] = each as unknown[]
+    const entries: unknown = JSON.parse(head)
+    if (!Array.isArray(entries)) return []
+    for (const entry of entries) {
+      if (!Array.isArray(entry)) break
+      const [text, size] = entry as unknown[]
       if (typeof text !== 'string' || typeof size !== 'number' || !Number.isSafeInteger(size) || size < 0) break
       if (at + size > fileBytes) break
       places.push({ cid: parseCid(text), at, size })

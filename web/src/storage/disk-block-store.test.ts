@@ -24,23 +24,23 @@ const folder = (): Disk =>
     estimate: async () => (quota.bytesMax === Infinity ? {} : { quota: quota.bytesMax, usage: 0 }),
   })
 
-function blocks(deps: Partial<DiskBlockStoreDeps> = {}): { store: DiskBlockStore; news: StoreEvent[] } {
+function blocks(deps: Partial<DiskBlockStoreDeps> = {}): { store: DiskBlockStore; events: StoreEvent[] } {
   const after = (milliseconds: number, callback: () => void) => clock.after(milliseconds, callback)
   const store = new DiskBlockStore({ bytesMax: 1 << 30, open: async () => folder(), hasLeftovers: false, after, ...deps })
-  const news: StoreEvent[] = []
-  store.listen((each) => news.push(each))
-  return { store, news }
+  const events: StoreEvent[] = []
+  store.listen((each) => events.push(each))
+  return { store, events }
 }
 
 /** Different blocks of one length. */
 async function leaves(count: number, size = MIB): Promise<{ cid: Cid; bytes: Bytes }[]> {
-  const made: { cid: Cid; bytes: Bytes }[] = []
+  const created: { cid: Cid; bytes: Bytes }[] = []
   for (let i = 0; i < count; i++) {
     const bytes = pattern(size)
     new DataView(bytes.buffer).setUint32(0, i)
-    made.push({ cid: await cidOf(RAW, bytes), bytes })
+    created.push({ cid: await cidOf(RAW, bytes), bytes })
   }
-  return made
+  return created
 }
 
 const isOnDisk = (store: DiskBlockStore, cid: Cid) => store.get(cid) instanceof Blob
@@ -48,19 +48,19 @@ const files = () => root.files()
 
 describe('received blocks', () => {
   it('stay in memory while there are few', async () => {
-    const { store, news } = blocks({ open: () => Promise.reject(new Error('must not be asked')) })
+    const { store, events } = blocks({ open: () => Promise.reject(new Error('must not be opened')) })
     for (const { cid, bytes } of await leaves(3)) store.put(cid, bytes)
     clock.pass(10_000)
-    expect([store.blocks, store.bytes, news, files()]).toEqual([3, 3 * MIB, [], []])
+    expect([store.blocks, store.bytes, events, files()]).toEqual([3, 3 * MIB, [], []])
   })
 
   it('are written to disk in batches, and can be read at any time', async () => {
     const { store } = blocks()
-    const made = await leaves(20)
-    for (const { cid, bytes } of made) store.put(cid, bytes)
-    await clock.until(() => made.every(({ cid }) => isOnDisk(store, cid)))
+    const created = await leaves(20)
+    for (const { cid, bytes } of created) store.put(cid, bytes)
+    await clock.until(() => created.every(({ cid }) => isOnDisk(store, cid)))
     expect(files().length).toBeLessThan(6)
-    for (const { cid, bytes } of made) expect(isSameBytes(await store.read(cid), bytes)).toBe(true)
+    for (const { cid, bytes } of created) expect(isSameBytes(await store.read(cid), bytes)).toBe(true)
     expect([store.blocks, store.bytes]).toEqual([20, 20 * MIB])
   })
 
@@ -89,8 +89,8 @@ describe('received blocks', () => {
     let writes: (() => void)[] = []
     const slow: Disk = { ...folderOf(), write: (batch) => new Promise((resolve) => writes.push(() => resolve(new Blob(batch.map(({ bytes }) => bytes))))) }
     const { store } = blocks({ open: async () => slow })
-    const made = await leaves(40)
-    for (const { cid, bytes } of made) if (store.room() === null) store.put(cid, bytes)
+    const created = await leaves(40)
+    for (const { cid, bytes } of created) if (store.room() === null) store.put(cid, bytes)
     expect(store.blocks).toBeLessThan(36)
     let isLetIn = false
     const waiting = store.room()?.then(() => (isLetIn = true))
@@ -118,21 +118,21 @@ function folderOf(): Disk {
 
 describe('a browser without a disk', () => {
   it('keeps blocks in memory up to a limit, and reports it once', async () => {
-    const { store, news } = blocks({ open: async () => null, memoryBytesMax: 8 * MIB })
-    const made = await leaves(9)
-    for (const { cid, bytes } of made.slice(0, 6)) store.put(cid, bytes)
-    await clock.until(() => news.length > 0)
-    expect(news).toEqual([{ kind: 'trouble', sentence: expect.stringMatching(/private window.*in memory, up to 8 MiB/) }])
-    for (const { cid, bytes } of made.slice(6, 8)) store.put(cid, bytes)
-    expect(() => store.put(made[8]!.cid, made[8]!.bytes)).toThrow(/This browser has no room for more than 8 MiB/)
-    for (const { cid, bytes } of made.slice(0, 8)) expect(isSameBytes(await store.read(cid), bytes)).toBe(true)
-    expect(news).toHaveLength(1)
+    const { store, events } = blocks({ open: async () => null, memoryBytesMax: 8 * MIB })
+    const created = await leaves(9)
+    for (const { cid, bytes } of created.slice(0, 6)) store.put(cid, bytes)
+    await clock.until(() => events.length > 0)
+    expect(events).toEqual([{ kind: 'trouble', sentence: expect.stringMatching(/private window.*in memory, up to 8 MiB/) }])
+    for (const { cid, bytes } of created.slice(6, 8)) store.put(cid, bytes)
+    expect(() => store.put(created[8]!.cid, created[8]!.bytes)).toThrow(/This browser has no room for more than 8 MiB/)
+    for (const { cid, bytes } of created.slice(0, 8)) expect(isSameBytes(await store.read(cid), bytes)).toBe(true)
+    expect(events).toHaveLength(1)
   })
 
   it('is detected when opening the disk fails', async () => {
-    const { store, news } = blocks({ open: () => Promise.reject(new DOMException('no', 'SecurityError')) })
+    const { store, events } = blocks({ open: () => Promise.reject(new DOMException('no', 'SecurityError')) })
     store.expect(100 * MIB)
-    await clock.until(() => news.length > 0)
+    await clock.until(() => events.length > 0)
     for (const { cid, bytes } of await leaves(6)) store.put(cid, bytes)
     expect(store.blocks).toBe(6)
   })
@@ -141,21 +141,21 @@ describe('a browser without a disk', () => {
 describe('a disk that becomes full', () => {
   it('keeps its blocks, and further blocks stay in memory', async () => {
     quota.bytesMax = 20 * MIB
-    const { store, news } = blocks({ memoryBytesMax: 50 * MIB })
-    const made = await leaves(40)
-    for (const { cid, bytes } of made) store.put(cid, bytes)
-    await clock.until(() => news.length > 0)
-    expect(news[0]).toMatchObject({ kind: 'trouble', sentence: expect.stringContaining('is full') })
-    for (const { cid, bytes } of made) expect(isSameBytes(await store.read(cid), bytes)).toBe(true)
+    const { store, events } = blocks({ memoryBytesMax: 50 * MIB })
+    const created = await leaves(40)
+    for (const { cid, bytes } of created) store.put(cid, bytes)
+    await clock.until(() => events.length > 0)
+    expect(events[0]).toMatchObject({ kind: 'trouble', sentence: expect.stringContaining('is full') })
+    for (const { cid, bytes } of created) expect(isSameBytes(await store.read(cid), bytes)).toBe(true)
     expect(files().length).toBeGreaterThan(0)
   })
 
   it('is reported early if the browser reports the free space', async () => {
     quota.bytesMax = 10 * MIB
-    const { store, news } = blocks()
+    const { store, events } = blocks()
     store.expect(100 * MIB)
-    await clock.until(() => news.length > 0)
-    expect(news[0]).toMatchObject({ sentence: expect.stringMatching(/^100 MiB of this page are still missing.* 10 MiB/) })
+    await clock.until(() => events.length > 0)
+    expect(events[0]).toMatchObject({ sentence: expect.stringMatching(/^100 MiB of this page are still missing.* 10 MiB/) })
   })
 })
 
@@ -163,19 +163,19 @@ describe('a tab that is reloaded', () => {
   async function left(count = 12): Promise<{ cid: Cid; bytes: Bytes }[]> {
     const { store } = blocks()
     const inner = pattern(500)
-    const made = [{ cid: await cidOf(DAG_PB, inner), bytes: inner }, ...(await leaves(count))]
-    for (const { cid, bytes } of made) store.put(cid, bytes)
-    await clock.until(() => made.every(({ cid }) => cid.codec === DAG_PB || isOnDisk(store, cid)))
-    return made
+    const created = [{ cid: await cidOf(DAG_PB, inner), bytes: inner }, ...(await leaves(count))]
+    for (const { cid, bytes } of created) store.put(cid, bytes)
+    await clock.until(() => created.every(({ cid }) => cid.codec === DAG_PB || isOnDisk(store, cid)))
+    return created
   }
 
   it('finds its blocks again', async () => {
-    const made = await left()
+    const created = await left()
     const { store } = blocks({ hasLeftovers: true })
     await store.restored
     expect(store.blocks).toBe(13)
-    for (const { cid, bytes } of made) expect(isSameBytes(await store.read(cid), bytes)).toBe(true)
-    expect(store.get(made[0]!.cid)).toBeInstanceOf(Uint8Array)
+    for (const { cid, bytes } of created) expect(isSameBytes(await store.read(cid), bytes)).toBe(true)
+    expect(store.get(created[0]!.cid)).toBeInstanceOf(Uint8Array)
   })
 
   it('continues, and writes new blocks to new files', async () => {
@@ -183,9 +183,9 @@ describe('a tab that is reloaded', () => {
     const before = files()
     const { store } = blocks({ hasLeftovers: true })
     await store.restored
-    const made = await leaves(14)
-    for (const { cid, bytes } of made) store.put(cid, bytes)
-    await clock.until(() => made.every(({ cid }) => isOnDisk(store, cid)))
+    const created = await leaves(14)
+    for (const { cid, bytes } of created) store.put(cid, bytes)
+    await clock.until(() => created.every(({ cid }) => isOnDisk(store, cid)))
     expect(files()).toEqual(expect.arrayContaining(before))
     expect(files().length).toBe(before.length + 1)
     expect(store.blocks).toBe(15)
@@ -214,21 +214,21 @@ describe('a tab that is reloaded', () => {
     const { store } = blocks({ hasLeftovers: true })
     await store.restored
     expect([store.blocks, files()]).toEqual([0, []])
-    const made = await leaves(6)
-    for (const { cid, bytes } of made) store.put(cid, bytes)
-    await clock.until(() => made.every(({ cid }) => isOnDisk(store, cid)))
+    const created = await leaves(6)
+    for (const { cid, bytes } of created) store.put(cid, bytes)
+    await clock.until(() => created.every(({ cid }) => isOnDisk(store, cid)))
   })
 })
 
 describe('a page that is closed', () => {
   it('removes everything from disk', async () => {
     const { store } = blocks()
-    const made = await leaves(6)
-    for (const { cid, bytes } of made) store.put(cid, bytes)
+    const created = await leaves(6)
+    for (const { cid, bytes } of created) store.put(cid, bytes)
     await clock.until(() => files().length > 0)
     store.clear()
     await clock.until(() => files().length === 0)
-    expect(store.has(made[0]!.cid)).toBe(false)
+    expect(store.has(created[0]!.cid)).toBe(false)
   })
 
   it('removes everything although a batch is being written', async () => {
@@ -256,15 +256,15 @@ describe('a page that is closed', () => {
 
 describe('a block whose file is gone', () => {
   it('is reported', async () => {
-    const { store, news } = blocks()
-    const made = await leaves(6)
-    for (const { cid, bytes } of made) store.put(cid, bytes)
-    await clock.until(() => made.every(({ cid }) => isOnDisk(store, cid)))
-    const lost = made[2]!
+    const { store, events } = blocks()
+    const created = await leaves(6)
+    for (const { cid, bytes } of created) store.put(cid, bytes)
+    await clock.until(() => created.every(({ cid }) => isOnDisk(store, cid)))
+    const lost = created[2]!
     const block = store.get(lost.cid) as Blob
     block.arrayBuffer = () => Promise.reject(new DOMException('gone', 'NotFoundError'))
     await expect(store.read(lost.cid)).rejects.toThrow(ContentError)
-    expect(news).toMatchObject([{ kind: 'lost', cids: [lost.cid] }])
+    expect(events).toMatchObject([{ kind: 'lost', cids: [lost.cid] }])
     expect([store.has(lost.cid), store.blocks]).toEqual([false, 5])
   })
 })

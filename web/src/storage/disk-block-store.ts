@@ -8,7 +8,7 @@ import type { Disk } from './disk.ts'
 
 /** A page of at most this many bytes stays in memory. Fetching it again is as fast as a disk. */
 const DISK_FROM_BYTES = 4 << 20
-/** How much is written at once, and how long a block waits for others. */
+/** The largest batch, and the longest wait of a block for others. */
 const BATCH_BYTES = 8 << 20
 const BATCH_MS = 500
 /** Bytes that may wait for the disk. When the limit is reached, `room` makes callers wait. */
@@ -29,7 +29,7 @@ export interface DiskBlockStoreDeps {
   readonly memoryBytesMax?: number
 }
 
-/** Where new blocks go. */
+/** The destination of new blocks. */
 type Home =
   /** Nowhere yet, because there are few. */
   | { kind: 'undecided' }

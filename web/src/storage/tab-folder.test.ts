@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { FakeFolder, FakeLocks } from './fake-disk.ts'
 import { GRACE_PERIOD_MS, hadFolder, TabFolder, isTabLeftEvent, type TabFolderDeps } from './tab-folder.ts'
 
-class PretendStorage {
+class FakeStorage {
   readonly #items = new Map<string, string>()
 
   getItem(key: string): string | null {
@@ -17,20 +17,20 @@ class PretendStorage {
     this.#items.delete(key)
   }
 
-  copy(): PretendStorage {
-    const copy = new PretendStorage()
+  copy(): FakeStorage {
+    const copy = new FakeStorage()
     for (const [key, value] of this.#items) copy.setItem(key, value)
     return copy
   }
 }
 
 let top: FakeFolder
-let local: PretendStorage
+let local: FakeStorage
 let locks: FakeLocks
 let now: number
 beforeEach(() => {
   top = new FakeFolder()
-  local = new PretendStorage()
+  local = new FakeStorage()
   locks = FakeLocks.ofBrowser()
   now = 1_000_000
 })
@@ -38,11 +38,11 @@ beforeEach(() => {
 let ids = 0
 interface Window {
   tab: TabFolder
-  session: PretendStorage
+  session: FakeStorage
   end(): void
 }
 
-async function open(session = new PretendStorage()): Promise<Window> {
+async function open(session = new FakeStorage()): Promise<Window> {
   const mine = locks.inAnotherTab()
   const deps: TabFolderDeps = {
     session, local, locks: mine.manager, top: top.handle, now: () => now, newId: () => `${++ids}`,
@@ -64,7 +64,7 @@ function close(window: Window): void {
 describe('a tab', () => {
   it('takes its folder again after a reload', async () => {
     const before = await open()
-    expect(hadFolder(new PretendStorage())).toBe(false)
+    expect(hadFolder(new FakeStorage())).toBe(false)
     await keep(before, 'page')
     close(before)
     expect(hadFolder(before.session)).toBe(true)
@@ -139,8 +139,8 @@ describe('the folder of a closed tab', () => {
     const gone = await open()
     await keep(gone, 'page')
     close(gone)
-    for (const told of ['soon', '-5', `${now + 1e9}`]) {
-      local.setItem(`watchfire:left:${gone.tab.id}`, told)
+    for (const endTime of ['soon', '-5', `${now + 1e9}`]) {
+      local.setItem(`watchfire:left:${gone.tab.id}`, endTime)
       expect(await (await open()).tab.sweep()).toBe(now + GRACE_PERIOD_MS)
     }
   })

@@ -1,6 +1,6 @@
 /** The time from the end of a tab to the removal of its folder. Long enough to reload or reopen the tab. */
 export const GRACE_PERIOD_MS = 60_000
-/** How long a reloaded tab waits for the lock of the tab it was before. */
+/** The longest wait of a reloaded tab for the lock that it held before. */
 const TAKE_BACK_MS = 1000
 
 const OWN_KEY = 'watchfire:tab'
@@ -91,8 +91,8 @@ export class TabFolder {
     for (const id of await namesIn(top)) {
       if (id === this.id || alive.has(lockOf(id))) continue
       // A tab that crashed has ended now.
-      const told = Number(local.getItem(LEFT_PREFIX + id) ?? '')
-      const leftAt = told > 0 && told <= now() ? told : now()
+      const recorded = Number(local.getItem(LEFT_PREFIX + id) ?? '')
+      const leftAt = recorded > 0 && recorded <= now() ? recorded : now()
       if (now() - leftAt < GRACE_PERIOD_MS) {
         local.setItem(LEFT_PREFIX + id, `${leftAt}`)
         wakes.push(leftAt + GRACE_PERIOD_MS)

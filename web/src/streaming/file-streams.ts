@@ -8,7 +8,7 @@ const TICKETS_MAX = 64
 const STREAMS_PER_TICKET_MAX = 4
 /** Interval between messages that keep the worker running while streams are open. */
 const KEEP_ALIVE_INTERVAL_MS = 20_000
-/** How long a tab that was loaded without the worker waits for the worker to take control. */
+/** The longest wait for the worker to take control of a tab that was loaded without it. */
 const CLAIM_TIMEOUT_MS = 3000
 
 /** A file that this tab offers to the worker. */

@@ -3,7 +3,7 @@
  * outlives tabs and tabs outlive a worker. An unknown message is answered with `unknown`, or ignored.
  */
 
-/** Why a tab offers a file: for a player of this tab, or for saving to disk. */
+/** The purpose of an offered file: for a player of this tab, or for saving to disk. */
 export type Purpose = 'stream' | 'save'
 
 /** From the worker to a tab, with a port for everything else. */

@@ -14,7 +14,7 @@ const TABS_MAX = 64
 const REPLY_TIMEOUT_MS = 5000
 /** Interval between checks that the tab of a stream still exists. */
 const TAB_CHECK_INTERVAL_MS = 3000
-/** How long one `keep-alive` keeps the worker running. */
+/** The time for which one `keep-alive` keeps the worker running. */
 const KEEP_ALIVE_MS = 25_000
 
 const scope = self as unknown as WorkerScope

@@ -56,7 +56,7 @@ export interface PageDeps {
  * - `searching`: no block has arrived yet.
  * - `loading`: blocks arrive.
  * - `complete`: every block is here and verified. This tab serves them to others.
- * - `unavailable`: nobody present has a full copy, and nothing arrives. The page loads when a holder returns.
+ * - `unavailable`: no present peer has a full copy, and nothing arrives. The page loads when a holder returns.
  * - `failed`: the page can never be shown. A fatal problem says why.
  */
 export type Phase = 'searching' | 'loading' | 'complete' | 'unavailable' | 'failed'
@@ -97,7 +97,7 @@ export interface PeerStatus {
   readonly id: string
   readonly kind: PeerKind
   readonly have: Have
-  /** How messages to the peer are sent now. */
+  /** The current path of messages to the peer. */
   readonly path: 'relay' | 'direct'
   /** The state of the direct connection to the peer. */
   readonly direct: DirectStatus
@@ -110,27 +110,27 @@ export interface PeerStatus {
 }
 
 /**
- * Where the blocks of a page are, in the order of the page, as far as its inner nodes are here. Both arrays have one
+ * The places of a page's blocks, in the order of the page, as far as its inner nodes are here. Both arrays have one
  * entry for each block.
  */
 export interface BlockMap {
   /** 1 if the block is here and verified, otherwise 0. */
   readonly here: Uint8Array
-  /** How many known peers have the block, as far as they announced it. At most 255. */
+  /** The number of known peers that have the block, as far as they announced it. At most 255. */
   readonly elsewhere: Uint8Array
   readonly rarest: Rarest | null
 }
 
-/** Of the blocks that anybody present has, those with the fewest copies, this tab's included. */
+/** Of the blocks that any present peer has, those with the fewest copies, this tab's included. */
 export interface Rarest {
   readonly copies: number
   readonly blocks: number
   /** The number of tabs and nodes that have these copies, and whether this tab is one of them. */
   readonly holders: number
   readonly isOurs: boolean
-  /** How many of the holders are nodes. */
+  /** The number of nodes among the holders. */
   readonly nodes: number
-  /** How many copies of each of these blocks are on nodes. `null` if it differs between blocks. */
+  /** The number of copies of each of these blocks on nodes. `null` if it differs between blocks. */
   readonly inNodes: number | null
 }
 
@@ -151,7 +151,7 @@ export interface PageState {
   readonly sentBytes: number
   /** Peers dropped because they misbehaved, since the page was opened. */
   readonly peersDropped: number
-  /** Milliseconds since somebody last had a full copy. `null` if somebody has one, or if the server does not know. */
+  /** Milliseconds since a peer last had a full copy. `null` if one has it now, or if the server does not know. */
   readonly sinceAvailable: number | null
   /** The latest problems, the newest last, at most eight. */
   readonly problems: readonly PageProblem[]

@@ -5,7 +5,7 @@ import { mapBlocks } from './block-map.ts'
 import { BlockAvailability } from './block-availability.ts'
 
 const [ann, bo] = ['a'.repeat(16) as PeerId, 'b'.repeat(16) as PeerId]
-const nobody = () => false
+const noNode = () => false
 let cids: Cid[]
 beforeAll(async () => {
   cids = await Promise.all(Array.from({ length: 20 }, (_, i) => cidOf(0x55, Uint8Array.of(i))))
@@ -20,8 +20,8 @@ function world() {
   const availability = new BlockAvailability((cid) => cids.slice(0, 18).includes(cid))
   const says = (peer: PeerId, { has = [] as Cid[], lacks = [] as Cid[], wants = [] as Cid[], sends = [] as Cid[] }) => {
     const presences = [...has.map((cid) => ({ cid, have: true })), ...lacks.map((cid) => ({ cid, have: false }))]
-    const asked = wants.map((cid) => ({ cid, type: 'block' as const, cancel: false, priority: 1, sendDontHave: true }))
-    const message = { full: false, wants: asked, presences, pendingBytes: 0 }
+    const entries = wants.map((cid) => ({ cid, type: 'block' as const, cancel: false, priority: 1, sendDontHave: true }))
+    const message = { full: false, wants: entries, presences, pendingBytes: 0 }
     const blocks = sends.map((cid) => ({ cid, data: new Uint8Array(1) }))
     availability.handleInput({ kind: 'message', peer, message, blocks, skipped: 0, skippedBlocks: 0 } satisfies Input)
   }
@@ -82,9 +82,9 @@ describe('the block map', () => {
     says(bo, { has: some(1, 2) })
     const page = some(0, 1, 2, 3, 4)
     const ours = new Set(some(1, 2))
-    const map = mapBlocks(page, (cid) => ours.has(cid), availability, nobody)
+    const map = mapBlocks(page, (cid) => ours.has(cid), availability, noNode)
     expect([[...map.here], [...map.elsewhere]]).toEqual([[0, 1, 1, 0, 0], [1, 2, 2, 1, 0]])
-    // Nobody has the last block, so it is not among the rarest.
+    // No peer has the last block, so it is not among the rarest.
     expect(map.rarest).toEqual({ copies: 1, blocks: 2, holders: 1, isOurs: false, nodes: 0, inNodes: 0 })
   })
 
@@ -93,9 +93,9 @@ describe('the block map', () => {
     for (const peer of [ann, bo]) availability.setHave(peer, 'some')
     says(ann, { has: some(0) })
     says(bo, { has: some(1) })
-    const map = mapBlocks(some(0, 1, 2), (cid) => cid === cids[2], availability, nobody)
+    const map = mapBlocks(some(0, 1, 2), (cid) => cid === cids[2], availability, noNode)
     expect(map.rarest).toEqual({ copies: 1, blocks: 3, holders: 3, isOurs: true, nodes: 0, inNodes: 0 })
-    expect(mapBlocks(some(5), () => false, availability, nobody).rarest).toBe(null)
+    expect(mapBlocks(some(5), () => false, availability, noNode).rarest).toBe(null)
   })
 
   it('counts nodes separately', () => {

@@ -12,7 +12,7 @@ interface PeerBlocks {
 /** For each block that was asked for, in that order, which peers have it. */
 export interface Copies {
   readonly copies: Uint8Array
-  /** How many of the copies are on nodes. */
+  /** The number of copies on nodes. */
   readonly inNodes: Uint8Array
   /** For each block, one bit for each of the first 32 peers. */
   readonly holders: Uint32Array
@@ -21,7 +21,7 @@ export interface Copies {
 }
 
 /**
- * Which blocks the peers have, as far as messages show: what they announce, send, want and are sent. Only for display.
+ * The blocks of each peer, as far as messages show: those it announces, sends, wants and is sent. Only for display.
  * No decision depends on it.
  */
 export class BlockAvailability {
@@ -51,7 +51,7 @@ export class BlockAvailability {
     for (const holding of this.#peers.values()) holding.have = 'all'
   }
 
-  /** How much of the page a peer has. `null` if the peer is not here. */
+  /** The part of the page that a peer has. `null` if the peer is not here. */
   haveOf(peer: PeerId): Have | null {
     return this.#peers.get(peer)?.have ?? null
   }
@@ -69,7 +69,7 @@ export class BlockAvailability {
     return holding.count === 0 && holding.have === 'some' ? null : Math.min(holding.count, total ?? Infinity)
   }
 
-  /** Which peers have these blocks. */
+  /** The peers that have these blocks. */
   copiesOf(keys: readonly CidKey[], isNode: (peer: PeerId) => boolean): Copies {
     const copies = new Uint8Array(keys.length)
     const inNodes = new Uint8Array(keys.length)

@@ -3,7 +3,7 @@ import type { Cid } from '../content/index.ts'
 import type { BlockMap, Rarest } from './api.ts'
 import type { Copies, BlockAvailability } from './block-availability.ts'
 
-/** Where these blocks of a page are. `blocks`: all known blocks, in the order of the page. */
+/** The places of these blocks of a page. `blocks`: all known blocks, in the order of the page. */
 export function mapBlocks(blocks: readonly Cid[], isHere: (cid: Cid) => boolean, availability: BlockAvailability, isNode: (peer: PeerId) => boolean): BlockMap {
   const here = Uint8Array.from(blocks, (cid) => (isHere(cid) ? 1 : 0))
   const known = availability.copiesOf(blocks.map(({ key }) => key), isNode)

@@ -1,4 +1,4 @@
-/** Why there is no direct connection to a peer, as far as this side can tell. */
+/** The reason why there is no direct connection to a peer, as far as this side knows. */
 export type NoDirectReason =
   /** This browser has no WebRTC. */
   | 'absent'

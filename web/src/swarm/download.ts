@@ -2,7 +2,7 @@ import type { Input, Want } from '../bitswap/index.ts'
 import { BLOCKS_MAX, DagWalk, DEPTH_MAX, type BlockStore, type Bytes, type Cid, type WantedBlock } from '../content/index.ts'
 import type { Have } from './api.ts'
 
-/** Which blocks of a page are here, and which are missing. Methods throw a `ContentError` if the content is invalid. */
+/** The present and the missing blocks of a page. Methods throw a `ContentError` if the content is invalid. */
 export class Download {
   readonly store: BlockStore
   readonly walk: DagWalk
@@ -18,7 +18,7 @@ export class Download {
     this.#ownsStore = !isOurs
   }
 
-  /** How much of the page this tab can serve. */
+  /** The part of the page that this tab can serve. */
   get have(): Have {
     if (this.walk.isComplete && !this.#hasLost) return 'all'
     return this.walk.progress.blocksDone > 0 ? 'some' : 'none'

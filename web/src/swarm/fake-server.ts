@@ -22,7 +22,7 @@ const GONE: Reply = { status: 'error', response: { reason: 'peer gone' } }
 export class FakeServer {
   readonly clock: FakeClock
   refuseRelay: Verdict = () => null
-  /** How many peers a new peer is introduced to. */
+  /** The number of peers to which a new peer is introduced. */
   introductions = 8
   relayedBytes = 0
   /** Signals that were forwarded, as text, with sender and receiver. */

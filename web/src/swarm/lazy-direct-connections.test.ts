@@ -7,8 +7,8 @@ const [honest, vandal] = ['0000000000000001', '0000000000000002'] as PeerId[] as
 
 it('signals that waited for the code are handled, except those of peers that were dropped meanwhile', async () => {
   const received: [PeerId, number][] = []
-  let come = (_: (deps: DirectConnectionsDeps) => DirectConnections) => {}
-  const lazy = new LazyDirectConnections(() => new Promise((resolve) => (come = resolve)), {} as DirectConnectionsDeps)
+  let resolveCode = (_: (deps: DirectConnectionsDeps) => DirectConnections) => {}
+  const lazy = new LazyDirectConnections(() => new Promise((resolve) => (resolveCode = resolve)), {} as DirectConnectionsDeps)
   const connections = {
     handleSignal(peer: PeerId, [signal = -1]: Uint8Array) {
       received.push([peer, signal])
@@ -21,7 +21,7 @@ it('signals that waited for the code are handled, except those of peers that wer
     lazy.handleSignal(vandal, Uint8Array.of(signal))
     lazy.handleSignal(honest, Uint8Array.of(signal))
   }
-  come(() => connections)
+  resolveCode(() => connections)
   await new Promise((resolve) => setImmediate(resolve))
   expect(received).toEqual([[vandal, 1], [honest, 1], [honest, 2], [honest, 3]])
   lazy.handleSignal(honest, Uint8Array.of(4))

@@ -26,7 +26,7 @@ export class PageContent {
   readonly #download: Download
   readonly #files: FileRequests
   readonly #reads: StreamingReads
-  /** What `findLocalBlocks` found, for `start`. */
+  /** The result of `findLocalBlocks`, for `start`. */
   #firstInputs: readonly Input[] | ContentError = []
   /** Whether the store has no room for more blocks. */
   #isFull = false
@@ -61,7 +61,7 @@ export class PageContent {
     })
   }
 
-  /** How much of the page this tab can serve. */
+  /** The part of the page that this tab can serve. */
   get have(): Have {
     return this.#download.have
   }

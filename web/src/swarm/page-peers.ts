@@ -8,7 +8,7 @@ import type { Member, PeerRoster } from './peer-roster.ts'
 import { PeerSet, type PeerSetDeps } from './peer-set.ts'
 import type { PeerInfo } from './server-messages.ts'
 
-/** Why a peer was dropped. `malformed`: it sent bytes that cannot be decoded. */
+/** The reason why a peer was dropped. `malformed`: it sent bytes that cannot be decoded. */
 type DropReason = Misbehaviour | 'malformed'
 
 export interface PagePeersDeps extends Omit<PeerSetDeps, 'handleInput' | 'onMember' | 'onMalformed' | 'onBadSignal'> {
@@ -117,7 +117,7 @@ export class PagePeers {
     }
   }
 
-  /** Where these blocks are: in this tab, and at the peers. */
+  /** The places of these blocks: in this tab, and at the peers. */
   blockMap({ cids, isHere }: { readonly cids: readonly Cid[]; readonly isHere: (cid: Cid) => boolean }): BlockMap {
     return mapBlocks(cids, isHere, this.#availability, (peer) => this.roster.get(peer)?.kind === 'node')
   }

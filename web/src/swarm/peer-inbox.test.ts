@@ -10,30 +10,30 @@ describe('the inbox of a peer', () => {
     const inbox = new PeerInbox()
     const data = new Uint8Array(1 << 20)
     const block = { cid: await cidOf(RAW, data), data }
-    const heard: number[] = []
+    const order: number[] = []
     let open = () => {}
     const isOpen = new Promise<void>((resolve) => (open = resolve))
     await new Promise<void>((resolve) => {
       for (let n = 0; n < 16; n++) inbox.read(encodeMessage(words(0), [block]), () => isOpen, () => {})
       for (let n = 1; n <= 200; n++) {
         inbox.read(encodeMessage(words(n), []), () => isOpen, (received) => {
-          heard.push(received?.message.pendingBytes ?? -1)
+          order.push(received?.message.pendingBytes ?? -1)
           if (n === 200) resolve()
         })
       }
       open()
     })
-    expect(heard).toEqual(Array.from({ length: 200 }, (_, n) => n + 1))
+    expect(order).toEqual(Array.from({ length: 200 }, (_, n) => n + 1))
   })
 
   it('drops messages above its limits', async () => {
     const inbox = new PeerInbox()
-    let heard = 0
+    let received = 0
     let open = () => {}
     const isOpen = new Promise<void>((resolve) => (open = resolve))
-    for (let n = 0; n < 1000; n++) inbox.read(encodeMessage(words(1), []), () => isOpen, () => heard++)
-    for (let n = 0; n < 100; n++) inbox.read(new Uint8Array(20_000), () => isOpen, () => heard++)
+    for (let n = 0; n < 1000; n++) inbox.read(encodeMessage(words(1), []), () => isOpen, () => received++)
+    for (let n = 0; n < 100; n++) inbox.read(new Uint8Array(20_000), () => isOpen, () => received++)
     open()
-    await expect.poll(() => heard).toBe(256 + 16)
+    await expect.poll(() => received).toBe(256 + 16)
   })
 })

@@ -16,7 +16,7 @@ const READ_REMEMBERED = 256
 
 export interface Member {
   readonly peer: DualPathPeer
-  /** How much of the page the peer has, as the server said. */
+  /** The part of the page that the peer has, as the server reported. */
   have: Have
   /** Tab or node. `tab` until the server has said it. */
   kind: PeerKind

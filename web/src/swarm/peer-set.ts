@@ -23,7 +23,7 @@ const DIRECT_FALLBACK_BYTES = 512 << 10
 /** The time between two `partial-message` inputs for one direct connection. */
 const PROGRESS_INTERVAL: Millis = 100
 
-/** How far apart the numbers of two messages may be that are read one after the other. */
+/** The largest difference between the numbers of two messages that are read one after the other. */
 const REORDERED_MESSAGES_MAX = 2 ** 16
 
 export interface PeerSetDeps {

@@ -17,7 +17,7 @@ const DELAY_MIN: Millis = 10
 const DELAY_MAX: Millis = 10_000
 
 interface Outgoing extends UnacknowledgedMessage {
-  /** What is still to be sent, as `[from, to)`. Rejected parts are added again. */
+  /** The parts still to be sent, as `[from, to)`. Rejected parts are added again. */
   readonly ranges: [from: number, to: number][]
   /** Bytes that the server has not accepted yet. */
   left: number

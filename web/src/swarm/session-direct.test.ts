@@ -81,7 +81,7 @@ describe('a peer with much traffic', () => {
     server.refuseRelay = (_from, _to, data) => (data.length > 1000 ? { status: 'error', response: { reason: 'relay budget', retry_after_ms: 1000 } } : null)
     net.holdUp()
     await clock.until(() => !isDirect(holder))
-    net.goOn()
+    net.resume()
     await clock.until(() => isDirect(holder) && isDirect(seeker))
     server.refuseRelay = () => null
     await clock.until(() => isComplete(seeker))
@@ -241,12 +241,12 @@ describe('a peer that sends invalid signals', () => {
     const published = await film(2_000_000)
     const holder = open(published.root, published).session
     await clock.until(() => holder.state.presence.kind === 'joined')
-    const say = await caller(published.root)
-    say(...signals)
+    const sendSignals = await caller(published.root)
+    sendSignals(...signals)
     await clock.until(() => holder.state.peersDropped === 1)
     expect(holder.state.problems[0]).toMatchObject({ fatal: false, sentence: expect.stringContaining('invalid connection requests') })
     expect(holder.state.peers).toEqual([])
-    say({ kind: 'offer', call: 77, sdp })
+    sendSignals({ kind: 'offer', call: 77, sdp })
     const seeker = open(published.root).session
     await clock.until(() => isComplete(seeker))
     expect(holder.state.peersDropped).toBe(1)
@@ -258,8 +258,8 @@ describe('a peer that sends invalid signals', () => {
     const holder = open(published.root, published).session
     const honest = open(published.root).session
     await clock.until(() => isComplete(honest))
-    const say = await caller(published.root)
-    say(new TextEncoder().encode(`{"from": "${server.members[1]?.id}", "kind": "nonsense"}`))
+    const sendSignals = await caller(published.root)
+    sendSignals(new TextEncoder().encode(`{"from": "${server.members[1]?.id}", "kind": "nonsense"}`))
     await clock.until(() => holder.state.peersDropped === 1)
     expect(holder.state.peers.map(({ id }) => id)).toEqual([server.members[1]?.id])
   })

@@ -16,10 +16,10 @@ beforeEach(() => {
   server = new FakeServer(clock)
 })
 
-let dice = 0
+let lastRandom = 0
 function open(root: string, publication?: Publication): { session: PageSession; line: FakeConnection } {
   const line = server.connect()
-  const random = () => (dice = (dice + 0.381) % 1)
+  const random = () => (lastRandom = (lastRandom + 0.381) % 1)
   const deps = { connection: line, limits: defaultLimits, clock, random }
   return { session: openPage(root, publication ? { ...deps, publication } : deps), line }
 }
@@ -111,7 +111,7 @@ describe('a published directory', () => {
 })
 
 describe('an open page', () => {
-  it('is unavailable if nobody has it, and loads when a holder joins', async () => {
+  it('is unavailable if no peer has it, and loads when a holder joins', async () => {
     const published = await publish([file(1000)])
     const { session } = open(published.root)
     const phases: string[] = []
@@ -176,7 +176,7 @@ describe('an open page', () => {
     expect(() => open('hello')).toThrow(/^This link is not valid: the part after/)
   })
 
-  it('notifies nobody and returns no files after it was closed', async () => {
+  it('notifies no listener and returns no files after it was closed', async () => {
     const published = await publish([file(5)])
     const { session } = open(published.root)
     const states: PageState[] = []
@@ -184,9 +184,9 @@ describe('an open page', () => {
     const promised = session.file('')
     session.close()
     await expect(promised).rejects.toThrow(/closed/)
-    const told = states.length
+    const notified = states.length
     clock.pass(60_000)
-    expect(states).toHaveLength(told)
+    expect(states).toHaveLength(notified)
     expect(server.members).toEqual([])
   })
 

@@ -11,7 +11,7 @@ const later: Reply = { status: 'error', response: { reason: 'too many signals', 
 const gone: Reply = { status: 'error', response: { reason: 'peer gone' } }
 
 let clock: FakeClock
-let pushed: { to: string; said: number; answer: (reply: Reply) => void }[]
+let pushed: { to: string; value: number; answer: (reply: Reply) => void }[]
 let box: SignalSender
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
 beforeEach(() => {
@@ -21,7 +21,7 @@ beforeEach(() => {
     (frame) =>
       new Promise((answer) => {
         const { from, signal } = decodeSignalFrame(frame.buffer) ?? { from: '', signal: [] }
-        pushed.push({ to: from, said: signal[0] ?? -1, answer })
+        pushed.push({ to: from, value: signal[0] ?? -1, answer })
       }),
     clock,
   )
@@ -33,13 +33,13 @@ const answer = async (reply: Reply) => {
 
 describe('signals', () => {
   it('are sent to each peer in order, one at a time', async () => {
-    const heard = [box.send(a, Uint8Array.of(1)), box.send(a, Uint8Array.of(2)), box.send(b, Uint8Array.of(3))]
+    const delivered = [box.send(a, Uint8Array.of(1)), box.send(a, Uint8Array.of(2)), box.send(b, Uint8Array.of(3))]
     await settled()
-    expect(pushed.map(({ to, said }) => [to, said])).toEqual([[a, 1], [b, 3]])
+    expect(pushed.map(({ to, value }) => [to, value])).toEqual([[a, 1], [b, 3]])
     await answer(ok)
     await answer(ok)
     await answer(ok)
-    expect(await Promise.all(heard)).toEqual([true, true, true])
+    expect(await Promise.all(delivered)).toEqual([true, true, true])
   })
 
   it('are retried if the server says so, and not if the peer has left', async () => {
@@ -56,7 +56,7 @@ describe('signals', () => {
   })
 
   it('are retried for as long as a peer may be busy', async () => {
-    const said = box.send(a, Uint8Array.of(1))
+    const delivered = box.send(a, Uint8Array.of(1))
     await settled()
     for (let tries = 0; tries < 100; tries++) {
       await answer(later)
@@ -64,11 +64,11 @@ describe('signals', () => {
       await settled()
     }
     await answer(ok)
-    expect(await said).toBe(true)
+    expect(await delivered).toBe(true)
   })
 
   it('are dropped after the retry period', async () => {
-    const said = box.send(a, Uint8Array.of(1))
+    const delivered = box.send(a, Uint8Array.of(1))
     await settled()
     let tries = 0
     for (; pushed.length > 0; tries++) {
@@ -76,25 +76,25 @@ describe('signals', () => {
       clock.pass(70)
       await settled()
     }
-    expect(await said).toBe(false)
+    expect(await delivered).toBe(false)
     expect(tries).toBeLessThan(300)
   })
 
   it('are dropped if the server does not reply', async () => {
-    const said = box.send(a, Uint8Array.of(1))
+    const delivered = box.send(a, Uint8Array.of(1))
     for (let tries = 0; tries < 2; tries++) {
       await settled()
       expect(pushed).toHaveLength(1)
       await answer({ status: 'timeout' })
     }
-    expect(await said).toBe(false)
+    expect(await delivered).toBe(false)
   })
 
   it('are queued for a peer up to a limit', async () => {
-    const said = Array.from({ length: 40 }, () => box.send(a, Uint8Array.of(1)))
-    expect(await said[32]).toBe(false)
+    const delivered = Array.from({ length: 40 }, () => box.send(a, Uint8Array.of(1)))
+    expect(await delivered[32]).toBe(false)
     await settled()
     await answer({ status: 'offline' })
-    expect(await said[0]).toBe(false)
+    expect(await delivered[0]).toBe(false)
   })
 })

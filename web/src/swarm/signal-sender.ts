@@ -7,11 +7,11 @@ import { encodeSignalFrame } from './segment.ts'
 /** Signals that wait for one peer. When the limit is reached, further signals are dropped. */
 const WAITING_MAX = 32
 /**
- * How long a signal is retried. A peer with much to read is busy for seconds, and just then a direct connection is
- * needed. It is as long as a connection attempt may take.
+ * The time for which a signal is retried: as long as a connection attempt may take. A peer with much to read is busy for
+ * seconds, just when a direct connection is needed.
  */
 const RETRY_PERIOD: Millis = 15_000
-/** How often a signal is sent if no reply arrives. */
+/** The most times that a signal is sent without a reply. */
 const TIMEOUTS_MAX = 2
 const DELAY_MIN: Millis = 10
 const DELAY_MAX: Millis = 5000

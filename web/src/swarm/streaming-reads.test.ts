@@ -8,7 +8,7 @@ import { StreamingReads, URGENT_BLOCKS_MAX } from './streaming-reads.ts'
 const PROFILE: Profile = { chunkBytes: 1000, linksMax: 4, directoryBytesMax: 256 << 10 }
 
 /** A page whose blocks arrive one by one. */
-class PretendPage {
+class FakePage {
   readonly here = new MemoryBlockStore(1 << 30)
   readonly urges: string[][] = []
   readonly readers: StreamingReads
@@ -56,14 +56,14 @@ const settled = async () => {
 const bytesOf = async (stream: ReadableStream<Bytes>) => new Uint8Array(await new Response(stream).arrayBuffer())
 
 /** A page of one file called `''`, or a directory of several. */
-async function page(files: Record<string, number>): Promise<PretendPage> {
+async function page(files: Record<string, number>): Promise<FakePage> {
   const named = Object.entries(files).map(([path, size]) => ({ path, blob: new Blob([pattern(size)]) }))
   const [only] = named
   const building = only?.path === '' ? buildFile(only.blob, { profile: PROFILE }) : buildDirectory(named, { profile: PROFILE })
   const blocks = new Map<string, { cid: Cid; bytes: Bytes }>()
   for (;;) {
     const { done, value } = await building.next()
-    if (done) return new PretendPage(value.cid, blocks)
+    if (done) return new FakePage(value.cid, blocks)
     const bytes = value.block instanceof Uint8Array ? value.block : new Uint8Array(await value.block.arrayBuffer())
     blocks.set(value.cid.key, { cid: value.cid, bytes })
   }
@@ -196,9 +196,9 @@ describe('a read', () => {
     const bytes = encodeFile([{ cid, size: 900, dagBytes: 900 }, { cid, size: 500, dagBytes: 500 }])
     const root = await cidOf(DAG_PB, bytes)
     blocks.set(root.key, { cid: root, bytes })
-    const odd = new PretendPage(root, blocks)
-    odd.bringAll()
-    const file = await odd.readers.open('')
+    const invalid = new FakePage(root, blocks)
+    invalid.bringAll()
+    const file = await invalid.readers.open('')
     await expect(bytesOf(file.read(0, 1400))).rejects.toThrow('whose size differs from the stated one')
     expect(file.present(4)).toEqual([false, false, false, false])
   })

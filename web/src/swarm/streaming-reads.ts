@@ -5,7 +5,7 @@ import { FileTree, type LocalBlocks } from './file-tree.ts'
 
 /** Blocks that can be urgent at the same time, for all reads together. */
 export const URGENT_BLOCKS_MAX = 64
-/** How much is requested ahead of a read: bytes, and blocks at least and at most. */
+/** The amount that is requested ahead of a read: bytes, and blocks at least and at most. */
 const AHEAD_BYTES = 4 << 20
 const AHEAD_BLOCKS_MIN = 4
 const AHEAD_BLOCKS_MAX = 16

@@ -11,7 +11,7 @@ const URGENT_MAX = 64
 /** The time a block takes to be sent, before one was sent. */
 const BLOCK_DURATION: Millis = 250
 const BLOCK_DURATION_MAX: Millis = 10_000
-/** How long a refused peer goes without a block before it gets one: bounds. */
+/** Bounds on the time after which a refused peer gets a block. */
 const STARVED_AFTER_MIN: Millis = 250
 const STARVED_AFTER_MAX: Millis = 20_000
 /** The longest time for which a block is held back. */
@@ -70,7 +70,7 @@ export class SuperSeeding {
   readonly #deps: SuperSeedingDeps
   readonly #copies = new Map<CidKey, SentBlock>()
   readonly #peers = new Map<PeerId, LeechState>()
-  /** How long it takes to send a block. */
+  /** The time that it takes to send a block. */
   #blockDuration: Millis = BLOCK_DURATION
   #sendingBlocks = 0
   #lastSentAt: Millis = 0
@@ -159,9 +159,9 @@ export class SuperSeeding {
     return guest
   }
 
-  #refuse(peer: PeerId, copy: SentBlock, asked: 'block' | 'have'): void {
+  #refuse(peer: PeerId, copy: SentBlock, wanted: 'block' | 'have'): void {
     this.#peerOf(peer)
-    copy.refused.set(peer, asked)
+    copy.refused.set(peer, wanted)
     this.#stopTimer ??= this.#deps.clock.after(CHECK_INTERVAL, () => this.#releaseForStarved())
   }
 
@@ -182,9 +182,9 @@ export class SuperSeeding {
     guest.urgent.delete(key)
     this.#removeSending(guest, key)
     const copy = this.#copies.get(key)
-    const asked = copy?.refused.get(peer)
+    const wanted = copy?.refused.get(peer)
     copy?.refused.delete(peer)
-    if (asked !== 'have') return
+    if (wanted !== 'have') return
     // It cancelled a want-have without an answer from this tab, so it got the block from another peer.
     guest.lastBlockAt = this.#deps.clock.now()
     guest.gotNothingFromOthers = false

@@ -11,8 +11,8 @@ const EVENTS = ['relay', 'signal', 'peer_joined', 'peer_left', 'counts', 'availa
 /** The operator has blocked this page. A join is rejected with this reason, and members get it as an event. */
 const DENIED = 'denied'
 /**
- * When the page becomes available, the longest wait before asking for more peers. It is random, so that not all viewers
- * ask at once.
+ * When the page becomes available, the longest wait before requesting more peers. It is random, so that not all viewers
+ * send requests at once.
  */
 const AVAILABLE_DELAY_MAX: Millis = 1000
 
@@ -20,7 +20,7 @@ export interface TopicMembershipDeps {
   readonly connection: Connection
   readonly clock: Clock
   readonly random: () => number
-  /** How much of the page is here. */
+  /** The part of the page that is here. */
   readonly have: () => Have
   /** Whether the page has failed or is closed. Events are then ignored. */
   readonly isOver: () => boolean
@@ -40,10 +40,10 @@ export interface TopicMembershipDeps {
 export class TopicMembership {
   presence: Presence = { kind: 'joining' }
   counts: Counts = { watching: 0, holders: 0, partial: 0, nodes: { watching: 0, holders: 0, partial: 0 } }
-  /** Whether somebody has a full copy. `null` until the server has said it. */
+  /** Whether any peer has a full copy. `null` until the server has reported it. */
   isAvailable: boolean | null = null
   stun: StunServer | null = null
-  /** When somebody last had a full copy. `null` while somebody has one, or if unknown. */
+  /** When a peer last had a full copy. `null` while one has it, or if unknown. */
   lastAvailableAt: Millis | null = null
   readonly #deps: TopicMembershipDeps
   readonly #topic: Topic
@@ -73,7 +73,7 @@ export class TopicMembership {
     void this.#topic.push('have', { have })
   }
 
-  /** Asks the server for more peers, and adds them. Resolves with those that have a full copy. */
+  /** Requests more peers from the server, and adds them. Resolves with those that have a full copy. */
   async requestMorePeers(): Promise<PeerId[]> {
     if (this.#deps.isOver() || this.#hasAll || !this.#topic.isJoined()) return []
     const reply = await this.#topic.push('more_peers', {})
@@ -137,7 +137,7 @@ export class TopicMembership {
       case 'available':
         this.isAvailable = true
         this.lastAvailableAt = null
-        // After a random time, so that not all viewers ask at once.
+        // After a random time, so that not all viewers send requests at once.
         if (!this.#hasAll) this.#deps.clock.after(this.#deps.random() * AVAILABLE_DELAY_MAX, () => void this.requestMorePeers())
         break
       case 'unavailable':
@@ -164,8 +164,8 @@ export class TopicMembership {
     if (this.isAvailable) this.lastAvailableAt = null
   }
 
-  #applyLastAvailable(told: unknown): void {
-    const ago = readLastAvailable(told)
+  #applyLastAvailable(seconds: unknown): void {
+    const ago = readLastAvailable(seconds)
     if (ago !== null && this.isAvailable === false) this.lastAvailableAt = this.#deps.clock.now() - ago
   }
 

@@ -9,7 +9,7 @@ const HEIGHT = 24
 
 /**
  * A bar of a page's blocks, in the order of the page. A block that is here is full height. A block that peers have is
- * lower, by its number of copies. A block that nobody has is an empty frame. Heights and frames make it readable
+ * lower, by its number of copies. A block that no peer has is an empty frame. Heights and frames make it readable
  * without colours.
  */
 export function BlockBar({ map }: { map: BlockMap }) {

@@ -8,7 +8,7 @@ import { SpeedMeters, type ByteCounts } from './speed-meter.ts'
 import { BlockBar } from './BlockBar.tsx'
 import { hasText, missingSentence, rarestSentence, ratioSentence, directSentence, pathOf } from './sentences.ts'
 
-/** How often the panel updates. Screen readers do not announce updates. */
+/** The interval between updates of the panel. Screen readers do not announce updates. */
 const LOOK_MS = 1000
 /** The key of this tab's own speed. The ids of peers have sixteen digits. */
 const OWN = ''
@@ -84,14 +84,14 @@ function Look({ seen: { state, map, speeds } }: { seen: Seen }) {
       </div>
       <div>
         <h3>{panel('peers')}</h3>
-        {state.peers.length > 0 ? <Peers peers={state.peers} total={total} speeds={speeds} /> : <p>{panel(nobody(state))}</p>}
+        {state.peers.length > 0 ? <Peers peers={state.peers} total={total} speeds={speeds} /> : <p>{panel(emptyText(state))}</p>}
         {state.peersDropped > 0 && <p>{panel('dropped', { count: state.peersDropped })}</p>}
       </div>
     </>
   )
 }
 
-function nobody({ presence }: PageState): 'alone' | 'offline' {
+function emptyText({ presence }: PageState): 'alone' | 'offline' {
   return presence.kind === 'joined' ? 'alone' : 'offline'
 }
 

@@ -1,6 +1,6 @@
 import type { BlockMap } from '../swarm/index.ts'
 
-/** Where a block is: in this tab, at this many peers, or nowhere. */
+/** The place of a block: this tab, this many peers, or none. */
 export type BlockPlace = 'here' | 'nowhere' | 1 | 2 | 3
 
 /** Consecutive blocks in the same place. */
@@ -56,7 +56,7 @@ export function countBlocks(map: BlockMap): BlockCounts {
   return { total, here, elsewhere: total - here - nowhere, nowhere }
 }
 
-/** The blocks that nobody present has, as ranges of numbers from 1. At most `most` ranges. */
+/** The blocks that no present peer has, as ranges of numbers from 1. At most `most` ranges. */
 export function missingRanges(map: BlockMap, most: number): { ranges: { from: number; to: number }[]; isCut: boolean } {
   const ranges: { from: number; to: number }[] = []
   for (let i = 0; i < map.here.length; i++) {

@@ -16,7 +16,7 @@ export function pictureText({ total, here, elsewhere, nowhere }: BlockCounts): s
   })
 }
 
-/** Which blocks are the rarest. `null` if nothing is known. */
+/** The rarest blocks. `null` if nothing is known. */
 export function rarestSentence({ rarest, here }: BlockMap): string | null {
   if (rarest === null) return null
   const { copies, blocks: count, holders, isOurs, nodes, inNodes } = rarest
@@ -29,18 +29,18 @@ export function rarestSentence({ rarest, here }: BlockMap): string | null {
   return count === here.length ? panel('lastCopyAll') : panel('lastCopyHere', { count })
 }
 
-/** Which blocks nobody has. `null` if there are none. */
+/** The blocks that no peer has. `null` if there are none. */
 export function missingSentence(map: BlockMap): string | null {
   const { nowhere } = countBlocks(map)
   if (nowhere === 0) return null
   const { ranges, isCut } = missingRanges(map, RANGES_MAX)
-  const told = ranges
+  const numbers = ranges
     .map(({ from, to }) => (from === to ? panel('missingBlock', { n: from }) : panel('missingRange', { from, to })))
     .reduce((before, after) => panel('comma', { before, after }))
-  return panel('missing', { count: nowhere, where: isCut ? panel('missingMore', { ranges: told }) : told })
+  return panel('missing', { count: nowhere, where: isCut ? panel('missingMore', { ranges: numbers }) : numbers })
 }
 
-/** How many bytes this browser sent and received. */
+/** The bytes that this browser sent and received. */
 export function ratioSentence({ receivedBytes, sentBytes }: Pick<PageState, 'receivedBytes' | 'sentBytes'>): string {
   if (sentBytes === 0) return panel('gaveNothing')
   const given = sizeText(sentBytes)
@@ -52,19 +52,19 @@ function ratioText(ratio: number): string {
   return panel('times', { n: numberText(ratio < 0.1 ? Math.round(ratio * 100) / 100 : Math.round(ratio * 10) / 10) })
 }
 
-/** How much of the page a peer has. */
+/** The part of the page that a peer has. */
 export function hasText({ have, blocks }: Pick<PeerStatus, 'have' | 'blocks'>, total: number | null): string {
   if (have === 'all') return panel('hasAll')
   if (blocks !== null && blocks > 0 && total !== null) return panel('hasOf', { n: blocks, total })
   return panel(have === 'some' ? 'hasSome' : 'hasNone')
 }
 
-/** How a peer is connected, in one word. */
+/** The kind of connection to a peer, in one word. */
 export function pathOf({ path, kind }: Pick<PeerStatus, 'path' | 'kind'>): PeerStatus['path'] | 'node' {
   return path === 'relay' && kind === 'node' ? 'node' : path
 }
 
-/** Why messages to a peer go directly or through the server. */
+/** The reason why messages to a peer go directly or through the server. */
 export function directSentence(reach: DirectStatus): string {
   switch (reach.kind) {
     case 'untried':

@@ -8,7 +8,7 @@ import { nextTheme, theme } from './theme.ts'
 
 export function Header({ site, openPages }: { site: Site; openPages: OpenPages }) {
   const visitors = site.visitors.value
-  const burning = openPages.list.value.filter(isKept).length
+  const keptCount = openPages.list.value.filter(isKept).length
   const shown = shell(theme.value)
   return (
     <header class="top">
@@ -16,9 +16,9 @@ export function Header({ site, openPages }: { site: Site; openPages: OpenPages }
         <Flame availability="available" size={26} />
         <span translate={false}>Watchfire</span>
       </a>
-      {burning > 0 && (
-        <a class="burning" href={KEPT_PAGES_ADDRESS}>
-          {shell('burning', { count: burning })}
+      {keptCount > 0 && (
+        <a class="kept-count" href={KEPT_PAGES_ADDRESS}>
+          {shell('sharing', { count: keptCount })}
         </a>
       )}
       <p class="visitors" role="status">

@@ -43,15 +43,15 @@ describe('a page', () => {
 
   it('counts the copies that this tab knows of before the server counts them', () => {
     const counts = { watching: 2, holders: 1, partial: 1, nodes: none }
-    const told = (now: Parameters<typeof state>[0]) => {
+    const counted = (now: Parameters<typeof state>[0]) => {
       const { watching, holders, partial } = countsOf(state({ counts, ...now }), null)
       return [watching, holders, partial]
     }
-    expect(told({ phase: 'complete', peers: [peer('all')] })).toEqual([2, 2, 0])
-    expect(told({ phase: 'loading', peers: [peer('all')] })).toEqual([2, 1, 1])
-    expect(told({ phase: 'complete', peers: [peer('none')] })).toEqual([2, 1, 1])
-    // Somebody came whom the count does not know yet.
-    expect(told({ phase: 'complete', peers: [peer('all'), peer('all')] })).toEqual([2, 2, 0])
+    expect(counted({ phase: 'complete', peers: [peer('all')] })).toEqual([2, 2, 0])
+    expect(counted({ phase: 'loading', peers: [peer('all')] })).toEqual([2, 1, 1])
+    expect(counted({ phase: 'complete', peers: [peer('none')] })).toEqual([2, 1, 1])
+    // A peer joined that is not counted yet.
+    expect(counted({ phase: 'complete', peers: [peer('all'), peer('all')] })).toEqual([2, 2, 0])
     const same = countsOf(state({ counts }), null)
     expect(countsOf(state({ counts: { ...counts } }), same)).toBe(same)
   })
@@ -62,7 +62,7 @@ describe('a page', () => {
     expect(now).toEqual(counts)
     expect(watchingSentence(now)).toBe('20 people are watching, and 20 nodes')
     expect(heldSentence(now, 'some')).toBe('Held by 18 tabs and 12 nodes; 5 have only parts.')
-    // One of them has all of it by now, which the server has not told yet.
+    // One of them has all of it by now, and the server has not counted that yet.
     const behind = { watching: 2, holders: 0, partial: 1, nodes: { watching: 1, holders: 0, partial: 1 } }
     const known = countsOf(state({ counts: behind, peers: [{ ...peer('all'), kind: 'node' }] }), null)
     expect(known).toEqual({ watching: 2, holders: 1, partial: 1, nodes: { watching: 1, holders: 1, partial: 0 } })
@@ -70,7 +70,7 @@ describe('a page', () => {
     expect(countsOf(state({ counts: fewer }), now)).not.toBe(now)
   })
 
-  it('waits while nobody has it, and keeps the blocks received', () => {
+  it('waits while no peer has it, and keeps the received blocks', () => {
     expect(pageState(state({ phase: 'unavailable', progress }), nothing)).toEqual({
       kind: 'waiting', bytes: 10, total: 20,
     })
@@ -105,11 +105,11 @@ describe('a page', () => {
   })
 })
 
-/** The swarm is fetched when it is first needed, which takes a busy machine its time. */
-const PATIENCE = 15_000
+/** The swarm's code is loaded when it is first needed. That can take long on a busy machine. */
+const LOAD_MS = 15_000
 
 describe('the site', () => {
-  function pretended() {
+  function fakeSite() {
     const joined = new Map<string, TopicEvents>()
     const pushed: unknown[] = []
     const topic: Topic = {
@@ -130,7 +130,7 @@ describe('the site', () => {
   }
 
   it('takes its visitor count from the server, and ignores other payloads', async () => {
-    const { site, joined } = pretended()
+    const { site, joined } = fakeSite()
     await Promise.resolve()
     const events = joined.get('site')
     events?.joined?.({ visitors: 3 })
@@ -144,18 +144,18 @@ describe('the site', () => {
   })
 
   it('rejects invalid links with a sentence', async () => {
-    const { site } = pretended()
+    const { site } = fakeSite()
     const { state } = site.open('not-a-cid')
     expect(state.value).toEqual({ kind: 'joining' })
     await vi.waitFor(() => expect(state.value).toEqual({
       kind: 'refused',
       reason: 'This link is not valid: the part after /p/ is not a CID. ' +
         'Check that the link is complete.',
-    }), { timeout: PATIENCE })
-  }, 2 * PATIENCE)
+    }), { timeout: LOAD_MS })
+  }, 2 * LOAD_MS)
 
   it('has chat rooms that report rejected messages', async () => {
-    const { site, joined } = pretended()
+    const { site, joined } = fakeSite()
     const room = site.joinRoom('tea')
     await Promise.resolve()
     const events = joined.get('rooms:tea')

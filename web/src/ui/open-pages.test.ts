@@ -35,7 +35,7 @@ describe('a page in a tab', () => {
     expect(unlocked).toEqual(['the key'])
   })
 
-  it('stays shared although nobody here can read it', () => {
+  it('stays shared although its reader here has no key', () => {
     const { openPages, closed } = world({ kind: 'locked', reason: null, coming: null })
     openPages.open('a', null)
     openPages.leave('a')

@@ -60,10 +60,10 @@ export function pageState(now: SwarmState, swarm: Files, content = new ContentCa
       if (presence.kind === 'refused') return { kind: 'refused', reason: presence.reason }
       return { kind: 'joining' }
     case 'loading': {
-      const asked = peers.filter(({ have }) => have !== 'none')
-      const direct = asked.filter(({ path }) => path === 'direct').length
-      const nodes = asked.filter(({ kind }) => kind === 'node').length
-      return { kind: 'loading', bytes, total, peers: asked.length, direct, nodes, content: content.soFar(swarm) ?? undefined }
+      const sources = peers.filter(({ have }) => have !== 'none')
+      const direct = sources.filter(({ path }) => path === 'direct').length
+      const nodes = sources.filter(({ kind }) => kind === 'node').length
+      return { kind: 'loading', bytes, total, peers: sources.length, direct, nodes, content: content.soFar(swarm) ?? undefined }
     }
     case 'unavailable':
       if (presence.kind === 'refused') return { kind: 'refused', reason: presence.reason }

@@ -20,7 +20,7 @@ const KEY_LENGTH_MAX = 64
  */
 export function parseRoute(pathname: string, hash: string): Route {
   const path = pathname.length > 1 ? pathname.replace(/\/+$/, '') : pathname
-  if (path === '' || path === '/') return { kind: hash === '#burning' ? 'kept-pages' : 'home' }
+  if (path === '' || path === '/') return { kind: hash === '#kept' ? 'kept-pages' : 'home' }
   const fragment = new URLSearchParams(hash.replace(/^#/, ''))
   if (path === '/chat') {
     const room = fragment.get('room')?.trim().slice(0, ROOM_LENGTH_MAX)
@@ -38,7 +38,7 @@ export function parseRoute(pathname: string, hash: string): Route {
 }
 
 /** The address of the pages that this tab keeps sharing. */
-export const KEPT_PAGES_ADDRESS = '/#burning'
+export const KEPT_PAGES_ADDRESS = '/#kept'
 
 /** The address of a page, without the origin. */
 export function pageAddress(cid: string, filename: string | null, key: string | null = null): string {
@@ -66,8 +66,8 @@ export function isFileFragment(fragment: string): boolean {
 }
 
 function fragmentOf(parts: Record<string, string | null>): string {
-  const said = Object.entries(parts).flatMap(([name, value]) => (value === null ? [] : [`${name}=${encodeURIComponent(value)}`]))
-  return said.length === 0 ? '' : `#${said.join('&')}`
+  const fields = Object.entries(parts).flatMap(([name, value]) => (value === null ? [] : [`${name}=${encodeURIComponent(value)}`]))
+  return fields.length === 0 ? '' : `#${fields.join('&')}`
 }
 
 /** Replaces the file in a fragment and keeps the rest. */
@@ -81,7 +81,7 @@ export function chatAddress(room: string): string {
   return `/chat#room=${encodeURIComponent(room)}`
 }
 
-/** A file name chosen by somebody else, without folders, control characters and direction overrides. */
+/** A file name chosen by another person, without folders, control characters and direction overrides. */
 function filenameOf(given: string | null): string | null {
   if (given === null) return null
   const name = given

@@ -4,11 +4,11 @@ import { ScreenWakeLock } from './screen-wake-lock.ts'
 function phone() {
   let isVisible = true
   let refuses = false
-  let asked = 0
+  let requests = 0
   const held = new Set<() => void>()
   const locks = {
     async request() {
-      asked++
+      requests++
       if (refuses) throw new Error('no')
       let released = () => {}
       const let_go = () => {
@@ -26,7 +26,7 @@ function phone() {
   return {
     wakeLock,
     held,
-    asked: () => asked,
+    requests: () => requests,
     refuse: (does: boolean) => (refuses = does),
     show(visible: boolean) {
       isVisible = visible
@@ -41,11 +41,11 @@ const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 describe('the screen', () => {
   it('is locked once while that is wanted, and released afterwards', async () => {
-    const { wakeLock, held, asked } = phone()
+    const { wakeLock, held, requests } = phone()
     wakeLock.setWanted(true)
     wakeLock.setWanted(true)
     await settled()
-    expect([held.size, asked(), wakeLock.isHeld.value]).toEqual([1, 1, true])
+    expect([held.size, requests(), wakeLock.isHeld.value]).toEqual([1, 1, true])
     wakeLock.setWanted(false)
     await settled()
     expect([held.size, wakeLock.isHeld.value]).toEqual([0, false])

@@ -31,13 +31,13 @@ describe('the sentence about the holders of a page', () => {
     expect(heldSentence({ ...counts(2, 1, 0), nodes: nodes(1) }, 'some')).toBe('Held by 1 node.')
     expect(heldSentence({ ...counts(5, 3, 2), nodes: nodes(2) }, 'some')).toBe('Held by 1 tab and 2 nodes; 2 have only parts.')
     expect(heldSentence({ ...counts(3, 0, 3), nodes: nodes(0, 1) }, 'some')).toBe('Nobody has the whole page. Held in part by 1 tab and 1 node.')
-    // The server may be behind with its count.
+    // The server's count may be late.
     expect(heldSentence({ ...counts(3, 1, 0), nodes: nodes(2) }, 'some')).toBe('Held by 1 node.')
     expect(watchingSentence({ ...counts(3, 3, 0), nodes: nodes(1) })).toBe('2 people are watching, and 1 node')
     expect(watchingSentence({ ...counts(3, 3, 0), nodes: nodes(2) })).toBe('Only you are here, and 2 nodes')
   })
 
-  it('says that nobody has the page', () => {
+  it('says that no peer has the page', () => {
     expect(heldSentence(counts(1, 0, 0), 'none')).toBe('Nobody has this page right now.')
     expect(heldSentence(counts(1, 0, 1), 'some')).toBe('Nobody has this page right now.')
   })

@@ -1,7 +1,7 @@
 import { holdersText } from '../messages/holders.ts'
 import { page } from '../messages/page.ts'
 
-/** How many tabs and nodes have the page open, and how much of it they have. */
+/** The number of tabs and nodes that have the page open, by how much of it they have. */
 export interface HolderCounts {
   watching: number
   holders: number
@@ -16,7 +16,7 @@ export interface Counts extends HolderCounts {
 
 const NO_NODES: HolderCounts = { watching: 0, holders: 0, partial: 0 }
 
-/** How much of the page this tab has. */
+/** The part of the page that this tab has. */
 export type OwnCopy = 'all' | 'some' | 'none'
 
 /** The headline of a page: how many people have it open. */
@@ -26,7 +26,7 @@ export function watchingSentence({ watching, nodes = NO_NODES }: Counts): string
   return page('watchingNodes', { count, nodes: holdersText(nodes.watching, nodes.watching) })
 }
 
-/** Who holds the page, and what happens when this tab closes. */
+/** The holders of the page, and the effect of closing this tab. */
 export function heldSentence({ watching, holders, partial, nodes = NO_NODES }: Counts, ownCopy: OwnCopy): string {
   if (holders <= 0) {
     const others = Math.max(0, partial - (ownCopy === 'some' ? 1 : 0))

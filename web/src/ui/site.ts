@@ -19,7 +19,7 @@ export interface Site {
   readonly limits: ReadonlySignal<Limits | null>
   /** The host and port below which pages have origins of their own; `null` when there are none. */
   readonly sitesBelow: ReadonlySignal<string | null>
-  /** Where a page is reported to the operator, with `{cid}` for the page; `null` when there is no address. */
+  /** The address for reports of a page to the operator, with `{cid}` for the page; `null` when there is no address. */
   readonly report: ReadonlySignal<string | null>
   /** Loads what `share` needs, so that it can start without delay. */
   prepare(): void
@@ -68,7 +68,7 @@ export interface PageSession {
   readonly key: ReadonlySignal<string | null>
   /** The name stored inside a private page. */
   readonly name: ReadonlySignal<string | null>
-  /** Who has it open; `null` until the server has reported it. */
+  /** The viewers and holders; `null` until the server has reported them. */
   readonly counts: ReadonlySignal<Counts | null>
   /** The latest problem that did not end the page. */
   readonly warning: ReadonlySignal<PageWarning | null>
@@ -95,7 +95,7 @@ export type PageState =
   | { kind: 'joining' }
   /** The server rejected the page, or the link is not valid. */
   | { kind: 'refused'; reason: string }
-  /** Nobody here has all of it; the blocks received so far are kept. */
+  /** No present peer has all of it; the blocks received so far are kept. */
   | { kind: 'waiting'; bytes: number; total: number | null; content?: PageContent | undefined }
   /** Loading from that many peers: `direct` of them are connected directly, `nodes` of them are not tabs. */
   | {

@@ -1,12 +1,12 @@
-// A page that spreads while peers come and go. One peer publishes and the others come in waves. Some close their tab
-// halfway, some of those return, and one process is killed; its peers return as well.
+// A page that spreads while peers join and leave. One peer publishes and the others join in waves. Some close their tab
+// halfway, and some of those return. One process is killed, and its peers return.
 
 import { setTimeout as pause } from 'node:timers/promises'
 
-const LOOK_MS = 250
-/** The average share of the page that a wave has before the next one comes. */
+const SAMPLE_MS = 250
+/** The average share of the page that a wave has when the next one joins. */
 const NEXT_WAVE_AT = 0.3
-/** One peer in so many of each wave but the last leaves once it has that share; every second of those returns. */
+/** One peer in this many of each wave but the last leaves at `LEAVES_WITH`. Every second of them returns. */
 const LEAVES_ONE_IN = 5
 const LEAVES_WITH = 0.4
 
@@ -52,17 +52,17 @@ export async function playChurn({ peers, server, count, processCount, waves, byt
     await peers.crash(processCount - 1)
   }
 
-  async function until(isSo, what) {
+  async function until(isDone, what) {
     for (;;) {
       await depart()
       residentServerMost = Math.max(residentServerMost, server.residentBytes())
       const sample = sampleOf([...here].flatMap((name) => peers.report(name) ?? []), peers, bytes)
       samples.push(sample)
-      const progress = `${((sample.at - began) / 1000).toFixed(0)} s, ${what}: ${here.size} here, ${sample.complete} have all, ${(sample.share * 100).toFixed(0)} % on average, ${sample.ways} direct ways`
+      const progress = `${((sample.at - began) / 1000).toFixed(0)} s, ${what}: ${here.size} present, ${sample.complete} have all, ${(sample.share * 100).toFixed(0)} % on average, ${sample.ways} direct connections`
       onProgress(progress)
-      if (isSo()) return
+      if (isDone()) return
       if (Date.now() - began > timeoutMs) throw new Error(`timed out after ${progress}\n${stragglers([...here].flatMap((name) => peers.report(name) ?? { id: name }))}`)
-      await pause(LOOK_MS)
+      await pause(SAMPLE_MS)
     }
   }
 
@@ -78,7 +78,7 @@ export async function playChurn({ peers, server, count, processCount, waves, byt
     await until(() => coming.reduce((sum, name) => sum + shareOf(name), 0) >= coming.length * NEXT_WAVE_AT, `wave ${wave + 1} of ${waves}`)
     if (wave === Math.floor(waves / 2) - 1) await crash()
   }
-  await until(() => leaving.size === 0, 'those who leave have left')
+  await until(() => leaving.size === 0, 'the leaving peers have left')
   await arrive([...names.slice((waves - 1) * size), ...returning])
   await until(() => [...here].every((name) => peers.report(name)?.phase === 'complete'), `wave ${waves} of ${waves}`)
   const endedAt = Date.now()
@@ -87,16 +87,16 @@ export async function playChurn({ peers, server, count, processCount, waves, byt
   return { hash, hashes, began, endedAt, samples, here: [...here].map((name) => peers.report(name)), past: peers.past, returned: returning.size, residentServerMost }
 }
 
-function sampleOf(reply, { past }, bytes) {
-  const everybody = [...reply, ...past]
-  const sum = (figure) => everybody.reduce((total, each) => total + each[figure], 0)
-  const published = reply.find(({ id }) => id === PUBLISHER)
+function sampleOf(reports, { past }, bytes) {
+  const all = [...reports, ...past]
+  const sum = (figure) => all.reduce((total, each) => total + each[figure], 0)
+  const published = reports.find(({ id }) => id === PUBLISHER)
   return {
     at: Date.now(),
-    here: reply.length,
-    complete: reply.filter(({ phase }) => phase === 'complete').length,
-    share: reply.reduce((total, each) => total + each.share, 0) / Math.max(1, reply.length),
-    ways: reply.reduce((total, { lines }) => total + lines, 0) / 2,
+    here: reports.length,
+    complete: reports.filter(({ phase }) => phase === 'complete').length,
+    share: reports.reduce((total, each) => total + each.share, 0) / Math.max(1, reports.length),
+    ways: reports.reduce((total, { lines }) => total + lines, 0) / 2,
     directBytes: sum('receivedBytes'),
     relayedBytes: sum('relayedBytes'),
     relayedWhileDirect: sum('relayedWhileDirect'),
@@ -105,8 +105,8 @@ function sampleOf(reply, { past }, bytes) {
 }
 
 /** The reports of some peers that are not complete. */
-function stragglers(reply) {
-  return reply.filter(({ phase }) => phase !== 'complete').slice(0, 5).map((each) => JSON.stringify(each)).join('\n')
+function stragglers(reports) {
+  return reports.filter(({ phase }) => phase !== 'complete').slice(0, 5).map((each) => JSON.stringify(each)).join('\n')
 }
 
 export { PUBLISHER }

@@ -44,24 +44,24 @@ export class NodeConnection extends EventTarget {
   }
 
   async setLocalDescription() {
-    this.#mustBeOpen()
+    this.#assertOpen()
     this.#native.setLocalDescription()
   }
 
   async setRemoteDescription({ type, sdp }) {
-    this.#mustBeOpen()
+    this.#assertOpen()
     if (type === 'offer' && this.#native.signalingState() === 'have-local-offer') this.#rollBack()
     try {
       this.#native.setRemoteDescription(type === 'offer' ? withoutCandidates(sdp) : sdp, type)
     } catch (error) {
       // A browser connection ends when it is closed; this one ends when it has failed, and reports that later.
-      if (['failed', 'closed'].includes(this.#native.state())) this.#isOver()
+      if (['failed', 'closed'].includes(this.#native.state())) this.#fail()
       throw error
     }
   }
 
   async addIceCandidate({ candidate, sdpMid }) {
-    this.#mustBeOpen()
+    this.#assertOpen()
     // Ignored, as in a browser; the library would end the process.
     const remote = this.#native.remoteDescription()
     if (remote === null) throw new DOMException('no remote description', 'InvalidStateError')
@@ -82,12 +82,12 @@ export class NodeConnection extends EventTarget {
   #begin() {
     const native = new PeerConnection('', this.#configuration)
     // A closed or replaced connection may still emit events.
-    const tell = (event) => native === this.#native && !this.#isClosed && this.dispatchEvent(event)
-    native.onStateChange(() => tell(new Event('connectionstatechange')))
+    const emit = (event) => native === this.#native && !this.#isClosed && this.dispatchEvent(event)
+    native.onStateChange(() => emit(new Event('connectionstatechange')))
     native.onLocalCandidate((line, sdpMid) => {
       // The library emits a description line; browsers emit the attribute inside it.
       const candidate = line.replace(/^a=/, '')
-      tell(Object.assign(new Event('icecandidate'), { candidate: { candidate, sdpMid, sdpMLineIndex: null } }))
+      emit(Object.assign(new Event('icecandidate'), { candidate: { candidate, sdpMid, sdpMLineIndex: null } }))
     })
     return native
   }
@@ -103,12 +103,12 @@ export class NodeConnection extends EventTarget {
     before.close()
   }
 
-  #isOver() {
+  #fail() {
     this.close()
     this.dispatchEvent(new Event('connectionstatechange'))
   }
 
-  #mustBeOpen() {
+  #assertOpen() {
     if (this.#isClosed) throw new DOMException('closed', 'InvalidStateError')
   }
 }
@@ -132,8 +132,8 @@ class NodeChannel extends EventTarget {
     const native = this.#make(connection)
     this.#native = native
     native.setBufferedAmountLowThreshold(this.#lowBytes)
-    native.onOpen(() => this.#become(native, 'open'))
-    native.onClosed(() => this.#become(native, 'close'))
+    native.onOpen(() => this.#setState(native, 'open'))
+    native.onClosed(() => this.#setState(native, 'close'))
     native.onBufferedAmountLow(() => this.dispatchEvent(new Event('bufferedamountlow')))
     native.onMessage((message) => {
       this.receivedBytes += message.byteLength
@@ -160,7 +160,7 @@ class NodeChannel extends EventTarget {
     this.sentBytes += data.byteLength
   }
 
-  #become(native, event) {
+  #setState(native, event) {
     if (native !== this.#native) return
     this.#readyState = event === 'open' ? 'open' : 'closed'
     this.dispatchEvent(new Event(event))

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 
 import { Tab } from './simulated-tab.mjs'
 
-const [bundle, address, every] = process.argv.slice(2)
+const [bundle, address, reportMs] = process.argv.slice(2)
 // A tab uses STUN of the host that served it.
 globalThis.location = new URL(address)
 const web = await import(bundle)
@@ -39,13 +39,13 @@ process.on('message', async ({ call, command, args }) => {
     process.send({ call, error: error.stack })
   }
 })
-// Exits when the parent has gone, because nobody else would end this process.
+// Exits with the parent; otherwise this process would outlive it.
 process.on('disconnect', () => process.exit())
 setInterval(() => {
   const { user, system } = process.cpuUsage()
   const cpuSeconds = (user + system) / 1e6
   process.send({ state: { tabs: [...tabs].map(([id, tab]) => ({ id, ...tab.report() })), residentBytes: process.memoryUsage.rss(), cpuSeconds } })
-}, Number(every))
+}, Number(reportMs))
 process.send({ isReady: true })
 
 /** Numbers of a linear congruential generator, the same in each run. */

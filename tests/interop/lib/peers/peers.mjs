@@ -26,9 +26,9 @@ class PeerProcess {
         else this.#receive(message)
       })
       this.#child.on('exit', (code, signal) => {
-        const over = new Error(`a process of peers ended with ${code ?? signal}`)
-        reject(over)
-        for (const call of this.#calls.values()) call.reject(over)
+        const ended = new Error(`a process of peers ended with ${code ?? signal}`)
+        reject(ended)
+        for (const call of this.#calls.values()) call.reject(ended)
         this.#calls.clear()
       })
     })
@@ -39,7 +39,7 @@ class PeerProcess {
   }
 
   call(command, ...args) {
-    if (!this.isRunning) return Promise.reject(new Error('that process of peers has ended'))
+    if (!this.isRunning) return Promise.reject(new Error('the process of peers has ended'))
     const call = ++this.#lastCall
     return new Promise((resolve, reject) => {
       this.#calls.set(call, { resolve, reject })
@@ -50,9 +50,9 @@ class PeerProcess {
   /** Kills the process without notice, like a power cut. */
   end() {
     if (!this.isRunning) return Promise.resolve()
-    const over = new Promise((resolve) => this.#child.once('exit', resolve))
+    const ended = new Promise((resolve) => this.#child.once('exit', resolve))
     this.#child.kill('SIGKILL')
-    return over
+    return ended
   }
 
   #receive({ call, reply, error, state }) {
@@ -62,10 +62,10 @@ class PeerProcess {
       this.cpuSeconds = state.cpuSeconds
       return
     }
-    const asked = this.#calls.get(call)
+    const pending = this.#calls.get(call)
     this.#calls.delete(call)
-    if (error === undefined) asked?.resolve(reply)
-    else asked?.reject(new Error(error))
+    if (error === undefined) pending?.resolve(reply)
+    else pending?.reject(new Error(error))
   }
 }
 

@@ -8,15 +8,15 @@ const CONTENT_BYTES_MIN = 65_536
 export class TrafficMeter {
   #decode
   /** Open connections, and the totals of closed ones. */
-  #lines = new Set()
+  #connections = new Set()
   #past = { sentBytes: 0, receivedBytes: 0 }
   #linesMost = 0
   #waysMade = 0
   /** The direct path to each peer, as the client has it. */
-  #ways = new Map()
+  #directPaths = new Map()
   /** Messages by relay, with the bytes of each that were pushed to the server. */
   #relaying = new Map()
-  #relayed = { contentBytes: 0, wordBytes: 0, contentBytesWhileDirect: 0 }
+  #relayed = { contentBytes: 0, controlBytes: 0, contentBytesWhileDirect: 0 }
 
   constructor(decodeRelayFrame) {
     this.#decode = decodeRelayFrame
@@ -27,7 +27,7 @@ export class TrafficMeter {
     const join = (topic, names, events) => {
       const joined = inner.join(topic, names, events)
       const push = (event, payload) => {
-        if (event === 'relay') this.#relays(payload)
+        if (event === 'relay') this.#countRelayed(payload)
         return joined.push(event, payload)
       }
       return { isJoined: joined.isJoined, push, leave: joined.leave }
@@ -37,11 +37,11 @@ export class TrafficMeter {
 
   /** The direct connections of one tab, counted. */
   directConnections(make) {
-    const inner = make((configuration) => this.#line(configuration))
+    const inner = make((configuration) => this.#openConnection(configuration))
     return async () => (deps) => inner({
       ...deps,
       onUp: (peer, path) => {
-        this.#ways.set(peer, path)
+        this.#directPaths.set(peer, path)
         this.#waysMade++
         deps.onUp(peer, path)
       },
@@ -50,46 +50,46 @@ export class TrafficMeter {
 
   report() {
     let { sentBytes, receivedBytes } = this.#past
-    for (const line of this.#lines) {
-      sentBytes += line.sentBytes
-      receivedBytes += line.receivedBytes
+    for (const connection of this.#connections) {
+      sentBytes += connection.sentBytes
+      receivedBytes += connection.receivedBytes
     }
-    const { contentBytes, wordBytes, contentBytesWhileDirect } = this.#relayed
+    const { contentBytes, controlBytes, contentBytesWhileDirect } = this.#relayed
     return {
-      sentBytes, receivedBytes, relayedBytes: contentBytes, relayedWordBytes: wordBytes, relayedWhileDirect: contentBytesWhileDirect,
-      lines: this.#lines.size, linesMost: this.#linesMost, waysMade: this.#waysMade,
+      sentBytes, receivedBytes, relayedBytes: contentBytes, relayedControlBytes: controlBytes, relayedWhileDirect: contentBytesWhileDirect,
+      lines: this.#connections.size, linesMost: this.#linesMost, waysMade: this.#waysMade,
     }
   }
 
-  #line(configuration) {
-    const line = new NodeConnection(configuration)
-    this.#lines.add(line)
-    this.#linesMost = Math.max(this.#linesMost, this.#lines.size)
-    const close = line.close.bind(line)
-    line.close = () => {
+  #openConnection(configuration) {
+    const connection = new NodeConnection(configuration)
+    this.#connections.add(connection)
+    this.#linesMost = Math.max(this.#linesMost, this.#connections.size)
+    const close = connection.close.bind(connection)
+    connection.close = () => {
       close()
-      if (!this.#lines.delete(line)) return
-      this.#past.sentBytes += line.sentBytes
-      this.#past.receivedBytes += line.receivedBytes
+      if (!this.#connections.delete(connection)) return
+      this.#past.sentBytes += connection.sentBytes
+      this.#past.receivedBytes += connection.receivedBytes
     }
-    return line
+    return connection
   }
 
-  #relays(frame) {
+  #countRelayed(frame) {
     const { from: to, segment } = this.#decode(frame.buffer.slice(frame.byteOffset, frame.byteOffset + frame.byteLength))
     const isContent = segment.total >= CONTENT_BYTES_MIN
     const key = `${to}/${segment.message}`
     let message = this.#relaying.get(key)
     // A message that started before the direct path was up finishes by relay.
     if (message === undefined) {
-      message = { isDirect: this.#ways.get(to)?.isUp === true, offsets: new Set() }
+      message = { isDirect: this.#directPaths.get(to)?.isUp === true, offsets: new Set() }
       this.#relaying.set(key, message)
     }
     // A push that the server rejected is sent again.
     if (message.offsets.has(segment.offset)) return
     message.offsets.add(segment.offset)
     const { length } = segment.bytes
-    if (!isContent) this.#relayed.wordBytes += length
+    if (!isContent) this.#relayed.controlBytes += length
     else this.#relayed.contentBytes += length
     if (isContent && message.isDirect) this.#relayed.contentBytesWhileDirect += length
   }

@@ -9,7 +9,7 @@ import { SendQueue, type QueueEntry } from './send-queue.ts'
 const COMPARED_MAX = 16
 /** Blocks at the front of the queue that are checked when the next turn is chosen. */
 const FRESH_COMPARED_MAX = 4
-/** How often the first block of the queue may be skipped. */
+/** The most times that the first block of the queue may be skipped. */
 const SKIPS_MAX = 8
 /** The most bytes that a block takes in a message besides its data. */
 const BLOCK_BYTES_AROUND = 32
@@ -64,7 +64,7 @@ export class Account {
   queuedBytes = 0
   /** Its position among the peers that take turns. */
   readonly turnKey: bigint
-  /** How often its turn went to another peer. */
+  /** The number of its turns that went to another peer. */
   skippedTurns = 0
   /** Whether it got another peer's turn last time, because it was further behind. */
   isFavoured = false
@@ -73,7 +73,7 @@ export class Account {
   readonly #limits: ExchangeLimits
   readonly #queue = new SendQueue()
   readonly #presences: BlockPresence[] = []
-  /** How often the first block of the queue was skipped. */
+  /** The number of times that the first block of the queue was skipped. */
   #skips = 0
 
   constructor(limits: ExchangeLimits, turnKey: bigint) {

@@ -11,7 +11,7 @@ const RESENT_MIN = 32
 /** Outcomes of wants that are remembered. Older ones then count half. */
 const OUTCOMES_MAX = 256
 
-/** How often each block was sent recently. When the limit is reached, the oldest entry is forgotten. */
+/** The number of times that each block was sent recently. When the limit is reached, the oldest entry is forgotten. */
 export class SentCounts {
   readonly #blocks = new Map<CidKey, { count: number; last: Nanos }>()
   /** The start and end of the phase in which blocks were sent that no peer had been sent before. */

@@ -15,7 +15,7 @@ const SLOW_PART = 8
 /** After this many response timeouts without a block, slow peers get any request. */
 const RESPONSE_TIMEOUTS = 10
 
-/** How much may be requested from all peers together, and how much of it from slow peers. */
+/** The amount that may be requested from all peers together, and from slow peers. */
 export class Budget {
   readonly #requester: Requester
   /** The sum of all peers' rates, and of their squares. */

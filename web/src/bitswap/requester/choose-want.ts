@@ -1,7 +1,7 @@
 import { setBitsFrom } from './bits.ts'
 import type { Wants } from './wants.ts'
 
-/** How many wants are compared before one is chosen. Further wants are not looked at. */
+/** The number of wants that are compared before one is chosen. Further wants are not considered. */
 export const COMPARED_MAX = 4096
 
 /**

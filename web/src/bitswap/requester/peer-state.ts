@@ -6,7 +6,7 @@ import { RecentCids } from './recent-cids.ts'
 import { Throughput } from './throughput.ts'
 
 /**
- * What may be requested from a peer before it announced a block.
+ * The requests that a peer may get before it announced a block.
  *
  * - `none`: nothing, because it sent DONT_HAVE before.
  * - `one`: one block, because nothing is known of it.
@@ -15,7 +15,7 @@ import { Throughput } from './throughput.ts'
 export type ProviderHint = 'none' | 'one' | 'full'
 
 /**
- * What arrived from a peer.
+ * The kind of data that arrived from a peer.
  *
  * - `part`: part of a message. Only messages with blocks are long enough to arrive in parts.
  * - `blocks`: a message with blocks, or the rest of it.
@@ -34,11 +34,11 @@ export interface Request {
   readonly deliveredBefore: number
   /** Bytes requested from the peer before this block and not delivered at that time. */
   readonly bytesAhead: number
-  /** Whether the bytes count towards what all peers together are asked for. */
+  /** Whether the bytes count towards the total requested from all peers. */
   isCounted: boolean
 }
 
-/** How many cancelled requests of one peer are remembered. */
+/** The number of cancelled requests of one peer that are remembered. */
 const LATE_MAX = 256
 /** Timeouts in a row of an unproven peer before each further timeout takes twice as long. */
 const UNPROVEN_TIMEOUTS = 2
@@ -78,7 +78,7 @@ export class PeerState {
   isMidMessage = false
   /** When block data arrived last. */
   blockDataAt: Nanos
-  /** How many timeouts were attributed to our own link since anything arrived. */
+  /** The number of timeouts attributed to our own link since anything arrived. */
   excusedTimeouts = 0
   /** `Requester.messageParts` at the last of these, or when anything arrived. */
   partsAtExcuse = 0
@@ -221,7 +221,7 @@ export class PeerState {
     return this.receivedAt + Math.max(responseTimeout, usual, this.longestGap * 3) * 2 ** Math.min(doubled, 8)
   }
 
-  /** How long the requested blocks and `more` bytes will take to arrive. */
+  /** The time until the requested blocks and `more` bytes arrive. */
   expectedTime(more: number): Nanos {
     const base = this.throughput.minLatency ?? 0
     return this.throughput.rate === 0 ? base : transferTime(this.requestedBytes + more, this.throughput.rate) + base

@@ -19,7 +19,7 @@ const FAST = 2
 const TIMEOUTS_BEFORE_RETRY = 3
 /** Message parts that every other peer may send before a peer that sends nothing times out. */
 const PARTS_PER_TURN = 4
-/** How many timeouts of a peer are attributed to our own link. */
+/** The number of timeouts of a peer that are attributed to our own link. */
 const EXCUSED_TIMEOUTS_MAX = 16
 /** The longest time during which a peer gets no requests after a timeout. */
 const TIMED_OUT_MAX: Nanos = 30 * SECOND

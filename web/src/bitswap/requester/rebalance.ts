@@ -8,7 +8,7 @@ import type { Requester } from './requester.ts'
 
 /** The shortest time without block data after which a peer is assumed to serve other peers. */
 const STANDSTILL_MIN: Nanos = 200 * MILLI
-/** How often an idle peer is considered for a request of another peer. */
+/** The interval at which an idle peer is considered for a request of another peer. */
 const TAKE_OVER_INTERVAL: Nanos = 50 * MILLI
 /** The shortest distance from its turn at which a request can be cancelled in time. */
 const CANCEL_MARGIN_MIN: Nanos = 100 * MILLI

@@ -4,7 +4,7 @@ import type { Cid } from '../../content/index.ts'
  * Recently wanted blocks, so that a late answer does not count as unsolicited. When the set is full, the oldest entry
  * is forgotten.
  *
- * An entry is the beginning of the digest. It is the same for every codec and CID version, and nobody can choose it.
+ * An entry is the beginning of the digest. It is the same for every codec and CID version, and no peer can choose it.
  */
 export class RecentCids {
   readonly #digests = new Set<string>()

@@ -238,7 +238,7 @@ export class Requester {
   }
 
   /**
-   * How long this many blocks take at the mean rate since something is wanted. The recent rate can be far higher,
+   * The time that this many blocks take at the mean rate since something is wanted. The recent rate can be far higher,
    * because the blocks of several peers often end at the same time.
    */
   #expectedTime(blocks: number): Nanos {

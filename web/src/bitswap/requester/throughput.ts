@@ -4,7 +4,7 @@ import { MILLI, multiplyDivide, rateOf, SECOND, since, type Nanos } from '../tim
 const SAMPLE_MIN: Nanos = 20 * MILLI
 
 /**
- * How fast a peer delivers, and how much to request from it at a time.
+ * The rate at which a peer delivers, and the amount to request from it at a time.
  *
  * The window is what the peer delivers in two round trips, or in 20 ms if that is longer, plus two blocks. While the
  * window is the limit, it doubles every round trip. When something else is the limit, the rate stops growing, and so

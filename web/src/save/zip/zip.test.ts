@@ -26,7 +26,7 @@ const made = async (members: readonly ZipMember[]) => {
   return bytes
 }
 
-/** What Python's own reader finds in it, having checked every CRC: names, sizes, times, places. */
+/** The names, sizes, times and offsets that Python's zip reader finds. It also verifies every CRC. */
 function readByPython(bytes: Uint8Array): { name: string; size: number; time: number[]; mode: number; offset: number }[] {
   const folder = mkdtempSync(join(tmpdir(), 'watchfire-zip-'))
   try {
@@ -78,7 +78,7 @@ describe('a zip file', () => {
   })
 
   it('with a member beyond 4 GiB can be read by other tools', () => {
-    // A file with a hole takes no room: its middle is never written, and only its end is read.
+    // A sparse file: its middle is never written, and only its end is read.
     const folder = mkdtempSync(join(tmpdir(), 'watchfire-zip-'))
     try {
       const [large, small] = [{ name: utf8.encode('large'), size: 5 * GIB }, { name: utf8.encode('small'), size: 3 }]

@@ -4,7 +4,7 @@ import { DirectPath } from './direct-path.ts'
 import type { Segment } from '../segment.ts'
 import type { Candidate, HangUpReason, Signal } from './signal.ts'
 
-/** How long a connection may take to come up, or to come back after a break. */
+/** Timeout for a connection to come up, or to come back after a break. */
 const CONNECT_MAX: Millis = 15_000
 /** Candidates are found in bursts. They are collected this long and sent together. */
 const CANDIDATES_PAUSE: Millis = 50

@@ -109,10 +109,10 @@ describe('a call between two peers', () => {
     detained = []
     b.board.connect(a.name)
     await settle(100)
-    const come = detained
+    const signals = detained
     detained = null
     a.board.connect(b.name)
-    for (const hear of come) hear()
+    for (const deliver of signals) deliver()
     await clock.until(() => areLinked(a, b))
     await settle(100)
     expect(net.connections[1]?.candidates).toBe(2)
@@ -175,10 +175,10 @@ describe('a call between two peers', () => {
     detained = []
     a.board.connect(b.name)
     for (let i = 0; i < 100 && sent.at(-1)?.signal.kind !== kind; i++) {
-      for (const hear of detained.splice(0)) hear()
+      for (const deliver of detained.splice(0)) deliver()
       await settle(1)
     }
-    for (const hear of detained.splice(0)) hear()
+    for (const deliver of detained.splice(0)) deliver()
     net.connections.at(kind === 'offer' ? 1 : 0)?.close()
     detained = null
     await settle(1000)
@@ -187,7 +187,7 @@ describe('a call between two peers', () => {
     expect([a.up, b.up]).toEqual([[], []])
   })
 
-  it('is replaced by a new call after several restarts, and nobody counts as misbehaving', async () => {
+  it('is replaced by a new call after several restarts, and neither side counts as misbehaving', async () => {
     const [a, b] = [tab(1), tab(2)]
     a.board.connect(b.name)
     await clock.until(() => areLinked(a, b))
@@ -320,7 +320,7 @@ describe('the connections of a tab', () => {
 
 describe('a peer is dropped', () => {
   const sdp = (connection: string) => `v=0\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\n${connection}\r\n`
-  const say = (board: Board, ...signals: Signal[]) => {
+  const sendSignals = (board: Board, ...signals: Signal[]) => {
     for (const signal of signals) board.board.handleSignal(name(9), encodeSignal(signal))
   }
 
@@ -333,7 +333,7 @@ describe('a peer is dropped', () => {
 
   it('when the browser rejects its description', async () => {
     const a = tab(1)
-    say(a, { kind: 'offer', call: 1, sdp: sdp('a=garbage') })
+    sendSignals(a, { kind: 'offer', call: 1, sdp: sdp('a=garbage') })
     await clock.until(() => a.misbehaved.length === 1)
     expect(net.connections[0]?.signalingState).toBe('closed')
   })
@@ -343,14 +343,14 @@ describe('a peer is dropped', () => {
     a.board.connect(b.name)
     await clock.until(() => areLinked(a, b))
     const call = sent[0]?.signal.call ?? 0
-    say(a, { kind: 'answer', call, sdp: sdp('a=line:7') })
+    sendSignals(a, { kind: 'answer', call, sdp: sdp('a=line:7') })
     await clock.until(() => a.misbehaved.length === 1)
   })
 
   it('when it sends too many offers in one call', async () => {
     const a = tab(1)
     for (let call = 0; call < 20 && a.misbehaved.length === 0; call++) {
-      say(a, { kind: 'offer', call, sdp: sdp('a=line:0') }, { kind: 'hang_up', call, reason: 'over' })
+      sendSignals(a, { kind: 'offer', call, sdp: sdp('a=line:0') }, { kind: 'hang_up', call, reason: 'over' })
       await settle(100)
     }
     expect(a.misbehaved).toEqual([name(9)])
@@ -361,7 +361,7 @@ describe('a peer is dropped', () => {
   it('when it repeats the same offer too often', async () => {
     const [a] = [tab(1), tab(9)]
     for (let i = 0; i < 20 && a.misbehaved.length === 0; i++) {
-      say(a, { kind: 'offer', call: 1, sdp: sdp('a=line:0') })
+      sendSignals(a, { kind: 'offer', call: 1, sdp: sdp('a=line:0') })
       await settle(100)
     }
     expect(a.misbehaved).toEqual([name(9)])
@@ -370,7 +370,7 @@ describe('a peer is dropped', () => {
 
   it('when it sends too many signals', () => {
     const a = tab(1)
-    for (let call = 0; call < 1000; call++) say(a, { kind: 'hang_up', call, reason: 'over' })
+    for (let call = 0; call < 1000; call++) sendSignals(a, { kind: 'hang_up', call, reason: 'over' })
     expect(a.misbehaved[0]).toBe(name(9))
   })
 
@@ -380,16 +380,16 @@ describe('a peer is dropped', () => {
     await clock.until(() => areLinked(a, b))
     const call = sent[0]?.signal.call ?? 0
     const nonsense = { candidate: 'candidate:1 1 udp 1 here 1 typ host', sdpMid: '0', sdpMLineIndex: 0 }
-    say(a, { kind: 'candidates', call, candidates: Array(8).fill(nonsense) })
+    sendSignals(a, { kind: 'candidates', call, candidates: Array(8).fill(nonsense) })
     await settle(100)
     expect(a.misbehaved).toEqual([])
-    say(a, { kind: 'candidates', call, candidates: [nonsense] })
+    sendSignals(a, { kind: 'candidates', call, candidates: [nonsense] })
     await clock.until(() => a.misbehaved.length === 1)
   })
 
   it('but not for signals of a call that has ended', async () => {
     const a = tab(1)
-    say(a, { kind: 'answer', call: 3, sdp: sdp('') }, { kind: 'hang_up', call: 3, reason: 'over' })
+    sendSignals(a, { kind: 'answer', call: 3, sdp: sdp('') }, { kind: 'hang_up', call: 3, reason: 'over' })
     await settle(100)
     expect(a.misbehaved).toEqual([])
     expect(net.connections).toEqual([])

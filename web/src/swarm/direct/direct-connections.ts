@@ -20,7 +20,7 @@ const CALLS_MAX = 8
 const CALLS_PERIOD: Millis = 60_000
 /** The time between the starts of two calls to one peer. It is within the limit that the peer allows. */
 const CALL_PAUSE: Millis = 10_000
-/** How often a peer may send the same offer. It is repeated if no reply arrives, see `SignalSender`. */
+/** The most times that a peer may send the same offer. It is repeated if no reply arrives, see `SignalSender`. */
 const OFFER_REPEATS_MAX = 4
 
 export interface DirectConnectionsDeps {
@@ -40,12 +40,12 @@ export interface DirectConnectionsDeps {
   readonly onMisbehaviour: (peer: PeerId) => void
 }
 
-/** How a peer behaved, and how calls to it ended. */
+/** The behaviour of a peer, and the results of calls to it. */
 interface CallHistory {
   failures: number
   /** The earliest time of the next call. */
   callableAt: Millis
-  /** Why the last call failed. `null` if none did. */
+  /** The reason why the last call failed. `null` if none did. */
   failure: NoDirectReason | null
   signals: number
   signalsSince: Millis

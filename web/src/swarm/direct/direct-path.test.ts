@@ -29,7 +29,7 @@ class Sink extends EventTarget {
     this.dispatchEvent(new Event('bufferedamountlow'))
   }
 
-  say(data: unknown): void {
+  receive(data: unknown): void {
     this.dispatchEvent(new MessageEvent('message', { data }))
   }
 }
@@ -107,7 +107,7 @@ describe('a direct path', () => {
     expect(numbers()).toEqual([0, 1, 2, 3])
     send(20, 100)
     expect(numbers()).toEqual([0, 1, 2, 3, 20])
-    channel.say(encodeReadFrame(2).buffer)
+    channel.receive(encodeReadFrame(2).buffer)
     expect(numbers()).toEqual([0, 1, 2, 3, 20, 4])
   })
 
@@ -117,14 +117,14 @@ describe('a direct path', () => {
       channel.drain()
       channel.drain()
     }
-    channel.say(encodeReadFrame(1).buffer)
+    channel.receive(encodeReadFrame(1).buffer)
     expect(path.takeUnacknowledged().map(({ id }) => id)).toEqual([0, 2, 3, 4, 5])
     expect(path.takeUnacknowledged()).toEqual([])
   })
 
   it('passes on segments, and acknowledges messages', () => {
     const frame = new Uint8Array([0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 42])
-    channel.say(frame.buffer)
+    channel.receive(frame.buffer)
     expect(segments).toEqual([{ message: 7, offset: 0, total: 1, bytes: Uint8Array.of(42) }])
     path.acknowledge(7)
     expect(channel.read).toEqual([7])
@@ -138,20 +138,20 @@ describe('a direct path', () => {
     ['half a segment', Uint8Array.of(0, 0, 0, 0, 0, 0).buffer],
     ['an acknowledgement that is too long', Uint8Array.of(1, 0, 0, 0, 0, 0).buffer],
   ])('treats %s as malformed', (_what, data) => {
-    channel.say(data)
+    channel.receive(data)
     expect(happened).toEqual(['up', 'malformed'])
   })
 
   it('treats an acknowledgement before the message was sent as malformed', () => {
     send(1, 3 * MIB)
-    channel.say(encodeReadFrame(1).buffer)
+    channel.receive(encodeReadFrame(1).buffer)
     expect(happened).toEqual(['up', 'malformed'])
   })
 
   it('ignores acknowledgements of messages that were taken back', () => {
     send(1, 10)
     path.takeUnacknowledged()
-    channel.say(encodeReadFrame(1).buffer)
+    channel.receive(encodeReadFrame(1).buffer)
     expect(happened).toEqual(['up'])
   })
 
@@ -163,7 +163,7 @@ describe('a direct path', () => {
     path.setConnected(true)
     channel.bufferedAmount = 2 * MIB
     const isThrough = send(1, 3 * MIB)
-    channel.say(encodeReadFrame(1).buffer)
+    channel.receive(encodeReadFrame(1).buffer)
     expect(await isThrough()).toBe(true)
     expect(path.takeUnacknowledged()).toEqual([])
     expect(happened).toEqual(['up', 'down', 'up'])
@@ -183,7 +183,7 @@ describe('a direct path', () => {
     channel.bufferedAmount = 0
     clock.pass(7000)
     path.takeUnacknowledged()
-    channel.say(encodeReadFrame(1).buffer)
+    channel.receive(encodeReadFrame(1).buffer)
     expect(happened).toEqual(['up', 'down', 'silent', 'up'])
     expect(path.isUp).toBe(true)
     send(2, 10)
@@ -221,7 +221,7 @@ describe('a direct path', () => {
 
   it('is not silent while nothing was sent', () => {
     send(1, 10)
-    channel.say(encodeReadFrame(1).buffer)
+    channel.receive(encodeReadFrame(1).buffer)
     clock.pass(60_000)
     expect(happened).toEqual(['up'])
   })

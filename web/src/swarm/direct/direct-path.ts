@@ -17,7 +17,7 @@ const UNREAD_BYTES_MAX = 4 << 20
 const UNREAD_SHORT_MAX = 12
 /** Messages that are remembered as sent and taken back: more than may be unread at once, for a few breaks. */
 const TAKEN_BACK_REMEMBERED = 64
-/** How long a path may accept data without a sign that anything arrives. */
+/** Timeout of a path that accepts data without a sign that anything arrives. */
 const SILENCE_MAX: Millis = 4000
 /** A timer that fires this late shows that the tab was busy. Frames may be waiting that it has not read. */
 const LATE_TIMER_MIN: Millis = 500
@@ -39,7 +39,7 @@ export interface PathEvents {
 interface Outgoing {
   readonly id: number
   readonly message: Bytes
-  /** How much of the message was given to the channel. */
+  /** The bytes of the message that were given to the channel. */
   sentBytes: number
   resolve: () => void
   reject: (reason: Error) => void
@@ -129,7 +129,7 @@ export class DirectPath implements MessagePath {
   close(): void {
     this.#isOver = true
     this.#updateUp()
-    // The user of the path has taken back its messages. Nobody else will send the rest.
+    // The caller has taken back its messages, so it also sends the rest.
     for (const { reject } of this.takeUnacknowledged()) reject(new Error('the path is closed'))
   }
 

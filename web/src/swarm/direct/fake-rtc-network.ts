@@ -11,13 +11,13 @@ export class FakeRtcNetwork {
   readonly connections: FakeRtcConnection[] = []
   /** Bytes that arrived over all data channels. */
   carriedBytes = 0
-  /** Nothing arrives any more, and nobody is notified. */
+  /** Nothing arrives any more, and neither side is notified. */
   isCut = false
   /** Events that wait because the tabs are busy. `null` while they are not. */
   #late: (() => void)[] | null = null
   /** No connection ever comes up. */
   isBlocked = false
-  /** How many connections the browser makes. */
+  /** The most connections that the browser makes. */
   max = Infinity
 
   constructor(clock: Clock) {
@@ -35,12 +35,12 @@ export class FakeRtcNetwork {
     return this.connections.filter(({ connectionState }) => connectionState === 'connected')
   }
 
-  /** All tabs are busy until `goOn`. */
+  /** All tabs are busy until `resume`. */
   holdUp(): void {
     this.#late = []
   }
 
-  goOn(): void {
+  resume(): void {
     const late = this.#late ?? []
     this.#late = null
     for (const arrive of late) this.pass(arrive)

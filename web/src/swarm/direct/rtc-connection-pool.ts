@@ -8,7 +8,7 @@ export const CONNECTIONS_MAX = 12
  * 500 for all tabs of a process.
  */
 const UNCOLLECTED_MAX = 200
-/** How long a connection must be idle before it is released for another peer. */
+/** Idle time after which a connection is released for another peer. */
 const IDLE_MIN: Millis = 10_000
 
 /** The user of a connection. */

@@ -8,7 +8,7 @@ const CANDIDATE_LENGTH_MAX = 512
 const CANDIDATES_MAX = 16
 const MID_LENGTH_MAX = 16
 
-/** Why a call ended: its connection is needed elsewhere, it failed, or it is not needed any more. */
+/** The reason for the end of a call: its connection is needed elsewhere, it failed, or it is not needed any more. */
 export type HangUpReason = 'busy' | 'failed' | 'over'
 
 /** A signal between two peers that connect directly. `call` identifies the attempt. */
