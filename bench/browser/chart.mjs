@@ -1,4 +1,4 @@
-// Charts as data. `watchfire-bench draw` turns them into SVG, so that all pages look the same.
+// Charts as data; `watchfire-bench draw` turns them into SVG.
 
 /** An axis from 0; without `max` it ends above the largest value. */
 export function axis(label, { max = null, step = null, format = 'Number' } = {}) {

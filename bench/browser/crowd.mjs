@@ -1,4 +1,4 @@
-// One who publishes, and many who come for it: each a browser process of its own, all against one real server.
+// One publisher and many viewers, each in its own browser process, and one real server.
 
 import { mkdir, writeFile } from 'node:fs/promises'
 import { randomBytes } from 'node:crypto'
@@ -10,19 +10,19 @@ import { children, cpuSeconds } from './machine.mjs'
 import { watchTab } from './watch.mjs'
 
 const SAMPLE_MS = 500
-const LOOK_MS = 1000
-/** Longer messages carry content; who wants what, and who has it, is said in shorter ones. */
+const STATUS_INTERVAL_MS = 1000
+/** Messages of at least this size carry content; wants and haves are shorter. */
 const CONTENT_BYTES_MIN = 65_536
-const PATIENCE_MS = 30_000
+const ACTION_TIMEOUT_MS = 30_000
 
-/** Browsers that stay for all rounds, since a round is not about starting them. */
+/** Browsers that stay open for all rounds, so that no round measures their start. */
 export class Crowd {
   #browsers = []
 
-  static async gather(people, { uplink }, tell) {
+  static async launch(count, { uplink }, onProgress) {
     const crowd = new Crowd()
-    for (let i = 0; i < people; i++) {
-      tell(`starting browser ${i + 1} of ${people}`)
+    for (let i = 0; i < count; i++) {
+      onProgress(`starting browser ${i + 1} of ${count}`)
       const before = children()
       const browser = await launch(uplink === null ? DIRECT_ON_LOOPBACK : BY_RELAY_ONLY)
       const [pid] = [...children()].filter((each) => !before.has(each))
@@ -31,12 +31,12 @@ export class Crowd {
     return crowd
   }
 
-  async part() {
+  async close() {
     await Promise.all(this.#browsers.map(({ browser }) => browser.close()))
   }
 
-  /** A file goes from the first browser to as many others. */
-  async round({ viewers, file, uplink, apartMs, timeoutMs }, tell) {
+  /** Measures one transfer of a file from the first browser to `viewers` others. */
+  async round({ viewers, file, uplink, apartMs, timeoutMs }, onProgress) {
     const settings = uplink === null ? {} : { 'limits.relay_bytes_per_second_per_peer': uplink }
     const server = await startWatchfire({ settings: { 'server.drain_period': '100ms', ...settings } })
     const browsers = this.#browsers.slice(0, viewers + 1)
@@ -50,11 +50,11 @@ export class Crowd {
         if (uplink === null) await context.grantPermissions(['microphone'], { origin: address })
         await context.addInitScript(watchTab, { sampleMs: SAMPLE_MS, contentBytesMin: CONTENT_BYTES_MIN })
         const tab = await context.newPage()
-        tab.setDefaultTimeout(PATIENCE_MS)
-        // The app is here already, as for anybody who came before.
+        tab.setDefaultTimeout(ACTION_TIMEOUT_MS)
+        // Load the app first, so that it is cached as for a returning visitor.
         await tab.goto(address)
         tabs.push(tab)
-        tell(`${tabs.length} of ${browsers.length} tabs are open`)
+        onProgress(`${tabs.length} of ${browsers.length} tabs are open`)
       }
       const [publisher, ...visitors] = tabs
       await publisher.locator('input[type=file]').setInputFiles(file)
@@ -64,25 +64,25 @@ export class Crowd {
       const pids = [server.pid, ...browsers.map(({ pid }) => pid)]
       const before = cpuSeconds(pids)
       const began = Date.now()
-      const cameAt = visitors.map(() => null)
-      const coming = visitors.map(async (visitor, i) => {
+      const openedAt = visitors.map(() => null)
+      const openings = visitors.map(async (visitor, i) => {
         await pause(i * apartMs)
-        cameAt[i] = Date.now()
+        openedAt[i] = Date.now()
         await visitor.goto(link)
       })
-      await Promise.all(coming)
-      await untilAllHaveIt(visitors, began, timeoutMs, tell)
+      await Promise.all(openings)
+      await waitForAll(visitors, began, timeoutMs, onProgress)
       const after = cpuSeconds(pids)
       const ended = Date.now()
       const relayedBytes = await server.metric('watchfire_pages_relayed_bytes_total')
-      const told = await Promise.all(tabs.map((tab) => tab.evaluate(() => window.watched.tell())))
+      const reports = await Promise.all(tabs.map((tab) => tab.evaluate(() => window.watched.report())))
       const cpu = after.each.map((seconds, i) => seconds - before.each[i])
       const ours = cpu.reduce((sum, seconds) => sum + seconds) + after.own - before.own
       return {
         viewers, began, seconds: (ended - began) / 1000, relayedBytes,
         cpu: { server: cpu[0], publisher: cpu[1], viewers: cpu.slice(2), others: Math.max(0, after.machine - before.machine - ours) },
-        publisher: told[0],
-        visitors: told.slice(1).map((each, i) => ({ ...each, cameAt: cameAt[i] })),
+        publisher: reports[0],
+        visitors: reports.slice(1).map((each, i) => ({ ...each, openedAt: openedAt[i] })),
       }
     } finally {
       await Promise.all(contexts.map((context) => context.close().catch(() => {})))
@@ -91,17 +91,17 @@ export class Crowd {
   }
 }
 
-async function untilAllHaveIt(visitors, began, timeoutMs, tell) {
+async function waitForAll(visitors, began, timeoutMs, onProgress) {
   for (;;) {
-    const looks = await Promise.all(visitors.map((visitor) => visitor.evaluate(() => window.watched.look())))
-    const done = looks.filter(({ doneAt }) => doneAt !== null).length
-    const share = looks.reduce((sum, each) => sum + each.share, 0) / looks.length
-    const up = looks.reduce((sum, each) => sum + each.up, 0)
+    const statuses = await Promise.all(visitors.map((visitor) => visitor.evaluate(() => window.watched.status())))
+    const done = statuses.filter(({ doneAt }) => doneAt !== null).length
+    const share = statuses.reduce((sum, each) => sum + each.share, 0) / statuses.length
+    const open = statuses.reduce((sum, each) => sum + each.open, 0)
     const seconds = (Date.now() - began) / 1000
-    tell(`${seconds.toFixed(0)} s: ${(share * 100).toFixed(0)} % on average, ${done} of ${looks.length} have all, ${up} direct ways`)
-    if (done === looks.length) return
-    if (Date.now() - began > timeoutMs) throw new Error(`after ${seconds.toFixed(0)} s only ${done} of ${looks.length} have all of it`)
-    await pause(LOOK_MS)
+    onProgress(`${seconds.toFixed(0)} s: ${(share * 100).toFixed(0)} % on average, ${done} of ${statuses.length} complete, ${open} direct connections`)
+    if (done === statuses.length) return
+    if (Date.now() - began > timeoutMs) throw new Error(`only ${done} of ${statuses.length} viewers have the whole page after ${seconds.toFixed(0)} s`)
+    await pause(STATUS_INTERVAL_MS)
   }
 }
 

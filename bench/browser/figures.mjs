@@ -1,14 +1,14 @@
-// From what the tabs, the server and the kernel told of a round to its figures.
+// Computes the figures of a round from the reports of the tabs, the server and the kernel.
 
 /** The figures of one round. */
 export function figuresOf(round, fileBytes) {
   const { publisher, visitors, cpu } = round
-  const direct = (side) => ({ lines }) => lines.reduce((sum, line) => sum + line[side], 0)
-  const everybody = [publisher, ...visitors]
-  const directBytes = sum(everybody.map(direct('received')))
-  const relayed = (what) => sum(everybody.map((tab) => tab.relayed[what]))
+  const direct = (side) => ({ connections }) => connections.reduce((sum, each) => sum + each[side], 0)
+  const tabs = [publisher, ...visitors]
+  const directBytes = sum(tabs.map(direct('received')))
+  const relayed = (figure) => sum(tabs.map((tab) => tab.relayed[figure]))
   const contentRelayed = relayed('contentBytes')
-  const times = visitors.map(({ doneAt, cameAt }) => (doneAt - cameAt) / 1000).sort((a, b) => a - b)
+  const times = visitors.map(({ doneAt, openedAt }) => (doneAt - openedAt) / 1000).sort((a, b) => a - b)
   const publisherBytes = direct('sent')(publisher) + publisher.relayed.contentBytes
   return {
     copies: publisherBytes / fileBytes,
@@ -25,15 +25,15 @@ export function figuresOf(round, fileBytes) {
     cpuServer: cpu.server,
     cpuPublisher: cpu.publisher,
     cpuOthers: cpu.others,
-    /** Bytes of content that moved, for each that a viewer needed: 1 is none in vain. */
+    /** Bytes of content that moved, for each that a viewer needed; 1 means no duplicates. */
     movedPerNeeded: (directBytes + contentRelayed) / (visitors.length * fileBytes),
-    lines: sum(everybody.map(({ lines }) => lines.filter(({ upAt }) => upAt !== null).length)) / 2,
+    connections: sum(tabs.map(({ connections }) => connections.filter(({ openedAt }) => openedAt !== null).length)) / 2,
   }
 }
 
 /**
- * When the last byte could be there at the earliest. With uplinks: by their sum, or by how fast one copy leaves who
- * publishes. Without: by the processors, if all of them did nothing but what one transfer between two browsers costs.
+ * The least possible time to the last byte. With uplinks, the bound is their sum, or one copy over the publisher's uplink.
+ * Without, it is the CPU time of one transfer between two browsers, for each viewer, divided by the cores.
  */
 export function boundOf({ viewers, fileBytes, uplink, cores, pairCpuSeconds }) {
   if (uplink !== null) {

@@ -1,9 +1,9 @@
-// What this machine is, and what the processes that we started take of it.
+// This machine, and the CPU time of the processes that we started.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { cpus, loadavg, release, totalmem } from 'node:os'
 
-/** The kernel counts in hundredths of a second, whatever its own clock does. */
+/** The kernel reports hundredths of a second, whatever the frequency of its own clock. */
 const TICKS_PER_SECOND = 100
 
 export function aboutThisMachine() {
@@ -16,18 +16,18 @@ export function aboutThisMachine() {
   }
 }
 
-/** Processes of ours that run now. */
+/** Running child processes. */
 export function children() {
   return new Set(processes().filter(({ parent }) => parent === process.pid).map(({ pid }) => pid))
 }
 
-/** CPU-seconds of each of these processes with all that descend from it, until now; and of the whole machine. */
+/** CPU-seconds so far: of each process with its descendants, of this process, and of the whole machine. */
 export function cpuSeconds(pids) {
   const all = processes()
-  const below = Map.groupBy ? Map.groupBy(all, ({ parent }) => parent) : grouped(all)
-  const of = new Map(all.map((each) => [each.pid, each]))
-  const withAllBelow = (pid) => (below.get(pid) ?? []).reduce((sum, child) => sum + withAllBelow(child.pid), of.get(pid)?.seconds ?? 0)
-  return { each: pids.map(withAllBelow), own: of.get(process.pid)?.ownSeconds ?? 0, machine: machineSeconds() }
+  const children = Map.groupBy ? Map.groupBy(all, ({ parent }) => parent) : grouped(all)
+  const byPid = new Map(all.map((each) => [each.pid, each]))
+  const withDescendants = (pid) => (children.get(pid) ?? []).reduce((sum, child) => sum + withDescendants(child.pid), byPid.get(pid)?.seconds ?? 0)
+  return { each: pids.map(withDescendants), own: byPid.get(process.pid)?.ownSeconds ?? 0, machine: machineSeconds() }
 }
 
 function grouped(all) {
@@ -40,13 +40,13 @@ function processes() {
   return readdirSync('/proc').filter((name) => /^\d+$/.test(name)).flatMap((pid) => {
     try {
       const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      // The name of a program may contain anything, brackets and spaces too.
+      // The name of a program may contain brackets and spaces.
       const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ').map(Number)
-      const [user, system, userOfDead, systemOfDead] = fields.slice(11, 15)
+      const [user, system, userOfEnded, systemOfEnded] = fields.slice(11, 15)
       const ownSeconds = (user + system) / TICKS_PER_SECOND
-      return [{ pid: Number(pid), parent: fields[1], ownSeconds, seconds: ownSeconds + (userOfDead + systemOfDead) / TICKS_PER_SECOND }]
+      return [{ pid: Number(pid), parent: fields[1], ownSeconds, seconds: ownSeconds + (userOfEnded + systemOfEnded) / TICKS_PER_SECOND }]
     } catch {
-      return [] // It has ended meanwhile.
+      return [] // The process has ended meanwhile.
     }
   })
 }

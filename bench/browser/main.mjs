@@ -1,4 +1,4 @@
-// `make bench-browser`: one who publishes, many who come, real browsers, a real server.
+// `make bench-browser`: one publisher and many viewers, with real browsers and a real server.
 
 import { rm, writeFile } from 'node:fs/promises'
 import { loadavg } from 'node:os'
@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util'
 import { Crowd, makeFile } from './crowd.mjs'
 import { boundOf, figuresOf, median } from './figures.mjs'
 import { aboutThisMachine } from './machine.mjs'
-import { progress, say } from './progress.mjs'
+import { printLine, progress } from './progress.mjs'
 import { reportOf, targetsOf } from './report.mjs'
 import { commit, REPOSITORY, targetLine, writeReport } from './write.mjs'
 
@@ -16,13 +16,13 @@ const USUAL = { viewers: 10, bytes: 50_000_000 }
 
 const USAGE = `make bench-browser ARGS="…"
 
-  --viewers N      people who come for the page (${USUAL.viewers})
-  --megabytes N    the page, in millions of bytes (${USUAL.bytes / 1e6})
+  --viewers N      viewers that open the page (${USUAL.viewers})
+  --megabytes N    size of the page, in millions of bytes (${USUAL.bytes / 1e6})
   --rounds N       rounds (3)
-  --apart SECONDS  between two viewers' arrivals (0: all at once)
-  --uplink MB      by relay alone, so many million bytes a second of each; else directly, as fast as it goes
-  --timeout S      a round takes no longer (600)
-  --quick          3 viewers, 12 MB, one round: whether all of it works
+  --apart SECONDS  between the arrivals of two viewers (0: all at once)
+  --uplink MB      by relay only, this many million bytes per second for each peer; otherwise directly, without a limit
+  --timeout S      a round fails after this time (600)
+  --quick          3 viewers, 12 MB, one round: check that everything works
 `
 
 const options = read()
@@ -37,28 +37,28 @@ function read() {
       options: { viewers: number, megabytes: number, rounds: number, apart: number, uplink: number, timeout: number, quick: flag, help: flag },
     }))
   } catch (error) {
-    return refuse(error.message)
+    return rejectUsage(error.message)
   }
   if (values.help) {
     process.stdout.write(USAGE)
     return null
   }
   const usual = values.quick ? { viewers: '3', megabytes: '12', rounds: '1' } : { viewers: String(USUAL.viewers), megabytes: String(USUAL.bytes / 1e6), rounds: '3' }
-  const told = { apart: '0', timeout: '600', ...usual, ...values }
+  const chosen = { apart: '0', timeout: '600', ...usual, ...values }
   for (const [name, least, whole] of [['viewers', 1, true], ['megabytes', 0.001, false], ['rounds', 1, true], ['apart', 0, false], ['timeout', 1, false], ['uplink', 0.01, false]]) {
-    if (told[name] === undefined) continue
-    const value = Number(told[name])
-    if (!Number.isFinite(value) || value < least || (whole && !Number.isInteger(value))) return refuse(`--${name} ${told[name]} makes no sense`)
+    if (chosen[name] === undefined) continue
+    const value = Number(chosen[name])
+    if (!Number.isFinite(value) || value < least || (whole && !Number.isInteger(value))) return rejectUsage(`invalid value for --${name}: ${chosen[name]}`)
   }
   return {
-    viewers: Number(told.viewers), bytes: Math.round(Number(told.megabytes) * 1e6), rounds: Number(told.rounds),
-    apartMs: Number(told.apart) * 1000, timeoutMs: Number(told.timeout) * 1000,
-    uplink: told.uplink === undefined ? null : Math.round(Number(told.uplink) * 1e6),
+    viewers: Number(chosen.viewers), bytes: Math.round(Number(chosen.megabytes) * 1e6), rounds: Number(chosen.rounds),
+    apartMs: Number(chosen.apart) * 1000, timeoutMs: Number(chosen.timeout) * 1000,
+    uplink: chosen.uplink === undefined ? null : Math.round(Number(chosen.uplink) * 1e6),
   }
 }
 
-function refuse(why) {
-  process.stderr.write(`${why}\n\n${USAGE}`)
+function rejectUsage(reason) {
+  process.stderr.write(`${reason}\n\n${USAGE}`)
   process.exitCode = 2
   return null
 }
@@ -71,7 +71,7 @@ async function run(options) {
   const file = await makeFile(out, bytes)
   let crowd = null
   try {
-    crowd = await Crowd.gather(viewers + 1, options, progress('browsers'))
+    crowd = await Crowd.launch(viewers + 1, options, progress('browsers'))
     const play = async (name, of) => {
       const [loadBefore] = loadavg()
       const round = await crowd.round({ ...options, file, viewers: of }, progress(name))
@@ -82,7 +82,7 @@ async function run(options) {
     for (let i = 0; i < options.rounds; i++) {
       played.push(await play(`round ${i + 1} of ${options.rounds}`, viewers))
       const { copies, lastDone, directShare } = played.at(-1).figures
-      say(`round ${i + 1}: ${copies.toFixed(2)} copies, ${(directShare * 100).toFixed(1)} % directly, the last byte after ${lastDone.toFixed(1)} s`)
+      printLine(`round ${i + 1}: ${copies.toFixed(2)} copies, ${(directShare * 100).toFixed(1)} % directly, last byte after ${lastDone.toFixed(1)} s`)
     }
     const rounds = played.map(({ figures }) => figures)
     const bound = boundOf({ viewers, fileBytes: bytes, uplink, cores: machine.cores, pairCpuSeconds: pair.figures.cpuSeconds })
@@ -95,13 +95,13 @@ async function run(options) {
     })
     await writeFile(path.join(out, 'rounds.json'), JSON.stringify(played.map(({ round }) => round)))
     await writeReport(report, isWhole ? path.join(REPOSITORY, 'docs/browser') : out)
-    for (const target of targetsOf(rounds)) say(targetLine(target))
-    say(`the last byte after ${median(rounds.map(({ lastDone }) => lastDone)).toFixed(1)} s, the bound (${bound.kind}) is ${bound.seconds.toFixed(1)} s`)
+    for (const target of targetsOf(rounds)) printLine(targetLine(target))
+    printLine(`last byte after ${median(rounds.map(({ lastDone }) => lastDone)).toFixed(1)} s, the bound (${bound.kind}) is ${bound.seconds.toFixed(1)} s`)
   } catch (error) {
-    say(`it did not run: ${error.message}`)
+    printLine(`cannot run the benchmark: ${error.message}`)
     process.exitCode = 1
   } finally {
-    await crowd?.part()
+    await crowd?.close()
     await rm(file)
   }
 }

@@ -1,17 +1,17 @@
-// What a run says while it lasts.
+// Output of a run in progress.
 
-/** A line that is written over at a terminal, and new in a log. */
+/** Overwrites one line at a terminal, and writes a new line to a log. */
 export function progress(name) {
   let last = ''
-  return (words) => {
-    if (words === last) return
-    last = words
-    if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${name}: ${words}`)
-    else process.stderr.write(`${name}: ${words}\n`)
+  return (text) => {
+    if (text === last) return
+    last = text
+    if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${name}: ${text}`)
+    else process.stderr.write(`${name}: ${text}\n`)
   }
 }
 
-/** A line that stays. */
-export function say(words) {
-  process.stderr.write(`${process.stderr.isTTY ? '\r\x1b[K' : ''}${words}\n`)
+/** Prints a line that stays. */
+export function printLine(text) {
+  process.stderr.write(`${process.stderr.isTTY ? '\r\x1b[K' : ''}${text}\n`)
 }

@@ -53,7 +53,7 @@ export function reportOf({ options, machine, commit, bound, pair, rounds, round,
           row('content by relay', 'relayedContentBytes', mb),
           row('of that, between peers with an open direct connection', 'relayedContentBytesWhileDirect', mb),
           row('all bytes that the server relayed, by its own count', 'relayedBytes', mb),
-          row('direct connections', 'lines', (value) => value.toFixed(0)),
+          row('direct connections', 'connections', (value) => value.toFixed(0)),
           row('content that moved, for each byte that a viewer needed', 'movedPerNeeded', copies),
           row('the first viewer has the whole page', 'firstDone', s),
           row('half of the viewers have it', 'medianDone', s),
@@ -80,13 +80,13 @@ export function machineSentence({ cores, model, memoryBytes, kernel, load }) {
   return `${cores} cores (${model}), ${(memoryBytes / 2 ** 30).toFixed(1)} GiB of memory, Linux ${kernel}, load ${load.toFixed(1)} before the run`
 }
 
-/** How the page reaches each viewer, and what its publisher sends meanwhile. */
+/** Progress of each viewer, and copies that the publisher sends meanwhile. */
 function chartOf({ round, bound, fileBytes, machine, viewers }) {
   const since = (at) => Math.max(0, (at - round.began) / 1000)
   const seconds = Math.max(bound.seconds, ...round.visitors.map(({ doneAt }) => since(doneAt))) * 1.04
-  const shares = round.visitors.map(({ samples, doneAt, cameAt }) => {
-    const until = samples.filter(({ at }) => at >= cameAt && at < doneAt).map(({ at, share }) => [since(at), share])
-    return line('', 'Blue', [[since(cameAt), 0], ...until, [since(doneAt), 1]], 0.65)
+  const shares = round.visitors.map(({ samples, doneAt, openedAt }) => {
+    const until = samples.filter(({ at }) => at >= openedAt && at < doneAt).map(({ at, share }) => [since(at), share])
+    return line('', 'Blue', [[since(openedAt), 0], ...until, [since(doneAt), 1]], 0.65)
   })
   const sent = round.publisher.samples.filter(({ at }) => at >= round.began)
     .map((sample) => [since(sample.at), (sample.sent + sample.relayed) / fileBytes])

@@ -1,59 +1,59 @@
-// What a tab says of itself while it is measured. It runs in the tab, before the app, and uses nothing from outside.
+// Observes a tab during the measurement. The function runs in the tab before the app, and uses nothing from outside.
 
-/** Remembers each connection, what goes over it and past it, and how much of the page is here. */
+/** Records the connections, the bytes over them and over the relay, and the share of the page that has arrived. */
 export function watchTab({ sampleMs, contentBytesMin }) {
-  const nowOf = () => performance.timeOrigin + performance.now()
-  const lines = []
+  const now = () => performance.timeOrigin + performance.now()
+  const connections = []
   const sending = new Map()
-  const relayed = { contentBytes: 0, wordBytes: 0, contentBytesWhileDirect: 0, messagesWhileDirect: 0 }
+  const relayed = { contentBytes: 0, protocolBytes: 0, contentBytesWhileDirect: 0, messagesWhileDirect: 0 }
   const samples = []
   let doneAt = null
 
-  const Browser = window.RTCPeerConnection
-  window.RTCPeerConnection = class extends Browser {
+  const NativeConnection = window.RTCPeerConnection
+  window.RTCPeerConnection = class extends NativeConnection {
     constructor(configuration) {
       super(configuration)
-      this.watched = { line: this, peer: null, channel: null, upAt: null, sent: 0, received: 0 }
-      lines.push(this.watched)
-      this.addEventListener('connectionstatechange', () => this.#follow())
+      this.watched = { connection: this, peer: null, channel: null, openedAt: null, sent: 0, received: 0 }
+      connections.push(this.watched)
+      this.addEventListener('connectionstatechange', () => this.#noteOpen())
     }
 
     createDataChannel(...options) {
       const channel = super.createDataChannel(...options)
       this.watched.channel = channel
-      channel.addEventListener('open', () => this.#follow())
+      channel.addEventListener('open', () => this.#noteOpen())
       return channel
     }
 
-    #follow() {
-      if (isUp(this.watched)) this.watched.upAt ??= nowOf()
+    #noteOpen() {
+      if (isOpen(this.watched)) this.watched.openedAt ??= now()
     }
   }
 
-  function isUp({ line, channel }) {
-    return line.connectionState === 'connected' && channel?.readyState === 'open'
+  function isOpen({ connection, channel }) {
+    return connection.connectionState === 'connected' && channel?.readyState === 'open'
   }
 
   const send = WebSocket.prototype.send
   WebSocket.prototype.send = function (frame) {
-    if (frame instanceof ArrayBuffer) look(new Uint8Array(frame))
-    else if (ArrayBuffer.isView(frame)) look(new Uint8Array(frame.buffer, frame.byteOffset, frame.byteLength))
+    if (frame instanceof ArrayBuffer) inspect(new Uint8Array(frame))
+    else if (ArrayBuffer.isView(frame)) inspect(new Uint8Array(frame.buffer, frame.byteOffset, frame.byteLength))
     send.call(this, frame)
   }
 
-  /** A binary push: its kind, four lengths, then join_ref, ref, topic, event and payload. */
-  function look(frame) {
+  /** A binary push: kind, four lengths, then join_ref, ref, topic, event and payload. */
+  function inspect(frame) {
     const text = new TextDecoder()
     const [, joinRef = 0, ref = 0, topic = 0, event = 0] = frame
     const from = 5 + joinRef + ref + topic
     const name = text.decode(frame.subarray(from, from + event))
     const payload = frame.subarray(from + event)
     const peer = [...payload.subarray(0, 8)].map((byte) => byte.toString(16).padStart(2, '0')).join('')
-    if (name === 'relay') lookAtSegment(peer, payload.subarray(8))
-    else if (name === 'signal') lookAtSignal(peer, JSON.parse(text.decode(payload.subarray(8))))
+    if (name === 'relay') countSegment(peer, payload.subarray(8))
+    else if (name === 'signal') matchSignal(peer, JSON.parse(text.decode(payload.subarray(8))))
   }
 
-  function lookAtSegment(peer, segment) {
+  function countSegment(peer, segment) {
     const view = new DataView(segment.buffer, segment.byteOffset)
     const [id, offset, total] = [view.getUint32(0), view.getUint32(4), view.getUint32(8)]
     const bytes = segment.length - 12
@@ -63,13 +63,13 @@ export function watchTab({ sampleMs, contentBytesMin }) {
     if (message === undefined) {
       message = { offsets: new Set(), isDirect: false, bytes: 0 }
       sending.set(key, message)
-      if (isContent) judge(peer, message)
+      if (isContent) checkDirect(peer, message)
     }
-    // What the server refused comes again.
+    // The app sends a segment again after the server refused it.
     if (message.offsets.has(offset)) return
     message.offsets.add(offset)
     message.bytes += bytes
-    if (!isContent) relayed.wordBytes += bytes
+    if (!isContent) relayed.protocolBytes += bytes
     else {
       relayed.contentBytes += bytes
       if (message.isDirect) relayed.contentBytesWhileDirect += bytes
@@ -77,72 +77,71 @@ export function watchTab({ sampleMs, contentBytesMin }) {
   }
 
   /**
-   * Whether a message begins by relay although there is a direct way: what was begun before that one came up ends there.
-   * What a way carried that is given up goes by relay, too, a moment before the connection is closed.
+   * Notes a message that begins by relay while a direct connection is open. Messages that began before it opened may
+   * finish by relay. The messages of a failing connection move to the relay just before the app closes it.
    */
-  function judge(peer, message) {
-    const way = lines.find((each) => each.peer === peer && isUp(each))
-    if (way === undefined) return
+  function checkDirect(peer, message) {
+    const direct = connections.find((each) => each.peer === peer && isOpen(each))
+    if (direct === undefined) return
     setTimeout(() => {
-      if (!isUp(way)) return
+      if (!isOpen(direct)) return
       message.isDirect = true
       relayed.messagesWhileDirect++
       relayed.contentBytesWhileDirect += message.bytes
     })
   }
 
-  /** Whom a connection leads to is told by the description of it that is sent to them. */
-  function lookAtSignal(peer, { sdp = '' }) {
+  /** The description that is sent to a peer shows which connection leads to it. */
+  function matchSignal(peer, { sdp = '' }) {
     const [name] = sdp.match(/a=ice-ufrag:\S+/) ?? []
     if (name === undefined) return
-    for (const each of lines) if (each.line.localDescription?.sdp.includes(name)) each.peer = peer
+    for (const each of connections) if (each.connection.localDescription?.sdp.includes(name)) each.peer = peer
   }
 
   async function measure(each) {
     try {
-      for (const told of (await each.line.getStats()).values()) {
-        if (told.type !== 'data-channel') continue
-        each.sent = Math.max(each.sent, told.bytesSent)
-        each.received = Math.max(each.received, told.bytesReceived)
+      for (const stats of (await each.connection.getStats()).values()) {
+        if (stats.type !== 'data-channel') continue
+        each.sent = Math.max(each.sent, stats.bytesSent)
+        each.received = Math.max(each.received, stats.bytesReceived)
       }
     } catch {
-      // It is closed: what it carried was told before.
+      // The connection is closed; earlier samples have its counters.
     }
   }
 
   async function sample() {
-    await Promise.all(lines.map(measure))
-    const sum = (of) => lines.reduce((total, each) => total + of(each), 0)
-    const told = {
-      at: nowOf(), share: shareOf(), sent: sum(({ sent }) => sent), received: sum(({ received }) => received),
-      relayed: relayed.contentBytes, up: lines.filter(isUp).length,
+    await Promise.all(connections.map(measure))
+    const sum = (of) => connections.reduce((total, each) => total + of(each), 0)
+    const taken = {
+      at: now(), share: shareOf(), sent: sum(({ sent }) => sent), received: sum(({ received }) => received),
+      relayed: relayed.contentBytes, open: connections.filter(isOpen).length,
     }
-    samples.push(told)
-    return told
+    samples.push(taken)
   }
 
-  function isHere() {
+  function isComplete() {
     return document.querySelector('input[aria-label="Link to this page"]') !== null
   }
 
   function shareOf() {
-    if (isHere()) return 1
+    if (isComplete()) return 1
     const bar = document.querySelector('progress')
     return bar === null || !bar.hasAttribute('value') ? 0 : bar.value / bar.max
   }
 
-  const looking = setInterval(() => {
-    if (!isHere()) return
-    doneAt = nowOf()
-    clearInterval(looking)
+  const polling = setInterval(() => {
+    if (!isComplete()) return
+    doneAt = now()
+    clearInterval(polling)
   }, 50)
   setInterval(sample, sampleMs)
 
   window.watched = {
-    look: () => ({ share: shareOf(), doneAt, up: lines.filter(isUp).length }),
-    tell: async () => {
+    status: () => ({ share: shareOf(), doneAt, open: connections.filter(isOpen).length }),
+    report: async () => {
       await sample()
-      return { doneAt, samples, relayed, lines: lines.map(({ peer, upAt, sent, received }) => ({ peer, upAt, sent, received })) }
+      return { doneAt, samples, relayed, connections: connections.map(({ peer, openedAt, sent, received }) => ({ peer, openedAt, sent, received })) }
     },
   }
 }

@@ -1,11 +1,11 @@
-// From what the peers told to the figures of a run.
+// Computes the figures of a run from the peers' reports.
 
 import { sum } from '../browser/figures.mjs'
 
 export function figuresOf({ hash, hashes, began, endedAt, here, past, returned, bytes, samples, residentServerMost, residentPeersMost, relayedByServer, cpuPeers, cpuServer }) {
-  const everybody = [...here, ...past]
-  const total = (figure) => sum(everybody.map((each) => each[figure]))
-  const visits = everybody.filter(({ id }) => id !== 'publisher')
+  const all = [...here, ...past]
+  const total = (figure) => sum(all.map((each) => each[figure]))
+  const visits = all.filter(({ id }) => id !== 'publisher')
   const times = visits.filter(({ doneAt }) => doneAt !== null).map(({ cameAt, doneAt }) => (doneAt - cameAt) / 1000).sort((a, b) => a - b)
   const at = (share) => times[Math.min(times.length - 1, Math.floor(share * times.length))]
   const [directBytes, relayedBytes] = [total('receivedBytes'), total('relayedBytes')]
@@ -15,7 +15,7 @@ export function figuresOf({ hash, hashes, began, endedAt, here, past, returned, 
     gone: past.length,
     returned,
     wrong: [...hashes.values()].filter((each) => each !== hash).length,
-    sentAway: total('peersDropped'),
+    dropped: total('peersDropped'),
     seconds: (endedAt - began) / 1000,
     copies: samples.at(-1).copies,
     directShare: directBytes / (directBytes + relayedBytes),
@@ -24,7 +24,7 @@ export function figuresOf({ hash, hashes, began, endedAt, here, past, returned, 
     relayedWhileDirect: total('relayedWhileDirect'),
     relayedByServer,
     ways: total('waysMade') / 2,
-    linesMost: Math.max(...everybody.map(({ linesMost }) => linesMost)),
+    linesMost: Math.max(...all.map(({ linesMost }) => linesMost)),
     waysMost: Math.max(...samples.map(({ ways }) => ways)),
     movedPerNeeded: (directBytes + relayedBytes) / (bytes * sum(visits.map(({ share }) => share))),
     firstDone: at(0), medianDone: at(0.5), mostDone: at(0.95), lastDone: times.at(-1),

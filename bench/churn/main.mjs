@@ -1,4 +1,4 @@
-// `make bench-churn`: simulated peers that run the web client's own code, in one swarm, while people come and go.
+// `make bench-churn`: simulated peers that run the web client's own code join and leave one swarm.
 
 import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -9,7 +9,7 @@ import { playChurn } from '../../tests/interop/lib/peers/churn.mjs'
 import { Peers } from '../../tests/interop/lib/peers/peers.mjs'
 import { startWatchfire } from '../../tests/interop/lib/server.mjs'
 import { aboutThisMachine, cpuSeconds } from '../browser/machine.mjs'
-import { progress, say } from '../browser/progress.mjs'
+import { printLine, progress } from '../browser/progress.mjs'
 import { commit, REPOSITORY, targetLine, writeReport } from '../browser/write.mjs'
 import { figuresOf } from './figures.mjs'
 import { reportOf, targetsOf } from './report.mjs'
@@ -19,12 +19,12 @@ const QUICK = { ...USUAL, peers: 24, megabytes: 9, waves: 3, herd: 8 }
 
 const USAGE = `make bench-churn ARGS="…"
 
-  --peers N        simulated peers beside the one who publishes (${USUAL.peers})
-  --megabytes N    the page, in millions of bytes (${USUAL.megabytes})
-  --waves N        waves in which they come, at least two (${USUAL.waves})
+  --peers N        simulated peers, besides the publisher (${USUAL.peers})
+  --megabytes N    size of the page, in millions of bytes (${USUAL.megabytes})
+  --waves N        waves in which they join, at least two (${USUAL.waves})
   --herd N         peers in one process (${USUAL.herd})
-  --timeout S      it takes no longer (${USUAL.timeout})
-  --quick          ${QUICK.peers} peers, ${QUICK.megabytes} MB: whether all of it works
+  --timeout S      the run fails after this time (${USUAL.timeout})
+  --quick          ${QUICK.peers} peers, ${QUICK.megabytes} MB: check that everything works
 `
 
 const options = read()
@@ -37,22 +37,22 @@ function read() {
   try {
     ;({ values } = parseArgs({ options: { peers: text, megabytes: text, waves: text, herd: text, timeout: text, quick: flag, help: flag } }))
   } catch (error) {
-    return refuse(error.message)
+    return rejectUsage(error.message)
   }
   if (values.help) {
     process.stdout.write(USAGE)
     return null
   }
-  const told = { ...(values.quick ? QUICK : USUAL) }
+  const chosen = { ...(values.quick ? QUICK : USUAL) }
   for (const [name, least] of [['peers', 4], ['megabytes', 1], ['waves', 2], ['herd', 1], ['timeout', 1]]) {
-    if (values[name] !== undefined) told[name] = Number(values[name])
-    if (!Number.isInteger(told[name]) || told[name] < least) return refuse(`--${name} ${values[name]} makes no sense`)
+    if (values[name] !== undefined) chosen[name] = Number(values[name])
+    if (!Number.isInteger(chosen[name]) || chosen[name] < least) return rejectUsage(`invalid value for --${name}: ${values[name]}`)
   }
-  return told
+  return chosen
 }
 
-function refuse(why) {
-  process.stderr.write(`${why}\n\n${USAGE}`)
+function rejectUsage(reason) {
+  process.stderr.write(`${reason}\n\n${USAGE}`)
   process.exitCode = 2
   return null
 }
@@ -85,10 +85,10 @@ async function run(options) {
     })
     await writeFile(path.join(out, 'samples.json'), JSON.stringify({ samples: played.samples, here: played.here, past: played.past }))
     await writeReport(report, isWhole ? path.join(REPOSITORY, 'docs/browser') : out)
-    for (const target of targetsOf(figures)) say(targetLine(target))
-    say(`${figures.stayed} stayed and have all of it after ${figures.seconds.toFixed(1)} s; ${figures.copies.toFixed(2)} copies of the publisher's, ${(figures.directShare * 100).toFixed(1)} % directly`)
+    for (const target of targetsOf(figures)) printLine(targetLine(target))
+    printLine(`${figures.stayed} peers stayed and have the whole page after ${figures.seconds.toFixed(1)} s; the publisher sent ${figures.copies.toFixed(2)} copies; ${(figures.directShare * 100).toFixed(1)} % directly`)
   } catch (error) {
-    say(`it did not run: ${error.message}`)
+    printLine(`cannot run the benchmark: ${error.message}`)
     process.exitCode = 1
   } finally {
     await peers?.end()

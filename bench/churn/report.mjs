@@ -5,13 +5,13 @@ import { machineSentence } from '../browser/report.mjs'
 
 const CONNECTIONS_MAX = 12
 
-export function targetsOf({ linesMost, relayedWhileDirect, wrong, sentAway }) {
+export function targetsOf({ linesMost, relayedWhileDirect, wrong, dropped }) {
   const atMost = (what, value, bound) => ({ what, value, bound, unit: '', decimals: 0, is_least: false })
   return [
     atMost('connections of any peer at the same time', linesMost, CONNECTIONS_MAX),
     atMost('bytes of content relayed between peers with an open direct connection', relayedWhileDirect, 0),
     atMost('peers that stayed and do not have every byte as it was published', wrong, 0),
-    atMost('peers that another peer dropped as malicious', sentAway, 0),
+    atMost('peers that another peer dropped as malicious', dropped, 0),
   ]
 }
 
@@ -58,7 +58,7 @@ export function reportOf({ options, machine, commit, figures, played, herds, com
   }
 }
 
-/** Who is present, what moved which way, and what the publisher sent. */
+/** Peers present, content moved directly and by relay, and copies that the publisher sent. */
 function chartOf({ samples, began, endedAt, bytes, machine, options }) {
   const points = (of) => samples.map((sample) => [(sample.at - began) / 1000, of(sample)])
   const time = () => axis('seconds since the page was published', { max: ((endedAt - began) / 1000) * 1.02 })

@@ -1,24 +1,23 @@
 // The comparison server: the sprites protocol over plain HTTP (docs/reference/protocols/sprites.md), on
-// Node's own `http` and nothing else.
+// Node's own `http` without a framework.
 //
 //   node sprites.mjs <port>
 //
-// Written as one would to be fast: no framework, one Map from token to peer, neighbours in linked
-// rings so that a join touches four others, answers built as one string with their length, no
-// timers of the HTTP server that scan all connections, a parked poll is the response object and
-// nothing more. A place is closed when its poll's connection is gone for a while; it keeps no
-// reservations, so a token of who was away too long is stale.
+// It is written for speed. One Map leads from token to peer. Neighbours are in linked rings, so a join
+// touches four others. An answer is one string with its length. The timers of the HTTP server, which scan
+// all connections, are off. A parked poll is only its response object. A slot is removed when no poll
+// waits for a while; there are no reservations, so its token is then stale.
 
 import { createServer } from 'node:http'
 import { randomBytes } from 'node:crypto'
 
 const port = Number(process.argv[2])
-const WINDOW = 120_000
-const PLACE_KEPT = 30_000
+const POLL_MS_MAX = 120_000
+const AWAY_MS_MAX = 30_000
 const ARRIVALS_QUEUED_MAX = 64
 const BODY_BYTES_MAX = 8192
 const EDGES = { left: 'right', right: 'left', up: 'down', down: 'up' }
-const NOBODY = { left: null, right: null, up: null, down: null }
+const NO_NEIGHBOURS = { left: null, right: null, up: null, down: null }
 
 const grids = new Map()
 const peers = new Map() // by token
@@ -29,15 +28,15 @@ class Peer {
     this.id = randomBytes(8).toString('hex')
     this.token = randomBytes(16).toString('base64url')
     this.left = this.right = this.up = this.down = this
-    this.index = grid.length // where it stands in the grid's list
-    this.arrivals = [] // texts of JSON, until a poll takes them
+    this.index = grid.length // position in the grid's list
+    this.arrivals = [] // JSON texts, until the next poll
     this.changed = false
-    this.poll = null // the response that waits
-    this.since = 0 // when it began to, or when it ended
+    this.poll = null // the waiting response
+    this.since = 0 // when the poll began to wait, or ended
   }
 
   neighbours() {
-    if (this.right === this) return NOBODY
+    if (this.right === this) return NO_NEIGHBOURS
     return { left: this.left.id, right: this.right.id, up: this.up.id, down: this.down.id }
   }
 }
@@ -63,13 +62,13 @@ function join(grid) {
   }
   grid.push(peer)
   peers.set(peer.token, peer)
-  tellAround(peer)
+  notifyNeighbours(peer)
   return peer
 }
 
 function leave(peer) {
   if (!peers.delete(peer.token)) return
-  const around = [peer.left, peer.right, peer.up, peer.down]
+  const neighbours = [peer.left, peer.right, peer.up, peer.down]
   unlink(peer, 'left', 'right')
   unlink(peer, 'up', 'down')
   const last = peer.grid.pop()
@@ -77,15 +76,15 @@ function leave(peer) {
     peer.grid[peer.index] = last
     last.index = peer.index
   }
-  for (const other of around) if (other !== peer) tell(other)
+  for (const other of neighbours) if (other !== peer) notify(other)
   if (peer.poll) answerPoll(peer)
 }
 
-function tellAround(peer) {
-  for (const other of [peer.left, peer.right, peer.up, peer.down]) if (other !== peer) tell(other)
+function notifyNeighbours(peer) {
+  for (const other of [peer.left, peer.right, peer.up, peer.down]) if (other !== peer) notify(other)
 }
 
-function tell(peer) {
+function notify(peer) {
   peer.changed = true
   if (peer.poll) answerPoll(peer)
 }
@@ -156,7 +155,7 @@ function onLeave(body, response) {
   send(response, 200, '{}')
 }
 
-// As long as Watchfire's, which tells each of its limits in words.
+// As long as Watchfire's response, which describes each of its limits.
 const LIMITS = JSON.stringify({
   limits: { arrivals_queued_max: { unit: 'sprites', value: ARRIVALS_QUEUED_MAX } },
   padding: 'w'.repeat(2650),
@@ -192,7 +191,7 @@ const server = createServer({ keepAlive: true, noDelay: true }, (request, respon
   })
 })
 
-// A connection that ends takes its parked poll with it.
+// The parked poll of a closed connection ends.
 server.on('connection', (socket) => {
   socket.peer = null
   socket.on('close', () => {
@@ -202,18 +201,18 @@ server.on('connection', (socket) => {
   })
 })
 
-// Its own timers look at every connection twice a minute, and would end a parked poll.
+// Its timers scan every connection twice a minute, and would end a parked poll.
 server.requestTimeout = 0
 server.headersTimeout = 0
 server.keepAliveTimeout = 0
 server.timeout = 0
 
-// Polls that waited long enough are answered empty; who does not come back loses the place.
+// Answer polls that have waited long enough, and remove peers that did not poll again.
 setInterval(() => {
   const now = Date.now()
   for (const peer of peers.values()) {
-    if (peer.poll && now - peer.since > WINDOW) answerPoll(peer)
-    else if (!peer.poll && now - peer.since > PLACE_KEPT) leave(peer)
+    if (peer.poll && now - peer.since > POLL_MS_MAX) answerPoll(peer)
+    else if (!peer.poll && now - peer.since > AWAY_MS_MAX) leave(peer)
   }
 }, 5_000)
 

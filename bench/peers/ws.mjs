@@ -1,12 +1,12 @@
-// The comparison server: npm `ws` with just enough of Phoenix V2 for the bench's client.
+// The comparison server: npm `ws` with the part of Phoenix V2 that the bench's client needs.
 //
-//   node ws.mjs <port> plain   each socket gets `send(text)`, as everybody writes it
-//   node ws.mjs <port> once    the frame is built once and its bytes are written to each socket
+//   node ws.mjs <port> plain   `send(text)` for each socket, the usual way
+//   node ws.mjs <port> once    the frame is built once, and its bytes are written to each socket
 
 import { Sender, WebSocketServer } from 'ws'
 
 const [port, mode] = process.argv.slice(2)
-if (mode !== 'plain' && mode !== 'once') throw new Error('mode is plain or once')
+if (mode !== 'plain' && mode !== 'once') throw new Error(`invalid mode ${mode}: use plain or once`)
 
 const rooms = new Map()
 

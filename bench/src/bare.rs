@@ -1,9 +1,9 @@
 //! The baseline: the cost of a socket and a delivery in the kernel alone.
 //!
 //! It keeps a list of sockets and nothing else: no topics, no refs, no limits, no timeouts. Each
-//! read must bring whole messages (small ones on loopback do), each write must be taken at once;
-//! a socket for which that fails is closed, which the client reports. It answers exactly what the
-//! bench's client sends, byte for byte, and is useless otherwise.
+//! read must return whole messages (small ones on loopback do), and the kernel must accept each
+//! write at once. Otherwise it closes the socket, and the client reports that. It answers only the
+//! exact bytes that the bench's client sends.
 
 use std::convert::Infallible;
 use std::io::Write;
@@ -29,7 +29,7 @@ const BUS: u64 = u64::MAX - 1;
 
 #[derive(clap::Args)]
 pub struct Settings {
-    /// Where to listen; port 0 takes a free one. The address is printed.
+    /// Address to listen on; port 0 selects a free port. The program prints the address.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// Threads, each with its own listener on the same port and its own sockets.
@@ -79,7 +79,7 @@ fn listen(address: SocketAddr) -> Result<Socket> {
     Ok(socket)
 }
 
-/// What a socket waits for. One byte beside its descriptor.
+/// The state of a socket: one byte beside its descriptor.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Http,
@@ -88,7 +88,7 @@ enum Kind {
     Parked,
 }
 
-/// One thread: its listener, its sockets by descriptor number, the other threads.
+/// One thread: its listener, its sockets by descriptor number, and the senders to other threads.
 struct Broadcaster {
     index: usize,
     poller: Poller,
@@ -121,7 +121,7 @@ impl Broadcaster {
             for index in 0..self.poller.len() {
                 match self.poller.ready(index).key {
                     LISTENER => self.accept()?,
-                    BUS => self.hear_others(&mut buffer)?,
+                    BUS => self.receive_from_others(&mut buffer)?,
                     socket => self.read(socket as usize, &mut buffer),
                 }
             }
@@ -155,13 +155,13 @@ impl Broadcaster {
             Err(Errno::AGAIN | Errno::INTR) => return,
             Err(_) => 0,
         };
-        let understood = len > 0
+        let is_valid = len > 0
             && if self.kinds[slot] == Kind::Websocket {
                 self.read_frames(slot, &mut buffer[..len])
             } else {
                 self.read_requests(slot, &buffer[..len])
             };
-        if !understood {
+        if !is_valid {
             self.sockets[slot] = None;
         }
     }
@@ -214,7 +214,7 @@ impl Broadcaster {
                     "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\
                      connection: Upgrade\r\nsec-websocket-accept: {WEBSOCKET_ACCEPT}\r\n\r\n"
                 )
-                .expect("a vector takes all");
+                .expect("writing to a vector cannot fail");
             } else if request.line.starts_with("POST") {
                 if contains(request.body, b"\"new_msg\"") {
                     self.broadcast_to_all();
@@ -222,7 +222,7 @@ impl Broadcaster {
                 }
                 put_http_answer(r#"{"status":200}"#, &mut self.answer);
             } else if request.line.contains("token=open") {
-                // The token carries the only state there is: whether the join was answered.
+                // The token is the only state: whether the join was answered.
                 put_poll_answer("joined", JOINED, &mut self.answer);
             } else if request.line.contains("token=joined") {
                 self.kinds[slot] = Kind::Parked;
@@ -243,14 +243,15 @@ impl Broadcaster {
         let bus = self.bus.clone();
         for (index, thread) in bus.iter().enumerate() {
             if index != self.index {
-                // Full only if that thread is thousands of broadcasts behind; the client notices.
+                // Fails only if that thread is thousands of broadcasts behind; the client then
+                // reports it.
                 let _ = thread.send(b"!");
             }
         }
         self.broadcast();
     }
 
-    fn hear_others(&mut self, buffer: &mut [u8]) -> Result<()> {
+    fn receive_from_others(&mut self, buffer: &mut [u8]) -> Result<()> {
         loop {
             match self.from_others.recv(buffer) {
                 Ok(_) => self.broadcast(),
@@ -295,7 +296,7 @@ fn put_http_answer(body: &str, out: &mut Vec<u8>) {
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )
-    .expect("a vector takes all");
+    .expect("writing to a vector cannot fail");
 }
 
 fn contains(bytes: &[u8], wanted: &[u8]) -> bool {

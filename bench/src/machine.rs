@@ -19,7 +19,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn look() -> io::Result<Self> {
+    pub fn read() -> io::Result<Self> {
         let cpus = fs::read_to_string("/proc/cpuinfo")?;
         let model = cpus.lines().find_map(|line| line.strip_prefix("model name"));
         let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
@@ -32,7 +32,7 @@ impl Machine {
         })
     }
 
-    /// The machine in one line.
+    /// Describes the machine in one line.
     pub fn sentence(&self) -> String {
         format!(
             "{} cores ({}), {:.1} GiB of memory, Linux {}, load {:.1} before the run",
@@ -45,7 +45,7 @@ impl Machine {
     }
 }
 
-/// Runnable tasks over the last minute; 0 when the system does not say.
+/// Runnable tasks over the last minute; 0 if the system does not report it.
 pub fn load_average() -> f64 {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     load.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
@@ -54,7 +54,7 @@ pub fn load_average() -> f64 {
 /// The commit of the working folder, such as `3f2a1b0c`, and whether files differ from it.
 pub fn commit() -> String {
     let git = |arguments: &[&str]| {
-        // The run may belong to root, and the folder to somebody else.
+        // The run may belong to root, and the folder to another user.
         let output = Command::new("git").args(["-c", "safe.directory=*"]).args(arguments).output();
         let output = output.ok().filter(|output| output.status.success())?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -76,7 +76,7 @@ struct Ticks {
     all: u64,
     /// Used by all programs; without interrupts, which belong to no program.
     programs: u64,
-    /// Spent by this program and its children that have ended.
+    /// Used by this program and its children that have ended.
     ours: u64,
 }
 
@@ -85,7 +85,8 @@ impl OtherPrograms {
         Ok(OtherPrograms { before: Ticks::now()? })
     }
 
-    /// Their share of all cores since the start, from 0 to 1. Our children must have ended.
+    /// The share of all cores that other programs used since the start, from 0 to 1. Call it after
+    /// all children have ended.
     pub fn share(&self) -> io::Result<f64> {
         let now = Ticks::now()?;
         let ours = now.ours - self.before.ours;
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_programs_use_a_share_between_nothing_and_all() {
+    fn the_share_of_other_programs_is_between_0_and_1() {
         let share = OtherPrograms::start().unwrap().share().unwrap();
         assert!((0.0..=1.0).contains(&share), "{share}");
     }

@@ -1,9 +1,9 @@
 //! `make bench`: the cost of a socket, measured from outside the server, beside other servers.
 //! `make scale` and `make bench-swarm`: very many sockets, and how a file spreads.
 //!
-//! One program, several processes. `targets` starts the others: a server
-//! (Watchfire, the `bare` floor of this crate, or a peer from npm) and the `client` that opens the
-//! sockets. Nothing here links a crate of the server, so it measures what any client would see.
+//! One program, several processes. `targets` starts a server (Watchfire, the baseline `bare` of
+//! this crate, or an npm server) and the `client` that opens the sockets. Nothing here links a
+//! crate of the server, so it measures what any client would see.
 
 mod bare;
 mod client;
@@ -50,7 +50,7 @@ enum Verb {
     Client,
     /// Write the page and the picture of a stored report again.
     Draw(report::Settings),
-    /// Become another program that ends when its parent does.
+    /// Run another program that ends when its parent does.
     #[command(hide = true)]
     ParentDeathGuard(parent_death_guard::ParentDeathGuard),
 }

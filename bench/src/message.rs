@@ -1,5 +1,5 @@
-//! The bytes all servers are measured with: Phoenix V2 text frames and the little of RFC 6455 and
-//! HTTP that carries them.
+//! The messages that all servers receive: Phoenix V2 text frames, and the part of RFC 6455 and HTTP
+//! that carries them.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ pub const BROADCAST_BYTES: usize = 100;
 
 pub const TOPIC: &str = "rooms:lobby";
 
-/// RFC 6455's own example key; every socket may use the same one.
+/// The example key of RFC 6455; every socket may use the same one.
 pub const WEBSOCKET_KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 /// The accept value that belongs to [`WEBSOCKET_KEY`].
 pub const WEBSOCKET_ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
@@ -28,10 +28,10 @@ pub static BROADCAST: LazyLock<String> = LazyLock::new(|| {
 pub static PUSH: LazyLock<String> =
     LazyLock::new(|| BROADCAST.replacen("null,null", r#""1","3""#, 1));
 
-/// A message with a body so long that all of it is [`BROADCAST_BYTES`].
-pub fn padded(said: impl Fn(&str) -> String) -> String {
-    let around = said("").len();
-    said(&"w".repeat(BROADCAST_BYTES - around))
+/// A message that is padded in its body to [`BROADCAST_BYTES`].
+pub fn padded(with_body: impl Fn(&str) -> String) -> String {
+    let overhead = with_body("").len();
+    with_body(&"w".repeat(BROADCAST_BYTES - overhead))
 }
 
 pub const TEXT: u8 = 1;
@@ -39,7 +39,7 @@ pub const CLOSE: u8 = 8;
 pub const PING: u8 = 9;
 pub const PONG: u8 = 10;
 
-/// Not zero, because some servers skip the unmasking then.
+/// Not zero, because some servers skip unmasking with a zero mask.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 /// Write a masked frame, as clients must send.
@@ -91,7 +91,7 @@ pub struct Frame<'a> {
     pub len: usize,
 }
 
-/// The frame `bytes` begins with; `None` while it is incomplete.
+/// The frame at the start of `bytes`; `None` while it is incomplete.
 pub fn frame(bytes: &[u8]) -> Option<Frame<'_>> {
     let [first, second, ..] = *bytes else { return None };
     let (len, at) = match second & 0x7f {
@@ -118,16 +118,16 @@ pub struct HttpMessage<'a> {
 }
 
 impl HttpMessage<'_> {
-    /// The value of a header, asked for in lower case.
+    /// The value of a header; `name` is in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         header(self.head, name)
     }
 }
 
-/// The HTTP message `bytes` begins with; `None` while it is incomplete.
+/// The HTTP message at the start of `bytes`; `None` while it is incomplete.
 ///
-/// A body must come with its `content-length`: a chunked one would look empty here and fail the
-/// run, which is said in the README.
+/// A body needs a `content-length`: a chunked one appears empty here and fails the run (see the
+/// README).
 pub fn http_message(bytes: &[u8]) -> Option<HttpMessage<'_>> {
     let head_len = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&bytes[..head_len]).ok()?;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_read_back_only_when_whole() {
+    fn a_frame_is_parsed_only_when_complete() {
         for len in [0, 5, 125, 126, 300] {
             let payload = vec![7; len];
             let mut bytes = Vec::new();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_http_answer_is_read_back_only_when_whole() {
+    fn an_http_response_is_parsed_only_when_complete() {
         let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         for cut in 0..bytes.len() {
             assert!(http_message(&bytes[..cut]).is_none());

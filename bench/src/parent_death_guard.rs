@@ -23,12 +23,12 @@ pub struct ParentDeathGuard {
 impl ParentDeathGuard {
     pub fn become_program(self) -> Result<Infallible> {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have ended before the setting was made.
+        // The parent may have ended before this call.
         if getppid().map(Pid::as_raw_pid) != Some(self.parent) {
             bail!("the parent process has ended");
         }
         let mut program = self.program.into_iter();
-        let name = program.next().expect("clap asks for one");
+        let name = program.next().expect("clap requires a program");
         let error = Command::new(&name).args(program).exec();
         Err(error).with_context(|| format!("cannot run {}", name.display()))
     }
@@ -45,7 +45,7 @@ pub fn guarded_command(program: impl Into<OsString>) -> io::Result<Command> {
     Ok(command)
 }
 
-/// A child that is ended when this is dropped.
+/// A child process that is killed when this is dropped.
 pub struct GuardedChild(Child);
 
 impl GuardedChild {
@@ -64,7 +64,7 @@ impl GuardedChild {
 
 impl Drop for GuardedChild {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
+        // Both fail only if the child has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -30,7 +30,7 @@ impl Poller {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(key), flags)?)
     }
 
-    /// Wait for events; none when `timeout` passed first. `None` waits for ever.
+    /// Wait for events until `timeout`; `None` waits without a limit.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         self.events.clear();
@@ -45,12 +45,12 @@ impl Poller {
         }
     }
 
-    /// How many events the last [`Poller::wait`] brought.
+    /// Events that the last [`Poller::wait`] returned.
     pub fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// One of them.
+    /// One of these events.
     pub fn ready(&self, index: usize) -> Ready {
         let epoll::Event { flags, data } = self.events[index];
         Ready { key: data.u64(), flags }

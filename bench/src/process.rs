@@ -16,7 +16,7 @@ pub struct Memory {
     pub anonymous_bytes: u64,
 }
 
-/// A process that can be watched from outside.
+/// A process that is observed from outside.
 #[derive(Clone, Copy)]
 pub struct Watched {
     id: u32,
@@ -33,33 +33,33 @@ impl Watched {
         Ok(Memory { resident_bytes: bytes("Rss:")?, anonymous_bytes: bytes("Anonymous:")? })
     }
 
-    /// CPU time of all its threads that live, to the nanosecond.
+    /// CPU time of all its running threads, to the nanosecond.
     pub fn cpu(self) -> io::Result<Duration> {
         let mut nanos = 0;
         for thread in fs::read_dir(format!("/proc/{}/task", self.id))? {
             match fs::read_to_string(thread?.path().join("schedstat")) {
                 Ok(text) => nanos += number(text.split_whitespace().next())?,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {} // it ended meanwhile
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {} // thread ended
                 Err(error) => return Err(error),
             }
         }
         Ok(Duration::from_nanos(nanos))
     }
 
-    /// CPU time of all its threads and of its children, ended ones too; in steps of 10 ms. It is told
-    /// of a process that has ended as well, until somebody waits for it.
-    pub fn cpu_in_all(self) -> io::Result<Duration> {
+    /// CPU time of all its threads and children, including ended ones, in steps of 10 ms. It can be
+    /// read after the process has ended, until its parent waits for it.
+    pub fn cpu_with_children(self) -> io::Result<Duration> {
         ticks(&fs::read_to_string(format!("/proc/{}/stat", self.id))?)
             .map(|ticks| Duration::from_millis(ticks * 10))
     }
 
-    /// The most memory it has had so far. A process that has ended does not tell.
+    /// Its peak memory. Fails for a process that has ended.
     pub fn peak_bytes(self) -> io::Result<u64> {
         let text = fs::read_to_string(format!("/proc/{}/status", self.id))?;
         kibibytes(&text, "VmHWM:").map(|kib| kib * 1024)
     }
 
-    /// Whether it has ended. It must be a child, and can still be waited for.
+    /// Whether it has ended. It must be a child of this process, and can still be waited for.
     pub fn has_ended(self) -> io::Result<bool> {
         let id = i32::try_from(self.id).ok().and_then(Pid::from_raw);
         let id = id.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -67,21 +67,21 @@ impl Watched {
         Ok(waitid(WaitId::Pid(id), options)?.is_some())
     }
 
-    /// Sends a signal; it may have ended already.
+    /// Sends a signal; has no effect if the process has ended.
     pub fn signal(self, signal: Signal) {
         if let Some(id) = i32::try_from(self.id).ok().and_then(Pid::from_raw) {
             let _ = kill_process(id, signal);
         }
     }
 
-    /// Files it has open. Kernels before 6.2 do not tell this cheaply and say 0.
+    /// Number of open files. Kernels before 6.2 report 0.
     pub fn open_files(self) -> io::Result<u64> {
         Ok(fs::metadata(format!("/proc/{}/fd", self.id))?.len())
     }
 }
 
-/// CPU time in `/proc/PID/stat`, in hundredths of a second: for programs and the kernel, of the process
-/// and of its children.
+/// CPU time in `/proc/PID/stat`, in hundredths of a second: user and system time of the process and
+/// of its children.
 fn ticks(stat: &str) -> io::Result<u64> {
     // After the name in brackets and the state, utime is the 11th, with stime cutime cstime.
     let rest = stat.rsplit(") ").next().unwrap_or_default();
@@ -98,7 +98,7 @@ pub fn kibibytes(text: &str, name: &str) -> io::Result<u64> {
 
 fn number(word: Option<&str>) -> io::Result<u64> {
     let number = word.and_then(|word| word.parse().ok());
-    number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc has another format"))
+    number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unexpected format in /proc"))
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_memory_and_uses_time() {
+    fn memory_and_cpu_time_of_this_process_are_read() {
         let own = Watched::new(std::process::id());
         let memory = own.memory().unwrap();
         assert!(memory.resident_bytes > memory.anonymous_bytes && memory.anonymous_bytes > 0);
@@ -115,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn time_is_counted_of_the_process_and_of_its_children() {
+    fn cpu_time_includes_children() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 90 80 0 0 100 20 3 4 20 0 1 0 5 1 1";
         assert_eq!(ticks(stat).unwrap(), 127);
         assert!(ticks("7 (a) S 1").is_err());
     }
 
     #[test]
-    fn a_child_that_has_ended_can_still_be_asked_for_its_time() {
+    fn cpu_time_of_an_ended_child_can_be_read_until_it_is_reaped() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let watched = Watched::new(child.id());
         let started_at = std::time::Instant::now();
@@ -130,8 +130,8 @@ mod tests {
             assert!(started_at.elapsed() < Duration::from_secs(20));
             std::thread::yield_now();
         }
-        assert!(watched.cpu_in_all().unwrap() < Duration::from_secs(20));
+        assert!(watched.cpu_with_children().unwrap() < Duration::from_secs(20));
         assert!(child.wait().unwrap().success());
-        assert!(watched.cpu_in_all().is_err());
+        assert!(watched.cpu_with_children().is_err());
     }
 }

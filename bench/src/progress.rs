@@ -3,7 +3,7 @@ use std::time::Instant;
 
 const BAR_WIDTH: usize = 24;
 
-/// A bar on the terminal; plain lines when it is no terminal.
+/// A progress bar on a terminal; plain lines elsewhere.
 pub struct Progress {
     started_at: Instant,
     steps: usize,
@@ -17,17 +17,17 @@ impl Progress {
         Progress { started_at: Instant::now(), steps, steps_done: 0, is_terminal }
     }
 
-    /// Show the current work.
+    /// Show the current step.
     pub fn show(&self, what: &str) {
         if self.is_terminal {
             let bar = bar(self.steps_done, self.steps);
             let seconds = self.started_at.elapsed().as_secs();
             eprint!("\r\x1b[K{bar} {seconds:>3} s  {what}");
-            let _ = io::stderr().flush(); // a progress bar is not worth an error
+            let _ = io::stderr().flush(); // a missing progress bar is not an error
         }
     }
 
-    /// One step is done.
+    /// Count one finished step.
     pub fn step(&mut self, what: &str) {
         self.steps_done += 1;
         if self.is_terminal {
@@ -37,7 +37,7 @@ impl Progress {
         }
     }
 
-    /// Say something that stays.
+    /// Print a line that stays.
     pub fn note(&self, what: &str) {
         if self.is_terminal {
             eprint!("\r\x1b[K");
@@ -45,7 +45,7 @@ impl Progress {
         eprintln!("{what}");
     }
 
-    /// Take the bar away.
+    /// Remove the bar.
     pub fn finish(&self) {
         if self.is_terminal {
             eprint!("\r\x1b[K");

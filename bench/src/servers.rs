@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 use crate::client::Transport;
-use crate::log::last_words;
+use crate::log::log_tail;
 use crate::parent_death_guard::{GuardedChild, guarded_command};
 use crate::process::Watched;
 
@@ -20,16 +20,16 @@ const READY_PAUSE: Duration = Duration::from_millis(20);
 /// A server that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Server {
-    /// The floor, with one thread.
+    /// The baseline, with one thread.
     Bare1,
     /// Watchfire with one shard.
     Watchfire1,
-    /// The floor, with one thread a core.
+    /// The baseline, with one thread per core.
     BareN,
     /// Watchfire with default settings: one shard per core.
     WatchfireN,
-    /// The example `chat`, which is the same server with channels that track: each socket in three
-    /// topics, with a presence in one.
+    /// The example `chat`: the same server with presence. Each socket joins three topics and is
+    /// tracked in one.
     ThreeTopics,
     /// npm's `ws`, `send(text)` to each.
     WsPlain,
@@ -40,7 +40,7 @@ pub enum Server {
 }
 
 impl Server {
-    /// The word for it on the command line and in JSON.
+    /// Its name on the command line and in JSON.
     pub fn key(self) -> String {
         let value = self.to_possible_value().expect("no server is hidden");
         value.get_name().to_owned()
@@ -50,7 +50,7 @@ impl Server {
         matches!(self, Server::Watchfire1 | Server::WatchfireN | Server::ThreeTopics)
     }
 
-    /// Whether npm must have installed it.
+    /// Whether it is an npm package.
     pub fn needs_npm(self) -> bool {
         matches!(self, Server::WsPlain | Server::WsOnce | Server::SocketIo)
     }
@@ -74,8 +74,8 @@ impl Server {
         self != Server::ThreeTopics && !self.needs_npm()
     }
 
-    /// The floor with as many threads.
-    pub fn floor(self) -> Option<Server> {
+    /// The baseline with the same number of threads.
+    pub fn baseline(self) -> Option<Server> {
         match self {
             Server::Watchfire1 => Some(Server::Bare1),
             Server::WatchfireN | Server::ThreeTopics => Some(Server::BareN),
@@ -100,7 +100,7 @@ impl fmt::Display for Server {
 }
 
 /// The paths of the servers and of their logs.
-pub struct Places {
+pub struct ServerPaths {
     pub watchfire: PathBuf,
     pub chat: PathBuf,
     pub peers: PathBuf,
@@ -108,7 +108,7 @@ pub struct Places {
     pub cores: usize,
 }
 
-/// A server that runs; it ends when this is dropped.
+/// A running server; it ends when this is dropped.
 pub struct Running {
     process: GuardedChild,
     address: SocketAddr,
@@ -116,12 +116,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// Start a server and wait until it takes connections.
-    pub fn start(server: Server, places: &Places) -> Result<Self> {
+    /// Start a server and wait until it accepts connections.
+    pub fn start(server: Server, paths: &ServerPaths) -> Result<Self> {
         let address = free_address()?;
-        let log = places.logs.join(format!("{}.log", server.key()));
+        let log = paths.logs.join(format!("{}.log", server.key()));
         let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-        let mut command = command(server, address, places)?;
+        let mut command = command(server, address, paths)?;
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let process = GuardedChild::spawn(&mut command)?;
         let mut running = Running { process, address, log };
@@ -141,19 +141,22 @@ impl Running {
         let started_at = Instant::now();
         while TcpStream::connect(self.address).is_err() {
             if let Some(status) = self.process.child().try_wait()? {
-                bail!("it ended with {status}{}", self.last_words());
+                bail!("the server ended with {status}{}", self.log_tail());
             }
             if started_at.elapsed() > READY_TIMEOUT {
-                bail!("it takes no connections after {READY_TIMEOUT:?}{}", self.last_words());
+                bail!(
+                    "the server accepts no connections after {READY_TIMEOUT:?}{}",
+                    self.log_tail()
+                );
             }
             thread::sleep(READY_PAUSE);
         }
         Ok(())
     }
 
-    /// The end of its log, to be put after an error.
-    pub fn last_words(&self) -> String {
-        last_words(&self.log)
+    /// The last lines of its log, to append to an error.
+    pub fn log_tail(&self) -> String {
+        log_tail(&self.log)
     }
 }
 
@@ -162,7 +165,7 @@ fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
-fn command(server: Server, address: SocketAddr, places: &Places) -> Result<Command> {
+fn command(server: Server, address: SocketAddr, paths: &ServerPaths) -> Result<Command> {
     let bare = |threads: usize| -> Result<Command> {
         let mut command = guarded_command(std::env::current_exe()?)?;
         command.args(["bare", "--listen", &address.to_string(), "--threads"]);
@@ -170,23 +173,23 @@ fn command(server: Server, address: SocketAddr, places: &Places) -> Result<Comma
         Ok(command)
     };
     let watchfire = || -> Result<Command> {
-        let mut command = guarded_command(&places.watchfire)?;
+        let mut command = guarded_command(&paths.watchfire)?;
         command.args(["serve", "--listen", &address.to_string()]);
         Ok(command)
     };
     let chat = || -> Result<Command> {
-        let mut command = guarded_command(&places.chat)?;
+        let mut command = guarded_command(&paths.chat)?;
         command.arg(address.port().to_string());
         Ok(command)
     };
     let node = |program: &str, modes: &[&str]| -> Result<Command> {
         let mut command = guarded_command("node")?;
-        command.arg(places.peers.join(program)).arg(address.port().to_string()).args(modes);
+        command.arg(paths.peers.join(program)).arg(address.port().to_string()).args(modes);
         Ok(command)
     };
     match server {
         Server::Bare1 => bare(1),
-        Server::BareN => bare(places.cores),
+        Server::BareN => bare(paths.cores),
         Server::Watchfire1 => {
             let mut command = watchfire()?;
             command.args(["--set", "server.shards=1"]);
@@ -200,7 +203,7 @@ fn command(server: Server, address: SocketAddr, places: &Places) -> Result<Comma
     }
 }
 
-/// Install the npm packages of the peers once.
+/// Install the npm packages of the compared servers, if they are missing.
 pub fn install_peers(peers: &Path) -> Result<()> {
     let is_there = |name| peers.join("node_modules").join(name).join("package.json").exists();
     if ["ws", "socket.io"].into_iter().all(is_there) {
@@ -220,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_peers_are_called_by_the_versions_that_are_installed() {
+    fn labels_name_the_installed_versions() {
         let manifest = include_str!("../peers/package.json");
         let manifest: serde_json::Value = serde_json::from_str(manifest).unwrap();
         for (server, name, package) in [

@@ -1,16 +1,16 @@
-//! The whole bench in small: fifty sockets against the floor, through all processes and files.
+//! The whole bench with fifty sockets and the baseline: all processes and files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A folder of this test that goes with it.
+/// A folder that is removed with the test.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let _ = fs::remove_dir_all(&folder); // there is none after a clean run
+        let _ = fs::remove_dir_all(&folder); // missing after a clean run
         fs::create_dir_all(&folder).unwrap();
         Folder(folder)
     }
@@ -31,7 +31,7 @@ fn targets(folder: &Folder, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn fifty_sockets_are_measured_against_the_floor() {
+fn fifty_sockets_are_measured_beside_the_baseline() {
     let folder = Folder::new("fifty");
     let output = targets(&folder, &["--sockets", "50", "--servers", "bare1,bare-n"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -44,7 +44,7 @@ fn fifty_sockets_are_measured_against_the_floor() {
     }
     assert!(fs::read_to_string(folder.0.join("targets.svg")).unwrap().ends_with("</svg>\n"));
     assert!(fs::read_to_string(folder.0.join("targets.md")).unwrap().contains("bare epoll"));
-    assert!(!folder.0.join("docs").exists(), "a small run must not replace the kept page");
+    assert!(!folder.0.join("docs").exists(), "a partial run must not write to docs");
 }
 
 #[test]
@@ -53,15 +53,15 @@ fn a_server_that_does_not_start_is_named_and_fails_the_run() {
     let output =
         targets(&folder, &["--sockets", "5", "--servers", "watchfire1", "--watchfire", "/missing"]);
     assert!(!output.status.success());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("cannot run /missing"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("cannot run /missing"), "{stderr}");
 }
 
 #[test]
-fn more_sockets_than_a_process_may_open_are_refused_at_once() {
+fn more_sockets_than_a_process_may_open_fail_at_once() {
     let folder = Folder::new("many");
     let output = targets(&folder, &["--sockets", "2000000000"]);
     assert!(!output.status.success());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("ulimit -Hn"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("ulimit -Hn"), "{stderr}");
 }

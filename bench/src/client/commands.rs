@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// How a socket of the client reaches the server, and what it joins there.
+/// The transport of a socket, and the topics it joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
@@ -20,7 +20,7 @@ pub enum Transport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Command {
-    /// Open this many sockets and join each to the room. A long poll also waits in its GET.
+    /// Open this many sockets and join each to the room. A long poll then waits in its GET.
     Open { server: SocketAddr, transport: Transport, sockets: usize },
     /// Push the message on the first socket, and wait until every socket has received it once.
     Broadcast,
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_cut_in_two_is_heard_once() {
+    fn a_command_in_two_pieces_is_parsed_once() {
         let mut commands = CommandReader::default();
         assert!(commands.receive(b"{\"command\":\"bro").is_empty());
         let received = commands.receive(b"adcast\"}\n{\"or");

@@ -14,7 +14,7 @@ pub enum Conversation {
 }
 
 impl Conversation {
-    /// Write what is sent as soon as the connection is open.
+    /// Write the first bytes to send on an open connection.
     pub fn open(&mut self, out: &mut Vec<u8>) {
         match self {
             Conversation::Websocket(websocket) => websocket.open(out),
@@ -23,25 +23,26 @@ impl Conversation {
         }
     }
 
-    /// Handle received bytes. Returns how many were consumed; the caller repeats the rest with more bytes.
+    /// Handle received bytes. Returns how many were consumed; the caller passes the rest again with
+    /// more bytes.
     pub fn receive(
         &mut self,
         bytes: &[u8],
         out: &mut Vec<u8>,
         events: &mut Vec<Event>,
     ) -> Result<usize> {
-        let mut understood = 0;
+        let mut consumed = 0;
         loop {
-            let bytes = &bytes[understood..];
+            let bytes = &bytes[consumed..];
             let step = match self {
                 Conversation::Websocket(websocket) => websocket.receive(bytes, out, events)?,
                 Conversation::LongPoll(poll) => poll.receive(bytes, out, events)?,
                 Conversation::PushSender(sender) => sender.receive(bytes)?,
             };
             if step == 0 {
-                return Ok(understood);
+                return Ok(consumed);
             }
-            understood += step;
+            consumed += step;
         }
     }
 }

@@ -1,4 +1,4 @@
-/// What happened on a socket, as far as the benchmark counts it.
+/// An event on a socket that the benchmark counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The join was accepted. Over long poll the next poll was also sent.

@@ -5,7 +5,7 @@ use super::event::Event;
 use super::phoenix::event_in;
 use crate::message;
 
-/// A long-poll session joined to the room, on one connection kept open.
+/// A long-poll session joined to the room, on one persistent connection.
 #[derive(Default)]
 pub struct LongPoll {
     stage: Stage,
@@ -39,7 +39,7 @@ impl LongPoll {
         &self.token
     }
 
-    /// One step; `0` when more bytes are needed.
+    /// Consume one response; returns `0` when more bytes are needed.
     pub fn receive(
         &mut self,
         bytes: &[u8],
@@ -71,9 +71,9 @@ impl LongPoll {
     }
 }
 
-/// The connection on which a session speaks while its poll is parked, as a browser would.
+/// The connection on which a session sends while its poll waits, as in a browser.
 ///
-/// A new one for each message: a server may hang up on one that stays silent.
+/// Each message uses a new one, because a server may close an idle connection.
 #[derive(Default)]
 pub struct PushSender {
     token: Box<str>,
@@ -81,7 +81,7 @@ pub struct PushSender {
 }
 
 impl PushSender {
-    /// Will speak in the name of this session once connected.
+    /// Sends for the session with this token once connected.
     pub fn new(token: &str) -> Self {
         PushSender { token: token.into(), is_answered: false }
     }
@@ -90,12 +90,12 @@ impl PushSender {
         put_request("POST", Some(&self.token), &message::PUSH, out);
     }
 
-    /// Whether the push was accepted; then the server may close the connection.
+    /// Whether the push was accepted. From then on the server may close the connection.
     pub fn is_answered(&self) -> bool {
         self.is_answered
     }
 
-    /// One step; `0` when more bytes are needed.
+    /// Consume one response; returns `0` when more bytes are needed.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<usize> {
         let Some((response, len)) = receive_response(bytes)? else { return Ok(0) };
         ensure!(response.status == 200, "the post was answered with status {}", response.status);
@@ -106,9 +106,9 @@ impl PushSender {
 
 fn receive_response(bytes: &[u8]) -> Result<Option<(Response, usize)>> {
     let Some(http) = message::http_message(bytes) else { return Ok(None) };
-    ensure!(http.line.contains(" 200 "), "the poll was refused: {}", http.line);
+    ensure!(http.line.contains(" 200 "), "the server rejected the request: {}", http.line);
     let response = serde_json::from_slice(http.body)
-        .with_context(|| format!("the response is not as expected: {}", http.head))?;
+        .with_context(|| format!("unexpected response: {}", http.head))?;
     Ok(Some((response, http.len)))
 }
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_opens_joins_and_polls_again_after_every_answer() {
+    fn a_session_opens_joins_and_polls_again_after_every_response() {
         let (mut poll, mut out, mut events) = (LongPoll::default(), Vec::new(), Vec::new());
         let joined = format!(r#"{{"status":200,"token":"t","messages":[{:?}]}}"#, message::JOINED);
         for (body, request) in [

@@ -4,9 +4,9 @@
 //! would share its bugs: a wrong frame would be written and read without an error. So this client
 //! knows only the specifications, and the same code measures every server.
 //!
-//! Imports go one way: `socket_pool` drives a `conversation` for each socket; that is a `websocket`,
-//! which carries `phoenix` or `socket_io`, or a `long_poll`, which carries `phoenix`. All of them
-//! return an `event`.
+//! Imports go one way: `socket_pool` drives a `conversation` for each socket; that is a
+//! `websocket`, which carries `phoenix` or `socket_io`, or a `long_poll`, which carries `phoenix`.
+//! All of them return an `event`.
 
 mod commands;
 mod conversation;

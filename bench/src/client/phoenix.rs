@@ -6,7 +6,7 @@ use crate::message::{self, TOPIC};
 /// Sockets that share a room, when each joins three topics.
 const SOCKETS_PER_ROOM: usize = 100;
 
-/// Phoenix's V2 protocol as one socket speaks it.
+/// The client side of Phoenix V2 on one socket.
 pub struct Phoenix {
     /// For the three topics; `None` joins the lobby alone.
     membership: Option<Membership>,
@@ -35,7 +35,7 @@ impl Phoenix {
         Phoenix { membership: None, awaited: 1 }
     }
 
-    /// Joins the lobby, a topic of its own, and a room that it shares with a hundred of all `sockets`.
+    /// Joins the lobby, a topic of its own, and a room that a hundred of all `sockets` share.
     /// Presence tracks it in the room. The rooms fill evenly.
     pub fn in_three_topics(user: usize, sockets: usize) -> Self {
         let room = user % sockets.div_ceil(SOCKETS_PER_ROOM);
@@ -61,7 +61,7 @@ impl Phoenix {
 
     /// The event of a frame; `None` for a frame that does not count.
     pub fn receive(&mut self, text: &str) -> Result<Option<Event>> {
-        Ok(match understand(text)? {
+        Ok(match parse(text)? {
             Some(Received::Message) => Some(Event::Message),
             Some(Received::HeartbeatAnswered) => Some(Event::HeartbeatAnswered),
             Some(Received::Joined) => self.one_less_awaited(),
@@ -70,7 +70,7 @@ impl Phoenix {
                     self.membership.as_ref().map(|membership| format!("user-{}", membership.user));
                 ensure!(
                     user.is_some_and(|user| present.get(user).is_some()),
-                    "not tracked: {text}"
+                    "not tracked by presence: {text}"
                 );
                 self.one_less_awaited()
             }
@@ -89,7 +89,7 @@ pub fn event_in(text: &str) -> Result<Option<Event>> {
     Phoenix::in_lobby().receive(text)
 }
 
-fn understand(text: &str) -> Result<Option<Received>> {
+fn parse(text: &str) -> Result<Option<Received>> {
     if text == *message::BROADCAST {
         return Ok(Some(Received::Message));
     }
@@ -102,7 +102,7 @@ fn understand(text: &str) -> Result<Option<Received>> {
     ) = serde_json::from_str(text)?;
     match (event.as_str(), reference.as_deref()) {
         ("phx_reply", Some(reference)) => {
-            ensure!(payload["status"] == "ok", "refused: {text}");
+            ensure!(payload["status"] == "ok", "the server replied with an error: {text}");
             Ok(match reference {
                 "1" | "4" | "5" => Some(Received::Joined),
                 "2" => Some(Received::HeartbeatAnswered),
@@ -111,7 +111,7 @@ fn understand(text: &str) -> Result<Option<Received>> {
         }
         ("presence_state", _) => Ok(Some(Received::Presences(payload))),
         ("new_msg", _) if topic == TOPIC => {
-            bail!("the message came as {} bytes: {text}", text.len())
+            bail!("the message has {} bytes: {text}", text.len())
         }
         ("phx_error" | "phx_close", _) => bail!("the channel ended: {text}"),
         _ => Ok(None),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn three_topics_are_joined_when_all_replied_and_the_socket_is_among_those_present() {
+    fn three_topics_are_joined_after_all_replies_and_the_own_presence() {
         let mut phoenix = Phoenix::in_three_topics(307, 1000);
         let mut out = Vec::new();
         phoenix.open(&mut out);

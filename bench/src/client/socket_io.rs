@@ -5,10 +5,11 @@ use anyhow::{Result, bail, ensure};
 use super::event::Event;
 use crate::message::{self, TOPIC, padded};
 
-/// Socket.IO 4 over a websocket, as one socket speaks it.
+/// The client side of Socket.IO 4 over one websocket.
 ///
-/// A text frame begins with Engine.IO's packet type; Socket.IO's own is the second letter of a
-/// message (`4`): `40` connects, `42` is an event, `420` one that asks for response 0, `430` that response.
+/// A text frame begins with the packet type of Engine.IO. In a message (`4`), the second character
+/// is the packet type of Socket.IO: `40` connects, `42` is an event, `420` an event that requests
+/// acknowledgement 0, `430` that acknowledgement.
 #[derive(Default)]
 pub struct SocketIo {
     stage: Stage,
@@ -57,12 +58,8 @@ impl SocketIo {
                 return Ok(Some(Event::Joined));
             }
             (_, text) => {
-                ensure!(
-                    !text.contains("new_msg"),
-                    "the message came as {} bytes: {text}",
-                    text.len()
-                );
-                bail!("not expected of Socket.IO here: {text}");
+                ensure!(!text.contains("new_msg"), "the message has {} bytes: {text}", text.len());
+                bail!("unexpected Socket.IO frame: {text}");
             }
         }
         Ok(None)
@@ -78,19 +75,19 @@ mod tests {
     fn response(socket: &mut SocketIo, text: &str) -> (String, Option<Event>) {
         let mut out = Vec::new();
         let event = socket.receive(text, &mut out).unwrap();
-        let said = message::frame(&out).map_or(Vec::new(), |frame| {
-            let mut said = frame.payload.to_vec();
-            message::mask(frame.mask.unwrap(), &mut said);
-            said
+        let sent = message::frame(&out).map_or(Vec::new(), |frame| {
+            let mut payload = frame.payload.to_vec();
+            message::mask(frame.mask.unwrap(), &mut payload);
+            payload
         });
-        (String::from_utf8(said).unwrap(), event)
+        (String::from_utf8(sent).unwrap(), event)
     }
 
     #[test]
-    fn a_socket_opens_connects_joins_hears_the_message_and_answers_pings() {
+    fn a_socket_opens_connects_joins_receives_the_message_and_answers_pings() {
         let mut socket = SocketIo::default();
         let open = r#"0{"sid":"a","upgrades":[],"pingInterval":25000,"pingTimeout":20000}"#;
-        for (text, said, event) in [
+        for (text, sent, event) in [
             (open, "40", None),
             (r#"40{"sid":"b"}"#, r#"420["join","rooms:lobby"]"#, None),
             ("2", "3", None),
@@ -98,12 +95,12 @@ mod tests {
             (&BROADCAST, "", Some(Event::Message)),
             ("2", "3", None),
         ] {
-            assert_eq!(response(&mut socket, text), (said.into(), event), "{text}");
+            assert_eq!(response(&mut socket, text), (sent.into(), event), "{text}");
         }
     }
 
     #[test]
-    fn its_message_is_as_long_as_phoenixs_and_names_the_room_on_the_way_in() {
+    fn the_broadcast_is_a_hundred_bytes_and_the_push_names_the_room() {
         assert_eq!(BROADCAST.len(), BROADCAST_BYTES);
         assert!(PUSH.starts_with(r#"42["new_msg","rooms:lobby",{"body":"w"#), "{}", *PUSH);
     }

@@ -15,20 +15,20 @@ use super::long_poll::{LongPoll, PushSender};
 use super::phoenix::Phoenix;
 use super::socket_io::SocketIo;
 use super::source::Sources;
-use super::websocket::{Language, Websocket};
+use super::websocket::{Protocol, Websocket};
 use crate::limits;
 use crate::poller::{Poller, Ready};
 
-/// Sockets on their way to a join at once; well under the server's accept backlog.
+/// Most sockets that connect or join at the same time; well below the server's accept backlog.
 const OPENING_MAX: usize = 256;
-/// An command that takes longer has failed.
+/// A command that takes longer fails.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
-/// Servers hang up after 60 s of silence. Runs are shorter than this, so it rarely costs CPU.
+/// Servers close sockets after 60 s of silence. Most commands take less than this interval.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(45);
 const READ_BYTES: usize = 65_536;
 const STDIN: u64 = u64::MAX;
 
-/// Read commands from stdin and carry them out until stdin ends.
+/// Execute commands from stdin until stdin ends.
 pub fn run() -> Result<()> {
     limits::raise_open_files()?;
     let mut pool = SocketPool::new()?;
@@ -87,10 +87,10 @@ struct Task {
 struct SocketPool {
     poller: Poller,
     slots: Vec<Slot>,
-    /// Seats of the pool; one more beyond them is the sender's for long polls.
+    /// Slots of the pool; with long polls one more slot belongs to the sender.
     size: usize,
-    /// Seats that began to connect.
-    begun: usize,
+    /// Slots that have started to connect.
+    started: usize,
     server: Option<SocketAddr>,
     sources: Sources,
     task: Option<Task>,
@@ -106,7 +106,7 @@ impl SocketPool {
             poller: Poller::new()?,
             slots: Vec::new(),
             size: 0,
-            begun: 0,
+            started: 0,
             server: None,
             sources: Sources::default(),
             task: None,
@@ -118,7 +118,7 @@ impl SocketPool {
     }
 
     fn start(&mut self, command: &Command) -> Result<()> {
-        ensure!(self.task.is_none(), "a command came before the last one was done");
+        ensure!(self.task.is_none(), "a command arrived before the previous one was done");
         let now = Instant::now();
         self.task =
             Some(Task { command: command.clone(), started_at: now, first_at: None, slots_done: 0 });
@@ -187,29 +187,29 @@ impl SocketPool {
     fn open(&mut self, server: SocketAddr, transport: Transport, sockets: usize) -> Result<()> {
         ensure!(self.slots.is_empty(), "there are sockets already");
         self.server = Some(server);
-        (self.size, self.begun) = (sockets, 0);
+        (self.size, self.started) = (sockets, 0);
         self.sources.start_round();
         self.heartbeats_sent_at = Instant::now();
-        let websocket = |language| Conversation::Websocket(Websocket::new(language));
-        let phoenix = |phoenix| websocket(Language::Phoenix(phoenix));
+        let websocket = |protocol| Conversation::Websocket(Websocket::new(protocol));
+        let phoenix = |phoenix| websocket(Protocol::Phoenix(phoenix));
         let conversation = |index| match transport {
             Transport::Websocket => phoenix(Phoenix::in_lobby()),
             Transport::ThreeTopics => phoenix(Phoenix::in_three_topics(index, sockets)),
-            Transport::SocketIo => websocket(Language::SocketIo(SocketIo::default())),
+            Transport::SocketIo => websocket(Protocol::SocketIo(SocketIo::default())),
             Transport::LongPoll => Conversation::LongPoll(LongPoll::default()),
         };
         self.slots.extend((0..sockets).map(|index| Slot::new(conversation(index))));
         self.fill_opening()
     }
 
-    /// Keep [`OPENING_MAX`] sockets on their way while there are slots left to fill.
+    /// Keep up to [`OPENING_MAX`] sockets connecting or joining.
     fn fill_opening(&mut self) -> Result<()> {
         let Some(Task { command: Command::Open { .. }, slots_done, .. }) = self.task else {
             return Ok(());
         };
-        while self.begun < self.size && self.begun - slots_done < OPENING_MAX {
-            self.connect(self.begun)?;
-            self.begun += 1;
+        while self.started < self.size && self.started - slots_done < OPENING_MAX {
+            self.connect(self.started)?;
+            self.started += 1;
         }
         Ok(())
     }
@@ -217,7 +217,7 @@ impl SocketPool {
     fn connect(&mut self, index: usize) -> Result<()> {
         let server = self.server.context("no server to connect to")?;
         let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None)
-            .context("no socket to be had, see ulimit -Hn")?;
+            .context("cannot create a socket; see ulimit -Hn")?;
         socket.set_reuse_address(true)?;
         socket.set_tcp_nodelay(true)?;
         loop {
@@ -239,13 +239,14 @@ impl SocketPool {
     }
 
     fn push(&mut self) -> Result<()> {
-        let token = match &mut self.slots.first_mut().context("nobody is there")?.conversation {
+        let token = match &mut self.slots.first_mut().context("there are no sockets")?.conversation
+        {
             Conversation::Websocket(websocket) => {
                 websocket.push_message(&mut self.out);
                 return self.send(0);
             }
             Conversation::LongPoll(poll) => poll.token().to_owned(),
-            Conversation::PushSender(_) => bail!("a sender alone cannot be received"),
+            Conversation::PushSender(_) => bail!("the first slot is a sender"),
         };
         self.slots.truncate(self.size);
         self.slots.push(Slot::new(Conversation::PushSender(PushSender::new(&token))));
@@ -284,7 +285,10 @@ impl SocketPool {
                     self.send(index)?;
                 }
                 _ => {
-                    let socket = self.slots[index].socket.as_ref().context("closed already")?;
+                    let socket = self.slots[index]
+                        .socket
+                        .as_ref()
+                        .context("the socket is already closed")?;
                     socket.shutdown(Shutdown::Write)?;
                 }
             }
@@ -311,8 +315,9 @@ impl SocketPool {
         Ok(())
     }
 
-    /// Read what is there. Edge-triggered: a short read is the end unless the peer has ended too.
-    fn read(&mut self, index: usize, to_the_end: bool) -> Result<()> {
+    /// Read all available bytes. Events are edge-triggered: a short read is the last one, unless
+    /// the peer has closed.
+    fn read(&mut self, index: usize, is_ended: bool) -> Result<()> {
         loop {
             let Some(socket) = &self.slots[index].socket else { return Ok(()) };
             let len = match recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
@@ -323,7 +328,7 @@ impl SocketPool {
                 Err(error) => return Err(error).context("cannot read"),
             };
             self.receive(index, len)?;
-            if len < self.buffer.len() && !to_the_end {
+            if len < self.buffer.len() && !is_ended {
                 return Ok(());
             }
         }
@@ -333,18 +338,18 @@ impl SocketPool {
         let SocketPool { slots, buffer, out, events, .. } = self;
         let slot = &mut slots[index];
         if slot.rest.is_empty() {
-            let understood = slot.conversation.receive(&buffer[..len], out, events)?;
-            slot.rest.extend_from_slice(&buffer[understood..len]);
+            let consumed = slot.conversation.receive(&buffer[..len], out, events)?;
+            slot.rest.extend_from_slice(&buffer[consumed..len]);
         } else {
             slot.rest.extend_from_slice(&buffer[..len]);
-            let understood = slot.conversation.receive(&slot.rest, out, events)?;
-            slot.rest.drain(..understood);
+            let consumed = slot.conversation.receive(&slot.rest, out, events)?;
+            slot.rest.drain(..consumed);
             if slot.rest.is_empty() {
                 slot.rest = Vec::new();
             }
         }
         if self.is_closing() {
-            self.out.clear(); // a closing socket does not answer pings, and half of them cannot
+            self.out.clear(); // a closing socket does not answer pings; half of them cannot send
         }
         self.send(index)?;
         let events = std::mem::take(&mut self.events);
@@ -362,12 +367,12 @@ impl SocketPool {
             (Event::Joined, Some(Command::Open { .. }))
             | (Event::Message, Some(Command::Broadcast))
             | (Event::HeartbeatAnswered, Some(Command::Heartbeat)) => {
-                let is_news = self.mark_done(index);
-                ensure!(is_news || event == Event::HeartbeatAnswered, "{event:?} came twice");
+                let is_first = self.mark_done(index);
+                ensure!(is_first || event == Event::HeartbeatAnswered, "{event:?} arrived twice");
                 Ok(())
             }
             (Event::HeartbeatAnswered, _) => Ok(()),
-            (event, command) => bail!("{event:?} came during {command:?}"),
+            (event, command) => bail!("{event:?} arrived during {command:?}"),
         }
     }
 
@@ -383,7 +388,7 @@ impl SocketPool {
                 slot.socket = None;
                 self.mark_done(index);
             }
-            _ => bail!("the server ended the connection"),
+            _ => bail!("the server closed the connection"),
         }
         Ok(())
     }
@@ -405,7 +410,7 @@ impl SocketPool {
         }
         let socket = self.slots[index].socket.as_ref().context("the socket is closed")?;
         let sent = send(socket, &self.out, SendFlags::NOSIGNAL).context("cannot send")?;
-        ensure!(sent == self.out.len(), "the kernel took {sent} of {} bytes", self.out.len());
+        ensure!(sent == self.out.len(), "the kernel accepted {sent} of {} bytes", self.out.len());
         self.out.clear();
         Ok(())
     }

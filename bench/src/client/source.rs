@@ -6,9 +6,9 @@ const GENERATIONS: u8 = 128;
 
 /// Addresses to connect from.
 ///
-/// Chosen by us and not by the kernel, which has about 28,000 ports for one address and would look
-/// long for the last ones. Each round connects from another 127.x network, so that it does not wait
-/// for the ports of the last round, which rest a minute in TIME_WAIT.
+/// The kernel has about 28,000 ports for one address and searches long for the last free ones, so
+/// the client chooses its addresses. Each round uses another 127.x network, because the ports of
+/// the last round stay in TIME_WAIT for a minute.
 #[derive(Default)]
 pub struct Sources {
     generation: u8,
@@ -16,7 +16,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// From now on addresses that the last round did not use.
+    /// Continue with addresses that the last round did not use.
     pub fn start_round(&mut self) {
         self.generation = (self.generation + 1) % GENERATIONS;
         self.taken = 0;

@@ -8,7 +8,7 @@ use crate::message::{self, WEBSOCKET_ACCEPT, WEBSOCKET_KEY};
 /// A websocket: upgrade, frames and close. Other types interpret the content of its frames.
 pub struct Websocket {
     stage: Stage,
-    language: Language,
+    protocol: Protocol,
 }
 
 #[derive(PartialEq)]
@@ -19,20 +19,20 @@ enum Stage {
 }
 
 /// The protocol inside the text frames.
-pub enum Language {
+pub enum Protocol {
     Phoenix(Phoenix),
     SocketIo(SocketIo),
 }
 
 impl Websocket {
-    pub fn new(language: Language) -> Self {
-        Websocket { stage: Stage::Upgrading, language }
+    pub fn new(protocol: Protocol) -> Self {
+        Websocket { stage: Stage::Upgrading, protocol }
     }
 
     pub fn open(&mut self, out: &mut Vec<u8>) {
-        let path = match &self.language {
-            Language::Phoenix(_) => "/socket/websocket?vsn=2.0.0",
-            Language::SocketIo(_) => "/socket.io/?EIO=4&transport=websocket",
+        let path = match &self.protocol {
+            Protocol::Phoenix(_) => "/socket/websocket?vsn=2.0.0",
+            Protocol::SocketIo(_) => "/socket.io/?EIO=4&transport=websocket",
         };
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: localhost\r\n\
@@ -42,20 +42,20 @@ impl Websocket {
         out.extend_from_slice(request.as_bytes());
     }
 
-    /// Say the measured message.
+    /// Push the measured message.
     pub fn push_message(&mut self, out: &mut Vec<u8>) {
-        let push = match &self.language {
-            Language::Phoenix(_) => &message::PUSH,
-            Language::SocketIo(_) => &super::socket_io::PUSH,
+        let push = match &self.protocol {
+            Protocol::Phoenix(_) => &message::PUSH,
+            Protocol::SocketIo(_) => &super::socket_io::PUSH,
         };
         message::put_client_text(push, out);
     }
 
-    /// Send a heartbeat, if the protocol has the client send it.
+    /// Send a heartbeat, if it is the client that sends them in this protocol.
     pub fn heartbeat(&mut self, out: &mut Vec<u8>) {
-        match &self.language {
-            Language::Phoenix(_) => message::put_client_text(message::HEARTBEAT, out),
-            Language::SocketIo(_) => {} // its server pings
+        match &self.protocol {
+            Protocol::Phoenix(_) => message::put_client_text(message::HEARTBEAT, out),
+            Protocol::SocketIo(_) => {} // the server pings
         }
     }
 
@@ -64,7 +64,7 @@ impl Websocket {
         message::put_client_frame(message::CLOSE, &1000_u16.to_be_bytes(), out);
     }
 
-    /// One step; `0` when more bytes are needed.
+    /// Consume one message; returns `0` when more bytes are needed.
     pub fn receive(
         &mut self,
         bytes: &[u8],
@@ -79,9 +79,9 @@ impl Websocket {
         match frame.opcode {
             message::TEXT => {
                 let text = std::str::from_utf8(frame.payload)?;
-                events.extend(match &mut self.language {
-                    Language::Phoenix(phoenix) => phoenix.receive(text)?,
-                    Language::SocketIo(socket_io) => socket_io.receive(text, out)?,
+                events.extend(match &mut self.protocol {
+                    Protocol::Phoenix(phoenix) => phoenix.receive(text)?,
+                    Protocol::SocketIo(socket_io) => socket_io.receive(text, out)?,
                 });
             }
             message::PING => message::put_client_frame(message::PONG, frame.payload, out),
@@ -97,13 +97,17 @@ impl Websocket {
 
     fn receive_upgrade(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<usize> {
         let Some(response) = message::http_message(bytes) else { return Ok(0) };
-        ensure!(response.line.contains(" 101 "), "the upgrade was refused: {}", response.line);
+        ensure!(
+            response.line.contains(" 101 "),
+            "the server rejected the upgrade: {}",
+            response.line
+        );
         let accept = response.header("sec-websocket-accept");
-        ensure!(accept == Some(WEBSOCKET_ACCEPT), "the upgrade has the wrong accept value");
+        ensure!(accept == Some(WEBSOCKET_ACCEPT), "the upgrade response has a wrong accept value");
         self.stage = Stage::Open;
-        match &self.language {
-            Language::Phoenix(phoenix) => phoenix.open(out),
-            Language::SocketIo(_) => {} // its server speaks first
+        match &self.protocol {
+            Protocol::Phoenix(phoenix) => phoenix.open(out),
+            Protocol::SocketIo(_) => {} // the server sends first
         }
         Ok(response.len)
     }
@@ -121,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_socket_joins_after_its_upgrade_and_counts_only_the_message() {
-        let mut socket = Websocket::new(Language::Phoenix(Phoenix::in_lobby()));
+        let mut socket = Websocket::new(Protocol::Phoenix(Phoenix::in_lobby()));
         let (mut out, mut events) = (Vec::new(), Vec::new());
         let response =
             format!("HTTP/1.1 101 x\r\nSec-WebSocket-Accept: {WEBSOCKET_ACCEPT}\r\n\r\n");

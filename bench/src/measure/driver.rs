@@ -9,10 +9,10 @@ use anyhow::{Context, Result, bail};
 use crate::client::{Command, Outcome};
 use crate::parent_death_guard::{GuardedChild, guarded_command};
 
-/// The client gives up on a command earlier, and reports why.
+/// The client times out earlier, and reports the cause.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// When the last socket had finished a command.
+/// The time until the last socket finished a command.
 #[derive(Clone, Copy)]
 pub struct Done {
     pub last: Duration,
@@ -32,7 +32,7 @@ impl Driver {
         let mut process = GuardedChild::spawn(&mut command)?;
         let commands = process.child().stdin.take().context("the client has a stdin")?;
         let stdout = process.child().stdout.take().context("the client has a stdout")?;
-        let (sender, outcomes) = mpsc::channel(); // one line a command
+        let (sender, outcomes) = mpsc::channel(); // one line for each command
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
@@ -43,14 +43,14 @@ impl Driver {
         Ok(Driver { _process: process, commands, outcomes })
     }
 
-    /// Give a command and wait until it is done.
-    pub fn carry_out(&mut self, command: &Command) -> Result<Done> {
+    /// Send a command and wait until it is done.
+    pub fn execute(&mut self, command: &Command) -> Result<Done> {
         serde_json::to_writer(&self.commands, command)?;
         writeln!(self.commands)?;
         let line = self.outcomes.recv_timeout(OUTCOME_TIMEOUT);
-        match serde_json::from_str(&line.context("the client does not answer")?)? {
+        match serde_json::from_str(&line.context("the client does not respond")?)? {
             Outcome::Done { last_us, .. } => Ok(Done { last: Duration::from_micros(last_us) }),
-            Outcome::Failed(why) => bail!("{why}"),
+            Outcome::Failed(cause) => bail!("{cause}"),
         }
     }
 }

@@ -13,7 +13,7 @@ pub enum Figure {
     SocketBytes,
     SocketBytesAfterBroadcasts,
     SocketBytesAfterReconnects,
-    /// The part of [`Figure::SocketBytes`] that is heap and stacks; the rest is program text.
+    /// The part of [`Figure::SocketBytes`] that is heap and stacks.
     SocketOwnBytes,
     SocketOwnBytesAfterBroadcasts,
     SocketOwnBytesAfterReconnects,
@@ -21,17 +21,17 @@ pub enum Figure {
     LeftBytes,
     SetupMicros,
     DeliveryMicros,
-    /// The same, when the last message was long ago.
+    /// The same, after a second without a message.
     RareDeliveryMicros,
     HeartbeatMicros,
-    /// From the push to the last socket's receipt, on the clock.
+    /// Time from the push until the last socket has the message.
     LastSocketMillis,
     PollBytes,
     PollBytesAfterCycles,
     PollOwnBytes,
     PollOwnBytesAfterCycles,
     PollSetupMicros,
-    /// One answer and the next poll.
+    /// A response and the next poll.
     PollCycleMicros,
     /// The load average of the machine before the server was started.
     LoadBefore,

@@ -12,21 +12,21 @@ use crate::client::{Command, Transport};
 use crate::process::{Memory, Watched};
 use crate::progress::Progress;
 use crate::report::median;
-use crate::servers::{Places, Running, Server};
+use crate::servers::{Running, Server, ServerPaths};
 
-/// A server that uses less than this in [`QUIET_PAUSE`], some times in a row, has nothing to do.
+/// A server is idle if it uses less than this in [`QUIET_PAUSES`] consecutive pauses.
 const QUIET_CPU: Duration = Duration::from_micros(500);
 const QUIET_PAUSE: Duration = Duration::from_millis(50);
 const QUIET_PAUSES: usize = 3;
 const QUIET_TIMEOUT: Duration = Duration::from_secs(5);
-/// Linux acknowledges the first 16 segments of a connection at once, and the sender pays: about 2 us
-/// a delivery, which a socket that lives longer never sees again.
+/// Linux acknowledges the first 16 segments of a connection at once, and the sender pays about 2 us
+/// for each. Later segments do not have this cost.
 const SETTLING_BROADCASTS: usize = 16;
-/// Longer than a retransmission timeout: after that, Linux acknowledges at once again.
+/// Longer than a retransmission timeout, after which Linux acknowledges at once again.
 const RARE_PAUSE: Duration = Duration::from_secs(1);
-/// Files that may stay open after the last socket has gone, above those of the idle server.
-const SPARE_FILES: u64 = 16;
-const GONE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Files, beyond those of the idle server, that may stay open after the last socket has closed.
+const FILES_LEFT_MAX: u64 = 16;
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One server under measurement.
 pub struct Measurement<'a> {
@@ -42,41 +42,41 @@ pub struct Measurement<'a> {
 }
 
 impl<'a> Measurement<'a> {
-    /// Websockets: join, hear broadcasts, go and come back.
+    /// Measures websockets: they join, receive broadcasts, close and reconnect.
     pub fn websockets(
         server: Server,
         round: usize,
         plan: &'a Plan,
-        places: &Places,
+        paths: &ServerPaths,
         progress: &'a Progress,
     ) -> Result<Figures> {
-        let mut measurement = Measurement::begin(server, round, plan, places, progress)?;
-        let told = measurement.measure_websockets();
-        measurement.end(told)
+        let mut measurement = Measurement::begin(server, round, plan, paths, progress)?;
+        let result = measurement.measure_websockets();
+        measurement.end(result)
     }
 
-    /// Long polls: join and park, be answered, park again.
+    /// Measures long polls: they join, wait, are answered, and wait again.
     pub fn long_polls(
         server: Server,
         round: usize,
         plan: &'a Plan,
-        places: &Places,
+        paths: &ServerPaths,
         progress: &'a Progress,
     ) -> Result<Figures> {
-        let mut measurement = Measurement::begin(server, round, plan, places, progress)?;
-        let told = measurement.measure_long_polls();
-        measurement.end(told)
+        let mut measurement = Measurement::begin(server, round, plan, paths, progress)?;
+        let result = measurement.measure_long_polls();
+        measurement.end(result)
     }
 
     fn begin(
         server: Server,
         round: usize,
         plan: &'a Plan,
-        places: &Places,
+        paths: &ServerPaths,
         progress: &'a Progress,
     ) -> Result<Self> {
         progress.show(&format!("round {round}, {server}: starting"));
-        let running = Running::start(server, places).context("it did not start")?;
+        let running = Running::start(server, paths).context("cannot start the server")?;
         let driver = Driver::start()?;
         let watched = running.watched();
         wait_until_quiet(watched)?;
@@ -95,10 +95,10 @@ impl<'a> Measurement<'a> {
         })
     }
 
-    fn end(mut self, told: Result<()>) -> Result<Figures> {
-        match told {
+    fn end(mut self, result: Result<()>) -> Result<Figures> {
+        match result {
             Ok(()) => Ok(std::mem::take(&mut self.figures)),
-            Err(error) => bail!("{error:#}{}", self.running.last_words()),
+            Err(error) => bail!("{error:#}{}", self.running.log_tail()),
         }
     }
 
@@ -111,7 +111,7 @@ impl<'a> Measurement<'a> {
 
         self.show("settling");
         for _ in 0..SETTLING_BROADCASTS {
-            self.driver.carry_out(&Command::Broadcast)?;
+            self.driver.execute(&Command::Broadcast)?;
         }
         let (mut delivery, mut last_millis) = (Duration::ZERO, Vec::new());
         for broadcast in 1..=self.plan.broadcasts {
@@ -146,9 +146,9 @@ impl<'a> Measurement<'a> {
 
         for reconnect in 1..=self.plan.reconnects {
             self.show(&format!("reconnecting, {reconnect} of {}", self.plan.reconnects));
-            self.driver.carry_out(&Command::Close)?;
-            self.wait_until_all_gone()?;
-            self.driver.carry_out(&open)?;
+            self.driver.execute(&Command::Close)?;
+            self.wait_until_closed()?;
+            self.driver.execute(&open)?;
         }
         self.put_memory(
             Figure::SocketBytesAfterReconnects,
@@ -156,8 +156,8 @@ impl<'a> Measurement<'a> {
         )?;
 
         self.show("leaving");
-        self.driver.carry_out(&Command::Close)?;
-        self.wait_until_all_gone()?;
+        self.driver.execute(&Command::Close)?;
+        self.wait_until_closed()?;
         self.put_memory(Figure::LeftBytes, None)
     }
 
@@ -187,10 +187,10 @@ impl<'a> Measurement<'a> {
         Command::Open { server, transport, sockets }
     }
 
-    /// The server's CPU time for one message to all, and when the last had it.
+    /// The server's CPU time for one message to all sockets, and the time until the last has it.
     fn broadcast(&mut self) -> Result<(Duration, Duration)> {
         let before = self.running.watched().cpu()?;
-        let done = self.driver.carry_out(&Command::Broadcast)?;
+        let done = self.driver.execute(&Command::Broadcast)?;
         Ok((self.running.watched().cpu()? - before, done.last))
     }
 
@@ -198,7 +198,7 @@ impl<'a> Measurement<'a> {
     fn cpu_of(&mut self, command: &Command) -> Result<Duration> {
         let watched = self.running.watched();
         let before = watched.cpu()?;
-        self.driver.carry_out(command)?;
+        self.driver.execute(command)?;
         wait_until_quiet(watched)?;
         Ok(watched.cpu()? - before)
     }
@@ -218,13 +218,13 @@ impl<'a> Measurement<'a> {
         Ok(())
     }
 
-    fn wait_until_all_gone(&self) -> Result<()> {
+    fn wait_until_closed(&self) -> Result<()> {
         let watched = self.running.watched();
         let started_at = Instant::now();
-        while watched.open_files()? > self.idle_files + SPARE_FILES {
-            if started_at.elapsed() > GONE_TIMEOUT {
+        while watched.open_files()? > self.idle_files + FILES_LEFT_MAX {
+            if started_at.elapsed() > CLOSE_TIMEOUT {
                 let left = watched.open_files()? - self.idle_files;
-                bail!("{left} sockets are still open {GONE_TIMEOUT:?} after their clients closed");
+                bail!("{left} sockets are still open {CLOSE_TIMEOUT:?} after their clients closed");
             }
             thread::sleep(QUIET_PAUSE);
         }
@@ -232,7 +232,7 @@ impl<'a> Measurement<'a> {
     }
 }
 
-/// Wait until the server has nothing to do, or for [`QUIET_TIMEOUT`] if it never rests.
+/// Wait until the server is idle, at most for [`QUIET_TIMEOUT`].
 fn wait_until_quiet(watched: Watched) -> Result<()> {
     let started_at = Instant::now();
     let (mut quiet, mut before) = (0, watched.cpu()?);

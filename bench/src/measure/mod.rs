@@ -21,24 +21,24 @@ pub use plan::Plan;
 use crate::limits;
 use crate::machine::{Machine, OtherPrograms, commit, load_average};
 use crate::progress::Progress;
-use crate::servers::{Places, Server, install_peers};
+use crate::servers::{Server, ServerPaths, install_peers};
 use measurement::Measurement;
 use report::Report;
 use targets::targets;
 
-/// Measure every server, and write the report. Fails only if something did not run.
+/// Measure every server, and write the report. Fails only if a measurement could not run.
 pub fn run(plan: &Plan) -> Result<ExitCode> {
     let open_files_max = limits::raise_open_files()?;
     limits::check_sockets(plan.sockets, open_files_max)?;
     fs::create_dir_all(&plan.out)
-        .with_context(|| format!("cannot make the folder {}", plan.out.display()))?;
-    let machine = Machine::look()?;
-    let places = places(plan, machine.cores)?;
-    let mut run = Run::new(plan, places, machine.cores);
+        .with_context(|| format!("cannot create the folder {}", plan.out.display()))?;
+    let machine = Machine::read()?;
+    let paths = paths(plan, machine.cores)?;
+    let mut run = Run::new(plan, paths, machine.cores);
     eprintln!("{}", machine.sentence());
 
     let others = OtherPrograms::start()?;
-    run.all_rounds()?;
+    run.run_rounds()?;
     run.progress.finish();
 
     let medians = run.medians();
@@ -58,9 +58,9 @@ pub fn run(plan: &Plan) -> Result<ExitCode> {
     Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn places(plan: &Plan, cores: usize) -> Result<Places> {
+fn paths(plan: &Plan, cores: usize) -> Result<ServerPaths> {
     let this = std::env::current_exe()?;
-    Ok(Places {
+    Ok(ServerPaths {
         watchfire: plan.watchfire.clone().unwrap_or_else(|| this.with_file_name("watchfire")),
         chat: plan.chat.clone().unwrap_or_else(|| this.with_file_name("chat")),
         peers: plan.peers.clone(),
@@ -69,10 +69,10 @@ fn places(plan: &Plan, cores: usize) -> Result<Places> {
     })
 }
 
-/// Everything measured so far.
+/// The results so far.
 struct Run<'a> {
     plan: &'a Plan,
-    places: Places,
+    paths: ServerPaths,
     servers: Vec<Server>,
     progress: Progress,
     rounds: BTreeMap<Server, Vec<Figures>>,
@@ -81,24 +81,24 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(plan: &'a Plan, places: Places, cores: usize) -> Self {
+    fn new(plan: &'a Plan, paths: ServerPaths, cores: usize) -> Self {
         let mut servers = plan.servers.clone();
         if servers.is_empty() {
             servers = Server::value_variants().to_vec();
         }
         if cores == 1 {
-            // The same as with one thread.
+            // With one core these are the same as with one thread.
             servers.retain(|server| !matches!(server, Server::BareN | Server::WatchfireN));
         }
         let steps = plan.rounds * servers.len();
         let progress = Progress::new(steps);
         let (rounds, failures) = (BTreeMap::new(), Vec::new());
-        Run { plan, places, servers, progress, rounds, rounds_done: 0, failures }
+        Run { plan, paths, servers, progress, rounds, rounds_done: 0, failures }
     }
 
-    fn all_rounds(&mut self) -> Result<()> {
+    fn run_rounds(&mut self) -> Result<()> {
         if self.servers.iter().any(|server| server.needs_npm())
-            && let Err(error) = install_peers(&self.places.peers)
+            && let Err(error) = install_peers(&self.paths.peers)
         {
             self.fail(format!("ws and Socket.IO were not measured: {error:#}"));
             self.servers.retain(|server| !server.needs_npm());
@@ -107,12 +107,12 @@ impl<'a> Run<'a> {
         let (started_at, mut longest) = (Instant::now(), Duration::ZERO);
         for round in 1..=self.plan.rounds {
             if started_at.elapsed() + longest > limit {
-                self.progress.note(&format!("no time for round {round}"));
+                self.progress.note(&format!("the time limit leaves no time for round {round}"));
                 break;
             }
             let round_started_at = Instant::now();
             for server in self.servers.clone() {
-                self.one(server, round);
+                self.measure(server, round);
                 self.progress.step(&format!("round {round}, {server}"));
             }
             longest = longest.max(round_started_at.elapsed());
@@ -121,14 +121,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn one(&mut self, server: Server, round: usize) {
-        let (plan, places) = (self.plan, &self.places);
+    fn measure(&mut self, server: Server, round: usize) {
+        let (plan, paths) = (self.plan, &self.paths);
         let load_before = load_average();
-        let mut measured = Measurement::websockets(server, round, plan, places, &self.progress);
+        let mut measured = Measurement::websockets(server, round, plan, paths, &self.progress);
         if server.parks_polls()
             && let Ok(figures) = &mut measured
         {
-            match Measurement::long_polls(server, round, plan, places, &self.progress) {
+            match Measurement::long_polls(server, round, plan, paths, &self.progress) {
                 Ok(polls) => figures.extend(polls),
                 Err(error) => self.fail(format!("round {round}, {server}, long polls: {error:#}")),
             }
@@ -142,9 +142,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn fail(&mut self, what: String) {
-        self.progress.note(&what);
-        self.failures.push(what);
+    fn fail(&mut self, failure: String) {
+        self.progress.note(&failure);
+        self.failures.push(failure);
     }
 
     fn medians(&self) -> BTreeMap<Server, Figures> {

@@ -56,7 +56,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether the page of this run is kept: all servers, full size.
+    /// Whether this is a full run, whose page goes to `docs`: all servers, full size.
     pub fn is_whole(&self) -> bool {
         self.sockets >= SOCKETS && self.rounds >= ROUNDS && self.servers.is_empty()
     }
@@ -64,7 +64,7 @@ impl Plan {
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) => Err("at least 1".into()),
+        Ok(0) => Err("must be at least 1".into()),
         Ok(number) => Ok(number),
         Err(error) => Err(format!("{error}")),
     }

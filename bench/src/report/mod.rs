@@ -1,7 +1,7 @@
 //! The results of a benchmark: as JSON, as a page with a picture, and for the terminal.
 //!
-//! Every benchmark fills a [`BenchmarkReport`], those in JavaScript by writing its JSON. `draw` writes
-//! the page and the picture again from the JSON, without measuring anything.
+//! Every benchmark creates a [`BenchmarkReport`]; those in JavaScript write its JSON. `draw` writes
+//! the page and the picture from the JSON, without measuring.
 
 mod page;
 mod summary;
@@ -17,7 +17,7 @@ use watchfire_report::units::number;
 
 pub use summary::summary;
 
-/// Which stored reports are drawn.
+/// The stored reports to draw.
 #[derive(clap::Args)]
 pub struct Settings {
     /// Reports as JSON; the page and the picture go to the same folder.
@@ -31,7 +31,7 @@ pub fn draw(settings: &Settings) -> Result<ExitCode> {
         let text = fs::read_to_string(path);
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
         let report: BenchmarkReport = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not a report of a benchmark", path.display()))?;
+            .with_context(|| format!("{} is not a benchmark report", path.display()))?;
         report.write_page(path.parent().unwrap_or(Path::new(".")))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -58,11 +58,11 @@ pub struct BenchmarkReport {
     pub machine: String,
     /// The command that repeats the run.
     pub command: String,
-    /// How long the run took.
+    /// Duration of the run, in seconds.
     pub seconds: u64,
-    /// How it was measured, a paragraph each.
+    /// Description of the method, one paragraph each.
     pub method: Vec<String>,
-    /// What the system should reach.
+    /// Targets of the system.
     pub targets: Vec<Target>,
     /// Single results.
     pub figures: Vec<Figure>,
@@ -72,10 +72,10 @@ pub struct BenchmarkReport {
     pub chart: Chart,
 }
 
-/// A value that the system should reach, and what was measured.
+/// A target: the measured value and its bound.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Target {
-    /// What is measured.
+    /// Name of the measured quantity.
     pub what: String,
     /// The measured value.
     pub value: f64,
@@ -92,7 +92,7 @@ pub struct Target {
 /// A single result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Figure {
-    /// What was measured.
+    /// Name of the measured quantity.
     pub what: String,
     /// The result with its unit.
     pub value: String,
@@ -137,7 +137,7 @@ impl Target {
         format!("{than} {bound} {}", self.unit).trim_end().to_owned()
     }
 
-    /// What was measured, the target, and whether it was met.
+    /// Name, measured value, target and verdict.
     fn cells(&self) -> [String; 4] {
         [self.what.clone(), self.measured(), self.wanted(), self.verdict().to_owned()]
     }
@@ -171,7 +171,7 @@ impl BenchmarkReport {
         put(folder, &format!("{name}.md"), &page::page(self))
     }
 
-    /// The stored results of a benchmark; `None` when it was never run.
+    /// The stored results of a benchmark; `None` if there are none.
     pub fn read(out: &Path, benchmark: &str) -> Option<Self> {
         let text = fs::read_to_string(out.join(format!("{benchmark}.json"))).ok()?;
         serde_json::from_str(&text).ok()
@@ -195,7 +195,7 @@ impl BenchmarkReport {
     }
 }
 
-/// Write a file; the folder is created when it is missing.
+/// Write a file, and create its folder if it is missing.
 pub fn put(folder: &Path, name: &str, text: &str) -> Result<()> {
     let path = folder.join(name);
     fs::create_dir_all(folder)
@@ -203,7 +203,7 @@ pub fn put(folder: &Path, name: &str, text: &str) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The middle value, or the mean of the two in the middle; not a number when there are none.
+/// The median; the mean of the middle two for an even number of values, NaN for none.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_an_even_number_lies_between() {
+    fn the_median_of_an_even_number_of_values_is_the_mean_of_the_middle_two() {
         assert!((median(vec![4.0, 1.0, 3.0, 2.0]) - 2.5).abs() < 1e-9);
         assert!((median(vec![5.0, 400.0, 4.0]) - 5.0).abs() < 1e-9);
     }

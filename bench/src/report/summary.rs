@@ -3,7 +3,7 @@ use watchfire_report::units::count;
 
 use super::BenchmarkReport;
 
-/// The page over all benchmarks, from what each wrote last; `heading` introduces them.
+/// The page over all benchmarks, from the last report of each, below `heading`.
 pub fn summary(heading: &str, reports: &[BenchmarkReport]) -> String {
     let mut text = heading.to_owned();
     if let Some(report) = reports.first() {

@@ -18,10 +18,10 @@ use watchfire_report::{Histogram, Snapshot};
 const POLL_PAUSE: Duration = Duration::from_millis(20);
 const REPORT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Processes that hold clients of one kind; they end when this is dropped.
+/// Client processes of one kind; they end when this is dropped.
 pub struct ClientProcesses {
     processes: Vec<Process>,
-    /// What failed in any of them.
+    /// Failures of the processes.
     failures: Receiver<String>,
     reports: Receiver<BTreeMap<String, Snapshot>>,
 }
@@ -33,7 +33,8 @@ struct Process {
 }
 
 impl ClientProcesses {
-    /// Start so many processes; `first` tells their addresses from those of other crowds.
+    /// Start client processes. Their source addresses begin at `first`, so that those of other
+    /// client processes differ.
     pub fn start(kind: Kind, processes: usize, first: u8, servers: &[SocketAddr]) -> Result<Self> {
         let (failure, failures) = channel();
         let (report, reports) = channel();
@@ -60,19 +61,19 @@ impl ClientProcesses {
         self.processes.len()
     }
 
-    /// Give one of them an order.
+    /// Send an order to one process.
     pub fn send(&mut self, process: usize, order: &Order) -> Result<()> {
         let stdin = &mut self.processes[process].stdin;
         let mut line = serde_json::to_vec(order)?;
         line.push(b'\n');
-        stdin.write_all(&line).context("a process of clients has ended")
+        stdin.write_all(&line).context("a client process has ended")
     }
 
     pub fn send_all(&mut self, order: &Order) -> Result<()> {
         (0..self.len()).try_for_each(|process| self.send(process, order))
     }
 
-    /// What all of them have seen.
+    /// The sum of their statuses.
     pub fn status(&self) -> Result<Status> {
         if let Ok(failure) = self.failures.try_recv() {
             bail!("a client process failed: {failure}");
@@ -84,42 +85,42 @@ impl ClientProcesses {
         Ok(sum)
     }
 
-    /// How many clients of one of them are where they should be.
+    /// Number of present clients of one process.
     pub fn present(&self, process: usize) -> u64 {
         self.processes[process].status.lock().present
     }
 
-    /// Wait until what they have seen is enough; `look` sees every status on the way.
+    /// Wait until `is_done` accepts the status; `on_status` receives every status before.
     pub fn wait(
         &self,
-        patience: Duration,
-        mut look: impl FnMut(&Status),
-        is_enough: impl Fn(&Status) -> bool,
+        timeout: Duration,
+        mut on_status: impl FnMut(&Status),
+        is_done: impl Fn(&Status) -> bool,
     ) -> Result<Status> {
         let started_at = Instant::now();
         loop {
             let status = self.status()?;
-            look(&status);
-            if is_enough(&status) {
+            on_status(&status);
+            if is_done(&status) {
                 return Ok(status);
             }
             ensure!(
-                started_at.elapsed() < patience,
-                "after {} s the clients had come no further than {status:?}",
-                patience.as_secs()
+                started_at.elapsed() < timeout,
+                "the clients timed out after {} s with {status:?}",
+                timeout.as_secs()
             );
             thread::sleep(POLL_PAUSE);
         }
     }
 
-    /// The durations since the last report, of all of them together, and a status as fresh.
+    /// The durations of all processes since the last report, and the current status.
     pub fn report(&mut self) -> Result<(BTreeMap<String, Histogram>, Status)> {
         self.send_all(&Order::Report)?;
         let mut sum: BTreeMap<String, Histogram> = BTreeMap::new();
         for _ in 0..self.len() {
             let report = self.reports.recv_timeout(REPORT_TIMEOUT);
-            for (what, snapshot) in report.context("a process of clients is silent")? {
-                sum.entry(what).or_default().merge(&snapshot);
+            for (name, snapshot) in report.context("a client process does not respond")? {
+                sum.entry(name).or_default().merge(&snapshot);
             }
         }
         Ok((sum, self.status()?))
@@ -130,7 +131,7 @@ impl ClientProcesses {
     }
 }
 
-/// Take in what a process tells, until it ends.
+/// Receive the lines of a process until it ends.
 fn listen(
     stdout: ChildStdout,
     status: Arc<Mutex<Status>>,
@@ -138,14 +139,12 @@ fn listen(
     report: Sender<BTreeMap<String, Snapshot>>,
 ) {
     thread::spawn(move || {
-        // Nobody listens to a channel any more when the clients is dropped; then all of this ends.
+        // A failed send means that `ClientProcesses` was dropped; the process then ends too.
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             match serde_json::from_str(&line) {
-                Ok(Line::Status(told)) => {
-                    *status.lock() = *told;
-                }
-                Ok(Line::Report(told)) => drop(report.send(told)),
-                Ok(Line::Failed(told)) => drop(failure.send(told)),
+                Ok(Line::Status(new)) => *status.lock() = *new,
+                Ok(Line::Report(durations)) => drop(report.send(durations)),
+                Ok(Line::Failed(error)) => drop(failure.send(error)),
                 Err(error) => drop(failure.send(format!("{error} in {line}"))),
             }
         }

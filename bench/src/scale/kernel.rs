@@ -1,4 +1,4 @@
-//! What the kernel keeps for sockets, and what it does on nobody's report.
+//! Memory of the kernel for sockets, and CPU time of the kernel's own threads.
 
 use std::fs;
 use std::io;
@@ -12,17 +12,17 @@ use crate::process::{Watched, kibibytes};
 /// Memory of the whole machine at a moment, in bytes.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct MachineMemory {
-    /// What the kernel cannot give back, with the inodes and names of open sockets: these count as
-    /// reclaimable, though nothing can reclaim them.
+    /// Unreclaimable memory, with the inodes and dentries of open sockets. The kernel counts those
+    /// as reclaimable, although it cannot reclaim them.
     pub pinned: u64,
     pub slab: u64,
     pub available: u64,
 }
 
 impl MachineMemory {
-    pub fn look() -> Result<Self> {
+    pub fn read() -> Result<Self> {
         let memory = fs::read_to_string("/proc/meminfo")?;
-        // Only root may read it.
+        // Readable only by root.
         let slabs = fs::read_to_string("/proc/slabinfo").unwrap_or_default();
         Ok(MachineMemory {
             pinned: kibibytes(&memory, "SUnreclaim:")? * 1024 + sockets_in(&slabs),
@@ -32,7 +32,7 @@ impl MachineMemory {
     }
 }
 
-/// Bytes of sockets' inodes and names, one of each for a socket.
+/// Bytes of the inodes and dentries of sockets: one of each per socket.
 fn sockets_in(slabinfo: &str) -> u64 {
     let cache = |name: &str| -> Option<(u64, u64)> {
         let mut lines = slabinfo.lines().map(str::split_whitespace);
@@ -44,7 +44,7 @@ fn sockets_in(slabinfo: &str) -> u64 {
     sockets * (inode_bytes + name_bytes)
 }
 
-/// Proportional set size of processes together: pages they share count once.
+/// Proportional set size of several processes: pages that they share count once.
 pub fn pss(processes: &[u32]) -> Result<u64> {
     let mut bytes = 0;
     for id in processes {
@@ -55,7 +55,7 @@ pub fn pss(processes: &[u32]) -> Result<u64> {
     Ok(bytes)
 }
 
-/// CPU time at a moment; the difference of two is what was used between them.
+/// CPU time at a moment; the difference between two is the time used between them.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Cpu {
     pub server: Duration,
@@ -64,7 +64,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    pub fn look(server: &[u32], clients: &[u32], daemons: &[u32]) -> Result<Self> {
+    pub fn read(server: &[u32], clients: &[u32], daemons: &[u32]) -> Result<Self> {
         let sum = |processes: &[u32]| -> io::Result<Duration> {
             processes.iter().map(|id| Watched::new(*id).cpu()).sum()
         };
@@ -83,7 +83,7 @@ impl Cpu {
         self.server + self.clients + self.ksoftirqd
     }
 
-    /// Without a load that goes on beside what is measured: `idle` is what it used in so long.
+    /// Subtracts a background load, which used `idle` during `idle_lasted`.
     pub fn without(self, idle: Cpu, idle_lasted: Duration, lasted: Duration) -> Cpu {
         let factor = lasted.as_secs_f64() / idle_lasted.as_secs_f64().max(f64::MIN_POSITIVE);
         let share = |part: Duration| part.mul_f64(factor);
@@ -95,7 +95,7 @@ impl Cpu {
     }
 }
 
-/// The kernel's threads that do network work which nobody's time could be taken for.
+/// The kernel threads `ksoftirqd`, which do network work that is not charged to a process.
 pub fn softirq_daemons() -> Result<Vec<u32>> {
     let mut daemons = Vec::new();
     for entry in fs::read_dir("/proc")? {
@@ -114,36 +114,36 @@ pub fn tcp_sockets() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/net/sockstat")?;
     let line = text.lines().find_map(|line| line.strip_prefix("TCP: inuse "));
     let word = line.and_then(|rest| rest.split(' ').next());
-    word.and_then(|word| word.parse().ok()).context("/proc/net/sockstat has another format")
+    word.and_then(|word| word.parse().ok()).context("/proc/net/sockstat has an unexpected format")
 }
 
 /// TCP segments that this network namespace has received, acknowledgements among them.
 pub fn tcp_segments() -> Result<u64> {
     segments_in(&fs::read_to_string("/proc/self/net/snmp")?)
-        .context("/proc/net/snmp has another format")
+        .context("/proc/net/snmp has an unexpected format")
 }
 
-/// The file has a line of names and below it one of numbers.
+/// The file has a line of names, followed by a line of numbers.
 fn segments_in(snmp: &str) -> Option<u64> {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp: "));
     let mut names = lines.next()?.split(' ');
     lines.next()?.split(' ').nth(names.position(|name| name == "InSegs")?)?.parse().ok()
 }
 
-/// The processes below one, itself first.
-pub fn family(of: u32) -> Vec<u32> {
-    let mut family = vec![of];
+/// A process and its descendants; the process is first.
+pub fn process_tree(root: u32) -> Vec<u32> {
+    let mut tree = vec![root];
     let mut next = 0;
-    while let Some(&parent) = family.get(next) {
+    while let Some(&parent) = tree.get(next) {
         next += 1;
         let tasks = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
         for task in tasks {
-            // A thread may have ended meanwhile; its children then belong to another one.
+            // A thread may have ended meanwhile; its children then belong to another thread.
             let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            family.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+            tree.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
         }
     }
-    family
+    tree
 }
 
 #[cfg(test)]
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_has_an_inode_and_a_name() {
+    fn memory_of_sockets_is_that_of_inodes_and_dentries() {
         let text = "slabinfo - version: 2.1\n# name <active_objs> <num_objs> <objsize> …\n\
                     sock_inode_cache 100 110 832 14 8 : tunables 0 0 0\n\
                     dentry 5000 5000 192 21 1 : tunables 0\n";
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_counted_by_their_name() {
+    fn received_segments_are_found_by_name() {
         let text = "Ip: InReceives\nIp: 9\nTcp: MaxConn InSegs OutSegs\nTcp: -1 12 13\n";
         assert_eq!(segments_in(text), Some(12));
         assert_eq!(segments_in("Tcp: MaxConn\nTcp: -1\n"), None);
@@ -168,17 +168,17 @@ mod tests {
     }
 
     #[test]
-    fn a_child_belongs_to_the_family() {
+    fn a_process_tree_contains_the_children() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let family = family(std::process::id());
+        let tree = process_tree(std::process::id());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(family.contains(&child.id()), "{family:?} is without {}", child.id());
+        assert!(tree.contains(&child.id()), "{tree:?} is without {}", child.id());
     }
 
     #[test]
-    fn the_machine_has_memory() {
-        assert!(MachineMemory::look().unwrap().available > 0);
+    fn memory_of_the_machine_is_read() {
+        assert!(MachineMemory::read().unwrap().available > 0);
         assert!(pss(&[std::process::id()]).unwrap() > 0);
     }
 }

@@ -1,8 +1,8 @@
 //! `make scale`: Watchfire with very many sockets, both ends on one machine.
 //!
-//! The measuring process makes itself a network namespace, starts the server and the processes
-//! that hold the clients, sends them JSON commands, and adds up their results. Nothing outlives it:
-//! children end with their parent, and the network goes with the last of them.
+//! The measuring process creates a network namespace, starts the server and the client processes,
+//! sends them orders as JSON, and adds up their results. Nothing outlives it: children end with
+//! their parent, and the network namespace with the last of them.
 
 mod benchmarks;
 mod client;
@@ -39,8 +39,8 @@ pub struct Settings {
     /// Number of server processes; by default as many as the open-file limit requires.
     #[arg(long)]
     processes: Option<usize>,
-    /// Start separate servers, each with its own port and rooms, instead of several processes behind
-    /// one port.
+    /// Start separate servers, each with its own port and rooms, instead of several processes
+    /// behind one port.
     #[arg(long)]
     separate: bool,
     /// The Watchfire program; by default the one beside this program.
@@ -55,15 +55,15 @@ pub struct Settings {
     /// Folder for the pages and charts of full runs.
     #[arg(long, default_value = "docs/scale")]
     docs: PathBuf,
-    /// Run a process of clients of this kind, controlled by JSON lines on stdin.
+    /// Run a client process of this kind, controlled by JSON lines on stdin.
     #[arg(long, hide = true)]
     clients: Option<Kind>,
 }
 
-/// Run the benchmarks, or a process of clients.
+/// Run the benchmarks, or a client process.
 pub fn run(settings: &Settings) -> Result<ExitCode> {
     if let Some(kind) = settings.clients {
-        return client::obey(kind).map(|()| ExitCode::SUCCESS);
+        return client::run(kind).map(|()| ExitCode::SUCCESS);
     }
     if !namespace::is_inside() {
         return namespace::run_inside("scale", Some(namespace::MANY_TCP_BUCKETS));
@@ -74,7 +74,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         [] => Benchmark::ALL.to_vec(),
         named => named.to_vec(),
     };
-    // Refuse before an hour of work, not after it.
+    // Reject all benchmarks that do not fit before the first one starts.
     for benchmark in &benchmarks {
         run.check(*benchmark)?;
     }
@@ -86,7 +86,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
                 println!("{}", report.terminal());
             }
             Err(error) => {
-                eprintln!("{benchmark} did not run: {error:#}");
+                eprintln!("cannot run {benchmark}: {error:#}");
                 ended = ExitCode::FAILURE;
             }
         }
@@ -95,7 +95,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     Ok(ended)
 }
 
-/// Write the page over all full runs, of now and earlier.
+/// Write the summary pages, from the reports of this and earlier runs.
 fn write_summary(settings: &Settings) -> Result<()> {
     let read = |benchmark: &Benchmark| BenchmarkReport::read(&settings.out, &benchmark.to_string());
     let reports: Vec<_> = Benchmark::ALL.iter().filter_map(read).collect();
@@ -107,13 +107,13 @@ fn write_summary(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// The program that was built beside this one.
+/// The Watchfire program in the folder of this program.
 pub fn watchfire_beside() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
-    Ok(own.parent().map(Path::to_path_buf).context("no folder")?.join("watchfire"))
+    Ok(own.parent().map(Path::to_path_buf).context("this program has no folder")?.join("watchfire"))
 }
 
-/// Parse a percentage above 0, at most 100.
+/// Parse a percentage above 0 and at most 100.
 pub fn percent(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent),

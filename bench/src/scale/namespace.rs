@@ -1,4 +1,4 @@
-//! A network of its own for the run: the host's ports, limits and firewall stay out of it.
+//! A network namespace for the run, separate from the host's ports, limits and firewall.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -9,49 +9,49 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::parent_death_guard::{GuardedChild, guarded_command};
 
-/// Set for the copy of this program that runs inside.
+/// Environment variable of the copy of this program that runs inside the namespace.
 const INSIDE: &str = "BENCH_SCALE_INSIDE";
-/// Buckets of the new network's table of established connections. With the table of a usual host a
-/// million connections make its chains eight long, and every packet walks them.
+/// Buckets of the hash table of established connections in the namespace. With the usual table of a
+/// host, a million connections give chains of length eight, which every packet walks.
 pub const MANY_TCP_BUCKETS: u64 = 1 << 22;
 const CHILD_BUCKETS: &str = "/proc/sys/net/ipv4/tcp_child_ehash_entries";
 
-/// Limits of the new network.
+/// Settings of the namespace.
 const SETTINGS: [(&str, &str); 3] = [
     ("net/core/somaxconn", "65535"),
     ("net/ipv4/tcp_max_syn_backlog", "262144"),
-    // Every host has it and lets new networks have it, and it needs no timer for each socket as BBR
-    // does, which is the default of some.
+    // Every host allows it in a namespace. Unlike BBR, the default of some hosts, it needs no timer
+    // for each socket.
     ("net/ipv4/tcp_congestion_control", "reno"),
 ];
 
-/// Whether this copy runs inside.
+/// Whether this process runs inside the namespace.
 pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
-/// Run this program again inside a new network; it goes with the last process in it. `make` is what
-/// people type; without `tcp_buckets` the new table is as large as the host's.
+/// Run this program again inside a new namespace, which ends with its last process. `make` is the
+/// target for the error text. Without `tcp_buckets` the TCP table is as large as the host's.
 pub fn run_inside(make: &str, tcp_buckets: Option<u64>) -> Result<ExitCode> {
     ensure!(
         rustix::process::geteuid().is_root(),
-        "a network namespace of its own takes root: run make {make} as root, or with sudo"
+        "creating a network namespace requires root: run make {make} as root or with sudo"
     );
     let before = tcp_buckets.map_or(Ok(None), raise_buckets)?;
     let mut command = guarded_command("unshare")?;
     command.args(["--net", "--"]).arg(std::env::current_exe()?).args(std::env::args_os().skip(1));
     command.env(INSIDE, "1");
     let child = GuardedChild::spawn(&mut command);
-    let made = child.and_then(|mut child| wait_until_apart(&mut child).map(|()| child));
+    let started = child.and_then(|mut child| wait_until_isolated(&mut child).map(|()| child));
     if let Some(before) = before {
-        fs::write(CHILD_BUCKETS, before).context("cannot put the table's size back")?;
+        fs::write(CHILD_BUCKETS, before).context("cannot restore the size of the TCP table")?;
     }
-    let status = made.context("cannot make a network namespace")?.child().wait()?;
+    let status = started.context("cannot create a network namespace")?.child().wait()?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, Into::into))
 }
 
-/// Wait until a child has a network of its own, or has ended.
-pub fn wait_until_apart(child: &mut GuardedChild) -> io::Result<()> {
+/// Wait until a child has its own network namespace, or has ended.
+pub fn wait_until_isolated(child: &mut GuardedChild) -> io::Result<()> {
     let own = fs::read_link("/proc/self/ns/net")?;
     while child.child().try_wait()?.is_none() {
         match fs::read_link(format!("/proc/{}/ns/net", child.id())) {
@@ -62,13 +62,13 @@ pub fn wait_until_apart(child: &mut GuardedChild) -> io::Result<()> {
     Ok(())
 }
 
-/// Prepare the network from inside.
+/// Prepare the namespace from inside.
 pub fn prepare() -> Result<()> {
     let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
-    ensure!(up.context("cannot run ip")?.success(), "cannot bring the loopback device up");
+    ensure!(up.context("cannot run ip")?.success(), "cannot activate the loopback device");
     for (name, value) in SETTINGS {
         let path = Path::new("/proc/sys").join(name);
-        // Older kernels lack some; the benchmarks say themselves when they are in the way.
+        // Older kernels lack some of these settings.
         if path.exists() {
             fs::write(&path, value).with_context(|| format!("cannot set {name}"))?;
         }
@@ -76,7 +76,7 @@ pub fn prepare() -> Result<()> {
     Ok(())
 }
 
-/// The table's size inside; told with the figures.
+/// The size of the TCP table inside the namespace, for the report.
 pub fn tcp_buckets() -> Result<u64> {
     let path = "/proc/sys/net/ipv4/tcp_ehash_entries";
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
@@ -86,7 +86,7 @@ pub fn tcp_buckets() -> Result<u64> {
 
 fn raise_buckets(buckets: u64) -> Result<Option<String>> {
     if !Path::new(CHILD_BUCKETS).exists() {
-        return Ok(None); // before Linux 6.2; the run tells the size it has
+        return Ok(None); // before Linux 6.2; the report has the actual size
     }
     let before = fs::read_to_string(CHILD_BUCKETS)?.trim().to_owned();
     match fs::write(CHILD_BUCKETS, buckets.to_string()) {

@@ -1,5 +1,5 @@
-//! What the measuring process and the processes that hold the clients say to one another: JSON
-//! lines on their stdin and stdout.
+//! The messages between the measuring process and the client processes: JSON lines on their stdin
+//! and stdout.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 
 use watchfire_report::Snapshot;
 
-/// Which clients a process holds.
+/// The kind of clients of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
     /// Websockets joined to a room.
     Sockets,
-    /// Sprites over plain HTTP: a poll each, and throws.
+    /// Sprites over plain HTTP: each polls and throws.
     Throwers,
     /// Short JSON requests, a new connection each.
     Requests,
-    /// Who opens a page: its files, then a websocket.
+    /// Visitors of a page: they fetch its files, then open a websocket.
     Visitors,
 }
 
-/// Where the clients of a process come from and go to.
+/// The addresses of a client process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
-    /// Clients take turns over these; a single address where one port serves all.
+    /// Server addresses, which clients use in turns; one address if one port serves all.
     pub servers: Vec<SocketAddr>,
-    /// This process among all, from 0: decides the addresses it connects from.
+    /// The number of this process, which selects its source addresses.
     pub process: u8,
 }
 
@@ -36,8 +36,8 @@ pub struct Setup {
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum Order {
     Setup(Setup),
-    /// Sockets: open and join so many. Socket `first + i` joins room `(first + i) % rooms`; with
-    /// one room, the lobby.
+    /// Sockets: open and join `count` sockets. Socket `first + i` joins room `(first + i) % rooms`;
+    /// if there is one room, it is the lobby.
     Open {
         first: u32,
         count: u32,
@@ -45,20 +45,21 @@ pub enum Order {
         opening_max: u32,
         heartbeats: bool,
     },
-    /// Sockets: send heartbeats from now on, as if all had been there for long.
+    /// Sockets: send heartbeats from now on, evenly spread over the heartbeat interval.
     Heartbeats,
-    /// Sockets: let one of them say something to its room.
-    Say {
-        seat: u32,
+    /// Sockets: one socket sends a message to its room.
+    Send {
+        slot: u32,
         number: u32,
     },
-    /// Sockets: the first of each room says something every so often, from one time to another.
+    /// Sockets: the first socket of each room sends a message at an interval, from one time to
+    /// another.
     Chatter {
         every_ns: u64,
         from_ns: u64,
         until_ns: u64,
     },
-    /// Sockets: all go without a word and come back, spread over so long.
+    /// Sockets: all close without a close frame and reconnect, spread over a period.
     Storm {
         spread_ns: u64,
         is_jittered: bool,
@@ -68,22 +69,22 @@ pub enum Order {
         count: u32,
         opening_max: u32,
     },
-    /// Throwers: each has a sprite, and throws what it has once in so long, until that time.
+    /// Throwers: each has a sprite and throws its sprites once in an interval, until a time.
     Throw {
         every_ns: u64,
         until_ns: u64,
     },
-    /// Requests: keep so many under way until that time.
-    Ask {
+    /// Requests: keep `at_once` requests in progress until a time.
+    Request {
         path: String,
         at_once: u32,
         until_ns: u64,
     },
-    /// Visitors: the share of a day's visits that this process has to make.
+    /// Visitors: make this process's share of the visits of a day.
     Day(Day),
-    /// Tell the durations since the last report and forget them.
+    /// Report the durations since the last report, and reset them.
     Report,
-    /// All go.
+    /// Close all clients.
     Close,
 }
 
@@ -91,16 +92,16 @@ pub enum Order {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Day {
     pub cid: String,
-    /// What a browser fetches after the page.
+    /// Paths of the files that a browser fetches after the page.
     pub assets: Vec<String>,
     pub visits: u32,
-    /// When visits are due, as the part of all visits at equal steps over the day.
+    /// The share of all visits that are due by then, at equal steps over the day.
     pub curve: Vec<f64>,
     pub from_ns: u64,
     pub lasts_ns: u64,
-    /// How long a visitor stays on average.
+    /// Average time that a visitor stays.
     pub stay_ns: u64,
-    /// Whether one who has the whole page stays all day.
+    /// Whether a visitor with the whole page is present all day.
     pub with_holder: bool,
 }
 
@@ -113,26 +114,26 @@ pub enum Line {
     Failed(String),
 }
 
-/// What a client process has seen so far.
+/// The counters of a client process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Clients that are where they should be: joined, parked, online.
+    /// Clients that are joined (or whose poll waits).
     pub present: u64,
-    /// Times that a client came to be there.
+    /// Times that a client became present.
     pub joins: u64,
-    /// Connections the server ended, or failed to make, by what happened.
+    /// Connections that the server closed or that could not be made, by cause.
     pub refused: u64,
     pub turned_away: u64,
     pub reset: u64,
     pub timed_out: u64,
-    /// Times a client had to try again.
+    /// Retries of clients.
     pub retries: u64,
-    /// Answers that were not what the protocol promises.
+    /// Responses that violate the protocol.
     pub wrong: u64,
-    /// Messages said, heard, heard twice, and not heard though a later one was.
-    pub said: u64,
-    pub heard: u64,
-    pub doubled: u64,
+    /// Messages sent, received, received twice, and missing before a later one.
+    pub sent: u64,
+    pub received: u64,
+    pub duplicates: u64,
     pub missed: u64,
     pub heartbeats: u64,
     pub throws: u64,
@@ -142,9 +143,9 @@ pub struct Status {
     pub requests: u64,
     pub visits: u64,
     pub pages: u64,
-    /// When the last client came to be present, and heard the last message.
+    /// Time at which the last client became present, and at which the last message was received.
     pub present_at_ns: u64,
-    pub heard_at_ns: u64,
+    pub received_at_ns: u64,
 }
 
 impl AddAssign<&Status> for Status {
@@ -157,9 +158,9 @@ impl AddAssign<&Status> for Status {
         self.timed_out += other.timed_out;
         self.retries += other.retries;
         self.wrong += other.wrong;
-        self.said += other.said;
-        self.heard += other.heard;
-        self.doubled += other.doubled;
+        self.sent += other.sent;
+        self.received += other.received;
+        self.duplicates += other.duplicates;
         self.missed += other.missed;
         self.heartbeats += other.heartbeats;
         self.throws += other.throws;
@@ -170,12 +171,12 @@ impl AddAssign<&Status> for Status {
         self.visits += other.visits;
         self.pages += other.pages;
         self.present_at_ns = self.present_at_ns.max(other.present_at_ns);
-        self.heard_at_ns = self.heard_at_ns.max(other.heard_at_ns);
+        self.received_at_ns = self.received_at_ns.max(other.received_at_ns);
     }
 }
 
 impl Status {
-    /// Connections that failed, however they did.
+    /// Failed connections, of any cause.
     pub fn failures(&self) -> u64 {
         self.refused + self.turned_away + self.reset + self.timed_out
     }

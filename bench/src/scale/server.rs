@@ -15,33 +15,33 @@ const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 const LOG_LINES_SHOWN: usize = 8;
-/// Ports to listen on: below those the clients connect from.
+/// Ports to listen on, below the source ports of the clients.
 const PORT_FIRST: u16 = 4_000;
 const PORT_END: u16 = 9_999;
 
-/// How a server is started.
+/// The options of a server.
 pub struct ServerPlan<'a> {
     pub program: Program<'a>,
-    /// Processes behind the one port; 1 is `serve` as it is.
+    /// Processes behind one port; 1 is plain `serve`.
     pub processes: usize,
-    /// Start as many servers that know nothing of one another, each on a port of its own.
+    /// Start that many separate servers instead, each with its own port.
     pub is_separate: bool,
-    /// Event loops of one process; 0 for a loop a core.
+    /// Event loops of one process; 0 is one per core.
     pub shards: usize,
-    /// What is set beside that, each as `key=value`.
+    /// Other settings, each as `key=value`.
     pub settings: &'a [&'a str],
     pub log: PathBuf,
 }
 
-/// What is measured.
+/// The measured program.
 #[derive(Clone, Copy)]
 pub enum Program<'a> {
     Watchfire(&'a Path),
-    /// The same sprites as a plain Node server.
+    /// The plain Node server with the same sprites protocol.
     NodeSprites(&'a Path),
 }
 
-/// A server that runs, with all its processes.
+/// A running server with all its processes.
 pub struct Server {
     roots: Vec<GuardedChild>,
     addresses: Vec<SocketAddr>,
@@ -49,7 +49,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Start it and wait until it takes connections and all its processes are there.
+    /// Start it, and wait until it accepts connections and all its processes run.
     pub fn start(plan: &ServerPlan<'_>) -> Result<Self> {
         let copies = if plan.is_separate { plan.processes } else { 1 };
         let mut server = Server { roots: Vec::new(), addresses: Vec::new(), log: plan.log.clone() };
@@ -62,8 +62,8 @@ impl Server {
             server.roots.push(GuardedChild::spawn(&mut command)?);
             server.addresses.push(address);
         }
-        let whole = if copies == 1 && plan.processes > 1 { plan.processes + 1 } else { copies };
-        server.wait_until_ready(whole)?;
+        let expected = if copies == 1 && plan.processes > 1 { plan.processes + 1 } else { copies };
+        server.wait_until_ready(expected)?;
         Ok(server)
     }
 
@@ -73,7 +73,7 @@ impl Server {
 
     /// Process ids of all its processes.
     pub fn ids(&self) -> Vec<u32> {
-        self.roots.iter().flat_map(|root| kernel::family(root.id())).collect()
+        self.roots.iter().flat_map(|root| kernel::process_tree(root.id())).collect()
     }
 
     fn wait_until_ready(&mut self, processes: usize) -> Result<()> {
@@ -82,28 +82,28 @@ impl Server {
         loop {
             for root in &mut self.roots {
                 if let Some(status) = root.child().try_wait()? {
-                    bail!("the server ended with {status}{}", self.last_words());
+                    bail!("the server ended with {status}{}", self.log_tail());
                 }
             }
-            let listens = |address: &SocketAddr| TcpStream::connect(address).is_ok();
-            if self.ids().len() >= processes && addresses.iter().all(listens) {
+            let accepts = |address: &SocketAddr| TcpStream::connect(address).is_ok();
+            if self.ids().len() >= processes && addresses.iter().all(accepts) {
                 return Ok(());
             }
             ensure!(
                 started_at.elapsed() < READY_TIMEOUT,
-                "the server has {} of {processes} processes after {} s, or takes no \
+                "the server has {} of {processes} processes after {} s, or accepts no \
                  connections{}",
                 self.ids().len(),
                 READY_TIMEOUT.as_secs(),
-                self.last_words()
+                self.log_tail()
             );
             thread::sleep(PAUSE);
         }
     }
 
-    /// Ask it to stop, and wait until all its processes and sockets have gone.
+    /// Stop it, and wait until all its processes have ended.
     pub fn stop(mut self) -> Result<()> {
-        let family = self.ids();
+        let processes = self.ids();
         for root in &self.roots {
             signal(root.id(), Signal::TERM);
         }
@@ -111,15 +111,15 @@ impl Server {
         while !self.has_ended()? && started_at.elapsed() < STOP_TIMEOUT {
             thread::sleep(PAUSE);
         }
-        // Whoever is left of the family had its time.
-        for id in family.iter().filter(|id| is_running(**id)) {
+        // Kill the processes that did not end in time.
+        for id in processes.iter().filter(|id| is_running(**id)) {
             signal(*id, Signal::KILL);
         }
-        while family.iter().any(|id| is_running(*id)) {
+        while processes.iter().any(|id| is_running(*id)) {
             ensure!(
                 started_at.elapsed() < 2 * STOP_TIMEOUT,
                 "processes of the server do not end{}",
-                self.last_words()
+                self.log_tail()
             );
             thread::sleep(PAUSE);
         }
@@ -127,19 +127,19 @@ impl Server {
     }
 
     fn has_ended(&mut self) -> Result<bool> {
-        let mut all = true;
+        let mut all_ended = true;
         for root in &mut self.roots {
-            all &= root.child().try_wait()?.is_some();
+            all_ended &= root.child().try_wait()?.is_some();
         }
-        Ok(all)
+        Ok(all_ended)
     }
 
-    /// The end of its log, to be put after an error.
-    pub fn last_words(&self) -> String {
+    /// The last lines of its log, to append to an error.
+    pub fn log_tail(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         let shown = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
-        let heading = if shown.is_empty() { "" } else { "; its log ends:" };
+        let heading = if shown.is_empty() { "" } else { "; last lines of the log:" };
         shown.iter().fold(heading.to_owned(), |text, line| text + "\n    " + line)
     }
 }
@@ -151,7 +151,7 @@ impl ServerPlan<'_> {
                 let mut command = guarded_command(program)?;
                 command.args(["serve", "--listen", &address.to_string()]);
                 command.args(["--set", &format!("server.shards={}", self.shards)]);
-                // All have gone when it is stopped: nobody is to return in a drizzle.
+                // All clients have left when it stops, so it need not spread their reconnects.
                 command.args(["--set", "server.drain_period=1s"]);
                 for setting in self.settings {
                     command.args(["--set", setting]);
@@ -170,8 +170,8 @@ impl ServerPlan<'_> {
     }
 }
 
-/// Whether the program can put several processes behind one port.
-pub fn knows_processes(program: &Path) -> Result<bool> {
+/// Whether the program supports several processes behind one port.
+pub fn supports_processes(program: &Path) -> Result<bool> {
     let output = Command::new(program)
         .args(["serve", "--help"])
         .output()
@@ -189,11 +189,11 @@ fn free_address(first: u16) -> Result<SocketAddr> {
 
 fn signal(id: u32, signal: Signal) {
     if let Some(id) = i32::try_from(id).ok().and_then(Pid::from_raw) {
-        let _ = kill_process(id, signal); // fails only when it has ended already
+        let _ = kill_process(id, signal); // fails only if it has already ended
     }
 }
 
-/// Neither gone nor waiting to be reaped.
+/// Whether a process exists and is not a zombie.
 fn is_running(id: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))

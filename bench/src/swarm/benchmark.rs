@@ -11,7 +11,7 @@ use super::uplinks::Uplinks;
 /// A benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Benchmark {
-    /// From one to one: Watchfire and kubo in every pairing.
+    /// From one to one: Watchfire and kubo in every combination.
     Pair,
     /// From one to 8 and to 32, as fast as the machine can.
     Crowd,
@@ -49,7 +49,7 @@ impl Benchmark {
         self.systems().iter().copied().filter(is_drawn)
     }
 
-    /// Its share of the whole time.
+    /// Its share of the time limit.
     pub fn share_of_time(self) -> f64 {
         match self {
             Benchmark::Pair => 0.08,
@@ -58,7 +58,7 @@ impl Benchmark {
         }
     }
 
-    /// The cases of one round: systems take turns, and fewer leechers come first.
+    /// The cases of one round: all systems in turns, for each number of leechers, ascending.
     pub fn cases(self, crowds: &[usize], uplinks: Uplinks, only: &[System]) -> Vec<Case> {
         let crowds: &[usize] = match self {
             Benchmark::Pair => &[1],
@@ -68,9 +68,9 @@ impl Benchmark {
         let uplinks = (self == Benchmark::Uplinks).then_some(uplinks);
         let mut cases = Vec::new();
         for leechers in crowds.iter().copied() {
-            let told = self.systems().iter().copied();
-            let told = told.filter(|one| only.is_empty() || only.contains(one));
-            cases.extend(told.map(|system| Case { system, leechers, uplinks }));
+            let systems = self.systems().iter().copied();
+            let systems = systems.filter(|one| only.is_empty() || only.contains(one));
+            cases.extend(systems.map(|system| Case { system, leechers, uplinks }));
         }
         cases
     }
@@ -89,7 +89,7 @@ mod tests {
     const UPLINKS: Uplinks = Uplinks { seeder_mbit: 1.0, leecher_mbit: 1.0 };
 
     #[test]
-    fn slow_uplinks_are_shown_with_the_smallest_crowd() {
+    fn uplinks_runs_with_the_first_number_of_leechers() {
         let cases = Benchmark::Uplinks.cases(&[8, 32], UPLINKS, &[]);
         assert!(cases.iter().all(|case| case.leechers == 8 && case.uplinks.is_some()));
         let cases = Benchmark::Crowd.cases(&[8, 32], UPLINKS, &[]);
@@ -98,14 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn contenders_can_be_chosen() {
+    fn systems_can_be_selected() {
         let cases = Benchmark::Crowd.cases(&[8, 32], UPLINKS, &[System::Http]);
-        let told: Vec<usize> = cases.iter().map(|case| case.leechers).collect();
-        assert_eq!(told, [8, 32]);
+        let leechers: Vec<usize> = cases.iter().map(|case| case.leechers).collect();
+        assert_eq!(leechers, [8, 32]);
     }
 
     #[test]
-    fn the_stories_share_all_of_the_time() {
+    fn the_shares_of_the_time_limit_add_up_to_one() {
         let sum: f64 = Benchmark::ALL.iter().map(|benchmark| benchmark.share_of_time()).sum();
         assert!((sum - 1.0).abs() < 1e-9);
     }

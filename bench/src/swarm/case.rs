@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::http::{Nginx, copiers, curls};
 use super::kubo::{Kubo, KuboSeeder, Pins};
 use super::memory_filler::MemoryFiller;
-use super::peers::{Leechers, Seeder, Taken, copy_of};
+use super::peers::{LeecherTotals, Leechers, Seeder, copy_of};
 use super::system::{Program, System};
 use super::testbed::Testbed;
 use super::topology::dials;
@@ -25,7 +25,7 @@ use crate::progress::Progress;
 use crate::scale::kernel::softirq_daemons;
 
 const PAUSE: Duration = Duration::from_millis(10);
-/// Disk that is to stay free.
+/// Disk space that stays free.
 const SPARE_BYTES: u64 = 2 << 30;
 
 /// A system with a number of leechers.
@@ -33,31 +33,31 @@ const SPARE_BYTES: u64 = 2 << 30;
 pub struct Case {
     pub system: System,
     pub leechers: usize,
-    /// `None`: as fast as the machine can.
+    /// `None`: no rate limit.
     pub uplinks: Option<Uplinks>,
 }
 
 /// The programs and folders of a run.
-pub struct Place {
+pub struct Workspace {
     pub watchfire: PathBuf,
     pub kubo: Kubo,
     pub file: PathBuf,
     pub file_bytes: u64,
-    /// Everything that a case writes; empty in between.
+    /// The files of the current case; empty between cases.
     pub folder: PathBuf,
-    /// What cases of one leecher wrote, until their benchmark has ended. A file system that many files
-    /// were just removed from makes the next ones pay for it, and of those kubo makes thousands.
+    /// The files of cases with one leecher, kept until their benchmark has ended. Removing many
+    /// files slows the next program that creates many, and kubo creates thousands.
     pub aside: PathBuf,
-    /// Where the logs of those go that failed.
+    /// The logs of failed cases.
     pub failed: PathBuf,
     pub memory_filler: MemoryFiller,
     /// The timeout of a case.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
-impl Place {
+impl Workspace {
     fn put_aside(&self) -> Result<()> {
-        let name = || format!("cannot move {} aside", self.folder.display());
+        let name = || format!("cannot move {}", self.folder.display());
         fs::create_dir_all(&self.aside).with_context(name)?;
         let number = fs::read_dir(&self.aside).with_context(name)?.count();
         fs::rename(&self.folder, self.aside.join(number.to_string())).with_context(name)
@@ -72,20 +72,20 @@ impl Place {
 /// The measured values of one case.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// Seconds after which leechers had all of it, ascending.
+    /// Seconds until each leecher had the whole file, ascending.
     pub finishes: Vec<f64>,
-    /// CPU-seconds from the beginning until the last had it.
+    /// CPU-seconds from the start until the last leecher had the file.
     pub seeder_cpu: f64,
     pub leechers_cpu: f64,
     /// CPU-seconds of the kernel threads for network work.
     pub kernel_cpu: f64,
     /// Bytes of the file that the seeder sent.
     pub seeder_sent: u64,
-    /// Bytes that left the seeder, headers and all, when its uplink is its own.
+    /// Bytes that left the seeder, including headers; `None` without shaped uplinks.
     pub seeder_sent_on_wire: Option<u64>,
-    /// Bytes that came to all leechers when they were no longer wanted.
+    /// Duplicate bytes that all leechers received.
     pub duplicate_bytes: u64,
-    /// The most memory, of the seeder and of the leecher that had the most.
+    /// Peak memory of the seeder, and of the leecher with the highest peak.
     pub seeder_peak: u64,
     pub leecher_peak: u64,
     /// The load average of the machine before the case.
@@ -103,26 +103,26 @@ impl Outcome {
 }
 
 impl Case {
-    pub fn run(&self, place: &Place, progress: &Progress) -> Result<Outcome> {
-        clear(&place.folder)?;
-        self.check_room(place)?;
-        let outcome = self.run_in(place, progress);
+    pub fn run(&self, workspace: &Workspace, progress: &Progress) -> Result<Outcome> {
+        clear(&workspace.folder)?;
+        self.check_room(workspace)?;
+        let outcome = self.run_in(workspace, progress);
         if outcome.is_err() {
-            self.keep_logs(place)?;
+            self.keep_logs(workspace)?;
         }
         if self.leechers == 1 {
-            place.put_aside()?;
+            workspace.put_aside()?;
         }
-        clear(&place.folder)?;
+        clear(&workspace.folder)?;
         outcome
     }
 
     /// Keep the logs of the programs.
-    fn keep_logs(&self, place: &Place) -> Result<()> {
+    fn keep_logs(&self, workspace: &Workspace) -> Result<()> {
         let key = self.system.key();
-        let folder = place.failed.join(format!("{key}-{}", self.leechers));
+        let folder = workspace.failed.join(format!("{key}-{}", self.leechers));
         clear(&folder)?;
-        for entry in fs::read_dir(&place.folder)? {
+        for entry in fs::read_dir(&workspace.folder)? {
             let path = entry?.path();
             if let (true, Some(name)) = (path.is_file(), path.file_name()) {
                 fs::copy(&path, folder.join(name))?;
@@ -131,60 +131,61 @@ impl Case {
         Ok(())
     }
 
-    fn check_room(&self, place: &Place) -> Result<()> {
-        let disk = statvfs(&place.folder)?;
+    fn check_room(&self, workspace: &Workspace) -> Result<()> {
+        let disk = statvfs(&workspace.folder)?;
         let free = disk.f_bavail * disk.f_frsize;
-        let needed = (self.leechers as u64 + 1) * place.file_bytes + SPARE_BYTES;
+        let needed = (self.leechers as u64 + 1) * workspace.file_bytes + SPARE_BYTES;
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         ensure!(
             needed <= free,
-            "it may write {:.1} GiB and {:.1} GiB are free; free some, or give --percent",
+            "the case may write {:.1} GiB, but {:.1} GiB of disk are free; free some, or use --percent",
             gib(needed),
             gib(free)
         );
         Ok(())
     }
 
-    fn run_in(&self, place: &Place, progress: &Progress) -> Result<Outcome> {
+    fn run_in(&self, workspace: &Workspace, progress: &Progress) -> Result<Outcome> {
         progress.show(&format!("{self}: starting"));
         let load_before = load_average();
         let testbed = Testbed::create(self.leechers + 1, self.uplinks)?;
-        let seeder = self.seeder(place, &testbed)?;
-        let mut leechers = self.leechers(place, &testbed, &*seeder)?;
+        let seeder = self.seeder(workspace, &testbed)?;
+        let mut leechers = self.leechers(workspace, &testbed, &*seeder)?;
         let daemons = softirq_daemons()?;
-        let of_kernel =
+        let kernel_cpu_time =
             || -> Result<Duration> { daemons.iter().map(|id| Ok(Watched::new(*id).cpu()?)).sum() };
 
-        progress.show(&format!("{self}: warming the memory"));
-        let _release = place.memory_filler.fill()?;
-        let (seeder_before, kernel_before) = (seeder.watched().cpu_in_all()?, of_kernel()?);
+        progress.show(&format!("{self}: filling the memory"));
+        let _release = workspace.memory_filler.fill()?;
+        let (seeder_before, kernel_before) =
+            (seeder.watched().cpu_with_children()?, kernel_cpu_time()?);
         let wire_before = testbed.seeder().sent_on_wire()?;
         let started_at = Instant::now();
-        leechers.go()?;
+        leechers.start()?;
         loop {
-            leechers.look(started_at.elapsed())?;
+            leechers.poll(started_at.elapsed())?;
             let finished = leechers.finishes().len();
             if finished == self.leechers {
                 break;
             }
-            let late = started_at.elapsed() > place.patience;
-            let patience = place.patience.as_secs();
-            ensure!(!late, "{finished} of {} had it after {patience} s", self.leechers);
-            progress.show(&format!("{self}: {finished} have it"));
+            let is_late = started_at.elapsed() > workspace.timeout;
+            let seconds = workspace.timeout.as_secs();
+            ensure!(!is_late, "{finished} of {} had the file after {seconds} s", self.leechers);
+            progress.show(&format!("{self}: {finished} have the file"));
             thread::sleep(PAUSE);
         }
         let leechers_cpu = leechers.cpu()?;
-        let seeder_cpu = seeder.watched().cpu_in_all()? - seeder_before;
-        let kernel_cpu = of_kernel()?.saturating_sub(kernel_before);
+        let seeder_cpu = seeder.watched().cpu_with_children()? - seeder_before;
+        let kernel_cpu = kernel_cpu_time()?.saturating_sub(kernel_before);
         let wire = testbed.seeder().sent_on_wire()?;
 
         let mut finishes: Vec<f64> =
             leechers.finishes().iter().map(Duration::as_secs_f64).collect();
         finishes.sort_by(f64::total_cmp);
         let seeder_peak = seeder.watched().peak_bytes()?;
-        let Taken { peak_bytes: leecher_peak, duplicate_bytes } = leechers.end()?;
+        let LeecherTotals { peak_bytes: leecher_peak, duplicate_bytes } = leechers.end()?;
         let seeder_sent = seeder.end()?;
-        self.check_copies(place)?;
+        self.check_copies(workspace)?;
         Ok(Outcome {
             finishes,
             seeder_cpu: seeder_cpu.as_secs_f64(),
@@ -199,50 +200,55 @@ impl Case {
         })
     }
 
-    fn seeder(&self, place: &Place, testbed: &Testbed) -> Result<Box<dyn Seeder>> {
-        let (node, file, blocks) = (testbed.seeder(), &place.file, self.system.blocks());
+    fn seeder(&self, workspace: &Workspace, testbed: &Testbed) -> Result<Box<dyn Seeder>> {
+        let (node, file, blocks) = (testbed.seeder(), &workspace.file, self.system.blocks());
         Ok(match self.system.seeder() {
             Program::Watchfire => {
-                Box::new(Share::start(&place.watchfire, node, file, blocks, &place.folder)?)
+                Box::new(Share::start(&workspace.watchfire, node, file, blocks, &workspace.folder)?)
             }
             Program::Kubo => {
-                Box::new(KuboSeeder::start(&place.kubo, node, file, blocks, &place.folder)?)
+                Box::new(KuboSeeder::start(&workspace.kubo, node, file, blocks, &workspace.folder)?)
             }
-            Program::Http | Program::Disk => Box::new(Nginx::start(node, file, &place.folder)?),
+            Program::Http | Program::Disk => Box::new(Nginx::start(node, file, &workspace.folder)?),
         })
     }
 
     fn leechers<'a>(
         &self,
-        place: &'a Place,
+        workspace: &'a Workspace,
         testbed: &'a Testbed,
         seeder: &dyn Seeder,
     ) -> Result<Box<dyn Leechers + 'a>> {
-        let (nodes, folder) = (testbed.leechers(), &place.folder);
+        let (nodes, folder) = (testbed.leechers(), &workspace.folder);
         let dials = dials(self.system.topology(), self.leechers, self.leechers as u64);
         Ok(match self.system.leecher() {
             Program::Watchfire => {
-                Box::new(Gets::prepare(&place.watchfire, nodes, dials, seeder, folder))
+                Box::new(Gets::prepare(&workspace.watchfire, nodes, dials, seeder, folder))
             }
-            Program::Kubo => Box::new(Pins::prepare(&place.kubo, nodes, &dials, seeder, folder)?),
+            Program::Kubo => {
+                Box::new(Pins::prepare(&workspace.kubo, nodes, &dials, seeder, folder)?)
+            }
             Program::Http => Box::new(curls(nodes, seeder, folder)),
-            Program::Disk => Box::new(copiers(nodes, &place.file, folder)),
+            Program::Disk => Box::new(copiers(nodes, &workspace.file, folder)),
         })
     }
 
-    /// What was written is the file: the first copy byte by byte, the others by their length. kubo keeps
-    /// blocks, and hashes each of them.
-    fn check_copies(&self, place: &Place) -> Result<()> {
+    /// Compares the first copy byte by byte, and the others by length. kubo writes no copy: it
+    /// stores blocks, which it verifies.
+    fn check_copies(&self, workspace: &Workspace) -> Result<()> {
         if self.system.leecher() == Program::Kubo {
             return Ok(());
         }
         for leecher in 0..self.leechers {
-            let copy = copy_of(&place.folder, leecher);
+            let copy = copy_of(&workspace.folder, leecher);
             let bytes = fs::metadata(&copy).with_context(|| copy.display().to_string())?.len();
-            ensure!(bytes == place.file_bytes, "leecher {leecher} has {bytes} bytes of it");
+            ensure!(
+                bytes == workspace.file_bytes,
+                "the copy of leecher {leecher} has {bytes} bytes"
+            );
         }
-        let is_same = same_bytes(&place.file, &copy_of(&place.folder, 0))?;
-        ensure!(is_same, "leecher 0 has another file");
+        let is_same = same_bytes(&workspace.file, &copy_of(&workspace.folder, 0))?;
+        ensure!(is_same, "the copy of leecher 0 differs");
         Ok(())
     }
 }
@@ -254,7 +260,7 @@ impl std::fmt::Display for Case {
     }
 }
 
-/// An empty folder.
+/// Create a folder, or remove its content.
 fn clear(folder: &Path) -> Result<()> {
     let name = || format!("cannot clear {}", folder.display());
     if folder.exists() {
@@ -272,8 +278,8 @@ fn same_bytes(one: &Path, other: &Path) -> Result<bool> {
         if read == 0 {
             return Ok(other.read(&mut right[..1])? == 0);
         }
-        let whole = other.read_exact(&mut right[..read]).is_ok();
-        if !whole || left[..read] != right[..read] {
+        let is_complete = other.read_exact(&mut right[..read]).is_ok();
+        if !is_complete || left[..read] != right[..read] {
             return Ok(false);
         }
     }
@@ -284,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_the_same_when_every_byte_is() {
+    fn files_are_equal_if_every_byte_is() {
         let folder = std::env::temp_dir().join(format!("bench-same-{}", std::process::id()));
         clear(&folder).unwrap();
         let write = |name: &str, bytes: &[u8]| {

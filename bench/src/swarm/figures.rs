@@ -3,7 +3,7 @@
 use super::case::{Case, Outcome};
 use crate::report::median;
 
-/// Medians over rounds; of memory the most.
+/// Medians over rounds; memory is the maximum.
 #[derive(Clone, Debug)]
 pub struct Figures {
     pub case: Case,
@@ -23,12 +23,12 @@ pub struct Figures {
     pub leecher_peak: f64,
     /// The load average of the machine before a round.
     pub load_before: f64,
-    /// Of the round with the median end: when each leecher had it.
+    /// Seconds until each leecher had the file, in the round with the median end.
     pub finishes: Vec<f64>,
 }
 
 impl Figures {
-    /// `None` without a round.
+    /// `None` if there is no round.
     pub fn of(case: Case, file_bytes: u64, rounds: &[Outcome]) -> Option<Self> {
         let of = |value: &dyn Fn(&Outcome) -> f64| median(rounds.iter().map(value).collect());
         let most = |value: &dyn Fn(&Outcome) -> u64| rounds.iter().map(value).max();
@@ -61,7 +61,7 @@ impl Figures {
         self.cpu / self.case.leechers as f64
     }
 
-    /// How many had it when: stairs.
+    /// The number of finished leechers over time, as a step function.
     pub fn curve(&self) -> Vec<(f64, f64)> {
         let mut points = vec![(0.0, 0.0)];
         for (index, at) in self.finishes.iter().enumerate() {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_medians_and_of_memory_the_most() {
+    fn figures_are_medians_and_memory_is_the_maximum() {
         let case = Case { system: System::WatchfireMesh, leechers: 2, uplinks: None };
         let rounds = [
             outcome(&[1.0, 5.0], 150, 10),
@@ -100,11 +100,11 @@ mod tests {
             outcome(&[3.0, 4.0], 110, 20),
         ];
         let figures = Figures::of(case, 100, &rounds).unwrap();
-        let told = [figures.first, figures.half, figures.last, figures.cpu_each()];
-        assert_eq!(told, [2.0, 2.0, 5.0, 2.25]);
+        let medians = [figures.first, figures.half, figures.last, figures.cpu_each()];
+        assert_eq!(medians, [2.0, 2.0, 5.0, 2.25]);
         assert_eq!([figures.copies, figures.duplicates, figures.leecher_peak], [1.5, 0.1, 30.0]);
-        let stairs = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (5.0, 1.0), (5.0, 2.0)];
-        assert_eq!(figures.curve(), stairs);
+        let steps = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (5.0, 1.0), (5.0, 2.0)];
+        assert_eq!(figures.curve(), steps);
         assert!(Figures::of(case, 100, &[]).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! The way it is usually done: one web server, and everyone downloads from it.
+//! Plain HTTP: all leechers download from one web server.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,11 +14,11 @@ use super::testbed::Node;
 use crate::process::Watched;
 
 const PORT: u16 = 8080;
-const START_PATIENCE: Duration = Duration::from_secs(30);
-const STOP_PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const FILE: &str = "file";
 
-/// nginx as one process, which is enough for it: the kernel sends the file.
+/// nginx as one process, which is enough because the kernel sends the file.
 pub struct Nginx {
     process: Logged,
     url: String,
@@ -35,27 +35,27 @@ impl Nginx {
         let mut command = node.command("nginx")?;
         command.arg("-p").arg(&root).args(["-c", "nginx.conf", "-e", "error.log"]);
         let mut process = Logged::spawn(&mut command, &folder.join("nginx"))?;
-        wait_until_it_listens(&mut process, node, &root)?;
+        wait_until_ready(&mut process, node, &root)?;
         let url = format!("http://{listen}/{FILE}");
         Ok(Nginx { process, url, access_log: root.join("access.log") })
     }
 }
 
-/// It says nothing when it is ready, but writes down its process id.
-fn wait_until_it_listens(process: &mut Logged, node: &Node, root: &Path) -> Result<()> {
+/// nginx does not report when it is ready, so this function connects until it succeeds.
+fn wait_until_ready(process: &mut Logged, node: &Node, root: &Path) -> Result<()> {
     let started_at = Instant::now();
     let is_ready = || std::net::TcpStream::connect((node.address(), PORT)).is_ok();
     while !is_ready() {
         let has_ended = process.watched().has_ended()?;
-        let is_late = started_at.elapsed() > START_PATIENCE;
-        let log = crate::log::last_words(&root.join("error.log"));
-        ensure!(!has_ended && !is_late, "nginx does not start{}{log}", process.last_words());
+        let is_late = started_at.elapsed() > START_TIMEOUT;
+        let log = crate::log::log_tail(&root.join("error.log"));
+        ensure!(!has_ended && !is_late, "cannot start nginx{}{log}", process.log_tail());
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
 }
 
-/// What is worth saying of it: nothing is compressed, and each answer's length is written down.
+/// A configuration without compression, and with a log of the length of each response.
 fn configuration(listen: &str) -> String {
     let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
     let folders = folders.map(|name| format!("  {name}_temp_path temp_{name};\n")).concat();
@@ -81,10 +81,11 @@ impl Seeder for Nginx {
 
     fn end(mut self: Box<Self>) -> Result<u64> {
         self.process.watched().signal(Signal::QUIT);
-        self.process.wait(STOP_PATIENCE)?;
-        let log = fs::read_to_string(&self.access_log).context("nginx wrote no log")?;
+        self.process.wait(STOP_TIMEOUT)?;
+        let log =
+            fs::read_to_string(&self.access_log).context("cannot read the access log of nginx")?;
         let numbers: Result<Vec<u64>, _> = log.lines().map(str::parse).collect();
-        Ok(numbers.context("nginx wrote another log")?.iter().sum())
+        Ok(numbers.context("unexpected access log of nginx")?.iter().sum())
     }
 }
 
@@ -99,7 +100,7 @@ pub fn curls<'a>(nodes: &'a [Node], seeder: &dyn Seeder, folder: &Path) -> Comma
     })
 }
 
-/// dd, once for each leecher, in the pieces in which Watchfire writes.
+/// dd, once for each leecher, with the block size with which Watchfire writes.
 pub fn copiers<'a>(nodes: &'a [Node], file: &Path, folder: &Path) -> Commands<'a> {
     let from = OsString::from_iter([OsStr::new("if="), file.as_os_str()]);
     Commands::prepare("dd", nodes, folder, move |node, copy| {

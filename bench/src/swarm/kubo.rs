@@ -1,4 +1,4 @@
-//! Real kubo, with repositories that know nobody.
+//! Real kubo, with repositories that are isolated from the public network.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,18 +12,18 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use super::peers::{Leechers, Logged, Seeder, Taken};
+use super::peers::{LeecherTotals, Leechers, Logged, Seeder};
 use super::system::Blocks;
 use super::testbed::Node;
 use crate::process::Watched;
 
-const START_PATIENCE: Duration = Duration::from_secs(120);
-const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const PORT: u16 = 4001;
 const API_PORT: u16 = 5001;
 const GATEWAY_PORT: u16 = 8080;
 
-/// kubo, and repositories that it has made already: to make one costs more than to copy it.
+/// kubo, and a cache of repositories: creating one costs more than copying it.
 pub struct Kubo {
     program: PathBuf,
     pub repositories: PathBuf,
@@ -41,7 +41,7 @@ impl Kubo {
         command
     }
 
-    /// An empty repository with an identity of its own, for use at an address.
+    /// An empty repository with its own identity, configured for an address.
     fn repository(&self, number: usize, address: Ipv4Addr, folder: &Path) -> Result<PathBuf> {
         let fresh = self.repositories.join(number.to_string());
         if !fresh.join("config").exists() {
@@ -53,14 +53,14 @@ impl Kubo {
         run(Command::new("cp").arg("-a").arg(&fresh).arg(&copy))?;
         let file = copy.join("config");
         let mut config: Value = serde_json::from_str(&fs::read_to_string(&file)?)?;
-        keep_apart(&mut config, address);
+        isolate(&mut config, address);
         fs::write(&file, config.to_string())?;
         Ok(copy)
     }
 }
 
-/// Nobody is asked, told or reached but those that are connected here.
-fn keep_apart(config: &mut Value, address: Ipv4Addr) {
+/// Turns off every connection except those that the benchmark makes.
+fn isolate(config: &mut Value, address: Ipv4Addr) {
     let at = |port: u16| format!("/ip4/{address}/tcp/{port}");
     for (pointer, value) in [
         ("/Addresses/Swarm", json!([at(PORT)])),
@@ -78,8 +78,8 @@ fn keep_apart(config: &mut Value, address: Ipv4Addr) {
         ("/HTTPRetrieval/Enabled", json!(false)),
     ] {
         let parts = pointer.trim_start_matches('/').split('/');
-        let place = parts.fold(&mut *config, |object, part| &mut object[part]);
-        *place = value;
+        let slot = parts.fold(&mut *config, |object, part| &mut object[part]);
+        *slot = value;
     }
 }
 
@@ -92,12 +92,12 @@ fn run(command: &mut Command) -> Result<String> {
     let name = command.get_program().display().to_string();
     let output = command.stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("cannot run {name}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{name} failed: {}", said.trim());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{name} failed: {}", stderr.trim());
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// A kubo that runs.
+/// A running kubo.
 struct Daemon {
     process: Logged,
     at: Ipv4Addr,
@@ -105,7 +105,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it; it is ready after [`Daemon::wait`].
+    /// Starts kubo, which is ready after [`Daemon::wait`].
     fn start(kubo: &Kubo, node: &Node, repository: &Path) -> Result<Self> {
         let mut command = node.command(&kubo.program)?;
         with_environment(&mut command, repository);
@@ -116,9 +116,9 @@ impl Daemon {
 
     fn wait(&mut self) -> Result<()> {
         let is_ready = |output: &str| output.contains("Daemon is ready").then_some(());
-        self.process.wait_for("kubo", START_PATIENCE, is_ready)?;
-        let said: Value = serde_json::from_str(&ask(self.at, "id")?)?;
-        self.id = said["ID"].as_str().context("kubo does not say who it is")?.to_owned();
+        self.process.wait_for("kubo", START_TIMEOUT, is_ready)?;
+        let response: Value = serde_json::from_str(&request(self.at, "id")?)?;
+        self.id = response["ID"].as_str().context("kubo did not return its peer id")?.to_owned();
         Ok(())
     }
 
@@ -127,32 +127,32 @@ impl Daemon {
     }
 
     fn connect(&self, address: &str) -> Result<()> {
-        ask(self.at, &format!("swarm/connect?arg={address}")).map(drop)
+        request(self.at, &format!("swarm/connect?arg={address}")).map(drop)
     }
 
     fn exchanged(&self) -> Result<Value> {
-        Ok(serde_json::from_str(&ask(self.at, "bitswap/stat")?)?)
+        Ok(serde_json::from_str(&request(self.at, "bitswap/stat")?)?)
     }
 }
 
-/// Asks a kubo over its HTTP interface, and waits for the whole answer.
-fn ask(at: Ipv4Addr, what: &str) -> Result<String> {
-    let mut stream = TcpStream::connect_timeout(&(at, API_PORT).into(), CONNECT_PATIENCE)?;
-    // Nothing is sent in chunks to those who speak HTTP/1.0, and the end of the answer is the end.
-    write!(stream, "POST /api/v0/{what} HTTP/1.0\r\nHost: {at}:{API_PORT}\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    body(&answer).with_context(|| format!("kubo, asked for {what}"))
+/// Sends a request to the HTTP API of a kubo, and waits for the whole response.
+fn request(at: Ipv4Addr, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect_timeout(&(at, API_PORT).into(), CONNECT_TIMEOUT)?;
+    // A response to HTTP/1.0 is not chunked, and ends with the connection.
+    write!(stream, "POST /api/v0/{path} HTTP/1.0\r\nHost: {at}:{API_PORT}\r\n\r\n")?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    body(&response).with_context(|| format!("kubo request {path}"))
 }
 
-fn body(answer: &str) -> Result<String> {
-    let (head, body) = answer.split_once("\r\n\r\n").context("no answer")?;
+fn body(response: &str) -> Result<String> {
+    let (head, body) = response.split_once("\r\n\r\n").context("no response")?;
     let status = head.split(' ').nth(1).unwrap_or_default();
     ensure!(status == "200", "{status} {}", body.trim());
     Ok(body.to_owned())
 }
 
-/// A kubo that has the file.
+/// A kubo with the file.
 pub struct KuboSeeder {
     daemon: Daemon,
     cid: String,
@@ -201,11 +201,11 @@ impl Seeder for KuboSeeder {
 
     fn end(self: Box<Self>) -> Result<u64> {
         let exchanged = self.daemon.exchanged()?;
-        exchanged["DataSent"].as_u64().context("kubo does not say what it sent")
+        exchanged["DataSent"].as_u64().context("kubo did not report the sent bytes")
     }
 }
 
-/// Kubos that pin the file, all from the same moment on.
+/// Kubos that pin the file; all start at the same time.
 pub struct Pins {
     daemons: Vec<Daemon>,
     cid: String,
@@ -215,7 +215,7 @@ pub struct Pins {
 }
 
 impl Pins {
-    /// Starts and connects them.
+    /// Starts and connects the daemons.
     pub fn prepare(
         kubo: &Kubo,
         nodes: &[Node],
@@ -245,40 +245,44 @@ impl Pins {
     fn used(&self) -> Result<Duration> {
         let mut sum = Duration::ZERO;
         for daemon in &self.daemons {
-            sum += daemon.process.watched().cpu_in_all()?;
+            sum += daemon.process.watched().cpu_with_children()?;
         }
         Ok(sum)
     }
 }
 
 impl Leechers for Pins {
-    fn go(&mut self) -> Result<()> {
+    fn start(&mut self) -> Result<()> {
         self.used_before = self.used()?;
         let (sender, receiver) = channel();
         for (index, daemon) in self.daemons.iter().enumerate() {
             let (at, sender) = (daemon.at, sender.clone());
-            let what = format!("pin/add?arg={}&progress=false", self.cid);
-            // It ends when kubo does, at the latest.
-            thread::Builder::new().spawn(move || sender.send((index, ask(at, &what))))?;
+            let path = format!("pin/add?arg={}&progress=false", self.cid);
+            // The thread ends with kubo at the latest.
+            thread::Builder::new().spawn(move || sender.send((index, request(at, &path))))?;
         }
         self.pins = Some(receiver);
         Ok(())
     }
 
-    fn look(&mut self, after: Duration) -> Result<()> {
+    fn poll(&mut self, after: Duration) -> Result<()> {
         let Some(pins) = &self.pins else { return Ok(()) };
         loop {
             match pins.try_recv() {
-                Ok((index, answer)) => {
-                    let answer = answer.with_context(|| format!("leecher {index}"))?;
-                    ensure!(answer.contains(&self.cid), "leecher {index} said: {}", answer.trim());
+                Ok((index, response)) => {
+                    let response = response.with_context(|| format!("leecher {index}"))?;
+                    ensure!(
+                        response.contains(&self.cid),
+                        "unexpected response of leecher {index}: {}",
+                        response.trim()
+                    );
                     self.finishes.push(after);
                 }
                 Err(TryRecvError::Empty) => return Ok(()),
                 Err(TryRecvError::Disconnected) if self.finishes.len() == self.daemons.len() => {
                     return Ok(());
                 }
-                Err(TryRecvError::Disconnected) => bail!("a kubo was not waited for"),
+                Err(TryRecvError::Disconnected) => bail!("a kubo request ended without a result"),
             }
         }
     }
@@ -291,15 +295,16 @@ impl Leechers for Pins {
         Ok(self.used()?.saturating_sub(self.used_before))
     }
 
-    fn end(self: Box<Self>) -> Result<Taken> {
-        let mut taken = Taken::default();
+    fn end(self: Box<Self>) -> Result<LeecherTotals> {
+        let mut totals = LeecherTotals::default();
         for daemon in &self.daemons {
             let peak_bytes = daemon.process.watched().peak_bytes()?;
-            taken.peak_bytes = taken.peak_bytes.max(peak_bytes);
-            let twice = daemon.exchanged()?["DupDataReceived"].as_u64();
-            taken.duplicate_bytes += twice.context("kubo does not say what came twice")?;
+            totals.peak_bytes = totals.peak_bytes.max(peak_bytes);
+            let duplicates = daemon.exchanged()?["DupDataReceived"].as_u64();
+            totals.duplicate_bytes +=
+                duplicates.context("kubo did not report the duplicate bytes")?;
         }
-        Ok(taken)
+        Ok(totals)
     }
 }
 
@@ -308,14 +313,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repository_is_kept_apart_and_keeps_who_it_is() {
+    fn an_isolated_repository_keeps_its_identity() {
         let mut config = json!({
             "Identity": { "PeerID": "12D3" },
             "Addresses": { "Swarm": ["/ip4/0.0.0.0/tcp/4001"], "AppendAnnounce": null },
             "Bootstrap": ["auto"],
             "AutoConf": {},
         });
-        keep_apart(&mut config, Ipv4Addr::new(127, 0, 1, 3));
+        isolate(&mut config, Ipv4Addr::new(127, 0, 1, 3));
         assert_eq!(config["Identity"]["PeerID"], "12D3");
         assert_eq!(config["Addresses"]["Swarm"], json!(["/ip4/127.0.1.3/tcp/4001"]));
         assert_eq!(config["Bootstrap"], json!([]));
@@ -323,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_no_success_is_an_error_that_says_why() {
+    fn an_error_response_is_returned_with_its_text() {
         assert_eq!(body("HTTP/1.0 200 OK\r\nA: b\r\n\r\n{}").unwrap(), "{}");
         let error = body("HTTP/1.0 500 Oh\r\n\r\nno such pin\n").unwrap_err().to_string();
         assert_eq!(error, "500 no such pin");

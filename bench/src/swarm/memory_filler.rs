@@ -1,9 +1,9 @@
 //! Fills the free memory of the machine, and releases as much of it as a case needs.
 //!
-//! A virtual machine may return free memory to its host within seconds. The next program that uses a
-//! page then pays a high price to get it back. The case that writes most after a pause, or comes
-//! first, would pay for the others. So the filler reads an empty sparse file until its pages fill the
-//! memory, and drops them as a case needs memory.
+//! A virtual machine may return free memory to its host within seconds. The next program that uses
+//! a page then needs much CPU time to get it back, which would distort the comparison. So the
+//! filler reads an empty sparse file until its pages fill the memory, and drops them as a case
+//! needs memory.
 
 use std::fs::{self, File};
 use std::io;
@@ -20,11 +20,11 @@ use rustix::fs::{Advice, fadvise};
 
 use crate::process::kibibytes;
 
-/// Memory that stays free: what a case may use before the next check.
+/// Memory that stays free for a case until the next check.
 const FREE_BYTES: u64 = 1 << 30;
 /// Most memory that is filled; more would take minutes.
 const BYTES_MAX: u64 = 64 << 30;
-/// How much is released at a time.
+/// Bytes that are released at a time.
 const PIECE_BYTES: u64 = 32 << 20;
 const READ_BYTES: usize = 1 << 20;
 const PAUSE: Duration = Duration::from_millis(5);
@@ -38,7 +38,7 @@ pub struct MemoryFiller {
 /// Releases pages as they are needed, until it is dropped.
 pub struct MemoryRelease {
     has_ended: Arc<AtomicBool>,
-    giver: Option<JoinHandle<io::Result<()>>>,
+    releaser: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl MemoryFiller {
@@ -49,7 +49,7 @@ impl MemoryFiller {
         let mut options = File::options();
         let file = options.read(true).write(true).create(true).truncate(true).open(&path);
         let file = file.with_context(name)?;
-        // The file has no name from now on, and ends with this process.
+        // From now on the file has no name, and is removed when this process ends.
         fs::remove_file(&path).with_context(name)?;
         file.set_len(bytes).with_context(name)?;
         Ok(Self { file: Arc::new(file), bytes })
@@ -64,16 +64,16 @@ impl MemoryFiller {
             at += READ_BYTES as u64;
         }
         let has_ended = Arc::new(AtomicBool::new(false));
-        let giver = thread::spawn({
+        let releaser = thread::spawn({
             let (file, has_ended) = (self.file.clone(), has_ended.clone());
-            move || give(&file, at, &has_ended)
+            move || release(&file, at, &has_ended)
         });
-        Ok(MemoryRelease { has_ended, giver: Some(giver) })
+        Ok(MemoryRelease { has_ended, releaser: Some(releaser) })
     }
 }
 
-/// Keep as much memory free as now, by dropping the pages before an offset of the file.
-fn give(file: &File, end: u64, has_ended: &AtomicBool) -> io::Result<()> {
+/// Keep the free memory at its current size, by dropping the pages of the file before `end`.
+fn release(file: &File, end: u64, has_ended: &AtomicBool) -> io::Result<()> {
     let mut at = 0;
     let free = meminfo("MemFree:")?;
     while at < end && !has_ended.load(Ordering::Relaxed) {
@@ -90,8 +90,8 @@ fn give(file: &File, end: u64, has_ended: &AtomicBool) -> io::Result<()> {
 impl Drop for MemoryRelease {
     fn drop(&mut self) {
         self.has_ended.store(true, Ordering::Relaxed);
-        if let Some(giver) = self.giver.take() {
-            let _ = giver.join(); // without it only the next case is slower
+        if let Some(releaser) = self.releaser.take() {
+            let _ = releaser.join(); // a failure only makes the next case slower
         }
     }
 }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_as_large_as_the_memory_and_leaves_nothing_behind() {
+    fn the_file_is_as_large_as_the_memory_and_has_no_name() {
         let folder =
             std::env::temp_dir().join(format!("bench-memory-filler-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();

@@ -1,8 +1,8 @@
 //! `make bench-swarm`: how a file spreads from one to many, beside kubo and plain HTTP.
 //!
-//! Real processes in a network of the run's own: on its loopback device, or, when uplinks are shaped,
-//! each in a network of its own behind a bridge. Systems take turns; figures are medians over
-//! rounds. Nothing outlives the run: children end with their parent, and the network goes with them.
+//! Real processes run in a network namespace: on its loopback device, or, with shaped uplinks, each
+//! in its own namespace behind a bridge. Systems take turns; figures are medians over rounds.
+//! Nothing outlives the run: children end with their parent, and the namespaces with them.
 
 mod benchmark;
 mod case;
@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use self::benchmark::Benchmark;
-use self::case::{Case, Outcome, Place};
+use self::case::{Case, Outcome, Workspace};
 use self::figures::Figures;
 use self::kubo::Kubo;
 use self::memory_filler::MemoryFiller;
@@ -44,15 +44,15 @@ use crate::report::{self, BenchmarkReport};
 use crate::scale::{namespace, percent, watchfire_beside};
 use watchfire_types::Rng;
 
-/// The kubo that is built for the tests; a test compares it with theirs.
+/// The kubo version of the interop tests; a test compares both.
 const KUBO_VERSION: &str = "v0.42.0";
-/// The file of a whole run.
+/// Size of the file in a full run.
 const FILE_BYTES: u64 = 300 << 20;
-/// One case may take this much of the time of the whole run.
+/// Timeout of a case, as a share of the time limit.
 const CASE_SHARE: f64 = 0.25;
-/// How much longer a round may take than the one before.
+/// Expected duration of a round, divided by that of the longest round before.
 const ROUND_MARGIN: f64 = 1.1;
-/// When other programs use more of the machine than this, what was measured is not kept.
+/// If other programs use a larger share of the machine, the results do not go to `docs`.
 const OTHERS_MAX: f64 = 0.1;
 /// The introduction of the page over all benchmarks.
 const HEADING: &str = "# How a file spreads\n\nWritten by `make bench-swarm`; each benchmark has a page \
@@ -108,14 +108,18 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         return namespace::run_inside("bench-swarm", None);
     }
     namespace::prepare()?;
-    let settings = settings.clone().made_quick();
+    let settings = settings.clone().with_quick();
     settings.check()?;
-    let machine = Machine::look()?;
+    let machine = Machine::read()?;
     eprintln!("{}", machine.sentence());
-    let place = settings.place()?;
-    let _sweeper =
-        Sweeper::watch(&[&place.file, &place.folder, &place.aside, &place.kubo.repositories])?;
-    write_file(&place.file, place.file_bytes)?;
+    let workspace = settings.workspace()?;
+    let _sweeper = Sweeper::watch(&[
+        &workspace.file,
+        &workspace.folder,
+        &workspace.aside,
+        &workspace.kubo.repositories,
+    ])?;
+    write_file(&workspace.file, workspace.file_bytes)?;
     let benchmarks = match &settings.benchmarks[..] {
         [] => Benchmark::ALL.to_vec(),
         named => named.to_vec(),
@@ -127,8 +131,8 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         let cases = benchmark.cases(&settings.leechers, settings.uplinks(), &settings.only);
         let mut rounds = Rounds::new(cases, settings.rounds);
         let others = OtherPrograms::start()?;
-        rounds.all(&place, Duration::from_secs_f64(time))?;
-        place.tidy()?;
+        rounds.run(&workspace, Duration::from_secs_f64(time))?;
+        workspace.tidy()?;
         if !rounds.failures.is_empty() {
             ended = ExitCode::FAILURE;
         }
@@ -141,7 +145,7 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     Ok(ended)
 }
 
-/// Write the page over all full runs, of now and earlier.
+/// Write the summary pages, from the reports of this and earlier runs.
 fn write_summary(settings: &Settings) -> Result<()> {
     let read = |benchmark: &Benchmark| BenchmarkReport::read(&settings.out, &benchmark.to_string());
     let reports: Vec<_> = Benchmark::ALL.iter().filter_map(read).collect();
@@ -154,7 +158,7 @@ fn write_summary(settings: &Settings) -> Result<()> {
 }
 
 impl Settings {
-    fn made_quick(mut self) -> Self {
+    fn with_quick(mut self) -> Self {
         if self.quick {
             self.percent = self.percent.min(10.0);
             self.rounds = 1;
@@ -164,11 +168,17 @@ impl Settings {
     }
 
     fn check(&self) -> Result<()> {
-        let are_some = !self.leechers.is_empty() && !self.leechers.contains(&0);
-        ensure!(are_some, "--leechers: at least one in each crowd");
-        ensure!(self.leechers.iter().all(|leechers| *leechers <= 200), "--leechers: at most 200");
+        let are_valid = !self.leechers.is_empty() && !self.leechers.contains(&0);
+        ensure!(are_valid, "invalid --leechers: each number must be at least 1");
+        ensure!(
+            self.leechers.iter().all(|leechers| *leechers <= 200),
+            "invalid --leechers: each number must be at most 200"
+        );
         let rates = [self.seeder_mbit, self.leecher_mbit];
-        ensure!(rates.iter().all(|mbit| *mbit >= 0.1), "uplinks: at least 0.1 Mbit/s");
+        ensure!(
+            rates.iter().all(|mbit| *mbit >= 0.1),
+            "invalid uplink: must be at least 0.1 Mbit/s"
+        );
         Ok(())
     }
 
@@ -180,7 +190,7 @@ impl Settings {
         ((FILE_BYTES as f64 * self.percent / 100.0) as u64).max(1)
     }
 
-    /// Whether all of it is run, large enough to be kept.
+    /// Whether this is a full run, whose pages go to `docs`.
     fn is_whole(&self) -> bool {
         self.percent >= 100.0 && self.only.is_empty() && self.leechers == [8, 32]
     }
@@ -202,10 +212,10 @@ impl Settings {
         command + "\""
     }
 
-    /// Looks for the programs. Refuses before the work, not after it.
-    fn place(&self) -> Result<Place> {
+    /// Checks that all needed programs run, before the first case.
+    fn workspace(&self) -> Result<Workspace> {
         std::fs::create_dir_all(&self.out)
-            .with_context(|| format!("cannot make {}", self.out.display()))?;
+            .with_context(|| format!("cannot create {}", self.out.display()))?;
         let out = self.out.canonicalize()?;
         let kubo = self.kubo.clone().unwrap_or_else(default_kubo);
         let watchfire = self.watchfire.clone().map_or_else(watchfire_beside, Ok)?;
@@ -215,7 +225,7 @@ impl Settings {
             |benchmark: &Benchmark| benchmark.cases(&self.leechers, self.uplinks(), &self.only);
         let systems: Vec<System> =
             benchmarks.iter().flat_map(cases).map(|case| case.system).collect();
-        ensure!(!systems.is_empty(), "none of the systems in --only is part of these benchmarks");
+        ensure!(!systems.is_empty(), "--only names no system of these benchmarks");
         let is_needed = |program| systems.iter().any(|one| one.needs(program));
         if is_needed(Program::Watchfire) {
             check_program(watchfire.as_os_str(), &["get", "--help"])?;
@@ -228,7 +238,7 @@ impl Settings {
             check_program("curl", &["--version"])?;
         }
         let file_bytes = self.file_bytes();
-        Ok(Place {
+        Ok(Workspace {
             watchfire: watchfire.canonicalize().unwrap_or(watchfire),
             kubo: Kubo::new(&kubo.canonicalize().unwrap_or(kubo), &out),
             file: out.join("file"),
@@ -237,7 +247,7 @@ impl Settings {
             aside: out.join("aside"),
             failed: out.join("failed"),
             memory_filler: MemoryFiller::in_folder(&out)?,
-            patience: Duration::from_secs_f64(self.time_limit as f64 * CASE_SHARE),
+            timeout: Duration::from_secs_f64(self.time_limit as f64 * CASE_SHARE),
         })
     }
 }
@@ -254,23 +264,23 @@ fn check_program(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Re
         Ok(status) if status.success() => Ok(()),
         Ok(status) => bail!("{} ended with {status}", program.display()),
         Err(error) => bail!(
-            "cannot run {}: {error}; make bench-swarm installs what is missing, or leave it out with \
+            "cannot run {}: {error}; make bench-swarm installs missing programs; or exclude it with \
              --only",
             program.display()
         ),
     }
 }
 
-/// A file that cannot be made smaller, the same each time.
+/// Write a file of random bytes, the same for each run.
 fn write_file(path: &Path, bytes: u64) -> Result<()> {
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     let mut out = BufWriter::with_capacity(1 << 20, file);
     let mut rng = Rng::from_seed(bytes);
     let mut left = bytes;
     while left > 0 {
-        let word = rng.next_u64().to_le_bytes();
-        let part = left.min(word.len() as u64);
-        out.write_all(&word[..part as usize])?;
+        let bytes = rng.next_u64().to_le_bytes();
+        let part = left.min(bytes.len() as u64);
+        out.write_all(&bytes[..part as usize])?;
         left -= part;
     }
     Ok(out.flush()?)
@@ -292,18 +302,18 @@ impl Rounds {
     }
 
     /// Systems take turns, so that a change of the machine affects all of them.
-    fn all(&mut self, place: &Place, time: Duration) -> Result<()> {
+    fn run(&mut self, workspace: &Workspace, time: Duration) -> Result<()> {
         let mut progress = Progress::new(self.cases.len() * self.rounds as usize);
         let started_at = Instant::now();
         let mut longest = Duration::ZERO;
         for round in 1..=self.rounds {
             if started_at.elapsed() + longest.mul_f64(ROUND_MARGIN) > time {
-                progress.note(&format!("no time for round {round}"));
+                progress.note(&format!("the time limit leaves no time for round {round}"));
                 break;
             }
             let round_started_at = Instant::now();
             for (index, case) in self.cases.iter().enumerate() {
-                match case.run(place, &progress) {
+                match case.run(workspace, &progress) {
                     Ok(outcome) => self.outcomes[index].push(outcome),
                     Err(error) => {
                         let failure = format!("{case}, round {round}: {error:#}");
@@ -350,7 +360,7 @@ impl Rounds {
         results.report()
     }
 
-    /// Everything that was measured, for programs.
+    /// All results as JSON.
     fn json(&self) -> Result<String> {
         let mut all = BTreeMap::new();
         for (case, outcomes) in self.cases.iter().zip(&self.outcomes) {
@@ -365,14 +375,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kubo_is_the_one_that_the_tests_build() {
+    fn the_kubo_version_is_that_of_the_interop_tests() {
         let module = include_str!("../../../tests/interop/kubo/go.mod");
         let line = format!("require github.com/ipfs/kubo {KUBO_VERSION}");
         assert!(module.lines().any(|one| one == line), "{module}");
     }
 
     #[test]
-    fn the_file_is_the_same_each_time_and_has_every_byte() {
+    fn the_file_is_the_same_each_time_and_contains_every_byte_value() {
         let folder = std::env::temp_dir();
         let path = folder.join(format!("bench-file-{}", std::process::id()));
         let write = || {

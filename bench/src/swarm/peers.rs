@@ -1,4 +1,4 @@
-//! Seeders and leechers, whatever program they are.
+//! The seeder and leechers of any program.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,45 +8,47 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::testbed::Node;
-use crate::log::last_words;
+use crate::log::log_tail;
 use crate::parent_death_guard::GuardedChild;
 use crate::process::Watched;
 
-/// How often memory is looked at; it only ever grows, so what is missed is what grew at the very end.
-const LOOK_AT_MEMORY_EVERY: Duration = Duration::from_millis(40);
+/// Interval of memory samples. The kernel records the peak, so only growth at the very end is
+/// missed.
+const MEMORY_SAMPLE_INTERVAL: Duration = Duration::from_millis(40);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A process that has the file.
+/// A process with the file.
 pub trait Seeder {
     /// The name that leechers request.
     fn name(&self) -> &str;
     /// The address that leechers connect to.
     fn address(&self) -> &str;
     fn watched(&self) -> Watched;
-    /// Ends it; how many bytes of the file it sent in all.
+    /// Ends the process. Returns the bytes of the file that it sent.
     fn end(self: Box<Self>) -> Result<u64>;
 }
 
 /// The processes that fetch the file.
 pub trait Leechers {
-    /// Everyone begins.
-    fn go(&mut self) -> Result<()>;
-    /// Notes who has finished; `after` the beginning. An error when one failed.
-    fn look(&mut self, after: Duration) -> Result<()>;
-    /// When each had all of it, in any order; shorter than the crowd until the end.
+    /// Starts all leechers.
+    fn start(&mut self) -> Result<()>;
+    /// Records leechers that have finished; `after` is the time since the start. Fails if one
+    /// failed.
+    fn poll(&mut self, after: Duration) -> Result<()>;
+    /// Times at which leechers finished, in any order.
     fn finishes(&self) -> &[Duration];
-    /// CPU time since the beginning.
+    /// CPU time since the start.
     fn cpu(&self) -> Result<Duration>;
-    /// What else can be told when all have finished; ends them.
-    fn end(self: Box<Self>) -> Result<Taken>;
+    /// Ends the leechers after all have finished, and returns their totals.
+    fn end(self: Box<Self>) -> Result<LeecherTotals>;
 }
 
-/// What leechers tell in the end.
+/// The totals of all leechers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Taken {
-    /// Of the one that had the most.
+pub struct LeecherTotals {
+    /// Peak memory of the leecher with the highest peak.
     pub peak_bytes: u64,
-    /// Bytes of blocks that came when they were no longer wanted.
+    /// Duplicate bytes that the leechers received.
     pub duplicate_bytes: u64,
 }
 
@@ -76,16 +78,16 @@ impl Logged {
         fs::read_to_string(&self.out).with_context(|| self.out.display().to_string())
     }
 
-    /// The end of what it complained about, to be put after an error.
-    pub fn last_words(&self) -> String {
-        last_words(&self.err)
+    /// The last lines of its error output, to append to an error.
+    pub fn log_tail(&self) -> String {
+        log_tail(&self.err)
     }
 
-    /// Waits until `find` finds something in its output.
+    /// Waits until `find` returns a value for its output.
     pub fn wait_for<T>(
         &mut self,
-        what: &str,
-        patience: Duration,
+        name: &str,
+        timeout: Duration,
         find: impl Fn(&str) -> Option<T>,
     ) -> Result<T> {
         let started_at = Instant::now();
@@ -94,48 +96,48 @@ impl Logged {
                 return Ok(found);
             }
             if let Some(status) = self.process.child().try_wait()? {
-                bail!("it ended with {status} before {what}{}", self.last_words());
+                bail!("the process ended with {status} before {name}{}", self.log_tail());
             }
             ensure!(
-                started_at.elapsed() < patience,
-                "no {what} after {} s{}",
-                patience.as_secs(),
-                self.last_words()
+                started_at.elapsed() < timeout,
+                "no {name} after {} s{}",
+                timeout.as_secs(),
+                self.log_tail()
             );
             std::thread::sleep(PAUSE);
         }
     }
 
-    /// Waits until it has ended by itself, well.
-    pub fn wait(&mut self, patience: Duration) -> Result<()> {
+    /// Waits until it has ended by itself with success.
+    pub fn wait(&mut self, timeout: Duration) -> Result<()> {
         let started_at = Instant::now();
         while !self.watched().has_ended()? {
-            ensure!(started_at.elapsed() < patience, "it does not end{}", self.last_words());
+            ensure!(started_at.elapsed() < timeout, "the process does not end{}", self.log_tail());
             std::thread::sleep(PAUSE);
         }
-        self.ended_well()
+        self.check_status()
     }
 
-    /// It has ended: that it did so well.
-    fn ended_well(&mut self) -> Result<()> {
+    /// Fails if the ended process reported an error.
+    fn check_status(&mut self) -> Result<()> {
         let status = self.process.child().wait()?;
-        ensure!(status.success(), "it ended with {status}{}", self.last_words());
+        ensure!(status.success(), "the process ended with {status}{}", self.log_tail());
         Ok(())
     }
 }
 
-/// Leechers that are a process each, which ends when it has the file.
+/// Leechers that are one process each, which ends when it has the file.
 #[derive(Default)]
 pub struct Fetchers {
     fetchers: Vec<Fetcher>,
     finishes: Vec<Duration>,
-    memory_seen_at: Option<Instant>,
+    memory_sampled_at: Option<Instant>,
 }
 
 struct Fetcher {
     process: Logged,
     peak_bytes: u64,
-    /// What it used in all, once it has ended.
+    /// Its total CPU time, once it has ended.
     used: Option<Duration>,
 }
 
@@ -144,21 +146,21 @@ impl Fetchers {
         self.fetchers.push(Fetcher { process, peak_bytes: 0, used: None });
     }
 
-    pub fn look(&mut self, after: Duration) -> Result<()> {
-        let is_due = |at: Instant| at.elapsed() >= LOOK_AT_MEMORY_EVERY;
-        let sees_memory = self.memory_seen_at.is_none_or(is_due);
-        if sees_memory {
-            self.memory_seen_at = Some(Instant::now());
+    pub fn poll(&mut self, after: Duration) -> Result<()> {
+        let is_due = |at: Instant| at.elapsed() >= MEMORY_SAMPLE_INTERVAL;
+        let samples_memory = self.memory_sampled_at.is_none_or(is_due);
+        if samples_memory {
+            self.memory_sampled_at = Some(Instant::now());
         }
         for (index, fetcher) in self.fetchers.iter_mut().enumerate() {
             let watched = fetcher.process.watched();
             if fetcher.used.is_none() && watched.has_ended()? {
-                fetcher.used = Some(watched.cpu_in_all()?);
+                fetcher.used = Some(watched.cpu_with_children()?);
                 self.finishes.push(after);
-                let ended = fetcher.process.ended_well();
+                let ended = fetcher.process.check_status();
                 ended.with_context(|| format!("leecher {index}"))?;
-            } else if fetcher.used.is_none() && sees_memory {
-                // None is told while it ends.
+            } else if fetcher.used.is_none() && samples_memory {
+                // The kernel reports no memory while the process ends.
                 let peak_bytes = watched.peak_bytes().unwrap_or(0);
                 fetcher.peak_bytes = fetcher.peak_bytes.max(peak_bytes);
             }
@@ -175,7 +177,7 @@ impl Fetchers {
         for fetcher in &self.fetchers {
             sum += match fetcher.used {
                 Some(used) => used,
-                None => fetcher.process.watched().cpu_in_all()?,
+                None => fetcher.process.watched().cpu_with_children()?,
             };
         }
         Ok(sum)
@@ -185,18 +187,18 @@ impl Fetchers {
         self.fetchers.iter().map(|fetcher| fetcher.peak_bytes).max().unwrap_or(0)
     }
 
-    /// What each said, once all have ended.
+    /// The output of each, once all have ended.
     pub fn outputs(&self) -> Result<Vec<String>> {
         self.fetchers.iter().map(|fetcher| fetcher.process.output()).collect()
     }
 }
 
-/// Leechers of a program that puts the file where it is told, and says nothing of duplicates.
+/// Leechers of a program that writes the file to a path, and does not report duplicates.
 pub struct Commands<'a> {
     name: &'static str,
     nodes: &'a [Node],
     folder: PathBuf,
-    /// What is run at a node to have a copy there.
+    /// The command that fetches a copy at a node.
     command: Box<CommandOf<'a>>,
     fetchers: Fetchers,
 }
@@ -216,18 +218,18 @@ impl<'a> Commands<'a> {
 }
 
 impl Leechers for Commands<'_> {
-    fn go(&mut self) -> Result<()> {
+    fn start(&mut self) -> Result<()> {
         for (index, node) in self.nodes.iter().enumerate() {
             let copy = copy_of(&self.folder, index);
-            fs::create_dir_all(copy.parent().expect("it has one"))?;
+            fs::create_dir_all(copy.parent().expect("a copy has a parent folder"))?;
             let stem = self.folder.join(format!("{}-{index}", self.name));
             self.fetchers.add(Logged::spawn(&mut (self.command)(node, &copy)?, &stem)?);
         }
         Ok(())
     }
 
-    fn look(&mut self, after: Duration) -> Result<()> {
-        self.fetchers.look(after)
+    fn poll(&mut self, after: Duration) -> Result<()> {
+        self.fetchers.poll(after)
     }
 
     fn finishes(&self) -> &[Duration] {
@@ -238,12 +240,12 @@ impl Leechers for Commands<'_> {
         self.fetchers.cpu()
     }
 
-    fn end(self: Box<Self>) -> Result<Taken> {
-        Ok(Taken { peak_bytes: self.fetchers.peak_bytes(), duplicate_bytes: 0 })
+    fn end(self: Box<Self>) -> Result<LeecherTotals> {
+        Ok(LeecherTotals { peak_bytes: self.fetchers.peak_bytes(), duplicate_bytes: 0 })
     }
 }
 
-/// Where a leecher puts its copy.
+/// The path of a leecher's copy.
 pub fn copy_of(folder: &Path, leecher: usize) -> PathBuf {
     folder.join(format!("{leecher}")).join("copy")
 }
@@ -253,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fetchers_are_counted_when_they_end_with_what_they_used() {
+    fn ended_fetchers_are_counted_with_their_cpu_time() {
         let folder = std::env::temp_dir().join(format!("bench-fetchers-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let mut fetchers = Fetchers::default();
@@ -264,7 +266,7 @@ mod tests {
         fetchers.add(spawn("works", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo $i"));
         let started_at = Instant::now();
         while fetchers.finishes().is_empty() {
-            fetchers.look(started_at.elapsed()).unwrap();
+            fetchers.poll(started_at.elapsed()).unwrap();
             assert!(started_at.elapsed() < Duration::from_secs(60));
         }
         assert!(fetchers.cpu().unwrap() > Duration::ZERO && fetchers.peak_bytes() > 0);
@@ -272,7 +274,7 @@ mod tests {
 
         fetchers.add(spawn("fails", "echo why >&2; exit 3"));
         let failed = loop {
-            if let Err(error) = fetchers.look(started_at.elapsed()) {
+            if let Err(error) = fetchers.poll(started_at.elapsed()) {
                 break format!("{error:#}");
             }
             assert!(started_at.elapsed() < Duration::from_secs(60));

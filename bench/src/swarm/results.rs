@@ -52,8 +52,8 @@ impl Results<'_> {
         report.figure("file", format!("{} MiB", number(mib, 0)));
         let rounds = self.figures.iter().map(|one| one.rounds);
         let (least, most) = (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0));
-        let told = if least == most { most.to_string() } else { format!("{least} to {most}") };
-        report.figure("rounds", told);
+        let range = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        report.figure("rounds", range);
         let others = format!("{:.0} % of the machine", self.others_share * 100.0);
         report.figure("used by other programs meanwhile", others);
         if let Some(case) = self.figures.first().map(|one| one.case)
@@ -71,7 +71,7 @@ impl Results<'_> {
         report
     }
 
-    /// The sizes of crowds, ascending.
+    /// The numbers of leechers, ascending.
     fn crowds(&self) -> Vec<usize> {
         let mut crowds: Vec<usize> = self.figures.iter().map(|one| one.case.leechers).collect();
         crowds.sort_unstable();
@@ -102,7 +102,7 @@ impl Results<'_> {
         }
         if let Some(leechers) = crowds.last().copied() {
             let bar = |one: &Figures| Bar {
-                name: one.case.system.in_short().to_owned(),
+                name: one.case.system.short_name().to_owned(),
                 colour: one.case.system.colour(),
                 value: one.cpu_each(),
                 limit: None,
@@ -124,11 +124,11 @@ impl Results<'_> {
         Chart { label, panels, notes: vec![format!("A file of {} MiB.", number(mib, 0))] }
     }
 
-    /// How many leechers have the file when.
+    /// The number of finished leechers over time.
     fn curves(&self, leechers: usize) -> Panel {
         let drawn = |system: System| {
             let one = self.in_crowd(leechers).find(|one| one.case.system == system)?;
-            Some(Line::left(system.in_short(), system.colour(), one.curve()))
+            Some(Line::left(system.short_name(), system.colour(), one.curve()))
         };
         Panel::Lines {
             markers: Vec::new(),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_story_has_a_table_for_each_crowd_and_tells_what_failed() {
+    fn a_report_has_a_table_for_each_number_of_leechers_and_names_failures() {
         let results = Results {
             benchmark: Benchmark::Crowd,
             figures: vec![

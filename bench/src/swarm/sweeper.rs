@@ -2,12 +2,12 @@ use std::io;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Waits for the end of its input, whatever ended it, and removes what it was named. The terminal's
-/// signals are not for it.
+/// Waits for the end of its input, then removes the named files. It ignores the signals of the
+/// terminal.
 const SCRIPT: &str = "trap '' HUP INT TERM; read -r _; rm -rf -- \"$@\"";
 
-/// Removes files when this is dropped, or when this process ends, however it does: they may be tens
-/// of gigabytes.
+/// Removes files when this is dropped or when this process ends for any reason. They may be tens of
+/// gigabytes.
 pub struct Sweeper(Child);
 
 impl Sweeper {
@@ -22,7 +22,7 @@ impl Sweeper {
 impl Drop for Sweeper {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
-        let _ = self.0.wait(); // fails only when it has ended already
+        let _ = self.0.wait(); // fails only if it has already ended
     }
 }
 
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_watches_goes_with_it() {
+    fn watched_files_are_removed_with_the_sweeper() {
         let folder = std::env::temp_dir().join(format!("bench sweeper {}", std::process::id()));
         std::fs::create_dir_all(folder.join("below")).unwrap();
         let sweeper = Sweeper::watch(&[&folder]).unwrap();

@@ -47,7 +47,7 @@ pub enum Topology {
     Star,
 }
 
-/// How the file is cut.
+/// The block size and layout of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocks {
     /// The default of Watchfire: 1 MiB, raw, 1024 links.
@@ -83,7 +83,7 @@ impl System {
         }
     }
 
-    /// The default of each program; with kubo on one side, that of kubo.
+    /// The default of the program; with kubo on one side, the default of kubo.
     pub fn blocks(self) -> Blocks {
         use System::*;
         match self {
@@ -98,14 +98,14 @@ impl System {
         self.seeder() == program || self.leecher() == program
     }
 
-    /// The word for it on the command line and in file names.
+    /// Its name on the command line and in file names.
     pub fn key(self) -> String {
         let value = self.to_possible_value().expect("no system is hidden");
         value.get_name().to_owned()
     }
 
-    /// For where there is little room.
-    pub fn in_short(self) -> &'static str {
+    /// A short name for charts.
+    pub fn short_name(self) -> &'static str {
         match self {
             System::WatchfireMesh => "Watchfire",
             System::WatchfireFew => "Watchfire, few",
@@ -153,13 +153,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kubo_is_called_by_the_version_that_is_built() {
+    fn labels_name_the_kubo_version() {
         let (major_minor, _) = crate::swarm::KUBO_VERSION.rsplit_once('.').unwrap();
         let named = format!("kubo {}", major_minor.trim_start_matches('v'));
         for system in System::value_variants() {
-            let called = system.to_string();
+            let label = system.to_string();
             let is_kubo = system.needs(Program::Kubo);
-            assert_eq!(called.contains(&named), is_kubo, "{called} and {named}");
+            assert_eq!(label.contains(&named), is_kubo, "{label} and {named}");
         }
     }
 }

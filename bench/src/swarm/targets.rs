@@ -5,9 +5,9 @@ use super::figures::Figures;
 use super::system::{Program, System};
 use crate::report::Target;
 
-/// A leecher's CPU time is promised for a file of this size.
+/// The file size for which the CPU target of a leecher holds.
 const TARGET_FILE_BYTES: f64 = 300.0 * 1024.0 * 1024.0;
-/// CPU of both sides with kubo as one of them, times that of two kubos.
+/// CPU of both sides with kubo on one side, divided by that of two kubos.
 const PAIR_CPU_MAX: f64 = 0.8;
 /// CPU-seconds of all processes per leecher, disk included.
 const LEECHER_CPU_MAX: f64 = 1.3;
@@ -15,11 +15,11 @@ const LEECHER_CPU_MAX: f64 = 1.3;
 const COPIES_MAX: f64 = 1.5;
 /// Duplicate bytes in percent.
 const DUPLICATES_MAX: f64 = 1.0;
-/// How many times faster than kubo, in the better of its topologies.
+/// Speed compared with kubo in its better topology.
 const FASTER_THAN_KUBO_MIN: f64 = 5.0;
-/// Our time with slow uplinks, times the least that is possible.
+/// Time with slow uplinks, divided by the least possible time.
 const BOUND_MAX: f64 = 1.3;
-/// The same, times that of one web server behind the seeder's uplink.
+/// The same, divided by the time of one web server behind the seeder's uplink.
 const HTTP_MAX: f64 = 0.5;
 const LEECHER_PEAK_MIB_MAX: f64 = 64.0;
 const MIB: f64 = 1_048_576.0;
@@ -82,7 +82,7 @@ fn crowd<'a>(
 
 fn uplinks<'a>(of: impl Fn(System) -> Option<&'a Figures>, file_bytes: u64) -> Vec<Target> {
     let Some(ours) = of(System::WatchfireMesh) else { return Vec::new() };
-    let uplinks = ours.case.uplinks.expect("the benchmark gives them");
+    let uplinks = ours.case.uplinks.expect("the benchmark has uplinks");
     let bound = uplinks.bound_seconds(file_bytes, ours.case.leechers);
     let what = "time of the last leecher, compared with the least possible";
     let mut targets = vec![Target::at_most(what, ours.last / bound, BOUND_MAX, "x", 2)];
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_held_against_two_kubos() {
+    fn a_pair_is_compared_with_two_kubos() {
         let measured = [
             figures(System::KuboStar, 1, 2.0, 2.0),
             figures(System::WatchfireFromKubo, 1, 1.0, 1.6),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_held_against_kubo_at_its_best() {
+    fn a_crowd_is_compared_with_the_better_topology_of_kubo() {
         let measured = [
             figures(System::WatchfireMesh, 8, 99.0, 99.0),
             figures(System::WatchfireMesh, 32, 10.0, 41.0),
@@ -147,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn half_a_file_may_take_half_the_time_of_the_processor() {
+    fn the_cpu_target_scales_with_the_file_size() {
         let measured = [figures(System::WatchfireMesh, 32, 10.0, 32.0 * 0.7)];
         assert!(!targets(Benchmark::Crowd, &measured, FILE / 2)[0].is_met());
         assert!(targets(Benchmark::Crowd, &measured, FILE)[0].is_met());
     }
 
     #[test]
-    fn slow_uplinks_are_held_against_the_bound_and_http() {
+    fn slow_uplinks_are_compared_with_the_bound_and_http() {
         let bound = Uplinks { seeder_mbit: 400.0, leecher_mbit: 100.0 }.bound_seconds(FILE, 8);
         let measured = [
             figures(System::WatchfireMesh, 8, bound * 1.4, 10.0),

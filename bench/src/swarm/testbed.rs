@@ -1,5 +1,5 @@
-//! Where the peers live: addresses of the loopback device, or, when uplinks are shaped, networks of
-//! their own that a bridge connects.
+//! The network of the peers: addresses of the loopback device, or, with shaped uplinks, a network
+//! namespace for each peer, connected by a bridge.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,20 +13,20 @@ use super::uplinks::Uplinks;
 use crate::parent_death_guard::{GuardedChild, guarded_command};
 use crate::scale::namespace;
 
-/// The bridge, in the run's own network.
+/// The bridge, in the namespace of the run.
 const BRIDGE: &str = "swarm";
 /// The address of this program on the bridge.
 const OWN: &str = "10.77.255.254/16";
-/// What a peer sees of its link, in its own network.
+/// The device of a peer's link, in its own namespace.
 const LINK: &str = "eth0";
-/// Most bytes that the kernel hands to a link at once. With the usual 64 KiB a slow uplink would send in
-/// jerks, and with one packet each the processor would be what is measured.
+/// Most bytes that the kernel passes to a link at once. With the usual 64 KiB, a slow uplink sends
+/// in bursts. With one packet each, the CPU becomes the limit.
 const SEGMENT_BYTES: u32 = 16_384;
 
-/// A peer's place.
+/// The network address of a peer, and its namespace.
 pub struct Node {
     address: Ipv4Addr,
-    /// Holds the peer's network, when it has one of its own.
+    /// The process that keeps the peer's namespace; `None` on the loopback device.
     network: Option<GuardedChild>,
 }
 
@@ -47,15 +47,15 @@ impl Node {
         }
     }
 
-    /// Bytes that left here so far, headers and all; `None` where nodes share a device.
+    /// Bytes that the peer has sent, including headers; `None` if nodes share a device.
     pub fn sent_on_wire(&self) -> Result<Option<u64>> {
         let Some(network) = &self.network else { return Ok(None) };
         let text = fs::read_to_string(format!("/proc/{}/net/dev", network.id()))?;
-        sent_by(LINK, &text).context("/proc/net/dev has another format").map(Some)
+        sent_by(LINK, &text).context("/proc/net/dev has an unexpected format").map(Some)
     }
 }
 
-/// The places of a swarm: the seeder's first. All goes when this is dropped.
+/// The nodes of a swarm; the seeder is first. Dropping this removes the network.
 pub struct Testbed {
     nodes: Vec<Node>,
     has_bridge: bool,
@@ -79,13 +79,13 @@ impl Testbed {
             let mut command = guarded_command("unshare")?;
             command.args(["--net", "--", "sleep", "infinity"]);
             let mut network = GuardedChild::spawn(&mut command)?;
-            namespace::wait_until_apart(&mut network)?;
+            namespace::wait_until_isolated(&mut network)?;
             let node = Node { address: bridged(index), network: Some(network) };
             testbed.nodes.push(node);
         }
         for (index, node) in testbed.nodes.iter().enumerate() {
-            let network = node.network.as_ref().expect("it was just made");
-            batch(Command::new("ip"), &cable_lines(index, network.id()))?;
+            let network = node.network.as_ref().expect("the namespace was just created");
+            batch(Command::new("ip"), &veth_lines(index, network.id()))?;
             let mbit = if index == 0 { uplinks.seeder_mbit } else { uplinks.leecher_mbit };
             let inside = |program: &str| {
                 let mut command = Command::new("nsenter");
@@ -110,8 +110,8 @@ impl Testbed {
 impl Drop for Testbed {
     fn drop(&mut self) {
         if self.has_bridge {
-            // Networks go some time after their last process; the next testbed wants the names at once. What is
-            // left when this fails goes with the run's own network.
+            // A namespace ends some time after its last process, but the next testbed needs the
+            // names at once. Links that remain if this fails end with the namespace of the run.
             let nodes = 0..self.nodes.len();
             for link in nodes.map(outer_end).chain([BRIDGE.to_owned()]) {
                 let _ = batch(Command::new("ip"), &[format!("link del {link}")]);
@@ -144,8 +144,8 @@ fn bridge_lines() -> Vec<String> {
     ]
 }
 
-/// A cable from the bridge into the network of a process.
-fn cable_lines(index: usize, process: u32) -> Vec<String> {
+/// A veth pair from the bridge into the namespace of a process.
+fn veth_lines(index: usize, process: u32) -> Vec<String> {
     let outer = outer_end(index);
     vec![
         format!("link add {outer} type veth peer name {LINK} netns {process}"),
@@ -175,23 +175,24 @@ fn uplink_lines(mbit: f64) -> Vec<String> {
     ]
 }
 
-/// Have `ip` or `tc` do what the lines say.
+/// Run lines with `ip` or `tc`.
 fn batch(mut command: Command, lines: &[String]) -> Result<()> {
     let name = format!("{command:?}");
     command.args(["-batch", "-"]);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot run {name}"))?;
-    let written = child.stdin.take().expect("it is piped").write_all(lines.join("\n").as_bytes());
+    let written =
+        child.stdin.take().expect("stdin is piped").write_all(lines.join("\n").as_bytes());
     let output = child.wait_with_output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{name}: {}", said.trim());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{name}: {}", stderr.trim());
     Ok(written?)
 }
 
 /// Bytes that a device sent, from `/proc/net/dev`.
 fn sent_by(device: &str, text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix(device));
-    // Eight numbers of what came, then the bytes that went.
+    // Eight numbers for received traffic, then the sent bytes.
     line?.strip_prefix(':')?.split_whitespace().nth(8)?.parse().ok()
 }
 
@@ -202,21 +203,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_node_has_an_address_and_a_cable_of_its_own() {
+    fn every_node_has_its_own_address_and_link() {
         let all: BTreeSet<_> = (0..1000).flat_map(|i| [loopback(i), bridged(i)]).collect();
         assert_eq!(all.len(), 2000);
         assert!((0..1000).all(|i| loopback(i).is_loopback() && !bridged(i).is_loopback()));
-        assert!(outer_end(999).len() < 16, "Linux takes no longer names");
+        assert!(outer_end(999).len() < 16, "Linux allows no longer names");
     }
 
     #[test]
-    fn an_uplink_is_told_in_bits_and_holds_a_segment() {
+    fn an_uplink_is_set_in_bits_with_a_burst_of_two_segments() {
         let lines = uplink_lines(2.5).join("\n");
         assert!(lines.contains("rate 2500000bit ceil 2500000bit burst 32768"), "{lines}");
     }
 
     #[test]
-    fn what_a_device_sent_is_the_ninth_number() {
+    fn sent_bytes_are_the_ninth_number() {
         let text = "Inter-|   Receive\n face |bytes\n    lo: 1 2 3 4 5 6 7 8 9 10\n  eth0: 11 0 0 0 0 \
                     0 0 0 99 0\n";
         assert_eq!(sent_by("eth0", text), Some(99));

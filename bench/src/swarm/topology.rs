@@ -3,10 +3,10 @@
 use super::system::Topology;
 use watchfire_types::Rng;
 
-/// How many others a leecher dials who knows only a few; as many again will have dialled it.
+/// Other leechers that a leecher dials in the topology `Few`; on average as many dial it.
 pub const FEW: usize = 4;
 
-/// For each leecher the earlier ones that it dials. The seeder is known to all of them.
+/// For each leecher, the earlier leechers that it dials. All know the seeder.
 pub fn dials(topology: Topology, leechers: usize, seed: u64) -> Vec<Vec<usize>> {
     let mut rng = Rng::from_seed(seed);
     let earlier = |leecher: usize| match topology {
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_others_are_different_ones_and_the_same_for_the_same_seed() {
+    fn few_dials_distinct_leechers_depending_on_the_seed() {
         let few = dials(Topology::Few, 32, 7);
         assert_eq!(few, dials(Topology::Few, 32, 7));
         assert_ne!(few, dials(Topology::Few, 32, 8));
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_star_nobody_dials_but_the_seeder() {
+    fn in_a_star_leechers_do_not_dial_each_other() {
         assert_eq!(dials(Topology::Star, 3, 1), vec![Vec::<usize>::new(); 3]);
     }
 }

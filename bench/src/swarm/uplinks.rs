@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-/// What each peer can send at most, in millions of bits a second, headers and all.
+/// Upload rates of the peers in Mbit/s, including headers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Uplinks {
     pub seeder_mbit: f64,
@@ -8,8 +8,8 @@ pub struct Uplinks {
 }
 
 impl Uplinks {
-    /// The least seconds in which so many leechers can have a file, whatever they do (Kumar and Ross,
-    /// 2006); nothing bounds what they can receive. Headers count for nothing.
+    /// The least possible time in seconds until that many leechers have a file (Kumar and Ross,
+    /// 2006), with unlimited download rates and without headers.
     pub fn bound_seconds(self, file_bytes: u64, leechers: usize) -> f64 {
         let (bits, leechers) = (file_bytes as f64 * 8.0 / 1e6, leechers as f64);
         let all = self.seeder_mbit + leechers * self.leecher_mbit;

@@ -7,21 +7,21 @@ use anyhow::{Context, Result};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::peers::{Fetchers, Leechers, Logged, Seeder, Taken, copy_of};
+use super::peers::{Fetchers, LeecherTotals, Leechers, Logged, Seeder, copy_of};
 use super::system::Blocks;
 use super::testbed::Node;
 use crate::process::Watched;
 
-const START_PATIENCE: Duration = Duration::from_secs(60);
-const STOP_PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const PORT: u16 = 4001;
 
-/// Where a peer listens.
+/// The address on which a peer listens.
 fn address(node: &Node) -> String {
     format!("/ip4/{}/tcp/{PORT}", node.address())
 }
 
-/// The events of a kind among lines of JSON.
+/// The events of one kind in lines of JSON.
 fn events<'a>(kind: &'a str, output: &'a str) -> impl Iterator<Item = Value> + 'a {
     let lines = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.filter(move |event| event["event"] == kind)
@@ -51,7 +51,7 @@ impl Share {
             let address = event["addresses"].get(0)?.as_str()?.to_owned();
             Some((event["cid"].as_str()?.to_owned(), address))
         };
-        let (cid, address) = process.wait_for("link", START_PATIENCE, shared)?;
+        let (cid, address) = process.wait_for("link", START_TIMEOUT, shared)?;
         Ok(Share { process, cid, address })
     }
 }
@@ -78,20 +78,20 @@ impl Seeder for Share {
 
     fn end(mut self: Box<Self>) -> Result<u64> {
         self.process.watched().signal(Signal::TERM);
-        self.process.wait(STOP_PATIENCE)?;
+        self.process.wait(STOP_TIMEOUT)?;
         let output = self.process.output()?;
         let stopped = events("stopped", &output).last();
         stopped
             .and_then(|event| event["sent_bytes"].as_u64())
-            .context("it did not say what it sent")
+            .context("watchfire share did not report the sent bytes")
     }
 }
 
-/// `watchfire get`, once each.
+/// `watchfire get`, once for each leecher.
 pub struct Gets<'a> {
     program: &'a Path,
     nodes: &'a [Node],
-    /// For each the earlier ones that it dials.
+    /// For each leecher, the earlier leechers that it dials.
     dials: Vec<Vec<usize>>,
     cid: String,
     seeder: String,
@@ -114,10 +114,10 @@ impl<'a> Gets<'a> {
 }
 
 impl Leechers for Gets<'_> {
-    fn go(&mut self) -> Result<()> {
+    fn start(&mut self) -> Result<()> {
         for (index, (node, dials)) in self.nodes.iter().zip(&self.dials).enumerate() {
             let copy = copy_of(&self.folder, index);
-            std::fs::create_dir_all(copy.parent().expect("it has one"))?;
+            std::fs::create_dir_all(copy.parent().expect("a copy has a parent folder"))?;
             let mut command = node.command(self.program)?;
             command.args(["get", &self.cid, "--json", "--output"]).arg(&copy);
             command.args(["--listen", &address(node), "--peer", &self.seeder]);
@@ -130,8 +130,8 @@ impl Leechers for Gets<'_> {
         Ok(())
     }
 
-    fn look(&mut self, after: Duration) -> Result<()> {
-        self.fetchers.look(after)
+    fn poll(&mut self, after: Duration) -> Result<()> {
+        self.fetchers.poll(after)
     }
 
     fn finishes(&self) -> &[Duration] {
@@ -142,14 +142,15 @@ impl Leechers for Gets<'_> {
         self.fetchers.cpu()
     }
 
-    fn end(self: Box<Self>) -> Result<Taken> {
+    fn end(self: Box<Self>) -> Result<LeecherTotals> {
         let mut duplicate_bytes = 0;
         for output in self.fetchers.outputs()? {
-            let got = events("got", &output).last().context("a leecher did not say what it got")?;
+            let got =
+                events("got", &output).last().context("a leecher did not report its result")?;
             let bytes = got["duplicate_bytes"].as_u64();
-            duplicate_bytes += bytes.context("a leecher did not say what came twice")?;
+            duplicate_bytes += bytes.context("a leecher did not report the duplicate bytes")?;
         }
-        Ok(Taken { peak_bytes: self.fetchers.peak_bytes(), duplicate_bytes })
+        Ok(LeecherTotals { peak_bytes: self.fetchers.peak_bytes(), duplicate_bytes })
     }
 }
 

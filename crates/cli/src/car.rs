@@ -19,14 +19,14 @@ use crate::progress::{ProgressLine, Step};
 use crate::serving::emit;
 use watchfire_report::units::{binary_bytes, parse_bytes};
 
-/// How many bytes of an archive are read at once.
+/// Bytes of an archive that are read at once.
 const READ_BYTES: usize = 1024 * 1024;
 /// Memory for the CIDs of the exported blocks: enough for some terabytes.
 const NAMES_BYTES_MAX: usize = 1 << 30;
 /// Most blocks of one archive that are checked.
 const BLOCKS_MAX: usize = 16_000_000;
 
-/// What `watchfire car` takes.
+/// Arguments of `watchfire car`.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -45,9 +45,9 @@ enum Verb {
 struct Export {
     /// A file or a directory; with `--store` a CID.
     #[arg(value_name = "PATH|CID")]
-    what: PathBuf,
-    /// Write the archive here; the file must not exist yet, and `-` is the standard output. The
-    /// default is the CID with `.car`.
+    content_path: PathBuf,
+    /// Write the archive to this new file; `-` is the standard output. The default is the CID with
+    /// `.car`.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Read the content from this block store.
@@ -65,14 +65,13 @@ struct Import {
     /// The archive; `-` is the standard input.
     #[arg(value_name = "FILE")]
     archive: PathBuf,
-    /// Write the content here; the path must not exist yet. The default is the CID. The archive must
-    /// have one root.
+    /// Write the content to this new path, if the archive has one root. The default is the CID.
     #[arg(long, short, value_name = "PATH", conflicts_with = "store")]
     output: Option<PathBuf>,
     /// Keep the blocks in this block store, as `hold` does, instead of writing files.
     #[arg(long, value_name = "FOLDER")]
     store: Option<PathBuf>,
-    /// Write at most this much.
+    /// Write at most this many bytes, such as 10GiB.
     #[arg(long, value_name = "SIZE", default_value = "1TiB", value_parser = parse_bytes)]
     bytes_max: u64,
     /// Print JSON, one object per line.
@@ -95,15 +94,15 @@ impl Export {
         ensure!(!(is_stdout && self.json), "the standard output cannot be both archive and JSON");
         match &self.store {
             Some(folder) => {
-                let text = self.what.to_str().context("a CID is text")?;
+                let text = self.content_path.to_str().context("a CID must be valid UTF-8")?;
                 let link: Link = text.parse().map_err(|error| anyhow::anyhow!("{error}"))?;
-                let blocks = DiskStore::open(folder, kept())?;
+                let blocks = DiskStore::open(folder, unlimited())?;
                 let root = resolve(&blocks, &link.cid, &link.path)?;
                 self.write(&blocks, &root, is_stdout)
             }
             None => {
                 let shared = SharedFiles::new(NAMES_BYTES_MAX);
-                let root = shared.share(&self.what, &self.content.import_options())?;
+                let root = shared.share(&self.content_path, &self.content.import_options())?;
                 self.write(&shared, &root.cid, is_stdout)
             }
         }
@@ -122,7 +121,7 @@ impl Export {
         let written = write_archive(blocks, root, &mut out, !self.json)
             .and_then(|written| out.flush().map(|()| written).with_context(|| name.clone()));
         let Written { blocks, bytes } = written.inspect_err(|_| {
-            // Half an archive is useless, and its name would be taken.
+            // An incomplete archive is useless, and would block a retry.
             let _ = fs::remove_file(&path);
         })?;
         if self.json {
@@ -141,20 +140,20 @@ struct Written {
     bytes: u64,
 }
 
-/// All that can be reached from `root`, each block once, parents first: what kubo exports.
+/// Write all blocks below `root`, each once and parents first, in the order of kubo.
 fn write_archive(
     blocks: &dyn ReadBlocks,
     root: &Cid,
     out: &mut impl Write,
-    is_shown: bool,
+    shows_progress: bool,
 ) -> anyhow::Result<Written> {
-    let mut line = ProgressLine::start(!is_shown);
+    let mut line = ProgressLine::start(!shows_progress);
     let head = car::header(std::slice::from_ref(root));
     out.write_all(&head)?;
     let mut written = Written { blocks: 0, bytes: head.len() as u64 };
     let mut walk = Walk::new(root.clone(), BLOCKS_MAX);
     while let Some(cid) = walk.next() {
-        let block = match Block::implied_by(cid) {
+        let block = match Block::from_cid(cid) {
             Some(block) => block,
             None => blocks.get(cid)?.with_context(|| format!("{cid} is missing"))?,
         };
@@ -187,23 +186,25 @@ impl Import {
         };
         if let Some(folder) = &self.store {
             let blocks = DiskStore::open(folder, DiskLimits::default())?;
-            let roots = self.take(&mut input, &blocks, |root| Ok(blocks.pin(root).map(drop)?));
+            let roots =
+                self.store_blocks(&mut input, &blocks, |root| Ok(blocks.pin(root).map(drop)?));
             let roots = roots.with_context(|| name)?;
             check_all(&blocks, &roots)?;
             blocks.sync()?;
-            return roots.iter().try_for_each(|root| self.tell(root, None));
+            return roots.iter().try_for_each(|root| self.report(root, None));
         }
-        let aside = Aside::open(self.output.as_deref())?;
-        let roots = self.take(&mut input, &aside.blocks, |_| Ok(())).with_context(|| name)?;
-        self.write_out(&aside.blocks, &roots)
+        let temporary = TemporaryStore::open(self.output.as_deref())?;
+        let roots =
+            self.store_blocks(&mut input, &temporary.blocks, |_| Ok(())).with_context(|| name)?;
+        self.write_out(&temporary.blocks, &roots)
     }
 
-    /// Put all blocks into a store, and return the roots from the header.
-    fn take(
+    /// Store all blocks of the archive, and return the roots from its header.
+    fn store_blocks(
         &self,
         input: &mut dyn Read,
         blocks: &DiskStore,
-        mut expect: impl FnMut(&Cid) -> anyhow::Result<()>,
+        mut on_root: impl FnMut(&Cid) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<Cid>> {
         let mut line = ProgressLine::start(self.json);
         let mut reader = CarReader::default();
@@ -221,7 +222,7 @@ impl Import {
             while let Some(item) = reader.next()? {
                 match item {
                     CarItem::Roots(all) => {
-                        all.iter().try_for_each(&mut expect)?;
+                        all.iter().try_for_each(&mut on_root)?;
                         roots = all;
                     }
                     CarItem::Block(block) => blocks.put(&block)?,
@@ -231,16 +232,16 @@ impl Import {
         }
         reader.finish()?;
         line.clear();
-        ensure!(!roots.is_empty(), "the archive does not say what it is about: it has no root");
+        ensure!(!roots.is_empty(), "cannot import the archive: it has no root");
         Ok(roots)
     }
 
     fn write_out(&self, blocks: &DiskStore, roots: &[Cid]) -> anyhow::Result<()> {
         if let (Some(output), [_, _, ..]) = (&self.output, roots) {
             bail!(
-                "{} is one name for {} roots; without it each is called by its CID",
-                output.display(),
-                roots.len()
+                "cannot write {} roots to {}; without --output each is written to a path named by its CID",
+                roots.len(),
+                output.display()
             );
         }
         let limits = ExportLimits { bytes_max: self.bytes_max, ..ExportLimits::default() };
@@ -251,12 +252,12 @@ impl Import {
                 line.show(&Step { bytes, note: "written".to_owned(), ..Step::default() });
             })?;
             line.clear();
-            self.tell(root, Some((&path, exported.bytes)))?;
+            self.report(root, Some((&path, exported.bytes)))?;
         }
         Ok(())
     }
 
-    fn tell(&self, root: &Cid, written: Option<(&Path, u64)>) -> anyhow::Result<()> {
+    fn report(&self, root: &Cid, written: Option<(&Path, u64)>) -> anyhow::Result<()> {
         let (path, bytes) = written.unzip();
         if self.json {
             let path = path.map(|path| path.display().to_string());
@@ -274,8 +275,8 @@ impl Import {
     }
 }
 
-/// The limits of a store that is only read: nothing is removed from it.
-fn kept() -> DiskLimits {
+/// The limits of a store from which nothing is removed.
+fn unlimited() -> DiskLimits {
     DiskLimits { bytes_max: u64::MAX, ..DiskLimits::default() }
 }
 
@@ -284,7 +285,7 @@ fn check_all(blocks: &DiskStore, roots: &[Cid]) -> anyhow::Result<()> {
     for root in roots {
         let mut walk = Walk::new(root.clone(), BLOCKS_MAX);
         while let Some(cid) = walk.next() {
-            let block = match Block::implied_by(cid) {
+            let block = match Block::from_cid(cid) {
                 Some(block) => Some(block),
                 None => blocks.get(cid)?,
             };
@@ -296,24 +297,24 @@ fn check_all(blocks: &DiskStore, roots: &[Cid]) -> anyhow::Result<()> {
 }
 
 /// A temporary block store beside the output.
-struct Aside {
+struct TemporaryStore {
     blocks: DiskStore,
     folder: PathBuf,
 }
 
-impl Aside {
+impl TemporaryStore {
     fn open(output: Option<&Path>) -> anyhow::Result<Self> {
         let name = format!(".watchfire-car-{}", std::process::id());
         let folder = output.map_or_else(|| PathBuf::from(&name), |path| path.with_file_name(&name));
-        let blocks = DiskStore::open(&folder, kept())?;
-        Ok(Aside { blocks, folder })
+        let blocks = DiskStore::open(&folder, unlimited())?;
+        Ok(TemporaryStore { blocks, folder })
     }
 }
 
-impl Drop for Aside {
+impl Drop for TemporaryStore {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.folder) {
-            eprintln!("watchfire: {}: {error}", self.folder.display());
+            eprintln!("watchfire: cannot remove {}: {error}", self.folder.display());
         }
     }
 }

@@ -14,10 +14,10 @@ use crate::key_hiding::hidden_key;
 use crate::link::Link;
 use crate::progress::{ProgressLine, Step};
 
-/// How many bytes of the standard input are read at once.
+/// Bytes of the standard input that are read at once.
 const READ_BYTES: usize = 1024 * 1024;
 
-/// What `watchfire cid` takes.
+/// Arguments of `watchfire cid`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Files and directories; `-` is the standard input, as a file.
@@ -25,14 +25,14 @@ pub struct Arguments {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     content: ContentOptions,
-    /// Print the CIDs that the paths have as private pages with the key of this link. If the CID is the
-    /// one in the link, the link opens this content.
+    /// Print the CIDs of the paths as private pages with the key of this link. The link opens this
+    /// content if the CID is the same.
     #[arg(long, value_name = "LINK", conflicts_with_all = ["profile", "chunk", "links"])]
     private: Option<Link>,
     /// Print JSON, one object per line.
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
-    /// Print only the CIDs, and draw no progress.
+    /// Print only the CIDs, without progress.
     #[arg(long, short)]
     quiet: bool,
 }
@@ -42,7 +42,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut has_failed = false;
     for path in &arguments.paths {
         match root_of(path, arguments) {
-            Ok(named) => tell(path, &named, arguments)?,
+            Ok(named) => print(path, &named, arguments)?,
             Err(error) => {
                 has_failed = true;
                 eprintln!("watchfire: {}", crate::describe(&error));
@@ -58,7 +58,7 @@ struct Named {
     bytes: u64,
 }
 
-fn tell(path: &Path, named: &Named, arguments: &Arguments) -> io::Result<()> {
+fn print(path: &Path, named: &Named, arguments: &Arguments) -> io::Result<()> {
     let Named { root, bytes } = named;
     let mut out = io::stdout().lock();
     let name = path.display();
@@ -82,7 +82,7 @@ fn root_of(path: &Path, arguments: &Arguments) -> anyhow::Result<Named> {
     let mut line = ProgressLine::start(arguments.quiet);
     if let Some(link) = &arguments.private {
         let key = link.key.clone().map_or_else(hidden_key, |key| Ok(Some(key)))?;
-        let key = key.context("this link has no key: it ends with #key=…")?;
+        let key = key.context("the link has no key; a link with a key ends with #key=…")?;
         let mut step = Step::default();
         let root = private_cid_of(path, &key, options.skips_hidden, &mut |bytes| {
             step.bytes += bytes;
@@ -109,14 +109,14 @@ fn of_input(
     line: &mut ProgressLine,
 ) -> anyhow::Result<Named> {
     let mut builder = FileBuilder::new(options.profile)?;
-    let mut ignore = |_: Block| Ok::<(), StoreError>(());
+    let mut discard = |_: Block| Ok::<(), StoreError>(());
     let mut piece = vec![0; READ_BYTES];
     let mut step = Step::default();
     loop {
         match input.read(&mut piece) {
             Ok(0) => break,
             Ok(len) => {
-                builder.write(&piece[..len], &mut ignore)?;
+                builder.write(&piece[..len], &mut discard)?;
                 step.bytes += len as u64;
                 line.show(&step);
             }
@@ -124,5 +124,5 @@ fn of_input(
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(Named { root: builder.finish(&mut ignore)?, bytes: step.bytes })
+    Ok(Named { root: builder.finish(&mut discard)?, bytes: step.bytes })
 }

@@ -1,4 +1,4 @@
-//! The command-line options for chunking files into blocks, shared by all commands that do it.
+//! The command-line options for chunking files into blocks.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use watchfire_store::ImportOptions;
 
 use watchfire_report::units::parse_bytes;
 
-/// The options that decide the CID. The defaults give the same CID as the browser.
+/// The options that determine the CID. The defaults give the same CID as the browser.
 #[derive(clap::Args, Clone, Copy)]
 pub struct ContentOptions {
     /// How files and directories are split into blocks.
@@ -67,15 +67,16 @@ impl ContentOptions {
 
     fn bytes_below(&self, directory: &Path) -> u64 {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let seen = entries.filter(|entry| {
+        let included = entries.filter(|entry| {
             !(self.skip_hidden && entry.file_name().as_encoded_bytes().starts_with(b"."))
         });
-        seen.map(|entry| match entry.metadata() {
-            // Symbolic links are not followed; the importer does not follow them either.
-            Ok(metadata) if metadata.is_dir() => self.bytes_below(&entry.path()),
-            Ok(metadata) if metadata.is_file() => metadata.len(),
-            _ => 0,
-        })
-        .sum()
+        included
+            .map(|entry| match entry.metadata() {
+                // Symbolic links are not followed; the importer does not follow them either.
+                Ok(metadata) if metadata.is_dir() => self.bytes_below(&entry.path()),
+                Ok(metadata) if metadata.is_file() => metadata.len(),
+                _ => 0,
+            })
+            .sum()
     }
 }

@@ -1,4 +1,4 @@
-//! What `get` and `hold` have in common: fetch content, and report progress.
+//! Common code of `get` and `hold`: fetch content, and report progress.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,30 +15,30 @@ use crate::progress::{ProgressLine, Step};
 use crate::serving::{emit, peers_of};
 use crate::signals::Signals;
 
-/// How often progress is reported as JSON and the timeout is checked.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Interval of progress reports in JSON, and of timeout checks.
+const TICK: Duration = Duration::from_secs(1);
 
-/// How a fetch ended.
+/// The end of a fetch.
 pub enum Ending {
     /// All blocks have arrived.
     Complete(Fetched),
     /// A signal arrived; this is its exit code.
     Signalled(u8),
     /// No new block arrived within the timeout.
-    Nobody,
+    TimedOut,
 }
 
-/// How to wait for a fetch.
-pub struct Patience {
+/// Options for waiting for a fetch.
+pub struct WaitOptions {
     /// Longest time without a new block; `None` waits forever.
     pub timeout: Option<Duration>,
     /// Whether to print events as JSON.
     pub is_json: bool,
-    /// Whether to draw no progress.
+    /// Whether to hide progress.
     pub is_quiet: bool,
 }
 
-/// A duration such as `30s`; `0` is forever.
+/// Parse a duration such as `30s`; `0` means without a limit.
 pub fn parse_timeout(text: &str) -> Result<Duration, String> {
     match text {
         "0" => Ok(Duration::MAX),
@@ -46,20 +46,20 @@ pub fn parse_timeout(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Fail with advice when the host has no way to find a peer.
+/// Fail with advice if the host cannot find a peer.
 pub fn check_peers(host: &HostOptions, link: &Link) -> anyhow::Result<()> {
-    if host.knows_whom_to_ask(&link.peers) {
+    if host.has_peer(&link.peers) {
         return Ok(());
     }
     anyhow::ensure!(
         link.server.is_some(),
-        "the link names nobody who has it: name a peer with --peer"
+        "cannot find a provider: the link names no peer and no server; name a peer with --peer"
     );
     Ok(())
 }
 
-/// Dial the peers of a link in the background. The host redials lost peers by itself; this call
-/// prints what is wrong with an address.
+/// Dial the peers of a link in the background, and print errors. The host redials lost peers
+/// itself.
 pub fn dial(host: &Arc<Host>, peers: &[Multiaddr]) {
     for peer in peers.iter().cloned() {
         let host = Arc::clone(host);
@@ -71,25 +71,25 @@ pub fn dial(host: &Arc<Host>, peers: &[Multiaddr]) {
     }
 }
 
-/// Wait for the fetch of `cid`. `step` is called from time to time to use the blocks so far.
+/// Wait for the fetch of `cid`. `step` is called regularly to use the blocks so far.
 pub async fn wait(
     mut fetch: Fetch,
     cid: &Cid,
     announcer: &Announcer,
     signals: &mut Signals,
-    patience: &Patience,
+    options: &WaitOptions,
     mut step: impl FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<Ending> {
-    let mut line = ProgressLine::start(patience.is_quiet || patience.is_json);
-    let mut every = tokio::time::interval(LOOK_EVERY);
-    let (mut now, mut told) = (Progress::default(), None);
-    let mut came_at = Instant::now();
+    let mut line = ProgressLine::start(options.is_quiet || options.is_json);
+    let mut every = tokio::time::interval(TICK);
+    let (mut now, mut reported) = (Progress::default(), None);
+    let mut received_at = Instant::now();
     loop {
         tokio::select! {
             progress = fetch.next() => match progress {
                 Some(progress) => {
                     if progress.bytes() > now.bytes() {
-                        came_at = Instant::now();
+                        received_at = Instant::now();
                     }
                     now = progress;
                 }
@@ -97,8 +97,8 @@ pub async fn wait(
             },
             code = signals.next() => return Ok(Ending::Signalled(code)),
             _ = every.tick() => {
-                if patience.is_json && told.as_ref() != Some(&now) {
-                    told = Some(now.clone());
+                if options.is_json && reported.as_ref() != Some(&now) {
+                    reported = Some(now.clone());
                     emit(&json!({
                         "event": "progress",
                         "bytes": now.bytes(),
@@ -107,8 +107,8 @@ pub async fn wait(
                         "peers": now.peers,
                     }))?;
                 }
-                if patience.timeout.is_some_and(|timeout| came_at.elapsed() > timeout) {
-                    return Ok(Ending::Nobody);
+                if options.timeout.is_some_and(|timeout| received_at.elapsed() > timeout) {
+                    return Ok(Ending::TimedOut);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! `watchfire get`: what a link names, fetched, checked and written out.
+//! `watchfire get`: fetches the content of a link, verifies it, and writes it to disk.
 
 use std::fs;
 use std::io::{self, Read as _, Write};
@@ -18,7 +18,7 @@ use watchfire_store::{
     Stores, WriteBlocks, export, export_private, resolve,
 };
 
-use crate::fetching::{Ending, Patience, check_peers, dial, parse_timeout, wait};
+use crate::fetching::{Ending, WaitOptions, check_peers, dial, parse_timeout, wait};
 use crate::get_part::fetch_part;
 use crate::host_options::HostOptions;
 use crate::key_hiding::hidden_key;
@@ -30,16 +30,16 @@ use crate::signals::Signals;
 use watchfire_report::units::{binary_bytes, parse_bytes};
 
 /// The exit code when no peer has the content; other failures end with 1.
-const NOBODY: u8 = 3;
+const NO_PEER: u8 = 3;
 
-/// What `watchfire get` takes.
+/// Arguments of `watchfire get`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// A link or a CID, with an optional path after it, such as CID/docs/a.txt.
     #[arg(value_name = "LINK|CID")]
     link: Link,
-    /// Write it here, where nothing may be yet; `-` is the standard output, for files. By default
-    /// what the link calls it, or else its CID.
+    /// Write the content to this new path; `-` is the standard output, for files. The default is
+    /// the name in the link, or else the CID.
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
     /// Replace an existing file.
@@ -48,10 +48,10 @@ pub struct Arguments {
     /// Keep the blocks in this block store, and use the blocks it has.
     #[arg(long, value_name = "FOLDER")]
     store: Option<PathBuf>,
-    /// Give up after this long without a new block; 0 waits forever.
+    /// Fail after this time without a new block; 0 waits forever.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_timeout)]
     timeout: Duration,
-    /// Write at most this much.
+    /// Write at most this many bytes, such as 10GiB.
     #[arg(long, value_name = "SIZE", default_value = "1TiB", value_parser = parse_bytes)]
     bytes_max: u64,
     #[command(flatten)]
@@ -59,18 +59,18 @@ pub struct Arguments {
     /// Print events as JSON, one object per line.
     #[arg(long)]
     json: bool,
-    /// Print nothing, and draw no progress.
+    /// Print nothing, and show no progress.
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// Where it is to go.
+/// The destination of the content.
 enum Output {
     Stdout,
     Path(PathBuf),
 }
 
-/// Fetch it, and write it out.
+/// Fetch the content of a link, and write it.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let output = output(arguments)?;
     check_peers(&arguments.host, &arguments.link)?;
@@ -85,20 +85,20 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             };
             blocks.close(&arguments.link.cid)?;
             if let (Output::Path(path), None) = (&output, &key) {
-                note_sealed(path, &arguments.link.cid);
+                warn_if_sealed(path, &arguments.link.cid);
             }
-            tell(arguments, &fetched, &stats, written)?;
+            report(arguments, &fetched, &stats, written)?;
             Ok(ExitCode::SUCCESS)
         }
         (Ending::Signalled(code), _) => {
             if !arguments.quiet {
-                eprintln!("watchfire: stopped; the same command goes on from here");
+                eprintln!("watchfire: stopped; run the same command to continue");
             }
             Ok(ExitCode::from(code))
         }
-        (Ending::Nobody, _) => {
-            eprintln!("watchfire: nobody who was asked has all of {}", arguments.link.cid);
-            Ok(ExitCode::from(NOBODY))
+        (Ending::TimedOut, _) => {
+            eprintln!("watchfire: no peer has all of {}", arguments.link.cid);
+            Ok(ExitCode::from(NO_PEER))
         }
     }
 }
@@ -114,22 +114,25 @@ fn output(arguments: &Arguments) -> anyhow::Result<Output> {
     };
     if let Ok(metadata) = path.symlink_metadata() {
         let name = path.display();
-        anyhow::ensure!(!metadata.is_dir(), "{name} is a directory; name what is to be made");
-        anyhow::ensure!(arguments.force, "{name} is there already; --force replaces it");
+        anyhow::ensure!(
+            !metadata.is_dir(),
+            "cannot replace {name}: it is a directory; choose another path with --output"
+        );
+        anyhow::ensure!(arguments.force, "{name} already exists; --force replaces it");
     }
     Ok(Output::Path(path))
 }
 
-/// Where blocks are kept until all of them are here.
+/// The blocks of the fetch, until all of them have arrived.
 struct Blocks {
     store: Arc<DiskStore>,
-    /// Where a file is put together from its leaves, so that they are written once. Not when they
-    /// are to stay in a store, nor when they go to the standard output, which is not read again.
+    /// Writes the leaves of a file directly to their place in the file. `None` if the blocks stay
+    /// in a store, or go to the standard output, which cannot be read again.
     assembler: Option<Arc<FileAssembler>>,
-    /// It was made for this one fetch, and goes with it.
+    /// The store is temporary, and is removed after the fetch.
     is_own: bool,
-    /// Nobody had asked for the root to stay.
-    is_pinned_here: bool,
+    /// This fetch pinned the root; it was not pinned before.
+    is_newly_pinned: bool,
 }
 
 impl Blocks {
@@ -144,7 +147,7 @@ impl Blocks {
         let own = DiskLimits { bytes_max: u64::MAX, ..DiskLimits::default() };
         let limits = if is_own { own } else { DiskLimits::default() };
         let store = DiskStore::open(&folder, limits)?;
-        let is_pinned_here = store.pin(cid)?;
+        let is_newly_pinned = store.pin(cid)?;
         let store = Arc::new(store);
         let assembler = match output {
             Output::Path(path) if is_own => {
@@ -154,23 +157,23 @@ impl Blocks {
             }
             Output::Path(_) | Output::Stdout => None,
         };
-        Ok(Blocks { store, assembler, is_own, is_pinned_here })
+        Ok(Blocks { store, assembler, is_own, is_newly_pinned })
     }
 
-    /// Where what is fetched goes, and is served from.
-    fn keep(&self) -> Arc<dyn WriteBlocks> {
+    /// The store for fetched blocks, from which they are also served.
+    fn fetched(&self) -> Arc<dyn WriteBlocks> {
         match &self.assembler {
             Some(assembler) => assembler.clone(),
             None => self.store.clone(),
         }
     }
 
-    /// All is written out.
+    /// Removes temporary files after the content is written.
     fn close(self, cid: &Cid) -> anyhow::Result<()> {
         if let Some(assembler) = &self.assembler
             && assembler.path().exists()
         {
-            // From an earlier attempt, and of no use: what came was no file.
+            // Left by an earlier attempt, and unused because the content is not a file.
             let path = assembler.path();
             fs::remove_file(path).with_context(|| path.display().to_string())?;
         }
@@ -178,7 +181,7 @@ impl Blocks {
             let folder = self.store.folder().to_owned();
             return fs::remove_dir_all(&folder).with_context(|| folder.display().to_string());
         }
-        if self.is_pinned_here {
+        if self.is_newly_pinned {
             self.store.unpin(cid)?;
         }
         Ok(())
@@ -195,10 +198,10 @@ async fn get(
     let link = &arguments.link;
     let settings = arguments.host.settings(&[], &link.peers)?;
     let peers = settings.bootstrap.clone();
-    let host = Arc::new(Host::start(settings, Stores::default(), blocks.keep()).await?);
+    let host = Arc::new(Host::start(settings, Stores::default(), blocks.fetched()).await?);
     dial(&host, &peers);
     let mut stream = None;
-    let patience = Patience {
+    let options = WaitOptions {
         timeout: (arguments.timeout != Duration::MAX).then_some(arguments.timeout),
         is_json: arguments.json,
         is_quiet: arguments.quiet || (matches!(output, Output::Stdout) && is_terminal()),
@@ -209,9 +212,9 @@ async fn get(
     };
     let announcer = Announcer::of(clients);
     let ending = async {
-        let (root, before) = match find(&host, link, key, blocks, &mut signals, &patience).await? {
+        let (root, before) = match find(&host, link, key, blocks, &mut signals, &options).await? {
             Found::Root { root, before } => (root, before),
-            Found::Not(ending) => return Ok(ending),
+            Found::Unresolved(ending) => return Ok(ending),
         };
         match output {
             Output::Stdout => stream = Some(Stream::new(root.clone(), key, arguments)),
@@ -220,18 +223,18 @@ async fn get(
         let part = key.filter(|_| !link.path.is_empty());
         if let Some(key) = part {
             let reader = PrivateReader::new(root, key, &link.path, arguments.bytes_max);
-            let write = || write_on(&mut stream, blocks);
-            return fetch_part(&host, reader, &blocks.store, &mut signals, &patience, write).await;
+            let write = || write_available(&mut stream, blocks);
+            return fetch_part(&host, reader, &blocks.store, &mut signals, &options, write).await;
         }
         if let Some(assembler) = &blocks.assembler {
             assembler.start(&root)?;
         }
         let fetch = host.fetch(root.clone()).await?;
-        let ending = wait(fetch, &root, &announcer, &mut signals, &patience, || {
-            write_on(&mut stream, blocks)
+        let ending = wait(fetch, &root, &announcer, &mut signals, &options, || {
+            write_available(&mut stream, blocks)
         });
         Ok(match ending.await? {
-            Ending::Complete(fetched) => Ending::Complete(together(before, fetched)),
+            Ending::Complete(fetched) => Ending::Complete(combined(before, fetched)),
             ending => ending,
         })
     };
@@ -240,39 +243,39 @@ async fn get(
     host.stop().await;
     let (ending, stats) = (ending?, stats?);
     if let (Ending::Complete(_), Some(stream)) = (&ending, stream) {
-        stream.end(&*blocks.store)?;
+        stream.finish(&*blocks.store)?;
     }
     Ok((ending, stats))
 }
 
-/// Writes what can be written by now, where it goes out as it comes.
-fn write_on(stream: &mut Option<Stream>, blocks: &Blocks) -> anyhow::Result<()> {
+/// Writes the bytes of a stream that have arrived.
+fn write_available(stream: &mut Option<Stream>, blocks: &Blocks) -> anyhow::Result<()> {
     match stream {
-        Some(stream) => stream.write_on(&*blocks.store, &mut io::stdout().lock()),
+        Some(stream) => stream.write_available(&*blocks.store, &mut io::stdout().lock()),
         None => Ok(()),
     }
 }
 
-/// What a link leads to.
+/// The result of resolving a link.
 enum Found {
-    /// This, and what was fetched to find it.
+    /// The root, and the blocks that were fetched to find it.
     Root { root: Cid, before: Option<Fetched> },
-    /// It was not found.
-    Not(Ending),
+    /// The root was not found.
+    Unresolved(Ending),
 }
 
-/// Finds what the link leads to. Of the directories on the way no more is fetched than has to be
-/// read to go through them.
+/// Finds the root of a link. Of the directories in its path, it fetches only the blocks that it
+/// reads.
 async fn find(
     host: &Host,
     link: &Link,
     key: Option<&Key>,
     blocks: &Blocks,
     signals: &mut Signals,
-    patience: &Patience,
+    options: &WaitOptions,
 ) -> anyhow::Result<Found> {
     let mut before = None;
-    // The names of a private page are inside it.
+    // The names of a private page are encrypted inside it.
     let path = if key.is_some() { "" } else { &*link.path };
     loop {
         let missing = match resolve(&*blocks.store, &link.cid, path) {
@@ -281,20 +284,19 @@ async fn find(
             Err(error) => return Err(error.into()),
         };
         let fetch = host.fetch_block(missing.clone()).await?;
-        match wait(fetch, &missing, &Announcer::of(Vec::new()), signals, patience, || Ok(()))
-            .await?
+        match wait(fetch, &missing, &Announcer::of(Vec::new()), signals, options, || Ok(())).await?
         {
             Ending::Complete(fetched) => {
                 before =
-                    Some(before.map_or(fetched.clone(), |before| together(Some(before), fetched)));
+                    Some(before.map_or(fetched.clone(), |before| combined(Some(before), fetched)));
             }
-            ending => return Ok(Found::Not(ending)),
+            ending => return Ok(Found::Unresolved(ending)),
         }
     }
 }
 
-/// Two fetches, one after the other, as one.
-fn together(before: Option<Fetched>, after: Fetched) -> Fetched {
+/// The sum of two consecutive fetches.
+fn combined(before: Option<Fetched>, after: Fetched) -> Fetched {
     let Some(before) = before else { return after };
     let mut progress = after.progress;
     progress.fetched_bytes += before.progress.fetched_bytes;
@@ -303,7 +305,7 @@ fn together(before: Option<Fetched>, after: Fetched) -> Fetched {
     Fetched { progress, took: before.took + after.took }
 }
 
-/// Whether what is written to the standard output is seen where progress would be drawn.
+/// Whether the standard output is a terminal, on which progress would disturb the content.
 fn is_terminal() -> bool {
     io::IsTerminal::is_terminal(&io::stdout())
 }
@@ -332,15 +334,15 @@ fn write_out(
         let exported = export(&*blocks.store, &root, path, &limits, &mut show)?;
         return Ok((path.to_owned(), exported.bytes));
     }
-    // Beside it first: the old file is there until the new one is whole.
+    // Write beside it first: the old file stays until the new one is complete.
     let beside = path.with_file_name(format!(".watchfire-{}-{root}", std::process::id()));
     let exported = export(&*blocks.store, &root, &beside, &limits, &mut show)?;
     fs::rename(&beside, path).with_context(|| path.display().to_string())?;
     Ok((path.to_owned(), exported.bytes))
 }
 
-/// Says so when what was written is a private page that nobody can read like this.
-fn note_sealed(path: &Path, cid: &Cid) {
+/// Prints a warning if the written file is the ciphertext of a private page.
+fn warn_if_sealed(path: &Path, cid: &Cid) {
     let mut start = [0; watchfire_encryption::MAGIC.len()];
     let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
     if read.is_ok() && watchfire_encryption::is_sealed(&start) {
@@ -351,8 +353,7 @@ fn note_sealed(path: &Path, cid: &Cid) {
     }
 }
 
-/// Opens a private page: only what is authenticated gets to the disk, beside its place until it is
-/// whole.
+/// Decrypts a private page. Only authenticated bytes are written, beside `path` until complete.
 fn write_private(
     arguments: &Arguments,
     blocks: &Blocks,
@@ -367,18 +368,18 @@ fn write_private(
         line.show(&Step { bytes, note: "opened".to_owned(), ..Step::default() });
     };
     let beside = path.with_file_name(format!(".watchfire-{}-{cid}", std::process::id()));
-    let to = if replaces { &beside } else { path };
-    // Of a part alone nothing was put together in its place.
+    let target = if replaces { &beside } else { path };
+    // The assembler has only whole pages, not parts.
     let from: Arc<dyn WriteBlocks> =
-        if inside.is_empty() { blocks.keep() } else { blocks.store.clone() };
-    let exported = export_private(&*from, cid, key, inside, to, &limits, &mut show)?;
+        if inside.is_empty() { blocks.fetched() } else { blocks.store.clone() };
+    let exported = export_private(&*from, cid, key, inside, target, &limits, &mut show)?;
     if replaces {
-        fs::rename(to, path).with_context(|| path.display().to_string())?;
+        fs::rename(target, path).with_context(|| path.display().to_string())?;
     }
     Ok((path.to_owned(), exported.bytes))
 }
 
-fn tell(
+fn report(
     arguments: &Arguments,
     fetched: &Fetched,
     stats: &HostStats,
@@ -412,7 +413,7 @@ fn tell(
     Ok(())
 }
 
-/// A file that is written in its order, as soon as its next bytes are here.
+/// A file that is written in order, as its bytes arrive.
 enum Stream {
     Plain(FileReader),
     Private(Box<PrivateStream>),
@@ -423,7 +424,7 @@ struct PrivateStream {
     reader: PrivateReader,
     /// Its path in the page; empty for a page that is one file.
     inside: String,
-    /// Which entry it is, once the index is here.
+    /// The index of its entry, once the page's index has arrived.
     entry: Option<usize>,
 }
 
@@ -438,7 +439,7 @@ impl Stream {
         }))
     }
 
-    /// The block with its next bytes; `None` at its end.
+    /// The block with the next bytes; `None` at the end.
     fn next(&self) -> Option<&Cid> {
         match self {
             Stream::Plain(reader) => reader.next(),
@@ -453,21 +454,25 @@ impl Stream {
         }
     }
 
-    /// Writes what can be written by now.
-    fn write_on(&mut self, blocks: &dyn ReadBlocks, out: &mut impl Write) -> anyhow::Result<()> {
+    /// Writes the bytes that have arrived.
+    fn write_available(
+        &mut self,
+        blocks: &dyn ReadBlocks,
+        out: &mut impl Write,
+    ) -> anyhow::Result<()> {
         while let Some(cid) = self.next() {
             let found =
-                Block::implied_by(cid).map_or_else(|| blocks.get(cid), |it| Ok(Some(it)))?;
+                Block::from_cid(cid).map_or_else(|| blocks.get(cid), |block| Ok(Some(block)))?;
             let Some(block) = found else { break };
             self.take(&block, out)?;
         }
         out.flush().context("standard output")
     }
 
-    /// Whether all was written.
-    fn end(mut self, blocks: &dyn ReadBlocks) -> anyhow::Result<()> {
-        self.write_on(blocks, &mut io::stdout().lock())?;
-        anyhow::ensure!(self.next().is_none(), "a part of the file is missing");
+    /// Writes the rest. Fails if a part of the file is missing.
+    fn finish(mut self, blocks: &dyn ReadBlocks) -> anyhow::Result<()> {
+        self.write_available(blocks, &mut io::stdout().lock())?;
+        anyhow::ensure!(self.next().is_none(), "cannot write the file: a part of it is missing");
         match self {
             Stream::Plain(_) => Ok(()),
             Stream::Private(stream) => Ok(stream.reader.finish()?),
@@ -493,13 +498,14 @@ impl PrivateStream {
 
     fn find(&self, index: &Index) -> anyhow::Result<usize> {
         let inside = &self.inside;
-        let is_it =
+        let is_wanted =
             |entry: &watchfire_encryption::Entry| entry.path == *inside && entry.kind == Kind::File;
-        index.entries.iter().position(is_it).with_context(|| {
+        index.entries.iter().position(is_wanted).with_context(|| {
             if inside.is_empty() {
-                "this is a directory, and only a file can go to the standard output".to_owned()
+                "cannot write a directory to the standard output; choose a path with --output"
+                    .to_owned()
             } else {
-                format!("there is no file {inside:?} in this private page")
+                format!("no file {inside:?} in this private page")
             }
         })
     }

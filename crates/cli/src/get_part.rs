@@ -7,7 +7,7 @@ use watchfire_content::{Block, Cid};
 use watchfire_p2p::{Fetched, Host, Progress};
 use watchfire_store::{DiskStore, PrivateReader, ReadBlocks as _};
 
-use crate::fetching::{Ending, Patience, wait};
+use crate::fetching::{Ending, WaitOptions, wait};
 use crate::page_clients::Announcer;
 use crate::progress::{ProgressLine, Step};
 use crate::serving::peers_of;
@@ -17,26 +17,26 @@ use crate::signals::Signals;
 const WINDOW: usize = 16;
 
 /// Fetch what `reader` needs into `blocks`, where the host stores received blocks. `step` is called
-/// from time to time to use the blocks so far. A wrong key or an unknown name fails as soon as the
-/// first blocks are here.
+/// regularly to use the blocks so far. A wrong key or an unknown name fails as soon as the
+/// first blocks have arrived.
 pub async fn fetch_part(
     host: &Host,
     mut reader: PrivateReader,
     blocks: &DiskStore,
     signals: &mut Signals,
-    patience: &Patience,
+    options: &WaitOptions,
     mut step: impl FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<Ending> {
     let started = Instant::now();
-    let mut line = ProgressLine::start(patience.is_quiet || patience.is_json);
+    let mut line = ProgressLine::start(options.is_quiet || options.is_json);
     // Each block is a fetch of its own; the progress line shows all of them.
-    let quiet = Patience { timeout: patience.timeout, is_json: false, is_quiet: true };
+    let quiet = WaitOptions { timeout: options.timeout, is_json: false, is_quiet: true };
     let mut progress = Progress::default();
     let mut read_bytes = 0;
     let mut opened = Vec::new();
     loop {
         while let Some(cid) = reader.next() {
-            let Some(block) = look(blocks, cid)? else { break };
+            let Some(block) = read_block(blocks, cid)? else { break };
             read_bytes += block.bytes().len() as u64;
             reader.take(&block, &mut opened)?;
             opened.clear();
@@ -47,7 +47,10 @@ pub async fn fetch_part(
         }
         let mut missing = Vec::new();
         for cid in reader.wanted() {
-            if missing.len() < WINDOW && !missing.contains(cid) && look(blocks, cid)?.is_none() {
+            if missing.len() < WINDOW
+                && !missing.contains(cid)
+                && read_block(blocks, cid)?.is_none()
+            {
                 missing.push(cid.clone());
             }
         }
@@ -56,8 +59,8 @@ pub async fn fetch_part(
             fetches.push((host.fetch_block(cid.clone()).await?, cid));
         }
         for (fetch, cid) in fetches {
-            let nobody = Announcer::of(Vec::new());
-            match wait(fetch, &cid, &nobody, signals, &quiet, || Ok(())).await? {
+            let announcer = Announcer::of(Vec::new());
+            match wait(fetch, &cid, &announcer, signals, &quiet, || Ok(())).await? {
                 Ending::Complete(Fetched { progress: one, .. }) => {
                     progress.fetched_bytes += one.fetched_bytes;
                     progress.fetched_blocks += one.fetched_blocks;
@@ -78,8 +81,8 @@ pub async fn fetch_part(
     Ok(Ending::Complete(Fetched { progress, took: started.elapsed() }))
 }
 
-fn look(blocks: &DiskStore, cid: &Cid) -> anyhow::Result<Option<Block>> {
-    Ok(match Block::implied_by(cid) {
+fn read_block(blocks: &DiskStore, cid: &Cid) -> anyhow::Result<Option<Block>> {
+    Ok(match Block::from_cid(cid) {
         Some(block) => Some(block),
         None => blocks.get(cid)?,
     })

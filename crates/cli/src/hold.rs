@@ -11,7 +11,7 @@ use watchfire_p2p::{Host, Multiaddr};
 use watchfire_page_client::{Have, PageClient};
 use watchfire_store::{DiskLimits, DiskStore, Stores};
 
-use crate::fetching::{Ending, Patience, dial, parse_timeout, wait};
+use crate::fetching::{Ending, WaitOptions, dial, parse_timeout, wait};
 use crate::host_options::HostOptions;
 use crate::link::Link;
 use crate::page_clients::{Announcer, join_page, page_link};
@@ -20,9 +20,9 @@ use crate::signals::Signals;
 use watchfire_report::units::{binary_bytes, parse_bytes};
 
 /// The exit code when no peer has the content; other failures end with 1.
-const NOBODY: u8 = 3;
+const NO_PEER: u8 = 3;
 
-/// What `watchfire hold` takes.
+/// Arguments of `watchfire hold`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Links or CIDs; each is held with everything below it.
@@ -31,13 +31,13 @@ pub struct Arguments {
     /// The block store; the default is watchfire/blocks in your data folder.
     #[arg(long, value_name = "FOLDER")]
     store: Option<PathBuf>,
-    /// The most that the store may take; content that is not held is removed first.
+    /// Largest size of the store; content that is not held is removed first.
     #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = parse_bytes)]
     size: u64,
-    /// Stop holding these, and exit.
+    /// Stop holding this content, and exit.
     #[arg(long)]
     release: bool,
-    /// Give up after this long without a new block; 0 waits forever.
+    /// Fail after this time without a new block; 0 waits forever.
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_timeout)]
     timeout: Duration,
     #[command(flatten)]
@@ -47,18 +47,19 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Hold until a signal comes.
+/// Hold content until a signal arrives.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let folder = match &arguments.store {
         Some(folder) => folder.clone(),
-        None => default_folder().context("cannot find your data folder; name one with --store")?,
+        None => default_folder()
+            .context("cannot find your data folder; choose a folder with --store")?,
     };
     let limits = DiskLimits { bytes_max: arguments.size, ..DiskLimits::default() };
     let store = Arc::new(DiskStore::open(&folder, limits)?);
     if arguments.release {
         for link in &arguments.links {
-            let word = if store.unpin(&link.cid)? { "is held no longer" } else { "was not held" };
-            println!("{} {word}", link.cid);
+            let result = if store.unpin(&link.cid)? { "is no longer held" } else { "was not held" };
+            println!("{} {result}", link.cid);
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -84,7 +85,7 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
     let keep: Arc<DiskStore> = Arc::clone(store);
     let host = Arc::new(Host::start(settings, Stores::default(), keep).await?);
     dial(&host, &peers);
-    let patience = Patience {
+    let options = WaitOptions {
         timeout: (arguments.timeout != Duration::MAX).then_some(arguments.timeout),
         is_json: arguments.json,
         is_quiet: false,
@@ -97,16 +98,16 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
         clients.extend(client.clone());
         let announcer = Announcer::of(client.into_iter().collect());
         let fetch = host.fetch(link.cid.clone()).await?;
-        match wait(fetch, &link.cid, &announcer, &mut signals, &patience, || Ok(())).await? {
-            Ending::Complete(_) => tell(&host, link, store, arguments)?,
+        match wait(fetch, &link.cid, &announcer, &mut signals, &options, || Ok(())).await? {
+            Ending::Complete(_) => report(&host, link, store, arguments)?,
             Ending::Signalled(code) => {
                 host.stop().await;
                 return Ok(ExitCode::from(code));
             }
-            Ending::Nobody => {
+            Ending::TimedOut => {
                 host.stop().await;
                 eprintln!("watchfire: no peer has all of {}", link.cid);
-                return Ok(ExitCode::from(NOBODY));
+                return Ok(ExitCode::from(NO_PEER));
             }
         }
     }
@@ -115,13 +116,18 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
         provide(&host, arguments.links.iter().map(|link| link.cid.clone()).collect());
     }
     if !arguments.json {
-        println!("Serving until you press Ctrl-C; it stays on disk.");
+        println!("Serving until you press Ctrl-C; the content stays on disk.");
     }
     serve(&host, &mut signals, arguments.json, || Ok(())).await?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(host: &Host, link: &Link, store: &DiskStore, arguments: &Arguments) -> anyhow::Result<()> {
+fn report(
+    host: &Host,
+    link: &Link,
+    store: &DiskStore,
+    arguments: &Arguments,
+) -> anyhow::Result<()> {
     let ours = link_to(host, &link.cid, link.name.clone()).to_string();
     let page =
         link.server.as_ref().map(|site| page_link(site, &link.cid, link.name.as_deref(), None));

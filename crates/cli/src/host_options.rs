@@ -13,24 +13,28 @@ pub struct HostOptions {
     /// Listen on this address, such as /ip4/0.0.0.0/tcp/4001; can be repeated.
     #[arg(long, value_name = "MULTIADDR")]
     listen: Vec<Multiaddr>,
-    /// Find providers of content, and announce this one, through the Kademlia DHT.
+    /// Find providers of content, and announce this host as one, through the Kademlia DHT.
     #[arg(long)]
     dht: bool,
     /// A file with the key of a private network; only peers with the same key can connect.
     #[arg(long, value_name = "FILE")]
     swarm_key: Option<PathBuf>,
-    /// A file with the identity key; it is created when it is missing. Without it every run gets a new
-    /// peer ID.
+    /// A file with the identity key; it is created if missing. Without it every run has a new peer
+    /// ID.
     #[arg(long, value_name = "FILE")]
     identity: Option<PathBuf>,
 }
 
 impl HostOptions {
-    /// The settings of a host that knows `peers`. It listens on `listen` unless `--listen` is given.
+    /// The settings of a host that knows `peers`. It listens on `listen` unless `--listen` is
+    /// given.
     pub fn settings(&self, listen: &[&str], peers: &[Multiaddr]) -> anyhow::Result<HostSettings> {
         let swarm_key = self.swarm_key.as_deref().map(read_swarm_key).transpose()?;
         let listen = if self.listen.is_empty() {
-            listen.iter().map(|address| address.parse().expect("it is an address")).collect()
+            listen
+                .iter()
+                .map(|address| address.parse().expect("the default addresses are valid"))
+                .collect()
         } else {
             self.listen.clone()
         };
@@ -44,8 +48,8 @@ impl HostOptions {
         })
     }
 
-    /// Whether the host can find a peer: one of these, one of `--peer`, or through the DHT.
-    pub fn knows_whom_to_ask(&self, peers: &[Multiaddr]) -> bool {
+    /// Whether the host has a peer to connect to: one of these, or one of `--peer`.
+    pub fn has_peer(&self, peers: &[Multiaddr]) -> bool {
         !self.peer.is_empty() || !peers.is_empty()
     }
 

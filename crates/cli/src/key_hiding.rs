@@ -8,22 +8,22 @@ use std::process::Command;
 
 use watchfire_encryption::{Key, KeyError};
 
-/// The environment variable that holds the key instead: only the owner of a process can read it.
+/// The environment variable with the key, which only the owner of the process can read.
 const KEY_VARIABLE: &str = "WATCHFIRE_LINK_KEY";
 
-/// Restart this program with the key in the environment when an argument is a link with a key.
-/// Returns when there is nothing to hide.
+/// Restart this program with the key in the environment if an argument is a link with a key.
+/// Returns if there is no key.
 pub fn hide_keys() -> io::Result<()> {
     let arguments: Vec<OsString> = env::args_os().collect();
     let Some((hidden, key)) = without_keys(&arguments) else { return Ok(()) };
-    let mut again = Command::new(env::current_exe()?);
+    let mut restarted = Command::new(env::current_exe()?);
     if let Some(name) = hidden.first() {
-        again.arg0(name);
+        restarted.arg0(name);
     }
-    Err(again.args(hidden.iter().skip(1)).env(KEY_VARIABLE, key).exec())
+    Err(restarted.args(hidden.iter().skip(1)).env(KEY_VARIABLE, key).exec())
 }
 
-/// The key from the environment, where this program or its caller put it.
+/// The key from the environment, set by this program or by its caller.
 pub fn hidden_key() -> Result<Option<Key>, KeyError> {
     let key = env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty());
     key.map(|key| key.parse()).transpose()
@@ -40,7 +40,7 @@ fn without_keys(arguments: &[OsString]) -> Option<(Vec<OsString>, String)> {
         let mut rest = Vec::new();
         for part in fragment.split('&') {
             match part.strip_prefix("key=") {
-                // A file name could look like this, but hardly does.
+                // A file name with a valid key after `key=` is unlikely.
                 Some(key) if takes_links || key.parse::<Key>().is_ok() => {
                     found = Some(key.to_owned());
                 }

@@ -1,4 +1,4 @@
-//! What people call content by: a CID, or a link that a CID is in.
+//! Links to content: a CID, or a URL that contains one.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use watchfire_content::Cid;
@@ -6,70 +6,70 @@ use watchfire_encryption::{Key, KeyError};
 use watchfire_p2p::{AddressPart, Multiaddr};
 use watchfire_page_client::ServerUrl;
 
-/// Longest link that is read, in bytes.
+/// Longest link, in bytes.
 const LINK_BYTES_MAX: usize = 16 * 1024;
-/// Most peers of a link; whoever made it knows who is nearest, and puts them first.
+/// Most peers of a link.
 const LINK_PEERS_MAX: usize = 32;
 
-/// What is not written as it is in the query of a link.
+/// Characters that are escaped in the query of a link.
 const ESCAPED: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'&').add(b'+').add(b'<').add(b'>');
 
-/// Content, what of it is meant, what it is called, and who has it.
+/// A link: the content, a path in it, its name, and its providers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The root.
+    /// The CID of the root.
     pub cid: Cid,
-    /// Names between slashes that lead from the root to what is meant; empty for all of it.
+    /// A path in the content, with slashes; empty for all of it.
     pub path: String,
-    /// What whoever made the link calls it.
+    /// The name that the link gives the content.
     pub name: Option<String>,
-    /// Where to ask for it.
+    /// Addresses of peers that have it.
     pub peers: Vec<Multiaddr>,
-    /// The server on which browsers have it open, when the link leads there.
+    /// The server of its page, if the link names one.
     pub server: Option<ServerUrl>,
-    /// What opens it, when it is a private page.
+    /// The key that decrypts it, if it is a private page.
     pub key: Option<Key>,
 }
 
-/// Why a text is no link.
+/// Why a text is not a valid link.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// It is longer than any link that we make.
-    #[error("a link of {len} bytes, and at most {max} are read")]
+    /// The link is too long.
+    #[error("invalid link: it has {len} bytes, and at most {max} are allowed")]
     TooLong {
-        /// Its length.
+        /// Its length in bytes.
         len: usize,
-        /// Most bytes.
+        /// Longest allowed length.
         max: usize,
     },
-    /// No CID is where one should be.
-    #[error("{text:?} is no CID: {error}")]
+    /// The CID is not valid.
+    #[error("invalid CID {text:?}: {error}")]
     Cid {
-        /// What is there.
+        /// The text in the place of the CID.
         text: String,
-        /// What is wrong with it.
+        /// The cause.
         error: watchfire_content::CidError,
     },
-    /// A link of the web that leads to something else than content.
-    #[error("{text} leads to no content: such links have /p/<CID> or /ipfs/<CID>")]
+    /// A URL without a CID in its path.
+    #[error("invalid link {text}: its path must be /p/<CID> or /ipfs/<CID>")]
     NoContent {
         /// The link.
         text: String,
     },
-    /// A peer that cannot be dialled and recognised.
-    #[error("{text:?} is no address of a peer, such as /ip4/192.0.2.1/tcp/4001/p2p/12D3…")]
+    /// An address of a peer that is invalid or has no peer ID.
+    #[error("invalid peer address {text:?}; use one such as /ip4/192.0.2.1/tcp/4001/p2p/12D3…")]
     Peer {
-        /// What should be one.
+        /// The text in the place of the address.
         text: String,
     },
-    /// The key of a private page is not whole.
+    /// The key of a private page is not valid.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// More peers than a link may have.
-    #[error("more than {max} peers in one link")]
+    /// The link has too many peers.
+    #[error("invalid link: it has more than {max} peers")]
     TooManyPeers {
-        /// Most of them.
+        /// Most allowed peers.
         max: usize,
     },
 }
@@ -77,9 +77,9 @@ pub enum LinkError {
 impl std::str::FromStr for Link {
     type Err = LinkError;
 
-    /// Reads `CID`, `CID/path`, `/ipfs/CID/path`, `ipfs://CID/path`, `watchfire:CID/path?peer=…`,
-    /// and links of the web: `http://host/p/CID` as the browser makes them, and those of gateways,
-    /// `https://host/ipfs/CID/path`.
+    /// Parses `CID`, `CID/path`, `/ipfs/CID/path`, `ipfs://CID/path`, `watchfire:CID/path?peer=…`,
+    /// and URLs: `http://host/p/CID` of a page, and `https://host/ipfs/CID/path` of an IPFS
+    /// gateway.
     fn from_str(text: &str) -> Result<Self, LinkError> {
         let text = text.trim();
         let (len, max) = (text.len(), LINK_BYTES_MAX);
@@ -116,7 +116,7 @@ impl std::str::FromStr for Link {
             server,
             key: None,
         };
-        // Nowhere else: what stands before the fragment is sent to servers.
+        // Read the key only from the fragment, because the rest of a URL is sent to servers.
         if let Some((_, key)) = pairs(fragment).find(|(key, _)| *key == "key") {
             link.key = Some(key.parse()?);
         }
@@ -125,7 +125,7 @@ impl std::str::FromStr for Link {
                 "peer" => link.add_peer(&value)?,
                 "filename" | "name" => link.name = Some(value),
                 "file" => link.path = value.trim_matches('/').to_owned(),
-                // What other programs put there, they put there for others.
+                // Ignore unknown parameters.
                 _ => {}
             }
         }
@@ -142,9 +142,10 @@ impl Link {
         Ok(())
     }
 
-    /// What to call it on disk: the last name that is known, or the CID.
+    /// The name of the file on disk: the last name of the path or the link, or the CID.
     ///
-    /// A name that somebody else chose never leads out of the folder, and hides nothing.
+    /// The name comes from another person. It has no path separators, control characters or leading
+    /// dots.
     pub fn file_name(&self) -> String {
         let name = if self.path.is_empty() { self.name.as_deref() } else { Some(&*self.path) };
         let last = name.and_then(|name| name.rsplit(['/', '\\']).next()).unwrap_or_default();
@@ -155,14 +156,14 @@ impl Link {
         };
         let plain: String = last.chars().filter(is_plain).collect();
         let plain = plain.trim().trim_start_matches('.').trim_start_matches('-');
-        // File systems take 255 bytes, and what is unfinished has a longer name for a while.
+        // File systems allow 255 bytes, and the name of an unfinished file is longer.
         let end = plain.floor_char_boundary(200);
         if plain.is_empty() { self.cid.to_string() } else { plain[..end].to_owned() }
     }
 }
 
 impl std::fmt::Display for Link {
-    /// A link that this program reads, wherever it came from.
+    /// Formats the link in the `watchfire:` form.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "watchfire:{}", self.cid)?;
         if !self.path.is_empty() {
@@ -182,25 +183,25 @@ impl std::fmt::Display for Link {
     }
 }
 
-/// What a link to a private page ends with. What it is called is as private as what it is.
+/// The fragment of a link to a private page. It has the name too, which is as private as the key.
 pub fn private_fragment(key: &Key, name: Option<&str>) -> String {
     let name = name.map(|name| format!("&filename={}", escaped(name)));
     format!("#key={}{}", key.to_link(), name.unwrap_or_default())
 }
 
-/// An address that says who is there, so that nobody else can take their place.
+/// Parse an address that ends with a peer ID, which authenticates the peer.
 pub fn parse_peer(text: &str) -> Result<Multiaddr, LinkError> {
-    let wrong = || LinkError::Peer { text: text.to_owned() };
-    let address: Multiaddr = text.parse().map_err(|_| wrong())?;
+    let invalid = || LinkError::Peer { text: text.to_owned() };
+    let address: Multiaddr = text.parse().map_err(|_| invalid())?;
     let is_complete = matches!(address.iter().last(), Some(AddressPart::P2p(_)));
-    if is_complete && address.iter().count() > 1 { Ok(address) } else { Err(wrong()) }
+    if is_complete && address.iter().count() > 1 { Ok(address) } else { Err(invalid()) }
 }
 
 fn pairs(text: &str) -> impl Iterator<Item = (&str, String)> {
     let parts = text.split('&').filter(|part| !part.is_empty());
     parts.map(|part| {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
-        // As forms write it, and as the browser does.
+        // HTML forms and the web client write a space as `+`.
         (key, decoded(&value.replace('+', " ")))
     })
 }
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cid_is_found_wherever_links_have_one() {
+    fn a_cid_is_found_in_every_form_of_a_link() {
         for text in [
             CID.to_owned(),
             format!(" {CID}\n"),
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn links_of_the_browser_say_what_the_file_is_called_and_which_one_is_meant() {
+    fn links_of_the_browser_have_a_name_or_a_path() {
         let link = parse(&format!("http://localhost:4000/p/{CID}#filename=my%20notes.md"));
         assert_eq!(link.name.as_deref(), Some("my notes.md"));
         let server = link.server.as_ref().map(ServerUrl::to_string);
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn links_come_back_as_they_were_made() {
+    fn a_formatted_link_parses_to_the_same_link() {
         let link = Link {
             cid: CID.parse().unwrap(),
             path: "a b/c#d?e%f".into(),
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_read_from_the_fragment_alone_and_never_shown() {
+    fn a_key_is_read_only_from_the_fragment_and_never_shown() {
         let text = Key::from_bytes([5; 32]).to_link();
         let link =
             parse(&format!("http://localhost:4000/p/{CID}#key={text}&filename=a&file=b%2Fc"));
@@ -296,26 +297,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_link_is_told_why() {
-        let refused = |text: &str| text.parse::<Link>().unwrap_err();
-        assert!(matches!(refused("hello"), LinkError::Cid { .. }));
-        assert!(matches!(refused("http://localhost/chat"), LinkError::NoContent { .. }));
-        assert!(matches!(refused("https://localhost"), LinkError::NoContent { .. }));
-        let nobody = format!("http://me@/p/{CID}");
-        assert!(matches!(refused(&nobody), LinkError::NoContent { .. }));
-        assert!(matches!(refused("ftp://localhost/p/x"), LinkError::Cid { .. }));
-        let peer = |peer: &str| refused(&format!("watchfire:{CID}?peer={peer}"));
+    fn an_invalid_link_is_an_error_with_its_cause() {
+        let error_of = |text: &str| text.parse::<Link>().unwrap_err();
+        assert!(matches!(error_of("hello"), LinkError::Cid { .. }));
+        assert!(matches!(error_of("http://localhost/chat"), LinkError::NoContent { .. }));
+        assert!(matches!(error_of("https://localhost"), LinkError::NoContent { .. }));
+        let with_user = format!("http://me@/p/{CID}");
+        assert!(matches!(error_of(&with_user), LinkError::NoContent { .. }));
+        assert!(matches!(error_of("ftp://localhost/p/x"), LinkError::Cid { .. }));
+        let peer = |peer: &str| error_of(&format!("watchfire:{CID}?peer={peer}"));
         assert!(matches!(peer("localhost"), LinkError::Peer { .. }));
         assert!(matches!(peer("/ip4/127.0.0.1/tcp/1"), LinkError::Peer { .. }));
         let many = format!("peer={PEER}&").repeat(33);
-        let error = refused(&format!("watchfire:{CID}?{many}"));
+        let error = error_of(&format!("watchfire:{CID}?{many}"));
         assert_eq!(error, LinkError::TooManyPeers { max: 32 });
-        let error = refused(&"x".repeat(20_000));
+        let error = error_of(&"x".repeat(20_000));
         assert_eq!(error, LinkError::TooLong { len: 20_000, max: 16 * 1024 });
     }
 
     #[test]
-    fn a_name_of_somebody_elses_stays_in_the_folder() {
+    fn a_name_from_a_link_stays_in_the_folder() {
         let named = |name: &str| {
             let mut link = parse(CID);
             link.name = Some(name.to_owned());

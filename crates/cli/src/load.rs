@@ -12,10 +12,10 @@ use watchfire_load::{AgentAddress, Live, LoadOptions, Results, Source, StopFlag,
 /// The exit code when a threshold is broken; other failures end with 1.
 const THRESHOLD_BROKEN: u8 = 3;
 
-/// The exit code when a signal stopped the load is this plus the signal's number.
+/// Base of the exit code when a signal stopped the load; the signal's number is added.
 const SIGNALLED: u8 = 128;
 
-/// What `watchfire load` takes.
+/// Arguments of `watchfire load`.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Arguments {
@@ -63,14 +63,14 @@ enum Role {
     },
 }
 
-/// Run a load. The exit code says whether the thresholds of the scenario were kept.
+/// Run a load. The exit code is 3 if a threshold of the scenario is broken.
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let worker = (program, vec!["load-worker".to_owned()]);
     if let Some(Role::Agent { listen, token_file }) = arguments.role {
-        return be_agent(listen, &token_file, &worker).map(|()| ExitCode::SUCCESS);
+        return run_agent(listen, &token_file, &worker).map(|()| ExitCode::SUCCESS);
     }
-    let scenario = arguments.scenario.context("no scenario given; name a file")?;
+    let scenario = arguments.scenario.context("no scenario; name a scenario file")?;
     let mut source = Source::read(&scenario)?;
     source.target = arguments.target;
     source.seed = arguments.seed;
@@ -135,9 +135,10 @@ fn stop_at_signals(stop: StopFlag) -> anyhow::Result<Arc<AtomicU8>> {
     Ok(exit_code)
 }
 
-fn be_agent(listen: SocketAddr, token_file: &Path, worker: &WorkerProgram) -> anyhow::Result<()> {
+fn run_agent(listen: SocketAddr, token_file: &Path, worker: &WorkerProgram) -> anyhow::Result<()> {
     let token = read_token(token_file)?;
-    let listener = TcpListener::bind(listen).with_context(|| listen.to_string())?;
+    let listener =
+        TcpListener::bind(listen).with_context(|| format!("cannot listen on {listen}"))?;
     println!("The agent listens on {}", listener.local_addr()?);
     watchfire_load::run_agent(&listener, &token, worker)
 }
@@ -154,7 +155,7 @@ fn watch() -> impl FnMut(&Results) {
     let mut live = Live::default();
     let mut seconds = 0;
     move |results| {
-        // The load goes on when its output is closed.
+        // The load continues when its output is closed.
         let _ = if is_terminal {
             live.draw(results, &mut io::stdout())
         } else if results.seconds_whole() > seconds {

@@ -3,9 +3,10 @@
 
 /// Keep the memory of the allocator small while pieces of files come and go.
 ///
-/// By default glibc raises its mmap threshold when the first long piece is freed, and then puts later
-/// pieces between short allocations. It also keeps up to eight arenas per core. Call this while the
-/// process has one thread. The pieces are in [`watchfire_store::PooledBuffer`]s, which are reused.
+/// By default glibc raises its mmap threshold when the first long piece is freed, and then places
+/// later pieces between short allocations. It also keeps up to eight arenas per core. Call this
+/// while the process has one thread. The pieces are in [`watchfire_store::PooledBuffer`]s, which
+/// are reused.
 pub fn keep_pieces() {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [
@@ -13,14 +14,14 @@ pub fn keep_pieces() {
         (libc::M_TRIM_THRESHOLD, KEPT_BYTES_MAX),
         (libc::M_ARENA_MAX, ARENAS_MAX),
     ] {
-        // SAFETY: the call takes numbers and changes only settings of the allocator; no other thread
-        // runs yet. A refused setting keeps its value.
+        // SAFETY: the call takes numbers and changes only settings of the allocator; no other
+        // thread runs yet. A refused setting keeps its value.
         unsafe { libc::mallopt(parameter, value) };
     }
 }
 
-/// Longer pieces return to the system at once. Between smaller ones they leave holes that nothing
-/// fits into: 12 to 31 MiB in 32 nodes that exchange a file.
+/// Longer pieces return to the system at once. Between short allocations they would leave holes
+/// that cannot be reused: 12 to 31 MiB in 32 nodes that exchange a file.
 #[cfg(target_env = "gnu")]
 const PIECE_BYTES_MAX: i32 = 256 << 10;
 

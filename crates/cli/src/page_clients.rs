@@ -15,8 +15,8 @@ use watchfire_page_client::{
 
 use crate::link::private_fragment;
 
-/// How long a server may take to accept a join before the command fails.
-const JOIN_MAX: Duration = Duration::from_secs(20);
+/// Time limit for a server to accept a join.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Join the page of a root on a server. A server that cannot be reached is reported on stderr.
 pub fn join_page(
@@ -33,7 +33,7 @@ pub fn join_page(
         join_params: serde_json::Value::Null,
     };
     let client = PageClient::start(host, plan);
-    tokio::spawn(tell_troubles(client.status(), site.to_string()));
+    tokio::spawn(report_failures(client.status(), site.to_string()));
     Ok(client)
 }
 
@@ -60,23 +60,23 @@ pub async fn joined(clients: &[PageClient], site: &ServerUrl) -> anyhow::Result<
         }
         Ok(())
     };
-    timeout(JOIN_MAX, all).await.with_context(|| format!("{site} does not answer"))?
+    timeout(JOIN_TIMEOUT, all).await.with_context(|| format!("{site} does not respond"))?
 }
 
-async fn tell_troubles(mut status: watch::Receiver<PageStatus>, site: String) {
-    let mut told = None;
+async fn report_failures(mut status: watch::Receiver<PageStatus>, site: String) {
+    let mut reported = None;
     while status.changed().await.is_ok() {
         let connection = status.borrow_and_update().connection.clone();
         match connection {
             ConnectionState::Joined => {
-                if told.take().is_some() {
+                if reported.take().is_some() {
                     eprintln!("watchfire: {site} is reachable again");
                 }
             }
             ConnectionState::Disconnected(reason) | ConnectionState::Rejected(reason) => {
-                if told.as_ref() != Some(&reason) {
+                if reported.as_ref() != Some(&reason) {
                     eprintln!("watchfire: {site}: {reason}; trying again");
-                    told = Some(reason);
+                    reported = Some(reason);
                 }
             }
             ConnectionState::Connecting => {}
@@ -91,7 +91,7 @@ pub struct Announcer {
 }
 
 impl Announcer {
-    /// An announcer for these clients of one page.
+    /// An announcer for clients of one page.
     pub fn of(clients: Vec<Arc<PageClient>>) -> Self {
         Announcer { clients }
     }

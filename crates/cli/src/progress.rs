@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use watchfire_report::units::binary_bytes;
 
-/// Shorter work shows no progress line.
-const SILENT: Duration = Duration::from_millis(400);
+/// Delay before the line is drawn for the first time.
+const FIRST_DRAW: Duration = Duration::from_millis(400);
 /// Shortest time between two changes of the line.
-const REDRAW: Duration = Duration::from_millis(100);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 /// Characters of the bar itself.
 const BAR_CHARS: usize = 24;
 
@@ -25,7 +25,7 @@ pub struct Step {
     pub note: String,
 }
 
-/// The line on stderr; nothing is drawn when stderr is not a terminal.
+/// The line on stderr; it is drawn only on a terminal.
 pub struct ProgressLine {
     is_terminal: bool,
     started_at: Instant,
@@ -33,30 +33,30 @@ pub struct ProgressLine {
 }
 
 impl ProgressLine {
-    /// Draw nothing until the work takes long, and never when `is_quiet`.
+    /// A line that is drawn after a delay; never if `is_quiet`.
     pub fn start(is_quiet: bool) -> Self {
         let is_terminal = !is_quiet && io::stderr().is_terminal();
         ProgressLine { is_terminal, started_at: Instant::now(), drawn_at: None }
     }
 
-    /// Whether anything is ever drawn.
+    /// Whether the line is ever drawn.
     pub fn is_seen(&self) -> bool {
         self.is_terminal
     }
 
-    /// Draw the line if it is time to.
+    /// Draw the line, unless it was drawn a moment ago.
     pub fn show(&mut self, step: &Step) {
         let now = Instant::now();
         let elapsed = now - self.started_at;
         let is_early = match self.drawn_at {
-            Some(drawn_at) => now - drawn_at < REDRAW,
-            None => elapsed < SILENT,
+            Some(drawn_at) => now - drawn_at < REDRAW_INTERVAL,
+            None => elapsed < FIRST_DRAW,
         };
         if !self.is_terminal || is_early {
             return;
         }
         self.drawn_at = Some(now);
-        // The work goes on when the terminal is closed.
+        // The work continues when the terminal is closed.
         let _ = write!(io::stderr(), "\r\x1b[K{}", line(step, elapsed));
         let _ = io::stderr().flush();
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use watchfire_server::{Layers, Server, Settings, Started};
 
-/// What `watchfire serve` takes. Flags override the environment, which overrides the file.
+/// Arguments of `watchfire serve`. Flags override the environment, which overrides the file.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The settings file; config.example.toml lists every setting.
@@ -32,7 +32,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     let is_encrypted = !settings.tls.cert.as_os_str().is_empty();
 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let burning = std::cell::Cell::new(false);
+    let has_started = std::cell::Cell::new(false);
     let stop_signal = {
         let _context = runtime.enter();
         watchfire_server::stop_signal()
@@ -45,7 +45,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
         print_line("Asking all clients to disconnect.");
     };
     let started = |started: &Started| {
-        burning.set(true);
+        has_started.set(true);
         if started.processes > 1 {
             print_line(format_args!("{} processes are serving.", started.processes));
         }
@@ -54,8 +54,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
         }
     };
     runtime.block_on(Server::new(settings).with_pages().run(stop, started))?;
-    if burning.get() {
-        print_line("The fire is out.");
+    if has_started.get() {
+        print_line("The server has stopped.");
     }
     Ok(())
 }
@@ -64,8 +64,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
 fn processes(text: &str) -> Result<u16, String> {
     match text {
         "auto" => Ok(0),
-        "0" => Err("at least 1, or auto".into()),
-        text => text.parse().map_err(|_| "a number, or auto".into()),
+        "0" => Err("must be at least 1, or auto".into()),
+        text => text.parse().map_err(|_| "must be a number, or auto".into()),
     }
 }
 
@@ -85,7 +85,7 @@ fn settings(arguments: Arguments) -> anyhow::Result<Settings> {
     for assignment in &arguments.set {
         layers.assign("--set", assignment)?;
     }
-    layers.settings().context("the settings do not fit together")
+    layers.settings().context("the settings contradict each other")
 }
 
 /// Raise the soft limit of open files to the hard limit: every socket is an open file.
@@ -95,8 +95,8 @@ fn raise_open_file_limit() {
     }
 }
 
-/// Print a line, or drop it when nobody reads standard output any more, as in `serve | head -1`:
-/// the server runs on.
+/// Print a line. Drop it if standard output is closed, as in `serve | head -1`: the server
+/// continues.
 fn print_line(line: impl fmt::Display) {
     let _ = writeln!(io::stdout(), "{line}");
 }

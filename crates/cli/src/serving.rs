@@ -1,4 +1,4 @@
-//! What `share` and `hold` have in common: print links, and serve content until a signal arrives.
+//! Common code of `share` and `hold`: print links, and serve content until a signal arrives.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use watchfire_report::units::binary_bytes;
 /// The default listen address: all interfaces, any free port.
 pub const LISTEN: &[&str] = &["/ip4/0.0.0.0/tcp/0"];
 
-/// How often the sent bytes are reported and shared files are checked.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Interval of reports of the sent bytes, and of checks of shared files.
+const TICK: Duration = Duration::from_secs(1);
 
 /// Print one event as a line of JSON.
 pub fn emit(event: &Value) -> io::Result<()> {
@@ -26,7 +26,7 @@ pub fn emit(event: &Value) -> io::Result<()> {
     out.flush()
 }
 
-/// The addresses that others can reach. Loopback addresses count only when there are no others.
+/// The addresses that other machines can reach; loopback addresses only if there are no others.
 pub fn reachable(addresses: Vec<Multiaddr>) -> Vec<Multiaddr> {
     let is_local = |address: &Multiaddr| {
         address.iter().any(|part| match part {
@@ -45,7 +45,8 @@ pub fn link_to(host: &Host, cid: &Cid, name: Option<String>) -> Link {
     Link { cid: cid.clone(), path: String::new(), name, peers, server: None, key: None }
 }
 
-/// Announce the roots to content routing in the background. A failure is printed, and serving goes on.
+/// Announce the roots to content routing in the background. A failure is printed, and serving
+/// continues.
 pub fn provide(host: &Arc<Host>, roots: Vec<Cid>) {
     for root in roots {
         let host = Arc::clone(host);
@@ -57,29 +58,29 @@ pub fn provide(host: &Arc<Host>, roots: Vec<Cid>) {
     }
 }
 
-/// Serve until a signal arrives. `look` is called every second, and its error ends serving.
+/// Serve until a signal arrives. `check` is called every second; an error from it ends serving.
 pub async fn serve(
     host: &Host,
     signals: &mut Signals,
     is_json: bool,
-    mut look: impl FnMut() -> anyhow::Result<()>,
+    mut check: impl FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut line = ProgressLine::start(is_json);
-    let mut every = tokio::time::interval(LOOK_EVERY);
-    let mut told = (0, 0);
+    let mut every = tokio::time::interval(TICK);
+    let mut reported = (0, 0);
     let mut sent_before = 0;
     loop {
         tokio::select! {
             _ = signals.next() => break,
             _ = every.tick() => {}
         }
-        look()?;
+        check()?;
         let HostStats { peers, sent_block_bytes, .. } = host.stats().await?;
-        if is_json && told != (peers, sent_block_bytes) {
-            told = (peers, sent_block_bytes);
+        if is_json && reported != (peers, sent_block_bytes) {
+            reported = (peers, sent_block_bytes);
             emit(&json!({ "event": "serving", "peers": peers, "sent_bytes": sent_block_bytes }))?;
         }
-        let per_second = (sent_block_bytes - sent_before) as f64 / LOOK_EVERY.as_secs_f64();
+        let per_second = (sent_block_bytes - sent_before) as f64 / TICK.as_secs_f64();
         sent_before = sent_block_bytes;
         line.show(&Step {
             bytes: sent_block_bytes,

@@ -28,7 +28,7 @@ use crate::signals::Signals;
 /// Most memory for the CIDs and positions of blocks: enough for some terabytes.
 const MEMORY_BYTES: usize = 512 << 20;
 
-/// What `watchfire share` takes.
+/// Arguments of `watchfire share`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Files and directories; each gets its own link.
@@ -38,10 +38,11 @@ pub struct Arguments {
     content: ContentOptions,
     #[command(flatten)]
     host: HostOptions,
-    /// Also publish it on this server, such as `https://example.org`, so that browsers can open it.
+    /// Also publish the content on this server, such as `https://example.org`, for browsers.
     #[arg(long, value_name = "URL")]
     to: Option<ServerUrl>,
-    /// Encrypt it: only people with the whole link can read it, not the server and not other peers.
+    /// Encrypt the content: only people with the whole link can read it, not the server or other
+    /// peers.
     #[arg(long, conflicts_with_all = ["profile", "chunk", "links"])]
     private: bool,
     /// Also print each link as a QR code.
@@ -52,7 +53,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Share until a signal comes.
+/// Share until a signal arrives.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let shared = Shared::new(arguments.private);
     let mut roots = Vec::new();
@@ -146,7 +147,7 @@ async fn serve_all(
     let mut signals = Signals::listen()?;
     let settings = arguments.host.settings(LISTEN, &[])?;
     let stores = Stores::new(vec![shared.blocks()]);
-    // Sharing fetches nothing, so the host stores nothing.
+    // `share` fetches nothing, so the host needs no store.
     let host = Arc::new(Host::start(settings, stores, Arc::new(LockedMemoryStore::new(0))).await?);
     // Kept until the end: dropping a client leaves its page.
     let mut clients: Vec<PageClient> = Vec::new();
@@ -157,7 +158,7 @@ async fn serve_all(
         joined(&clients, site).await?;
     }
     for (path, root) in arguments.paths.iter().zip(roots) {
-        tell(&host, path, root, arguments)?;
+        report(&host, path, root, arguments)?;
     }
     if !arguments.json {
         println!("Sharing until you press Ctrl-C.");
@@ -174,13 +175,18 @@ async fn serve_all(
                 emit(&json!({ "event": "withdrawn", "path": path.to_string() }))?;
             }
         }
-        anyhow::ensure!(!has_files || shared.count() > 0, "nothing is left to share");
+        anyhow::ensure!(!has_files || shared.count() > 0, "cannot share: no file is left");
         Ok(())
     })
     .await
 }
 
-fn tell(host: &Host, path: &Path, root: &SharedRoot, arguments: &Arguments) -> anyhow::Result<()> {
+fn report(
+    host: &Host,
+    path: &Path,
+    root: &SharedRoot,
+    arguments: &Arguments,
+) -> anyhow::Result<()> {
     let SharedRoot { cid, key } = root;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let page =
@@ -201,16 +207,16 @@ fn tell(host: &Host, path: &Path, root: &SharedRoot, arguments: &Arguments) -> a
     println!("{cid}  {}\n{link}", path.display());
     page.iter().for_each(|page| println!("{page}"));
     if arguments.qr {
-        // A phone opens the link of the browser.
+        // A phone needs the link for browsers.
         let code = QrCode::new(page.as_ref().unwrap_or(&link))
             .context("the link is too long for a QR code")?;
-        print!("{}", drawn(&code, io::stdout().is_terminal()));
+        print!("{}", draw(&code, io::stdout().is_terminal()));
     }
     Ok(())
 }
 
-/// Draw the code dark on light, whatever the colours of the terminal: many cameras need that.
-fn drawn(code: &QrCode, has_colours: bool) -> String {
+/// Draw the code dark on light in any terminal, because many cameras need that.
+fn draw(code: &QrCode, has_colours: bool) -> String {
     let (on, off) = if has_colours { ("\x1b[38;5;16;48;5;231m", "\x1b[0m") } else { ("", "") };
     let text = code.render::<Dense1x2>().build();
     text.lines().map(|line| format!("{on}{line}{off}\n")).collect()
@@ -223,10 +229,10 @@ mod tests {
     #[test]
     fn a_code_sets_its_colours_only_on_a_terminal() {
         let code = QrCode::new("watchfire:bafk").unwrap();
-        let (plain, coloured) = (drawn(&code, false), drawn(&code, true));
+        let (plain, coloured) = (draw(&code, false), draw(&code, true));
         assert!(!plain.contains('\x1b') && plain.contains('█'), "{plain}");
         assert_eq!(coloured.matches("\x1b[0m\n").count(), plain.lines().count());
-        // 21 modules and a quiet zone of 4 around them, two rows a line.
+        // 21 modules with a quiet zone of 4 around them, two rows per line.
         assert_eq!(
             (plain.lines().count(), plain.lines().next().unwrap().chars().count()),
             (15, 29)

@@ -4,10 +4,10 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The exit code after a signal is this plus the signal's number.
+/// Base of the exit code after a signal; the signal's number is added.
 const SIGNALLED: u8 = 128;
 
-/// Waits for an interrupt or a termination.
+/// Waits for an interrupt or termination signal.
 pub struct Signals {
     interrupts: Signal,
     terminations: Signal,
@@ -20,7 +20,7 @@ impl Signals {
         Ok(Signals { interrupts, terminations: signal(SignalKind::terminate())? })
     }
 
-    /// The exit code that a shell expects after the signal that came.
+    /// Wait for a signal, and return the exit code that a shell expects.
     pub async fn next(&mut self) -> u8 {
         let kind = tokio::select! {
             _ = self.interrupts.recv() => SignalKind::interrupt(),

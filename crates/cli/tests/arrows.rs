@@ -1,10 +1,11 @@
-//! The map of the house, held: who may import whom, and what the pure crates stay free of.
+//! Checks the imports between crates, and the rules of the pure crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each crate and those of ours that it may import. ARCHITECTURE.md draws the same arrows.
+/// Each crate, and the crates of this workspace that it may import. ARCHITECTURE.md draws the same
+/// arrows.
 const ARROWS: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("report", &[]),
@@ -59,7 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 const PURE: &[&str] = &["types", "content", "encryption", "channels", "hub", "tracker", "bitswap"];
 
-/// What waits, throws dice, reads clocks or opens files.
+/// Dependencies that wait, generate random numbers, read clocks or open files.
 const IMPURE: &[&str] =
     &["tokio", "mio", "rustix", "socket2", "hyper", "axum", "getrandom", "rand", "tracing", "libc"];
 
@@ -83,7 +84,7 @@ fn dependencies(name: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn arrows_are_as_drawn() {
+fn crates_import_only_what_the_map_allows() {
     let ours: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
     let mut folders: Vec<_> = fs::read_dir(crates())
         .expect("a folder of crates")
@@ -93,7 +94,7 @@ fn arrows_are_as_drawn() {
         .collect();
     folders.sort();
     let drawn: Vec<String> = ours.keys().map(|name| (*name).to_owned()).collect();
-    assert_eq!(folders, drawn, "every crate is on the map, and every crate on the map is there");
+    assert_eq!(folders, drawn, "the map must name every crate and no other");
 
     for (name, allowed) in &ours {
         for dependency in dependencies(name) {
@@ -105,12 +106,12 @@ fn arrows_are_as_drawn() {
 }
 
 #[test]
-fn pure_crates_neither_wait_nor_throw_dice() {
+fn pure_crates_have_no_impure_dependencies() {
     for name in PURE {
         for dependency in dependencies(name) {
             assert!(!IMPURE.contains(&dependency.as_str()), "{name} may not use {dependency}");
         }
-        let rules = fs::canonicalize(crates().join(name).join("clippy.toml")).expect("its rules");
-        assert!(rules.ends_with("pure.clippy.toml"), "{name} has rules of its own");
+        let rules = fs::canonicalize(crates().join(name).join("clippy.toml")).expect("clippy.toml");
+        assert!(rules.ends_with("pure.clippy.toml"), "{name} must use pure.clippy.toml");
     }
 }

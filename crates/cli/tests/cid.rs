@@ -1,4 +1,4 @@
-//! `watchfire cid` as a person at a shell meets it.
+//! `watchfire cid` from the command line.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
 
-/// What kubo calls a file that says so.
+/// The CID of a file with the text "Hello, world!", from kubo.
 const HELLO: &str = "bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u";
 
-/// A folder with some content; gone when the test is over.
+/// A folder with some content that is removed after the test.
 struct Content(PathBuf);
 
 impl Content {
@@ -47,7 +47,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_file_is_called_as_kubo_calls_it() {
+fn a_file_has_the_same_cid_as_in_kubo() {
     let content = Content::new("file");
     let output = content.cid(&["hello.txt"]);
     assert_eq!(text(&output.stdout), format!("{HELLO}  hello.txt\n"));
@@ -82,14 +82,14 @@ fn the_standard_input_is_a_file() {
         .spawn()
         .expect("the program runs");
     let mut input = child.stdin.take().expect("its input is a pipe");
-    input.write_all(b"Hello, world!\n").expect("it reads");
+    input.write_all(b"Hello, world!\n").expect("the program reads its input");
     drop(input);
-    let output = child.wait_with_output().expect("it ends");
+    let output = child.wait_with_output().expect("the program ends");
     assert_eq!(text(&output.stdout), format!("{HELLO}\n"));
 }
 
 #[test]
-fn scripts_get_an_object_for_each_path() {
+fn json_output_has_an_object_for_each_path() {
     let content = Content::new("json");
     let output = content.cid(&["--json", "hello.txt", "sub"]);
     let lines = text(&output.stdout);
@@ -102,17 +102,17 @@ fn scripts_get_an_object_for_each_path() {
 }
 
 #[test]
-fn hidden_files_count_unless_they_are_passed_over() {
+fn hidden_files_are_included_unless_they_are_skipped() {
     let content = Content::new("hidden");
     let whole = text(&content.cid(&["-q", "sub"]).stdout);
     let empty = text(&content.cid(&["-q", "--skip-hidden", "sub"]).stdout);
-    // The CID of an empty directory, as kubo tells it.
+    // The CID of an empty directory, from kubo.
     assert_eq!(empty, "bafybeiczsscdsbs7ffqz55asqdf3smv6klcw3gofszvwlyarci47bgf354\n");
     assert_ne!(whole, empty);
 }
 
 #[test]
-fn what_has_no_name_is_told_and_the_rest_is_named() {
+fn a_path_that_fails_is_reported_and_the_others_get_their_cid() {
     let content = Content::new("failing");
     let output = content.cid(&["absent", "hello.txt"]);
     assert_eq!(output.status.code(), Some(1));

@@ -1,11 +1,11 @@
-//! `watchfire load` as a person at a shell meets it.
+//! `watchfire load` from the command line.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
 const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
 
-/// A process of ours on a port of its own; it ends with its test.
+/// A process that listens on a free port; it is killed after the test.
 struct Listening {
     child: Child,
     port: String,
@@ -18,7 +18,7 @@ impl Listening {
         let mut child = command.spawn().expect("it starts");
         let mut line = String::new();
         let output = child.stdout.take().expect("its output is a pipe");
-        BufReader::new(output).read_line(&mut line).expect("it says where it listens");
+        BufReader::new(output).read_line(&mut line).expect("the process prints its address");
         let port = line.trim().rsplit(':').next().expect("a port").to_owned();
         Listening { child, port }
     }
@@ -51,7 +51,7 @@ const LOBBY: &str = r#"
     [[phases]]
     duration = "500ms"
     rate = 400
-    # Who comes last has a moment to be there with all others.
+    # The last user stays for a moment with all others.
     [[phases]]
     duration = "1s"
     rate = 0
@@ -69,37 +69,40 @@ const LOBBY: &str = r#"
 "#;
 
 #[test]
-fn a_load_that_needs_more_files_than_a_process_may_open_is_run_by_several() {
+fn a_load_above_the_open_file_limit_uses_several_processes() {
     let server = Listening::start(&["serve"]);
     let json = std::env::temp_dir().join(format!("watchfire-{}.json", std::process::id()));
     let file = json.to_str().expect("the path is text");
-    // 64 of these are kept for other things: 60 users a process.
+    // 64 of these files are reserved, so each process has 60 users.
     let arguments = ["--target", &server.url(), "--files-max", "124", "--json", file];
     let output = load(LOBBY, "several.toml", &arguments);
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
-    let told: serde_json::Value =
+    let results: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&json).expect("JSON is written"))
             .expect("it is JSON");
     std::fs::remove_file(&json).expect("the file is there");
-    assert_eq!(told["workers"], 4, "{out}");
-    assert_eq!((&told["connected_max"], &told["counts"]["finished"]), (&200.into(), &200.into()));
-    assert_eq!(told["steps"][1]["name"], "join");
-    assert_eq!(told["steps"][1]["since_due"]["count"], 200);
+    assert_eq!(results["workers"], 4, "{out}");
+    assert_eq!(
+        (&results["connected_max"], &results["counts"]["finished"]),
+        (&200.into(), &200.into())
+    );
+    assert_eq!(results["steps"][1]["name"], "join");
+    assert_eq!(results["steps"][1]["since_due"]["count"], 200);
     assert!(out.contains("4 processes") && out.contains("kept    errors ≤ 0"), "{out}");
 }
 
 #[test]
-fn users_come_from_agents_that_know_the_token() {
+fn agents_with_the_right_token_run_users() {
     let server = Listening::start(&["serve"]);
     let token = std::env::temp_dir().join(format!("watchfire-{}-token", std::process::id()));
     std::fs::write(&token, "a-token-of-some-length\n").expect("it is written");
     let token_file = token.to_str().expect("the path is text");
     let agents = [(); 2].map(|()| Listening::start(&["load", "agent", "--token-file", token_file]));
-    let places = agents.each_ref().map(|agent| format!("127.0.0.1:{}", agent.port));
+    let addresses = agents.each_ref().map(|agent| format!("127.0.0.1:{}", agent.port));
     let target = server.url();
     let arguments = |token_file| {
-        let agents = ["--agent", &places[0], "--agent", &places[1]];
+        let agents = ["--agent", &addresses[0], "--agent", &addresses[1]];
         [&agents[..], &["--target", &target, "--files-max", "124", "--token-file", token_file]]
             .concat()
     };
@@ -110,7 +113,8 @@ fn users_come_from_agents_that_know_the_token() {
 
     let wrong = std::env::temp_dir().join(format!("watchfire-{}-wrong", std::process::id()));
     std::fs::write(&wrong, "another-token-of-some-length").expect("it is written");
-    let output = load(LOBBY, "refused.toml", &arguments(wrong.to_str().expect("the path is text")));
+    let output =
+        load(LOBBY, "wrong-token.toml", &arguments(wrong.to_str().expect("the path is text")));
     let err = text(&output.stderr);
     assert!(output.status.code() == Some(1) && err.contains("rejected the token"), "{err}");
     for file in [token, wrong] {
@@ -119,10 +123,10 @@ fn users_come_from_agents_that_know_the_token() {
 }
 
 #[test]
-fn an_interrupted_load_tells_what_it_has_measured() {
+fn an_interrupted_load_reports_its_results() {
     let server = Listening::start(&["serve"]);
-    let name = |what: &str| {
-        let file = format!("watchfire-{}-stopped.{what}", std::process::id());
+    let name = |extension: &str| {
+        let file = format!("watchfire-{}-stopped.{extension}", std::process::id());
         std::env::temp_dir().join(file).to_str().expect("the path is text").to_owned()
     };
     let (scenario, json) = (name("toml"), name("json"));
@@ -133,7 +137,7 @@ fn an_interrupted_load_tells_what_it_has_measured() {
     let mut child =
         command.args(["--workers", "3"]).stdout(Stdio::piped()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stdout.take().expect("its output is a pipe")).lines();
-    let line = lines.next().expect("it tells of the first second").expect("in UTF-8");
+    let line = lines.next().expect("a line for the first second").expect("in UTF-8");
     assert!(line.starts_with("    1 s  users"), "{line}");
 
     let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
@@ -141,22 +145,22 @@ fn an_interrupted_load_tells_what_it_has_measured() {
     let rest: Vec<String> = lines.map(|line| line.expect("in UTF-8")).collect();
     assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest:?}");
     assert!(rest.iter().any(|line| line.starts_with("STOPPED")), "{rest:?}");
-    let told: serde_json::Value =
+    let results: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&json).expect("JSON is written"))
             .expect("it is JSON");
     for file in [scenario, json] {
         std::fs::remove_file(file).expect("the file is there");
     }
-    let after = told["stopped_after"].as_f64().expect("when it was stopped");
+    let after = results["stopped_after"].as_f64().expect("the time of the stop");
     assert!((1.0..60.0).contains(&after), "{after}");
-    assert_eq!(told["broken_workers"], serde_json::json!([]));
-    let counts = &told["counts"];
-    assert_eq!(counts["cut"], counts["started"], "nobody's session was over: {counts}");
+    assert_eq!(results["broken_workers"], serde_json::json!([]));
+    let counts = &results["counts"];
+    assert_eq!(counts["cut"], counts["started"], "all sessions are cut off: {counts}");
 }
 
 #[test]
 fn a_broken_threshold_decides_the_exit_code() {
-    let output = load(LOBBY, "nobody.toml", &["--target", "ws://127.0.0.1:9"]);
+    let output = load(LOBBY, "refused-connections.toml", &["--target", "ws://127.0.0.1:9"]);
     let out = text(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{out}");
     assert!(out.contains("200 x connect: connection refused"), "{out}");
@@ -164,11 +168,11 @@ fn a_broken_threshold_decides_the_exit_code() {
 }
 
 #[test]
-fn a_scenario_with_an_error_is_refused_with_its_line_and_key() {
+fn an_error_in_a_scenario_is_reported_with_its_line_and_key() {
     let output = load(&LOBBY.replace("rate =", "rat ="), "bad.toml", &[]);
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert!(err.contains("bad.toml:4: rat: unknown field `rat`"), "{err}");
     let output = load(LOBBY, "nowhere.toml", &[]);
-    assert!(text(&output.stderr).contains("targets: none with a weight"));
+    assert!(text(&output.stderr).contains("targets: no target with a weight"));
 }

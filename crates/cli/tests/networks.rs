@@ -1,5 +1,4 @@
-//! Private networks, lasting identities and content routing, as several hosts on one machine meet
-//! them.
+//! Private networks, persistent identities and content routing, with several hosts on one machine.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -15,7 +14,7 @@ use watchfire_store::{LockedMemoryStore, Stores};
 const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
 const LISTEN: [&str; 3] = ["--json", "--listen", "/ip4/127.0.0.1/tcp/0"];
 
-/// A folder of a test's own, gone when the test is over.
+/// A folder that is removed after the test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -51,7 +50,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A process that serves; it ends with its test.
+/// A serving process; it is killed after the test.
 struct Serving {
     child: Child,
     events: BufReader<std::process::ChildStdout>,
@@ -63,7 +62,7 @@ impl Serving {
         loop {
             let mut line = String::new();
             let len = self.events.read_line(&mut line).expect("it can be read");
-            assert!(len > 0, "it ended before {kind}: {:?}", self.child.wait());
+            assert!(len > 0, "the process ended before {kind}: {:?}", self.child.wait());
             let event: Value = serde_json::from_str(&line).expect("JSON");
             if event["event"] == kind {
                 return event;
@@ -102,7 +101,7 @@ fn same(scratch: &Scratch, one: &str, other: &str) -> bool {
 }
 
 #[test]
-fn a_private_network_passes_content_on_and_lets_no_stranger_in() {
+fn only_peers_with_the_swarm_key_get_content_of_a_private_network() {
     let scratch = Scratch::new("private");
     scratch.file("ours.key", swarm_key('a'));
     scratch.file("theirs.key", swarm_key('b'));
@@ -113,10 +112,10 @@ fn a_private_network_passes_content_on_and_lets_no_stranger_in() {
     let mut hold = scratch.start(&[&["hold", &link, "--store", "kept"][..], &ours].concat());
     let held = hold.link("held");
 
-    for strangers in [&["--swarm-key", "theirs.key"][..], &[]] {
+    for options in [&["--swarm-key", "theirs.key"][..], &[]] {
         let get = ["get", &link, "-o", "stolen", "--timeout", "2s"];
-        let output = scratch.run(&[&get[..], strangers].concat());
-        assert_eq!(output.status.code(), Some(3), "{strangers:?}: {}", text(&output.stderr));
+        let output = scratch.run(&[&get[..], options].concat());
+        assert_eq!(output.status.code(), Some(3), "{options:?}: {}", text(&output.stderr));
         assert!(!scratch.0.join("stolen").exists());
     }
     drop(share);
@@ -131,7 +130,7 @@ fn a_private_network_passes_content_on_and_lets_no_stranger_in() {
 }
 
 #[test]
-fn who_has_an_identity_is_the_same_after_a_restart() {
+fn a_host_with_an_identity_file_keeps_its_peer_id() {
     let scratch = Scratch::new("identity");
     scratch.file("file", "hello\n");
     let arguments = ["share", "file", "--identity", "me/key"];
@@ -139,7 +138,7 @@ fn who_has_an_identity_is_the_same_after_a_restart() {
     let first = share.link("shared");
     drop(share);
     let mode = fs::metadata(scratch.0.join("me/key")).expect("it is there").permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "nobody else reads it");
+    assert_eq!(mode & 0o777, 0o600, "only the owner can read the key");
     let mut share = scratch.start(&arguments);
     let second = share.link("shared");
     assert_eq!(peer_of(&first), peer_of(&second));
@@ -147,9 +146,9 @@ fn who_has_an_identity_is_the_same_after_a_restart() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     drop(share);
 
-    let mut nameless = scratch.start(&["share", "file"]);
-    assert_ne!(peer_of(&nameless.link("shared")), peer_of(&first));
-    drop(nameless);
+    let mut anonymous = scratch.start(&["share", "file"]);
+    assert_ne!(peer_of(&anonymous.link("shared")), peer_of(&first));
+    drop(anonymous);
 
     scratch.file("no-key", "hello");
     let output = scratch.run(&["share", "file", "--identity", "no-key"]);
@@ -157,8 +156,8 @@ fn who_has_an_identity_is_the_same_after_a_restart() {
     assert!(text(&output.stderr).contains("no-key"), "{}", text(&output.stderr));
 }
 
-/// One who keeps the records of others.
-async fn record_keeper() -> Host {
+/// A DHT server, which stores provider records.
+async fn dht_server() -> Host {
     let listen = vec!["/ip4/127.0.0.1/tcp/0".parse().expect("an address")];
     let settings = HostSettings { listen, dht: Dht::Server, ..HostSettings::default() };
     let keep = Arc::new(LockedMemoryStore::new(1 << 20));
@@ -166,31 +165,31 @@ async fn record_keeper() -> Host {
 }
 
 #[test]
-fn a_cid_is_enough_where_content_routing_knows_who_has_it() {
+fn a_cid_is_enough_if_content_routing_knows_a_provider() {
     let scratch = Scratch::new("dht");
     scratch.file("file", vec![9; 3_000_000]);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let keeper = runtime.block_on(record_keeper());
-    let address = keeper.addresses()[0].to_string();
+    let server = runtime.block_on(dht_server());
+    let address = server.addresses()[0].to_string();
     let dht = ["--dht", "--peer", &address];
     let mut share = scratch.start(&[&["share", "file"][..], &dht].concat());
     let event = share.event("shared");
     let cid = event["cid"].as_str().expect("a CID");
 
-    // Found however late it is told: who seeks asks again.
+    // The search is retried, so a late announcement is found.
     let output = scratch.run(&[&["get", cid, "-o", "copy", "--json"][..], &dht].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(same(&scratch, "copy", "file"));
 
-    // Nobody is asked through it who was not told to.
+    // Without `--dht` content routing is not used.
     let get = ["get", cid, "-o", "other", "--timeout", "2s", "--peer", &address];
     assert_eq!(scratch.run(&get).status.code(), Some(3));
     drop(share);
-    runtime.block_on(keeper.stop());
+    runtime.block_on(server.stop());
 }
 
 #[test]
-fn what_is_named_by_a_link_to_a_path_is_found_below_folders_of_others() {
+fn a_link_with_a_path_fetches_only_the_folder_at_the_path() {
     let scratch = Scratch::new("below");
     let tree = scratch.0.join("tree/a/b");
     fs::create_dir_all(&tree).expect("folders can be made");

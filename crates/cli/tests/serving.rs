@@ -1,11 +1,11 @@
-//! What `watchfire serve` prints when it starts, and when it cannot.
+//! The output of `watchfire serve` when it starts, and when it fails.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than the program takes on a busy machine.
+/// Longer than the start of the program on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn serve(arguments: &[&str]) -> Child {
@@ -22,9 +22,9 @@ fn signal(child: &Child, signal: &str) {
 
 /// Standard error, once the program has ended.
 fn wait(mut child: Child) -> (bool, String) {
-    let mut said = String::new();
-    child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
-    (child.wait().expect("it ended").success(), said)
+    let mut stderr = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("text");
+    (child.wait().expect("it ended").success(), stderr)
 }
 
 #[test]
@@ -33,10 +33,10 @@ fn an_address_in_use_is_named_once() {
     let address = taken.local_addr().expect("bound").to_string();
     for processes in ["1", "2"] {
         let arguments = ["--listen", &address, "--processes", processes];
-        let (is_success, said) = wait(serve(&arguments));
+        let (is_success, stderr) = wait(serve(&arguments));
         assert!(!is_success);
-        assert_eq!(said.matches("Address already in use").count(), 1, "{said}");
-        assert!(said.contains(&address), "{said}");
+        assert_eq!(stderr.matches("Address already in use").count(), 1, "{stderr}");
+        assert!(stderr.contains(&address), "{stderr}");
     }
 }
 
@@ -60,7 +60,7 @@ fn the_link_of_each_listener_is_printed() {
 
 #[test]
 fn a_closed_standard_output_does_not_stop_the_server() {
-    // A free port, known before the program prints its link to nobody.
+    // A free port, chosen here because the output of the program is closed.
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address: SocketAddr = free.local_addr().expect("bound");
     drop(free);
@@ -72,7 +72,7 @@ fn a_closed_standard_output_does_not_stop_the_server() {
         std::thread::yield_now();
     }
     signal(&child, "-TERM");
-    let (is_success, said) = wait(child);
-    assert!(is_success, "{said}");
-    assert!(!said.contains("panicked"), "{said}");
+    let (is_success, stderr) = wait(child);
+    assert!(is_success, "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
 }

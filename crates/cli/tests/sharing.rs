@@ -1,4 +1,4 @@
-//! `watchfire share`, `get` and `hold` as people at shells meet them.
+//! `watchfire share`, `get` and `hold` from the command line.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
-/// Content that nobody shares here.
+/// The CID of content that no peer shares here.
 const HELLO: &str = "bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u";
 const LISTEN: [&str; 3] = ["--json", "--listen", "/ip4/127.0.0.1/tcp/0"];
 
-/// A folder of a test's own, gone when the test is over.
+/// A folder that is removed after the test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -26,26 +26,26 @@ impl Scratch {
         Scratch(folder)
     }
 
-    /// The folder of those who share.
-    fn there(&self) -> PathBuf {
+    /// The folder of `share`.
+    fn share_folder(&self) -> PathBuf {
         self.0.join("there")
     }
 
-    /// The folder of those who get.
-    fn here(&self) -> PathBuf {
+    /// The folder of `get`.
+    fn get_folder(&self) -> PathBuf {
         self.0.join("here")
     }
 
-    /// Runs in the folder of those who get.
+    /// Runs `get` in its folder.
     fn get(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(WATCHFIRE);
-        command.arg("get").args(arguments).current_dir(self.here());
+        command.arg("get").args(arguments).current_dir(self.get_folder());
         command.output().expect("the program runs")
     }
 
-    /// What lies in the folder of those who get, hidden or not.
-    fn names_here(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.here()).expect("it is there");
+    /// The names of all files in the folder of `get`, including hidden ones.
+    fn got_names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.get_folder()).expect("it is there");
         let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("UTF-8");
         entries.map(|entry| name(entry.expect("an entry"))).collect()
     }
@@ -57,7 +57,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A process that serves; it ends with its test.
+/// A serving process; it is killed after the test.
 struct Serving {
     child: Child,
     events: BufReader<ChildStdout>,
@@ -78,7 +78,7 @@ impl Serving {
         loop {
             let mut line = String::new();
             let len = self.events.read_line(&mut line).expect("it can be read");
-            assert!(len > 0, "it ended before {kind}: {:?}", self.child.wait());
+            assert!(len > 0, "the process ended before {kind}: {:?}", self.child.wait());
             let event: Value = serde_json::from_str(&line).expect("JSON");
             if event["event"] == kind {
                 return event;
@@ -129,8 +129,8 @@ fn last_event(output: &Output) -> Value {
 fn a_link_is_enough_to_get_a_file_under_its_name() {
     let scratch = Scratch::new("file");
     let bytes = generated(5_000_000);
-    fs::write(scratch.there().join("my notes.bin"), &bytes).expect("a file can be written");
-    let mut share = Serving::start(&scratch.there(), "share", &["my notes.bin"]);
+    fs::write(scratch.share_folder().join("my notes.bin"), &bytes).expect("a file can be written");
+    let mut share = Serving::start(&scratch.share_folder(), "share", &["my notes.bin"]);
     let event = share.event("shared");
     let link = event["link"].as_str().expect("a link");
 
@@ -139,40 +139,47 @@ fn a_link_is_enough_to_get_a_file_under_its_name() {
     let got = last_event(&output);
     assert_eq!((&got["event"], &got["path"]), (&"got".into(), &"my notes.bin".into()));
     assert_eq!((&got["bytes"], &got["peers"]), (&5_000_000.into(), &1.into()));
-    assert!(fs::read(scratch.here().join("my notes.bin")).expect("it is there") == bytes);
-    assert_eq!(scratch.names_here(), ["my notes.bin"], "and nothing else is left");
+    assert!(fs::read(scratch.get_folder().join("my notes.bin")).expect("it is there") == bytes);
+    assert_eq!(scratch.got_names(), ["my notes.bin"], "no other files are left");
 
     let mut command = Command::new(WATCHFIRE);
-    command.args(["cid", "-q", "my notes.bin"]).current_dir(scratch.there());
+    command.args(["cid", "-q", "my notes.bin"]).current_dir(scratch.share_folder());
     let cid = command.output().expect("the program runs");
     assert_eq!(text(&cid.stdout).trim(), event["cid"]);
     assert_eq!(share.interrupt(), Some(0));
 }
 
 #[test]
-fn a_directory_comes_whole_or_one_file_of_it() {
+fn a_directory_or_one_of_its_files_is_fetched() {
     let scratch = Scratch::new("directory");
-    fs::create_dir_all(scratch.there().join("trip/sub")).expect("a folder can be made");
-    fs::write(scratch.there().join("trip/day 1.md"), "sunny\n").expect("a file can be written");
-    fs::write(scratch.there().join("trip/sub/.hidden"), "h\n").expect("a file can be written");
-    fs::write(scratch.there().join("trip/large"), generated(3_000_000)).expect("it can be written");
-    let mut share = Serving::start(&scratch.there(), "share", &["trip"]);
+    fs::create_dir_all(scratch.share_folder().join("trip/sub")).expect("a folder can be made");
+    fs::write(scratch.share_folder().join("trip/day 1.md"), "sunny\n")
+        .expect("a file can be written");
+    fs::write(scratch.share_folder().join("trip/sub/.hidden"), "h\n")
+        .expect("a file can be written");
+    fs::write(scratch.share_folder().join("trip/large"), generated(3_000_000))
+        .expect("it can be written");
+    let mut share = Serving::start(&scratch.share_folder(), "share", &["trip"]);
     let link = share.link();
 
     let output = scratch.get(&["-q", &link]);
     assert!(output.status.success() && output.stdout.is_empty(), "{}", text(&output.stderr));
-    let read = |name: &str| fs::read_to_string(scratch.here().join(name)).expect("it is there");
+    let read =
+        |name: &str| fs::read_to_string(scratch.get_folder().join(name)).expect("it is there");
     assert_eq!((read("trip/day 1.md"), read("trip/sub/.hidden")), ("sunny\n".into(), "h\n".into()));
 
     let one = link.replacen('?', "/day%201.md?", 1);
     let output = scratch.get(&[&one, "-o", "-"]);
     assert_eq!(text(&output.stdout), "sunny\n", "{}", text(&output.stderr));
-    assert_eq!(scratch.names_here(), ["trip"]);
+    assert_eq!(scratch.got_names(), ["trip"]);
     let deep = link.replacen('?', "/sub/.hidden?", 1);
     let output = scratch.get(&["--json", &deep]);
     let got = last_event(&output);
     assert_eq!((&got["path"], &got["bytes"]), (&"hidden".into(), &2.into()), "{got}");
-    assert!(got["fetched_bytes"].as_u64() < Some(1000), "only what leads there was fetched: {got}");
+    assert!(
+        got["fetched_bytes"].as_u64() < Some(1000),
+        "only the blocks on the path are fetched: {got}"
+    );
     let absent = link.replacen('?', "/day%202.md?", 1);
     let output = scratch.get(&[&absent]);
     assert_eq!(output.status.code(), Some(1));
@@ -180,47 +187,49 @@ fn a_directory_comes_whole_or_one_file_of_it() {
 }
 
 #[test]
-fn several_paths_are_several_links_of_one_host() {
+fn each_path_gets_a_link_of_the_same_host() {
     let scratch = Scratch::new("several");
-    fs::write(scratch.there().join("a"), "first\n").expect("a file can be written");
-    fs::write(scratch.there().join("b"), generated(3_000_000)).expect("a file can be written");
-    let mut share = Serving::start(&scratch.there(), "share", &["a", "b"]);
+    fs::write(scratch.share_folder().join("a"), "first\n").expect("a file can be written");
+    fs::write(scratch.share_folder().join("b"), generated(3_000_000))
+        .expect("a file can be written");
+    let mut share = Serving::start(&scratch.share_folder(), "share", &["a", "b"]);
     let links = [share.link(), share.link()];
     for (link, name) in links.iter().zip(["a", "b"]) {
         let output = scratch.get(&[link, "-o", "-", "-q"]);
-        assert!(output.stdout == fs::read(scratch.there().join(name)).expect("it is there"));
+        assert!(output.stdout == fs::read(scratch.share_folder().join(name)).expect("it is there"));
     }
 }
 
 #[test]
-fn a_get_that_was_killed_goes_on_from_what_is_on_disk() {
+fn a_killed_get_continues_from_the_blocks_on_disk() {
     let scratch = Scratch::new("resume");
     let bytes = generated(96 << 20);
-    fs::write(scratch.there().join("large"), &bytes).expect("a file can be written");
-    let mut share = Serving::start(&scratch.there(), "share", &["large"]);
+    fs::write(scratch.share_folder().join("large"), &bytes).expect("a file can be written");
+    let mut share = Serving::start(&scratch.share_folder(), "share", &["large"]);
     let link = share.link();
 
     let mut command = Command::new(WATCHFIRE);
-    let mut first = command.args(["get", &link]).current_dir(scratch.here()).spawn().expect("runs");
+    let mut first =
+        command.args(["get", &link]).current_dir(scratch.get_folder()).spawn().expect("runs");
     let deadline = Instant::now() + Duration::from_secs(60);
-    while bytes_in_parts(&scratch.here()) < 5 << 20 {
+    while bytes_in_parts(&scratch.get_folder()) < 5 << 20 {
         assert!(Instant::now() < deadline, "no blocks came");
         std::thread::yield_now();
     }
     first.kill().expect("it can be killed");
     first.wait().expect("it ends");
-    assert!(!scratch.here().join("large").exists(), "it was killed too late");
+    assert!(!scratch.get_folder().join("large").exists(), "the process was killed too late");
 
     let output = scratch.get(&["--json", &link]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let got = last_event(&output);
     assert!(got["present_bytes"].as_u64() >= Some(4 << 20), "{got}");
     assert!(got["fetched_bytes"].as_u64() < Some(96 << 20), "{got}");
-    assert!(fs::read(scratch.here().join("large")).expect("it is there") == bytes);
-    assert_eq!(scratch.names_here(), ["large"]);
+    assert!(fs::read(scratch.get_folder().join("large")).expect("it is there") == bytes);
+    assert_eq!(scratch.got_names(), ["large"]);
 }
 
-/// Bytes on disk of files that are not complete, while somebody writes them.
+/// Bytes on disk of incomplete files.
 fn bytes_in_parts(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let is_part = |entry: &fs::DirEntry| entry.file_name().as_encoded_bytes().ends_with(b".part");
@@ -229,24 +238,24 @@ fn bytes_in_parts(folder: &Path) -> u64 {
 }
 
 #[test]
-fn an_interrupted_get_ends_as_a_shell_expects_and_keeps_what_came() {
+fn an_interrupted_get_ends_with_the_exit_code_of_the_signal() {
     let scratch = Scratch::new("interrupted");
-    fs::write(scratch.there().join("one"), "one\n").expect("a file can be written");
-    let mut share = Serving::start(&scratch.there(), "share", &["one"]);
+    fs::write(scratch.share_folder().join("one"), "one\n").expect("a file can be written");
+    let mut share = Serving::start(&scratch.share_folder(), "share", &["one"]);
     let link = share.link();
     let peer = link.split("peer=").nth(1).expect("it names a peer");
-    // Nobody has this one.
+    // No peer has this content.
     let link = format!("{HELLO}?peer={peer}");
-    let mut get = Serving::start(&scratch.here(), "get", &[&link, "--timeout", "0"]);
+    let mut get = Serving::start(&scratch.get_folder(), "get", &[&link, "--timeout", "0"]);
     get.event("progress");
     assert_eq!(get.interrupt(), Some(130));
 }
 
 #[test]
-fn who_asks_for_what_nobody_has_is_told_so() {
-    let scratch = Scratch::new("nobody");
-    fs::write(scratch.there().join("one"), "one\n").expect("a file can be written");
-    let mut share = Serving::start(&scratch.there(), "share", &["one"]);
+fn a_get_without_a_provider_times_out_with_exit_code_3() {
+    let scratch = Scratch::new("no-provider");
+    fs::write(scratch.share_folder().join("one"), "one\n").expect("a file can be written");
+    let mut share = Serving::start(&scratch.share_folder(), "share", &["one"]);
     let link = share.link();
     let peer = link.split("peer=").nth(1).expect("it names a peer");
     let output = scratch.get(&[HELLO, "--peer", peer, "--timeout", "1s"]);
@@ -255,43 +264,44 @@ fn who_asks_for_what_nobody_has_is_told_so() {
 }
 
 #[test]
-fn who_names_nobody_to_ask_is_told_how_to() {
+fn a_get_without_a_peer_fails_with_advice() {
     let scratch = Scratch::new("peerless");
     let output = scratch.get(&[HELLO]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("--peer"), "{}", text(&output.stderr));
-    // Nobody is ever there, but it could come.
+    // No server listens there, but one could start.
     let link = format!("http://127.0.0.1:1/p/{HELLO}#filename=x");
     let output = scratch.get(&[&link, "--timeout", "1s"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(text(&output.stderr).contains("http://127.0.0.1:1: "), "{}", text(&output.stderr));
-    fs::remove_dir_all(scratch.here().join(format!(".watchfire-{HELLO}"))).expect("it was begun");
+    fs::remove_dir_all(scratch.get_folder().join(format!(".watchfire-{HELLO}")))
+        .expect("the fetch had begun");
     let output = scratch.get(&["not-a-cid"]);
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(scratch.names_here(), [""; 0]);
+    assert_eq!(scratch.got_names(), [""; 0]);
 }
 
 #[test]
-fn what_is_there_is_replaced_only_by_force() {
+fn an_existing_file_is_replaced_only_with_force() {
     let scratch = Scratch::new("force");
-    fs::write(scratch.there().join("file"), "new\n").expect("a file can be written");
-    fs::write(scratch.here().join("file"), "old\n").expect("a file can be written");
-    let mut share = Serving::start(&scratch.there(), "share", &["file"]);
+    fs::write(scratch.share_folder().join("file"), "new\n").expect("a file can be written");
+    fs::write(scratch.get_folder().join("file"), "old\n").expect("a file can be written");
+    let mut share = Serving::start(&scratch.share_folder(), "share", &["file"]);
     let link = share.link();
-    let read = || fs::read_to_string(scratch.here().join("file")).expect("it is there");
+    let read = || fs::read_to_string(scratch.get_folder().join("file")).expect("it is there");
     let output = scratch.get(&[&link]);
     assert_eq!((output.status.code(), &*read()), (Some(1), "old\n"));
     let output = scratch.get(&[&link, "--force"]);
     assert_eq!((output.status.code(), &*read()), (Some(0), "new\n"));
-    assert_eq!(scratch.names_here(), ["file"]);
+    assert_eq!(scratch.got_names(), ["file"]);
 }
 
 #[test]
-fn what_is_held_is_there_when_the_first_who_had_it_is_gone() {
+fn held_content_is_available_after_the_sharer_has_left() {
     let scratch = Scratch::new("hold");
     let bytes = generated(3_000_000);
-    fs::write(scratch.there().join("file"), &bytes).expect("a file can be written");
-    let mut share = Serving::start(&scratch.there(), "share", &["file"]);
+    fs::write(scratch.share_folder().join("file"), &bytes).expect("a file can be written");
+    let mut share = Serving::start(&scratch.share_folder(), "share", &["file"]);
     let link = share.link();
     let mut hold = Serving::start(&scratch.0, "hold", &[&link, "--store", "kept"]);
     let held = hold.event("held")["link"].as_str().expect("a link").to_owned();
@@ -299,47 +309,51 @@ fn what_is_held_is_there_when_the_first_who_had_it_is_gone() {
 
     let output = scratch.get(&[&held]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(fs::read(scratch.here().join("file")).expect("it is there") == bytes);
+    assert!(fs::read(scratch.get_folder().join("file")).expect("it is there") == bytes);
     assert_eq!(hold.interrupt(), Some(0));
 
-    // From disk, with nobody left to ask.
+    // From disk, without any other peer.
     let mut again = Serving::start(&scratch.0, "hold", &[&link, "--store", "kept"]);
     let held = again.event("held")["link"].as_str().expect("a link").to_owned();
     let output = scratch.get(&[&held, "-o", "-", "-q"]);
     assert!(output.stdout == bytes);
     assert_eq!(again.interrupt(), Some(0));
 
-    let release = |words: [&str; 5]| {
+    let release = |arguments: [&str; 5]| {
         let mut command = Command::new(WATCHFIRE);
-        text(&command.args(words).current_dir(&scratch.0).output().expect("it runs").stdout)
+        text(&command.args(arguments).current_dir(&scratch.0).output().expect("it runs").stdout)
     };
-    let words = ["hold", &*link, "--store", "kept", "--release"];
-    assert!(release(words).contains("held no longer"));
-    assert!(release(words).contains("was not held"));
+    let arguments = ["hold", &*link, "--store", "kept", "--release"];
+    assert!(release(arguments).contains("no longer held"));
+    assert!(release(arguments).contains("was not held"));
 }
 
 #[test]
-fn a_file_that_changes_while_it_is_shared_is_told_of() {
+fn a_file_that_changes_while_it_is_shared_is_withdrawn() {
     let scratch = Scratch::new("changed");
-    fs::write(scratch.there().join("file"), generated(3_000_000)).expect("a file can be written");
-    let mut share = Serving::start(&scratch.there(), "share", &["file"]);
+    fs::write(scratch.share_folder().join("file"), generated(3_000_000))
+        .expect("a file can be written");
+    let mut share = Serving::start(&scratch.share_folder(), "share", &["file"]);
     let link = share.link();
-    fs::write(scratch.there().join("file"), "other\n").expect("a file can be written");
+    fs::write(scratch.share_folder().join("file"), "other\n").expect("a file can be written");
     let output = scratch.get(&[&link, "--timeout", "10s"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-    assert_eq!(share.event("withdrawn")["path"], scratch.there().join("file").to_str().unwrap());
-    // It was all there was.
+    assert_eq!(
+        share.event("withdrawn")["path"],
+        scratch.share_folder().join("file").to_str().unwrap()
+    );
+    // It was the only shared file.
     assert_eq!(share.child.wait().expect("it ends").code(), Some(1));
 }
 
 /// The key in a link, and the link without it.
-fn parted(link: &str) -> (String, String) {
+fn split_key(link: &str) -> (String, String) {
     let (keyless, fragment) = link.split_once('#').expect("a fragment");
     let key = fragment.split('&').find_map(|part| part.strip_prefix("key=")).expect("a key");
     (key.to_owned(), keyless.to_owned())
 }
 
-/// A folder with a file of several blocks, a small one, one that is hidden, and a link.
+/// A folder with a file of several blocks, a small file, a hidden file and a symbolic link.
 fn trip(folder: &Path) -> Vec<u8> {
     let large = generated(3_000_000);
     fs::create_dir_all(folder.join("trip/sub")).expect("a folder can be made");
@@ -352,42 +366,42 @@ fn trip(folder: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn a_private_page_opens_with_its_key_and_with_no_other() {
+fn a_private_page_opens_only_with_its_key() {
     let scratch = Scratch::new("private");
-    let large = trip(&scratch.there());
-    let mut share = Serving::start(&scratch.there(), "share", &["--private", "trip"]);
+    let large = trip(&scratch.share_folder());
+    let mut share = Serving::start(&scratch.share_folder(), "share", &["--private", "trip"]);
     let event = share.event("shared");
     let link = event["link"].as_str().expect("a link");
     let cid = event["cid"].as_str().expect("a CID");
-    let (key, keyless) = parted(link);
+    let (key, keyless) = split_key(link);
 
     let output = scratch.get(&["--json", link]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(last_event(&output)["path"], "trip", "{}", last_event(&output));
-    let read = |name: &str| fs::read(scratch.here().join(name)).expect("it is there");
+    let read = |name: &str| fs::read(scratch.get_folder().join(name)).expect("it is there");
     assert_eq!(
         (read("trip/day 1.md"), read("trip/sub/.hidden")),
         (b"sunny\n".into(), b"h\n".into())
     );
     assert!(read("trip/large") == large);
-    let leads = fs::read_link(scratch.here().join("trip/today")).expect("a link");
+    let leads = fs::read_link(scratch.get_folder().join("trip/today")).expect("a link");
     assert_eq!(leads, Path::new("day 1.md"));
-    assert_eq!(scratch.names_here(), ["trip"], "and no ciphertext is left");
+    assert_eq!(scratch.got_names(), ["trip"], "and no ciphertext is left");
 
-    // The key may stand in the environment instead.
+    // The key can be in the environment instead.
     let mut command = Command::new(WATCHFIRE);
     command.args(["get", "-q", &keyless, "-o", "again"]).env("WATCHFIRE_LINK_KEY", &key);
-    let output = command.current_dir(scratch.here()).output().expect("the program runs");
+    let output = command.current_dir(scratch.get_folder()).output().expect("the program runs");
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(read("again/large") == large);
 
     for wrong in ["A".repeat(43), key[..42].to_owned(), format!("{key}A"), "%00".into()] {
         let output = scratch.get(&["-q", &format!("{keyless}#key={wrong}"), "-o", "wrong"]);
         assert!(matches!(output.status.code(), Some(1 | 2)), "{wrong}: {output:?}");
-        let told = text(&output.stderr);
-        assert!(told.contains("key") && !told.contains("panicked"), "{wrong}: {told}");
-        assert!(!told.contains(&key), "a key is not told: {told}");
-        assert!(!scratch.here().join("wrong").exists());
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains("key") && !stderr.contains("panicked"), "{wrong}: {stderr}");
+        assert!(!stderr.contains(&key), "the key must not be printed: {stderr}");
+        assert!(!scratch.get_folder().join("wrong").exists());
     }
 
     let output = scratch.get(&[&keyless, "-o", "sealed"]);
@@ -399,98 +413,101 @@ fn a_private_page_opens_with_its_key_and_with_no_other() {
         assert!(!sealed.windows(secret.len()).any(|part| part == secret));
     }
 
-    // What the CID of the link leads to can be checked by whoever has the content and the key.
+    // The CID of a link can be verified with the content and the key.
     let mut command = Command::new(WATCHFIRE);
-    command.args(["cid", "-q", "--private", link, "trip"]).current_dir(scratch.there());
+    command.args(["cid", "-q", "--private", link, "trip"]).current_dir(scratch.share_folder());
     let named = command.output().expect("the program runs");
     assert_eq!(text(&named.stdout).trim(), cid, "{}", text(&named.stderr));
     assert_eq!(share.interrupt(), Some(0));
 }
 
 #[test]
-fn of_a_private_page_one_file_is_written_alone() {
+fn one_file_of_a_private_page_is_fetched_alone() {
     let scratch = Scratch::new("private-one");
-    let large = trip(&scratch.there());
-    let mut share = Serving::start(&scratch.there(), "share", &["--private", "trip"]);
-    let (key, keyless) = parted(&share.link());
+    let large = trip(&scratch.share_folder());
+    let mut share = Serving::start(&scratch.share_folder(), "share", &["--private", "trip"]);
+    let (key, keyless) = split_key(&share.link());
     let inside =
         |path: &str| format!("{}#key={key}", keyless.replacen('?', &format!("/{path}?"), 1));
 
     let output = scratch.get(&["-q", &inside("day%201.md"), "-o", "-"]);
     assert_eq!(text(&output.stdout), "sunny\n", "{}", text(&output.stderr));
-    // Its names are in the first block, and it lies in the last one of four.
+    // The index is in the first of four blocks, and the file in the last.
     let output = scratch.get(&["--json", &inside("zebra.md")]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let got = last_event(&output);
     assert_eq!((&got["path"], &got["bytes"]), (&"zebra.md".into(), &8.into()), "{got}");
-    assert!(got["fetched_bytes"].as_u64() < Some(2_200_000), "the blocks between came, too: {got}");
+    assert!(
+        got["fetched_bytes"].as_u64() < Some(2_200_000),
+        "the blocks between are not fetched: {got}"
+    );
     let output = scratch.get(&["-q", &inside("zebra.md"), "-o", "-"]);
     assert_eq!(text(&output.stdout), "stripes\n", "{}", text(&output.stderr));
     let output = scratch.get(&["-q", &inside("large")]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(fs::read(scratch.here().join("large")).expect("it is there") == large);
-    assert!(scratch.names_here().iter().all(|name| !name.contains("watchfire")), "no ciphertext");
+    assert!(fs::read(scratch.get_folder().join("large")).expect("it is there") == large);
+    assert!(scratch.got_names().iter().all(|name| !name.contains("watchfire")), "no ciphertext");
     let output = scratch.get(&["-q", &inside("sub"), "-o", "below"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(scratch.here().join("below/.hidden").exists());
+    assert!(scratch.get_folder().join("below/.hidden").exists());
     let output = scratch.get(&[&inside("day%202.md")]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("day 2.md"), "{}", text(&output.stderr));
     let output = scratch.get(&[&inside("..%2Fescaped"), "-o", "escaped"]);
     assert!(matches!(output.status.code(), Some(1 | 2)), "{output:?}");
-    assert!(!scratch.here().join("escaped").exists() && !scratch.0.join("escaped").exists());
+    assert!(!scratch.get_folder().join("escaped").exists() && !scratch.0.join("escaped").exists());
 }
 
 #[test]
-fn who_holds_a_private_page_without_its_key_passes_it_on() {
+fn a_private_page_is_held_and_served_without_its_key() {
     let scratch = Scratch::new("private-hold");
-    let large = trip(&scratch.there());
-    let mut share = Serving::start(&scratch.there(), "share", &["--private", "trip"]);
+    let large = trip(&scratch.share_folder());
+    let mut share = Serving::start(&scratch.share_folder(), "share", &["--private", "trip"]);
     let link = share.link();
-    let (key, keyless) = parted(&link);
+    let (key, keyless) = split_key(&link);
     let store = scratch.0.join("store");
     let store = store.to_str().expect("UTF-8");
-    // Given with its key or without, what is told is a link without.
+    // The printed link has no key, even if the given link has one.
     for given in [&keyless, &link] {
-        let mut hold = Serving::start(&scratch.here(), "hold", &[given, "--store", store]);
+        let mut hold = Serving::start(&scratch.get_folder(), "hold", &[given, "--store", store]);
         let held = hold.event("held");
-        let told = held["link"].as_str().expect("a link");
-        assert!(!told.contains(&key) && !told.contains("key="), "{told}");
+        let printed = held["link"].as_str().expect("a link");
+        assert!(!printed.contains(&key) && !printed.contains("key="), "{printed}");
         assert_eq!(hold.interrupt(), Some(0));
     }
     assert_eq!(share.interrupt(), Some(0));
 
-    let mut hold = Serving::start(&scratch.here(), "hold", &[&keyless, "--store", store]);
-    let told = hold.event("held")["link"].as_str().expect("a link").to_owned();
-    let output = scratch.get(&["-q", &format!("{told}#key={key}"), "-o", "trip"]);
+    let mut hold = Serving::start(&scratch.get_folder(), "hold", &[&keyless, "--store", store]);
+    let held = hold.event("held")["link"].as_str().expect("a link").to_owned();
+    let output = scratch.get(&["-q", &format!("{held}#key={key}"), "-o", "trip"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(fs::read(scratch.here().join("trip/large")).expect("it is there") == large);
+    assert!(fs::read(scratch.get_folder().join("trip/large")).expect("it is there") == large);
 }
 
 #[test]
-fn a_get_of_a_private_page_that_was_killed_goes_on_and_leaves_no_ciphertext() {
+fn a_killed_get_of_a_private_page_continues_and_leaves_no_ciphertext() {
     let scratch = Scratch::new("private-resume");
     let bytes = generated(24 << 20);
-    fs::write(scratch.there().join("large"), &bytes).expect("a file can be written");
-    let mut share = Serving::start(&scratch.there(), "share", &["--private", "large"]);
+    fs::write(scratch.share_folder().join("large"), &bytes).expect("a file can be written");
+    let mut share = Serving::start(&scratch.share_folder(), "share", &["--private", "large"]);
     let link = share.link();
 
     let mut command = Command::new(WATCHFIRE);
-    command.args(["get", &link]).current_dir(scratch.here()).stderr(Stdio::null());
+    command.args(["get", &link]).current_dir(scratch.get_folder()).stderr(Stdio::null());
     let mut get = command.spawn().expect("the program runs");
     let deadline = Instant::now() + Duration::from_secs(60);
-    while bytes_in_parts(&scratch.here()) < 5 << 20 {
+    while bytes_in_parts(&scratch.get_folder()) < 5 << 20 {
         assert!(Instant::now() < deadline, "no blocks came");
         std::thread::yield_now();
     }
     get.kill().expect("it runs");
     get.wait().expect("it ends");
-    assert!(!scratch.here().join("large").exists(), "it appears whole or not at all");
+    assert!(!scratch.get_folder().join("large").exists(), "an incomplete file must not appear");
 
     let output = scratch.get(&["--json", &link]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let got = last_event(&output);
     assert!(got["present_bytes"].as_u64() >= Some(4 << 20), "{got}");
-    assert!(fs::read(scratch.here().join("large")).expect("it is there") == bytes);
-    assert_eq!(scratch.names_here(), ["large"], "and no ciphertext is left");
+    assert!(fs::read(scratch.get_folder().join("large")).expect("it is there") == bytes);
+    assert_eq!(scratch.got_names(), ["large"], "and no ciphertext is left");
 }

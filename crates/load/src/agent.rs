@@ -19,7 +19,7 @@ const GREETING_BYTES_MAX: u64 = 1_024;
 const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Workers report every second; a worker that is silent for longer has failed.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// The first word of both sides. It detects a connection to some other protocol.
+/// The first word that both sides send. It detects another protocol.
 const HELLO: &str = "watchfire-load-1";
 
 /// The address of an agent, and the token that it shares with its controller.
@@ -34,10 +34,10 @@ pub struct AgentAddress {
 /// Parse a token as it was read from a file.
 pub fn parse_token(text: &str) -> anyhow::Result<String> {
     let token = text.trim();
-    let is_word = token.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_visible = token.bytes().all(|byte| byte.is_ascii_graphic());
     anyhow::ensure!(
-        is_word && (TOKEN_BYTES_MIN..=512).contains(&token.len()),
-        "a token is one word of {TOKEN_BYTES_MIN} to 512 characters, such as `openssl rand -hex 16` makes"
+        is_visible && (TOKEN_BYTES_MIN..=512).contains(&token.len()),
+        "invalid token: it needs {TOKEN_BYTES_MIN} to 512 visible ASCII characters; generate one with `openssl rand -hex 16`"
     );
     Ok(token.to_owned())
 }
@@ -57,7 +57,7 @@ pub fn run_agent(
         std::thread::spawn(move || {
             if workers.fetch_add(1, Ordering::Relaxed) < WORKERS_MAX {
                 // A broken connection ends only the load of that controller.
-                let _ = attend(&stream, &token, files, &worker);
+                let _ = serve_controller(&stream, &token, files, &worker);
             }
             workers.fetch_sub(1, Ordering::Relaxed);
             // The socket may be closed already.
@@ -68,7 +68,7 @@ pub fn run_agent(
 }
 
 /// Check the token of a controller, and connect it to a new worker process.
-fn attend(
+fn serve_controller(
     mut stream: &TcpStream,
     token: &str,
     files: u64,
@@ -89,17 +89,18 @@ fn attend(
     let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut input = child.stdin.take().expect("the worker's input is a pipe");
     let mut output = child.stdout.take().expect("the worker's output is a pipe");
-    std::thread::spawn(move || pass_on(&mut reader, &mut input));
+    std::thread::spawn(move || forward(&mut reader, &mut input));
     // Ends when the worker ends, or within a second after the controller has gone.
-    let passed = pass_on(&mut output, &mut stream);
+    let forwarded = forward(&mut output, &mut stream);
     // The worker may have ended by itself.
     let _ = child.kill();
     child.wait()?;
-    passed
+    forwarded
 }
 
-/// Copy bytes as they arrive. `io::copy` may use splice, which can hold bytes back until more arrive.
-fn pass_on(from: &mut impl io::Read, to: &mut impl io::Write) -> io::Result<()> {
+/// Copy bytes as they arrive. `io::copy` may use splice, which can hold bytes back until more
+/// arrive.
+fn forward(from: &mut impl io::Read, to: &mut impl io::Write) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {
         match from.read(&mut buffer)? {
@@ -116,7 +117,9 @@ fn is_same(a: &str, b: &str) -> bool {
 }
 
 /// Connect to an agent. Returns the connection, and the open files that a worker may have there.
-pub(crate) fn call(agent: &AgentAddress) -> anyhow::Result<(TcpStream, BufReader<TcpStream>, u64)> {
+pub(crate) fn connect(
+    agent: &AgentAddress,
+) -> anyhow::Result<(TcpStream, BufReader<TcpStream>, u64)> {
     let address = &agent.address;
     let context = || format!("agent {address}");
     let mut found = address.to_socket_addrs().with_context(context)?;
@@ -144,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_one_long_word() {
+    fn tokens_have_a_least_length_and_no_spaces() {
         assert_eq!(parse_token(" 0123456789abcdef\n").unwrap(), "0123456789abcdef");
         for text in ["", "short", "0123456789 abcdef", "ä123456789abcdef"] {
             assert!(parse_token(text).is_err(), "{text}");
@@ -152,28 +155,30 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_with_another_token_is_refused() {
+    fn a_controller_with_another_token_is_rejected() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         std::thread::spawn(move || run_agent(&listener, "0123456789abcdef", &Default::default()));
         let agent = AgentAddress { address, token: "0123456789abcdeF".into() };
-        let error = call(&agent).unwrap_err().to_string();
+        let error = connect(&agent).unwrap_err().to_string();
         assert!(error.ends_with("rejected the token"), "{error}");
         let right = AgentAddress { token: "0123456789abcdef".into(), ..agent };
-        assert!(call(&right).unwrap().2 > 0);
+        assert!(connect(&right).unwrap().2 > 0);
     }
 
     #[test]
-    fn a_server_that_is_not_an_agent_is_refused() {
+    fn a_server_that_is_not_an_agent_is_an_error() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             stream.write_all(b"220 smtp ready\r\n").unwrap();
-            // Read until the controller hangs up: closing earlier could reset its connection.
+            // Read until the controller closes: closing earlier could reset its connection.
             let _ = io::copy(&mut stream, &mut io::sink());
         });
         let agent = AgentAddress { address, token: String::new() };
-        assert!(call(&agent).unwrap_err().to_string().ends_with("is not a Watchfire load agent"));
+        assert!(
+            connect(&agent).unwrap_err().to_string().ends_with("is not a Watchfire load agent")
+        );
     }
 }

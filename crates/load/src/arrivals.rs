@@ -1,4 +1,5 @@
-//! The arrival times of the simulated users. They are computed ahead and do not depend on the server.
+//! The arrival times of the simulated users. They are computed ahead and do not depend on the
+//! server.
 
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ pub(crate) struct Arrivals<'a> {
     phases: &'a [Phase],
     phase: usize,
     phase_begins_at: Instant,
-    /// Users that the phase has requested so far; a whole number when arrivals are evenly spaced.
-    asked: f64,
+    /// Users planned in the phase so far; a whole number if arrivals are evenly spaced.
+    planned: f64,
     arrived_in_phase: u64,
     rng: Rng,
 }
@@ -25,11 +26,11 @@ impl<'a> Arrivals<'a> {
             phases,
             phase: 0,
             phase_begins_at: Instant::ZERO,
-            asked: 0.0,
+            planned: 0.0,
             arrived_in_phase: 0,
             rng,
         };
-        arrivals.asked = arrivals.first_asked();
+        arrivals.planned = arrivals.first_planned();
         arrivals
     }
 
@@ -38,7 +39,7 @@ impl<'a> Arrivals<'a> {
         ArrivalShare { arrivals: self, next: index as u32, skipped: index, count }
     }
 
-    fn first_asked(&mut self) -> f64 {
+    fn first_planned(&mut self) -> f64 {
         match self.phases.get(self.phase).map(|phase| phase.spacing) {
             Some(Spacing::Random) => exponential(&mut self.rng),
             Some(Spacing::Even) | None => 0.0,
@@ -54,8 +55,8 @@ impl Iterator for Arrivals<'_> {
         loop {
             let phase = self.phases.get(self.phase)?;
             let is_full = phase.users_max.is_some_and(|max| self.arrived_in_phase >= max);
-            if let Some(offset) = phase.moment(self.asked).filter(|_| !is_full) {
-                self.asked += match phase.spacing {
+            if let Some(offset) = phase.moment(self.planned).filter(|_| !is_full) {
+                self.planned += match phase.spacing {
                     Spacing::Even => 1.0,
                     Spacing::Random => exponential(&mut self.rng),
                 };
@@ -65,7 +66,7 @@ impl Iterator for Arrivals<'_> {
             self.phase_begins_at += phase.duration;
             self.phase += 1;
             self.arrived_in_phase = 0;
-            self.asked = self.first_asked();
+            self.planned = self.first_planned();
         }
     }
 
@@ -76,7 +77,7 @@ impl Iterator for Arrivals<'_> {
             let phase = self.phases.get(self.phase)?;
             // Rounding can add or remove the last arrival of a phase.
             if phase.spacing == Spacing::Even && self.arrived_in_phase + left + 2 < phase.users() {
-                self.asked += left as f64;
+                self.planned += left as f64;
                 self.arrived_in_phase += left;
                 break;
             }
@@ -117,7 +118,7 @@ impl Iterator for ArrivalShare<'_> {
 }
 
 impl Phase {
-    /// Users that the whole phase requests when arrivals are evenly spaced.
+    /// Users of the whole phase if arrivals are evenly spaced.
     pub fn users(&self) -> u64 {
         let mean = (self.rate + self.rate_end) / 2.0;
         // Rounding must not turn a whole number into the one below.
@@ -125,7 +126,7 @@ impl Phase {
         users.min(self.users_max.unwrap_or(u64::MAX))
     }
 
-    /// When the phase has requested this many users; `None` when it ends earlier.
+    /// The time in the phase at which this many users are planned; `None` if it ends earlier.
     fn moment(&self, users: f64) -> Option<Duration> {
         let duration = self.duration.as_secs_f64();
         // The rate changes evenly: rate * t + slope * t * t / 2 = users, solved without dividing by
@@ -173,7 +174,10 @@ mod tests {
         assert_eq!(at.len(), 50);
         assert!(at.windows(2).all(|pair| pair[0] < pair[1]), "{at:?}");
         let first_half = at.iter().filter(|at| **at < 5000).count();
-        assert!((12..=14).contains(&first_half), "a quarter comes in the first half: {first_half}");
+        assert!(
+            (12..=14).contains(&first_half),
+            "a quarter arrives in the first half: {first_half}"
+        );
     }
 
     #[test]
@@ -192,8 +196,8 @@ mod tests {
             let mut found = vec![None; whole.len()];
             for index in 0..count {
                 for arrival in Arrivals::new(&phases, 1).share(index, count) {
-                    let place = &mut found[arrival.number as usize];
-                    assert_eq!(place.replace((arrival.phase, arrival.at)), None);
+                    let slot = &mut found[arrival.number as usize];
+                    assert_eq!(slot.replace((arrival.phase, arrival.at)), None);
                 }
             }
             assert_eq!(found, whole.iter().copied().map(Some).collect::<Vec<_>>(), "{count}");

@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use watchfire_report::{Histogram, Snapshot};
 
-/// Broadcasts of one worker that are reported one by one; further ones count only as deliveries.
+/// Most broadcasts of one worker that are reported one by one; further ones count only as
+/// deliveries.
 pub(crate) const SENT_MAX: usize = 500;
-/// Broadcasts of one load, or of one worker in one second, that are reported one by one.
+/// Most broadcasts of one load, or of one worker in one second, that are reported one by one.
 pub(crate) const BROADCASTS_MAX: usize = 2_000;
 
 /// The identity of a broadcast: its time in nanoseconds of the sender's clock, and its sender.
@@ -28,7 +29,7 @@ pub(crate) struct Sent {
     pub(crate) at: Duration,
 }
 
-/// How long each broadcast took to its receivers.
+/// The delays of each broadcast to its receivers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<(BroadcastId, Snapshot)>", into = "Vec<(BroadcastId, Snapshot)>")]
 pub(crate) struct Receipts(BTreeMap<BroadcastId, Snapshot>);
@@ -54,7 +55,7 @@ impl Receipts {
         }
     }
 
-    /// How long the broadcast took to each of its receivers.
+    /// The delays of a broadcast to its receivers.
     pub(crate) fn get(&self, id: BroadcastId) -> Histogram {
         self.0.get(&id).map_or_else(Histogram::new, Histogram::from)
     }
@@ -78,8 +79,7 @@ impl ReceiptRecorder {
     }
 }
 
-/// The entry of a broadcast; `None` when there are too many. Only a server that invents messages can
-/// cause that.
+/// The entry of a broadcast; `None` if there are too many, which only a faulty server can cause.
 fn entry<T: Default>(all: &mut BTreeMap<BroadcastId, T>, id: BroadcastId) -> Option<&mut T> {
     let is_full = all.len() >= BROADCASTS_MAX && !all.contains_key(&id);
     (!is_full).then(|| all.entry(id).or_default())
@@ -90,13 +90,13 @@ fn entry<T: Default>(all: &mut BTreeMap<BroadcastId, T>, id: BroadcastId) -> Opt
 pub struct Broadcast {
     /// The step that sent it.
     pub step: String,
-    /// When it was sent, since the load began.
+    /// The time at which it was sent, since the load began.
     pub at: Duration,
-    /// How many users should receive it: the smallest size of its audience in that second.
+    /// Users that should receive it: the smallest size of its audience in that second.
     pub audience: u64,
     /// Users of the audience that did not receive it.
     pub missing: u64,
-    /// How long it took to each receiver.
+    /// The delays to its receivers.
     pub times: Histogram,
 }
 

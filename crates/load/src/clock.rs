@@ -1,11 +1,11 @@
-//! The machine's monotonic clock, counted from when the load begins.
+//! The machine's monotonic clock, counted from the start of the load.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use watchfire_types::Instant;
 
-/// Shared by all processes of one machine.
+/// A clock that all processes of one machine share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     origin: Duration,
@@ -27,7 +27,7 @@ impl Clock {
     }
 }
 
-/// The time since a moment that is the same for all processes of the machine.
+/// The monotonic time; all processes of the machine have the same origin.
 pub(crate) fn monotonic() -> Duration {
     let now = clock_gettime(ClockId::Monotonic);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)

@@ -1,4 +1,4 @@
-//! The client's side of RFC 6455: masked frames out, unmasked frames in.
+//! The client side of RFC 6455: it sends masked frames and receives unmasked ones.
 
 use base64::Engine as _;
 use sha1::{Digest as _, Sha1};
@@ -23,7 +23,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// The server broke the protocol.
+/// A violation of the protocol by the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameError {
     Masked,

@@ -21,11 +21,11 @@ pub(crate) struct Response<'a> {
     pub(crate) websocket_accept: &'a str,
 }
 
-/// The bytes are not a valid response.
+/// The received bytes are not a valid response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InvalidResponse;
 
-/// Parse a response; `None` while it is incomplete. `is_ended` when the connection has ended.
+/// Parse a response; `None` while it is incomplete. `is_ended`: the connection has ended.
 pub(crate) fn decode(
     bytes: &[u8],
     is_ended: bool,
@@ -116,7 +116,7 @@ mod tests {
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
 
     #[test]
-    fn a_body_is_as_long_as_its_head_says_or_its_chunks() {
+    fn the_length_of_a_body_comes_from_its_head_or_its_chunks() {
         for bytes in [SIZED, CHUNKED] {
             let response = decode(bytes, false).unwrap().unwrap();
             assert_eq!((response.status, &*response.body), (200, &b"hello"[..]));

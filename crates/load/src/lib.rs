@@ -1,10 +1,10 @@
 //! The load generator: scenarios, simulated users, reports.
 //!
-//! A [`Scenario`] is read and checked once. [`run_load`] starts its users on schedule, whatever the
-//! server does, and measures every step from the time it was due. It connects to the server over the
-//! network like any client.
+//! A [`Scenario`] is parsed and checked once. [`run_load`] starts its users on schedule,
+//! independently of the server, and measures every step from the time it was due. It connects to
+//! the server over the network like any client.
 //!
-//! Not in here: any code of our server. The generator knows Phoenix Channels as a client does.
+//! The crate has no code of the server. It implements the client side of Phoenix Channels.
 
 mod agent;
 mod arrivals;

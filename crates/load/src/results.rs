@@ -17,13 +17,13 @@ const SECONDS_MAX: usize = 7 * 24 * 3600;
 pub struct Results {
     /// The scenario's name.
     pub name: String,
-    /// How long the phases last.
+    /// Duration of all phases.
     pub duration: Duration,
     /// Users that the phases plan.
     pub users_planned: u64,
     /// The number of worker processes; one worker is a thread.
     pub workers: usize,
-    /// Everything that was counted.
+    /// The counters.
     pub counts: Counts,
     /// The most users at the same time, and the most open websockets.
     pub users_max: u64,
@@ -31,9 +31,9 @@ pub struct Results {
     pub connected_max: u64,
     /// How late the generator started users.
     pub lateness: Histogram,
-    /// How long messages with `${now}` took to their receivers.
+    /// The delays of messages with `${now}`.
     pub delivery: Histogram,
-    /// In the scenario's order.
+    /// The steps, in the order of the scenario.
     pub steps: Vec<Step>,
     /// Error counts by step and kind.
     pub errors: BTreeMap<(String, String), u64>,
@@ -43,9 +43,9 @@ pub struct Results {
     pub cpu: Duration,
     /// Memory of all workers: at the start, and the maximum.
     pub resident_bytes: (u64, u64),
-    /// Workers that failed, and why.
+    /// Workers that failed, with the cause.
     pub broken: Vec<String>,
-    /// When the load was stopped before its end.
+    /// The time at which the load was stopped, if before its end.
     pub stopped_after: Option<Duration>,
     sent: Vec<Sent>,
     receipts: Receipts,
@@ -66,15 +66,15 @@ pub struct Step {
 /// One second of the load.
 #[derive(Clone, Debug, Default)]
 pub struct Second {
-    /// The most users, and open websockets, in it.
+    /// The most users, and the most open websockets, in this second.
     pub users: u64,
     /// See `users`.
     pub connected: u64,
-    /// What was counted in it.
+    /// The counters of this second.
     pub counts: Counts,
-    /// Errors in it.
+    /// Errors in this second.
     pub errors: u64,
-    /// The fewest users of each audience of broadcasts in it.
+    /// The smallest size of each audience in this second.
     pub audiences: Vec<u64>,
     /// Times since steps were due, by the index of the step.
     pub steps: BTreeMap<u16, Snapshot>,
@@ -125,10 +125,10 @@ impl Results {
         self.sent.extend(delta.sent.iter().take(room));
         self.counts.broadcasts_untold += delta.sent.len().saturating_sub(room) as u64;
         self.receipts.merge(&delta.receipts);
-        for told in &delta.steps {
-            if let Some(step) = self.steps.get_mut(usize::from(told.step)) {
-                step.due.merge(&told.due);
-                step.begun.merge(&told.begun);
+        for times in &delta.steps {
+            if let Some(step) = self.steps.get_mut(usize::from(times.step)) {
+                step.due.merge(&times.due);
+                step.begun.merge(&times.begun);
             }
         }
         for (step, kind, count) in &delta.errors {
@@ -146,16 +146,16 @@ impl Results {
     }
 
     /// Note that a worker failed.
-    pub(crate) fn add_broken(&mut self, worker: usize, why: &str) {
-        self.broken.push(format!("worker {worker}: {why}"));
+    pub(crate) fn add_broken(&mut self, worker: usize, cause: &str) {
+        self.broken.push(format!("worker {worker}: {cause}"));
         self.workers_seen[worker].is_done = true;
     }
 
     /// Complete seconds since the load began that all workers have reported.
     pub fn seconds_whole(&self) -> usize {
-        let at_work = self.workers_seen.iter().filter(|seen| !seen.is_done);
+        let active = self.workers_seen.iter().filter(|seen| !seen.is_done);
         // The last second is never complete.
-        at_work.map(|seen| seen.seconds).min().unwrap_or(self.seconds.len().saturating_sub(1))
+        active.map(|seen| seen.seconds).min().unwrap_or(self.seconds.len().saturating_sub(1))
     }
 
     fn add_second(&mut self, worker: usize, delta: &Delta) {
@@ -180,8 +180,8 @@ impl Results {
         let second = &mut self.seconds[at];
         second.counts.add(&delta.counts);
         second.errors += delta.errors.iter().map(|(_, _, count)| count).sum::<u64>();
-        for told in &delta.steps {
-            second.steps.entry(told.step).or_default().merge(&told.due);
+        for times in &delta.steps {
+            second.steps.entry(times.step).or_default().merge(&times.due);
         }
         self.users_max = self.users_max.max(second.users);
         self.connected_max = self.connected_max.max(second.connected);

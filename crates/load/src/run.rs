@@ -15,13 +15,13 @@ use crate::source::Source;
 use crate::stop_flag::StopFlag;
 use crate::workers::{BEGIN_DELAY, Link, WorkerEvent, Workers};
 
-/// Open files beside the sockets of users.
+/// Open files besides the sockets of users.
 pub(crate) const FILES_SPARE: u64 = 64;
 /// Most workers of one load.
 pub(crate) const WORKERS_MAX: usize = 1_000;
 /// Users that one worker can start in a second without being late.
-const STARTS_A_SECOND: f64 = 15_000.0;
-/// How soon a stopped load ends.
+const STARTS_PER_SECOND: f64 = 15_000.0;
+/// Longest time until a stopped load ends.
 const STOP_LATENCY: Duration = Duration::from_millis(100);
 
 /// The program of a worker process, and its arguments.
@@ -42,7 +42,7 @@ pub struct LoadOptions {
     pub stop: StopFlag,
 }
 
-/// Run a load to its end; `watch` gets the results while they grow.
+/// Run a load to its end; `watch` receives the results while they grow.
 pub fn run_load(
     source: &Source,
     options: &LoadOptions,
@@ -100,26 +100,26 @@ fn links_to_agents(scenario: &Scenario, options: &LoadOptions) -> anyhow::Result
     Ok(links)
 }
 
-/// How many workers the load needs: each user is an open file. While there are cores, no worker gets
-/// more arrivals than it can start on time.
+/// The number of workers that the load needs: each user is an open file. Up to the number of cores,
+/// no worker gets more arrivals than it can start on time.
 fn workers_for(scenario: &Scenario, options: &LoadOptions, files: u64) -> anyhow::Result<usize> {
     let files = files.min(options.files_max.unwrap_or(u64::MAX));
     let users = files.saturating_sub(FILES_SPARE);
     anyhow::ensure!(
         users > 0,
-        "{files} open files are too few; {FILES_SPARE} are needed besides users"
+        "cannot run users with {files} open files: {FILES_SPARE} are needed besides users; raise the open-file limit"
     );
     let needed =
         usize::try_from(scenario.users_at_once_max().div_ceil(users)).unwrap_or(usize::MAX);
     let in_time =
-        scenario.phases.iter().map(|phase| phase.rate.max(phase.rate_end) / STARTS_A_SECOND);
+        scenario.phases.iter().map(|phase| phase.rate.max(phase.rate_end) / STARTS_PER_SECOND);
     let in_time = in_time.fold(0.0, f64::max).ceil() as usize;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = options.workers.unwrap_or(in_time.min(cores)).max(needed).max(1);
     anyhow::ensure!(
         workers <= WORKERS_MAX,
-        "{} users at once need {workers} processes of {files} open files each, and {WORKERS_MAX} \
-         are the most; raise the open-file limit (`watchfire doctor --sockets {}`)",
+        "{} users at once need {workers} processes of {files} open files each, but at most \
+         {WORKERS_MAX} are allowed; raise the open-file limit (`watchfire doctor --sockets {}`)",
         scenario.users_at_once_max(),
         scenario.users_at_once_max(),
     );
@@ -144,9 +144,9 @@ fn run_here(
 ) {
     let clock = Clock::from_origin(monotonic() + BEGIN_DELAY);
     let engine = Engine::new(scenario, share, clock);
-    let tell = |delta| sender.send((share.index, WorkerEvent::Delta(Box::new(delta)))).is_ok();
-    if let Err(error) = engine.and_then(|engine| engine.run(stop, tell)) {
-        // The receiver lives longer than this thread.
+    let report = |delta| sender.send((share.index, WorkerEvent::Delta(Box::new(delta)))).is_ok();
+    if let Err(error) = engine.and_then(|engine| engine.run(stop, report)) {
+        // The receiver outlives this thread.
         let _ = sender.send((share.index, WorkerEvent::Broken(error.to_string())));
     }
 }
@@ -156,18 +156,18 @@ fn collect(
     receiver: &Receiver<(usize, WorkerEvent)>,
     results: &mut Results,
     stop: &StopFlag,
-    mut pass_on_stop: impl FnMut(),
+    mut stop_workers: impl FnMut(),
     watch: &mut impl FnMut(&Results),
 ) {
     let began = monotonic();
     loop {
         if stop.is_set() && results.stopped_after.is_none() {
             results.stopped_after = Some(monotonic() - began);
-            pass_on_stop();
+            stop_workers();
         }
         match receiver.recv_timeout(STOP_LATENCY) {
             Ok((worker, WorkerEvent::Delta(delta))) => results.add(worker, &delta),
-            Ok((worker, WorkerEvent::Broken(why))) => results.add_broken(worker, &why),
+            Ok((worker, WorkerEvent::Broken(cause))) => results.add_broken(worker, &cause),
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => return,
         }

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_chosen_as_often_as_their_weights_say_and_weight_zero_never() {
+    fn entries_are_chosen_in_proportion_to_their_weights() {
         let mut rng = Rng::from_seed(1);
         let mut chosen = [0_u32; 3];
         for _ in 0..10_000 {

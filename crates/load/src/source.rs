@@ -1,4 +1,4 @@
-//! The text of a scenario, and what the command line overrides.
+//! The text of a scenario, and the overrides from the command line.
 
 use std::path::Path;
 
@@ -30,13 +30,13 @@ impl Source {
         let len = std::fs::metadata(path).with_context(|| name.clone())?.len();
         anyhow::ensure!(
             len <= TEXT_BYTES_MAX,
-            "cannot read {name}: it has {len} bytes, and 64 MiB are the limit"
+            "cannot read {name}: it has {len} bytes, but at most 64 MiB are allowed"
         );
         let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
         Ok(Source { name, text, target: None, seed: None })
     }
 
-    /// The scenario, checked.
+    /// Parse and check the scenario.
     pub fn scenario(&self) -> Result<Scenario, ScenarioError> {
         let mut scenario = Scenario::parse(&self.name, &self.text)?;
         if let Some(url) = &self.target {

@@ -15,7 +15,7 @@ use crate::scenario::StepId;
 pub(crate) struct Delta {
     /// Seconds since the load began.
     pub(crate) second: u32,
-    /// This is the last report of the worker.
+    /// Whether this is the last report of the worker.
     pub(crate) is_last: bool,
     /// The most users, and the most open websockets.
     pub(crate) users: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Delta {
     pub(crate) counts: Counts,
     /// How late the generator started users.
     pub(crate) lateness: Snapshot,
-    /// How long messages with `${now}` took.
+    /// The delays of messages with `${now}`.
     pub(crate) delivery: Snapshot,
     /// The smallest size of each audience.
     pub(crate) audiences: Vec<u64>,
@@ -46,7 +46,7 @@ pub struct Counts {
     pub asked: u64,
     /// Users that started.
     pub started: u64,
-    /// Users that came to the end of their session.
+    /// Users that reached the end of their session.
     pub finished: u64,
     /// Users that an error ended.
     pub failed: u64,
@@ -62,7 +62,7 @@ pub struct Counts {
     pub deliveries: u64,
     /// Their bytes.
     pub delivery_bytes: u64,
-    /// Broadcasts that are not reported one by one because there were too many.
+    /// Broadcasts that are not reported one by one, because there were too many.
     pub broadcasts_untold: u64,
 }
 

@@ -12,7 +12,7 @@ use crate::scenario::{StepThresholds, Thresholds};
 pub struct Verdict {
     /// The threshold, such as `join p99 ≤ 200ms`.
     pub threshold: String,
-    /// What was measured.
+    /// The measured value.
     pub measured: String,
     /// Whether the threshold was kept.
     pub is_kept: bool,
@@ -62,16 +62,17 @@ fn judge_broadcasts(thresholds: &Thresholds, results: &Results, verdicts: &mut V
         return;
     }
     let broadcasts = results.broadcasts();
-    let none = || (!broadcasts.is_empty()).then_some(()).ok_or("no broadcast was sent");
+    let check_sent = || (!broadcasts.is_empty()).then_some(()).ok_or("no broadcast was sent");
     if let Some(max) = thresholds.broadcasts_missing_max {
         let missing: u64 = broadcasts.iter().map(|broadcast| broadcast.missing).sum();
-        let measured = none().map_or_else(str::to_owned, |()| missing.to_string());
-        let is_kept = none().is_ok() && missing <= max;
+        let measured = check_sent().map_or_else(str::to_owned, |()| missing.to_string());
+        let is_kept = check_sent().is_ok() && missing <= max;
         verdicts.push(verdict(format!("broadcasts missing ≤ {max}"), measured, is_kept));
     }
     if let Some(max) = thresholds.broadcasts_last_max {
         let last = broadcasts.iter().map(|broadcast| broadcast.times.max()).max();
-        let measured = none().map_or_else(str::to_owned, |()| duration(last.unwrap_or_default()));
+        let measured =
+            check_sent().map_or_else(str::to_owned, |()| duration(last.unwrap_or_default()));
         let is_kept = last.is_some_and(|last| last <= max);
         verdicts.push(verdict(format!("broadcasts last ≤ {}", duration(max)), measured, is_kept));
     }

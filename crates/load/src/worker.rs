@@ -18,7 +18,7 @@ pub(crate) struct Job {
     pub(crate) share: Share,
 }
 
-/// When users begin to arrive.
+/// The start time of the arrivals.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Begin {
     /// At this time of the monotonic clock, which all processes of a machine share.
@@ -30,9 +30,10 @@ pub(crate) enum Begin {
 /// The line after which a worker ends.
 pub(crate) const STOP: &str = "stop";
 
-/// Run one worker for the controller at the other end. The controller sends the job as a line of JSON,
-/// the worker answers that it is ready, and the controller sends the start time. Then the worker
-/// reports once a second, until the load ends, or the controller stops it or has gone.
+/// Run one worker for the controller at the other end. The controller sends the job as a line of
+/// JSON, the worker answers that it is ready, and the controller sends the start time. Then the
+/// worker reports once a second, until the load ends, the controller stops it, or the connection
+/// ends.
 pub fn run_worker(
     input: impl BufRead + Send + 'static,
     mut output: impl Write,
@@ -43,7 +44,7 @@ pub fn run_worker(
     let scenario = job.source.scenario()?;
     writeln!(output, "ready")?;
     output.flush()?;
-    let begin = lines.next().context("the controller has gone")??;
+    let begin = lines.next().context("the controller closed the connection")??;
     let begin = serde_json::from_str(&begin).context("cannot parse the start time")?;
     let origin = match begin {
         Begin::At(origin) => origin,
@@ -53,13 +54,13 @@ pub fn run_worker(
     let stop = StopFlag::default();
     let stop_on_end = stop.clone();
     std::thread::spawn(move || {
-        // The end of the input means that the controller has gone.
+        // The end of the input means that the controller has ended.
         let _ = lines.take_while(|line| line.as_ref().is_ok_and(|line| line != STOP)).count();
         stop_on_end.set();
     });
     engine.run(&stop, |delta| {
-        let line = serde_json::to_string(&delta).expect("a delta can be written down");
-        // A failed write means that the controller has gone.
+        let line = serde_json::to_string(&delta).expect("a delta can be serialized");
+        // A failed write means that the controller has ended.
         writeln!(output, "{line}").and_then(|()| output.flush()).is_ok()
     })?;
     Ok(())

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::agent::{AgentAddress, call};
+use crate::agent::{self, AgentAddress};
 use crate::clock::monotonic;
 use crate::engine::Share;
 use crate::run::WorkerProgram;
@@ -16,9 +16,9 @@ use crate::source::Source;
 use crate::tally::Delta;
 use crate::worker::{Begin, Job, STOP};
 
-/// From the time all workers are ready to the first arrival, so that all begin at the same time.
+/// Delay from the time all workers are ready to the first arrival, so that all begin together.
 pub(crate) const BEGIN_DELAY: Duration = Duration::from_millis(20);
-/// The additional delay per worker, because each must run on some core first.
+/// Additional delay per worker, because each must be scheduled on a core first.
 const BEGIN_DELAY_EACH: Duration = Duration::from_millis(2);
 
 /// A report or the failure of a worker.
@@ -41,7 +41,7 @@ struct ChildGuard(Child);
 
 impl Drop for ChildGuard {
     fn drop(&mut self) {
-        // A worker ends by itself after its last report; killing it then does no harm.
+        // A worker ends by itself after its last report; killing it then has no effect.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -65,7 +65,7 @@ impl Link {
     }
 
     pub(crate) fn to_agent(agent: &AgentAddress) -> anyhow::Result<(Link, u64)> {
-        let (stream, reader, files) = call(agent)?;
+        let (stream, reader, files) = agent::connect(agent)?;
         let begin = Begin::In(BEGIN_DELAY);
         let link = Link { input: Box::new(stream), output: Box::new(reader), begin, child: None };
         Ok((link, files))
@@ -130,21 +130,21 @@ fn listen(index: usize, output: impl BufRead, sender: &Sender<(usize, WorkerEven
     for line in output.lines() {
         let delta = line.map_err(anyhow::Error::from);
         let delta = delta.and_then(|line| Ok(serde_json::from_str::<Box<Delta>>(&line)?));
-        let told = match delta {
+        let event = match delta {
             Ok(delta) => {
                 is_done = delta.is_last;
                 WorkerEvent::Delta(delta)
             }
             Err(error) => WorkerEvent::Broken(error.to_string()),
         };
-        let is_broken = matches!(told, WorkerEvent::Broken(_));
-        if sender.send((index, told)).is_err() || is_broken {
+        let is_broken = matches!(event, WorkerEvent::Broken(_));
+        if sender.send((index, event)).is_err() || is_broken {
             return;
         }
     }
     if !is_done {
-        let why = "ended before the load was over".to_owned();
-        // Without a receiver the load is over.
-        let _ = sender.send((index, WorkerEvent::Broken(why)));
+        let cause = "ended before the end of the load".to_owned();
+        // A missing receiver means that the load has ended.
+        let _ = sender.send((index, WorkerEvent::Broken(cause)));
     }
 }

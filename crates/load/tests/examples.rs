@@ -1,4 +1,4 @@
-//! The scenarios that we hand out can be read, and ask for what their text says.
+//! The example scenarios are valid and have the described size.
 
 use watchfire_load::Source;
 
@@ -6,17 +6,17 @@ fn example(name: &str) -> watchfire_load::Scenario {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/load");
     let mut source = Source::read(&folder.join(name)).expect("the example is there");
     source.target = Some("ws://127.0.0.1:4000".into());
-    source.scenario().expect("the example is right")
+    source.scenario().expect("the example is valid")
 }
 
 #[test]
-fn the_lobby_in_our_own_format() {
+fn the_lobby_in_toml() {
     let lobby = example("lobby.toml");
     assert_eq!((lobby.users(), lobby.duration().as_secs()), (600, 30));
 }
 
 #[test]
-fn a_broadcast_and_sprites() {
+fn the_broadcast_and_the_sprites() {
     let broadcast = example("broadcast.toml");
     assert_eq!((broadcast.users(), broadcast.thresholds.broadcasts_missing_max), (10_001, Some(0)));
     assert_eq!(example("sprites.toml").users(), 1_000);

@@ -1,17 +1,17 @@
-//! What simulated users do, heard by servers of a few lines.
+//! The behaviour of simulated users, with small test servers.
 
 mod support;
 
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener};
 
-use support::{done, echo, load, saying, scenario, server, websocket_server};
+use support::{done, echo, load, responding, scenario, server, websocket_server};
 use tungstenite::Message;
 use tungstenite::protocol::frame::Frame;
 use tungstenite::protocol::frame::coding::{Data, OpCode};
 
 #[test]
-fn users_connect_send_hear_and_hang_up() {
+fn users_connect_send_receive_and_disconnect() {
     let steps = r#"
         { connect = { path = "/chat" } },
         { loop = { times = 3, steps = [
@@ -26,12 +26,12 @@ fn users_connect_send_hear_and_hang_up() {
     assert_eq!(names.map(|name| done(&results, name)), [50, 150, 50, 50]);
     assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
     assert_eq!((results.counts.started, results.counts.finished), (50, 50));
-    assert_eq!(results.counts.deliveries, 0, "all that came was asked for");
+    assert_eq!(results.counts.deliveries, 0, "all received messages were expected");
     assert!(results.lateness.len() == 50 && results.connected_max > 0);
 }
 
 #[test]
-fn pings_are_answered_and_fragments_put_together() {
+fn pings_are_answered_and_fragments_are_assembled() {
     let address = websocket_server(|socket| {
         socket.read()?;
         socket.send(Message::Ping("are you there?".into()))?;
@@ -52,7 +52,7 @@ fn pings_are_answered_and_fragments_put_together() {
 }
 
 #[test]
-fn messages_of_any_size_pass_both_ways() {
+fn messages_of_any_size_are_sent_and_received() {
     for len in [0, 125, 126, 70_000, 900_000] {
         let text = "m".repeat(len);
         let steps = format!(
@@ -64,7 +64,7 @@ fn messages_of_any_size_pass_both_ways() {
 }
 
 #[test]
-fn what_nobody_asked_for_is_counted_as_delivered() {
+fn unexpected_messages_count_as_deliveries() {
     let address = websocket_server(|socket| {
         for _ in 0..5 {
             socket.send("news".into())?;
@@ -77,7 +77,7 @@ fn what_nobody_asked_for_is_counted_as_delivered() {
 }
 
 #[test]
-fn who_comes_when_all_places_are_taken_is_turned_away_and_counted() {
+fn users_above_users_max_are_turned_away_and_counted() {
     let steps = r#"{ connect = { path = "/" } }, { stay = {} }"#;
     let scenario = format!("users_max = 7\n{}", scenario(20, 100, steps));
     let results = load(websocket_server(echo), &scenario);
@@ -97,25 +97,25 @@ fn sessions_are_chosen_by_probability_and_servers_by_weight() {
         [[sessions]]
         probability = 25
         steps = [{ http = { path = "/rarely" } }]"#;
-    let results = load(saying(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"), text);
+    let results = load(responding(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"), text);
     let (often, rarely) = (done(&results, "GET /often"), done(&results, "GET /rarely"));
     assert_eq!(often + rarely, 1000);
     assert!((200..300).contains(&rarely), "{rarely}");
 }
 
 #[test]
-fn a_users_requests_share_a_connection_and_keep_what_they_were_told() {
-    // One answer on the first request, and one that depends on it on the second.
+fn requests_of_a_user_share_a_connection_and_saved_values() {
+    // The second request depends on the response to the first.
     let address = server(|mut stream| {
         use std::io::Write as _;
-        let mut heard = [0; 4096];
-        let mut told = "t0k3n".to_owned();
-        while let Ok(len @ 1..) = stream.read(&mut heard) {
-            let request = String::from_utf8_lossy(&heard[..len]).into_owned();
+        let mut buffer = [0; 4096];
+        let mut value = "t0k3n".to_owned();
+        while let Ok(len @ 1..) = stream.read(&mut buffer) {
+            let request = String::from_utf8_lossy(&buffer[..len]).into_owned();
             if request.starts_with("POST /echo/t0k3n") {
-                told = request.rsplit("\r\n\r\n").next().unwrap_or_default().to_owned();
+                value = request.rsplit("\r\n\r\n").next().unwrap_or_default().to_owned();
             }
-            let body = format!("{{\"told\":\"{told}\"}}");
+            let body = format!("{{\"value\":\"{value}\"}}");
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
             if stream.write_all((head + &body).as_bytes()).is_err() {
                 return;
@@ -123,27 +123,28 @@ fn a_users_requests_share_a_connection_and_keep_what_they_were_told() {
         }
     });
     let steps = r#"
-        { http = { path = "/token", save = { token = "/told" }, name = "token" } },
+        { http = { path = "/token", save = { token = "/value" }, name = "token" } },
         { http = { path = "/echo/${token}", body = "for ${id}", contains = "for ${id}", name = "echo" } },
         { http = { path = "/other", save = { missing = "/nowhere" }, name = "other" } },"#;
     let results = load(address, &scenario(5, 50, steps));
     assert_eq!(done(&results, "echo"), 5, "{:?}", results.errors);
     assert_eq!(results.errors.len(), 1);
     let (step, kind) = results.errors.keys().next().unwrap();
-    assert_eq!((step.as_str(), kind.as_str()), ("other", "nothing to save at the pointer"));
-    assert_eq!(results.counts.finished, 5, "a wrong answer does not end a user");
+    assert_eq!((step.as_str(), kind.as_str()), ("other", "no value to save at the JSON pointer"));
+    assert_eq!(results.counts.finished, 5, "a wrong response must not end a user");
 }
 
 #[test]
-fn what_a_server_does_wrong_is_named_and_counted() {
+fn errors_of_a_server_are_counted_by_kind() {
     const CONNECT: &str = r#"{ connect = { path = "/" } }, { expect = {} }"#;
     const GET: &str = r#"{ http = { path = "/", name = "get" } }"#;
     const UPGRADE: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
         Connection: Upgrade\r\nSec-WebSocket-Accept: wrong\r\n\r\n";
-    // A port that is taken and not listened on: a free one could become another server's meanwhile.
-    let unheard = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    unheard.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-    let refusing = unheard.local_addr().unwrap().as_socket().unwrap();
+    // A bound port without a listener: another server could take a free port meanwhile.
+    let not_listening =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    not_listening.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let refusing = not_listening.local_addr().unwrap().as_socket().unwrap();
     let resetting = server(|stream| {
         let socket = socket2::SockRef::from(&stream);
         socket.set_linger(Some(std::time::Duration::ZERO)).expect("linger can be set");
@@ -163,29 +164,29 @@ fn what_a_server_does_wrong_is_named_and_counted() {
         ("refuses", refusing, CONNECT, "connect", "connection refused"),
         (
             "answers another status",
-            saying(b"HTTP/1.1 403 No\r\ncontent-length: 0\r\n\r\n"),
+            responding(b"HTTP/1.1 403 No\r\ncontent-length: 0\r\n\r\n"),
             CONNECT,
             "connect",
-            "no websocket: HTTP 403",
+            "upgrade failed: HTTP 403",
         ),
         (
             "accepts a key that was not sent",
-            saying(UPGRADE),
+            responding(UPGRADE),
             CONNECT,
             "connect",
-            "no websocket: wrong Sec-WebSocket-Accept",
+            "upgrade failed: wrong Sec-WebSocket-Accept",
         ),
         (
-            "speaks something else",
-            saying(b"220 smtp ready\r\n\r\n"),
+            "sends another protocol",
+            responding(b"220 smtp ready\r\n\r\n"),
             CONNECT,
             "connect",
             "not HTTP",
         ),
-        ("speaks something else", saying(b"\0\xff\0\xff"), GET, "get", "not HTTP"),
+        ("sends another protocol", responding(b"\0\xff\0\xff"), GET, "get", "not HTTP"),
         (
             "fails",
-            saying(b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n"),
+            responding(b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n"),
             GET,
             "get",
             "HTTP 500",
@@ -193,10 +194,10 @@ fn what_a_server_does_wrong_is_named_and_counted() {
         ("closes", closing, CONNECT, "expect", "closed by the server with 1013"),
         ("masks", masking, CONNECT, "expect", "the server masked a frame"),
         ("leaves", leaving, CONNECT, "expect", "connection ended"),
-        ("says nothing", saying(b""), CONNECT, "connect", "timed out"),
-        ("stops half way", saying(b"HTTP/1.1 200 OK\r\ncontent-le"), GET, "get", "timed out"),
+        ("sends nothing", responding(b""), CONNECT, "connect", "timed out"),
+        ("stops half way", responding(b"HTTP/1.1 200 OK\r\ncontent-le"), GET, "get", "timed out"),
     ];
-    for (what, address, steps, step, kind) in cases {
+    for (behaviour, address, steps, step, kind) in cases {
         let mut scenario = scenario(3, 30, steps);
         if kind == "timed out" {
             scenario = scenario.replace("\"10s\"", "\"300ms\"");
@@ -204,7 +205,7 @@ fn what_a_server_does_wrong_is_named_and_counted() {
         let results = load(address, &scenario);
         let expected = ((step.to_owned(), kind.to_owned()), 3);
         let errors: Vec<_> = results.errors.clone().into_iter().collect();
-        assert_eq!(errors, [expected], "a server that {what}");
+        assert_eq!(errors, [expected], "a server that {behaviour}");
     }
     let results = load(resetting, &scenario(3, 30, CONNECT));
     assert_eq!(results.errors_total(), 3);
@@ -220,7 +221,7 @@ fn source_addresses_are_used_in_turn() {
     let address = server(move |mut stream| {
         use std::io::Write as _;
         let peer = stream.peer_addr().expect("a stream has a peer");
-        sender.send(peer.ip().to_string()).expect("the test listens");
+        sender.send(peer.ip().to_string()).expect("the test receives");
         let _ = stream.read(&mut [0; 4096]);
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     });
@@ -235,23 +236,23 @@ fn source_addresses_are_used_in_turn() {
 }
 
 #[test]
-fn a_broadcast_that_not_all_hear_is_missed_by_the_others() {
-    // Everyone hears only itself.
+fn users_that_do_not_receive_a_broadcast_are_counted_as_missing() {
+    // Each user receives only its own message.
     let steps = r#"{ connect = { path = "/" } }, { think = "1500ms" },
         { send = { text = "${now}", broadcast = true, reply = true } }, { stay = {} }"#;
     let mut scenario = scenario(4, 100, steps);
     scenario.push_str("[[phases]]\nduration = \"2s\"\nrate = 0\n");
     let results = load(websocket_server(echo), &scenario);
     assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
-    let told = results.broadcasts();
-    let counts = told.iter().map(|one| (one.audience, one.times.len(), one.missing));
+    let broadcasts = results.broadcasts();
+    let counts = broadcasts.iter().map(|one| (one.audience, one.times.len(), one.missing));
     assert_eq!(counts.collect::<Vec<_>>(), [(4, 1, 3); 4]);
 }
 
 #[test]
-fn a_poll_that_waits_too_long_is_given_up() {
+fn a_poll_ends_after_its_period() {
     let address = server(|mut stream| {
-        // Hears the request, and says nothing until its client is gone.
+        // Reads the request, and sends nothing until the client closes.
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
     });
     let steps = r#"{ longpoll = { path = "/", for = "300ms", name = "poll" } }, { think = "0s" }"#;
@@ -263,8 +264,8 @@ fn a_poll_that_waits_too_long_is_given_up() {
 }
 
 #[test]
-fn a_limit_of_this_machine_is_named_when_it_stops_users() {
-    // One port for four users, who all stay.
+fn a_limit_of_this_machine_is_named_if_it_stops_users() {
+    // One port for four users that all stay.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let steps = r#"{ connect = { path = "/" } }, { stay = {} }"#;
     let scenario = scenario(4, 200, steps).replace(

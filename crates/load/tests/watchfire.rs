@@ -15,7 +15,7 @@ fn watchfire() -> RunningServer {
 }
 
 #[test]
-fn both_serializers_join_push_and_hear_what_is_broadcast() {
+fn both_serializers_join_push_and_receive_broadcasts() {
     for version in ["1.0.0", "2.0.0"] {
         let server = watchfire();
         let steps = format!(
@@ -29,19 +29,22 @@ fn both_serializers_join_push_and_hear_what_is_broadcast() {
         assert_eq!(results.errors_total(), 0, "{version}: {:?}", results.errors);
         let names = ["connect", "join", "push new_msg", "leave", "disconnect"];
         assert_eq!(names.map(|name| done(&results, name)), [20; 5], "{version}");
-        let heard = results.counts.deliveries;
-        assert!((20..=400).contains(&heard), "{version}: everyone hears those after it: {heard}");
-        assert_eq!(results.delivery.len(), heard, "each told how long it was under way");
+        let received = results.counts.deliveries;
+        assert!(
+            (20..=400).contains(&received),
+            "{version}: a user receives later messages: {received}"
+        );
+        assert_eq!(results.delivery.len(), received, "the delay of each message is measured");
     }
 }
 
 #[test]
-fn a_join_that_is_refused_is_counted_and_the_user_stays() {
+fn a_rejected_join_is_counted_and_the_user_stays() {
     let steps = r#"{ connect = { path = "/socket/websocket?vsn=2.0.0" } },
-                   { join = { topic = "nobody:knows" } }, { disconnect = {} }"#;
+                   { join = { topic = "unknown:topic" } }, { disconnect = {} }"#;
     let results = load(watchfire().address(), &scenario(3, 30, steps));
-    let refused = ("join".to_owned(), "refused by a reply".to_owned());
-    assert_eq!(results.errors.get(&refused), Some(&3), "{:?}", results.errors);
+    let error = ("join".to_owned(), "reply with an error status".to_owned());
+    assert_eq!(results.errors.get(&error), Some(&3), "{:?}", results.errors);
     assert_eq!(done(&results, "disconnect"), 3);
 }
 
@@ -52,13 +55,13 @@ fn heartbeats_are_sent_and_answered() {
     let server = watchfire();
     let results = load(server.address(), &scenario(2, 20, steps));
     assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
-    // The answers are no deliveries; two of 63 bytes came to each.
+    // Replies are not deliveries; each user receives two of 63 bytes.
     assert_eq!(results.counts.deliveries, 0);
     assert!(results.counts.bytes_in > 2 * 2 * 60, "{}", results.counts.bytes_in);
 }
 
 #[test]
-fn a_broadcast_tells_who_listened_who_heard_and_when() {
+fn a_broadcast_is_reported_with_audience_receivers_and_delays() {
     let scenario = r#"
         [[phases]]
         duration = "200ms"
@@ -97,12 +100,15 @@ fn a_broadcast_tells_who_listened_who_heard_and_when() {
     let server = watchfire();
     let results = load(server.address(), scenario);
     assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
-    let told: Vec<_> = results.broadcasts();
-    let counts = told.iter().map(|one| (one.step.as_str(), one.audience, one.times.len()));
+    let broadcasts: Vec<_> = results.broadcasts();
+    let counts = broadcasts.iter().map(|one| (one.step.as_str(), one.audience, one.times.len()));
     assert_eq!(counts.collect::<Vec<_>>(), [("news", 21, 21); 3]);
-    assert!(told.iter().all(|one| one.missing == 0 && !one.times.max().is_zero()), "{told:?}");
-    let thresholds =
-        watchfire_load::Scenario::parse("test.toml", scenario).expect("it is read").thresholds;
+    let is_complete =
+        |one: &watchfire_load::Broadcast| one.missing == 0 && !one.times.max().is_zero();
+    assert!(broadcasts.iter().all(is_complete), "{broadcasts:?}");
+    let thresholds = watchfire_load::Scenario::parse("test.toml", scenario)
+        .expect("the scenario is valid")
+        .thresholds;
     let verdicts = watchfire_load::judge(&thresholds, &results);
     assert!(verdicts.len() == 2 && verdicts.iter().all(|one| one.is_kept), "{verdicts:?}");
     let table = watchfire_load::table(&results, &verdicts);
@@ -121,12 +127,12 @@ fn sprites_are_thrown_and_caught_over_plain_http() {
     assert_eq!(["join", "leave"].map(|name| done(&results, name)), [30; 2]);
     let (thrown, caught) = (done(&results, "throw"), done(&results, "catch"));
     assert!(thrown >= 60 && thrown == caught, "{thrown} thrown, {caught} caught");
-    let flown = results.delivery.len();
-    assert!((60..=thrown).contains(&flown), "{thrown} thrown, {flown} told when they were");
+    let measured = results.delivery.len();
+    assert!((60..=thrown).contains(&measured), "{thrown} thrown, {measured} with a delay");
 }
 
 #[test]
-fn the_long_poll_twin_is_polled_until_the_reply_comes() {
+fn a_long_poll_is_repeated_until_the_reply_arrives() {
     let steps = r#"
         { http = { path = "/socket/longpoll?vsn=2.0.0", save = { token = "/token" }, name = "open" } },
         { http = { path = "/socket/longpoll?vsn=2.0.0&token=${token}", name = "join",

@@ -1,7 +1,7 @@
 //! Charts as SVG: lines over an axis, and bars beside each other, one panel below the other.
 //!
-//! `plotters` draws them. It knows one set of colours, so a style element adds the dark ones: the
-//! SVG follows the reader's light or dark setting, in an HTML page and as an image.
+//! `plotters` draws them with one set of colours. A style element adds the dark colours, so the SVG
+//! follows the reader's light or dark setting, in an HTML page and as an image.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ const WIDTH: i32 = 760;
 const MARGIN: i32 = 24;
 const LEFT: i32 = 78;
 const RIGHT: i32 = 70;
-/// Between the edge of the picture and the name of a vertical axis.
+/// Space between the edge of the picture and the label of a vertical axis.
 const SIDE_MARGIN: i32 = 14;
 const TITLE_HEIGHT: i32 = 24;
 const LEGEND_HEIGHT: i32 = 22;
@@ -31,7 +31,7 @@ const BAR_VALUES_WIDTH: i32 = 150;
 const NOTE_HEIGHT: i32 = 17;
 /// Estimated width of a character of the legend.
 const CHARACTER_WIDTH: i32 = 7;
-/// `plotters` draws on whole pixels: so many of them are one of the picture.
+/// Pixels of `plotters`, which draws on whole pixels, for each pixel of the picture.
 const PIXELS: i32 = 4;
 /// Lines are thinned to this many points; more would not be visible.
 const POINTS_MAX: usize = 400;
@@ -47,7 +47,7 @@ const PAPER: [u32; 2] = [0xfffdf9, 0x171412];
 /// A picture of one or more panels, one below the other.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Chart {
-    /// What the picture shows, for readers who cannot see it.
+    /// A text description, for readers who cannot see the picture.
     pub label: String,
     /// From top to bottom.
     pub panels: Vec<Panel>,
@@ -61,7 +61,7 @@ pub struct Chart {
 pub enum Panel {
     /// Lines over a common horizontal axis.
     Lines {
-        /// What the panel shows.
+        /// The title.
         title: String,
         /// The horizontal axis.
         x: Axis,
@@ -69,7 +69,7 @@ pub enum Panel {
         left: Axis,
         /// A second vertical axis.
         right: Option<Axis>,
-        /// Drawn in this order.
+        /// The lines, drawn in this order.
         lines: Vec<Line>,
         /// Values to compare with.
         #[serde(default)]
@@ -77,7 +77,7 @@ pub enum Panel {
     },
     /// Horizontal bars with a common scale that begins at 0.
     Bars {
-        /// What the panel shows.
+        /// The title.
         title: String,
         /// Decimals of the values.
         decimals: usize,
@@ -89,20 +89,20 @@ pub enum Panel {
 /// An axis of a panel; it begins at 0.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Axis {
-    /// What it measures.
+    /// The measured quantity.
     pub label: String,
     /// The end of the axis; `None` ends it above the largest value.
     pub max: Option<f64>,
-    /// The distance between ticks; `None` takes a round number.
+    /// The distance between ticks; `None` selects a round number.
     pub step: Option<f64>,
-    /// Each tick is ten times the one before. Values must be above 0.
+    /// Whether each tick is ten times the one before. Values must be above 0.
     pub is_log: bool,
-    /// How ticks are written.
+    /// The format of ticks.
     #[serde(default)]
     pub format: TickFormat,
 }
 
-/// How the ticks of an axis are written.
+/// The format of the ticks of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum TickFormat {
     /// `1,000`
@@ -117,7 +117,7 @@ pub enum TickFormat {
 /// One line of a panel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
-    /// What the legend calls it; a line without a name is not in the legend.
+    /// The name in the legend; a line without a name is not in the legend.
     pub name: String,
     /// Its colour.
     pub colour: Colour,
@@ -137,7 +137,7 @@ const fn opaque() -> f64 {
 /// A value to compare lines with, drawn across the panel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Marker {
-    /// What is written beside it.
+    /// The label beside it.
     pub name: String,
     /// Its colour.
     pub colour: Colour,
@@ -150,7 +150,7 @@ pub struct Marker {
 /// One bar of a panel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bar {
-    /// What is written at its left.
+    /// The label at its left.
     pub name: String,
     /// Its colour.
     pub colour: Colour,
@@ -164,9 +164,9 @@ pub struct Bar {
 /// A value that a bar should not exceed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BarLimit {
-    /// In the unit of the bar.
+    /// The value, in the unit of the bar.
     pub value: f64,
-    /// What is written after the bar's value.
+    /// The label after the value of the bar.
     pub label: String,
 }
 
@@ -179,7 +179,7 @@ pub enum Side {
     Right,
 }
 
-/// A colour that can be told from the others in light and dark.
+/// A colour that is distinct from the others in light and dark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "a colour is its name")]
 pub enum Colour {
@@ -214,7 +214,7 @@ impl Panel {
 }
 
 impl Axis {
-    /// An axis as long as the values need.
+    /// An axis that ends above the largest value.
     pub fn new(label: impl Into<String>) -> Self {
         let (label, format) = (label.into(), TickFormat::Number);
         Axis { label, max: None, step: None, is_log: false, format }
@@ -230,7 +230,7 @@ impl Axis {
         Axis { is_log: true, ..Axis::new(label) }
     }
 
-    /// The same axis with another way to write its ticks.
+    /// The same axis with another tick format.
     #[must_use]
     pub fn with_format(self, format: TickFormat) -> Self {
         Axis { format, ..self }
@@ -264,7 +264,6 @@ impl Chart {
         {
             let size = ((WIDTH * PIXELS) as u32, (height * PIXELS) as u32);
             let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-            // A string takes every drawing.
             self.draw(&area).expect("drawing into a string succeeds");
             area.present().expect("drawing into a string succeeds");
         }
@@ -461,7 +460,7 @@ fn draw_bars(area: &Area<'_>, decimals: usize, bars: &[Bar]) -> Drawn {
     Ok(())
 }
 
-/// From values to their place on an axis.
+/// Maps values to positions on an axis.
 #[derive(Clone)]
 struct Scale {
     min: f64,
@@ -536,7 +535,7 @@ impl ValueFormatter<f64> for Scale {
     }
 }
 
-/// A round number that goes about five times into the largest value.
+/// A round number of which about five make the largest value.
 fn step_of(largest: f64) -> f64 {
     let rough = largest / 5.0;
     let power = 10_f64.powf(rough.log10().floor());
@@ -590,7 +589,7 @@ fn dark_style() -> String {
     for [light, dark] in meanings.into_iter().chain(Colour::ALL.map(Colour::shades)) {
         for property in ["fill", "stroke"] {
             writeln!(style, "[{property}=\"#{light:06X}\"] {{ {property}: #{dark:06x} }}")
-                .expect("a string takes everything");
+                .expect("writing to a string cannot fail");
         }
     }
     style + "}"
@@ -609,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_have_the_decimals_they_need() {
+    fn ticks_have_as_many_decimals_as_needed() {
         for (axis, texts) in [
             (Axis::new(""), ["0.0", "2.5", "5.0"]),
             (Axis::up_to("", 100.0), ["0", "20", "40"]),
@@ -625,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_without_a_point_is_still_a_picture() {
+    fn a_chart_without_points_is_drawn() {
         let lines = vec![Line::left("none", Colour::Orange, Vec::new())];
         let panel = Panel::lines("<&>", Axis::new("s"), Axis::new("sockets"), lines);
         let chart = Chart { label: "a\"b".into(), panels: vec![panel], notes: Vec::new() };

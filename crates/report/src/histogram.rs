@@ -1,4 +1,4 @@
-//! Durations, counted by their length.
+//! Histograms of durations.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use hdrhistogram::Histogram as HdrHistogram;
 use serde::{Deserialize, Serialize};
 
-/// A quantile is within one in a hundred.
+/// A quantile has an error of at most 1 %.
 const SIGNIFICANT_DIGITS: u8 = 2;
 /// Shorter durations are recorded as one microsecond.
 const NANOS_MIN: u64 = 1_000;
 /// Longer durations are recorded as one hour.
 const NANOS_MAX: u64 = 3_600_000_000_000;
 
-/// How often each duration was measured, within one in a hundred.
+/// A histogram of durations, with an error of at most 1 %.
 ///
-/// It takes 1 KiB for an octave of durations from the shortest to the longest: 15 KiB up to a second. Keep
-/// many of them as [`Snapshot`].
+/// It needs 1 KiB for each octave between the shortest and the longest duration: 15 KiB up to a
+/// second. Store many of them as [`Snapshot`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram(HdrHistogram<u64>);
 
@@ -47,24 +47,25 @@ impl Histogram {
         self.0.record_n(nanos, count).expect("the histogram grows as far as an hour");
     }
 
-    /// Add what another histogram counted.
+    /// Add the counts of another histogram.
     pub fn merge(&mut self, other: &Snapshot) {
         for (nanos, count) in &other.0 {
             self.record_many(*nanos, *count);
         }
     }
 
-    /// How many durations were counted.
+    /// Number of recorded durations.
     pub fn len(&self) -> u64 {
         self.0.len()
     }
 
-    /// Whether nothing was counted.
+    /// Whether no duration was recorded.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The duration that a share of all, such as 0.99, did not exceed; zero when there are none.
+    /// The duration that a share of all, such as 0.99, did not exceed; zero if the histogram is
+    /// empty.
     pub fn quantile(&self, share: f64) -> Duration {
         if self.is_empty() {
             return Duration::ZERO;
@@ -72,17 +73,17 @@ impl Histogram {
         Duration::from_nanos(self.0.value_at_quantile(share))
     }
 
-    /// The mean; zero when there are none.
+    /// The mean; zero if the histogram is empty.
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(self.0.mean() as u64)
     }
 
-    /// The longest duration; zero when there are none.
+    /// The longest duration; zero if the histogram is empty.
     pub fn max(&self) -> Duration {
         self.quantile(1.0)
     }
 
-    /// The share of all that was at most as long, for each duration that occurred.
+    /// Each recorded duration, with the share of all that was at most as long.
     pub fn cumulative(&self) -> Vec<(Duration, f64)> {
         let all = self.len().max(1) as f64;
         let mut seen = 0;
@@ -93,13 +94,13 @@ impl Histogram {
         counted.collect()
     }
 
-    /// What was counted so far, in the form to keep or send.
+    /// The counts so far, for storing or sending.
     pub fn snapshot(&self) -> Snapshot {
         let counted = self.0.iter_recorded();
         Snapshot(counted.map(|one| (one.value_iterated_to(), one.count_at_value())).collect())
     }
 
-    /// What was counted since the last call.
+    /// The counts since the last call.
     pub fn take(&mut self) -> Snapshot {
         let snapshot = self.snapshot();
         self.0.reset();
@@ -107,7 +108,7 @@ impl Histogram {
     }
 }
 
-/// The counts of a histogram that are not zero: what a worker sends, and what is kept of each second.
+/// The nonzero counts of a histogram, for storing or sending.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
 pub struct Snapshot(BTreeMap<u64, u64>);
@@ -133,19 +134,19 @@ impl From<&Snapshot> for Histogram {
 }
 
 impl Snapshot {
-    /// Add what another snapshot counted.
+    /// Add the counts of another snapshot.
     pub fn merge(&mut self, other: &Snapshot) {
         for (nanos, count) in &other.0 {
             *self.0.entry(*nanos).or_default() += count;
         }
     }
 
-    /// How many durations were counted.
+    /// Number of recorded durations.
     pub fn len(&self) -> u64 {
         self.0.values().sum()
     }
 
-    /// Whether nothing was counted.
+    /// Whether no duration was recorded.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_true_within_one_in_a_hundred() {
+    fn quantiles_have_an_error_of_at_most_1_percent() {
         let mut histogram = Histogram::new();
         for micros in 1..=10_000 {
             histogram.record(Duration::from_micros(micros));
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_snapshots_are_as_if_one_histogram_had_counted_all() {
+    fn merged_snapshots_equal_one_histogram_of_all_durations() {
         let mut merged = counted(0..700).take();
         merged.merge(&counted(700..1000).take());
         let text = serde_json::to_string(&merged).unwrap();

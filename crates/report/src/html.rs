@@ -20,7 +20,7 @@ dt { color: var(--dim); } dd { margin: 0; }
 svg { width: 100%; height: auto; margin: .6rem 0; }
 ";
 
-/// A whole page. `title` is text; `body` is HTML.
+/// A complete page. `title` is text; `body` is HTML.
 pub fn page(title: &str, body: &str) -> String {
     let title = escape(title);
     format!(
@@ -30,7 +30,7 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// Text as it can stand in HTML and in an attribute.
+/// Escape text for HTML and for attributes.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

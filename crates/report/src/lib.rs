@@ -1,20 +1,20 @@
-//! What the measuring tools write: units, histograms, tables, charts and HTML.
+//! The output of the measuring tools: units, histograms, tables, charts and HTML.
 //!
 //! `load`, `sim`, `cli` and the bench share this crate, so that a duration, a table or a chart looks
 //! the same wherever it appears. Charts are SVG and follow the reader's light or dark setting.
 //!
-//! The readers of scenario files are here too ([`scenario`]): what a report prints, such as
-//! `300 MiB`, can be typed into a scenario, so parsing and formatting live side by side. The crate
-//! `types` would be the other place, but every core imports it, and it has no dependencies to spare.
+//! The parser of scenario files ([`scenario`]) is here too, because a scenario uses the same
+//! notation as a report, such as `300 MiB`. It is not in the crate `types`, because every core
+//! imports that crate, and it must have few dependencies.
 //!
-//! Not in here: anything that measures, waits, or knows a protocol.
+//! Nothing here measures, waits, or knows a protocol.
 //!
 //! ```
 //! use watchfire_report::{Axis, Chart, Colour, Line, Panel, Table, units};
 //!
-//! let line = Line::left("sockets", Colour::Blue, vec![(0.0, 0.0), (1.0, 1_200.0)]);
-//! let panel = Panel::lines("Open sockets", Axis::new("seconds"), Axis::new("sockets"), vec![line]);
-//! let chart = Chart { label: "Open sockets".into(), panels: vec![panel], notes: Vec::new() };
+//! let line = Line::left("sockets", Colour::Blue, vec![(0.0, 0.0), (1.0, 1_200.0)]); let panel =
+//! Panel::lines("Open sockets", Axis::new("seconds"), Axis::new("sockets"), vec![line]); let chart
+//! = Chart { label: "Open sockets".into(), panels: vec![panel], notes: Vec::new() };
 //! assert!(chart.svg().ends_with("</svg>\n"));
 //!
 //! let mut table = Table::new(["step", "p99"]);

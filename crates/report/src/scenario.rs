@@ -1,35 +1,35 @@
-//! Reading a scenario file: TOML whose errors name the line, the key and a likely spelling.
+//! Parsing of scenario files in TOML. Errors name the line, the key and a similar known key.
 
 use std::fmt;
 
 use serde::de::DeserializeOwned;
 
-/// How similar a known word must be to be suggested, from 0 to 1.
+/// Least similarity of a suggested key, from 0 to 1.
 const SIMILARITY_MIN: f64 = 0.75;
 
-/// Why a scenario cannot be used, and where in its file.
+/// Why a scenario is invalid, and the position in its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     file: String,
-    /// From 1; 0 when the error is about the whole file.
+    /// From 1; 0 if the error is about the whole file.
     line: usize,
     key: String,
     problem: String,
 }
 
 impl ScenarioError {
-    /// An error at a line, from 1; 0 when it is about the whole file.
+    /// An error at a line, from 1; 0 if it is about the whole file.
     pub fn new(file: &str, line: usize, key: &str, problem: impl fmt::Display) -> Self {
         let (file, key, problem) = (file.to_owned(), key.to_owned(), problem.to_string());
         ScenarioError { file, line, key, problem }
     }
 
-    /// The line of the error, from 1; 0 when it is about the whole file.
+    /// The line of the error, from 1; 0 if it is about the whole file.
     pub const fn line(&self) -> usize {
         self.line
     }
 
-    /// The key, element or attribute; empty when the error is about the whole file.
+    /// The key, element or attribute; empty if the error is about the whole file.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -50,7 +50,7 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// The text of a scenario file, and the name that errors give it.
+/// The text of a scenario file, and its name.
 ///
 /// ```
 /// use watchfire_report::scenario::SourceText;
@@ -65,14 +65,14 @@ impl std::error::Error for ScenarioError {}
 /// assert!(error.to_string().contains("expected `rate`"));
 /// ```
 pub struct SourceText<'a> {
-    /// What errors call the file.
+    /// The name of the file in errors.
     pub name: &'a str,
-    /// All of it.
+    /// The whole text.
     pub text: &'a str,
 }
 
 impl SourceText<'_> {
-    /// Read the file as TOML.
+    /// Parse the file as TOML.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ScenarioError> {
         toml::from_str(self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -118,7 +118,7 @@ impl SourceText<'_> {
     }
 }
 
-/// The known word that is most like the unknown one, when serde listed several.
+/// The known word that is most similar to the unknown one, if serde lists several.
 fn suggestion(problem: &str) -> Option<&str> {
     let (unknown, known) = problem.split_once(", expected ")?;
     let unknown = unknown.strip_prefix("unknown ")?.split('`').nth(1)?;
@@ -137,7 +137,7 @@ mod tests {
 
     #[derive(Debug, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "only the reading is under test")]
+    #[expect(dead_code, reason = "only parsing is tested")]
     struct Network {
         latency: Option<String>,
         loss: Option<f64>,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_like_no_other_gets_no_suggestion() {
+    fn an_unknown_key_without_a_similar_one_gets_no_suggestion() {
         let source = SourceText { name: "x.toml", text: "zzz = 1" };
         let error = source.parse::<Network>().unwrap_err().to_string();
         assert!(error.starts_with("x.toml:1: zzz: unknown field `zzz`"), "{error}");

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::html::escape;
 
-/// A table. The first column is text, the others are numbers and stand to the right.
+/// A table. The first column is text, the others are numbers, aligned to the right.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     /// The heading of each column.
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_escapes_what_would_end_a_cell() {
+    fn markdown_escapes_the_ends_of_cells() {
         assert_eq!(
             table().markdown(),
             "| step | done | p99 |\n|---|---:|---:|\n| join | 1,000 | 1.2 ms |\n| a <b>\\|c | 7 |  |\n"
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_numbers_stand_to_the_right_on_a_terminal() {
+    fn columns_of_numbers_are_aligned_to_the_right_on_a_terminal() {
         assert_eq!(
             table().terminal(),
             "step      done     p99\njoin     1,000  1.2 ms\na <b>|c      7\n"

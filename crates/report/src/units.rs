@@ -1,13 +1,13 @@
-//! Numbers with units: written for people, and read from what people write.
+//! Formatting and parsing of numbers with units.
 
 use std::time::Duration;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// Longest duration that a scenario may name: sums of a few cannot overflow.
+/// Longest duration in a scenario, so that sums cannot overflow.
 pub const DURATION_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
-/// Largest size or rate that a scenario may name.
+/// Largest size or rate in a scenario.
 const BYTES_MAX: f64 = 1e18;
 
 const BINARY_UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -61,7 +61,7 @@ pub fn binary_bytes(bytes: u64) -> String {
     scaled(bytes, 1024.0, &BINARY_UNITS)
 }
 
-/// Bytes a second, such as `1.5 MB/s`.
+/// A rate in bytes per second, such as `1.5 MB/s`.
 pub fn byte_rate(bytes_per_second: f64) -> String {
     bytes(bytes_per_second as u64) + "/s"
 }
@@ -82,7 +82,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(duration) if duration <= DURATION_MAX => Ok(duration),
         Ok(_) => Err(format!("the duration {text:?} is longer than a year")),
-        Err(error) => Err(format!("invalid duration {text:?}: {error}; write it like \"10s\"")),
+        Err(error) => Err(format!("invalid duration {text:?}: {error}; write one like \"10s\"")),
     }
 }
 
@@ -104,7 +104,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     })
 }
 
-/// Bytes a second from bits or bytes a second, such as `100Mbit` or `12MB`; at least `8kbit`.
+/// Bytes per second from bits or bytes per second, such as `100Mbit` or `12MB`; at least `8kbit`.
 pub fn parse_byte_rate(text: &str) -> Result<u64, String> {
     let (value, unit) = value_and_unit(text);
     let bits = BIT_RATES.iter().find(|(known, _)| *known == unit);
@@ -115,7 +115,7 @@ pub fn parse_byte_rate(text: &str) -> Result<u64, String> {
     };
     rate.filter(|rate| *rate >= 1000).ok_or_else(|| {
         format!(
-            "invalid rate {text:?}; write bits or bytes a second like \"100Mbit\" or \"12MB\", at \
+            "invalid rate {text:?}; write bits or bytes per second like \"100Mbit\" or \"12MB\", at \
              least \"8kbit\""
         )
     })
@@ -135,7 +135,7 @@ pub struct DurationText(pub Duration);
 #[derive(Clone, Copy, Debug)]
 pub struct BytesText(pub u64);
 
-/// Bytes a second in a scenario file, such as `"100Mbit"` or `"12MB"`.
+/// Bytes per second in a scenario file, such as `"100Mbit"` or `"12MB"`.
 #[derive(Clone, Copy, Debug)]
 pub struct ByteRateText(pub u64);
 
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_written_in_the_unit_that_fits() {
+    fn sizes_are_formatted_in_the_unit_that_fits() {
         for (bytes, text) in [
             (0, "0 B"),
             (1023, "1023 B"),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_read_in_binary_and_decimal_units() {
+    fn sizes_are_parsed_in_binary_and_decimal_units() {
         for (text, bytes) in [
             ("0", 0),
             ("300", 300),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_read_in_bits_and_bytes() {
+    fn rates_are_parsed_in_bits_and_bytes() {
         assert_eq!(parse_byte_rate("100Mbit"), Ok(12_500_000));
         assert_eq!(parse_byte_rate("12MB"), Ok(12_000_000));
         for text in ["100", "7kbit", "fast", "-1MB"] {

@@ -39,7 +39,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether everything was measured as often as it should be; only such a run is kept.
+    /// Whether this is a full run without failures. Only such a run goes to `docs`.
     fn is_whole(&self) -> bool {
         self.plan.is_whole() && self.failures.is_empty() && self.rounds_done == self.plan.rounds
     }
@@ -49,7 +49,7 @@ impl Report {
         if self.is_whole() { &self.plan.docs } else { &self.plan.out }
     }
 
-    /// How often it was measured, and how busy the machine was with other programs.
+    /// The number of rounds, and the share of the machine that other programs used.
     fn rounds_sentence(&self) -> String {
         let (rounds, s) = (self.rounds_done, if self.rounds_done == 1 { "" } else { "s" });
         let share = self.other_programs_share * 100.0;
@@ -78,7 +78,7 @@ fn by_key<S: serde::Serializer, V: Serialize>(
     by_key.end()
 }
 
-/// A figure of the table: its heading and how it is written.
+/// A column of the table: its heading, figure and decimals.
 struct Column {
     head: &'static str,
     figure: Figure,

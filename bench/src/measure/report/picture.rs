@@ -90,11 +90,11 @@ fn bars(panel: &FigurePanel, report: &Report) -> Vec<Bar> {
 
 /// The target in the bar's unit: a target may be a ratio to the figure of another server.
 fn limit(target: &Target, value: f64) -> BarLimit {
-    let of_what = if target.unit == "x" { " x bare" } else { "" };
+    let suffix = if target.unit == "x" { " x bare" } else { "" };
     let at_most = target.number(target.at_most);
     let at_most = at_most.trim_end_matches(".0");
     BarLimit {
         value: value * target.at_most / target.value,
-        label: format!("at most {at_most}{of_what}"),
+        label: format!("at most {at_most}{suffix}"),
     }
 }

@@ -5,7 +5,7 @@ use super::{COLUMNS, Report};
 
 /// The figures and the targets for the terminal.
 pub fn terminal(report: &Report) -> String {
-    // A server a column: there are more figures than a terminal is wide.
+    // One column per server, because one per figure would be too wide.
     let servers = report.medians.keys().map(ToString::to_string);
     let mut figures = Table::new(std::iter::once("figure".to_owned()).chain(servers));
     for column in &COLUMNS {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Benchmark, Run, rest, seconds_since};
+use super::{Benchmark, Run, pause, seconds_since};
 use crate::message;
 use crate::progress::Progress;
 use crate::report::{BenchmarkReport, Table, Target};
@@ -17,14 +17,14 @@ use watchfire_report::Histogram;
 use watchfire_report::units::{bytes, duration, number};
 use watchfire_report::{Axis, Chart, Colour, Line, Panel};
 
-/// People on the page at its best time.
+/// Visitors on the page at the peak.
 pub const ONLINE: f64 = 880.0;
 const VISITS: f64 = 250_000.0;
-/// The day of a whole benchmark, compressed.
+/// Duration of the compressed day at full size.
 const DAY: Duration = Duration::from_secs(480);
 const HOURS: usize = 24;
 const PROCESSES: usize = 2;
-/// SHA-256 of nothing: a page's name like any other, and the server never sees its content.
+/// The CID of the empty file. The server needs no content for it.
 const CID: &str = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
 const PAGE_P50_MILLIS_MAX: f64 = 1.0;
 const PAGE_P99_MILLIS_MAX: f64 = 10.0;
@@ -36,9 +36,9 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     let curve = curve();
     let peak = visits as f64 / day.as_secs_f64() * steepest(&curve);
     let stay = Duration::from_secs_f64(ONLINE / peak);
-    let mut say = Progress::new(HOURS + 1);
+    let mut progress = Progress::new(HOURS + 1);
 
-    let server = run.server(Benchmark::FrontPage, 1, &say)?;
+    let server = run.server(Benchmark::FrontPage, 1, &progress)?;
     let address = *server.addresses().first().context("no server")?;
     let assets = assets_of(address)?;
     let ids = server.ids();
@@ -69,8 +69,9 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
         let (status, hour) = (clients.status()?, hour_of(seconds_since(from_ns)));
         memory.push((hour, kernel::pss(&ids)? as f64 / 1e6));
         online.push((hour, status.present as f64));
-        let of_clock = format!("{:02}:{:02}", hour as u32, (hour.fract() * 60.0) as u32);
-        say.show(&format!("{of_clock}, {} people, {} pages", status.present, status.pages));
+        let time_of_day = format!("{:02}:{:02}", hour as u32, (hour.fract() * 60.0) as u32);
+        progress
+            .show(&format!("{time_of_day}, {} visitors, {} pages", status.present, status.pages));
         if hour >= (hours.len() + 1) as f64 {
             let (mut durations, _) = clients.report()?;
             let mut taken = |name: &str| durations.remove(name).unwrap_or_default().snapshot();
@@ -79,26 +80,26 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
             opened.merge(&taken("opened"));
             late.merge(&taken("lateness"));
             hours.push(Histogram::from(&page));
-            say.step(&format!("{} o'clock: {} pages so far", hours.len(), status.pages));
+            progress.step(&format!("{} o'clock: {} pages so far", hours.len(), status.pages));
         }
         thread::sleep((day / 2_400).max(Duration::from_millis(25)));
     }
     let cpu = run.cpu(&ids, &client_ids)?.since(cpu_before);
-    rest(Duration::from_secs(2), "the last ones leave", &say);
+    pause(Duration::from_secs(2), "the last visitors leave", &progress);
     let (_, status) = clients.report()?;
     let night = kernel::pss(&ids)? as f64 / 1e6;
-    let teardown = run.take_down(clients, server, &say)?;
-    say.step("the day is over");
-    say.finish();
+    let teardown = run.take_down(clients, server, &progress)?;
+    progress.step("the day is over");
+    progress.finish();
 
     let mut report = run.report(Benchmark::FrontPage, "A day on the front page");
     let highest = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
     let base = before as f64 / 1e6;
     let millis = |part: f64| all.quantile(part).as_secs_f64() * 1e3;
     let failed = status.failures() + status.wrong;
-    let asked = visits as f64 / PROCESSES as f64 * PROCESSES as f64;
+    let requested = visits as f64 / PROCESSES as f64 * PROCESSES as f64;
     report.targets = vec![
-        Target::at_least("pages loaded", status.pages as f64, asked.floor(), "", 0),
+        Target::at_least("pages loaded", status.pages as f64, requested.floor(), "", 0),
         Target::at_most("visits that failed", failed as f64, 0.0, "", 0),
         Target::at_most("a page takes, median", millis(0.5), PAGE_P50_MILLIS_MAX, "ms", 2),
         Target::at_most("a page takes, p99", millis(0.99), PAGE_P99_MILLIS_MAX, "ms", 2),
@@ -131,31 +132,31 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     report.figure("CPU of the clients for a visit", {
         format!("{:.0} us", cpu.clients.as_secs_f64() * 1e6 / visits as f64)
     });
-    report.figure("until all sockets had gone", format!("{:.1} s", teardown.as_secs_f64()));
+    report.figure("time until all sockets had closed", format!("{:.1} s", teardown.as_secs_f64()));
     report.tables.push(Table {
         title: "Hour by hour".into(),
         heads: ["hour", "pages", "a page takes, p50", "p99", "longest"].map(str::to_owned).to_vec(),
         rows: hours.iter().enumerate().map(row).collect(),
     });
     report.method = vec![
-        "The server is one process, `watchfire serve`, as it comes.".into(),
+        "The server is one process, `watchfire serve`, with default settings.".into(),
         format!(
             "A visit is a new connection that fetches `/p/<cid>` and then, on the same one, the {} \
              files that a browser fetches for it (compressed; found by following `src`, `href` and \
-             imports); then a websocket that joins `site` and `page:<cid>`, stays for a while drawn \
-             from an exponential distribution, and goes. One who has the whole page is there all \
-             day. What visitors give one another directly is not part of this.",
+             imports). Then a websocket joins `site` and `page:<cid>`, stays for a time from an \
+             exponential distribution, and closes. One visitor with the whole page is present all \
+             day. Transfers between visitors are not part of the benchmark.",
             assets.len()
         ),
         format!(
-            "Visits come by a schedule that does not wait: the day's 24 hours pass in {:.0} s, {} \
-             visits with a steep morning and a long tail, and stays are so short that {ONLINE:.0} \
-             people are there at its best time.",
+            "Visits follow a schedule that does not wait. The 24 hours of the day pass in {:.0} s, \
+             with {} visits, a steep morning and a long tail. Stays are so short that {ONLINE:.0} \
+             people are on the page at the peak.",
             day.as_secs_f64(),
             number(visits as f64, 0)
         ),
-        "A page's time is from the request to its last byte, as the visitor sees it: it contains the \
-         client's own waiting for its turn."
+        "The time of a page is from the request to its last byte, as the visitor sees it. It contains \
+         the delay in the client itself."
             .into(),
     ];
     report.chart = chart(memory, online, &hours);
@@ -169,8 +170,8 @@ fn row((hour, page): (usize, &Histogram)) -> Vec<String> {
     [format!("{hour}"), pages].into_iter().chain(times).collect()
 }
 
-/// The part of all visits that have begun, at equal steps over the day: few at night, many soon
-/// after somebody posts the link in the morning, and a long tail.
+/// The share of all visits that have begun, at equal steps over the day: few at night, many soon
+/// after the link is posted in the morning, and a long tail.
 fn curve() -> Vec<f64> {
     const STEPS: usize = 480;
     let rate = |hour: f64| {
@@ -186,13 +187,14 @@ fn curve() -> Vec<f64> {
     reached.iter().map(|so_far| so_far / all).collect()
 }
 
-/// How much faster than on average visits come at the best time.
+/// The visit rate at the peak, divided by the average.
 fn steepest(curve: &[f64]) -> f64 {
     let steps = curve.windows(2).map(|pair| pair[1] - pair[0]);
     steps.fold(0.0, f64::max) * (curve.len() - 1) as f64
 }
 
-/// What a browser fetches after the page: what it names, and what that imports for a page's view.
+/// The files that a browser fetches after the page: those that it names, and their imports for the
+/// view of a page.
 fn assets_of(server: SocketAddr) -> Result<Vec<String>> {
     let page = fetch(server, &format!("/p/{CID}"))?;
     let mut assets: Vec<String> = Vec::new();
@@ -204,7 +206,7 @@ fn assets_of(server: SocketAddr) -> Result<Vec<String>> {
     for quoted in page.split('"').skip(1).step_by(2).filter(|text| is_file(text)) {
         add(&mut assets, quoted.to_owned());
     }
-    ensure!(!assets.is_empty(), "the page names no files; is the web client part of the binary?");
+    ensure!(!assets.is_empty(), "the page names no files; build the binary with the web client");
     let mut next = 0;
     while let Some(path) = assets.get(next).cloned() {
         next += 1;
@@ -223,7 +225,7 @@ fn is_file(text: &str) -> bool {
     is_path && [".js", ".css", ".svg"].iter().any(|end| text.ends_with(end))
 }
 
-/// Files that a script imports at once, and those it loads to show a page.
+/// Files that a script imports at once, and those that it loads to show a page.
 fn imports(script: &str) -> Vec<String> {
     let quoted = script.split(['"', '`', '\'']);
     let mut before = "";
@@ -245,9 +247,10 @@ fn fetch(server: SocketAddr, path: &str) -> Result<String> {
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).with_context(|| format!("cannot fetch {path}"))?;
-    let answer = message::http_message(&bytes).with_context(|| format!("{path} is not whole"))?;
-    ensure!(answer.line.contains(" 200 "), "{path}: {}", answer.line);
-    Ok(String::from_utf8_lossy(answer.body).into_owned())
+    let response =
+        message::http_message(&bytes).with_context(|| format!("incomplete response for {path}"))?;
+    ensure!(response.line.contains(" 200 "), "{path}: {}", response.line);
+    Ok(String::from_utf8_lossy(response.body).into_owned())
 }
 
 fn chart(memory: Vec<(f64, f64)>, online: Vec<(f64, f64)>, hours: &[Histogram]) -> Chart {
@@ -294,14 +297,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_day_begins_with_nobody_and_ends_with_all() {
+    fn the_curve_rises_from_0_to_1() {
         let curve = curve();
         assert!(curve.is_sorted() && curve[0] == 0.0 && (curve[480] - 1.0).abs() < 1e-9);
         assert!((2.0..4.0).contains(&steepest(&curve)), "{}", steepest(&curve));
     }
 
     #[test]
-    fn a_scripts_imports_are_found_and_other_views_left_out() {
+    fn imports_of_a_script_are_found_without_those_of_other_views() {
         let script = r#"import{a}from"./tab-1.js";d=["assets/PageView-2.js","assets/chat-3.js"];
             import"./b.js";let x=import(`./chat-3.js`)"#;
         assert_eq!(imports(script), ["tab-1.js", "PageView-2.js", "b.js"]);

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::{Benchmark, Opened, Run, rest};
+use super::{Benchmark, Opened, Run, pause};
 use crate::progress::Progress;
 use crate::report::{BenchmarkReport, Table, Target, median};
 use crate::scale::kernel::{self, Cpu, MachineMemory};
@@ -18,72 +18,72 @@ const ARRIVALS_MIN: f64 = 20_000.0;
 const LAST_SECONDS_MAX: f64 = 6.0;
 const DELIVERY_MICROS_MAX: f64 = 6.0;
 const GIGABYTES_MAX: f64 = 10.0;
-/// How long the sockets are watched at rest, and then with nothing but heartbeats.
+/// Durations of the measurement without traffic, and of that with heartbeats only.
 const IDLE: Duration = Duration::from_secs(5);
 const BEATING: Duration = Duration::from_secs(15);
-/// As many heartbeats a second take this part of a socket's.
+/// Interval between the heartbeats of a socket.
 const HEARTBEAT_SECONDS: f64 = 30.0;
 const BROADCAST_TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Broadcast {
-    /// Until the last had it.
+    /// Time until the last socket had it.
     last: Duration,
     reached: Histogram,
     cpu: Cpu,
-    /// TCP segments meanwhile, acknowledgements among them.
+    /// TCP segments meanwhile, including acknowledgements.
     segments: u64,
 }
 
 pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     let sockets = run.scaled(SOCKETS);
-    let mut say = Progress::new(5 + BROADCASTS as usize);
-    let machine_before = MachineMemory::look()?;
-    say.show("the server starts");
-    let server = run.server(Benchmark::Million, sockets, &say)?;
+    let mut progress = Progress::new(5 + BROADCASTS as usize);
+    let machine_before = MachineMemory::read()?;
+    progress.show("starting the server");
+    let server = run.server(Benchmark::Million, sockets, &progress)?;
     let processes = run.processes_for(sockets);
     let server_before = kernel::pss(&server.ids())?;
-    say.step(&format!("{processes} server processes are up"));
+    progress.step(&format!("{processes} server processes are up"));
 
-    let mut opened = run.open(&server, sockets, 1, false, &say)?;
-    say.step(&format!("{sockets} joined in {:.1} s", opened.took.as_secs_f64()));
-    rest(Duration::from_secs(2), "the machine settles", &say);
-    let machine_idle = MachineMemory::look()?;
+    let mut opened = run.open(&server, sockets, 1, false, &progress)?;
+    progress.step(&format!("{sockets} joined in {:.1} s", opened.took.as_secs_f64()));
+    pause(Duration::from_secs(2), "waiting for the machine", &progress);
+    let machine_idle = MachineMemory::read()?;
     let server_idle = kernel::pss(&opened.server_ids)?;
     let clients_idle = kernel::pss(&opened.client_ids)?;
 
-    // Servers that know nothing of one another need a speaker each.
-    let speakers = server.addresses().len() as u32;
-    broadcast(run, &mut opened, speakers, 1, None, &say)?;
-    say.step("the first message is not counted");
+    // Separate servers need one sender each.
+    let senders = server.addresses().len() as u32;
+    broadcast(run, &mut opened, senders, 1, None, &progress)?;
+    progress.step("sent the first message, which is not counted");
 
     let before = run.cpu(&opened.server_ids, &opened.client_ids)?;
-    rest(IDLE, "all are silent", &say);
+    pause(IDLE, "no traffic", &progress);
     let idle = run.cpu(&opened.server_ids, &opened.client_ids)?.since(before);
     let mut broadcasts = Vec::new();
     for number in 2..2 + BROADCASTS {
-        let told = broadcast(run, &mut opened, speakers, number, Some(idle), &say)?;
-        say.step(&format!(
+        let outcome = broadcast(run, &mut opened, senders, number, Some(idle), &progress)?;
+        progress.step(&format!(
             "message {number} reached the last after {:.2} s",
-            told.last.as_secs_f64()
+            outcome.last.as_secs_f64()
         ));
-        broadcasts.push(told);
+        broadcasts.push(outcome);
     }
     let server_after = kernel::pss(&opened.server_ids)?;
-    let machine_after = MachineMemory::look()?;
+    let machine_after = MachineMemory::read()?;
     opened.clients.send_all(&Order::Heartbeats)?;
-    rest(IDLE, "heartbeats begin", &say);
+    pause(IDLE, "heartbeats begin", &progress);
     let (before, beats) = (run.cpu(&opened.server_ids, &opened.client_ids)?, Instant::now());
-    rest(BEATING, "heartbeats alone", &say);
+    pause(BEATING, "heartbeats only", &progress);
     let beating = run.cpu(&opened.server_ids, &opened.client_ids)?.since(before);
     let beating_seconds = beats.elapsed().as_secs_f64();
-    say.step("heartbeats alone were watched");
+    progress.step("measured heartbeats");
     let status = opened.clients.status()?;
-    let teardown = run.take_down(opened.clients, server, &say)?;
-    say.step("all have left");
-    say.finish();
+    let teardown = run.take_down(opened.clients, server, &progress)?;
+    progress.step("all clients have left");
+    progress.finish();
 
     let count = sockets as f64;
-    let lost = sockets * u64::from(BROADCASTS + 1) - status.heard + status.missed;
+    let lost = sockets * u64::from(BROADCASTS + 1) - status.received + status.missed;
     let last = |broadcast: &Broadcast| broadcast.last.as_secs_f64();
     let lasts: Vec<f64> = broadcasts.iter().map(last).collect();
     let range = |values: &[f64], decimals: usize| {
@@ -92,7 +92,7 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
         format!("{low:.decimals$} to {high:.decimals$}")
     };
     let micros = |part: fn(&Cpu) -> Duration| -> Vec<f64> {
-        broadcasts.iter().map(|told| part(&told.cpu).as_secs_f64() * 1e6 / count).collect()
+        broadcasts.iter().map(|one| part(&one.cpu).as_secs_f64() * 1e6 / count).collect()
     };
     let (server_us, client_us) = (micros(|cpu| cpu.server), micros(|cpu| cpu.clients));
     let daemon_us = micros(|cpu| cpu.ksoftirqd);
@@ -132,7 +132,7 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
         ),
         Target::at_most(
             "messages lost or received twice",
-            (lost + status.doubled) as f64,
+            (lost + status.duplicates) as f64,
             0.0,
             "",
             0,
@@ -155,8 +155,8 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
             format!("{:.2} us, {}", median(values.clone()), range(values, 2)),
         );
     }
-    report.figure("TCP segments of a delivery, its acknowledgement among them", {
-        let segments = broadcasts.iter().map(|told| told.segments as f64 / count);
+    report.figure("TCP segments of a delivery, including its acknowledgement", {
+        let segments = broadcasts.iter().map(|one| one.segments as f64 / count);
         number(median(segments.collect()), 2)
     });
     let per_join = |part: Duration| format!("{:.1} us", part.as_secs_f64() * 1e6 / count);
@@ -214,28 +214,31 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
 fn broadcast(
     run: &Run<'_>,
     opened: &mut Opened,
-    speakers: u32,
+    senders: u32,
     number: u32,
     idle: Option<Cpu>,
-    say: &Progress,
+    progress: &Progress,
 ) -> Result<Broadcast> {
     let segments_before = kernel::tcp_segments()?;
     let before = run.cpu(&opened.server_ids, &opened.client_ids)?;
-    let (sockets, heard) = (opened.status.present, opened.clients.status()?.heard);
+    let (sockets, received_before) = (opened.status.present, opened.clients.status()?.received);
     let from = Instant::now();
-    for seat in 0..speakers {
-        opened.clients.send(0, &Order::Say { seat, number })?;
+    for slot in 0..senders {
+        opened.clients.send(0, &Order::Send { slot, number })?;
     }
-    let show = |seen: u64| format!("message {number}: {} of {sockets} have it", seen - heard);
+    let text = |received: u64| {
+        let new = received - received_before;
+        format!("message {number}: {new} of {sockets} have it")
+    };
     opened.clients.wait(
         BROADCAST_TIMEOUT,
-        |status| say.show(&show(status.heard)),
-        |status| status.heard >= heard + sockets,
+        |status| progress.show(&text(status.received)),
+        |status| status.received >= received_before + sockets,
     )?;
     let cpu = run.cpu(&opened.server_ids, &opened.client_ids)?.since(before);
     let segments = kernel::tcp_segments()?.saturating_sub(segments_before);
     let cpu = idle.map_or(cpu, |idle| cpu.without(idle, IDLE, from.elapsed()));
-    let reached = opened.clients.report()?.0.remove("delivery").context("nobody heard it")?;
+    let reached = opened.clients.report()?.0.remove("delivery").context("no socket received it")?;
     Ok(Broadcast { last: reached.max(), reached, cpu, segments })
 }
 
@@ -272,9 +275,9 @@ fn chart(sockets: u64, joined: Vec<(f64, f64)>, broadcasts: &[Broadcast]) -> Cha
             .chain(steps.map(|(time, part)| (time.as_secs_f64(), part * sockets as f64)))
             .collect()
     };
-    let line = |(index, told): (usize, &Broadcast)| {
+    let line = |(index, one): (usize, &Broadcast)| {
         let colour = Colour::ALL[index % Colour::ALL.len()];
-        Line::left(format!("message {}", index + 1), colour, share(&told.reached))
+        Line::left(format!("message {}", index + 1), colour, share(&one.reached))
     };
     Chart {
         label: format!("{sockets} sockets join one room; then messages reach all of them"),

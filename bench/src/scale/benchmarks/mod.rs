@@ -18,7 +18,7 @@ use super::clock;
 use super::kernel::{self, Cpu};
 use super::orders::{Kind, Order, Status};
 use super::requirements::{self, Requirements};
-use super::server::{Program, Server, ServerPlan, knows_processes};
+use super::server::{Program, Server, ServerPlan, supports_processes};
 use super::{Settings, namespace, watchfire_beside};
 use crate::machine::{Machine, commit};
 use crate::progress::Progress;
@@ -26,15 +26,15 @@ use crate::report::BenchmarkReport;
 use watchfire_report::Chart;
 use watchfire_report::units::number;
 
-/// Sockets on their way to a join at once, of all client processes together.
+/// Most sockets that connect or join at the same time, over all client processes.
 const OPENING_MAX: u32 = 2_048;
-/// Client processes that open sockets at one time. They take turns, as the machines of a crowd
-/// would not have to: cores that go from one of many to the next for every socket do little else.
+/// Client processes that open sockets at the same time. With more, the cores would mostly switch
+/// between processes.
 const OPENING_PROCESSES: usize = 4;
 const OPENING_PAUSE: Duration = Duration::from_millis(20);
-/// TCP sockets left when all clients have gone: the server's own and this program's.
+/// TCP sockets that may remain after all clients have closed: those of the server and this program.
 const SOCKETS_LEFT_MAX: u64 = 400;
-/// After a server takes connections, before its memory is looked at.
+/// Pause between the start of a server and the reading of its memory.
 const START_REST: Duration = Duration::from_secs(1);
 const START_REST_EACH: Duration = Duration::from_millis(50);
 const TEARDOWN_TIMEOUT: Duration = Duration::from_secs(120);
@@ -63,7 +63,7 @@ impl Benchmark {
         Benchmark::FrontPage,
     ];
 
-    /// Connections at one time when it is whole.
+    /// Connections at the same time at full size.
     fn connections(self) -> f64 {
         match self {
             Benchmark::Million => million::SOCKETS,
@@ -74,10 +74,10 @@ impl Benchmark {
         }
     }
 
-    /// What the server is told beside the number of its processes.
+    /// Additional settings of the server.
     fn server_settings(self) -> &'static [&'static str] {
         match self {
-            // Its sockets say nothing for minutes.
+            // Its sockets send nothing for minutes.
             Benchmark::Million => &["socket.idle_timeout=30m"],
             _ => &[],
         }
@@ -96,7 +96,7 @@ pub struct Run<'a> {
     watchfire: PathBuf,
     machine: Machine,
     tcp_buckets: u64,
-    /// The kernel's threads for network work.
+    /// Ids of the kernel threads for network work.
     daemons: Vec<u32>,
 }
 
@@ -104,12 +104,12 @@ impl<'a> Run<'a> {
     pub fn prepare(settings: &'a Settings) -> Result<Self> {
         let watchfire = settings.watchfire.clone().map_or_else(watchfire_beside, Ok)?;
         std::fs::create_dir_all(&settings.out)
-            .with_context(|| format!("cannot make {}", settings.out.display()))?;
-        let (machine, tcp_buckets) = (Machine::look()?, namespace::tcp_buckets()?);
+            .with_context(|| format!("cannot create {}", settings.out.display()))?;
+        let (machine, tcp_buckets) = (Machine::read()?, namespace::tcp_buckets()?);
         Ok(Run { settings, watchfire, machine, tcp_buckets, daemons: kernel::softirq_daemons()? })
     }
 
-    /// Refuse a benchmark that does not fit here.
+    /// Fails for a benchmark that does not fit on this machine.
     pub fn check(&self, benchmark: Benchmark) -> Result<()> {
         let connections = self.scaled(benchmark.connections());
         let processes = 2 * connections.div_ceil(requirements::sockets_each()) + 2;
@@ -120,8 +120,8 @@ impl<'a> Run<'a> {
         })?;
         let several = self.processes_for(connections) > 1 && benchmark != Benchmark::FrontPage;
         ensure!(
-            !several || self.settings.separate || knows_processes(&self.watchfire)?,
-            "{} cannot put several processes behind one port; give --separate for as many servers",
+            !several || self.settings.separate || supports_processes(&self.watchfire)?,
+            "{} does not support several processes behind one port; use --separate",
             self.watchfire.display()
         );
         Ok(())
@@ -140,7 +140,7 @@ impl<'a> Run<'a> {
         Ok(report)
     }
 
-    /// A number of the whole benchmark at the size that was asked for.
+    /// Scales a number of the full benchmark by `--percent`.
     fn scaled(&self, whole: f64) -> u64 {
         (whole * self.settings.percent / 100.0).round().max(1.0) as u64
     }
@@ -150,24 +150,29 @@ impl<'a> Run<'a> {
         self.settings.processes.unwrap_or(needed)
     }
 
-    /// A server that can hold so many connections.
-    fn server(&self, benchmark: Benchmark, connections: u64, say: &Progress) -> Result<Server> {
+    /// Start a server for that many connections.
+    fn server(
+        &self,
+        benchmark: Benchmark,
+        connections: u64,
+        progress: &Progress,
+    ) -> Result<Server> {
         let processes = self.processes_for(connections);
         let server = Server::start(&ServerPlan {
             program: Program::Watchfire(&self.watchfire),
             processes,
             is_separate: self.settings.separate,
             settings: benchmark.server_settings(),
-            // Several processes are one loop each; one is as it comes, a loop a core.
+            // With several processes each has one event loop; a single process has one per core.
             shards: usize::from(processes > 1),
             log: self.settings.out.join(format!("{benchmark}.log")),
         })?;
-        // Its listeners are open before all its processes have found one another.
-        rest(START_REST + START_REST_EACH * processes as u32, "the server settles", say);
+        // Its listeners are open before its processes are connected to each other.
+        pause(START_REST + START_REST_EACH * processes as u32, "waiting for the server", progress);
         Ok(server)
     }
 
-    /// Processes that can hold so many clients.
+    /// Start client processes for that many connections.
     fn clients(
         &self,
         kind: Kind,
@@ -179,21 +184,21 @@ impl<'a> Run<'a> {
         ClientProcesses::start(kind, processes, 1, server.addresses())
     }
 
-    /// Have every socket join a room; returns the clients and how it went.
+    /// Open all sockets and join their rooms.
     fn open(
         &self,
         server: &Server,
         sockets: u64,
         rooms: u64,
         heartbeats: bool,
-        say: &Progress,
+        progress: &Progress,
     ) -> Result<Opened> {
         let each = requirements::sockets_each();
         let mut clients = self.clients(Kind::Sockets, sockets, each, server)?;
         let processes = clients.len() as u64;
         let opening_max = (OPENING_MAX / OPENING_PROCESSES as u32).clamp(16, 512);
         let (server_ids, client_ids) = (server.ids(), clients.ids());
-        let cpu_before = Cpu::look(&server_ids, &client_ids, &self.daemons)?;
+        let cpu_before = Cpu::read(&server_ids, &client_ids, &self.daemons)?;
         let from_ns = clock::now_ns();
         let mut orders = VecDeque::new();
         for process in 0..processes {
@@ -204,7 +209,7 @@ impl<'a> Run<'a> {
             orders.push_back((process as usize, u64::from(count), order));
         }
         let (mut points, mut opening) = (Vec::new(), Vec::new());
-        let patience = Duration::from_secs(120 + sockets / 5_000);
+        let timeout = Duration::from_secs(120 + sockets / 5_000);
         let started_at = Instant::now();
         let status = loop {
             opening.retain(|(process, count)| clients.present(*process) < *count);
@@ -214,40 +219,40 @@ impl<'a> Run<'a> {
                 clients.send(process, &order)?;
                 opening.push((process, count));
             }
-            let status = clients.status().with_context(|| server.last_words())?;
+            let status = clients.status().with_context(|| server.log_tail())?;
             points.push((seconds_since(from_ns), status.present as f64));
-            say.show(&format!("{} of {sockets} joined", status.present));
+            progress.show(&format!("{} of {sockets} joined", status.present));
             if status.present == sockets {
                 break status;
             }
             ensure!(
-                started_at.elapsed() < patience,
-                "after {} s the clients had come no further than {status:?}{}",
-                patience.as_secs(),
-                server.last_words()
+                started_at.elapsed() < timeout,
+                "the clients timed out after {} s with {status:?}{}",
+                timeout.as_secs(),
+                server.log_tail()
             );
             thread::sleep(OPENING_PAUSE);
         };
         let took = Duration::from_nanos(status.present_at_ns - from_ns);
         points.retain(|(at, _)| *at < took.as_secs_f64());
         points.push((took.as_secs_f64(), sockets as f64));
-        let cpu = Cpu::look(&server_ids, &client_ids, &self.daemons)?.since(cpu_before);
+        let cpu = Cpu::read(&server_ids, &client_ids, &self.daemons)?.since(cpu_before);
         Ok(Opened { clients, status, took, points, cpu, server_ids, client_ids })
     }
 
     fn cpu(&self, server: &[u32], clients: &[u32]) -> Result<Cpu> {
-        Cpu::look(server, clients, &self.daemons)
+        Cpu::read(server, clients, &self.daemons)
     }
 
-    /// End clients and server, and wait until the kernel has taken all their sockets away.
+    /// End clients and server, and wait until the kernel has closed all their sockets.
     fn take_down(
         &self,
         mut clients: ClientProcesses,
         server: Server,
-        say: &Progress,
+        progress: &Progress,
     ) -> Result<Duration> {
         let started_at = Instant::now();
-        say.show("all disconnect");
+        progress.show("disconnecting");
         clients.send_all(&Order::Close)?;
         drop(clients);
         loop {
@@ -255,7 +260,7 @@ impl<'a> Run<'a> {
             if left <= SOCKETS_LEFT_MAX {
                 break;
             }
-            say.show(&format!("{left} sockets still close"));
+            progress.show(&format!("{left} sockets are closing"));
             ensure!(started_at.elapsed() < TEARDOWN_TIMEOUT, "{left} sockets do not close");
             thread::sleep(Duration::from_millis(100));
         }
@@ -318,7 +323,7 @@ struct Opened {
     clients: ClientProcesses,
     status: Status,
     took: Duration,
-    /// Seconds, and how many had joined by then.
+    /// Seconds, and the number of joined sockets.
     points: Vec<(f64, f64)>,
     cpu: Cpu,
     server_ids: Vec<u32>,
@@ -329,11 +334,11 @@ fn seconds_since(ns: u64) -> f64 {
     clock::now_ns().saturating_sub(ns) as f64 / 1e9
 }
 
-/// Let a while pass; the bar says so.
-fn rest(duration: Duration, why: &str, say: &Progress) {
+/// Wait, and show the reason in the progress bar.
+fn pause(duration: Duration, reason: &str, progress: &Progress) {
     let started_at = Instant::now();
     while let Some(left) = duration.checked_sub(started_at.elapsed()) {
-        say.show(&format!("{why}, {} s", left.as_secs() + 1));
+        progress.show(&format!("{reason}, {} s", left.as_secs() + 1));
         thread::sleep(left.min(Duration::from_millis(200)));
     }
 }

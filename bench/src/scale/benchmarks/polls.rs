@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Benchmark, Run, rest, seconds_since};
+use super::{Benchmark, Run, pause, seconds_since};
 use crate::progress::Progress;
 use crate::report::{BenchmarkReport, Table, Target, median};
 use crate::scale::client_processes::ClientProcesses;
@@ -17,39 +17,39 @@ use watchfire_report::units::{bytes, duration, number};
 use watchfire_report::{Axis, Bar, Chart, Colour, Line, Panel};
 
 pub const POLLS: f64 = 250_001.0;
-/// Polls of one client process; the rest of its files are for throws under way.
+/// Polls of one client process; its other files are for throws in progress.
 const POLLS_EACH: u64 = 17_000;
-/// Throws a second of the whole benchmark: with both ends here, some of two cores is left for others.
+/// Throws per second at full size. With both ends on two cores, this leaves some CPU time.
 const THROWS_PER_SECOND: f64 = 5_000.0;
-/// How long the short requests come beside the throws.
-const ASKED: Duration = Duration::from_secs(15);
+/// Duration of the short requests beside the throws.
+const REQUESTS_LAST: Duration = Duration::from_secs(15);
 const REQUEST_PROCESSES: usize = 2;
 const REQUESTS_AT_ONCE: u32 = 32;
 const SHORT_REQUEST: &str = "/limits";
-/// What both servers can hold side by side, and its throws a second.
+/// Polls that both servers can hold, and throws per second, for the comparison.
 const SIDE_BY_SIDE_POLLS: f64 = 12_000.0;
 const SIDE_BY_SIDE_THROWS: f64 = 1_000.0;
 const SIDE_BY_SIDE_LASTS: Duration = Duration::from_secs(8);
 const ROUNDS: usize = 3;
 const POLL_BYTES_MAX: f64 = 1_000.0;
-/// Throws that are under way when the last is begun arrive within this.
-const LANDING: Duration = Duration::from_secs(10);
+/// Time limit for the arrival of throws in progress.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Windows that have joined and wait.
+/// Clients that have joined and whose polls wait.
 struct Parked {
     clients: ClientProcesses,
     server_ids: Vec<u32>,
     client_ids: Vec<u32>,
     took: Duration,
     points: Vec<(f64, f64)>,
-    /// Of the server, above what it had before anybody came, all together.
+    /// Memory of all server processes, above that without clients.
     bytes: f64,
-    /// Of the server, all of it.
+    /// Memory of all server processes.
     server_bytes: u64,
     join_cpu: Cpu,
 }
 
-/// What a while of throwing showed.
+/// The results of a period of throws.
 struct Thrown {
     throws: u64,
     wrapped: u64,
@@ -66,31 +66,31 @@ struct Thrown {
 
 pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     let polls = run.scaled(POLLS);
-    let mut say = Progress::new(5 + 2 * ROUNDS);
-    let server = run.server(Benchmark::Polls, polls + 2_000, &say)?;
+    let mut progress = Progress::new(5 + 2 * ROUNDS);
+    let server = run.server(Benchmark::Polls, polls + 2_000, &progress)?;
     let processes = run.processes_for(polls + 2_000);
-    let parked = park(run, &server, polls, &say)?;
-    say.step(&format!("{polls} sprites' windows poll after {:.1} s", parked.took.as_secs_f64()));
+    let parked = park(run, &server, polls, &progress)?;
+    progress.step(&format!("{polls} polls wait after {:.1} s", parked.took.as_secs_f64()));
     let mut parked = parked;
-    // Long enough that each throws what it has once.
+    // Long enough for one throw of each client.
     let every = Duration::from_secs_f64(POLLS / THROWS_PER_SECOND);
-    let alone = throw(run, &mut parked, Some(every), every, None, &say)?;
-    say.step(&format!("{} throws", alone.throws));
-    let beside = throw(run, &mut parked, Some(every), ASKED, Some(&server), &say)?;
-    say.step(&format!("{} short requests beside {} throws", beside.requests, beside.throws));
+    let alone = throw(run, &mut parked, Some(every), every, None, &progress)?;
+    progress.step(&format!("{} throws", alone.throws));
+    let beside = throw(run, &mut parked, Some(every), REQUESTS_LAST, Some(&server), &progress)?;
+    progress.step(&format!("{} short requests beside {} throws", beside.requests, beside.throws));
     let after = parked.clients.status()?;
     let Parked { clients, .. } = parked;
-    let teardown = run.take_down(clients, server, &say)?;
-    say.step("all have left");
+    let teardown = run.take_down(clients, server, &progress)?;
+    progress.step("all clients have left");
 
     let mut sides: [Vec<Side>; 2] = [Vec::new(), Vec::new()];
     for round in 1..=ROUNDS {
-        for (place, name) in ["watchfire", "node"].into_iter().enumerate() {
-            sides[place].push(side(run, name, &say).with_context(|| name)?);
-            say.step(&format!("round {round} with {name}"));
+        for (index, name) in ["watchfire", "node"].into_iter().enumerate() {
+            sides[index].push(side(run, name, &progress).with_context(|| name)?);
+            progress.step(&format!("round {round} with {name}"));
         }
     }
-    say.finish();
+    progress.finish();
 
     let mut report = run.report(Benchmark::Polls, "A quarter of a million sprites on long polls");
     let requests_per_second = beside.requests as f64 / beside.lasted.as_secs_f64();
@@ -144,7 +144,7 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     ];
     report.figure("server processes", processes.to_string());
     report.figure("all joined and parked within", format!("{:.1} s", parked.took.as_secs_f64()));
-    report.figure("CPU of the server to join a window and tell its neighbours", {
+    report.figure("CPU of the server to join a window and notify its neighbours", {
         format!("{:.0} us", parked.join_cpu.server.as_secs_f64() * 1e6 / polls as f64)
     });
     report.figure("memory of the server with all parked (PSS)", bytes(parked.server_bytes));
@@ -155,8 +155,10 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     });
     report.figure("a throw is answered: p50, p99", quantiles(&alone.throw));
     report.figure("a sprite is at the neighbour: p50, p99", quantiles(&alone.flight));
-    report.figure("throws that came back (nobody polled there)", number(alone.wrapped as f64, 0));
-    report.figure("beside that, short JSON requests a second", number(requests_per_second, 0));
+    report
+        .figure("throws that came back (no client polled there)", number(alone.wrapped as f64, 0));
+    report
+        .figure("short JSON requests a second, beside the throws", number(requests_per_second, 0));
     report.figure("a short request is answered: p50, p99", quantiles(&beside.request));
     report.figure(
         "throws a second meanwhile",
@@ -171,7 +173,7 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     report.figure("failed requests, wrong answers", {
         format!("{}, {}", beside.request_failures, alone.wrong + beside.wrong)
     });
-    report.figure("until all sockets had gone", format!("{:.1} s", teardown.as_secs_f64()));
+    report.figure("time until all sockets had closed", format!("{:.1} s", teardown.as_secs_f64()));
     report.tables.push(side_by_side(run, &sides));
     report.method = method(run, processes);
     report.chart = chart(&parked.points, &alone, &beside, &sides);
@@ -183,8 +185,8 @@ fn quantiles(durations: &Histogram) -> String {
     format!("{}, {}", duration(durations.quantile(0.5)), duration(durations.quantile(0.99)))
 }
 
-/// Have so many windows join one grid and wait in a poll.
-fn park(run: &Run<'_>, server: &Server, polls: u64, say: &Progress) -> Result<Parked> {
+/// Join that many clients to one grid, each with a waiting poll.
+fn park(run: &Run<'_>, server: &Server, polls: u64, progress: &Progress) -> Result<Parked> {
     let server_ids = server.ids();
     let before = kernel::pss(&server_ids)?;
     let mut clients = run.clients(Kind::Throwers, polls, POLLS_EACH, server)?;
@@ -202,14 +204,14 @@ fn park(run: &Run<'_>, server: &Server, polls: u64, say: &Progress) -> Result<Pa
         Duration::from_secs(120 + polls / 1_000),
         |status| {
             points.push((seconds_since(from_ns), status.present as f64));
-            say.show(&format!("{} of {polls} poll", status.present));
+            progress.show(&format!("{} of {polls} poll", status.present));
         },
         |status| status.present == polls,
     );
-    let status = status.with_context(|| server.last_words())?;
+    let status = status.with_context(|| server.log_tail())?;
     let join_cpu = run.cpu(&server_ids, &client_ids)?.since(cpu_before);
-    // The last to join still make their neighbours' polls return.
-    rest(Duration::from_secs(3), "the grid settles", say);
+    // The last joins still make the polls of their neighbours return.
+    pause(Duration::from_secs(3), "waiting for the grid", progress);
     let server_bytes = kernel::pss(&server_ids)?;
     let took = Duration::from_nanos(status.present_at_ns - from_ns);
     points.retain(|(at, _)| *at < took.as_secs_f64());
@@ -218,18 +220,19 @@ fn park(run: &Run<'_>, server: &Server, polls: u64, say: &Progress) -> Result<Pa
     Ok(Parked { clients, server_ids, client_ids, took, points, bytes, server_bytes, join_cpu })
 }
 
-/// Let all throw for a while, each as often as `every` says; with `ask`, short requests come too.
+/// Measure throws for a period, each client once per `every`. With `requests_to`, short requests
+/// are sent too.
 fn throw(
     run: &Run<'_>,
     parked: &mut Parked,
     every: Option<Duration>,
     lasts: Duration,
-    ask: Option<&Server>,
-    say: &Progress,
+    requests_to: Option<&Server>,
+    progress: &Progress,
 ) -> Result<Thrown> {
     let clients = &mut parked.clients;
     let (_, before) = clients.report()?;
-    let mut askers = match ask {
+    let mut requesters = match requests_to {
         Some(server) => Some(ClientProcesses::start(
             Kind::Requests,
             REQUEST_PROCESSES,
@@ -242,7 +245,7 @@ fn throw(
         .client_ids
         .iter()
         .copied()
-        .chain(askers.iter().flat_map(ClientProcesses::ids))
+        .chain(requesters.iter().flat_map(ClientProcesses::ids))
         .collect();
     let cpu_before = run.cpu(&parked.server_ids, &client_ids)?;
     let from_ns = now_ns();
@@ -250,29 +253,34 @@ fn throw(
     if let Some(every) = every {
         clients.send_all(&Order::Throw { every_ns: nanos(every), until_ns })?;
     }
-    if let Some(askers) = &mut askers {
+    if let Some(requesters) = &mut requesters {
         let path = SHORT_REQUEST.to_owned();
-        askers.send_all(&Order::Ask { path, at_once: REQUESTS_AT_ONCE, until_ns })?;
+        requesters.send_all(&Order::Request { path, at_once: REQUESTS_AT_ONCE, until_ns })?;
     }
     while now_ns() < until_ns {
         let status = clients.status()?;
-        let asked = askers.as_ref().map_or(Ok(0), |askers| askers.status().map(|s| s.requests))?;
-        say.show(&format!("{} throws, {asked} short requests", status.throws - before.throws));
+        let requests = requesters.as_ref().map_or(Ok(0), |one| one.status().map(|s| s.requests))?;
+        progress
+            .show(&format!("{} throws, {requests} short requests", status.throws - before.throws));
         thread::sleep(Duration::from_millis(100));
     }
     let lasted = Duration::from_nanos(now_ns() - from_ns);
     let cpu = run.cpu(&parked.server_ids, &client_ids)?.since(cpu_before);
-    let landed = |status: &Status| {
+    let has_landed = |status: &Status| {
         status.arrivals - before.arrivals
             >= (status.throws - status.wrapped) - (before.throws - before.wrapped)
     };
-    let landed_at = now_ns() + nanos(LANDING);
-    // Polls show a throw before or after its answer; give both time to be counted.
-    rest(Duration::from_secs(1), "the last sprites land", say);
-    clients.wait(LANDING * 2, |_| {}, |status| landed(status) || now_ns() > landed_at)?;
+    let deadline_ns = now_ns() + nanos(ARRIVAL_TIMEOUT);
+    // A throw may arrive before or after its response; wait until both are counted.
+    pause(Duration::from_secs(1), "waiting for the last sprites", progress);
+    clients.wait(
+        ARRIVAL_TIMEOUT * 2,
+        |_| {},
+        |status| has_landed(status) || now_ns() > deadline_ns,
+    )?;
     let (mut durations, after) = clients.report()?;
-    let (mut asked, requests) = match &mut askers {
-        Some(askers) => askers.report()?,
+    let (mut request_times, requests) = match &mut requesters {
+        Some(requesters) => requesters.report()?,
         None => Default::default(),
     };
     Ok(Thrown {
@@ -283,7 +291,7 @@ fn throw(
         throw: durations.remove("throw").unwrap_or_default(),
         flight: durations.remove("flight").unwrap_or_default(),
         requests: requests.requests,
-        request: asked.remove("request").unwrap_or_default(),
+        request: request_times.remove("request").unwrap_or_default(),
         request_failures: requests.failures(),
         cpu,
         lasted,
@@ -303,12 +311,12 @@ struct Side {
     lost: f64,
 }
 
-/// No more than the whole benchmark holds.
+/// At most as many as in the whole benchmark.
 fn side_by_side_polls(run: &Run<'_>) -> u64 {
     SIDE_BY_SIDE_POLLS.min(run.scaled(POLLS) as f64) as u64
 }
 
-fn side(run: &Run<'_>, name: &str, say: &Progress) -> Result<Side> {
+fn side(run: &Run<'_>, name: &str, progress: &Progress) -> Result<Side> {
     let polls = side_by_side_polls(run);
     let program = match name {
         "node" => Program::NodeSprites(Path::new(&run.settings.peers)),
@@ -322,15 +330,19 @@ fn side(run: &Run<'_>, name: &str, say: &Progress) -> Result<Side> {
         settings: &[],
         log: run.settings.out.join(format!("polls-{name}.log")),
     })?;
-    let mut parked = park(run, &server, polls, say)?;
+    let mut parked = park(run, &server, polls, progress)?;
     let every = Duration::from_secs_f64(polls as f64 / SIDE_BY_SIDE_THROWS);
-    let alone = throw(run, &mut parked, Some(every), SIDE_BY_SIDE_LASTS, None, say)?;
-    let asked = throw(run, &mut parked, None, SIDE_BY_SIDE_LASTS, Some(&server), say)?;
-    ensure!(alone.throws > 0 && asked.requests > 0, "nothing was answered{}", server.last_words());
+    let alone = throw(run, &mut parked, Some(every), SIDE_BY_SIDE_LASTS, None, progress)?;
+    let short = throw(run, &mut parked, None, SIDE_BY_SIDE_LASTS, Some(&server), progress)?;
+    ensure!(
+        alone.throws > 0 && short.requests > 0,
+        "the server answered nothing{}",
+        server.log_tail()
+    );
     let present = parked.clients.status()?.present;
-    ensure!(present == polls, "only {present} of {polls} windows still poll");
+    ensure!(present == polls, "only {present} of {polls} clients still poll");
     let Parked { clients, bytes, .. } = parked;
-    run.take_down(clients, server, say)?;
+    run.take_down(clients, server, progress)?;
     let micros = |cpu: Cpu, times: u64| cpu.server.as_secs_f64() * 1e6 / times as f64;
     let millis = |durations: &Histogram, part: f64| durations.quantile(part).as_secs_f64() * 1e3;
     Ok(Side {
@@ -340,8 +352,8 @@ fn side(run: &Run<'_>, name: &str, say: &Progress) -> Result<Side> {
         throw_p99: millis(&alone.throw, 0.99),
         flight_p50: millis(&alone.flight, 0.5),
         flight_p99: millis(&alone.flight, 0.99),
-        requests: asked.requests as f64 / asked.lasted.as_secs_f64(),
-        request_micros: micros(asked.cpu, asked.requests),
+        requests: short.requests as f64 / short.lasted.as_secs_f64(),
+        request_micros: micros(short.cpu, short.requests),
         lost: (alone.throws - alone.wrapped).saturating_sub(alone.arrivals) as f64,
     })
 }
@@ -359,7 +371,7 @@ fn side_by_side(run: &Run<'_>, sides: &[Vec<Side>; 2]) -> Table {
         ("a throw is answered, p99, ms", |side| side.throw_p99, 2),
         ("a sprite is at the neighbour, p50, ms", |side| side.flight_p50, 2),
         ("a sprite is at the neighbour, p99, ms", |side| side.flight_p99, 2),
-        ("short JSON requests a second, as many as it takes", |side| side.requests, 0),
+        ("short JSON requests a second, at most", |side| side.requests, 0),
         ("CPU of a short request, us", |side| side.request_micros, 0),
         ("sprites lost", |side| side.lost, 0),
     ];
@@ -390,8 +402,8 @@ fn method(run: &Run<'_>, processes: usize) -> Vec<String> {
             .into(),
         format!(
             "Meanwhile {REQUEST_PROCESSES} processes make short requests, `GET {SHORT_REQUEST}`, \
-             each on a new connection, {REQUESTS_AT_ONCE} at once in each, as fast as they are \
-             answered: as many as the cores that are left allow."
+             each on a new connection, {REQUESTS_AT_ONCE} at a time, as fast as they are answered. \
+             The remaining CPU time limits their rate."
         ),
         "Times of throws count from when they were due. A flight ends when the poll of the neighbour \
          has the sprite. A sprite is lost when its throw was answered with `{}` and it did not \

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::{Benchmark, Run, rest, seconds_since};
+use super::{Benchmark, Run, pause, seconds_since};
 use crate::progress::Progress;
 use crate::report::{BenchmarkReport, Target};
 use crate::scale::clock::{nanos, now_ns};
@@ -13,7 +13,7 @@ use watchfire_report::{Axis, Chart, Colour, Line, Panel};
 
 pub const ROOMS: f64 = 10_000.0;
 pub const MEMBERS: f64 = 50.0;
-/// Each room has a message this often; 333 a second in all, 16,667 deliveries.
+/// Interval of messages in a room: 333 messages and 16,667 deliveries per second in total.
 const EVERY: Duration = Duration::from_secs(30);
 const LASTS: Duration = Duration::from_secs(60);
 const P99_MILLIS_MAX: f64 = 100.0;
@@ -22,14 +22,14 @@ const DRAIN: Duration = Duration::from_secs(30);
 pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     let (rooms, members) = (run.scaled(ROOMS), MEMBERS as u64);
     let sockets = rooms * members;
-    let mut say = Progress::new(4);
-    let server = run.server(Benchmark::Rooms, sockets, &say)?;
+    let mut progress = Progress::new(4);
+    let server = run.server(Benchmark::Rooms, sockets, &progress)?;
     let processes = run.processes_for(sockets);
     let server_before = kernel::pss(&server.ids())?;
-    say.step(&format!("{processes} server processes are up"));
-    let mut opened = run.open(&server, sockets, rooms, true, &say)?;
-    say.step(&format!("{sockets} joined in {:.1} s", opened.took.as_secs_f64()));
-    rest(Duration::from_secs(2), "the machine settles", &say);
+    progress.step(&format!("{processes} server processes are up"));
+    let mut opened = run.open(&server, sockets, rooms, true, &progress)?;
+    progress.step(&format!("{sockets} joined in {:.1} s", opened.took.as_secs_f64()));
+    pause(Duration::from_secs(2), "waiting for the machine", &progress);
     let server_idle = kernel::pss(&opened.server_ids)?;
 
     let clients = &mut opened.clients;
@@ -39,37 +39,37 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     let started_at = Instant::now();
     clients.send_all(&Order::Chatter { every_ns, from_ns, until_ns })?;
     let mut points: Vec<(f64, f64)> = Vec::new();
-    let (mut last_at, mut last_heard) = (0.0, 0);
+    let (mut last_at, mut last_received) = (0.0, 0);
     clients.wait(
         LASTS + DRAIN,
         |status| {
             let now = seconds_since(from_ns);
             if now - last_at >= 1.0 {
-                points.push((now, (status.heard - last_heard) as f64 / (now - last_at)));
-                (last_at, last_heard) = (now, status.heard);
+                points.push((now, (status.received - last_received) as f64 / (now - last_at)));
+                (last_at, last_received) = (now, status.received);
             }
-            say.show(&format!("{} messages sent, {} received", status.said, status.heard));
+            progress.show(&format!("{} messages sent, {} received", status.sent, status.received));
         },
         |status| {
-            let all_said = seconds_since(from_ns) > LASTS.as_secs_f64() + 1.0;
+            let all_sent = seconds_since(from_ns) > LASTS.as_secs_f64() + 1.0;
             let waited = seconds_since(from_ns) > (LASTS + DRAIN / 2).as_secs_f64();
-            all_said && (status.heard == status.said * members || waited)
+            all_sent && (status.received == status.sent * members || waited)
         },
     )?;
     let lasted = started_at.elapsed().as_secs_f64();
     let cpu = run.cpu(&opened.server_ids, &opened.client_ids)?.since(before);
     let (mut durations, status) = clients.report()?;
-    let delivery = durations.remove("delivery").context("nobody heard anything")?;
-    say.step(&format!("{} deliveries", status.heard));
-    // Servers that know nothing of one another split a room between them: no message is for all.
-    let expected = status.said * members;
-    let teardown = run.take_down(opened.clients, server, &say)?;
-    say.step("all have left");
-    say.finish();
+    let delivery = durations.remove("delivery").context("no socket received a message")?;
+    progress.step(&format!("{} deliveries", status.received));
+    // With separate servers each has its own part of a room, so fewer sockets receive a message.
+    let expected = status.sent * members;
+    let teardown = run.take_down(opened.clients, server, &progress)?;
+    progress.step("all clients have left");
+    progress.finish();
 
     let mut report = run.report(Benchmark::Rooms, "Ten thousand rooms of fifty");
     let millis = |part: f64| delivery.quantile(part).as_secs_f64() * 1e3;
-    let lost = expected.abs_diff(status.heard) + status.doubled;
+    let lost = expected.abs_diff(status.received) + status.duplicates;
     report.targets = vec![
         Target::at_least("sockets joined", status.present as f64, sockets as f64, "", 0),
         Target::at_most("messages lost or received twice", lost as f64, 0.0, "", 0),
@@ -77,9 +77,9 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     ];
     report.figure("rooms, sockets in each", format!("{}, {members}", number(rooms as f64, 0)));
     report.figure("messages sent, received", {
-        format!("{}, {}", number(status.said as f64, 0), number(status.heard as f64, 0))
+        format!("{}, {}", number(status.sent as f64, 0), number(status.received as f64, 0))
     });
-    report.figure("deliveries a second", number(status.heard as f64 / LASTS.as_secs_f64(), 0));
+    report.figure("deliveries a second", number(status.received as f64 / LASTS.as_secs_f64(), 0));
     report.figure("delay since a message was due: p50, p99, max", {
         let [p50, p99] = [0.5, 0.99].map(|part| duration(delivery.quantile(part)));
         format!("{p50}, {p99}, {}", duration(delivery.max()))

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{Benchmark, Opened, Run, rest, seconds_since};
+use super::{Benchmark, Opened, Run, pause, seconds_since};
 use crate::progress::Progress;
 use crate::report::{BenchmarkReport, Table, Target};
 use crate::scale::clock::{nanos, now_ns};
@@ -13,47 +13,48 @@ use watchfire_report::units::{bytes, duration, number};
 use watchfire_report::{Axis, Chart, Colour, Line, Panel};
 
 pub const SOCKETS: f64 = 250_000.0;
-/// Over how long they spread their return when they are polite.
+/// Period over which the reconnects are spread in the second storm.
 const SPREAD: Duration = Duration::from_secs(10);
 const AT_ONCE_SECONDS_MAX: f64 = 30.0;
 const SPREAD_SECONDS_MAX: f64 = 20.0;
 const MEMORY_GROWTH_MAX: f64 = 1.2;
-const PATIENCE: Duration = Duration::from_secs(180);
+const RETURN_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// One time that everyone left and came back.
+/// One time that all clients left and returned.
 struct Storm {
     name: &'static str,
     until_all_back: Duration,
     away: Histogram,
-    /// Seconds, and how many were there.
+    /// Seconds, and the number of joined sockets.
     points: Vec<(f64, f64)>,
     cpu: Cpu,
-    /// What was counted meanwhile.
+    /// Counters of this storm.
     seen: Status,
     memory_after: u64,
 }
 
 pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     let sockets = run.scaled(SOCKETS);
-    let mut say = Progress::new(5);
-    let server = run.server(Benchmark::Storm, sockets, &say)?;
+    let mut progress = Progress::new(5);
+    let server = run.server(Benchmark::Storm, sockets, &progress)?;
     let processes = run.processes_for(sockets);
-    say.step(&format!("{processes} server processes are up"));
-    let mut opened = run.open(&server, sockets, 1, true, &say)?;
-    say.step(&format!("{sockets} joined in {:.1} s", opened.took.as_secs_f64()));
-    rest(Duration::from_secs(2), "the machine settles", &say);
+    progress.step(&format!("{processes} server processes are up"));
+    let mut opened = run.open(&server, sockets, 1, true, &progress)?;
+    progress.step(&format!("{sockets} joined in {:.1} s", opened.took.as_secs_f64()));
+    pause(Duration::from_secs(2), "waiting for the machine", &progress);
     let memory_before = kernel::pss(&opened.server_ids)?;
-    let polite = format!("within {} s, with jitter", SPREAD.as_secs());
+    let spread_name = format!("within {} s, with jitter", SPREAD.as_secs());
     let mut storms = Vec::new();
     for (name, spread) in [("at once", Duration::ZERO), ("spread", SPREAD)] {
-        let storm = storm(run, &mut opened, sockets, name, spread, &say)
-            .with_context(|| server.last_words())?;
-        say.step(&format!("{name}: all back after {:.1} s", storm.until_all_back.as_secs_f64()));
+        let storm = storm(run, &mut opened, sockets, name, spread, &progress)
+            .with_context(|| server.log_tail())?;
+        progress
+            .step(&format!("{name}: all back after {:.1} s", storm.until_all_back.as_secs_f64()));
         storms.push(storm);
     }
-    let teardown = run.take_down(opened.clients, server, &say)?;
-    say.step("all have left");
-    say.finish();
+    let teardown = run.take_down(opened.clients, server, &progress)?;
+    progress.step("all clients have left");
+    progress.finish();
 
     let mut report = run.report(Benchmark::Storm, "Everyone leaves and returns at once");
     let [at_once, spread] = [&storms[0], &storms[1]];
@@ -67,14 +68,14 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
             1,
         ),
         Target::at_most(
-            &format!("all back, {polite}"),
+            &format!("all back, {spread_name}"),
             spread.until_all_back.as_secs_f64(),
             SPREAD_SECONDS_MAX,
             "s",
             1,
         ),
         Target::at_most(
-            "the server's memory after both, against before",
+            "memory of the server after both, compared with before",
             growth,
             MEMORY_GROWTH_MAX,
             "x",
@@ -84,10 +85,10 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     report.figure("sockets", number(sockets as f64, 0));
     report.figure("memory of the server before (PSS)", bytes(memory_before));
     report.figure(
-        "until all sockets had gone in the end",
+        "time until all sockets had closed in the end",
         format!("{:.1} s", teardown.as_secs_f64()),
     );
-    let heads = ["", "everyone at once", &polite].map(str::to_owned).to_vec();
+    let heads = ["", "everyone at once", &spread_name].map(str::to_owned).to_vec();
     type Cell = fn(&Storm, u64) -> String;
     let rows: [(&str, Cell); 8] = [
         ("until all are back", |storm, _| format!("{:.1} s", storm.until_all_back.as_secs_f64())),
@@ -115,17 +116,17 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     });
     report.method = vec![
         run.server_sentence(processes),
-        "All clients close their sockets without a word at the same moment, and connect, upgrade \
-         and join again from 10 ms later on: all at that moment, or each at a moment of its own. \
-         Who fails tries again after 10, 50, 100, 150, 200, 250, 500, 1000, 2000, then 5000 ms, as \
-         phoenix.js does; with jitter each wait is drawn from half to one and a half of that. Who \
-         has not joined after 10 s gives up and tries again."
+        "All clients close their sockets at the same moment without a close frame. From 10 ms later \
+         on they connect, upgrade and join again, all at once or spread over time. A client that fails \
+         retries after 10, 50, 100, 150, 200, 250, 500, 1000, 2000, then 5000 ms, as phoenix.js does; \
+         jitter multiplies each delay by 0.5 to 1.5. A client that has not joined after 10 s times out \
+         and retries."
             .into(),
-        "The server still has the sockets that left when the first return. *Turned away* is an \
-         answer other than an upgrade, or a close; *refused* and *reset* are the kernel's."
+        "When the first clients return, the server still has the sockets that left. *Turned away* \
+         means a close, or a response other than an upgrade. The kernel reports *refused* and *reset*."
             .into(),
     ];
-    report.chart = chart(sockets, &storms, &polite);
+    report.chart = chart(sockets, &storms, &spread_name);
     report.chart.notes = vec![report.machine.clone()];
     Ok(report)
 }
@@ -136,10 +137,10 @@ fn storm(
     sockets: u64,
     name: &'static str,
     spread: Duration,
-    say: &Progress,
+    progress: &Progress,
 ) -> Result<Storm> {
     let clients = &mut opened.clients;
-    clients.report()?; // forget the durations so far
+    clients.report()?; // reset the durations
     let before = clients.status()?;
     let cpu_before = run.cpu(&opened.server_ids, &opened.client_ids)?;
     let from_ns = now_ns();
@@ -147,17 +148,17 @@ fn storm(
     clients.send_all(&Order::Storm { spread_ns: nanos(spread), is_jittered })?;
     let mut points = vec![(0.0, sockets as f64)];
     let after = clients.wait(
-        PATIENCE,
+        RETURN_TIMEOUT,
         |status| {
             points.push((seconds_since(from_ns), status.present as f64));
-            say.show(&format!("{name}: {} of {sockets} are back", status.present));
+            progress.show(&format!("{name}: {} of {sockets} are back", status.present));
         },
         |status| status.joins >= before.joins + sockets && status.present == sockets,
     )?;
     let until_all_back = Duration::from_nanos(after.present_at_ns - from_ns);
     let cpu = run.cpu(&opened.server_ids, &opened.client_ids)?.since(cpu_before);
-    let away = clients.report()?.0.remove("away").context("nobody came back")?;
-    rest(Duration::from_secs(3), "the machine settles", say);
+    let away = clients.report()?.0.remove("away").context("no socket returned")?;
+    pause(Duration::from_secs(3), "waiting for the machine", progress);
     let memory_after = kernel::pss(&opened.server_ids)?;
     let seen = Status {
         refused: after.refused - before.refused,
@@ -169,17 +170,17 @@ fn storm(
     Ok(Storm { name, until_all_back, away, points, cpu, seen, memory_after })
 }
 
-fn chart(sockets: u64, storms: &[Storm], polite: &str) -> Chart {
+fn chart(sockets: u64, storms: &[Storm], spread_name: &str) -> Chart {
     let line = |storm: &Storm| match storm.name {
         "at once" => Line::left("everyone at once", Colour::Orange, storm.points.clone()),
-        _ => Line::left(polite, Colour::Blue, storm.points.clone()),
+        _ => Line::left(spread_name, Colour::Blue, storm.points.clone()),
     };
     Chart {
         label: format!("{sockets} sockets leave at the same moment and come back"),
         panels: vec![Panel::Lines {
             markers: Vec::new(),
             title: "Sockets joined".into(),
-            x: Axis::new("seconds since all were told to leave"),
+            x: Axis::new("seconds since all left"),
             left: Axis::new("sockets joined"),
             right: None,
             lines: storms.iter().map(line).collect(),

@@ -18,30 +18,31 @@ use watchfire_report::Snapshot;
 const READ_BYTES: usize = 65_536;
 const PORT_FIRST: u16 = 10_000;
 const PORTS: u32 = 50_000;
-/// 127.x networks a process takes one after another, so that ports rest before they come again.
+/// 127.x networks that a process uses in turns, so that ports leave TIME_WAIT before they are used
+/// again.
 const NETWORKS: u32 = 96;
 
-/// Names a connection for as long as it is open.
+/// The id of an open connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnId(u32);
 
-/// How a connection came to its end.
+/// The cause of the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Nobody took it.
+    /// The server did not accept it.
     Refused,
     /// The server closed it.
     Closed,
-    /// It broke.
+    /// It was reset.
     Reset,
 }
 
 struct Conn {
     socket: Option<Socket>,
-    /// Who it belongs to; the part that opened it knows what that means.
+    /// The owner, as chosen by the clients that opened it.
     owner: u32,
-    /// Tells this connection from those that had the place before.
-    age: u32,
+    /// Distinguishes this connection from earlier ones with the same index.
+    generation: u32,
     is_connected: bool,
 }
 
@@ -50,7 +51,7 @@ pub struct Net {
     poller: Poller,
     conns: Vec<Conn>,
     free: Vec<u32>,
-    /// Bytes of messages that are not whole yet, by connection; few have any.
+    /// Bytes of incomplete messages by connection; most have none.
     rests: HashMap<u32, Vec<u8>>,
     timers: BinaryHeap<Reverse<(u64, u64)>>,
     servers: Vec<SocketAddr>,
@@ -59,19 +60,20 @@ pub struct Net {
     buffer: Vec<u8>,
 }
 
-/// What understands the bytes: one kind of client.
-pub trait Part {
-    fn order(&mut self, net: &mut Net, order: &Order) -> Result<()>;
+/// The clients of one kind, which interpret the bytes of their connections.
+pub trait Clients {
+    fn handle_order(&mut self, net: &mut Net, order: &Order) -> Result<()>;
     fn connected(&mut self, net: &mut Net, conn: ConnId, owner: u32) -> Result<()>;
-    /// Understand what is there; returns how much of it, the rest comes again with more.
+    /// Handle received bytes. Returns how many were consumed; the rest is passed again with more
+    /// bytes.
     fn bytes(&mut self, net: &mut Net, conn: ConnId, owner: u32, bytes: &[u8]) -> Result<usize>;
-    /// The connection is gone; its id means nothing any more.
+    /// The connection has ended, and its id is no longer valid.
     fn ended(&mut self, net: &mut Net, owner: u32, end: End) -> Result<()>;
     fn timer(&mut self, net: &mut Net, due_ns: u64, key: u64) -> Result<()>;
-    /// After every turn; returns when the next is wanted at the latest.
+    /// Called after every turn; returns the latest time of the next turn.
     fn turned(&mut self, net: &mut Net, now_ns: u64) -> Result<u64>;
     fn status(&mut self) -> &mut Status;
-    fn take_report(&mut self) -> BTreeMap<String, Snapshot>;
+    fn take_durations(&mut self) -> BTreeMap<String, Snapshot>;
 }
 
 impl Net {
@@ -101,14 +103,14 @@ impl Net {
         &mut self.poller
     }
 
-    /// Begin to connect for `owner`, to the server whose turn `choice` says it is.
+    /// Begin to connect for `owner`; `choice` selects the server, modulo their number.
     pub fn connect(&mut self, owner: u32, choice: u32) -> Result<ConnId> {
         let server = *self
             .servers
             .get(choice as usize % self.servers.len().max(1))
             .context("no server to connect to")?;
         let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None)
-            .context("no socket to be had, see ulimit -Hn")?;
+            .context("cannot create a socket; see ulimit -Hn")?;
         socket.set_reuse_address(true)?;
         socket.set_tcp_nodelay(true)?;
         loop {
@@ -119,25 +121,25 @@ impl Net {
         }
         let index = self.free.pop().unwrap_or(self.conns.len() as u32);
         let connecting = socket.connect(&server.into());
-        let age = self.conns.get(index as usize).map_or(0, |conn| conn.age + 1);
+        let generation = self.conns.get(index as usize).map_or(0, |conn| conn.generation + 1);
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        self.poller.add(&socket, key_of(index, age), flags)?;
-        let conn = Conn { socket: Some(socket), owner, age, is_connected: false };
+        self.poller.add(&socket, key_of(index, generation), flags)?;
+        let conn = Conn { socket: Some(socket), owner, generation, is_connected: false };
         match self.conns.get_mut(index as usize) {
-            Some(place) => *place = conn,
+            Some(slot) => *slot = conn,
             None => self.conns.push(conn),
         }
         let code = connecting.as_ref().err().and_then(io::Error::raw_os_error);
-        // A refusal at once comes as an event too, a hang-up.
-        let comes = [Errno::INPROGRESS, Errno::CONNREFUSED].map(Errno::raw_os_error);
-        if !code.is_some_and(|code| comes.contains(&code)) {
+        // An immediate refusal is also reported as an event, a hang-up.
+        let reported = [Errno::INPROGRESS, Errno::CONNREFUSED].map(Errno::raw_os_error);
+        if !code.is_some_and(|code| reported.contains(&code)) {
             connecting.with_context(|| format!("cannot connect to {server}"))?;
         }
         Ok(ConnId(index))
     }
 
-    /// Chosen by us and not by the kernel, which has few ports for one address and looks long for
-    /// the last ones.
+    /// The next source address. The kernel has few ports for one address and searches long for the
+    /// last free ones, so this process chooses them.
     fn next_source(&mut self) -> SocketAddrV4 {
         let (network, port) = (self.sources_taken / PORTS % NETWORKS, self.sources_taken % PORTS);
         self.sources_taken = self.sources_taken.wrapping_add(1);
@@ -145,21 +147,21 @@ impl Net {
         SocketAddrV4::new(address, PORT_FIRST + port as u16)
     }
 
-    /// Go on with the next addresses: those of the connections so far may rest.
+    /// Continue with the next network, so that the ports used so far can leave TIME_WAIT.
     pub fn next_network(&mut self) {
         self.sources_taken = self.sources_taken.div_ceil(PORTS) * PORTS;
     }
 
-    /// Write; what the kernel does not take at once counts as broken.
+    /// Send bytes. Returns false if the kernel did not accept all of them at once.
     pub fn send(&mut self, conn: ConnId, bytes: &[u8]) -> bool {
         let Some(socket) = &self.conns[conn.0 as usize].socket else { return false };
         send(socket, bytes, SendFlags::NOSIGNAL) == Ok(bytes.len())
     }
 
-    /// Close; no more is heard of it.
+    /// Close a connection; no more events follow.
     pub fn close(&mut self, conn: ConnId) {
-        let place = &mut self.conns[conn.0 as usize];
-        if place.socket.take().is_some() {
+        let conn_slot = &mut self.conns[conn.0 as usize];
+        if conn_slot.socket.take().is_some() {
             self.rests.remove(&conn.0);
             self.free.push(conn.0);
         }
@@ -173,7 +175,7 @@ impl Net {
         self.timers.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// A timer that is due: when it was, and its key.
+    /// The next due timer: its time and key.
     pub fn take_timer(&mut self, now_ns: u64) -> Option<(u64, u64)> {
         let Reverse((at, _)) = self.timers.peek()?;
         if *at > now_ns {
@@ -192,12 +194,12 @@ impl Net {
         self.poller.ready(index)
     }
 
-    /// Let `part` handle what became possible on a connection.
-    pub fn serve(&mut self, part: &mut impl Part, ready: Ready) -> Result<()> {
-        let (index, age) = (ready.key as u32, (ready.key >> 32) as u32);
+    /// Handle the events of a connection.
+    pub fn serve(&mut self, clients: &mut impl Clients, ready: Ready) -> Result<()> {
+        let (index, generation) = (ready.key as u32, (ready.key >> 32) as u32);
         let Some(conn) = self.conns.get_mut(index as usize) else { return Ok(()) };
-        if conn.age != age || conn.socket.is_none() {
-            return Ok(()); // an event of a connection that has gone
+        if conn.generation != generation || conn.socket.is_none() {
+            return Ok(()); // an event of a closed connection
         }
         let (id, owner) = (ConnId(index), conn.owner);
         if !conn.is_connected {
@@ -205,54 +207,63 @@ impl Net {
             if error.is_some() || ready.flags.contains(EventFlags::HUP) {
                 let code = error.and_then(|error| error.raw_os_error());
                 let reset = code.is_some_and(|code| code != Errno::CONNREFUSED.raw_os_error());
-                return self.end(part, id, if reset { End::Reset } else { End::Refused });
+                return self.end(clients, id, if reset { End::Reset } else { End::Refused });
             }
             if !ready.flags.contains(EventFlags::OUT) {
                 return Ok(());
             }
             conn.is_connected = true;
-            part.connected(self, id, owner)?;
+            clients.connected(self, id, owner)?;
         }
         let ended = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         if ready.flags.intersects(EventFlags::IN | ended) {
-            self.read(part, id, age, ready.flags.intersects(ended))?;
+            self.read(clients, id, generation, ready.flags.intersects(ended))?;
         }
         Ok(())
     }
 
-    /// Read what is there. Edge-triggered: a short read is the end unless the peer has ended too.
-    fn read(&mut self, part: &mut impl Part, id: ConnId, age: u32, to_the_end: bool) -> Result<()> {
+    /// Read all available bytes. Events are edge-triggered: a short read is the last one, unless
+    /// the peer has closed.
+    fn read(
+        &mut self,
+        clients: &mut impl Clients,
+        id: ConnId,
+        generation: u32,
+        is_ended: bool,
+    ) -> Result<()> {
         loop {
             let conn = &self.conns[id.0 as usize];
-            // The part may have closed it, and the place may have another by now.
-            let (Some(socket), true) = (&conn.socket, conn.age == age) else { return Ok(()) };
+            // The clients may have closed it, and its index may be in use again.
+            let (Some(socket), true) = (&conn.socket, conn.generation == generation) else {
+                return Ok(());
+            };
             let owner = conn.owner;
             let mut buffer = std::mem::take(&mut self.buffer);
             let read = recv(socket, &mut buffer[..], RecvFlags::empty());
             let taken = match read {
                 Ok((len, _)) if len > 0 => {
-                    self.give(part, id, age, owner, &buffer[..len]).map(|()| len)
+                    self.deliver(clients, id, generation, owner, &buffer[..len]).map(|()| len)
                 }
                 _ => Ok(0),
             };
             self.buffer = buffer;
             let len = taken?;
             match read {
-                Ok((0, _)) => return self.end(part, id, End::Closed),
-                Ok(_) if len < READ_BYTES && !to_the_end => return Ok(()),
+                Ok((0, _)) => return self.end(clients, id, End::Closed),
+                Ok(_) if len < READ_BYTES && !is_ended => return Ok(()),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(()),
-                Err(Errno::CONNRESET | Errno::PIPE) => return self.end(part, id, End::Reset),
+                Err(Errno::CONNRESET | Errno::PIPE) => return self.end(clients, id, End::Reset),
                 Err(error) => bail!("cannot read: {error}"),
             }
         }
     }
 
-    fn give(
+    fn deliver(
         &mut self,
-        part: &mut impl Part,
+        clients: &mut impl Clients,
         id: ConnId,
-        age: u32,
+        generation: u32,
         owner: u32,
         new: &[u8],
     ) -> Result<()> {
@@ -267,13 +278,13 @@ impl Net {
             None => new,
         };
         while !bytes.is_empty() {
-            let understood = part.bytes(self, id, owner, bytes)?;
-            bytes = &bytes[understood..];
+            let consumed = clients.bytes(self, id, owner, bytes)?;
+            bytes = &bytes[consumed..];
             let conn = &self.conns[id.0 as usize];
-            if conn.age != age || conn.socket.is_none() {
+            if conn.generation != generation || conn.socket.is_none() {
                 return Ok(());
             }
-            if understood == 0 {
+            if consumed == 0 {
                 self.rests.insert(id.0, bytes.to_vec());
                 return Ok(());
             }
@@ -281,13 +292,13 @@ impl Net {
         Ok(())
     }
 
-    fn end(&mut self, part: &mut impl Part, id: ConnId, end: End) -> Result<()> {
+    fn end(&mut self, clients: &mut impl Clients, id: ConnId, end: End) -> Result<()> {
         let owner = self.conns[id.0 as usize].owner;
         self.close(id);
-        part.ended(self, owner, end)
+        clients.ended(self, owner, end)
     }
 }
 
-fn key_of(index: u32, age: u32) -> u64 {
-    u64::from(index) | u64::from(age) << 32
+fn key_of(index: u32, generation: u32) -> u64 {
+    u64::from(index) | u64::from(generation) << 32
 }

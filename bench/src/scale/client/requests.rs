@@ -3,41 +3,42 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail};
 
 use super::Durations;
-use super::net::{ConnId, End, Net, Part};
+use super::net::{Clients, ConnId, End, Net};
 use crate::message;
 use crate::scale::clock::now_ns;
 use crate::scale::orders::{Order, Status};
 use watchfire_report::Snapshot;
 
-/// How often to look whether it is time, when nothing happens.
+/// Longest time between two turns.
 const TURN_NS: u64 = 100_000_000;
 
-/// Short requests, each on a connection of its own, so many at once as fast as they are answered.
+/// Short requests, each on a new connection: a fixed number at a time, as fast as they are
+/// answered.
 #[derive(Default)]
 pub struct Requests {
     request: String,
     until_ns: u64,
-    /// When the request of each place began to connect.
+    /// Time at which the request of each slot began to connect.
     began_at_ns: Vec<u64>,
     status: Status,
     durations: Durations,
 }
 
-impl Part for Requests {
-    fn order(&mut self, net: &mut Net, order: &Order) -> Result<()> {
+impl Clients for Requests {
+    fn handle_order(&mut self, net: &mut Net, order: &Order) -> Result<()> {
         match order {
-            Order::Ask { path, at_once, until_ns } => {
+            Order::Request { path, at_once, until_ns } => {
                 self.request =
                     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
                 self.until_ns = *until_ns;
                 self.began_at_ns = vec![0; *at_once as usize];
-                for place in 0..*at_once {
-                    self.begin(net, place)?;
+                for slot in 0..*at_once {
+                    self.begin(net, slot)?;
                 }
                 Ok(())
             }
-            Order::Close => Ok(()), // they end by themselves
-            _ => bail!("requests cannot do that"),
+            Order::Close => Ok(()), // requests end by themselves
+            _ => bail!("invalid order for requests: {order:?}"),
         }
     }
 
@@ -47,15 +48,15 @@ impl Part for Requests {
     }
 
     fn bytes(&mut self, net: &mut Net, conn: ConnId, owner: u32, bytes: &[u8]) -> Result<usize> {
-        let Some(answer) = message::http_message(bytes) else { return Ok(0) };
-        if answer.line.contains(" 200 ") && answer.body.starts_with(b"{") {
+        let Some(response) = message::http_message(bytes) else { return Ok(0) };
+        if response.line.contains(" 200 ") && response.body.starts_with(b"{") {
             self.status.requests += 1;
             let took = now_ns() - self.began_at_ns[owner as usize];
             self.durations.record("request", took);
         } else {
             self.status.wrong += 1;
         }
-        let len = answer.len;
+        let len = response.len;
         net.close(conn);
         self.begin(net, owner)?;
         Ok(len)
@@ -82,17 +83,17 @@ impl Part for Requests {
         &mut self.status
     }
 
-    fn take_report(&mut self) -> BTreeMap<String, Snapshot> {
+    fn take_durations(&mut self) -> BTreeMap<String, Snapshot> {
         self.durations.take()
     }
 }
 
 impl Requests {
-    fn begin(&mut self, net: &mut Net, place: u32) -> Result<()> {
+    fn begin(&mut self, net: &mut Net, slot: u32) -> Result<()> {
         let now = now_ns();
         if now < self.until_ns {
-            self.began_at_ns[place as usize] = now;
-            net.connect(place, place)?;
+            self.began_at_ns[slot as usize] = now;
+            net.connect(slot, slot)?;
         }
         Ok(())
     }

@@ -4,60 +4,61 @@ use std::fmt::Write as _;
 use anyhow::{Result, bail, ensure};
 
 use super::Durations;
-use super::net::{ConnId, End, Net, Part};
+use super::net::{Clients, ConnId, End, Net};
 use crate::message::{self, WEBSOCKET_ACCEPT, WEBSOCKET_KEY};
 use crate::scale::clock::now_ns;
 use crate::scale::orders::{Order, Status};
 use watchfire_report::Snapshot;
 use watchfire_types::Rng;
 
-/// As often as phoenix.js does.
+/// The heartbeat interval of phoenix.js.
 const HEARTBEAT_EVERY_NS: u64 = 30_000_000_000;
-/// Heartbeats are sent in this many portions, so that they never come as a flood.
+/// Interval of turns, so that heartbeats are spread evenly over time.
 const HEARTBEAT_TURN_NS: u64 = 20_000_000;
-/// When phoenix.js tries again, in milliseconds: after the first failure, the second, and so on.
+/// Retry delays of phoenix.js in milliseconds, after the first failure, the second, and so on.
 const RETRY_MILLIS: [u64; 10] = [10, 50, 100, 150, 200, 250, 500, 1000, 2000, 5000];
-/// phoenix.js gives a connection and a join so long.
+/// The timeout of phoenix.js for a connection and a join.
 const JOIN_TIMEOUT_NS: u64 = 10_000_000_000;
-/// A broadcast frame of this many bytes, whatever is said.
+/// Bytes of a broadcast frame.
 const FRAME_BYTES: usize = 100;
 
 /// Websockets, each joined to one room.
 #[derive(Default)]
 pub struct Sockets {
-    seats: Vec<Seat>,
-    /// The place of the first seat among the seats of all processes.
+    slots: Vec<Slot>,
+    /// The index of the first slot among the slots of all processes.
     first: u32,
     rooms: u32,
-    /// Seats that began to connect the first time, and how many may be on their way.
-    begun: usize,
+    /// Slots that have started to connect for the first time.
+    started: usize,
+    /// Most sockets that connect or join at the same time.
     opening_max: usize,
     opening: usize,
     is_jittered: bool,
     rng: Option<Rng>,
-    /// Absent while none are to be sent.
+    /// `None` while no heartbeats are sent.
     heartbeat: Option<Heartbeats>,
     chatter: Chatter,
     out: Vec<u8>,
     status: Status,
     durations: Durations,
-    /// When all went, to measure how long each was away.
+    /// Time at which all sockets were closed, to measure how long each was away.
     storm_at_ns: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
-struct Seat {
+struct Slot {
     conn: Option<ConnId>,
     stage: Stage,
     /// Failures since it was last joined.
     tries: u16,
-    /// Tells the timers of this attempt from those of earlier ones.
+    /// Distinguishes the timers of this attempt from those of earlier ones.
     attempt: u16,
-    /// The number of the last message heard.
-    heard: u32,
+    /// The number of the last received message.
+    last_received: u32,
 }
 
-const _: () = assert!(size_of::<Seat>() <= 20);
+const _: () = assert!(size_of::<Slot>() <= 20);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
@@ -68,7 +69,7 @@ enum Stage {
     Joined,
 }
 
-/// Whose turn it is to send a heartbeat.
+/// The heartbeats of all slots in turns.
 struct Heartbeats {
     cursor: usize,
     first_at_ns: u64,
@@ -87,40 +88,40 @@ struct Chatter {
     until_ns: u64,
 }
 
-/// What a timer is for: its upper bits. The lower 32 are the seat.
-const RETURN: u64 = 1 << 60;
-const PATIENCE: u64 = 2 << 60;
-const SPEAK: u64 = 3 << 60;
+/// The upper bits of a timer's key are its purpose; the lower 32 bits are the slot.
+const RECONNECT: u64 = 1 << 60;
+const TIMEOUT: u64 = 2 << 60;
+const SEND: u64 = 3 << 60;
 
-impl Part for Sockets {
-    fn order(&mut self, net: &mut Net, order: &Order) -> Result<()> {
+impl Clients for Sockets {
+    fn handle_order(&mut self, net: &mut Net, order: &Order) -> Result<()> {
         match *order {
             Order::Open { first, count, rooms, opening_max, heartbeats } => {
-                ensure!(self.seats.is_empty(), "there are sockets already");
+                ensure!(self.slots.is_empty(), "there are sockets already");
                 (self.first, self.rooms) = (first, rooms.max(1));
                 self.opening_max = opening_max as usize;
                 self.rng = Some(Rng::from_seed(u64::from(first)));
-                // The first is due a period after the join.
+                // The first heartbeat is due one interval after the join.
                 let first_at_ns = now_ns() + HEARTBEAT_EVERY_NS;
                 self.heartbeat = heartbeats.then(|| Heartbeats::from(first_at_ns));
-                self.seats = vec![Seat::new(); count as usize];
+                self.slots = vec![Slot::new(); count as usize];
                 self.fill_opening(net)
             }
             Order::Heartbeats => {
                 self.heartbeat = Some(Heartbeats::from(now_ns()));
                 Ok(())
             }
-            Order::Say { seat, number } => {
-                self.say(net, seat as usize, number, now_ns());
+            Order::Send { slot, number } => {
+                self.send(net, slot as usize, number, now_ns());
                 Ok(())
             }
             Order::Chatter { every_ns, from_ns, until_ns } => {
                 self.chatter = Chatter { every_ns, until_ns };
-                for seat in 0..self.seats.len() as u32 {
-                    let at = self.first + seat;
+                for slot in 0..self.slots.len() as u32 {
+                    let at = self.first + slot;
                     if at < self.rooms {
                         let share = u128::from(every_ns) * u128::from(at) / u128::from(self.rooms);
-                        net.set_timer(from_ns + share as u64, SPEAK | u64::from(seat));
+                        net.set_timer(from_ns + share as u64, SEND | u64::from(slot));
                     }
                 }
                 Ok(())
@@ -130,22 +131,22 @@ impl Part for Sockets {
                 Ok(())
             }
             Order::Close => {
-                for seat in &mut self.seats {
-                    if let Some(conn) = seat.conn.take() {
+                for slot in &mut self.slots {
+                    if let Some(conn) = slot.conn.take() {
                         net.close(conn);
                     }
                 }
-                self.seats = Vec::new();
-                self.begun = 0;
+                self.slots = Vec::new();
+                self.started = 0;
                 self.status.present = 0;
                 Ok(())
             }
-            _ => bail!("sockets cannot do that"),
+            _ => bail!("invalid order for sockets: {order:?}"),
         }
     }
 
     fn connected(&mut self, net: &mut Net, conn: ConnId, owner: u32) -> Result<()> {
-        self.seats[owner as usize].stage = Stage::Upgrading;
+        self.slots[owner as usize].stage = Stage::Upgrading;
         self.out.clear();
         put_upgrade(&mut self.out);
         if !net.send(conn, &self.out) {
@@ -156,12 +157,12 @@ impl Part for Sockets {
     }
 
     fn bytes(&mut self, net: &mut Net, conn: ConnId, owner: u32, bytes: &[u8]) -> Result<usize> {
-        if self.seats[owner as usize].stage == Stage::Upgrading {
+        if self.slots[owner as usize].stage == Stage::Upgrading {
             return self.upgraded(net, conn, owner, bytes);
         }
         let Some(frame) = message::frame(bytes) else { return Ok(0) };
         match frame.opcode {
-            message::TEXT => self.heard(owner, frame.payload),
+            message::TEXT => self.receive_text(owner, frame.payload),
             message::PING => {
                 self.out.clear();
                 message::put_client_frame(message::PONG, frame.payload, &mut self.out);
@@ -187,19 +188,19 @@ impl Part for Sockets {
 
     fn timer(&mut self, net: &mut Net, due_ns: u64, key: u64) -> Result<()> {
         let (kind, index) = (key & (15 << 60), key as u32);
-        let Some(seat) = self.seats.get(index as usize) else { return Ok(()) };
-        let is_of_this_attempt = (key >> 32) as u16 == seat.attempt;
+        let Some(slot) = self.slots.get(index as usize) else { return Ok(()) };
+        let is_current = (key >> 32) as u16 == slot.attempt;
         match kind {
-            RETURN if is_of_this_attempt && seat.stage == Stage::Away => self.connect(net, index),
-            PATIENCE if is_of_this_attempt && seat.stage != Stage::Joined => {
-                if let Some(conn) = seat.conn {
+            RECONNECT if is_current && slot.stage == Stage::Away => self.connect(net, index),
+            TIMEOUT if is_current && slot.stage != Stage::Joined => {
+                if let Some(conn) = slot.conn {
                     net.close(conn);
                     self.failed(net, index, |status| &mut status.timed_out);
                 }
                 Ok(())
             }
-            SPEAK => {
-                self.speak(net, index, due_ns);
+            SEND => {
+                self.send_next(net, index, due_ns);
                 Ok(())
             }
             _ => Ok(()),
@@ -216,16 +217,16 @@ impl Part for Sockets {
         &mut self.status
     }
 
-    fn take_report(&mut self) -> BTreeMap<String, Snapshot> {
+    fn take_durations(&mut self) -> BTreeMap<String, Snapshot> {
         self.durations.take()
     }
 }
 
 impl Sockets {
     fn fill_opening(&mut self, net: &mut Net) -> Result<()> {
-        while self.begun < self.seats.len() && self.opening < self.opening_max {
-            self.begun += 1;
-            self.connect(net, self.begun as u32 - 1)?;
+        while self.started < self.slots.len() && self.opening < self.opening_max {
+            self.started += 1;
+            self.connect(net, self.started as u32 - 1)?;
         }
         Ok(())
     }
@@ -233,103 +234,103 @@ impl Sockets {
     fn connect(&mut self, net: &mut Net, index: u32) -> Result<()> {
         let conn = net.connect(index, self.first + index)?;
         self.opening += 1;
-        let seat = &mut self.seats[index as usize];
-        seat.attempt = seat.attempt.wrapping_add(1);
-        (seat.conn, seat.stage) = (Some(conn), Stage::Connecting);
-        if self.storm_at_ns.is_some() || seat.tries > 0 {
-            let key = PATIENCE | u64::from(seat.attempt) << 32 | u64::from(index);
+        let slot = &mut self.slots[index as usize];
+        slot.attempt = slot.attempt.wrapping_add(1);
+        (slot.conn, slot.stage) = (Some(conn), Stage::Connecting);
+        if self.storm_at_ns.is_some() || slot.tries > 0 {
+            let key = TIMEOUT | u64::from(slot.attempt) << 32 | u64::from(index);
             net.set_timer(now_ns() + JOIN_TIMEOUT_NS, key);
         }
         Ok(())
     }
 
-    /// The connection is closed: count it, and come again as phoenix.js does.
+    /// Count a failed connection, and retry like phoenix.js.
     fn failed(&mut self, net: &mut Net, index: u32, count: impl Fn(&mut Status) -> &mut u64) {
         *count(&mut self.status) += 1;
-        let seat = &mut self.seats[index as usize];
-        match seat.stage {
+        let slot = &mut self.slots[index as usize];
+        match slot.stage {
             Stage::Joined => self.status.present -= 1,
             Stage::Away => {}
             _ => self.opening -= 1,
         }
-        let step = RETRY_MILLIS[usize::from(seat.tries).min(RETRY_MILLIS.len() - 1)];
-        (seat.conn, seat.stage, seat.tries) = (None, Stage::Away, seat.tries.saturating_add(1));
+        let step = RETRY_MILLIS[usize::from(slot.tries).min(RETRY_MILLIS.len() - 1)];
+        (slot.conn, slot.stage, slot.tries) = (None, Stage::Away, slot.tries.saturating_add(1));
         self.status.retries += 1;
         let factor = match &mut self.rng {
             Some(rng) if self.is_jittered => 0.5 + rng.fraction(),
             _ => 1.0,
         };
         let wait = (step as f64 * factor * 1e6) as u64;
-        let key = RETURN | u64::from(seat.attempt) << 32 | u64::from(index);
+        let key = RECONNECT | u64::from(slot.attempt) << 32 | u64::from(index);
         net.set_timer(now_ns() + wait, key);
     }
 
     fn storm(&mut self, net: &mut Net, spread_ns: u64, is_jittered: bool) {
         self.is_jittered = is_jittered;
         net.next_network();
-        for seat in &mut self.seats {
-            if let Some(conn) = seat.conn.take() {
+        for slot in &mut self.slots {
+            if let Some(conn) = slot.conn.take() {
                 net.close(conn);
             }
-            (seat.stage, seat.tries) = (Stage::Away, 0);
-            seat.attempt = seat.attempt.wrapping_add(1);
+            (slot.stage, slot.tries) = (Stage::Away, 0);
+            slot.attempt = slot.attempt.wrapping_add(1);
         }
         (self.opening, self.status.present) = (0, 0);
         let now = now_ns();
         self.storm_at_ns = Some(now);
         let rng = self.rng.get_or_insert_with(|| Rng::from_seed(0));
-        for (index, seat) in self.seats.iter().enumerate() {
+        for (index, slot) in self.slots.iter().enumerate() {
             let wait = RETRY_MILLIS[0] * 1_000_000 + (rng.fraction() * spread_ns as f64) as u64;
-            net.set_timer(now + wait, RETURN | u64::from(seat.attempt) << 32 | index as u64);
+            net.set_timer(now + wait, RECONNECT | u64::from(slot.attempt) << 32 | index as u64);
         }
     }
 
     fn upgraded(&mut self, net: &mut Net, conn: ConnId, owner: u32, bytes: &[u8]) -> Result<usize> {
-        let Some(answer) = message::http_message(bytes) else { return Ok(0) };
-        if !answer.line.contains(" 101 ") {
+        let Some(response) = message::http_message(bytes) else { return Ok(0) };
+        if !response.line.contains(" 101 ") {
             net.close(conn);
             self.failed(net, owner, |status| &mut status.turned_away);
-            return Ok(answer.len);
+            return Ok(response.len);
         }
-        let accept = answer.header("sec-websocket-accept");
+        let accept = response.header("sec-websocket-accept");
         ensure!(accept == Some(WEBSOCKET_ACCEPT), "the upgrade has the wrong accept value");
         self.out.clear();
         let join = format!(r#"["1","1","{}","phx_join",{{}}]"#, self.topic(owner));
         message::put_client_frame(message::TEXT, join.as_bytes(), &mut self.out);
         net.send(conn, &self.out);
-        self.seats[owner as usize].stage = Stage::Joining;
-        Ok(answer.len)
+        self.slots[owner as usize].stage = Stage::Joining;
+        Ok(response.len)
     }
 
-    fn topic(&self, seat: u32) -> String {
+    fn topic(&self, slot: u32) -> String {
         match self.rooms {
             1 => message::TOPIC.to_owned(),
-            rooms => format!("rooms:r{}", (self.first + seat) % rooms),
+            rooms => format!("rooms:r{}", (self.first + slot) % rooms),
         }
     }
 
-    fn heard(&mut self, owner: u32, text: &[u8]) {
-        let seat = &mut self.seats[owner as usize];
+    fn receive_text(&mut self, owner: u32, text: &[u8]) {
+        let slot = &mut self.slots[owner as usize];
         if text.starts_with(br#"[null,null,"#) {
-            let Some((number, said_at)) = understand(text) else { return };
+            let Some((number, sent_at)) = parse_broadcast(text) else { return };
             let now = now_ns();
-            self.status.heard_at_ns = now;
-            if number == seat.heard {
-                self.status.doubled += 1;
+            self.status.received_at_ns = now;
+            if number == slot.last_received {
+                self.status.duplicates += 1;
                 return;
             }
-            if seat.heard != 0 {
-                self.status.missed += u64::from(number.saturating_sub(seat.heard + 1));
+            if slot.last_received != 0 {
+                self.status.missed += u64::from(number.saturating_sub(slot.last_received + 1));
             }
-            seat.heard = number;
-            self.status.heard += 1;
-            self.durations.record("delivery", now.saturating_sub(said_at));
-        } else if text.starts_with(br#"["1","1","#) && seat.stage == Stage::Joining {
+            slot.last_received = number;
+            self.status.received += 1;
+            self.durations.record("delivery", now.saturating_sub(sent_at));
+        } else if text.starts_with(br#"["1","1","#) && slot.stage == Stage::Joining {
             if !contains(text, br#""status":"ok""#) {
                 self.status.wrong += 1;
                 return;
             }
-            (seat.stage, seat.tries, seat.heard) = (Stage::Joined, 0, 0);
+            (slot.stage, slot.tries, slot.last_received) = (Stage::Joined, 0, 0);
             self.opening -= 1;
             self.status.present += 1;
             self.status.joins += 1;
@@ -343,8 +344,8 @@ impl Sockets {
         }
     }
 
-    fn say(&mut self, net: &mut Net, index: usize, number: u32, due_ns: u64) {
-        let Some(conn) = self.seats.get(index).and_then(|seat| seat.conn) else { return };
+    fn send(&mut self, net: &mut Net, index: usize, number: u32, due_ns: u64) {
+        let Some(conn) = self.slots.get(index).and_then(|slot| slot.conn) else { return };
         let push = broadcast_frame(&self.topic(index as u32), number, due_ns).replacen(
             "null,null",
             r#""1","3""#,
@@ -353,49 +354,49 @@ impl Sockets {
         self.out.clear();
         message::put_client_frame(message::TEXT, push.as_bytes(), &mut self.out);
         if net.send(conn, &self.out) {
-            self.status.said += 1;
+            self.status.sent += 1;
         }
     }
 
-    /// A room's speaker says something, and will again.
-    fn speak(&mut self, net: &mut Net, index: u32, due_ns: u64) {
+    /// Send the next message to a room, and schedule the one after it.
+    fn send_next(&mut self, net: &mut Net, index: u32, due_ns: u64) {
         if due_ns >= self.chatter.until_ns {
             return;
         }
-        let number = self.seats[index as usize].heard + 1;
-        self.say(net, index as usize, number, due_ns);
-        net.set_timer(due_ns + self.chatter.every_ns, SPEAK | u64::from(index));
+        let number = self.slots[index as usize].last_received + 1;
+        self.send(net, index as usize, number, due_ns);
+        net.set_timer(due_ns + self.chatter.every_ns, SEND | u64::from(index));
     }
 
-    /// As many as are due, so that each seat has sent one in every period.
+    /// Send all due heartbeats: one for each slot in every interval.
     fn send_heartbeats(&mut self, net: &mut Net, now_ns: u64) {
         let Some(beats) = &mut self.heartbeat else { return };
-        if self.seats.is_empty() || now_ns < beats.first_at_ns {
+        if self.slots.is_empty() || now_ns < beats.first_at_ns {
             return;
         }
         let since = u128::from(now_ns - beats.first_at_ns);
-        let due = since * self.seats.len() as u128 / u128::from(HEARTBEAT_EVERY_NS);
+        let due = since * self.slots.len() as u128 / u128::from(HEARTBEAT_EVERY_NS);
         self.out.clear();
         message::put_client_frame(message::TEXT, message::HEARTBEAT.as_bytes(), &mut self.out);
         while u128::from(beats.sent) < due {
-            let seat = &self.seats[beats.cursor];
-            if let (Some(conn), Stage::Joined) = (seat.conn, seat.stage) {
+            let slot = &self.slots[beats.cursor];
+            if let (Some(conn), Stage::Joined) = (slot.conn, slot.stage) {
                 net.send(conn, &self.out);
                 self.status.heartbeats += 1;
             }
             beats.sent += 1;
-            beats.cursor = (beats.cursor + 1) % self.seats.len();
+            beats.cursor = (beats.cursor + 1) % self.slots.len();
         }
     }
 }
 
-impl Seat {
+impl Slot {
     fn new() -> Self {
-        Seat { conn: None, stage: Stage::Away, tries: 0, attempt: 0, heard: 0 }
+        Slot { conn: None, stage: Stage::Away, tries: 0, attempt: 0, last_received: 0 }
     }
 }
 
-/// The request that begins a websocket.
+/// The upgrade request of a websocket.
 pub fn put_upgrade(out: &mut Vec<u8>) {
     let request = format!(
         "GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n\
@@ -405,18 +406,18 @@ pub fn put_upgrade(out: &mut Vec<u8>) {
     out.extend_from_slice(request.as_bytes());
 }
 
-/// A broadcast as its receivers get it, padded to its size.
-fn broadcast_frame(topic: &str, number: u32, said_at_ns: u64) -> String {
-    let mut text = format!(r#"[null,null,"{topic}","new_msg",{{"body":"{number} {said_at_ns} "#);
+/// A broadcast frame, padded to [`FRAME_BYTES`].
+fn broadcast_frame(topic: &str, number: u32, sent_at_ns: u64) -> String {
+    let mut text = format!(r#"[null,null,"{topic}","new_msg",{{"body":"{number} {sent_at_ns} "#);
     while text.len() + 3 < FRAME_BYTES {
         text.push('w');
     }
-    write!(text, r#""}}]"#).expect("a string takes all");
+    write!(text, r#""}}]"#).expect("writing to a string cannot fail");
     text
 }
 
-/// The number of a broadcast and when it was said.
-fn understand(text: &[u8]) -> Option<(u32, u64)> {
+/// The number of a broadcast, and the time at which it was sent.
+fn parse_broadcast(text: &[u8]) -> Option<(u32, u64)> {
     let body = br#""body":""#;
     let at = text.windows(body.len()).position(|window| window == body)? + body.len();
     let mut words = text.get(at..)?.split(|byte| *byte == b' ');
@@ -433,10 +434,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_broadcast_is_a_hundred_bytes_and_tells_its_number_and_time() {
+    fn a_broadcast_is_a_hundred_bytes_with_its_number_and_time() {
         let text = broadcast_frame("rooms:lobby", 7, 123_456_789_012);
         assert_eq!(text.len(), FRAME_BYTES);
-        assert_eq!(understand(text.as_bytes()), Some((7, 123_456_789_012)));
-        assert_eq!(understand(b"[null,null,\"site\",\"visitors\",{\"visitors\":1}]"), None);
+        assert_eq!(parse_broadcast(text.as_bytes()), Some((7, 123_456_789_012)));
+        assert_eq!(parse_broadcast(b"[null,null,\"site\",\"visitors\",{\"visitors\":1}]"), None);
     }
 }

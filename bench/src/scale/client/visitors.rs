@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 
 use super::Durations;
-use super::net::{ConnId, End, Net, Part};
+use super::net::{Clients, ConnId, End, Net};
 use super::sockets::put_upgrade;
 use crate::message;
 use crate::scale::clock::now_ns;
@@ -14,15 +14,16 @@ use watchfire_types::Rng;
 const TURN_NS: u64 = 100_000_000;
 const HEARTBEAT_EVERY_NS: u64 = 30_000_000_000;
 
-/// What a timer is for: its upper bits. Below them the visit's turn, and its place.
+/// The upper bits of a timer's key are its purpose, followed by the visit's generation and slot.
 const LEAVE: u64 = 1 << 60;
-const BEAT: u64 = 2 << 60;
+const HEARTBEAT: u64 = 2 << 60;
 
-/// Who opens a page: the page itself, what it needs, then a websocket for as long as they stay.
+/// Visitors of a page. Each fetches the page and its files, then keeps a websocket open for its
+/// stay.
 #[derive(Default)]
 pub struct Visitors {
     day: Option<Day>,
-    begun: u32,
+    started: u32,
     visits: Vec<Visit>,
     free: Vec<u32>,
     rng: Option<Rng>,
@@ -35,27 +36,27 @@ struct Visit {
     stage: Stage,
     conn: Option<ConnId>,
     due_ns: u64,
-    asked_ns: u64,
-    /// How many visits had this place before.
-    turn: u16,
+    requested_ns: u64,
+    /// Number of earlier visits in this slot.
+    generation: u16,
     is_holder: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
-    /// Waits for the page, or for the asset of that number.
+    /// Waiting for the page, or for the asset with that index.
     Page,
     Asset(usize),
     Upgrading,
     Joining,
     /// One of the two joins was answered.
     HalfJoined,
-    Here,
+    Present,
     Gone,
 }
 
-impl Part for Visitors {
-    fn order(&mut self, net: &mut Net, order: &Order) -> Result<()> {
+impl Clients for Visitors {
+    fn handle_order(&mut self, net: &mut Net, order: &Order) -> Result<()> {
         match order {
             Order::Day(day) => {
                 self.rng = Some(Rng::from_seed(u64::from(net.process())));
@@ -66,7 +67,7 @@ impl Part for Visitors {
                 Ok(())
             }
             Order::Close => Ok(()), // the process ends
-            _ => bail!("visitors cannot do that"),
+            _ => bail!("invalid order for visitors: {order:?}"),
         }
     }
 
@@ -78,7 +79,7 @@ impl Part for Visitors {
             net.send(conn, &self.out);
         } else {
             let cid = &self.day.as_ref().context("no day")?.cid;
-            visit.asked_ns = now_ns();
+            visit.requested_ns = now_ns();
             net.send(conn, get(&format!("/p/{cid}")).as_bytes());
         }
         Ok(())
@@ -91,7 +92,7 @@ impl Part for Visitors {
             _ => {
                 let Some(frame) = message::frame(bytes) else { return Ok(0) };
                 match frame.opcode {
-                    message::TEXT => self.heard(net, owner, frame.payload),
+                    message::TEXT => self.receive_text(net, owner, frame.payload),
                     message::CLOSE => {
                         net.close(conn);
                         self.ended(net, owner, End::Closed)?;
@@ -115,12 +116,12 @@ impl Part for Visitors {
     }
 
     fn timer(&mut self, net: &mut Net, due_ns: u64, key: u64) -> Result<()> {
-        let (owner, turn) = (key as u32, (key >> 32) as u16);
+        let (owner, generation) = (key as u32, (key >> 32) as u16);
         let visit = &self.visits[owner as usize];
-        if visit.turn != turn || visit.stage != Stage::Here {
+        if visit.generation != generation || visit.stage != Stage::Present {
             return Ok(());
         }
-        if key & BEAT != 0 {
+        if key & HEARTBEAT != 0 {
             self.out.clear();
             message::put_client_frame(message::TEXT, message::HEARTBEAT.as_bytes(), &mut self.out);
             if let Some(conn) = visit.conn {
@@ -134,12 +135,12 @@ impl Part for Visitors {
     }
 
     fn turned(&mut self, net: &mut Net, now_ns: u64) -> Result<u64> {
-        while let Some(day) = self.day.as_ref().filter(|day| self.begun < day.visits) {
-            let due = day.due_ns(self.begun);
+        while let Some(day) = self.day.as_ref().filter(|day| self.started < day.visits) {
+            let due = day.due_ns(self.started);
             if due > now_ns {
                 return Ok(due.min(now_ns + TURN_NS));
             }
-            self.begun += 1;
+            self.started += 1;
             self.begin(net, due, false)?;
         }
         Ok(now_ns + TURN_NS)
@@ -149,7 +150,7 @@ impl Part for Visitors {
         &mut self.status
     }
 
-    fn take_report(&mut self) -> BTreeMap<String, Snapshot> {
+    fn take_durations(&mut self) -> BTreeMap<String, Snapshot> {
         self.durations.take()
     }
 }
@@ -159,21 +160,22 @@ impl Visitors {
         let owner = self.free.pop().unwrap_or(self.visits.len() as u32);
         let conn = net.connect(owner, owner)?;
         self.durations.record("lateness", now_ns().saturating_sub(due_ns));
-        let turn = self.visits.get(owner as usize).map_or(0, |visit| visit.turn.wrapping_add(1));
+        let generation =
+            self.visits.get(owner as usize).map_or(0, |visit| visit.generation.wrapping_add(1));
         let (stage, conn) = (Stage::Page, Some(conn));
-        let visit = Visit { stage, conn, due_ns, asked_ns: due_ns, turn, is_holder };
+        let visit = Visit { stage, conn, due_ns, requested_ns: due_ns, generation, is_holder };
         match self.visits.get_mut(owner as usize) {
-            Some(place) => *place = visit,
+            Some(slot) => *slot = visit,
             None => self.visits.push(visit),
         }
         Ok(())
     }
 
     fn fetched(&mut self, net: &mut Net, conn: ConnId, owner: u32, bytes: &[u8]) -> Result<usize> {
-        let Some(answer) = message::http_message(bytes) else { return Ok(0) };
+        let Some(response) = message::http_message(bytes) else { return Ok(0) };
         let visit = &mut self.visits[owner as usize];
-        self.status.wrong += u64::from(!answer.line.contains(" 200 "));
-        let took = now_ns() - visit.asked_ns;
+        self.status.wrong += u64::from(!response.line.contains(" 200 "));
+        let took = now_ns() - visit.requested_ns;
         let next = match visit.stage {
             Stage::Asset(number) => {
                 self.durations.record("asset", took);
@@ -188,22 +190,22 @@ impl Visitors {
         let assets = &self.day.as_ref().context("no day")?.assets;
         if let Some(path) = assets.get(next) {
             visit.stage = Stage::Asset(next);
-            visit.asked_ns = now_ns();
+            visit.requested_ns = now_ns();
             net.send(conn, get(path).as_bytes());
         } else {
             net.close(conn);
             visit.stage = Stage::Upgrading;
             visit.conn = Some(net.connect(owner, owner)?);
         }
-        Ok(answer.len)
+        Ok(response.len)
     }
 
     fn upgraded(&mut self, net: &mut Net, conn: ConnId, owner: u32, bytes: &[u8]) -> Result<usize> {
-        let Some(answer) = message::http_message(bytes) else { return Ok(0) };
-        if !answer.line.contains(" 101 ") {
+        let Some(response) = message::http_message(bytes) else { return Ok(0) };
+        if !response.line.contains(" 101 ") {
             net.close(conn);
             self.ended(net, owner, End::Closed)?;
-            return Ok(answer.len);
+            return Ok(response.len);
         }
         let visit = &mut self.visits[owner as usize];
         let have = if visit.is_holder { "all" } else { "none" };
@@ -218,26 +220,26 @@ impl Visitors {
         message::put_client_frame(message::TEXT, page.as_bytes(), &mut self.out);
         net.send(conn, &self.out);
         visit.stage = Stage::Joining;
-        Ok(answer.len)
+        Ok(response.len)
     }
 
-    fn heard(&mut self, net: &mut Net, owner: u32, text: &[u8]) {
+    fn receive_text(&mut self, net: &mut Net, owner: u32, text: &[u8]) {
         let visit = &mut self.visits[owner as usize];
         let is_join = text.starts_with(br#"["1","1","#) || text.starts_with(br#"["2","2","#);
         match visit.stage {
-            _ if !is_join => self.status.heard += 1,
+            _ if !is_join => self.status.received += 1,
             Stage::Joining => visit.stage = Stage::HalfJoined,
             Stage::HalfJoined => {
-                visit.stage = Stage::Here;
+                visit.stage = Stage::Present;
                 let now = now_ns();
                 self.durations.record("opened", now.saturating_sub(visit.due_ns));
                 self.status.present += 1;
                 self.status.joins += 1;
                 self.status.present_at_ns = now;
                 self.status.visits += u64::from(!visit.is_holder);
-                let key = u64::from(visit.turn) << 32 | u64::from(owner);
+                let key = u64::from(visit.generation) << 32 | u64::from(owner);
                 if visit.is_holder {
-                    net.set_timer(now + HEARTBEAT_EVERY_NS, BEAT | key);
+                    net.set_timer(now + HEARTBEAT_EVERY_NS, HEARTBEAT | key);
                 } else {
                     let part = self.rng.as_mut().map_or(0.5, Rng::fraction);
                     let stay = self.day.as_ref().map_or(0, |day| day.stay_ns) as f64;
@@ -250,7 +252,7 @@ impl Visitors {
 
     fn leave(&mut self, net: &mut Net, owner: u32) {
         let visit = &mut self.visits[owner as usize];
-        self.status.present -= u64::from(visit.stage == Stage::Here);
+        self.status.present -= u64::from(visit.stage == Stage::Present);
         visit.stage = Stage::Gone;
         if let Some(conn) = visit.conn.take() {
             self.out.clear();
@@ -263,7 +265,7 @@ impl Visitors {
 }
 
 impl Day {
-    /// When the visit of that number is due.
+    /// Time at which a visit is due.
     fn due_ns(&self, number: u32) -> u64 {
         let part = (f64::from(number) + 0.5) / f64::from(self.visits.max(1));
         let after = self.curve.partition_point(|reached| *reached < part);

@@ -1,24 +1,24 @@
-//! The system limits on the number of sockets, and what a number of sockets needs of each.
+//! The system limits on the number of sockets, compared with a demand.
 
 use super::snapshot::Snapshot;
 
-/// Open files of a server beside the sockets of its clients.
+/// Open files of a server besides the sockets of its clients.
 const FILES_SPARE: u64 = 64;
 /// Kernel memory of one end of an idle connection: socket, inode, file, dentry, epoll.
-const KERNEL_BYTES_A_SOCKET: u64 = 4_100;
+const KERNEL_BYTES_PER_SOCKET: u64 = 4_100;
 /// Memory of the server for a socket that has joined one topic.
-const SERVER_BYTES_A_SOCKET: u64 = 300;
+const SERVER_BYTES_PER_SOCKET: u64 = 300;
 /// Memory of the load generator for a simulated user.
-const USER_BYTES_A_SOCKET: u64 = 200;
+const USER_BYTES_PER_SOCKET: u64 = 200;
 /// Kernel memory of one message that a client has not read yet.
-const UNREAD_BYTES_A_SOCKET: u64 = 1_024;
+const UNREAD_BYTES_PER_SOCKET: u64 = 1_024;
 const PAGE_BYTES: u64 = 4_096;
-/// Connections that should be able to wait while the event loop is busy.
+/// Length of the accept queue for a busy event loop.
 const ACCEPT_QUEUE: u64 = 4_096;
 /// Connections in one bucket of the TCP hash table before lookups get slow.
-const SOCKETS_A_BUCKET: u64 = 1;
+const SOCKETS_PER_BUCKET: u64 = 1;
 
-/// What the machine should hold.
+/// The sockets that the machine should hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demand {
     pub(super) sockets: u64,
@@ -34,7 +34,7 @@ pub(super) struct Limit {
     pub(super) unit: &'static str,
     pub(super) now: Option<u64>,
     pub(super) needed: u64,
-    /// How many sockets it allows; `None` when the system does not report the limit.
+    /// Number of sockets that it allows; `None` if the system does not report the limit.
     pub(super) holds: Option<u64>,
     /// Sockets above the limit fail. Otherwise they only become slower.
     pub(super) is_hard: bool,
@@ -45,13 +45,13 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// Whether it stops some of the sockets.
+    /// Whether some of the sockets would fail.
     pub(super) fn is_too_low(&self) -> bool {
         self.is_hard && self.holds.is_some_and(|holds| holds < self.wanted)
     }
 }
 
-/// All limits that `doctor` knows, in a fixed order.
+/// All limits, in a fixed order.
 pub(super) fn limits_of(snapshot: &Snapshot, demand: &Demand) -> Vec<Limit> {
     let ends = if demand.has_both_ends { 2 } else { 1 };
     let sockets = demand.sockets;
@@ -96,7 +96,7 @@ pub(super) fn limits_of(snapshot: &Snapshot, demand: &Demand) -> Vec<Limit> {
     if demand.has_both_ends {
         limits.push(ports(snapshot, demand, &limit));
     }
-    let pages = |sockets: u64| (sockets * ends * UNREAD_BYTES_A_SOCKET).div_ceil(PAGE_BYTES);
+    let pages = |sockets: u64| (sockets * ends * UNREAD_BYTES_PER_SOCKET).div_ceil(PAGE_BYTES);
     let pages_needed = snapshot.tcp_pages_in_use.unwrap_or(0) + pages(sockets);
     limits.push(Limit {
         reason: "memory pages for unread and unsent data, counted with one short message per socket",
@@ -111,7 +111,7 @@ pub(super) fn limits_of(snapshot: &Snapshot, demand: &Demand) -> Vec<Limit> {
             pages_needed,
             &|now| {
                 let free = now.saturating_sub(snapshot.tcp_pages_in_use.unwrap_or(0));
-                free.saturating_mul(PAGE_BYTES / UNREAD_BYTES_A_SOCKET) / ends
+                free.saturating_mul(PAGE_BYTES / UNREAD_BYTES_PER_SOCKET) / ends
             },
         )
     });
@@ -155,21 +155,21 @@ fn ports(snapshot: &Snapshot, demand: &Demand, limit: &Make<'_>) -> Limit {
 }
 
 fn buckets(snapshot: &Snapshot, demand: &Demand, ends: u64, limit: &Make<'_>) -> Limit {
-    let needed = (demand.sockets * ends).div_ceil(SOCKETS_A_BUCKET).next_power_of_two();
+    let needed = (demand.sockets * ends).div_ceil(SOCKETS_PER_BUCKET).next_power_of_two();
     Limit {
         reason: "the TCP hash table has too few buckets: with eight connections in each, a broadcast costs half as much again",
         raise: format!("thash_entries={needed}   # on the kernel command line, then reboot"),
         is_hard: false,
         ..limit("buckets of the TCP hash table", snapshot.tcp_buckets, needed, &|now| {
-            now.saturating_mul(SOCKETS_A_BUCKET) / ends
+            now.saturating_mul(SOCKETS_PER_BUCKET) / ends
         })
     }
 }
 
 fn memory(snapshot: &Snapshot, demand: &Demand, limit: &Make<'_>) -> Limit {
-    let mut each = KERNEL_BYTES_A_SOCKET + SERVER_BYTES_A_SOCKET;
+    let mut each = KERNEL_BYTES_PER_SOCKET + SERVER_BYTES_PER_SOCKET;
     if demand.has_both_ends {
-        each += KERNEL_BYTES_A_SOCKET + USER_BYTES_A_SOCKET;
+        each += KERNEL_BYTES_PER_SOCKET + USER_BYTES_PER_SOCKET;
     }
     let needed = demand.sockets * each;
     let now = snapshot.memory_available_bytes;
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_with_high_limits_has_none_too_low() {
+    fn a_machine_with_high_limits_has_no_limit_that_is_too_low() {
         assert_eq!(too_low(&Snapshot::roomy(), &MILLION), []);
         assert_eq!(too_low(&Snapshot::roomy(), &BOTH), []);
     }
@@ -233,14 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_on_one_machine_take_twice_the_kernel() {
+    fn both_ends_on_one_machine_need_twice_the_kernel_memory() {
         let tight = Snapshot { memory_available_bytes: Some(8_000_000_000), ..Snapshot::roomy() };
         assert_eq!(too_low(&tight, &MILLION), []);
         assert_eq!(too_low(&tight, &BOTH), [("available memory", 919_540)]);
     }
 
     #[test]
-    fn a_limit_that_only_slows_down_is_not_too_low() {
+    fn a_limit_that_only_slows_sockets_down_is_not_too_low() {
         let snapshot =
             Snapshot { somaxconn: Some(128), tcp_buckets: Some(262_144), ..Snapshot::roomy() };
         assert_eq!(too_low(&snapshot, &BOTH), []);

@@ -16,7 +16,7 @@ const LIMITED: u8 = 3;
 /// The most sockets that a limit is computed for.
 const SOCKETS_MAX: u64 = 1_000_000_000;
 
-/// What `watchfire doctor` takes.
+/// Arguments of `watchfire doctor`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Check the limits for this number of sockets; the exit code is 3 when one is too low.
@@ -27,7 +27,7 @@ pub struct Arguments {
     load: bool,
 }
 
-/// Show what this machine can hold, or whether a number of sockets fits.
+/// Show how many sockets this machine can hold, or whether a number of sockets fits.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let (snapshot, has_both_ends) = (Snapshot::read(), arguments.load);
     let Some(sockets) = arguments.sockets else {
@@ -41,7 +41,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if is_limited { ExitCode::from(LIMITED) } else { ExitCode::SUCCESS }
 }
 
-/// How many sockets each limit allows, which one is reached first, and how to raise that one.
+/// The sockets that each limit allows, the first limit, and how to raise it.
 fn survey(snapshot: &Snapshot, has_both_ends: bool) -> String {
     let demand = |sockets| Demand { sockets, has_both_ends };
     let mut limits = limits_of(snapshot, &demand(1));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_that_reports_no_limits_is_named_as_such() {
+    fn a_system_without_limits_in_proc_gets_a_sentence_about_it() {
         let survey = survey(&Snapshot::default(), false);
         assert!(survey.ends_with("does not report its limits.\n"), "{survey}");
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// The limits at one moment. `None` where the system does not report one; only Linux does.
+/// The limits at one moment. `None` if the system does not report a limit; only Linux does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Snapshot {
     pub(super) files_hard: Option<u64>,
@@ -80,7 +80,8 @@ fn hard_limit(limits: &str, name: &str) -> Option<u64> {
     }
 }
 
-/// The number after a word in the line with this beginning; without a word, the first number.
+/// The number after `word` in the line that starts with `begin`; the first number if `word` is
+/// empty.
 fn value_after(text: &str, begin: &str, word: &str) -> Option<u64> {
     let mut words = text.lines().find_map(|line| line.strip_prefix(begin))?.split_whitespace();
     if !word.is_empty() {

@@ -4,7 +4,7 @@ mod swarm;
 
 use std::process::ExitCode;
 
-/// What `watchfire lab` takes.
+/// Arguments of `watchfire lab`.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]

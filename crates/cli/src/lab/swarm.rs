@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use watchfire_sim::{Progress, Run, Scenario};
 
-/// The exit code when an awaited peer never had the whole file, or the exchange broke a rule; other
-/// failures end with 1.
-const NOT_HEALTHY: u8 = 3;
+/// The exit code when an awaited peer did not get the whole file, or the exchange broke a rule;
+/// other failures end with 1.
+const FAILED: u8 = 3;
 
-/// How often progress is drawn.
-const DRAW_EVERY: Duration = Duration::from_millis(200);
+/// Shortest time between two drawings.
+const DRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Cells of the progress bar.
 const BAR_CELLS: usize = 32;
 
-/// What `watchfire lab swarm` takes.
+/// Arguments of `watchfire lab swarm`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The scenario file: peers, links and the shared file; see docs/reference/swarm-scenarios.md.
@@ -37,7 +37,7 @@ pub struct Arguments {
     picture: Option<PathBuf>,
 }
 
-/// Simulate a swarm. The exit code says whether every awaited peer got the file.
+/// Simulate a swarm. The exit code is 3 if an awaited peer did not get the file.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let name = arguments.scenario.display().to_string();
     let text = std::fs::read_to_string(&arguments.scenario).with_context(|| name.clone())?;
@@ -65,10 +65,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         outcome.unfinished() == 0 && outcome.violations.is_empty()
     };
     let is_healthy = report.runs.iter().all(is_healthy);
-    Ok(if is_healthy { ExitCode::SUCCESS } else { ExitCode::from(NOT_HEALTHY) })
+    Ok(if is_healthy { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-/// A progress bar in one line of a terminal; nothing when the output is not a terminal.
+/// A progress bar in one line; it is drawn only on a terminal.
 #[derive(Default)]
 struct Bar {
     drawn_at: Option<Instant>,
@@ -76,12 +76,13 @@ struct Bar {
 
 impl Bar {
     fn draw(&mut self, run: &Run, progress: Progress) {
-        if self.drawn_at.is_some_and(|at| at.elapsed() < DRAW_EVERY) || !io::stderr().is_terminal()
+        if self.drawn_at.is_some_and(|at| at.elapsed() < DRAW_INTERVAL)
+            || !io::stderr().is_terminal()
         {
             return;
         }
         self.drawn_at = Some(Instant::now());
-        // The simulation goes on when its output is closed.
+        // The simulation continues when its output is closed.
         let _ = write!(io::stderr(), "\r\x1b[2K{}", line(run, progress));
     }
 
@@ -100,7 +101,7 @@ fn line(run: &Run, progress: Progress) -> String {
     line.extend(std::iter::repeat_n('░', BAR_CELLS - full));
     let (percent, at) = (part * 100.0, now.as_secs_f64());
     write!(line, " {percent:>5.1} %  at {at:.2} s  {finished} of {awaited} have it all")
-        .expect("it is a text");
+        .expect("writing to a string cannot fail");
     line
 }
 

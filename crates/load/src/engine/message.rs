@@ -1,4 +1,4 @@
-//! Phoenix messages as a client sees them: replies, errors, and everything else.
+//! Classifies the Phoenix messages that a client receives: replies, errors and others.
 
 use std::borrow::Cow;
 
@@ -44,7 +44,7 @@ struct Outcome<'a> {
 impl Received {
     /// Classify a text message. Unknown messages are [`Received::Other`].
     pub(super) fn read(serializer: Serializer, message: &[u8]) -> Received {
-        // This check alone tells nearly every broadcast from a reply.
+        // This check alone distinguishes nearly every broadcast from a reply.
         if memmem::find(message, b"\"phx_").is_none() {
             return Received::Other;
         }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn other_messages_are_not_taken_for_replies() {
+    fn other_messages_are_not_replies() {
         let cases: [(&[u8], Received); 6] = [
             (br#"[null,null,"t","new_msg",{"body":"phx_reply"}]"#, Received::Other),
             (br#"[null,null,"t","new_msg",{"body":"\"phx_reply\""}]"#, Received::Other),
@@ -117,10 +117,10 @@ mod tests {
             ),
             (br#""phx_reply"#, Received::Other),
         ];
-        for (message, heard) in cases {
+        for (message, expected) in cases {
             assert_eq!(
                 Received::read(Serializer::V2, message),
-                heard,
+                expected,
                 "{}",
                 message.escape_ascii()
             );

@@ -40,13 +40,13 @@ const READ_BYTES: usize = 64 << 10;
 const EVENTS_MAX: usize = 256;
 /// The most work of each kind in one turn of the event loop. A turn takes a fraction of a
 /// millisecond, so that the next due user is not late.
-const STARTS_A_TURN: usize = 8;
-const WAKES_A_TURN: usize = 16;
-const EVENTS_A_TURN: usize = 16;
-const SWEPT_A_TURN: usize = 16;
+const STARTS_PER_TURN: usize = 8;
+const WAKES_PER_TURN: usize = 16;
+const EVENTS_PER_TURN: usize = 16;
+const SWEPT_PER_TURN: usize = 16;
 /// Slots that are checked for timeouts in one turn.
-const SLOTS_A_TURN: usize = 1_000;
-/// How often timeouts and heartbeats are checked.
+const SLOTS_PER_TURN: usize = 1_000;
+/// Interval between checks of timeouts and heartbeats.
 const SWEEP_PERIOD: Duration = Duration::from_millis(200);
 
 /// The most file descriptors that the kernel table is grown for in advance; 8 bytes each.
@@ -67,7 +67,7 @@ impl Share {
     }
 }
 
-/// How many users a broadcast would reach.
+/// Number of users that a broadcast should reach.
 #[derive(Clone, Copy, Default)]
 struct Audience {
     now: u64,
@@ -101,8 +101,8 @@ pub(crate) struct Engine<'a> {
     /// The next slot to check for timeouts, and when the next check begins.
     swept: Option<usize>,
     sweep_at: Instant,
-    /// After the end of the load: the users before this slot have been disconnected.
-    hung_up: Option<usize>,
+    /// After the end of the load: idle users before this slot have been disconnected.
+    closed_before: Option<usize>,
     resident_first_bytes: u64,
 }
 
@@ -140,17 +140,17 @@ impl<'a> Engine<'a> {
             events_seen: 0,
             swept: None,
             sweep_at: Instant::ZERO + SWEEP_PERIOD,
-            hung_up: None,
+            closed_before: None,
             resident_first_bytes: resident_bytes(),
         })
     }
 
-    /// Run the load to its end, or until it is stopped. Every second `tell` gets the results; it returns
-    /// `false` to end the load.
+    /// Run the load to its end, or until it is stopped. `report` receives the results every second;
+    /// it returns `false` to end the load.
     pub(crate) fn run(
         mut self,
         stop: &StopFlag,
-        mut tell: impl FnMut(Delta) -> bool,
+        mut report: impl FnMut(Delta) -> bool,
     ) -> std::io::Result<()> {
         let over_at = Instant::ZERO + self.scenario.duration();
         let cut_at = over_at + self.scenario.wind_down;
@@ -164,13 +164,13 @@ impl<'a> Engine<'a> {
                 self.users.clear();
                 self.connected = 0;
                 let last = self.delta(second, true);
-                tell(last);
+                report(last);
                 return Ok(());
             }
             let second_ends_at = Instant::from_nanos((u64::from(second) + 1) * 1_000_000_000);
             if now >= second_ends_at {
                 let delta = self.delta(second, false);
-                if !tell(delta) {
+                if !report(delta) {
                     return Ok(());
                 }
                 // A second that was skipped has no results.
@@ -179,7 +179,7 @@ impl<'a> Engine<'a> {
             }
             self.sweep(now);
             if now >= over_at {
-                self.hang_up_idle();
+                self.close_idle();
             }
             self.start_due();
             self.wake_due();
@@ -196,9 +196,9 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Whether the current check of all slots has not finished.
+    /// Whether a check of all slots is in progress.
     fn is_searching(&self) -> bool {
-        self.swept.is_some() || self.hung_up.is_some_and(|slot| slot < self.users.capacity())
+        self.swept.is_some() || self.closed_before.is_some_and(|slot| slot < self.users.capacity())
     }
 
     fn delta(&mut self, second: u32, is_last: bool) -> Delta {
@@ -239,25 +239,25 @@ impl<'a> Engine<'a> {
 
     /// Handle the events of some sockets.
     fn serve_events(&mut self) {
-        let end = (self.events_seen + EVENTS_A_TURN).min(self.events.len());
+        let end = (self.events_seen + EVENTS_PER_TURN).min(self.events.len());
         while self.events_seen < end {
             let event = self.events[self.events_seen];
             self.events_seen += 1;
             let token = event.data.u64();
             let (index, number) = (token as u32 as usize, (token >> 32) as u32);
-            if token != TIMER && self.is_there(index, number) {
+            if token != TIMER && self.has_user(index, number) {
                 self.handle_event(index, event.flags);
             }
         }
     }
 
     /// Whether this user is still in its slot.
-    fn is_there(&self, index: usize, number: u32) -> bool {
+    fn has_user(&self, index: usize, number: u32) -> bool {
         self.users.get(index).is_some_and(|user| user.number == number)
     }
 
     fn start_due(&mut self) {
-        for _ in 0..STARTS_A_TURN {
+        for _ in 0..STARTS_PER_TURN {
             let now = self.clock.now();
             let Some(Arrival { number, phase, at }) =
                 self.arrivals.next_if(|arrival| arrival.at <= now)
@@ -271,13 +271,13 @@ impl<'a> Engine<'a> {
                 continue;
             }
             self.tally.counts.started += 1;
-            let index = self.users.insert(self.newcomer(number, phase, at));
+            let index = self.users.insert(self.new_user(number, phase, at));
             self.users_peak = self.users_peak.max(self.users.len() as u64);
             self.advance(index);
         }
     }
 
-    fn newcomer(&self, number: u32, phase: usize, at: Instant) -> User {
+    fn new_user(&self, number: u32, phase: usize, at: Instant) -> User {
         let mut rng = Rng::from_seed(seed_for(self.scenario.seed, u64::from(number), u64::MAX - 1));
         let session = match &self.scenario.phases[phase].weights {
             Some(weights) => weighted(&mut rng, weights.iter().copied()),
@@ -300,7 +300,7 @@ impl<'a> Engine<'a> {
             heartbeat_at: NEVER,
             heartbeat_seconds: 0,
             session: session as u16,
-            place: 0,
+            position: 0,
             target: target as u16,
             connection: Connection::None,
             serializer: Serializer::Raw,
@@ -314,10 +314,10 @@ impl<'a> Engine<'a> {
     }
 
     fn wake_due(&mut self) {
-        for _ in 0..WAKES_A_TURN {
+        for _ in 0..WAKES_PER_TURN {
             let Some(wake) = self.wakes.pop_due(self.clock.now()) else { return };
             let index = wake.index as usize;
-            if self.is_there(index, wake.number) && self.users[index].waiting == Waiting::Time {
+            if self.has_user(index, wake.number) && self.users[index].waiting == Waiting::Time {
                 self.users[index].waiting = Waiting::Nothing;
                 self.advance(index);
             }
@@ -339,7 +339,7 @@ impl<'a> Engine<'a> {
         let Some(first) = self.swept else { return };
         let now = millis(now);
         let mut acted = 0;
-        let last = (first + SLOTS_A_TURN).min(self.users.capacity());
+        let last = (first + SLOTS_PER_TURN).min(self.users.capacity());
         for index in first..last {
             self.swept = Some(index + 1);
             let Some(user) = self.users.get(index) else { continue };
@@ -351,7 +351,7 @@ impl<'a> Engine<'a> {
                 continue;
             }
             acted += 1;
-            if acted == SWEPT_A_TURN {
+            if acted == SWEPT_PER_TURN {
                 return;
             }
         }
@@ -361,13 +361,13 @@ impl<'a> Engine<'a> {
     }
 
     fn time_out(&mut self, index: usize) {
-        let is_given_up = self.is_given_up(&self.users[index]);
+        let is_poll_over = self.is_poll_over(&self.users[index]);
         let user = &mut self.users[index];
         user.times_out_at = NEVER;
         match user.connection {
-            // The server has had its time to close the connection.
-            Connection::Closing => self.hung_up(index),
-            _ if is_given_up => {
+            // The server did not close the connection in time.
+            Connection::Closing => self.handle_closed(index),
+            _ if is_poll_over => {
                 self.drop_socket(index);
                 self.complete(index);
             }
@@ -386,21 +386,21 @@ impl<'a> Engine<'a> {
         self.send_heartbeat(index);
     }
 
-    /// After the end of the load: end the users that only stay connected, a few in each turn.
-    fn hang_up_idle(&mut self) {
-        let first = self.hung_up.unwrap_or(0);
-        let last = (first + SLOTS_A_TURN).min(self.users.capacity());
-        self.hung_up = Some(last);
+    /// After the end of the load: disconnect the users that only stay, a few in each turn.
+    fn close_idle(&mut self) {
+        let first = self.closed_before.unwrap_or(0);
+        let last = (first + SLOTS_PER_TURN).min(self.users.capacity());
+        self.closed_before = Some(last);
         let mut acted = 0;
         for index in first..last {
             if self.users.get(index).is_some_and(|user| user.waiting == Waiting::Over) {
                 let user = &mut self.users[index];
                 user.waiting = Waiting::Nothing;
-                user.place += 1;
+                user.position += 1;
                 self.advance(index);
                 acted += 1;
-                if acted == SWEPT_A_TURN {
-                    self.hung_up = Some(index + 1);
+                if acted == SWEPT_PER_TURN {
+                    self.closed_before = Some(index + 1);
                     return;
                 }
             }
@@ -426,7 +426,7 @@ impl<'a> Engine<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.hung_up.is_some()
+        self.closed_before.is_some()
     }
 
     fn text_context<'b>(&'b self, user: &'b User) -> TextContext<'b> {
@@ -451,12 +451,12 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Grow the kernel table of open files to its final size. Each time it grows, a process with several
-/// threads stops for 10 to 20 milliseconds.
+/// Grow the kernel table of open files to its final size. Each time it grows, a process with
+/// several threads stops for 10 to 20 milliseconds.
 fn make_room_for_files(any: &OwnedFd, files: u64) {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let last = files.saturating_add(FILES_SPARE).min(limit).saturating_sub(1);
-    // A rejected number is one that no socket will get.
+    // If the number is rejected, no socket will have it.
     drop(fcntl_dupfd_cloexec(any, last.min(FILES_TABLE_MAX) as i32));
 }
 
@@ -465,7 +465,7 @@ fn millis(at: Instant) -> u32 {
     u32::try_from(at.as_nanos() / 1_000_000).unwrap_or(NEVER - 1)
 }
 
-/// Resident memory of this process; 0 when it cannot be read.
+/// Resident memory of this process; 0 if it cannot be read.
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());

@@ -19,17 +19,17 @@ use crate::scenario::{Effect, Http, Op, Poll, Scenario, SentAt, Serializer, Want
 /// The longest value that is saved from a response.
 const SAVED_BYTES_MAX: usize = 4096;
 /// Full buffers read from one socket in one turn.
-const READS_A_TURN: usize = 16;
+const READS_PER_TURN: usize = 16;
 /// The events at the end of a connection.
 const END: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
-/// How many of the received bytes were consumed.
+/// Number of consumed bytes.
 enum Consumed {
     /// This many bytes.
     Bytes(usize),
-    /// None: the frame or response is not complete.
+    /// The frame or response is incomplete; nothing was consumed.
     Incomplete,
-    /// The user, or its socket, is gone.
+    /// The user or its socket has ended.
     Gone,
 }
 
@@ -40,17 +40,17 @@ impl Engine<'_> {
             self.flush(index);
         }
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP)
-            && self.is_there(index, number)
+            && self.has_user(index, number)
         {
             self.read(index, flags);
         }
     }
 
-    /// Read until the socket is empty, because epoll is edge-triggered. A socket with very much data
-    /// continues in a later turn.
+    /// Read until the socket is empty, because epoll is edge-triggered. A socket with very much
+    /// data continues in a later turn.
     fn read(&mut self, index: usize, flags: EventFlags) {
         let mut buffer = std::mem::take(&mut self.read_buffer);
-        let is_drained = (0..READS_A_TURN).any(|_| self.read_once(index, flags, &mut buffer));
+        let is_drained = (0..READS_PER_TURN).any(|_| self.read_once(index, flags, &mut buffer));
         self.read_buffer = buffer;
         if !is_drained {
             self.watch_again(index);
@@ -64,14 +64,14 @@ impl Engine<'_> {
         let Some(socket) = &user.socket else { return true };
         match rustix::net::recv(socket, &mut *buffer, rustix::net::RecvFlags::empty()) {
             Ok((0, _)) => {
-                self.ended(index);
+                self.handle_ended(index);
                 true
             }
             Ok((len, _)) => {
                 self.tally.counts.bytes_in += len as u64;
                 self.receive_bytes(index, &buffer[..len]);
                 let is_same =
-                    self.is_there(index, number) && self.users[index].socket_serial == serial;
+                    self.has_user(index, number) && self.users[index].socket_serial == serial;
                 // The end of the connection arrives as a read of 0 bytes.
                 let is_more_likely = len == buffer.len() || flags.intersects(END);
                 !is_same || !is_more_likely
@@ -79,7 +79,7 @@ impl Engine<'_> {
             Err(Errno::INTR) => false,
             Err(Errno::AGAIN) => true,
             Err(errno) => {
-                self.broken(index, Failure::from_errno(errno));
+                self.handle_broken(index, Failure::from_errno(errno));
                 true
             }
         }
@@ -88,17 +88,17 @@ impl Engine<'_> {
     /// Handle received bytes: process complete frames and responses, keep the rest.
     fn receive_bytes(&mut self, index: usize, bytes: &[u8]) {
         let user = &mut self.users[index];
-        let kept = user.inbox.as_mut().map(|inbox| std::mem::take(&mut inbox.unread));
-        match kept.filter(|kept| !kept.is_empty()) {
+        let earlier = user.inbox.as_mut().map(|inbox| std::mem::take(&mut inbox.unread));
+        match earlier.filter(|earlier| !earlier.is_empty()) {
             None => {
-                if let Some(understood) = self.understand(index, bytes) {
-                    self.keep(index, bytes[understood..].to_vec());
+                if let Some(consumed) = self.consume(index, bytes) {
+                    self.keep(index, bytes[consumed..].to_vec());
                 }
             }
             Some(mut unread) => {
                 unread.extend_from_slice(bytes);
-                if let Some(understood) = self.understand(index, &unread) {
-                    unread.drain(..understood);
+                if let Some(consumed) = self.consume(index, &unread) {
+                    unread.drain(..consumed);
                     self.keep(index, unread);
                 }
             }
@@ -117,8 +117,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Returns how many bytes were consumed; `None` when the socket is gone.
-    fn understand(&mut self, index: usize, bytes: &[u8]) -> Option<usize> {
+    /// Returns the number of consumed bytes; `None` if the socket has ended.
+    fn consume(&mut self, index: usize, bytes: &[u8]) -> Option<usize> {
         let (number, serial) = (self.users[index].number, self.users[index].socket_serial);
         let mut at = 0;
         while at < bytes.len() {
@@ -129,27 +129,27 @@ impl Engine<'_> {
                 }
                 Connection::None => Consumed::Gone,
             };
-            let is_there =
-                self.is_there(index, number) && self.users[index].socket_serial == serial;
+            let is_current =
+                self.has_user(index, number) && self.users[index].socket_serial == serial;
             match consumed {
-                Consumed::Bytes(len) if is_there => at += len,
-                Consumed::Incomplete if is_there => break,
+                Consumed::Bytes(len) if is_current => at += len,
+                Consumed::Incomplete if is_current => break,
                 Consumed::Bytes(_) | Consumed::Incomplete | Consumed::Gone => return None,
             }
         }
         Some(at)
     }
 
-    /// The server has ended the connection.
-    fn ended(&mut self, index: usize) {
+    /// Handles the end of the connection by the server.
+    fn handle_ended(&mut self, index: usize) {
         let user = &mut self.users[index];
         match user.connection {
-            Connection::Closing => self.hung_up(index),
+            Connection::Closing => self.handle_closed(index),
             Connection::Http if user.waiting == Waiting::Response => {
                 let unread = user.inbox.take().map_or(Vec::new(), |inbox| inbox.unread);
-                let is_answer = !unread.is_empty()
+                let is_response = !unread.is_empty()
                     && !matches!(self.handle_response(index, &unread, true), Consumed::Incomplete);
-                if !is_answer {
+                if !is_response {
                     self.fail(index, Failure::Ended);
                 }
             }
@@ -159,9 +159,9 @@ impl Engine<'_> {
         }
     }
 
-    fn broken(&mut self, index: usize, failure: Failure) {
+    fn handle_broken(&mut self, index: usize, failure: Failure) {
         match self.users[index].connection {
-            Connection::Closing => self.hung_up(index),
+            Connection::Closing => self.handle_closed(index),
             _ => self.fail(index, failure),
         }
     }
@@ -217,7 +217,8 @@ impl Engine<'_> {
                 if inbox.fragments.len() > MESSAGE_BYTES_MAX {
                     self.fail(index, Failure::TooLong);
                 } else if frame.is_final {
-                    let Inbox { fragments, .. } = *user.inbox.take().expect("it was just filled");
+                    let Inbox { fragments, .. } =
+                        *user.inbox.take().expect("the inbox was just filled");
                     self.handle_message(index, pending == Some(Opcode::Text), &fragments);
                 }
             }
@@ -245,7 +246,7 @@ impl Engine<'_> {
                         }
                         self.complete(index);
                     }
-                    false if is_awaited => self.complete_wrongly(index, Failure::RefusedReply),
+                    false if is_awaited => self.complete_with_error(index, Failure::RefusedReply),
                     _ => {}
                 }
             }
@@ -345,13 +346,13 @@ impl Engine<'_> {
         let failure = self.check(index, http, response);
         let failure = failure.or_else(|| self.save(index, http, &response.body));
         match failure {
-            Some(failure) => self.complete_wrongly(index, failure),
+            Some(failure) => self.complete_with_error(index, failure),
             None => self.complete(index),
         }
     }
 
     fn check(&self, index: usize, http: &Http, response: &Response<'_>) -> Option<Failure> {
-        let is_expected = http.is_any_status_taken
+        let is_expected = http.accepts_any_status
             || http.status.map_or(response.status < 400, |status| status == response.status);
         if !is_expected {
             return Some(Failure::WrongStatus(response.status));
@@ -368,7 +369,7 @@ impl Engine<'_> {
         let names = self.scenario.variables.saved.len();
         let saved = &mut self.users[index].saved;
         let saved = saved.get_or_insert_with(|| vec![String::new(); names].into());
-        for (pointer, place) in &http.save {
+        for (pointer, index) in &http.save {
             let value = match body.pointer(pointer) {
                 None | Some(serde_json::Value::Null) => return Some(Failure::NothingToSave),
                 Some(serde_json::Value::String(text)) => text.clone(),
@@ -377,14 +378,14 @@ impl Engine<'_> {
             if value.len() > SAVED_BYTES_MAX {
                 return Some(Failure::NothingToSave);
             }
-            saved[*place] = value;
+            saved[*index] = value;
         }
         None
     }
 
     fn handle_poll(&mut self, index: usize, poll: &Poll, response: &Response<'_>) {
         if let Some(failure) = self.check(index, &poll.request, response) {
-            return self.complete_wrongly(index, failure);
+            return self.complete_with_error(index, failure);
         }
         self.delivered(self.scenario, &response.body, !response.body.is_empty());
         if self.is_polled(&self.users[index], poll, &response.body) {
@@ -395,15 +396,15 @@ impl Engine<'_> {
         self.send_or_connect(index);
     }
 
-    /// How long to wait for a response: at most until the end of polling.
+    /// The timeout for a response, at most until the end of polling.
     pub(super) fn poll_timeout(&self, user: &User, poll: &Poll) -> Duration {
         let timeout = poll.request.timeout.unwrap_or(self.scenario.step_timeout);
         let left = poll.period.map(|period| (user.due + period).since(self.clock.now()));
         timeout.min(left.unwrap_or(timeout))
     }
 
-    /// Whether polling is over while a response is missing.
-    pub(super) fn is_given_up(&self, user: &User) -> bool {
+    /// Whether the period of polling has ended without a response.
+    pub(super) fn is_poll_over(&self, user: &User) -> bool {
         let Some(Op::Poll(poll)) = self.op(user) else { return false };
         let is_over = |period| millis(self.clock.now()) >= millis(user.due + period);
         user.waiting == Waiting::Response && poll.period.is_some_and(is_over)
@@ -411,11 +412,11 @@ impl Engine<'_> {
 
     /// Whether this response ends polling.
     fn is_polled(&self, user: &User, poll: &Poll, body: &[u8]) -> bool {
-        let is_heard = poll.until.as_ref().is_some_and(|text| {
+        let is_received = poll.until.as_ref().is_some_and(|text| {
             memmem::find(body, text.to_string(&self.text_context(user)).as_bytes()).is_some()
         });
         let is_late = poll.period.is_some_and(|period| self.clock.now() >= user.due + period);
         let is_single = poll.until.is_none() && poll.period.is_none();
-        is_heard || is_late || is_single
+        is_received || is_late || is_single
     }
 }

@@ -11,8 +11,8 @@ use crate::sampling::exponential;
 use crate::scenario::{Op, StepId, ThinkTime, Wanted};
 
 /// The most operations of one user in one turn.
-const OPS_A_TURN: usize = 100;
-/// How long a server may take to close its side of a connection.
+const OPS_PER_TURN: usize = 100;
+/// Time limit for a server to close its side of a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The result of an operation.
@@ -25,9 +25,9 @@ impl<'a> Engine<'a> {
     /// Continue the session until an operation must wait, or until its end.
     pub(super) fn advance(&mut self, index: usize) {
         let number = self.users[index].number;
-        for _ in 0..OPS_A_TURN {
+        for _ in 0..OPS_PER_TURN {
             match self.begin(index) {
-                Turn::Next if self.is_there(index, number) => {}
+                Turn::Next if self.has_user(index, number) => {}
                 Turn::Next | Turn::Wait => return,
             }
         }
@@ -36,7 +36,7 @@ impl<'a> Engine<'a> {
 
     pub(super) fn op(&self, user: &User) -> Option<&'a Op> {
         let session = &self.scenario.sessions[usize::from(user.session)];
-        session.ops.get(usize::from(user.place))
+        session.ops.get(usize::from(user.position))
     }
 
     fn begin(&mut self, index: usize) -> Turn {
@@ -48,19 +48,19 @@ impl<'a> Engine<'a> {
         match op {
             Op::Think(think) => {
                 let time = self.draw(think.time);
-                if think.is_after_answer {
+                if think.is_after_reply {
                     self.users[index].anchor = self.clock.now();
                 }
                 self.pause(index, time)
             }
             Op::Stay(Some(period)) => self.pause(index, *period),
-            Op::Stay(None) if self.is_over() => self.pass(index),
+            Op::Stay(None) if self.is_over() => self.next_op(index),
             Op::Stay(None) => self.wait(index, Waiting::Over),
             Op::LoopBegin { depth } => {
                 self.users[index].counters[*depth] = 0;
-                self.pass(index)
+                self.next_op(index)
             }
-            Op::LoopEnd { depth, begin, times } => self.turn_back(index, *depth, *begin, *times),
+            Op::LoopEnd { depth, begin, times } => self.repeat_loop(index, *depth, *begin, *times),
             Op::Expect { .. } => {
                 self.users[index].begun = self.clock.now();
                 self.arm(index, self.scenario.step_timeout);
@@ -89,7 +89,7 @@ impl<'a> Engine<'a> {
                 }
                 if matches!(send.wanted, Wanted::Nothing) {
                     self.measure(index, send.step);
-                    return self.pass(index);
+                    return self.next_op(index);
                 }
                 self.arm(index, self.scenario.step_timeout);
                 self.wait(index, Waiting::Message)
@@ -126,7 +126,7 @@ impl<'a> Engine<'a> {
         let user = &mut self.users[index];
         user.anchor += time;
         user.due = user.anchor;
-        user.place += 1;
+        user.position += 1;
         if user.anchor <= self.clock.now() {
             return Turn::Next;
         }
@@ -135,17 +135,23 @@ impl<'a> Engine<'a> {
         Turn::Wait
     }
 
-    fn turn_back(&mut self, index: usize, depth: usize, begin: usize, times: Option<u32>) -> Turn {
+    fn repeat_loop(
+        &mut self,
+        index: usize,
+        depth: usize,
+        begin: usize,
+        times: Option<u32>,
+    ) -> Turn {
         let is_over = self.is_over();
         let user = &mut self.users[index];
         user.counters[depth] = user.counters[depth].saturating_add(1);
         let is_done = times.map_or(is_over, |times| user.counters[depth] >= times);
-        user.place = if is_done { user.place + 1 } else { begin as u16 };
+        user.position = if is_done { user.position + 1 } else { begin as u16 };
         Turn::Next
     }
 
-    fn pass(&mut self, index: usize) -> Turn {
-        self.users[index].place += 1;
+    fn next_op(&mut self, index: usize) -> Turn {
+        self.users[index].position += 1;
         Turn::Next
     }
 
@@ -173,21 +179,21 @@ impl<'a> Engine<'a> {
         if let Some(step) = self.step(index) {
             self.measure(index, step);
         }
-        self.go_on(index);
+        self.continue_session(index);
     }
 
     /// Complete the current step with an error. The user continues.
-    pub(super) fn complete_wrongly(&mut self, index: usize, failure: Failure) {
+    pub(super) fn complete_with_error(&mut self, index: usize, failure: Failure) {
         self.tally.error(self.step(index), failure);
         self.users[index].due = self.clock.now();
-        self.go_on(index);
+        self.continue_session(index);
     }
 
-    fn go_on(&mut self, index: usize) {
+    fn continue_session(&mut self, index: usize) {
         let user = &mut self.users[index];
         user.waiting = Waiting::Nothing;
         user.times_out_at = NEVER;
-        user.place += 1;
+        user.position += 1;
         self.advance(index);
     }
 
@@ -228,7 +234,8 @@ impl<'a> Engine<'a> {
         }
         user.socket = None;
         if user.audiences != 0 {
-            (0..self.audiences.len()).for_each(|place| self.leave_audience(index, place as u8));
+            (0..self.audiences.len())
+                .for_each(|audience| self.leave_audience(index, audience as u8));
         }
         let user = &mut self.users[index];
         user.socket_serial = user.socket_serial.wrapping_add(1);
@@ -241,8 +248,8 @@ impl<'a> Engine<'a> {
         user.is_write_watched = false;
     }
 
-    /// After the close frame, wait until the server closes the connection: then its port stays in
-    /// TIME_WAIT, and not ours.
+    /// After the close frame, wait until the server closes the connection. Then the TIME_WAIT state
+    /// is on the side of the server, not here.
     pub(super) fn await_close(&mut self, index: usize) {
         self.users[index].connection = Connection::Closing;
         self.users[index].waiting = Waiting::Closed;
@@ -250,8 +257,8 @@ impl<'a> Engine<'a> {
         self.arm(index, CLOSE_TIMEOUT);
     }
 
-    /// The server has closed the connection after our close frame.
-    pub(super) fn hung_up(&mut self, index: usize) {
+    /// Complete the step after the server has closed the connection.
+    pub(super) fn handle_closed(&mut self, index: usize) {
         self.drop_socket(index);
         self.complete(index);
     }

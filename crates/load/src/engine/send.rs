@@ -1,4 +1,5 @@
-//! The sending half of a user: requests, messages, frames, and bytes that the kernel did not accept.
+//! The sending half of a user: requests, messages, frames, and bytes that the kernel did not
+//! accept.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -31,15 +32,15 @@ impl Engine<'_> {
             return;
         }
         self.drop_socket(index);
-        let (number, place) = (self.users[index].number, usize::from(self.users[index].target));
-        let server = self.scenario.targets[place].address();
-        match self.sources.connect(place, server) {
+        let (number, target) = (self.users[index].number, usize::from(self.users[index].target));
+        let server = self.scenario.targets[target].address();
+        match self.sources.connect(target, server) {
             Ok(socket) => {
                 self.users[index].socket = Some(socket);
                 // On loopback the socket is connected at once and accepts the bytes. Otherwise they
                 // wait in the outbox.
                 self.send_request(index);
-                if self.is_there(index, number) {
+                if self.has_user(index, number) {
                     self.watch(index);
                 }
             }
@@ -90,7 +91,7 @@ impl Engine<'_> {
                 self.write_request(user, &poll.request, &mut message_buffer);
                 Connection::Http
             }
-            _ => unreachable!("only these ask for a connection"),
+            _ => unreachable!("only these operations need a connection"),
         };
         self.users[index].connection = connection;
         self.write(index, &message_buffer);
@@ -105,7 +106,7 @@ impl Engine<'_> {
             "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
              Sec-WebSocket-Key: {key}\r\n\r\n"
         )
-        .expect("a vector takes everything");
+        .expect("writing to a vector cannot fail");
     }
 
     fn write_request(&self, user: &User, http: &Http, out: &mut Vec<u8>) {
@@ -113,7 +114,8 @@ impl Engine<'_> {
         let mut body = Vec::new();
         http.body.write(&self.text_context(user), &mut body);
         if !body.is_empty() || http.method == "POST" {
-            write!(out, "Content-Length: {}\r\n", body.len()).expect("a vector takes everything");
+            write!(out, "Content-Length: {}\r\n", body.len())
+                .expect("writing to a vector cannot fail");
         }
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(&body);
@@ -129,20 +131,21 @@ impl Engine<'_> {
     ) {
         let target = &self.scenario.targets[usize::from(user.target)];
         let text_context = self.text_context(user);
-        write!(out, "{method} {}", target.prefix).expect("a vector takes everything");
+        write!(out, "{method} {}", target.prefix).expect("writing to a vector cannot fail");
         path.write(&text_context, out);
         write!(out, " HTTP/1.1\r\nHost: {}\r\n", target.authority)
-            .expect("a vector takes everything");
+            .expect("writing to a vector cannot fail");
         headers.write(&text_context, out);
     }
 
-    /// The number behind the websocket key of a user. It is computed again to check the response.
+    /// The random number for the websocket key of a user. It is computed again to check the
+    /// response.
     pub(super) fn nonce(&self, user: &User) -> u64 {
         let purpose = 0x6b65_7900 | u64::from(user.socket_serial);
         seed_for(self.scenario.seed, u64::from(user.number), purpose)
     }
 
-    /// Send a message; `false` when that ended the user.
+    /// Send a message; `false` if that ended the user.
     pub(super) fn send_message(&mut self, index: usize, send: &Send) -> bool {
         let mut message_buffer = std::mem::take(&mut self.message_buffer);
         message_buffer.clear();
@@ -152,9 +155,9 @@ impl Engine<'_> {
                 None
             }
             Effect::Addresses(audience) => Some(audience).filter(|_| {
-                let is_told = self.tally.takes_broadcast();
-                self.tally.counts.broadcasts_untold += u64::from(!is_told);
-                is_told
+                let is_reported = self.tally.takes_broadcast();
+                self.tally.counts.broadcasts_untold += u64::from(!is_reported);
+                is_reported
             }),
             Effect::Joins(_) | Effect::Nothing => None,
         };
@@ -227,10 +230,10 @@ impl Engine<'_> {
         self.send_frame(index, Opcode::Text, message.as_bytes());
     }
 
-    /// Close the websocket, if it is open; the step is done when the connection is gone.
+    /// Close the websocket, if it is open; the step is done when the connection has ended.
     pub(super) fn send_close(&mut self, index: usize) {
         if self.users[index].connection != Connection::Open {
-            self.hung_up(index);
+            self.handle_closed(index);
             return;
         }
         self.await_close(index);
@@ -247,8 +250,8 @@ impl Engine<'_> {
         is_sent
     }
 
-    /// Write bytes to the socket, and keep what the kernel does not accept; `false` when that ended the
-    /// user.
+    /// Write bytes to the socket, and keep what the kernel does not accept; `false` when that ended
+    /// the user.
     fn write(&mut self, index: usize, bytes: &[u8]) -> bool {
         let user = &mut self.users[index];
         if let Some(Outbox(outbox)) = user.outbox.as_deref_mut() {
@@ -323,7 +326,7 @@ fn interest(is_write_watched: bool) -> EventFlags {
     EventFlags::IN | EventFlags::RDHUP | EventFlags::ET | writing
 }
 
-/// The epoll key of a user. The number tells it from later users of the same slot.
+/// The epoll key of a user. The number distinguishes it from later users of the same slot.
 fn token(number: u32, index: usize) -> u64 {
     (u64::from(number) << 32) | index as u64
 }

@@ -27,7 +27,7 @@ pub(super) struct Sources {
     ports: (u16, u16),
     /// Workers share the addresses; each uses every n-th port.
     share: Share,
-    /// How many pairs of address and port were used for each target.
+    /// Number of pairs of address and port that were used for each target.
     taken: Vec<u64>,
 }
 
@@ -96,9 +96,9 @@ impl Sources {
         // Each worker and target begins with a different address.
         let first = index + target as u64;
         let address = self.addresses[((*taken + first) % addresses) as usize];
-        let place = (*taken / addresses) % own_ports * count + index;
+        let port_index = (*taken / addresses) % own_ports * count + index;
         *taken += 1;
-        SocketAddr::new(address, self.ports.0 + place as u16)
+        SocketAddr::new(address, self.ports.0 + port_index as u16)
     }
 }
 
@@ -154,9 +154,9 @@ mod tests {
             let mut sources = Sources::of(vec![address(1), address(2)], (1, 10), share, 1);
             let own_ports = [4, 3, 3][index];
             for _ in 0..own_ports * 2 {
-                assert!(taken.insert(sources.next_source(0)), "another's");
+                assert!(taken.insert(sources.next_source(0)), "a port of another worker");
             }
-            assert!(!taken.insert(sources.next_source(0)), "it has had all of its own");
+            assert!(!taken.insert(sources.next_source(0)), "all ports of this worker are used");
         }
         assert_eq!(taken.len(), 20);
     }
@@ -177,10 +177,10 @@ mod tests {
     }
 
     #[test]
-    fn a_full_address_is_named() {
+    fn a_full_or_foreign_address_is_a_failure_of_its_own() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap();
-        // The only port there is, is the listener's own.
+        // The only port is that of the listener.
         let ports = (server.port(), server.port());
         let mut sources = Sources::of(vec![server.ip()], ports, ALONE, 1);
         assert_eq!(sources.connect(0, server).unwrap_err(), Failure::SourcePorts);

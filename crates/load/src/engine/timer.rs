@@ -1,4 +1,5 @@
-//! A timer for the engine. `epoll_wait` counts in milliseconds, but arrivals are closer together.
+//! A timer for the engine. `epoll_wait` has a resolution of a millisecond, but arrivals can be
+//! closer.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

@@ -14,9 +14,9 @@ pub(super) const NEVER: u32 = u32::MAX;
 
 /// The record of one user.
 pub(super) struct User {
-    /// When the last think time would have ended if the server had replied at once.
+    /// The time at which the last think time would have ended with immediate replies.
     pub(super) anchor: Instant,
-    /// When the current step was due, and when it was begun.
+    /// The times at which the current step was due, and at which it began.
     pub(super) due: Instant,
     pub(super) begun: Instant,
     /// Incomplete received data; `None` while idle.
@@ -26,7 +26,7 @@ pub(super) struct User {
     /// Values saved from responses.
     pub(super) saved: Option<Box<[String]>>,
     pub(super) socket: Option<OwnedFd>,
-    /// The number of the user in the whole load. It also tells users of the same slot apart.
+    /// The number of the user in the whole load. It also distinguishes users of the same slot.
     pub(super) number: u32,
     pub(super) counters: [u32; LOOPS_NESTED_MAX],
     pub(super) next_reference: u32,
@@ -37,7 +37,7 @@ pub(super) struct User {
     pub(super) heartbeat_at: u32,
     pub(super) heartbeat_seconds: u16,
     pub(super) session: u16,
-    pub(super) place: u16,
+    pub(super) position: u16,
     pub(super) target: u16,
     pub(super) connection: Connection,
     pub(super) serializer: Serializer,
@@ -96,7 +96,7 @@ mod tests {
     use crate::engine::wakes::Wake;
 
     #[test]
-    fn an_idle_user_takes_less_than_400_bytes_even_while_its_slab_grows() {
+    fn an_idle_user_needs_at_most_400_bytes_even_while_its_slab_grows() {
         // A slab entry adds nothing or one word to the record.
         let entry = size_of::<User>() + 8;
         assert!(size_of::<User>() <= 136, "{}", size_of::<User>());

@@ -12,13 +12,13 @@ use crate::thresholds::Verdict;
 const BROADCASTS_SHOWN: usize = 100;
 /// Steps with a chart of their own; the table has all.
 const STEPS_DRAWN: usize = 24;
-/// More points than pixels would not be visible.
+/// Most points of a line; more would not be visible.
 const POINTS_MAX: usize = 360;
 
 /// The results as one page that needs no other file.
 pub fn html(results: &Results, verdicts: &[Verdict]) -> String {
     let mut body = format!(
-        "<p class=\"dim\">{} s of arrivals, measured by watchfire load from when each step was due</p>",
+        "<p class=\"dim\">{} s of arrivals, measured by watchfire load from the time each step was due</p>",
         results.duration.as_secs_f64()
     );
     body += &verdict_list(verdicts);
@@ -42,7 +42,7 @@ fn verdict_list(verdicts: &[Verdict]) -> String {
         let (class, word) = if verdict.is_kept { ("good", "kept") } else { ("bad", "broken") };
         let (threshold, measured) = (escape(&verdict.threshold), escape(&verdict.measured));
         write!(out, "<tr><td>{threshold}<td>{measured}<td class=\"{class}\">{word}")
-            .expect("a string takes everything");
+            .expect("writing to a string cannot fail");
     }
     out + "</table></div>"
 }
@@ -62,7 +62,7 @@ fn summary(results: &Results) -> String {
     ];
     rows.splice(0..0, stopped(results).map(|stopped| ("Stopped", stopped)));
     rows.extend(results.limits().into_iter().map(|limit| ("Stopped by", limit.to_owned())));
-    rows.extend(results.broken.iter().map(|why| ("Missing", why.clone())));
+    rows.extend(results.broken.iter().map(|cause| ("Missing", cause.clone())));
     let rows = rows.iter().map(|(name, value)| format!("<dt>{name}<dd>{}", escape(value)));
     format!("<h2>Summary</h2><dl>{}</dl>", rows.collect::<String>())
 }
@@ -80,20 +80,21 @@ fn error_table(results: &Results) -> String {
 
 fn charts(results: &Results) -> Vec<Chart> {
     let seconds_per_point = results.seconds.len().div_ceil(POINTS_MAX).max(1);
-    let stretches: Vec<&[Second]> = results.seconds.chunks(seconds_per_point).collect();
+    let intervals: Vec<&[Second]> = results.seconds.chunks(seconds_per_point).collect();
     let line = |(name, colour): (&str, Colour), value: &dyn Fn(&[Second]) -> Option<f64>| {
-        // A point stands for a stretch of time and is drawn in its middle; none interrupts the line.
+        // A point is drawn in the middle of its interval; an interval without a value interrupts
+        // the line.
         let x = |index: usize| (index as f64 + 0.5) * seconds_per_point as f64;
-        let points = stretches.iter().enumerate();
-        let points = points.map(|(at, stretch)| (x(at), value(stretch).unwrap_or(f64::NAN)));
+        let points = intervals.iter().enumerate();
+        let points = points.map(|(at, interval)| (x(at), value(interval).unwrap_or(f64::NAN)));
         Line::left(name, colour, points.collect())
     };
     let most = |of: fn(&Second) -> u64| {
-        move |stretch: &[Second]| stretch.iter().map(of).max().map(|most| most as f64)
+        move |interval: &[Second]| interval.iter().map(of).max().map(|most| most as f64)
     };
     let rate = |of: fn(&Second) -> u64| {
-        move |stretch: &[Second]| {
-            Some(stretch.iter().map(of).sum::<u64>() as f64 / stretch.len() as f64)
+        move |interval: &[Second]| {
+            Some(interval.iter().map(of).sum::<u64>() as f64 / interval.len() as f64)
         }
     };
     let end = results.seconds.len().max(1) as f64;
@@ -137,10 +138,10 @@ fn charts(results: &Results) -> Vec<Chart> {
     let drawn = results.steps.iter().enumerate().filter(|(_, step)| !step.due.is_empty());
     for (index, step) in drawn.take(STEPS_DRAWN) {
         let quantile = |share: f64| {
-            move |stretch: &[Second]| {
+            move |interval: &[Second]| {
                 let mut all = Histogram::new();
                 let measured =
-                    stretch.iter().filter_map(|second| second.steps.get(&(index as u16)));
+                    interval.iter().filter_map(|second| second.steps.get(&(index as u16)));
                 measured.for_each(|times| all.merge(times));
                 (!all.is_empty()).then(|| all.quantile(share).as_secs_f64())
             }

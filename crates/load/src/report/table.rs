@@ -19,7 +19,7 @@ pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
     let mut out = String::new();
     let counts = &results.counts;
     let mut row = |name: &str, value: String| {
-        writeln!(out, "{name:<18} {value}").expect("a string takes everything");
+        writeln!(out, "{name:<18} {value}").expect("writing to a string cannot fail");
     };
     if let Some(stopped) = stopped(results) {
         row("STOPPED", stopped);
@@ -43,26 +43,26 @@ pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
         out.push('\n');
         out += &table.terminal();
     }
-    let uncounted = results.counts.broadcasts_untold;
-    if uncounted > 0 {
-        writeln!(out, "and {uncounted} more broadcasts, counted as deliveries only")
-            .expect("a string takes everything");
+    let unreported = results.counts.broadcasts_untold;
+    if unreported > 0 {
+        writeln!(out, "and {unreported} more broadcasts, counted as deliveries only")
+            .expect("writing to a string cannot fail");
     }
     out.push('\n');
     write_errors(results, &mut out);
     for verdict in verdicts {
         let word = if verdict.is_kept { "kept" } else { "BROKEN" };
         writeln!(out, "{word:<7} {} (measured {})", verdict.threshold, verdict.measured)
-            .expect("a string takes everything");
+            .expect("writing to a string cannot fail");
     }
     out
 }
 
-/// When the load was stopped, if it was.
+/// The time at which the load was stopped, if it was.
 pub(super) fn stopped(results: &Results) -> Option<String> {
     let after = results.stopped_after?;
     Some(format!(
-        "after {} of {}; all results are of that time",
+        "after {} of {}; all results cover this time",
         duration(after),
         duration(results.duration)
     ))
@@ -77,13 +77,13 @@ pub(super) fn users(results: &Results) -> String {
         (counts.turned_away, "turned away because users_max was reached"),
         (counts.cut, "cut off at the end of the load"),
     ];
-    let parts = parts.iter().filter(|(count, what)| *count > 0 || *what == "finished");
-    let parts: Vec<_> = parts.map(|(count, what)| format!("{count} {what}")).collect();
+    let parts = parts.iter().filter(|(count, name)| *count > 0 || *name == "finished");
+    let parts: Vec<_> = parts.map(|(count, name)| format!("{count} {name}")).collect();
     text.push_str(&parts.join(", "));
     text
 }
 
-/// How late users were started; a late generator gets a warning.
+/// The lateness of starts, with a warning if the generator was late.
 pub(super) fn lateness(lateness: &Histogram) -> String {
     let p99 = lateness.quantile(0.99);
     let mut text = quantiles(lateness);
@@ -169,12 +169,12 @@ fn shortened(name: &str) -> String {
 }
 
 fn write_errors(results: &Results, out: &mut String) {
-    let mut line = |text: String| writeln!(out, "{text}").expect("a string takes everything");
+    let mut line = |text: String| writeln!(out, "{text}").expect("writing to a string cannot fail");
     for ((step, kind), count) in &results.errors {
         line(format!("{count:>9} x {step}: {kind}"));
     }
-    for why in &results.broken {
-        line(format!("  a worker failed: {why}"));
+    for cause in &results.broken {
+        line(format!("  a worker failed: {cause}"));
     }
     if !results.errors.is_empty() || !results.broken.is_empty() {
         line(String::new());

@@ -6,6 +6,7 @@ use super::text::Text;
 
 /// Most topics with broadcasts; a user stores one bit for each.
 const AUDIENCES_MAX: usize = 8;
+
 /// The audiences of all broadcasts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Audiences {
@@ -15,7 +16,7 @@ pub(crate) struct Audiences {
 }
 
 impl Audiences {
-    /// Find all audiences, and note on each message which one it affects.
+    /// Find all audiences, and set the effect of each message on them.
     pub(super) fn find(sessions: &mut [Session]) -> Result<Audiences, String> {
         let mut topics: Vec<Option<Text>> = Vec::new();
         for send in sends(sessions).filter(|send| send.is_broadcast) {
@@ -25,21 +26,23 @@ impl Audiences {
             }
         }
         if topics.len() > AUDIENCES_MAX {
-            return Err(format!("broadcasts go to {AUDIENCES_MAX} topics at most"));
+            return Err(format!(
+                "too many topics with broadcasts: at most {AUDIENCES_MAX} are allowed"
+            ));
         }
         for send in sends(sessions) {
-            let place = topics.iter().position(|known| known.as_ref() == topic(send));
-            let Some(place) = place.map(|place| place as u8) else { continue };
+            let index = topics.iter().position(|known| known.as_ref() == topic(send));
+            let Some(index) = index.map(|index| index as u8) else { continue };
             send.effect = match &send.message {
-                _ if send.is_broadcast => Effect::Addresses(place),
-                Message::Push { is_join: true, .. } => Effect::Joins(place),
+                _ if send.is_broadcast => Effect::Addresses(index),
+                Message::Push { is_join: true, .. } => Effect::Joins(index),
                 Message::Push { event, .. } if *event == Text::literal("phx_leave") => {
-                    Effect::Leaves(place)
+                    Effect::Leaves(index)
                 }
                 Message::Push { .. } | Message::Raw { .. } => Effect::Nothing,
             };
         }
-        let everyone = topics.iter().position(Option::is_none).map(|place| place as u8);
+        let everyone = topics.iter().position(Option::is_none).map(|index| index as u8);
         Ok(Audiences { count: topics.len(), everyone })
     }
 }

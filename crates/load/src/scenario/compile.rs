@@ -18,7 +18,7 @@ pub(super) struct Compiler<'a> {
     steps: &'a mut Vec<String>,
     variables: &'a Variables,
     ops: Vec<Op>,
-    /// The begin of each open loop, and the state of the connection there.
+    /// The start of each open loop, and the state of the connection there.
     loops: Vec<(usize, bool, Serializer)>,
     /// The topics joined so far; the index of a topic decides its join_ref.
     topics: Vec<String>,
@@ -87,7 +87,9 @@ impl<'a> Compiler<'a> {
     ) -> Result<(), String> {
         self.needs_serializer("push")?;
         if is_broadcast && self.text(topic)?.as_literal().is_none() {
-            return Err("a broadcast goes to one topic, the same for all users".into());
+            return Err(
+                "the topic of a broadcast must be the same for all users, without variables".into(),
+            );
         }
         let default = format!("push {event}");
         self.phoenix(name.unwrap_or(&default), topic, event, payload, wanted, is_broadcast)
@@ -108,10 +110,10 @@ impl<'a> Compiler<'a> {
         is_broadcast: bool,
     ) -> Result<(), String> {
         let is_join = event == "phx_join";
-        let place = self.topics.iter().position(|known| known == topic);
-        let place = place.ok_or_else(|| format!("{topic:?} is not joined before"))?;
+        let index = self.topics.iter().position(|known| known == topic);
+        let index = index.ok_or_else(|| format!("{topic:?} is not joined before this step"))?;
         let message = Message::Push {
-            join_ref: place as u32 + 1,
+            join_ref: index as u32 + 1,
             is_join,
             topic: self.text(&escaped(topic))?,
             event: self.text(&escaped(event))?,
@@ -168,7 +170,7 @@ impl<'a> Compiler<'a> {
     pub(super) fn loop_begin(&mut self) -> Result<(), String> {
         let depth = self.loops.len();
         if depth == LOOPS_NESTED_MAX {
-            return Err(format!("loops go {LOOPS_NESTED_MAX} deep at most"));
+            return Err(format!("too many nested loops: at most {LOOPS_NESTED_MAX} are allowed"));
         }
         self.push_op(Op::LoopBegin { depth })?;
         self.loops.push((self.ops.len(), self.is_open, self.serializer));
@@ -176,15 +178,19 @@ impl<'a> Compiler<'a> {
     }
 
     pub(super) fn loop_end(&mut self, times: Option<u32>) -> Result<(), String> {
-        let (begin, is_open, serializer) = self.loops.pop().expect("a loop ends that has begun");
+        let (begin, is_open, serializer) =
+            self.loops.pop().expect("each loop end has a loop begin");
         if self.ops.len() == begin {
             return Err("a loop needs steps".into());
         }
         if (self.is_open, self.serializer) != (is_open, serializer) {
-            return Err("a loop leaves the websocket as it found it, open or closed".into());
+            return Err(
+                "the websocket must be in the same state at the start and at the end of a loop"
+                    .into(),
+            );
         }
         if times == Some(0) {
-            return Err("a loop is gone through once at least".into());
+            return Err("times must be at least 1".into());
         }
         let depth = self.loops.len();
         self.push_op(Op::LoopEnd { depth, begin, times })
@@ -215,11 +221,11 @@ impl<'a> Compiler<'a> {
     ) -> Result<Http, String> {
         if self.is_open {
             return Err(
-                "a user has one connection: HTTP goes before connect or after disconnect".into()
+                "a user has one connection: place HTTP before connect or after disconnect".into()
             );
         }
         if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()) {
-            return Err(format!("{method:?} is no method"));
+            return Err(format!("invalid method {method:?}"));
         }
         let default = format!("{method} {path}");
         Ok(Http {
@@ -229,7 +235,7 @@ impl<'a> Compiler<'a> {
             headers: self.text("")?,
             body: self.text("")?,
             status: None,
-            is_any_status_taken: false,
+            accepts_any_status: false,
             contains: None,
             save: Vec::new(),
             timeout: None,
@@ -241,7 +247,7 @@ impl<'a> Compiler<'a> {
         for (name, value) in headers {
             let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
             if name.is_empty() || !name.bytes().all(is_name) || value.contains(['\r', '\n']) {
-                return Err(format!("{name:?} is no header"));
+                return Err(format!("invalid header {name:?}"));
             }
             lines.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -251,7 +257,9 @@ impl<'a> Compiler<'a> {
     fn path(&self, path: &str) -> Result<Text, String> {
         let has_bad = path.bytes().any(|byte| byte <= b' ' || byte == 0x7f);
         if !path.starts_with('/') || has_bad {
-            return Err(format!("a path starts with a slash and has no spaces, unlike {path:?}"));
+            return Err(format!(
+                "invalid path {path:?}: it must start with a slash and have no spaces"
+            ));
         }
         self.text(path)
     }
@@ -268,14 +276,16 @@ impl<'a> Compiler<'a> {
         Ok(StepId(index as u16))
     }
 
-    fn needs_open(&self, what: &str) -> Result<(), String> {
-        if self.is_open { Ok(()) } else { Err(format!("{what} needs a connect before it")) }
+    fn needs_open(&self, step_name: &str) -> Result<(), String> {
+        if self.is_open { Ok(()) } else { Err(format!("{step_name} needs a connect before it")) }
     }
 
-    fn needs_serializer(&self, what: &str) -> Result<(), String> {
-        self.needs_open(what)?;
+    fn needs_serializer(&self, step_name: &str) -> Result<(), String> {
+        self.needs_open(step_name)?;
         match self.serializer {
-            Serializer::Raw => Err(format!("{what} needs a connect that speaks Phoenix before it")),
+            Serializer::Raw => {
+                Err(format!("{step_name} needs a connect with a Phoenix serializer before it"))
+            }
             Serializer::V1 | Serializer::V2 => Ok(()),
         }
     }

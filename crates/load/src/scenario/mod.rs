@@ -1,4 +1,5 @@
-//! Scenarios: when simulated users arrive and what they do. A scenario is checked once, before the load.
+//! Scenarios: the arrivals and the sessions of simulated users. A scenario is checked before the
+//! load.
 
 mod audience;
 mod compile;
@@ -32,11 +33,11 @@ pub struct Scenario {
     pub sources: Vec<IpAddr>,
     /// The source ports of users that have a source address.
     pub ports: (u16, u16),
-    /// Most users at the same time; further users are turned away.
+    /// Most users at the same time; further users are rejected.
     pub users_max: u64,
     /// The timeout of a step.
     pub step_timeout: Duration,
-    /// How long users may continue after the last phase.
+    /// Time that users may continue after the last phase.
     pub wind_down: Duration,
     /// The arrival phases, one after another.
     pub phases: Vec<Phase>,
@@ -57,9 +58,9 @@ pub struct Scenario {
 pub struct Phase {
     /// The name of the phase in reports.
     pub name: String,
-    /// How long it lasts.
+    /// Its duration.
     pub duration: Duration,
-    /// Arrivals per second at its begin.
+    /// Arrivals per second at its start.
     pub rate: f64,
     /// Arrivals per second at its end.
     pub rate_end: f64,
@@ -101,7 +102,7 @@ pub struct Thresholds {
     pub start_lateness_p99_max: Option<Duration>,
     /// Receivers that did not receive a broadcast, in total.
     pub broadcasts_missing_max: Option<u64>,
-    /// How long the last receiver of any broadcast may wait.
+    /// The longest delay of a broadcast to its last receiver.
     pub broadcasts_last_max: Option<Duration>,
     /// The thresholds of single steps, by name.
     pub steps: Vec<(String, StepThresholds)>,
@@ -128,8 +129,8 @@ impl Scenario {
     /// Parse a scenario in TOML, or in the XML of Tsung. `name` is the file name for errors.
     ///
     /// ```
-    /// let error = watchfire_load::Scenario::parse("lobby.toml", "[[targets]]\nurl = 'gopher://x'\n");
-    /// assert!(error.unwrap_err().to_string().starts_with("lobby.toml:"));
+    /// let error = watchfire_load::Scenario::parse("lobby.toml", "[[targets]]\nurl =
+    /// 'gopher://x'\n"); assert!(error.unwrap_err().to_string().starts_with("lobby.toml:"));
     /// ```
     pub fn parse(name: &str, text: &str) -> Result<Scenario, ScenarioError> {
         if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
@@ -142,21 +143,21 @@ impl Scenario {
     pub(crate) fn prepare(&mut self, name: &str) -> Result<(), ScenarioError> {
         let error = |key, problem: &str| Err(ScenarioError::new(name, 0, key, problem));
         if self.targets.iter().all(|target| target.weight == 0.0) {
-            return error("targets", "none with a weight; give one there or with --target");
+            return error("targets", "no target with a weight; add one here or with --target");
         }
         if self.users() > u64::from(u32::MAX) {
-            return error("phases", "ask for more than four billion users");
+            return error("phases", "more than four billion users");
         }
         let found = self.targets.iter_mut().try_for_each(Target::resolve);
         found.map_err(|problem| ScenarioError::new(name, 0, "targets", problem))
     }
 
-    /// How long the phases last in all.
+    /// The duration of all phases.
     pub fn duration(&self) -> Duration {
         self.phases.iter().map(|phase| phase.duration).sum()
     }
 
-    /// How many users the phases plan in total.
+    /// The number of users in all phases.
     pub fn users(&self) -> u64 {
         self.phases.iter().map(Phase::users).sum()
     }

@@ -75,8 +75,9 @@ pub(crate) struct Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Nothing,
-    /// Its sender is of the audience as soon as it is answered, or no longer from now on.
+    /// The sender joins the audience when the server replies.
     Joins(u8),
+    /// The sender leaves the audience now.
     Leaves(u8),
     /// It is a broadcast to the audience.
     Addresses(u8),
@@ -111,9 +112,9 @@ impl Message {
 /// The message that completes a step.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
-    /// None: the step is done when its message is sent.
+    /// No message: the step is done when its message is sent.
     Nothing,
-    /// The reply to this message, with this status.
+    /// The reply to this message, with the status "ok".
     Reply,
     /// Any message.
     Any,
@@ -125,7 +126,7 @@ pub(crate) enum Wanted {
 pub(crate) struct Think {
     pub(crate) time: ThinkTime,
     /// Count from the reply to the previous step instead of from when it was due.
-    pub(crate) is_after_answer: bool,
+    pub(crate) is_after_reply: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -144,10 +145,10 @@ pub(crate) struct Http {
     /// Whole header lines.
     pub(crate) headers: Text,
     pub(crate) body: Text,
-    /// `None` takes any below 400.
+    /// The expected status; `None` accepts any below 400.
     pub(crate) status: Option<u16>,
     /// Whether any status is accepted.
-    pub(crate) is_any_status_taken: bool,
+    pub(crate) accepts_any_status: bool,
     /// A text that the body must contain.
     pub(crate) contains: Option<Text>,
     /// JSON pointers into the response body, and the index of the saved value.

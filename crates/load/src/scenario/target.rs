@@ -5,7 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 pub struct Target {
     /// Host and port for the `Host` header.
     pub authority: String,
-    /// Before every path; empty or `/…` without a slash at its end.
+    /// The prefix of every path; empty, or `/…` without a slash at its end.
     pub prefix: String,
     /// The weight of this server compared with the others.
     pub weight: f64,
@@ -15,18 +15,18 @@ pub struct Target {
 }
 
 impl Target {
-    /// Read `ws://host:port/prefix` or `http://…`.
+    /// Parse `ws://host:port/prefix` or `http://…`.
     pub(crate) fn parse(url: &str, weight: f64) -> Result<Target, String> {
         let (scheme, rest) =
-            url.split_once("://").ok_or("not a URL such as ws://localhost:4000")?;
+            url.split_once("://").ok_or("invalid URL; use one such as ws://localhost:4000")?;
         match scheme {
             "ws" | "http" => {}
             "wss" | "https" => {
                 return Err(format!(
-                    "{scheme} is not supported: put the load on the server behind TLS"
+                    "{scheme} is not supported; use the address of the server behind the TLS proxy"
                 ));
             }
-            _ => return Err(format!("{scheme} is not supported, only ws and http")),
+            _ => return Err(format!("{scheme} is not supported; use ws or http")),
         }
         let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let has_port =
@@ -47,7 +47,7 @@ impl Target {
 
     /// The resolved address.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address.expect("targets are looked up before the load begins")
+        self.address.expect("targets are resolved before the load begins")
     }
 }
 

@@ -30,7 +30,7 @@ enum Variable {
     Saved(usize),
 }
 
-/// How a variable of the scenario is drawn, once for each user.
+/// The random choice of a variable, once for each user.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Draw {
     Number { min: u64, max: u64 },
@@ -38,7 +38,7 @@ pub(crate) enum Draw {
     Choice(Vec<String>),
 }
 
-/// The variables that texts may name.
+/// The variables that texts may contain.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variables {
     pub(crate) drawn: Vec<(String, Draw)>,
@@ -84,7 +84,7 @@ impl Variables {
         }
     }
 
-    /// All names, for the error about an unknown one.
+    /// All names, for the error about an unknown variable.
     fn names(&self) -> String {
         let own = self.drawn.iter().map(|(name, _)| name).chain(&self.saved);
         let names: Vec<String> = own.map(|name| format!("${{{name}}}")).collect();
@@ -106,10 +106,10 @@ impl Text {
                 rest = after;
                 continue;
             }
-            let (name, after) = after.split_once('}').ok_or("a ${ without its }")?;
+            let (name, after) = after.split_once('}').ok_or("a ${ without a closing }")?;
             let variable = variables.find(name);
             let unknown =
-                || format!("unknown variable ${{{name}}}; there is {}", variables.names());
+                || format!("unknown variable ${{{name}}}; known variables: {}", variables.names());
             if !literal.is_empty() {
                 pieces.push(Piece::Literal(literal.into()));
             }
@@ -127,7 +127,7 @@ impl Text {
         Text(vec![Piece::Literal(text.into())])
     }
 
-    /// The whole text, when it has no variables.
+    /// The whole text, if it has no variables.
     pub(crate) fn as_literal(&self) -> Option<&str> {
         match self.0.as_slice() {
             [Piece::Literal(text)] => Some(text),
@@ -164,7 +164,7 @@ impl Text {
                 }
                 Variable::Drawn(index) => context.draw(index, out),
             };
-            written.expect("a vector takes everything");
+            written.expect("writing to a vector cannot fail");
         }
     }
 
@@ -194,7 +194,7 @@ impl TextContext<'_> {
     }
 }
 
-/// When a message with `${now}` in it was written.
+/// The time at which a message with `${now}` was written.
 pub(crate) fn sent_at(message: &[u8]) -> Option<SentAt> {
     let at = memmem::find(message, MARK.as_bytes())? + MARK.len();
     let (nanos, rest) = number(&message[at..])?;
@@ -223,7 +223,7 @@ mod tests {
         Variables { drawn, saved: vec!["token".to_owned()] }
     }
 
-    fn said(text: &str, user: u64) -> String {
+    fn filled(text: &str, user: u64) -> String {
         let variables = variables();
         let saved = ["t0".to_owned()];
         let now = Duration::from_nanos(17);
@@ -239,32 +239,32 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_filled_in_for_each_user() {
-        assert_eq!(said("{\"user\": ${id}}", 6), "{\"user\": 7}");
-        assert_eq!(said("${user}${token}$", 6), "6t0$");
-        assert_eq!(said("a $${user} is ${user}", 6), "a ${user} is 6");
-        assert!(["room 3", "room 4"].contains(&said("room ${room}", 6).as_str()));
-        assert_eq!(said("${word}", 0).len(), 5);
-        assert!(["red", "blue"].contains(&said("${colour}", 0).as_str()));
+    fn variables_are_replaced_for_each_user() {
+        assert_eq!(filled("{\"user\": ${id}}", 6), "{\"user\": 7}");
+        assert_eq!(filled("${user}${token}$", 6), "6t0$");
+        assert_eq!(filled("a $${user} is ${user}", 6), "a ${user} is 6");
+        assert!(["room 3", "room 4"].contains(&filled("room ${room}", 6).as_str()));
+        assert_eq!(filled("${word}", 0).len(), 5);
+        assert!(["red", "blue"].contains(&filled("${colour}", 0).as_str()));
     }
 
     #[test]
-    fn what_a_user_draws_stays_the_same_for_all_its_life() {
-        assert_eq!(said("${word}", 3), said("${word}", 3));
-        assert_ne!(said("${word}", 3), said("${word}", 4));
+    fn a_drawn_value_stays_the_same_for_a_user() {
+        assert_eq!(filled("${word}", 3), filled("${word}", 3));
+        assert_ne!(filled("${word}", 3), filled("${word}", 4));
     }
 
     #[test]
-    fn an_unknown_variable_is_named_with_those_that_there_are() {
+    fn an_unknown_variable_is_an_error_with_the_known_ones() {
         let error = Text::parse("a ${rom}", &variables()).unwrap_err();
-        assert!(error.starts_with("unknown variable ${rom}; there is ${user}"), "{error}");
+        assert!(error.starts_with("unknown variable ${rom}; known variables: ${user}"), "{error}");
         assert!(error.contains("${room}"), "{error}");
         assert!(Text::parse("a ${rom", &variables()).is_err());
     }
 
     #[test]
-    fn a_receiver_learns_when_a_message_was_sent() {
-        let message = said("{\"at\":\"${now}\"}", 0);
+    fn the_time_of_sending_is_parsed_from_a_message() {
+        let message = filled("{\"at\":\"${now}\"}", 0);
         let at = Duration::from_nanos(17);
         assert_eq!(sent_at(message.as_bytes()), Some(SentAt { at, broadcast_by: None }));
         for (message, broadcast_by) in

@@ -1,4 +1,4 @@
-//! Servers of a few lines each, and loads against them.
+//! Small test servers, and loads that use them.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use std::thread;
 use tungstenite::{Message, WebSocket};
 use watchfire_load::{LoadOptions, Results, Source};
 
-/// A server on a port of its own: each connection has a thread that does this.
+/// A server on a free port, with a thread for each connection.
 pub fn server(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     let address = listener.local_addr().expect("a listener has an address");
@@ -21,19 +21,19 @@ pub fn server(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr 
     address
 }
 
-/// A websocket server: each socket has a thread that does this, until it fails.
+/// A websocket server, with a thread for each socket.
 pub fn websocket_server(
     serve: impl Fn(&mut WebSocket<TcpStream>) -> tungstenite::Result<()> + Clone + Send + 'static,
 ) -> SocketAddr {
     server(move |stream| {
         if let Ok(mut socket) = tungstenite::accept(stream) {
-            // The client hangs up when it has enough.
+            // The client may close at any time.
             let _ = serve(&mut socket);
         }
     })
 }
 
-/// Sends back whatever comes, until the client closes.
+/// Echoes messages until the client closes.
 pub fn echo(socket: &mut WebSocket<TcpStream>) -> tungstenite::Result<()> {
     loop {
         let message = socket.read()?;
@@ -43,13 +43,13 @@ pub fn echo(socket: &mut WebSocket<TcpStream>) -> tungstenite::Result<()> {
     }
 }
 
-/// A server that sends these bytes as soon as it has heard something.
-pub fn saying(bytes: &'static [u8]) -> SocketAddr {
+/// A server that sends these bytes after the first bytes of a client.
+pub fn responding(bytes: &'static [u8]) -> SocketAddr {
     use std::io::Read as _;
     server(move |mut stream| {
-        let heard = stream.read(&mut [0; 4096]);
-        if heard.is_ok() && stream.write_all(bytes).is_ok() {
-            // Until the client hangs up.
+        let received = stream.read(&mut [0; 4096]);
+        if received.is_ok() && stream.write_all(bytes).is_ok() {
+            // Wait until the client closes.
             let _ = stream.read(&mut [0; 4096]);
         }
     })
@@ -73,7 +73,7 @@ pub fn load(address: SocketAddr, scenario: &str) -> Results {
     watchfire_load::run_load(&source, &options, |_| {}).expect("the load runs")
 }
 
-/// A scenario of one session: so many users in so many milliseconds.
+/// A scenario of one session, with `users` arrivals in `millis` milliseconds.
 pub fn scenario(users: u32, millis: u32, steps: &str) -> String {
     let rate = f64::from(users) * 1000.0 / f64::from(millis);
     format!(
@@ -82,7 +82,7 @@ pub fn scenario(users: u32, millis: u32, steps: &str) -> String {
     )
 }
 
-/// How often a step was done.
+/// Number of times that a step was done.
 pub fn done(results: &Results, name: &str) -> u64 {
     let step = results.steps.iter().find(|step| step.name == name);
     step.unwrap_or_else(|| panic!("there is a step {name}")).due.len()

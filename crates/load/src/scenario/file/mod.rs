@@ -1,4 +1,4 @@
-//! Our own format: one TOML file. See docs/reference/load-scenarios.md for all of it.
+//! The TOML format, described in docs/reference/load-scenarios.md.
 
 mod phases;
 mod sources;
@@ -76,7 +76,7 @@ impl ScenarioFile {
         });
         let phases = phases.collect::<Result<Vec<_>, _>>()?;
         if phases.is_empty() {
-            return Err(source.error_in_file("phases", "there must be one at least"));
+            return Err(source.error_in_file("phases", "at least one phase is needed"));
         }
         let variables = Variables {
             drawn: drawn_variables(&self.variables, source)?,
@@ -94,9 +94,8 @@ impl ScenarioFile {
         }
         let is_weighed = phases.iter().any(|phase| phase.weights.is_none());
         if is_weighed && sessions.iter().all(|session| session.weight == 0.0) {
-            return Err(
-                source.error_in_file("sessions", "there must be one at least with a probability")
-            );
+            return Err(source
+                .error_in_file("sessions", "at least one session needs a probability above 0"));
         }
         let audiences = Audiences::find(&mut sessions)
             .map_err(|problem| source.error_in_file("sessions", problem))?;
@@ -132,8 +131,8 @@ impl TargetFile {
 }
 
 fn check_weight(weight: f64) -> Result<(), &'static str> {
-    let is_fine = weight.is_finite() && (0.0..=1e9).contains(&weight);
-    if is_fine { Ok(()) } else { Err("not between 0 and a billion") }
+    let is_valid = weight.is_finite() && (0.0..=1e9).contains(&weight);
+    if is_valid { Ok(()) } else { Err("must be between 0 and a billion") }
 }
 
 #[cfg(test)]
@@ -169,7 +168,7 @@ steps.join.p99_max = "200ms"
 "#;
 
     #[test]
-    fn a_scenario_is_read() {
+    fn a_scenario_is_parsed() {
         let scenario = Scenario::parse("good.toml", GOOD).unwrap();
         assert_eq!(scenario.users(), 50);
         assert_eq!(scenario.steps, ["connect", "join", "push new_msg"]);
@@ -178,25 +177,31 @@ steps.join.p99_max = "200ms"
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line_and_key() {
+    fn an_error_has_its_line_and_key() {
         let cases: &[(&str, &str, usize, &str, &str)] = &[
             ("rate = 5", "rat = 5", 7, "rat", "did you mean `rate`?"),
             ("rate = 5", "rate = 'x'", 7, "rate", "invalid type"),
             ("rate = 5", "rate = -1", 5, "rate", "between 0"),
             ("rate = 5", "rate = nan", 5, "rate", "between 0"),
-            ("rate = 5", "rate = 5\ninterval = '1s'", 5, "interval", "one is enough"),
+            (
+                "rate = 5",
+                "rate = 5\ninterval = '1s'",
+                5,
+                "interval",
+                "only one of rate and interval",
+            ),
             ("rate = 5", "", 5, "rate", "a phase needs"),
             ("\"10s\"", "\"10 bananas\"", 6, "duration", "invalid duration"),
-            ("\"10s\"", "\"0s\"", 5, "duration", "a millisecond"),
+            ("\"10s\"", "\"0s\"", 5, "duration", "at least 1 ms"),
             ("\"10s\"", "\"9999 years\"", 6, "duration", "longer than a year"),
             ("ws://127.0.0.1:4000", "wss://127.0.0.1", 3, "url", "wss is not supported"),
-            ("[1, 9]", "[9, 1]", 10, "room", "smaller"),
+            ("[1, 9]", "[9, 1]", 10, "room", "in order"),
             ("room =", "now =", 10, "now", "built in"),
             ("${id}", "${idd}", 15, "join", "unknown variable ${idd}"),
             ("{ think = \"1s\" }", "{ thin = \"1s\" }", 20, "thin", "unknown variant"),
             ("{ exponential = \"1s\" }", "{ gauss = \"1s\" }", 18, "think", "unknown field"),
             ("\"rooms:${room}\", event", "\"rooms:x\", event", 17, "push", "not joined before"),
-            ("times = 2", "times = 0", 16, "loop", "once at least"),
+            ("times = 2", "times = 0", 16, "loop", "at least 1"),
             (
                 "  { connect = { path = \"/socket/websocket?vsn=2.0.0\" } },\n",
                 "",
@@ -204,18 +209,24 @@ steps.join.p99_max = "200ms"
                 "join",
                 "a connect",
             ),
-            ("?vsn=2.0.0", "", 15, "join", "speaks Phoenix"),
-            ("steps.join", "steps.jion", 26, "jion", "no such step"),
+            ("?vsn=2.0.0", "", 15, "join", "Phoenix serializer"),
+            ("steps.join", "steps.jion", 26, "jion", "unknown step"),
             ("{ stay = {} }", "{ http = { path = '/' } }", 21, "http", "one connection"),
             (
                 "{ think = \"1s\" }",
                 "{ loop = { steps = [{ disconnect = {} }] } }",
                 20,
                 "loop",
-                "as it found it",
+                "in the same state",
             ),
-            ("rate = 5", "rate = 5\nsessions = ['x']", 5, "sessions", "no session is called"),
-            ("'{\"n\": ${user}}' }", "{}, broadcast = true }", 17, "push", "one topic, the same"),
+            ("rate = 5", "rate = 5\nsessions = ['x']", 5, "sessions", "unknown session"),
+            (
+                "'{\"n\": ${user}}' }",
+                "{}, broadcast = true }",
+                17,
+                "push",
+                "the same for all users",
+            ),
             (
                 "{ think = \"1s\" }",
                 "{ send = { text = 'x', broadcast = true } }",
@@ -229,9 +240,9 @@ steps.join.p99_max = "200ms"
             let text = GOOD.replacen(old, new, 1);
             assert_ne!(text, GOOD, "{old} is there");
             let error = Scenario::parse("bad.toml", &text).expect_err(new);
-            let said = error.to_string();
-            assert!(said.contains(problem), "{new}: {said}");
-            assert_eq!((error.line(), error.key()), (*line, *key), "{new}: {said}");
+            let message = error.to_string();
+            assert!(message.contains(problem), "{new}: {message}");
+            assert_eq!((error.line(), error.key()), (*line, *key), "{new}: {message}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! `[[phases]]`: when users arrive.
+//! `[[phases]]`: the arrivals of users.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) struct PhaseFile {
     #[serde(default)]
     spacing: SpacingFile,
     users_max: Option<u64>,
-    /// The only sessions that its users take.
+    /// The sessions of its users; `None` allows all.
     sessions: Option<Vec<String>>,
 }
 
@@ -49,18 +49,18 @@ impl PhaseFile {
             }
             (None, Some(_)) => return Err(error("interval", "must not be zero")),
             (Some(_), Some(_)) => {
-                return Err(error("interval", "rate says the same; one is enough"));
+                return Err(error("interval", "use only one of rate and interval"));
             }
             (None, None) => return Err(error("rate", "a phase needs a rate or an interval")),
         };
         let rate_end = self.rate_end.unwrap_or(rate);
         for (key, rate) in [("rate", rate), ("rate_end", rate_end)] {
             if !(0.0..=10_000_000.0).contains(&rate) {
-                return Err(error(key, "is not between 0 and ten million arrivals a second"));
+                return Err(error(key, "must be between 0 and ten million arrivals per second"));
             }
         }
         if self.duration.0 < Duration::from_millis(1) {
-            return Err(error("duration", "must be a millisecond at least"));
+            return Err(error("duration", "must be at least 1 ms"));
         }
         let spacing = match self.spacing {
             SpacingFile::Even => Spacing::Even,
@@ -73,13 +73,13 @@ impl PhaseFile {
         Ok(Phase { name, duration, rate, rate_end, spacing, users_max, weights })
     }
 
-    /// How often each session is taken, when the phase has its own.
+    /// The weight of each session, if the phase names its sessions.
     fn weights(&self, sessions: &[Spanned<SessionFile>]) -> Result<Option<Vec<f64>>, String> {
         let Some(named) = &self.sessions else { return Ok(None) };
         let known =
             |name: &String| sessions.iter().any(|session| session.get_ref().is_called(name));
         if let Some(unknown) = named.iter().find(|name| !known(name)) {
-            return Err(format!("no session is called {unknown:?}"));
+            return Err(format!("unknown session {unknown:?}"));
         }
         let is_named = |session: &SessionFile| named.iter().any(|name| session.is_called(name));
         let weights = sessions.iter().map(|session| match session.get_ref() {
@@ -90,10 +90,10 @@ impl PhaseFile {
         if weights.iter().any(|weight| *weight > 0.0) {
             return Ok(Some(weights));
         }
-        // Sessions that come in no other phase have no probability to be compared by.
+        // If all named sessions have probability 0, they get equal weights.
         let equal = |session: &Spanned<SessionFile>| f64::from(is_named(session.get_ref()));
         match named.is_empty() {
-            true => Err("names no session".into()),
+            true => Err("at least one session is needed".into()),
             false => Ok(Some(sessions.iter().map(equal).collect())),
         }
     }

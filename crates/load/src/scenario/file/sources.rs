@@ -1,4 +1,4 @@
-//! `[sources]`: where users come from.
+//! `[sources]`: the source addresses and ports of users.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,7 +8,7 @@ use toml::Spanned;
 use crate::scenario::ScenarioError;
 use watchfire_report::scenario::SourceText;
 
-/// Source addresses of one scenario.
+/// Most source addresses of one scenario.
 const SOURCES_MAX: usize = 65_536;
 
 #[derive(Default, Deserialize)]
@@ -25,10 +25,10 @@ impl SourcesFile {
         for text in &self.addresses {
             let error = |problem: &str| source.error(text.span().start, "addresses", problem);
             let range = address_range(text.get_ref());
-            let range = range.ok_or_else(|| error("neither an address nor a range of them"))?;
+            let range = range.ok_or_else(|| error("invalid address or range of addresses"))?;
             for address in range {
                 if addresses.len() == SOURCES_MAX {
-                    return Err(error("more addresses than 65,536"));
+                    return Err(error("more than 65,536 addresses"));
                 }
                 addresses.push(address);
             }
@@ -41,11 +41,9 @@ impl SourcesFile {
             None => Ok((1024, 65_535)),
             Some(ports) => match ports.get_ref() {
                 [min, max] if *min > 0 && min <= max => Ok((*min, *max)),
-                _ => Err(source.error(
-                    ports.span().start,
-                    "ports",
-                    "goes from the lower to the higher port",
-                )),
+                _ => {
+                    Err(source.error(ports.span().start, "ports", "the lower port must come first"))
+                }
             },
         }
     }

@@ -267,7 +267,7 @@ impl StepFile {
                 ("disconnect", compiler.disconnect(disconnect.name.as_deref()))
             }
             StepFile::Stay(stay) => ("stay", compiler.stay(stay.period.map(|span| span.0))),
-            StepFile::Loop(_) => unreachable!("loops are taken apart by their caller"),
+            StepFile::Loop(_) => unreachable!("the caller compiles loops"),
         }
     }
 }
@@ -346,10 +346,12 @@ impl HttpFile {
         request.timeout = self.timeout.map(|span| span.0);
         for (name, pointer) in &self.save {
             if !pointer.is_empty() && !pointer.starts_with('/') {
-                return Err(format!("save: {pointer:?} is not a JSON pointer such as \"/token\""));
+                return Err(format!(
+                    "save: invalid JSON pointer {pointer:?}; use one such as \"/token\""
+                ));
             }
-            let place = variables.saved.iter().position(|known| known == name);
-            request.save.push((pointer.clone(), place.expect("all saved names were collected")));
+            let index = variables.saved.iter().position(|known| known == name);
+            request.save.push((pointer.clone(), index.expect("all saved names were collected")));
         }
         compiler.http(request)
     }

@@ -1,4 +1,4 @@
-//! `[thresholds]`: what must hold.
+//! `[thresholds]`: the thresholds that the load must keep.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ impl ThresholdsFile {
         };
         for (name, threshold) in &self.steps {
             if !steps.contains(name.get_ref()) {
-                let problem = format!("no such step; there is {}", steps.join(", "));
+                let problem = format!("unknown step; known steps: {}", steps.join(", "));
                 return Err(source.error(name.span().start, name.get_ref(), problem));
             }
             let threshold = StepThresholds {

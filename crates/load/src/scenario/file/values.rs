@@ -20,7 +20,7 @@ impl<'de> Deserialize<'de> for PayloadFile {
     }
 }
 
-/// `"1s"`, or a table with one kind of draw and `from = "answer"`.
+/// A think time: `"1s"`, or a table with one distribution and optionally `from = "answer"`.
 pub(super) struct ThinkFile(pub(super) Think);
 
 impl<'de> Deserialize<'de> for ThinkFile {
@@ -41,27 +41,25 @@ impl<'de> Visitor<'de> for ThinkVisitor {
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ThinkFile, E> {
         let DurationText(time) =
             DurationText::deserialize(serde::de::value::StrDeserializer::new(text))?;
-        Ok(ThinkFile(Think { time: ThinkTime::Fixed(time), is_after_answer: false }))
+        Ok(ThinkFile(Think { time: ThinkTime::Fixed(time), is_after_reply: false }))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ThinkFile, A::Error> {
         let mut time = None;
-        let mut is_after_answer = false;
+        let mut is_after_reply = false;
         while let Some(key) = map.next_key::<String>()? {
             let drawn = match key.as_str() {
                 "fixed" => ThinkTime::Fixed(map.next_value::<DurationText>()?.0),
                 "uniform" => {
                     let [min, max] = map.next_value::<[DurationText; 2]>()?;
                     if min.0 > max.0 {
-                        return Err(A::Error::custom(
-                            "uniform goes from the shorter to the longer time",
-                        ));
+                        return Err(A::Error::custom("uniform needs the shorter time first"));
                     }
                     ThinkTime::Uniform(min.0, max.0)
                 }
                 "exponential" => ThinkTime::Exponential(map.next_value::<DurationText>()?.0),
                 "from" => {
-                    is_after_answer = match map.next_value::<String>()?.as_str() {
+                    is_after_reply = match map.next_value::<String>()?.as_str() {
                         "schedule" => false,
                         "answer" => true,
                         other => {
@@ -77,10 +75,10 @@ impl<'de> Visitor<'de> for ThinkVisitor {
                 }
             };
             if time.replace(drawn).is_some() {
-                return Err(A::Error::custom("one of fixed, uniform and exponential is enough"));
+                return Err(A::Error::custom("use only one of fixed, uniform and exponential"));
             }
         }
         let time = time.ok_or_else(|| A::Error::custom("needs fixed, uniform or exponential"))?;
-        Ok(ThinkFile(Think { time, is_after_answer }))
+        Ok(ThinkFile(Think { time, is_after_reply }))
     }
 }

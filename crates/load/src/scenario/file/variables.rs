@@ -1,4 +1,4 @@
-//! `[variables]`: what each user draws.
+//! `[variables]`: random values of each user.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use watchfire_report::scenario::SourceText;
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum VariableFile {
-    /// A whole number between two.
+    /// A whole number between two bounds, inclusive.
     Number([u64; 2]),
-    /// So many letters.
+    /// That many random letters.
     Letters(usize),
-    /// One of these.
+    /// One of several texts.
     Choice(Vec<String>),
 }
 
@@ -28,19 +28,19 @@ pub(super) fn drawn_variables(
     for (name, variable) in variables {
         let error = |problem: &str| source.error(variable.span().start, name, problem);
         if ["user", "id", "now"].contains(&name.as_str()) {
-            return Err(error("is built in"));
+            return Err(error("this name is built in"));
         }
         let draw = match variable.get_ref() {
             VariableFile::Number([min, max]) if min > max => {
-                return Err(error("number goes from the smaller to the larger"));
+                return Err(error("the bounds of number must be in order"));
             }
             VariableFile::Number([min, max]) => Draw::Number { min: *min, max: *max },
             VariableFile::Letters(len) if *len > 1_000_000 => {
-                return Err(error("has a million letters at most"));
+                return Err(error("letters must be at most 1,000,000"));
             }
             VariableFile::Letters(len) => Draw::Letters(*len),
             VariableFile::Choice(choices) if choices.is_empty() => {
-                return Err(error("needs something to choose from"));
+                return Err(error("choice needs at least one text"));
             }
             VariableFile::Choice(choices) => Draw::Choice(choices.clone()),
         };

@@ -1,4 +1,4 @@
-//! `<clients>`: the machines that users came from; here they all come from this one.
+//! `<clients>`: the machines of users. Here all users run on this machine.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use super::Result;
 use super::element::Element;
 use crate::scenario::file::address_range;
 
-/// What all machines together allow.
+/// The limits and addresses of all machines together.
 pub(super) struct Clients {
     pub(super) users_max: u64,
     pub(super) sources: Vec<IpAddr>,
@@ -55,16 +55,16 @@ impl Clients {
             last_octet_range(ip.needed("v4")?)
         };
         let range = address_range(&value);
-        let range = range.ok_or_else(|| ip.error(format!("{value:?} is no address")))?;
+        let range = range.ok_or_else(|| ip.error(format!("invalid address {value:?}")))?;
         self.sources.extend(range.take(65_536));
         if self.sources.len() > 65_536 {
-            return Err(ip.error("more addresses than 65,536"));
+            return Err(ip.error("more than 65,536 addresses"));
         }
         Ok(())
     }
 }
 
-/// `10.0.0.1-20` in our words: `10.0.0.1-10.0.0.20`.
+/// Convert `10.0.0.1-20` to `10.0.0.1-10.0.0.20`.
 fn last_octet_range(text: &str) -> String {
     match (text.split_once('-'), text.rsplit_once('.')) {
         (Some((first, last)), Some((network, _))) if !last.contains('.') => {

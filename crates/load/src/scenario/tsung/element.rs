@@ -1,4 +1,4 @@
-//! An element of the document, and what is wrong with it.
+//! An element of the document, and errors about it.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use roxmltree::Node;
 use super::Result;
 use crate::scenario::ScenarioError;
 
-/// An element that knows where it is.
+/// An element with its file, for errors.
 pub(super) struct Element<'a, 'd> {
     pub(super) node: Node<'a, 'd>,
     pub(super) file: &'a str,
@@ -23,7 +23,11 @@ impl<'a, 'd> Element<'a, 'd> {
         self.error_at(&format!("<{}>", self.name()), problem)
     }
 
-    pub(super) fn wrong(&self, attribute: &str, problem: impl fmt::Display) -> ScenarioError {
+    pub(super) fn attribute_error(
+        &self,
+        attribute: &str,
+        problem: impl fmt::Display,
+    ) -> ScenarioError {
         self.error_at(&format!("<{} {attribute}>", self.name()), problem)
     }
 
@@ -32,11 +36,11 @@ impl<'a, 'd> Element<'a, 'd> {
         ScenarioError::new(self.file, position.row as usize, key, problem)
     }
 
-    /// Nothing but these.
+    /// Fails if there is another attribute.
     pub(super) fn attributes(&self, known: &[&str]) -> Result<()> {
         match self.node.attributes().find(|attribute| !known.contains(&attribute.name())) {
             Some(attribute) => {
-                Err(self.wrong(attribute.name(), "this attribute is not understood"))
+                Err(self.attribute_error(attribute.name(), "this attribute is not supported"))
             }
             None => Ok(()),
         }
@@ -44,7 +48,7 @@ impl<'a, 'd> Element<'a, 'd> {
 
     pub(super) fn children(&self, known: &[&str]) -> Result<()> {
         match self.elements().find(|child| !known.contains(&child.name())) {
-            Some(child) => Err(child.error("this element is not understood here")),
+            Some(child) => Err(child.error("this element is not supported here")),
             None => Ok(()),
         }
     }
@@ -59,7 +63,7 @@ impl<'a, 'd> Element<'a, 'd> {
         let mut found = self.elements().filter(|child| child.name() == name);
         let first = found.next();
         match found.next() {
-            Some(second) => Err(second.error("there can be only one")),
+            Some(second) => Err(second.error("only one is allowed")),
             None => Ok(first),
         }
     }
@@ -73,30 +77,36 @@ impl<'a, 'd> Element<'a, 'd> {
     }
 
     pub(super) fn needed(&self, name: &str) -> Result<&'a str> {
-        self.attribute(name).ok_or_else(|| self.wrong(name, "is needed"))
+        self.attribute(name).ok_or_else(|| self.attribute_error(name, "is needed"))
     }
 
-    /// One of a few values, the first when it is absent.
+    /// One of several values; the first if the attribute is absent.
     pub(super) fn one_of(&self, name: &str, known: &[&'static str]) -> Result<&'static str> {
         let Some(value) = self.attribute(name) else { return Ok(known[0]) };
         let found = known.iter().find(|known| **known == value).copied();
-        found.ok_or_else(|| self.wrong(name, format!("{value:?} is none of {}", known.join(", "))))
+        found.ok_or_else(|| {
+            self.attribute_error(name, format!("{value:?} is not one of {}", known.join(", ")))
+        })
     }
 
     pub(super) fn number(&self, name: &str) -> Result<Option<f64>> {
         let Some(value) = self.attribute(name) else { return Ok(None) };
         match value.parse::<f64>() {
             Ok(number) if (0.0..=1e15).contains(&number) => Ok(Some(number)),
-            _ => Err(self.wrong(name, format!("{value:?} is no number from 0 on"))),
+            _ => Err(self
+                .attribute_error(name, format!("invalid number {value:?}; it must be at least 0"))),
         }
     }
 
     pub(super) fn whole(&self, name: &str) -> Result<Option<u64>> {
         let Some(value) = self.attribute(name) else { return Ok(None) };
         let number = value.parse();
-        number
-            .map(Some)
-            .map_err(|_| self.wrong(name, format!("{value:?} is no whole number from 0 on")))
+        number.map(Some).map_err(|_| {
+            self.attribute_error(
+                name,
+                format!("invalid whole number {value:?}; it must be at least 0"),
+            )
+        })
     }
 
     pub(super) fn seconds(&self, name: &str, unit: f64) -> Result<Option<Duration>> {
@@ -104,11 +114,11 @@ impl<'a, 'd> Element<'a, 'd> {
         let time = Duration::try_from_secs_f64(number * unit);
         match time {
             Ok(time) if time <= Duration::from_secs(366 * 24 * 3600) => Ok(Some(time)),
-            _ => Err(self.wrong(name, "is longer than a year")),
+            _ => Err(self.attribute_error(name, "must be at most a year")),
         }
     }
 
-    /// What `unit="…"` stands for, in seconds.
+    /// The duration of `unit="…"` in seconds.
     pub(super) fn unit(&self) -> Result<f64> {
         Ok(match self.one_of("unit", &["second", "minute", "hour", "day", "millisecond"])? {
             "minute" => 60.0,

@@ -6,7 +6,7 @@ use super::Result;
 use super::element::Element;
 use crate::scenario::{Phase, Spacing, Target};
 
-/// How long sessions may go on when no duration is given for the whole load.
+/// Time that sessions may continue if the load has no duration.
 const WIND_DOWN: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) fn servers(list: &Element<'_, '_>) -> Result<Vec<Target>> {
@@ -24,7 +24,7 @@ pub(super) fn servers(list: &Element<'_, '_>) -> Result<Vec<Target>> {
     servers.collect()
 }
 
-/// The arrival phases, and how long sessions may go on after them.
+/// The arrival phases, and the time that sessions may continue after them.
 pub(super) fn phases(load: &Element<'_, '_>) -> Result<(Vec<Phase>, Duration)> {
     load.attributes(&["duration", "unit"])?;
     load.children(&["arrivalphase"])?;
@@ -36,7 +36,7 @@ pub(super) fn phases(load: &Element<'_, '_>) -> Result<(Vec<Phase>, Duration)> {
     let mut spent = Duration::ZERO;
     for element in &elements {
         let mut phase = phase(element)?;
-        // The whole load's duration ends phases that would go on.
+        // The duration of the load cuts off longer phases.
         let left = whole.map_or(Duration::MAX, |whole| whole.saturating_sub(spent));
         phase.duration = phase.duration.min(left);
         spent += phase.duration;
@@ -55,11 +55,11 @@ fn phase(element: &Element<'_, '_>) -> Result<Phase> {
     element.one_of("wait_all_sessions_end", &["false"])?;
     element.children(&["users"])?;
     let number = element.whole("phase")?;
-    let number = number.ok_or_else(|| element.wrong("phase", "is needed"))?;
+    let number = number.ok_or_else(|| element.attribute_error("phase", "is needed"))?;
     let duration = element.seconds("duration", element.unit()?)?;
     let duration = duration.filter(|duration| *duration >= Duration::from_millis(1));
     let duration =
-        duration.ok_or_else(|| element.wrong("duration", "must be a time above zero"))?;
+        duration.ok_or_else(|| element.attribute_error("duration", "must be a time above zero"))?;
     let users = element.needed_child("users")?;
     users.attributes(&["interarrival", "arrivalrate", "maxnumber", "unit"])?;
     users.children(&[])?;
@@ -70,7 +70,7 @@ fn phase(element: &Element<'_, '_>) -> Result<Phase> {
         _ => return Err(users.error("needs either interarrival or arrivalrate")),
     };
     if rate > 10_000_000.0 {
-        return Err(users.error("asks for more than ten million users a second"));
+        return Err(users.error("more than ten million users per second"));
     }
     Ok(Phase {
         name: format!("phase {number}"),

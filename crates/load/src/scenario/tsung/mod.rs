@@ -1,5 +1,5 @@
-//! The XML format of Tsung, as far as websockets and HTTP need it. Unknown elements are rejected with
-//! name and line: ignoring one would measure a different load.
+//! The XML format of Tsung, as far as websockets and HTTP need it. Unknown elements are rejected
+//! with name and line: ignoring one would measure a different load.
 
 mod clients;
 mod element;
@@ -108,7 +108,7 @@ mod tests {
 </tsung>"#;
 
     #[test]
-    fn what_users_of_websockets_write_is_read() {
+    fn a_scenario_with_websockets_is_parsed() {
         let scenario = Scenario::parse("good.xml", GOOD).unwrap();
         assert_eq!((scenario.users_max, scenario.sources.len()), (100_000, 4));
         assert_eq!(scenario.ports, (1025, 65_535));
@@ -122,51 +122,57 @@ mod tests {
     #[test]
     fn unknown_elements_are_rejected_by_name() {
         let cases: &[(&str, &str, usize, &str, &str)] = &[
-            ("maxusers=\"64000\"", "maxuser=\"64000\"", 5, "<client maxuser>", "not understood"),
-            ("type=\"tcp\"", "type=\"ssl\"", 12, "<server type>", "none of tcp"),
-            ("<ip value=\"127.0.1.1\"/>", "<ip value=\"nowhere\"/>", 6, "<ip>", "no address"),
-            ("arrivalrate=\"1000\"", "arrivalrate=\"-1\"", 19, "<users arrivalrate>", "no number"),
+            ("maxusers=\"64000\"", "maxuser=\"64000\"", 5, "<client maxuser>", "not supported"),
+            ("type=\"tcp\"", "type=\"ssl\"", 12, "<server type>", "not one of tcp"),
+            ("<ip value=\"127.0.1.1\"/>", "<ip value=\"nowhere\"/>", 6, "<ip>", "invalid address"),
+            (
+                "arrivalrate=\"1000\"",
+                "arrivalrate=\"-1\"",
+                19,
+                "<users arrivalrate>",
+                "invalid number",
+            ),
             ("arrivalrate=\"1000\"", "", 19, "<users>", "either"),
-            ("unit=\"minute\"", "unit=\"fortnight\"", 14, "<load unit>", "none of"),
-            ("ports_range\"", "tcp_snd_buffer\" value=\"1\"", 23, "<option min>", "not understood"),
+            ("unit=\"minute\"", "unit=\"fortnight\"", 14, "<load unit>", "not one of"),
+            ("ports_range\"", "tcp_snd_buffer\" value=\"1\"", 23, "<option min>", "not supported"),
             (
                 "<option name=\"ports_range\" min=\"1025\" max=\"65535\"/>",
                 "<option name=\"x\"/>",
                 23,
                 "<option name>",
-                "\"x\" is not understood",
+                "\"x\" is not supported",
             ),
-            ("<thinktime value=\"30\"/>", "<foreach/>", 32, "<foreach>", "not understood"),
+            ("<thinktime value=\"30\"/>", "<foreach/>", 32, "<foreach>", "not supported"),
             (
                 "<thinktime value=\"30\"/>",
                 "<thinktime value=\"soon\"/>",
                 32,
                 "<thinktime value>",
-                "no number",
+                "invalid number",
             ),
             ("get_unique_id", "get_unique", 30, "<websocket>", "%%ts_user_server:get_unique%%"),
             ("%%_room%%", "%%_rom%%", 33, "<websocket>", "unknown variable ${rom}"),
-            ("type=\"close\"", "type=\"ping\"", 34, "<websocket type>", "none of"),
-            ("frame=\"text\"", "frame=\"fat\"", 30, "<websocket frame>", "none of"),
+            ("type=\"close\"", "type=\"ping\"", 34, "<websocket type>", "not one of"),
+            ("frame=\"text\"", "frame=\"fat\"", 30, "<websocket frame>", "not one of"),
             (
                 "<http url=\"/\"",
                 "<http if_modified_since=\"x\" url=\"/\"",
                 35,
                 "<http if_modified_since>",
-                "not understood",
+                "not supported",
             ),
-            ("type=\"ts_websocket\"", "type=\"ts_jabber\"", 26, "<session type>", "none of"),
-            ("<request><http", "<request><match/><http", 35, "<match>", "not understood"),
+            ("type=\"ts_websocket\"", "type=\"ts_jabber\"", 26, "<session type>", "not one of"),
+            ("<request><http", "<request><match/><http", 35, "<match>", "not supported"),
             ("</sessions>", "", 38, "XML", "expected"),
-            ("<sessions>", "<transaction/><sessions>", 25, "<transaction>", "not understood"),
+            ("<sessions>", "<transaction/><sessions>", 25, "<transaction>", "not supported"),
         ];
         for (old, new, line, key, problem) in cases {
             let text = GOOD.replacen(old, new, 1);
             assert_ne!(text, GOOD, "{old} is there");
             let error = Scenario::parse("bad.xml", &text).expect_err(new);
-            let said = error.to_string();
-            assert!(said.contains(problem), "{new}: {said}");
-            assert_eq!((error.line(), error.key()), (*line, *key), "{new}: {said}");
+            let message = error.to_string();
+            assert!(message.contains(problem), "{new}: {message}");
+            assert_eq!((error.line(), error.key()), (*line, *key), "{new}: {message}");
         }
     }
 

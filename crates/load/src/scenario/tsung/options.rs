@@ -42,7 +42,7 @@ impl Options {
                     self.ports = (min, max);
                     Ok(())
                 }
-                _ => Err(option.wrong("min", "goes from the lower to the higher port")),
+                _ => Err(option.attribute_error("min", "the lower port must come first")),
             };
         }
         option.attributes(&["name", "value", "type"])?;
@@ -53,9 +53,9 @@ impl Options {
                 self.step_timeout = time.unwrap_or(self.step_timeout).min(self.step_timeout);
             }
             "websocket_path" => self.websocket_path = Some(option.needed("value")?.to_owned()),
-            // Of Tsung's own processes, which are not here.
+            // Options of the Erlang processes of Tsung, which do not exist here.
             "hibernate" | "max_ssh_startup_per_core" => {}
-            _ => return Err(option.wrong("name", format!("{name:?} is not understood"))),
+            _ => return Err(option.attribute_error("name", format!("{name:?} is not supported"))),
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::scenario::compile::Compiler;
 use crate::scenario::program::{Serializer, Think, ThinkTime, Wanted};
 use crate::scenario::text::{Draw, Variables};
 
-/// Tsung's own name for what is `${id}` here.
+/// Tsung's name for `${id}`.
 const UNIQUE_ID: &str = "ts_user_server:get_unique_id";
 
 type Sessions = (Vec<Session>, Vec<String>, Variables);
@@ -43,7 +43,7 @@ pub(super) fn sessions(list: &Element<'_, '_>, options: &Options) -> Result<Sess
     Ok((sessions, steps, variables))
 }
 
-/// All `<setdynvars>`, wherever they are.
+/// The variables of all `<setdynvars>` in the document.
 fn variables(list: &Element<'_, '_>) -> Result<Variables> {
     let mut variables = Variables::default();
     let elements = list.node.descendants().filter(|node| node.has_tag_name("setdynvars"));
@@ -54,13 +54,17 @@ fn variables(list: &Element<'_, '_>) -> Result<Variables> {
         let draw = match element.one_of("sourcetype", &["", "random_string", "random_number"])? {
             "random_string" => match element.whole("length")? {
                 Some(length @ ..=1_000_000) => Draw::Letters(length as usize),
-                _ => return Err(element.wrong("length", "is needed, a million at most")),
+                _ => return Err(element.attribute_error("length", "is needed, at most 1,000,000")),
             },
             "random_number" => match (element.whole("start")?, element.whole("end")?) {
                 (Some(min), Some(max)) if min <= max => Draw::Number { min, max },
-                _ => return Err(element.wrong("start", "and end are needed, in order")),
+                _ => {
+                    return Err(
+                        element.attribute_error("start", "start and end are needed, in order")
+                    );
+                }
             },
-            _ => return Err(element.wrong("sourcetype", "is needed")),
+            _ => return Err(element.attribute_error("sourcetype", "is needed")),
         };
         for var in element.elements() {
             var.attributes(&["name"])?;
@@ -85,20 +89,22 @@ impl Reader<'_, '_> {
             "request" => self.request(element),
             "thinktime" => self.think(element),
             "for" => self.repeat(element),
-            // Read before.
+            // Already read by `variables`.
             "setdynvars" => Ok(()),
-            _ => Err(element.error("this element is not understood here")),
+            _ => Err(element.error("this element is not supported here")),
         }
     }
 
     fn repeat(&mut self, element: &Element<'_, '_>) -> Result<()> {
         element.attributes(&["var", "from", "to", "incr"])?;
         let from = element.whole("from")?.unwrap_or(1);
-        let to = element.whole("to")?.ok_or_else(|| element.wrong("to", "is needed"))?;
+        let to = element.whole("to")?.ok_or_else(|| element.attribute_error("to", "is needed"))?;
         let step = element.whole("incr")?.unwrap_or(1);
         let times = to.checked_sub(from).and_then(|span| Some(span.checked_div(step)? + 1));
         let times = times.and_then(|times| u32::try_from(times).ok());
-        let times = times.ok_or_else(|| element.error("counts to nothing, or too far"))?;
+        let times = times.ok_or_else(|| {
+            element.error("invalid range: it must count up, at most 4,294,967,295 times")
+        })?;
         self.compiler.loop_begin().map_err(|problem| element.error(problem))?;
         self.read_all(element)?;
         self.compiler.loop_end(Some(times)).map_err(|problem| element.error(problem))
@@ -122,7 +128,7 @@ impl Reader<'_, '_> {
                 return Err(element.error(problem));
             }
         };
-        let think = Think { time, is_after_answer: false };
+        let think = Think { time, is_after_reply: false };
         self.compiler.think(think).map_err(|problem| element.error(problem))
     }
 
@@ -130,13 +136,13 @@ impl Reader<'_, '_> {
         element.attributes(&["subst"])?;
         element.children(&["websocket", "http"])?;
         let is_filled_in = element.one_of("subst", &["false", "true"])? == "true";
-        let mut inner = element.elements();
-        let (Some(what), None) = (inner.next(), inner.next()) else {
+        let mut children = element.elements();
+        let (Some(inner), None) = (children.next(), children.next()) else {
             return Err(element.error("needs one <websocket> or <http>"));
         };
         let fill =
-            |text: &str| filled_in(text, is_filled_in).map_err(|problem| what.error(problem));
-        if what.name() == "http" { self.http(&what, fill) } else { self.websocket(&what, fill) }
+            |text: &str| filled_in(text, is_filled_in).map_err(|problem| inner.error(problem));
+        if inner.name() == "http" { self.http(&inner, fill) } else { self.websocket(&inner, fill) }
     }
 
     fn websocket(
@@ -159,7 +165,7 @@ impl Reader<'_, '_> {
                     }
                 }
                 let path = element.attribute("path").or(self.options.websocket_path.as_deref());
-                let path = fill(path.ok_or_else(|| element.wrong("path", "is needed"))?)?;
+                let path = fill(path.ok_or_else(|| element.attribute_error("path", "is needed"))?)?;
                 self.compiler.connect(None, &path, &headers, Serializer::Raw, None)
             }
             "message" => {
@@ -176,7 +182,7 @@ impl Reader<'_, '_> {
                 element.attributes(&["type"])?;
                 self.compiler.disconnect(Some("close"))
             }
-            _ => return Err(element.wrong("type", "is needed")),
+            _ => return Err(element.attribute_error("type", "is needed")),
         };
         done.map_err(|problem| element.error(problem))
     }
@@ -206,8 +212,8 @@ impl Reader<'_, '_> {
             let mut request = self.compiler.request(Some(&name), method, &path)?;
             request.headers = self.compiler.headers(&headers)?;
             request.body = self.compiler.text(&body)?;
-            // Tsung counts statuses, and calls none an error.
-            request.is_any_status_taken = true;
+            // In Tsung no status is an error.
+            request.accepts_any_status = true;
             self.compiler.http(request)
         };
         compile().map_err(|problem| element.error(problem))
@@ -218,7 +224,7 @@ fn text_of<'a>(node: Node<'a, '_>) -> Option<&'a str> {
     if node.is_text() { node.text() } else { None }
 }
 
-/// Tsung's `%%name%%` in our words.
+/// Convert `%%name%%` to `${name}`.
 fn filled_in(text: &str, is_filled_in: bool) -> std::result::Result<String, String> {
     let text = text.replace("${", "$${");
     if !is_filled_in {
@@ -227,12 +233,12 @@ fn filled_in(text: &str, is_filled_in: bool) -> std::result::Result<String, Stri
     let mut out = String::new();
     let mut rest = text.as_str();
     while let Some((literal, after)) = rest.split_once("%%") {
-        let (name, after) = after.split_once("%%").ok_or("a %% without its other half")?;
+        let (name, after) = after.split_once("%%").ok_or("a %% without a closing %%")?;
         out.push_str(literal);
         match name.strip_prefix('_') {
             Some(variable) => out.push_str(&format!("${{{variable}}}")),
             None if name == UNIQUE_ID => out.push_str("${id}"),
-            None => return Err(format!("%%{name}%% is not understood")),
+            None => return Err(format!("%%{name}%% is not supported")),
         }
         rest = after;
     }
