@@ -17,7 +17,9 @@ pub enum System {
     KuboMesh,
     /// kubo; each leecher is connected only to the seeder.
     KuboStar,
-    /// The same with blocks of 1 MiB.
+    /// [`System::KuboMesh`] with blocks of 1 MiB.
+    KuboMeshLarge,
+    /// [`System::KuboStar`] with blocks of 1 MiB.
     KuboStarLarge,
     /// kubo fetches from Watchfire.
     KuboFromWatchfire,
@@ -61,7 +63,7 @@ impl System {
         use System::*;
         match self {
             WatchfireMesh | WatchfireFew | WatchfireStar | KuboFromWatchfire => Program::Watchfire,
-            KuboMesh | KuboStar | KuboStarLarge | WatchfireFromKubo => Program::Kubo,
+            KuboMesh | KuboStar | KuboMeshLarge | KuboStarLarge | WatchfireFromKubo => Program::Kubo,
             Http | Disk => Program::Http,
         }
     }
@@ -77,7 +79,7 @@ impl System {
 
     pub fn topology(self) -> Topology {
         match self {
-            System::WatchfireMesh | System::KuboMesh => Topology::Mesh,
+            System::WatchfireMesh | System::KuboMesh | System::KuboMeshLarge => Topology::Mesh,
             System::WatchfireFew => Topology::Few,
             _ => Topology::Star,
         }
@@ -88,9 +90,8 @@ impl System {
         use System::*;
         match self {
             KuboMesh | KuboStar | KuboFromWatchfire | WatchfireFromKubo => Blocks::Small,
-            WatchfireMesh | WatchfireFew | WatchfireStar | KuboStarLarge | Http | Disk => {
-                Blocks::Large
-            }
+            WatchfireMesh | WatchfireFew | WatchfireStar | KuboMeshLarge | KuboStarLarge | Http
+            | Disk => Blocks::Large,
         }
     }
 
@@ -112,6 +113,7 @@ impl System {
             System::WatchfireStar => "Watchfire, star",
             System::KuboMesh => "kubo",
             System::KuboStar => "kubo, star",
+            System::KuboMeshLarge => "kubo, 1 MiB",
             System::KuboStarLarge => "kubo, star, 1 MiB",
             System::KuboFromWatchfire => "kubo from Watchfire",
             System::WatchfireFromKubo => "Watchfire from kubo",
@@ -124,7 +126,7 @@ impl System {
         match self {
             System::WatchfireMesh | System::WatchfireFromKubo => Colour::Orange,
             System::WatchfireFew | System::WatchfireStar => Colour::Purple,
-            System::KuboMesh | System::KuboFromWatchfire => Colour::Blue,
+            System::KuboMesh | System::KuboFromWatchfire | System::KuboMeshLarge => Colour::Blue,
             System::KuboStar | System::KuboStarLarge => Colour::Green,
             System::Http | System::Disk => Colour::Grey,
         }
@@ -139,7 +141,8 @@ impl fmt::Display for System {
             System::WatchfireStar => "Watchfire, only from the seeder",
             System::KuboMesh => "kubo 0.42, all know each other",
             System::KuboStar => "kubo 0.42, only from the seeder",
-            System::KuboStarLarge => "kubo 0.42, the same with blocks of 1 MiB",
+            System::KuboMeshLarge => "kubo 0.42, all know each other, blocks of 1 MiB",
+            System::KuboStarLarge => "kubo 0.42, only from the seeder, blocks of 1 MiB",
             System::KuboFromWatchfire => "kubo 0.42 from Watchfire",
             System::WatchfireFromKubo => "Watchfire from kubo 0.42",
             System::Http => "nginx and curl",

@@ -35,7 +35,11 @@ pub fn targets(benchmark: Benchmark, figures: &[Figures], file_bytes: u64) -> Ve
     };
     let mut targets = match benchmark {
         Benchmark::Pair => pair(of),
-        Benchmark::Crowd => crowd(of, leechers, file_bytes),
+        Benchmark::Crowd => {
+            let mut targets = crowd(of, leechers, file_bytes);
+            targets.extend(copies(figures));
+            targets
+        }
         Benchmark::Uplinks => uplinks(of, file_bytes),
     };
     let ours = figures.iter().filter(|one| one.case.system.leecher() == Program::Watchfire);
@@ -69,15 +73,24 @@ fn crowd<'a>(
     let what = format!("CPU of 1 to {leechers}, for each leecher and 300 MiB");
     let mut targets = vec![
         Target::at_most(&what, ours.cpu_each() * whole, LEECHER_CPU_MAX, "CPU-s", 2),
-        Target::at_most("copies that the seeder sends", ours.copies, COPIES_MAX, "", 2),
         Target::at_most("duplicate bytes", ours.duplicates * 100.0, DUPLICATES_MAX, "%", 2),
     ];
-    let kubo = [System::KuboMesh, System::KuboStar].into_iter().filter_map(of);
+    use System::{KuboMesh, KuboMeshLarge, KuboStar, KuboStarLarge};
+    let kubo = [KuboMesh, KuboMeshLarge, KuboStar, KuboStarLarge].into_iter().filter_map(of);
     if let Some(best) = kubo.map(|kubo| kubo.last).min_by(f64::total_cmp) {
         let what = "faster than kubo at its best";
         targets.push(Target::at_least(what, best / ours.last, FASTER_THAN_KUBO_MIN, "x", 1));
     }
     targets
+}
+
+/// The copies that the seeder sends in a mesh, for each number of leechers.
+fn copies(figures: &[Figures]) -> impl Iterator<Item = Target> {
+    let meshes = figures.iter().filter(|one| one.case.system == System::WatchfireMesh);
+    meshes.map(|mesh| {
+        let what = format!("copies that the seeder sends, 1 to {}", mesh.case.leechers);
+        Target::at_most(&what, mesh.copies, COPIES_MAX, "", 2)
+    })
 }
 
 fn uplinks<'a>(of: impl Fn(System) -> Option<&'a Figures>, file_bytes: u64) -> Vec<Target> {
@@ -140,10 +153,13 @@ mod tests {
             figures(System::WatchfireMesh, 8, 99.0, 99.0),
             figures(System::WatchfireMesh, 32, 10.0, 41.0),
             figures(System::KuboMesh, 32, 150.0, 300.0),
-            figures(System::KuboStar, 32, 49.0, 130.0),
+            figures(System::KuboStar, 32, 60.0, 130.0),
+            figures(System::KuboStarLarge, 32, 49.0, 130.0),
         ];
         let targets = targets(Benchmark::Crowd, &measured, FILE);
-        assert_eq!(verdicts(&targets), [true, true, true, false, true]);
+        assert_eq!(verdicts(&targets), [true, true, false, true, true, true]);
+        assert!((targets[2].value - 4.9).abs() < 1e-9);
+        assert!(targets[3].what.ends_with("1 to 8") && targets[4].what.ends_with("1 to 32"));
     }
 
     #[test]
