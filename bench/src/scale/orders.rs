@@ -103,6 +103,8 @@ pub struct Day {
     pub stay_ns: u64,
     /// Whether a visitor with the whole page is present all day.
     pub with_holder: bool,
+    /// Whether each visitor loads the page's content from another one, through the relay.
+    pub with_content: bool,
 }
 
 /// One line on a client process's stdout.

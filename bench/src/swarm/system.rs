@@ -63,7 +63,9 @@ impl System {
         use System::*;
         match self {
             WatchfireMesh | WatchfireFew | WatchfireStar | KuboFromWatchfire => Program::Watchfire,
-            KuboMesh | KuboStar | KuboMeshLarge | KuboStarLarge | WatchfireFromKubo => Program::Kubo,
+            KuboMesh | KuboStar | KuboMeshLarge | KuboStarLarge | WatchfireFromKubo => {
+                Program::Kubo
+            }
             Http | Disk => Program::Http,
         }
     }

@@ -9,6 +9,7 @@ use super::{Benchmark, Run, pause, seconds_since};
 use crate::message;
 use crate::progress::Progress;
 use crate::report::{BenchmarkReport, Table, Target};
+use crate::scale::client::page_content;
 use crate::scale::client_processes::ClientProcesses;
 use crate::scale::clock::{nanos, now_ns};
 use crate::scale::kernel;
@@ -24,13 +25,14 @@ const VISITS: f64 = 250_000.0;
 const DAY: Duration = Duration::from_secs(480);
 const HOURS: usize = 24;
 const PROCESSES: usize = 2;
-/// The CID of the empty file. The server needs no content for it.
-const CID: &str = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
 const PAGE_P50_MILLIS_MAX: f64 = 1.0;
 const PAGE_P99_MILLIS_MAX: f64 = 10.0;
 const GROWTH_MEGABYTES_MAX: f64 = 20.0;
 
-pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
+/// A day with or without content. With content, each visitor also loads the page from another one.
+pub fn run(run: &Run<'_>, benchmark: Benchmark) -> Result<BenchmarkReport> {
+    let with_content = benchmark == Benchmark::FrontPageContent;
+    let cid = page_content::cid(&page_content::content()).to_string();
     let visits = run.scaled(VISITS);
     let day = DAY.mul_f64((visits as f64 / VISITS).max(0.05));
     let curve = curve();
@@ -38,9 +40,9 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     let stay = Duration::from_secs_f64(ONLINE / peak);
     let mut progress = Progress::new(HOURS + 1);
 
-    let server = run.server(Benchmark::FrontPage, 1, &progress)?;
+    let server = run.server(benchmark, 1, &progress)?;
     let address = *server.addresses().first().context("no server")?;
-    let assets = assets_of(address)?;
+    let assets = assets_of(address, &cid)?;
     let ids = server.ids();
     let before = kernel::pss(&ids)?;
     let mut clients = ClientProcesses::start(Kind::Visitors, PROCESSES, 1, server.addresses())?;
@@ -49,22 +51,23 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     let from_ns = now_ns() + 500_000_000;
     for process in 0..PROCESSES {
         let order = Order::Day(Day {
-            cid: CID.into(),
+            cid: cid.clone(),
             assets: assets.clone(),
             visits: (visits as usize / PROCESSES) as u32,
             curve: curve.clone(),
             from_ns,
             lasts_ns: nanos(day),
             stay_ns: nanos(stay),
-            with_holder: process == 0,
+            // With content, a visitor of each process can serve it from the start.
+            with_holder: process == 0 || with_content,
+            with_content,
         });
         clients.send(process, &order)?;
     }
     let hour_of = |seconds: f64| seconds / day.as_secs_f64() * HOURS as f64;
     let (mut memory, mut online) = (Vec::new(), Vec::new());
     let mut hours: Vec<Histogram> = Vec::new();
-    let (mut all, mut opened, mut late) =
-        (Histogram::default(), Histogram::default(), Histogram::default());
+    let [mut all, mut opened, mut content, mut late] = [(); 4].map(|()| Histogram::default());
     while hours.len() < HOURS {
         let (status, hour) = (clients.status()?, hour_of(seconds_since(from_ns)));
         memory.push((hour, kernel::pss(&ids)? as f64 / 1e6));
@@ -78,6 +81,7 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
             let page = taken("page");
             all.merge(&page);
             opened.merge(&taken("opened"));
+            content.merge(&taken("content"));
             late.merge(&taken("lateness"));
             hours.push(Histogram::from(&page));
             progress.step(&format!("{} o'clock: {} pages so far", hours.len(), status.pages));
@@ -92,7 +96,12 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     progress.step("the day is over");
     progress.finish();
 
-    let mut report = run.report(Benchmark::FrontPage, "A day on the front page");
+    let title = if with_content {
+        "A day on the front page, with content"
+    } else {
+        "A day on the front page"
+    };
+    let mut report = run.report(benchmark, title);
     let highest = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
     let base = before as f64 / 1e6;
     let millis = |part: f64| all.quantile(part).as_secs_f64() * 1e3;
@@ -111,6 +120,20 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
             1,
         ),
     ];
+    if with_content {
+        report.targets.push(Target::at_least(
+            "visitors that received and verified the content",
+            content.len() as f64,
+            requested.floor(),
+            "",
+            0,
+        ));
+        report.figure("content, one block", bytes(page_content::CONTENT_BYTES as u64));
+        report.figure("from the request for the content to its last byte: p50, p99", {
+            format!("{}, {}", duration(content.quantile(0.5)), duration(content.quantile(0.99)))
+        });
+        report.figure("requests sent again to another peer", number(status.retries as f64, 0));
+    }
     report.figure("people on the page at most", number(highest(&online), 0));
     report.figure("requests of a page: itself and", format!("{} files", assets.len()));
     report.figure("pages a second: mean, at the best time", {
@@ -144,9 +167,16 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
             "A visit is a new connection that fetches `/p/<cid>` and then, on the same one, the {} \
              files that a browser fetches for it (compressed; found by following `src`, `href` and \
              imports). Then a websocket joins `site` and `page:<cid>`, stays for a time from an \
-             exponential distribution, and closes. One visitor with the whole page is present all \
-             day. Transfers between visitors are not part of the benchmark.",
-            assets.len()
+             exponential distribution, and closes. {}",
+            assets.len(),
+            if with_content {
+                "A visitor requests the content, one block, from a random peer that has it, over \
+                 the relay, verifies it, and serves it on until it leaves. Two visitors have it \
+                 all day. There are no direct connections, so the server carries every byte."
+            } else {
+                "One visitor with the whole page is present all day. Nobody requests its \
+                 content; `front-page-content` measures that."
+            }
         ),
         format!(
             "Visits follow a schedule that does not wait. The 24 hours of the day pass in {:.0} s, \
@@ -195,8 +225,8 @@ fn steepest(curve: &[f64]) -> f64 {
 
 /// The files that a browser fetches after the page: those that it names, and their imports for the
 /// view of a page.
-fn assets_of(server: SocketAddr) -> Result<Vec<String>> {
-    let page = fetch(server, &format!("/p/{CID}"))?;
+fn assets_of(server: SocketAddr, cid: &str) -> Result<Vec<String>> {
+    let page = fetch(server, &format!("/p/{cid}"))?;
     let mut assets: Vec<String> = Vec::new();
     let add = |assets: &mut Vec<String>, path: String| {
         if !assets.contains(&path) {

@@ -52,15 +52,18 @@ pub enum Benchmark {
     Storm,
     /// A day on the front page: 250,000 visits to one page, 880 at a time.
     FrontPage,
+    /// The same day, on which each visitor also loads 50 KB from another one through the relay.
+    FrontPageContent,
 }
 
 impl Benchmark {
-    pub const ALL: [Benchmark; 5] = [
+    pub const ALL: [Benchmark; 6] = [
         Benchmark::Million,
         Benchmark::Polls,
         Benchmark::Rooms,
         Benchmark::Storm,
         Benchmark::FrontPage,
+        Benchmark::FrontPageContent,
     ];
 
     /// Connections at the same time at full size.
@@ -70,7 +73,7 @@ impl Benchmark {
             Benchmark::Polls => polls::POLLS,
             Benchmark::Rooms => rooms::ROOMS * rooms::MEMBERS,
             Benchmark::Storm => storm::SOCKETS,
-            Benchmark::FrontPage => front_page::ONLINE * 2.0,
+            Benchmark::FrontPage | Benchmark::FrontPageContent => front_page::ONLINE * 2.0,
         }
     }
 
@@ -118,7 +121,8 @@ impl<'a> Run<'a> {
             connections,
             processes,
         })?;
-        let several = self.processes_for(connections) > 1 && benchmark != Benchmark::FrontPage;
+        let is_front_page = matches!(benchmark, Benchmark::FrontPage | Benchmark::FrontPageContent);
+        let several = self.processes_for(connections) > 1 && !is_front_page;
         ensure!(
             !several || self.settings.separate || supports_processes(&self.watchfire)?,
             "{} does not support several processes behind one port; use --separate",
@@ -134,7 +138,7 @@ impl<'a> Run<'a> {
             Benchmark::Polls => polls::run(self),
             Benchmark::Rooms => rooms::run(self),
             Benchmark::Storm => storm::run(self),
-            Benchmark::FrontPage => front_page::run(self),
+            Benchmark::FrontPage | Benchmark::FrontPageContent => front_page::run(self, benchmark),
         }?;
         report.seconds = started_at.elapsed().as_secs();
         Ok(report)

@@ -2,6 +2,7 @@
 //! reports its status on stdout.
 
 mod net;
+pub mod page_content;
 mod requests;
 mod sockets;
 mod throwers;

@@ -4,10 +4,13 @@ use anyhow::{Context, Result, bail};
 
 use super::Durations;
 use super::net::{Clients, ConnId, End, Net};
+use super::page_content::{self, PEER_ID_BYTES, Received};
 use super::sockets::put_upgrade;
 use crate::message;
 use crate::scale::clock::now_ns;
 use crate::scale::orders::{Day, Order, Status};
+use serde_json::Value;
+use watchfire_content::Cid;
 use watchfire_report::Snapshot;
 use watchfire_types::Rng;
 
@@ -17,6 +20,13 @@ const HEARTBEAT_EVERY_NS: u64 = 30_000_000_000;
 /// The upper bits of a timer's key are its purpose, followed by the visit's generation and slot.
 const LEAVE: u64 = 1 << 60;
 const HEARTBEAT: u64 = 2 << 60;
+const RETRY: u64 = 4 << 60;
+/// The beginnings and the end of replies; see [`Visitors::push`] and [`page_content::put_relay`].
+const MORE_PEERS_REPLY: &[u8] = br#"["2","4","#;
+const RELAY_REPLY: &[u8] = br#"["2","3","#;
+const OK_END: &[u8] = br#"{"status":"ok","response":{}}]"#;
+/// After this time without the content, a visitor requests it from another peer.
+const CONTENT_TIMEOUT_NS: u64 = 2_000_000_000;
 
 /// Visitors of a page. Each fetches the page and its files, then keeps a websocket open for its
 /// stay.
@@ -30,6 +40,17 @@ pub struct Visitors {
     out: Vec<u8>,
     status: Status,
     durations: Durations,
+    /// The messages that load the content; `None` for a day without content.
+    content: Option<Content>,
+}
+
+struct Content {
+    cid: Cid,
+    topic: String,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+    payload: Vec<u8>,
+    out: Vec<u8>,
 }
 
 struct Visit {
@@ -40,6 +61,8 @@ struct Visit {
     /// Number of earlier visits in this slot.
     generation: u16,
     is_holder: bool,
+    /// Peers that have the content and were not asked yet.
+    candidates: Vec<[u8; PEER_ID_BYTES]>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -51,6 +74,8 @@ enum Stage {
     Joining,
     /// One of the two joins was answered.
     HalfJoined,
+    /// Waiting for the content.
+    Loading,
     Present,
     Gone,
 }
@@ -61,6 +86,7 @@ impl Clients for Visitors {
             Order::Day(day) => {
                 self.rng = Some(Rng::from_seed(u64::from(net.process())));
                 self.day = Some(day.clone());
+                self.content = day.with_content.then(Content::new);
                 if day.with_holder {
                     self.begin(net, now_ns(), true)?;
                 }
@@ -93,6 +119,7 @@ impl Clients for Visitors {
                 let Some(frame) = message::frame(bytes) else { return Ok(0) };
                 match frame.opcode {
                     message::TEXT => self.receive_text(net, owner, frame.payload),
+                    message::BINARY => self.receive_relayed(net, owner, frame.payload),
                     message::CLOSE => {
                         net.close(conn);
                         self.ended(net, owner, End::Closed)?;
@@ -118,7 +145,17 @@ impl Clients for Visitors {
     fn timer(&mut self, net: &mut Net, due_ns: u64, key: u64) -> Result<()> {
         let (owner, generation) = (key as u32, (key >> 32) as u16);
         let visit = &self.visits[owner as usize];
-        if visit.generation != generation || visit.stage != Stage::Present {
+        if visit.generation != generation {
+            return Ok(());
+        }
+        if key & RETRY != 0 {
+            if visit.stage == Stage::Loading {
+                self.status.retries += 1;
+                self.request_peers(net, owner);
+            }
+            return Ok(());
+        }
+        if visit.stage != Stage::Present {
             return Ok(());
         }
         if key & HEARTBEAT != 0 {
@@ -163,7 +200,9 @@ impl Visitors {
         let generation =
             self.visits.get(owner as usize).map_or(0, |visit| visit.generation.wrapping_add(1));
         let (stage, conn) = (Stage::Page, Some(conn));
-        let visit = Visit { stage, conn, due_ns, requested_ns: due_ns, generation, is_holder };
+        let candidates = Vec::new();
+        let visit =
+            Visit { stage, conn, due_ns, requested_ns: due_ns, generation, is_holder, candidates };
         match self.visits.get_mut(owner as usize) {
             Some(slot) => *slot = visit,
             None => self.visits.push(visit),
@@ -225,28 +264,108 @@ impl Visitors {
 
     fn receive_text(&mut self, net: &mut Net, owner: u32, text: &[u8]) {
         let visit = &mut self.visits[owner as usize];
-        let is_join = text.starts_with(br#"["1","1","#) || text.starts_with(br#"["2","2","#);
+        let is_page_join = text.starts_with(br#"["2","2","#);
+        let is_join = is_page_join || text.starts_with(br#"["1","1","#);
         match visit.stage {
-            _ if !is_join => self.status.received += 1,
-            Stage::Joining => visit.stage = Stage::HalfJoined,
-            Stage::HalfJoined => {
-                visit.stage = Stage::Present;
-                let now = now_ns();
-                self.durations.record("opened", now.saturating_sub(visit.due_ns));
-                self.status.present += 1;
-                self.status.joins += 1;
-                self.status.present_at_ns = now;
-                self.status.visits += u64::from(!visit.is_holder);
-                let key = u64::from(visit.generation) << 32 | u64::from(owner);
-                if visit.is_holder {
-                    net.set_timer(now + HEARTBEAT_EVERY_NS, HEARTBEAT | key);
+            Stage::Joining | Stage::HalfJoined if is_join => {
+                if is_page_join && self.content.is_some() {
+                    visit.candidates = holders(text);
+                }
+                if visit.stage == Stage::Joining {
+                    visit.stage = Stage::HalfJoined;
+                } else if self.content.is_some() && !visit.is_holder {
+                    visit.stage = Stage::Loading;
+                    visit.requested_ns = now_ns();
+                    self.request_content(net, owner);
                 } else {
-                    let part = self.rng.as_mut().map_or(0.5, Rng::fraction);
-                    let stay = self.day.as_ref().map_or(0, |day| day.stay_ns) as f64;
-                    net.set_timer(now + (stay * -(1.0 - part).ln()) as u64, LEAVE | key);
+                    self.arrive(net, owner);
                 }
             }
-            _ => {}
+            Stage::Loading if text.starts_with(MORE_PEERS_REPLY) => {
+                visit.candidates = holders(text);
+                self.request_content(net, owner);
+            }
+            Stage::Loading if text.starts_with(RELAY_REPLY) => {
+                if !text.ends_with(OK_END) {
+                    self.status.retries += 1;
+                    self.request_content(net, owner);
+                }
+            }
+            _ => self.status.received += u64::from(!text.starts_with(br#"["2",""#)),
+        }
+    }
+
+    /// The visitor has all that it came for.
+    fn arrive(&mut self, net: &mut Net, owner: u32) {
+        let visit = &mut self.visits[owner as usize];
+        visit.stage = Stage::Present;
+        let now = now_ns();
+        self.durations.record("opened", now.saturating_sub(visit.due_ns));
+        self.status.present += 1;
+        self.status.joins += 1;
+        self.status.present_at_ns = now;
+        self.status.visits += u64::from(!visit.is_holder);
+        let key = visit.key(owner);
+        if visit.is_holder {
+            net.set_timer(now + HEARTBEAT_EVERY_NS, HEARTBEAT | key);
+        } else {
+            let part = self.rng.as_mut().map_or(0.5, Rng::fraction);
+            let stay = self.day.as_ref().map_or(0, |day| day.stay_ns) as f64;
+            net.set_timer(now + (stay * -(1.0 - part).ln()) as u64, LEAVE | key);
+        }
+    }
+
+    /// Requests the content from a random peer that has it, and asks for more peers if none is left.
+    fn request_content(&mut self, net: &mut Net, owner: u32) {
+        let visit = &mut self.visits[owner as usize];
+        let (Some(content), Some(conn), Some(rng)) = (&mut self.content, visit.conn, &mut self.rng)
+        else {
+            return;
+        };
+        net.set_timer(now_ns() + CONTENT_TIMEOUT_NS, RETRY | visit.key(owner));
+        if visit.candidates.is_empty() {
+            self.request_peers(net, owner);
+            return;
+        }
+        let peer = visit.candidates.swap_remove(rng.index(visit.candidates.len()));
+        content.relay(&peer, false, net, conn);
+    }
+
+    fn request_peers(&mut self, net: &mut Net, owner: u32) {
+        self.push(net, owner, "4", "more_peers", "{}");
+    }
+
+    /// Pushes an event on the page's topic.
+    fn push(&mut self, net: &mut Net, owner: u32, reference: &str, event: &str, payload: &str) {
+        let (Some(content), Some(conn)) = (&self.content, self.visits[owner as usize].conn) else {
+            return;
+        };
+        let topic = &content.topic;
+        let text = format!(r#"["2","{reference}","{topic}","{event}",{payload}]"#);
+        self.out.clear();
+        message::put_client_text(&text, &mut self.out);
+        net.send_or_queue(conn, &self.out);
+    }
+
+    fn receive_relayed(&mut self, net: &mut Net, owner: u32, payload: &[u8]) {
+        let visit = &mut self.visits[owner as usize];
+        let (Some(content), Some(conn)) = (&mut self.content, visit.conn) else { return };
+        let Some((peer, received)) = page_content::relayed(payload) else { return };
+        match page_content::read(received) {
+            Some(Received::Request) if visit.stage == Stage::Present => {
+                content.relay(&peer, true, net, conn);
+            }
+            Some(Received::Block(block)) if visit.stage == Stage::Loading => {
+                if !content.cid.is_of(block) {
+                    self.status.wrong += 1;
+                    return;
+                }
+                self.durations.record("content", now_ns().saturating_sub(visit.requested_ns));
+                self.push(net, owner, "5", "have", r#"{"have":"all"}"#);
+                self.arrive(net, owner);
+            }
+            Some(Received::Block(_)) => self.status.duplicates += 1,
+            Some(Received::Request) | None => {}
         }
     }
 
@@ -262,6 +381,41 @@ impl Visitors {
         }
         self.free.push(owner);
     }
+}
+
+impl Content {
+    fn new() -> Self {
+        let content = page_content::content();
+        let cid = page_content::cid(&content);
+        let (request, answer) = (page_content::request(&cid), page_content::answer(&content));
+        let (payload, out) = (Vec::new(), Vec::new());
+        Content { topic: format!("page:{cid}"), cid, request, answer, payload, out }
+    }
+
+    /// Relays the request, or its answer, to a peer.
+    fn relay(&mut self, peer: &[u8; PEER_ID_BYTES], is_answer: bool, net: &mut Net, conn: ConnId) {
+        let message = if is_answer { &self.answer } else { &self.request };
+        self.payload.clear();
+        self.out.clear();
+        page_content::put_relay(&self.topic, peer, message, &mut self.payload);
+        message::put_client_frame(message::BINARY, &self.payload, &mut self.out);
+        net.send_or_queue(conn, &self.out);
+    }
+}
+
+impl Visit {
+    /// The part of a timer's key that names the visit.
+    fn key(&self, owner: u32) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(owner)
+    }
+}
+
+/// The peers with the whole page that a reply names.
+fn holders(reply: &[u8]) -> Vec<[u8; PEER_ID_BYTES]> {
+    let reply: Value = serde_json::from_slice(reply).unwrap_or_default();
+    let peers = reply[4]["response"]["peers"].as_array();
+    let holders = peers.into_iter().flatten().filter(|peer| peer["have"] == "all");
+    holders.filter_map(|peer| page_content::peer_id(peer["peer"].as_str()?)).collect()
 }
 
 impl Day {
@@ -301,6 +455,7 @@ mod tests {
             lasts_ns: 200_000,
             stay_ns: 0,
             with_holder: false,
+            with_content: false,
         };
         let due: Vec<u64> = (0..100).map(|number| day.due_ns(number)).collect();
         assert!(due.is_sorted() && due[0] >= 1_000 && due[99] <= 201_000);
