@@ -51,6 +51,7 @@ mod multi_process;
 mod pages;
 mod presence;
 mod process;
+mod proxies;
 mod rooms;
 mod seed;
 mod server;
@@ -72,11 +73,12 @@ pub use logging::{LogError, start_logging};
 pub use multi_process::{RunError, Started};
 pub use pages::DenyFileError;
 pub use process::{raise_open_file_limit, stop_signal};
+pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
     AdminSettings, DhtRole, Layers, Limits, LogFormat, LogSettings, P2pSettings, PageSettings,
-    ServerSettings, Settings, SettingsError, SitesSettings, SocketSettings, StunSettings,
-    TlsSettings,
+    ProxyHeader, ServerSettings, Settings, SettingsError, SitesSettings, SocketSettings,
+    StunSettings, TlsSettings,
 };
 pub use sites::SitesError;
 pub use stun::StunError;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use ::http::Uri;
 use axum::Router;
 use parking_lot::Mutex;
 use watchfire_channels::PatternError;
@@ -28,10 +29,11 @@ use crate::pages::{
     ReplicatedPages,
 };
 use crate::presence::ReplicatedPresence;
+use crate::proxies::{NetworkError, TrustedProxies};
 use crate::rooms::RoomFeature;
 use crate::seed::Seed;
 use crate::settings::{Settings, TOKEN_BYTES_MIN};
-use crate::shard::{ConnectRules, Shard, Shared};
+use crate::shard::{ConnectRules, RefusedOrigins, Shard, Shared};
 use crate::sites::{SiteHosts, SitesError};
 use crate::sprites::SpriteFeature;
 use crate::stun::{self, StunError, StunMetrics};
@@ -73,6 +75,15 @@ pub enum StartError {
     /// An entry of `socket.check_origin` is not an origin.
     #[error("socket.check_origin: {0}")]
     Origin(#[from] OriginPatternError),
+    /// An entry of `server.trusted_proxies` is not a network.
+    #[error("server.trusted_proxies: {0}")]
+    Network(#[from] NetworkError),
+    /// `server.public_url` is not a URL.
+    #[error("cannot use server.public_url {url:?}: write an address such as https://example.org")]
+    PublicUrl {
+        /// The value of the setting.
+        url: String,
+    },
     /// Only one of `tls.cert` and `tls.key` is set.
     #[error("cannot use TLS: set both tls.cert and tls.key, or neither")]
     IncompleteTls,
@@ -201,6 +212,9 @@ impl Server {
         let deny_list = Arc::new(DenyList::open(&settings.pages.deny_file)?);
         let sites = if has_pages { SiteHosts::new(&settings.sites)? } else { SiteHosts::none() };
         let origins = origins(&settings.socket.check_origin)?;
+        let public_host = public_host(&settings.server.public_url)?;
+        let proxies =
+            TrustedProxies::new(&settings.server.trusted_proxies, settings.server.proxy_header)?;
         let inherits_listeners = inherited.is_some();
         let socket_settings = SocketServerSettings { inherited, ..socket_settings(&settings)? };
         let random_seed = getrandom::u64()?;
@@ -301,11 +315,13 @@ impl Server {
             },
             connect_rules: ConnectRules {
                 origins,
-                has_tls: !settings.tls.cert.as_os_str().is_empty(),
+                public_host,
+                refused_origins: RefusedOrigins::default(),
                 on_connect: registry.on_connect.clone(),
                 addresses: addresses.clone(),
                 metrics: metrics.clone(),
             },
+            proxies: Arc::new(proxies),
             registry,
             sites: Arc::new(sites),
             cluster: cluster.clone(),
@@ -499,10 +515,24 @@ fn check(settings: &Settings) -> Result<(), StartError> {
     Ok(())
 }
 
+/// The host and port of `server.public_url`; `None` if it is empty.
+fn public_host(url: &str) -> Result<Option<String>, StartError> {
+    if url.is_empty() {
+        return Ok(None);
+    }
+    let uri = url.parse::<Uri>().ok();
+    let has_scheme = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https"));
+    let authority = uri.filter(has_scheme).and_then(|uri| uri.into_parts().authority);
+    match authority {
+        Some(authority) => Ok(Some(authority.to_string())),
+        None => Err(StartError::PublicUrl { url: url.to_owned() }),
+    }
+}
+
 fn origins(entries: &[String]) -> Result<OriginPolicy, OriginPatternError> {
     match entries {
         [entry] if entry == "any" => Ok(OriginPolicy::Any),
-        [entry] if entry == "same" => Ok(OriginPolicy::SameOrigin),
+        [entry] if entry == "same" => Ok(OriginPolicy::SameHost),
         entries => {
             let patterns = entries.iter().map(|entry| entry.parse::<OriginPattern>());
             Ok(OriginPolicy::List(patterns.collect::<Result<_, _>>()?))

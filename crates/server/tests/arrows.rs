@@ -17,6 +17,7 @@ const ORDER: &[&str] = &[
     "web_client",
     // Used by every feature.
     "addresses",
+    "proxies",
     "metrics",
     "cluster",
     "presence",

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use watchfire_channels::handshake::{OriginPattern, OriginPolicy, Params, Scheme, negotiate};
+use watchfire_channels::handshake::{OriginPattern, OriginPolicy, Params, negotiate};
 use watchfire_channels::longpoll::{
     Input, LINES_MAX, LongPoll, LongPollLimits, Output, decode_body, escape_message,
 };
@@ -93,11 +93,10 @@ pub fn handshake_origin(bytes: &[u8]) {
     let mut lines = text.split('\n');
     let mut line = || lines.next().unwrap_or_default();
     let (origin, host, pattern) = (line(), line(), line());
-    assert!(OriginPolicy::Any.allows(Some(origin), Scheme::Http, host));
-    let _ = OriginPolicy::Host(host.to_owned()).allows(Some(origin), Scheme::Https, host);
-    let _ = OriginPolicy::SameOrigin.allows(Some(origin), Scheme::Https, host);
+    assert!(OriginPolicy::Any.allows(Some(origin), host));
+    let _ = OriginPolicy::SameHost.allows(Some(origin), host);
     if let Ok(pattern) = pattern.parse::<OriginPattern>() {
-        let _ = OriginPolicy::List(vec![pattern]).allows(Some(origin), Scheme::Http, host);
+        let _ = OriginPolicy::List(vec![pattern]).allows(Some(origin), host);
     }
 }
 

@@ -171,6 +171,21 @@ describe('the origin', () => {
     assert.equal((await poll('vsn=2.0.0', { Origin })).status, 410)
   })
 
+  it('may have the other scheme, as behind a proxy that terminates TLS', async (t) => {
+    const Origin = server.http('').replace('http:', 'https:')
+    assert.equal((await upgrade(t, 'vsn=2.0.0', { Origin })).status, 101)
+    assert.equal((await poll('vsn=2.0.0', { Origin })).status, 410)
+  })
+
+  it('of a POST tells a page why its WebSocket was refused', async () => {
+    const post = async (Origin) => {
+      const response = await fetch(server.http('/socket/longpoll?vsn=2.0.0'), { method: 'POST', headers: { Origin } })
+      return response.json()
+    }
+    assert.deepEqual(await post('https://elsewhere.example'), { status: 403 })
+    assert.deepEqual(await post(server.http('')), { status: 410 })
+  })
+
   const otherOrigins = [
     'http://elsewhere.example',
     'https://127.0.0.1',
@@ -207,4 +222,44 @@ describe('with configured origins, the origin', () => {
       assert.equal((await upgrade(t, 'vsn=2.0.0', { Origin }, open)).status, expected)
     })
   }
+})
+
+describe('behind a proxy', () => {
+  let open
+  const settings = {
+    'server.public_url': 'https://watch.example',
+    'limits.loopback_limited': 'true',
+    'limits.sockets_per_address_max': '1',
+  }
+  // Each process counts sockets per address for itself.
+  before(async () => (open = await startWatchfire({ settings, processes: 1 })))
+  after(() => open.stop())
+
+  it('a refused origin is logged once, with the settings that would allow it', async (t) => {
+    const Origin = 'https://logged.example'
+    await upgrade(t, 'vsn=2.0.0', { Origin }, open)
+    await upgrade(t, 'vsn=2.0.0', { Origin }, open)
+    const lines = open.stderr.split('\n').filter((line) => line.includes('logged.example'))
+    assert.equal(lines.length, 1, lines.join('\n'))
+    assert.match(lines[0], /WARN.*server\.public_url.*socket\.check_origin/)
+  })
+
+  it('the origin is compared with server.public_url', async (t) => {
+    const from = { 'X-Forwarded-For': '192.0.2.1' }
+    const status = async (Origin, headers) => (await upgrade(t, 'vsn=2.0.0', { Origin, ...headers }, open)).status
+    assert.equal(await status('https://watch.example', from), 101)
+    assert.equal(await status(open.http(''), from), 403)
+    assert.equal(await status('https://other.example', { ...from, 'X-Forwarded-Host': 'other.example' }), 403)
+  })
+
+  it('the limit per address counts the address that the proxy names last', async (t) => {
+    const status = async (forwarded) => {
+      return (await upgrade(t, 'vsn=2.0.0', { 'X-Forwarded-For': forwarded }, open)).status
+    }
+    assert.equal(await status('192.0.2.7'), 101)
+    assert.equal(await status('192.0.2.7'), 429)
+    assert.equal(await status('198.51.100.1, 192.0.2.7'), 429)
+    assert.equal(await status('192.0.2.8'), 101)
+    assert.equal(await status(`${'x,'.repeat(3000)}192.0.2.9`), 101)
+  })
 })

@@ -1,7 +1,11 @@
 import { Socket } from 'phoenix'
+import { isOriginRefused } from './origin-refused.ts'
 
-/** Whether the server can be reached now. The socket reconnects by itself. */
-export type ConnectionState = 'connecting' | 'open' | 'offline'
+/**
+ * Whether the server can be reached now. The socket reconnects by itself, except when it is `refused`: the server does
+ * not accept this page's origin. That state is final.
+ */
+export type ConnectionState = 'connecting' | 'open' | 'offline' | 'refused'
 
 /** The reply to one push. `timeout` and `offline` come from this side. */
 export type Reply =
@@ -50,6 +54,8 @@ export interface Connection {
 export interface ConnectionOptions {
   /** The `WebSocket` class to use. Default: the browser's. */
   transport?: unknown
+  /** Asks why the first connection fails. Default: the browser's. */
+  fetch?: typeof globalThis.fetch
   random?: () => number
   /** Timeout of a push without a reply, in milliseconds. */
   timeout?: number
@@ -65,15 +71,20 @@ export function reconnectDelay(n: number, random: () => number): number {
 /** Nothing needs to be remembered, and a browser may forbid session storage. */
 const forgetful = { getItem: () => null, setItem: () => undefined }
 
-/** Connects to the server's socket at `endPoint`, such as `/socket`, and reconnects when it is lost. */
+/**
+ * Connects to the server's socket at `endPoint`, such as `/socket`, and reconnects when it is lost. Until it has been
+ * open once, each failed attempt is followed by the question whether the server refuses this page's origin.
+ */
 export function connect(endPoint: string, options: ConnectionOptions = {}): Connection {
   const random = options.random ?? Math.random
+  const fetch = options.fetch ?? globalThis.fetch
   const delay = (tries: number) => reconnectDelay(tries, random)
   const socket = new Socket(endPoint, {
     // Called once for each reconnect, when it is planned.
     reconnectAfterMs: (tries) => {
       const wait = delay(tries)
       become('offline', wait)
+      void askWhetherRefused()
       return wait
     },
     rejoinAfterMs: delay,
@@ -84,11 +95,27 @@ export function connect(endPoint: string, options: ConnectionOptions = {}): Conn
   const listeners = new Set<(state: ConnectionState, wait: number | null) => void>()
   let state: ConnectionState = 'connecting'
   const become = (next: ConnectionState, wait: number | null = null) => {
-    if (next === state && wait === null) return
+    // The socket still reports its end after the refusal.
+    if (state === 'refused' || (next === state && wait === null)) return
     state = next
     for (const listener of listeners) listener(next, wait)
   }
-  socket.onOpen(() => become('open'))
+  // Aborted by the first open, which proves that the origin is accepted, and by `close`.
+  const asking = new AbortController()
+  let isAsking = false
+  const askWhetherRefused = async () => {
+    if (isAsking || asking.signal.aborted) return
+    isAsking = true
+    const isRefused = await isOriginRefused(endPoint, fetch, asking.signal)
+    isAsking = false
+    if (!isRefused || asking.signal.aborted) return
+    become('refused')
+    socket.disconnect()
+  }
+  socket.onOpen(() => {
+    asking.abort()
+    become('open')
+  })
   socket.onClose(() => become('offline'))
   socket.onError(() => become('offline'))
   socket.connect()
@@ -103,6 +130,7 @@ export function connect(endPoint: string, options: ConnectionOptions = {}): Conn
     },
     join: (topic, names, events) => joinTopic(socket, topic, names, events),
     close() {
+      asking.abort()
       socket.disconnect()
       become('offline')
     },

@@ -13,6 +13,8 @@ export const shell = part('shell', {
   lost: 'The connection to the server is lost. The pages in this tab stay here.',
   tryingIn: 'Trying again in {wait}.',
   trying: 'Trying again…',
+  originRefused: 'This server does not accept connections from {origin}.',
+  allowOrigin: 'The operator can allow it: set server.public_url, or add it to socket.check_origin.',
   partMissing: 'A part of this app could not be loaded. Keep this tab open: its pages stay shared. ' +
     'When the server is back, open the link in another tab.',
   nowhereTitle: 'Nothing here · Watchfire',

@@ -5,19 +5,30 @@ import type { Site } from './site.ts'
 
 const LOOK_MS = 250
 
-/** Shows that the server cannot be reached, and when the next attempt is made. */
+/** Shows that the server cannot be reached, and when the next attempt is made, or that it refuses this page's origin. */
 export function Banner({ site }: { site: Site }) {
   const retryAt = site.retryAt.value
-  if (site.connection.value !== 'lost') return null
-  return (
-    <p class="banner" role="alert">
-      {shell('lost')}{' '}
-      {/* Counting down aloud would drown everything else. */}
-      <span class="small" aria-hidden="true">
-        <Countdown key={retryAt} to={retryAt} />
-      </span>
-    </p>
-  )
+  switch (site.connection.value) {
+    case 'connecting':
+    case 'open':
+      return null
+    case 'lost':
+      return (
+        <p class="banner" role="alert">
+          {shell('lost')}{' '}
+          {/* Counting down aloud would drown everything else. */}
+          <span class="small" aria-hidden="true">
+            <Countdown key={retryAt} to={retryAt} />
+          </span>
+        </p>
+      )
+    case 'refused':
+      return (
+        <p class="banner" role="alert">
+          {shell('originRefused', { origin: location.origin })} {shell('allowOrigin')}
+        </p>
+      )
+  }
 }
 
 function Countdown({ to }: { to: number | null }) {

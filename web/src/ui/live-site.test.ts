@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import type { Topic, TopicEvents } from '../channel/index.ts'
+import type { Connection as Channels, Topic, TopicEvents } from '../channel/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { Entry, PageState as SwarmState } from '../swarm/index.ts'
 import { countsOf, pageState, warningOf } from './page-signals.ts'
@@ -128,6 +128,27 @@ describe('the site', () => {
     })
     return { site: liveSite(channels, Promise.resolve(defaultLimits)), joined, pushed }
   }
+
+  it('reports a lost connection with the time of the next attempt, and a refused one without', async () => {
+    let listener: Parameters<Channels['subscribe']>[0] = () => undefined
+    const channels: Channels = {
+      state: 'connecting',
+      subscribe: (given) => {
+        listener = given
+        return () => undefined
+      },
+      join: () => ({ isJoined: () => false, push: () => Promise.resolve({ status: 'offline' }), leave: () => undefined }),
+      close: () => undefined,
+    }
+    const site = liveSite(Promise.resolve(channels), Promise.resolve(defaultLimits))
+    await Promise.resolve()
+    listener('offline', 250)
+    expect(site.connection.value).toBe('lost')
+    expect(site.retryAt.value).not.toBeNull()
+    listener('refused', null)
+    expect(site.connection.value).toBe('refused')
+    expect(site.retryAt.value).toBeNull()
+  })
 
   it('takes its visitor count from the server, and ignores other payloads', async () => {
     const { site, joined } = fakeSite()

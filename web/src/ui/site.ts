@@ -11,7 +11,7 @@ export type { OpenFile }
  */
 export interface Site {
   readonly connection: ReadonlySignal<Connection>
-  /** Time of the next connection attempt, by `performance.now()`; `null` while connecting or connected. */
+  /** Time of the next connection attempt, by `performance.now()`; `null` while there will be none. */
   readonly retryAt: ReadonlySignal<number | null>
   /** People on the site; `null` until the server has reported them. */
   readonly visitors: ReadonlySignal<number | null>
@@ -35,7 +35,8 @@ export interface Site {
 /** A problem that does not end the page: the server does not introduce this tab to others, or a sentence. */
 export type PageWarning = { kind: 'rejected'; reason: string } | { kind: 'problem'; sentence: string }
 
-export type Connection = 'connecting' | 'open' | 'lost'
+/** `refused`: the server does not accept this page's origin; there are no further attempts. */
+export type Connection = 'connecting' | 'open' | 'lost' | 'refused'
 
 export interface Limit {
   value: number

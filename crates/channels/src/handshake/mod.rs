@@ -2,14 +2,14 @@
 //!
 //! ```
 //! use watchfire_channels::Serializer;
-//! use watchfire_channels::handshake::{OriginPolicy, Params, Scheme};
+//! use watchfire_channels::handshake::{OriginPolicy, Params};
 //!
 //! let params = Params::parse("user%5Bname%5D=ada&vsn=2.0.0")?;
 //! assert_eq!(params.serializer(), Ok(Serializer::V2));
 //! assert_eq!(params.map()["user"]["name"], "ada");
 //!
 //! let origin = Some("http://localhost:4000");
-//! assert!(OriginPolicy::SameOrigin.allows(origin, Scheme::Http, "localhost:4000"));
+//! assert!(OriginPolicy::SameHost.allows(origin, "localhost:4000"));
 //! # Ok::<(), watchfire_channels::handshake::QueryError>(())
 //! ```
 
@@ -18,7 +18,7 @@ mod query;
 mod subprotocol;
 mod version;
 
-pub use origin::{OriginPattern, OriginPatternError, OriginPolicy, Scheme};
+pub use origin::{OriginPattern, OriginPatternError, OriginPolicy};
 pub use query::{PARAM_DEPTH_MAX, PARAMS_MAX, Params, QueryError};
 pub use subprotocol::{PHOENIX, SubprotocolRefusal, Subprotocols, negotiate};
 pub use version::UnsupportedVersion;

@@ -2,40 +2,21 @@
 
 use std::str::FromStr;
 
-/// The scheme of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scheme {
-    /// Without TLS.
-    Http,
-    /// Over TLS.
-    Https,
-}
-
-impl Scheme {
-    fn name(self) -> &'static str {
-        match self {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-        }
-    }
-}
-
 /// The origins that may connect. A request without an `Origin` header is always allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginPolicy {
     /// All origins.
     Any,
-    /// Origins with this host, and any scheme and port.
-    Host(String),
-    /// Only the request's own scheme, host and port.
-    SameOrigin,
+    /// Origins with the host and port to which the request was sent. The scheme is not compared,
+    /// because a proxy may terminate TLS; nor are the ports 80 and 443 of either scheme.
+    SameHost,
     /// Origins that match one of these.
     List(Vec<OriginPattern>),
 }
 
 impl OriginPolicy {
-    /// Whether a page of this origin may connect, by a request with this scheme and `Host` header.
-    pub fn allows(&self, origin: Option<&str>, scheme: Scheme, host_header: &str) -> bool {
+    /// Whether a page of this origin may connect, by a request to this host and port.
+    pub fn allows(&self, origin: Option<&str>, host: &str) -> bool {
         let Some(origin) = origin else { return true };
         if *self == OriginPolicy::Any {
             return true;
@@ -44,9 +25,9 @@ impl OriginPolicy {
         let Some(origin) = Address::parse(origin) else { return false };
         match self {
             OriginPolicy::Any => true,
-            OriginPolicy::Host(host) => origin.host.eq_ignore_ascii_case(host),
-            OriginPolicy::SameOrigin => Address::parse(&format!("//{host_header}"))
-                .is_some_and(|own| origin.is_at(scheme, &own)),
+            OriginPolicy::SameHost => {
+                Address::parse(&format!("//{host}")).is_some_and(|own| origin.is_at(&own))
+            }
             OriginPolicy::List(patterns) => patterns.iter().any(|pattern| pattern.matches(&origin)),
         }
     }
@@ -126,10 +107,11 @@ impl<'a> Address<'a> {
         (!host.is_empty()).then_some(Address { scheme, host, port })
     }
 
-    fn is_at(&self, scheme: Scheme, own: &Address<'_>) -> bool {
-        self.scheme.is_some_and(|its| its.eq_ignore_ascii_case(scheme.name()))
-            && self.host.eq_ignore_ascii_case(own.host)
-            && self.port == own.port.or(default_port(scheme.name()))
+    fn is_at(&self, own: &Address<'_>) -> bool {
+        let default = self.scheme.and_then(default_port);
+        self.host.eq_ignore_ascii_case(own.host)
+            && self.port.filter(|port| Some(*port) != default)
+                == own.port.filter(|port| ![80, 443].contains(port))
     }
 }
 
@@ -146,54 +128,42 @@ mod tests {
 
     #[test]
     fn a_request_without_an_origin_is_always_allowed() {
-        for policy in [
-            OriginPolicy::Any,
-            OriginPolicy::Host("example.com".to_owned()),
-            OriginPolicy::SameOrigin,
-            OriginPolicy::List(Vec::new()),
-        ] {
-            assert!(policy.allows(None, Scheme::Http, "example.com"), "{policy:?}");
+        for policy in [OriginPolicy::Any, OriginPolicy::SameHost, OriginPolicy::List(Vec::new())] {
+            assert!(policy.allows(None, "example.com"), "{policy:?}");
         }
     }
 
     #[test]
     fn an_origin_without_a_host_is_refused_where_origins_are_checked() {
         for origin in ["null", "", "about:blank", "http://", "file:///a"] {
-            assert!(!OriginPolicy::SameOrigin.allows(Some(origin), Scheme::Http, ""), "{origin}");
-            assert!(!list(&["//example.com"]).allows(Some(origin), Scheme::Http, ""), "{origin}");
-            assert!(OriginPolicy::Any.allows(Some(origin), Scheme::Http, ""), "{origin}");
+            assert!(!OriginPolicy::SameHost.allows(Some(origin), ""), "{origin}");
+            assert!(!list(&["//example.com"]).allows(Some(origin), ""), "{origin}");
+            assert!(OriginPolicy::Any.allows(Some(origin), ""), "{origin}");
         }
     }
 
     #[test]
-    fn the_host_policy_compares_only_the_host() {
-        let policy = OriginPolicy::Host("example.com".to_owned());
-        let allows = |origin| policy.allows(Some(origin), Scheme::Http, "elsewhere");
-        assert!(allows("https://example.com"));
-        assert!(allows("http://EXAMPLE.com:4000"));
-        assert!(!allows("https://sub.example.com"));
-        assert!(!allows("https://example.com.evil.org"));
-    }
-
-    #[test]
-    fn the_same_origin_has_the_same_scheme_host_and_port() {
-        let same =
-            |origin, scheme, host| OriginPolicy::SameOrigin.allows(Some(origin), scheme, host);
-        assert!(same("http://localhost:4000", Scheme::Http, "localhost:4000"));
-        assert!(same("https://example.com", Scheme::Https, "example.com"));
-        assert!(same("https://example.com:443", Scheme::Https, "Example.com"));
-        assert!(same("http://[::1]:4000", Scheme::Http, "[::1]:4000"));
-        assert!(same("http://[::1]", Scheme::Http, "[::1]:80"));
-        assert!(!same("http://example.com", Scheme::Https, "example.com"));
-        assert!(!same("http://example.com:4000", Scheme::Http, "example.com"));
-        assert!(!same("http://localhost:4000", Scheme::Http, "127.0.0.1:4000"));
-        assert!(!same("http://localhost:99999", Scheme::Http, "localhost:99999"));
+    fn the_same_host_has_the_same_name_and_port_with_any_scheme() {
+        let same = |origin, host| OriginPolicy::SameHost.allows(Some(origin), host);
+        assert!(same("http://localhost:4000", "localhost:4000"));
+        assert!(same("https://localhost:4000", "localhost:4000"));
+        assert!(same("https://example.com", "Example.com"));
+        assert!(same("http://example.com", "example.com"));
+        assert!(same("https://example.com:443", "example.com:80"));
+        assert!(same("http://[::1]:4000", "[::1]:4000"));
+        assert!(same("http://[::1]", "[::1]:80"));
+        assert!(!same("http://example.com:4000", "example.com"));
+        assert!(!same("https://example.com", "example.com:4000"));
+        assert!(!same("http://example.com:443", "example.com"));
+        assert!(!same("https://sub.example.com", "example.com"));
+        assert!(!same("https://example.com.evil.org", "example.com"));
+        assert!(!same("http://localhost:4000", "127.0.0.1:4000"));
+        assert!(!same("http://localhost:99999", "localhost:99999"));
     }
 
     #[test]
     fn a_listed_origin_may_leave_out_scheme_and_port() {
-        let allows =
-            |pattern: &str, origin| list(&[pattern]).allows(Some(origin), Scheme::Http, "");
+        let allows = |pattern: &str, origin| list(&[pattern]).allows(Some(origin), "");
         assert!(allows("//other.com", "http://other.com:4000"));
         assert!(allows("//other.com", "https://other.com"));
         assert!(allows("//other.com:4000", "http://other.com:4000"));
@@ -207,7 +177,7 @@ mod tests {
     #[test]
     fn a_star_matches_the_domain_and_its_subdomains() {
         let policy = list(&["//nothing.org", "//*.Other.com"]);
-        let allows = |origin| policy.allows(Some(origin), Scheme::Http, "");
+        let allows = |origin| policy.allows(Some(origin), "");
         assert!(allows("https://other.com"));
         assert!(allows("https://a.b.other.COM"));
         assert!(!allows("https://another.com"));

@@ -13,7 +13,7 @@ pub struct Connect<'a> {
     pub params: &'a Params,
     /// The token from the `phoenix` subprotocol or from `X-Phoenix-AuthToken`.
     pub auth_token: Option<&'a str>,
-    /// The client's address.
+    /// The client's address. Behind a trusted proxy, the one that the proxy names, with port 0.
     pub from: SocketAddr,
 }
 

@@ -16,6 +16,7 @@ use watchfire_channels::longpoll::{Status, encode_answer};
 use watchfire_types::ShardId;
 
 use crate::app::ShardMessage;
+use crate::proxies::is_proxy_header;
 use crate::shard::{Admitted, CONTENT_TYPE, ConnectRequest, Shared};
 use crate::token::request_token;
 
@@ -92,7 +93,12 @@ async fn post(
     let header = headers.get(TOKEN_HEADER).and_then(|value| value.to_str().ok());
     let token = request_token(header, query.as_deref().unwrap_or(""));
     let Some(session) = token.and_then(|token| shared.sessions.open(token)) else {
-        return answer(Status::Gone, None);
+        // As at Phoenix, which checks the origin of every request. Browsers send their origin with
+        // a POST, so a page can find out why its WebSocket was refused.
+        let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+        let (origin, host) = (text(header::ORIGIN), text(header::HOST).unwrap_or(""));
+        let is_allowed = shared.connect_rules.allows_origin(origin, host);
+        return answer(if is_allowed { Status::Gone } else { Status::Forbidden }, None);
     };
     let body_bytes_max = shared.limits.longpoll_body_bytes_max as usize;
     let Ok(body) = to_bytes(body, body_bytes_max).await else {
@@ -121,7 +127,11 @@ async fn options(headers: HeaderMap) -> Response {
     let mut response = StatusCode::OK.into_response();
     let answer = response.headers_mut();
     let wanted = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
-    if let Some(wanted) = wanted {
+    let names_client = |names: &HeaderValue| match names.to_str() {
+        Ok(names) => names.split(',').any(is_proxy_header),
+        Err(_) => true,
+    };
+    if let Some(wanted) = wanted.filter(|names| !names_client(names)) {
         answer.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted);
     }
     answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));

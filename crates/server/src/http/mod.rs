@@ -6,12 +6,16 @@ mod limits;
 mod longpoll;
 mod metrics;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::middleware::{from_fn_with_state, map_request_with_state};
 use axum::routing::get;
+use http::{HeaderValue, header};
 
+use crate::proxies::TrustedProxies;
 use crate::settings::Settings;
 use crate::shard::Shared;
 use crate::sites::{SiteShell, restrict_site_hosts};
@@ -33,13 +37,32 @@ pub(crate) fn router(
     if with_pages {
         router = router.merge(app_shell::routes(shared.sites.clone()));
     }
-    let router = router.merge(added);
-    if !with_pages {
-        return router;
+    // The layers apply to all routes, those of an application included.
+    let mut router = router.merge(added);
+    if with_pages {
+        let shell = SiteShell { hosts: shared.sites.clone(), metrics: shared.metrics.clone() };
+        router = router.layer(from_fn_with_state(shell, restrict_site_hosts));
     }
-    // Applies to all routes, those of an application included.
-    let shell = SiteShell { hosts: shared.sites.clone(), metrics: shared.metrics.clone() };
-    router.layer(from_fn_with_state(shell, restrict_site_hosts))
+    router.layer(map_request_with_state(shared.proxies.clone(), name_client))
+}
+
+/// Replaces the address and host of a request by those of the client behind trusted proxies.
+async fn name_client(State(proxies): State<Arc<TrustedProxies>>, mut request: Request) -> Request {
+    let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>().copied()
+    else {
+        return request;
+    };
+    let headers = request.headers();
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
+    let values = |name| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    let client = proxies.client(peer, host, values);
+    let new_host = (client.host != host).then(|| HeaderValue::from_str(client.host).ok()).flatten();
+    let from = client.from;
+    request.extensions_mut().insert(ConnectInfo(from));
+    if let Some(host) = new_host {
+        request.headers_mut().insert(header::HOST, host);
+    }
+    request
 }
 
 async fn healthz() -> &'static str {

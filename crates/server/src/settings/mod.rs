@@ -19,6 +19,7 @@ pub use p2p::{DhtRole, P2pSettings};
 pub(crate) use pages::TOKEN_BYTES_MIN;
 pub use pages::{AdminSettings, PageSettings};
 pub use sections::{
-    LogFormat, LogSettings, ServerSettings, Settings, SocketSettings, StunSettings, TlsSettings,
+    LogFormat, LogSettings, ProxyHeader, ServerSettings, Settings, SocketSettings, StunSettings,
+    TlsSettings,
 };
 pub use sites::SitesSettings;

@@ -43,6 +43,13 @@ pub struct Settings {
 pub struct ServerSettings {
     /// Addresses to listen on.
     pub listen: Vec<SocketAddr>,
+    /// The address at which browsers open the server, such as `https://example.org`. Origins are
+    /// compared with its host. Empty: with the host to which a request was sent.
+    pub public_url: String,
+    /// Networks of the proxies whose headers name the client.
+    pub trusted_proxies: Vec<String>,
+    /// The headers that these proxies set.
+    pub proxy_header: ProxyHeader,
     /// Event loops, each with its own listener; 0 for one per core.
     pub shards: u16,
     /// Processes behind the same port, each with its share of the shards; 0 for as many as
@@ -57,11 +64,25 @@ impl Default for ServerSettings {
     fn default() -> Self {
         ServerSettings {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 4000))],
+            public_url: String::new(),
+            trusted_proxies: vec!["127.0.0.0/8".into(), "::1/128".into()],
+            proxy_header: ProxyHeader::default(),
             shards: 0,
             processes: 1,
             drain_period: Duration::from_secs(10),
         }
     }
+}
+
+/// The headers with which a proxy names the client and the host that it requested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProxyHeader {
+    /// `X-Forwarded-For` and `X-Forwarded-Host`.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded` of RFC 7239, with `for` and `host`.
+    Forwarded,
 }
 
 /// The channel sockets' mount, origins and timing.

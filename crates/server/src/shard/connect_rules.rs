@@ -4,8 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use watchfire_channels::Serializer;
-use watchfire_channels::handshake::{OriginPolicy, Params, Scheme};
+use watchfire_channels::handshake::{OriginPolicy, Params};
 
+use super::refused_origins::RefusedOrigins;
 use crate::addresses::Addresses;
 use crate::app::{Connect, Connected, OnConnect};
 use crate::metrics::Metrics;
@@ -78,8 +79,10 @@ pub(crate) struct Admitted {
 /// Decides which clients may connect.
 pub(crate) struct ConnectRules {
     pub origins: OriginPolicy,
-    /// Whether the server itself ends TLS, so that its own origin begins with `https:`.
-    pub has_tls: bool,
+    /// The host and port of `server.public_url`, with which origins are compared instead of the
+    /// request's.
+    pub public_host: Option<String>,
+    pub refused_origins: RefusedOrigins,
     pub on_connect: OnConnect,
     pub addresses: Arc<Addresses>,
     pub metrics: Arc<Metrics>,
@@ -94,10 +97,19 @@ impl ConnectRules {
         })
     }
 
+    /// Whether a page of this origin may connect, by a request to this host. Logs a refusal.
+    pub fn allows_origin(&self, origin: Option<&str>, host: &str) -> bool {
+        let host = self.public_host.as_deref().unwrap_or(host);
+        let allows = self.origins.allows(origin, host);
+        if let (false, Some(origin)) = (allows, origin) {
+            self.refused_origins.log(origin, host);
+        }
+        allows
+    }
+
     fn check(&self, request: &ConnectRequest<'_>) -> Result<Admitted, ConnectRefusal> {
         let params = Params::parse(request.query).map_err(|_| ConnectRefusal::InvalidQuery)?;
-        let scheme = if self.has_tls { Scheme::Https } else { Scheme::Http };
-        if !self.origins.allows(request.origin, scheme, request.host) {
+        if !self.allows_origin(request.origin, request.host) {
             return Err(ConnectRefusal::Origin);
         }
         let serializer = params.serializer().map_err(|_| ConnectRefusal::Version)?;

@@ -49,12 +49,14 @@ impl Shard {
             metrics.refused(ConnectRefusal::Subprotocol.reason());
             return refuse(ConnectRefusal::Subprotocol);
         };
+        let host = head.header("host").unwrap_or("");
+        let client = self.shared.proxies.client(from, host, |name| head.headers(name));
         let admitted = self.shared.connect_rules.admit(&ConnectRequest {
             query: head.query(),
             origin: head.header("origin"),
-            host: head.header("host").unwrap_or(""),
+            host: client.host,
             auth_token: subprotocols.auth_token.as_deref(),
-            from,
+            from: client.from,
         });
         match admitted {
             Err(refusal) => refuse(refusal),

@@ -40,6 +40,7 @@ mod pending_messages;
 mod presence;
 mod presence_diffs;
 mod receiving;
+mod refused_origins;
 mod relay;
 mod session;
 mod shard_messages;
@@ -48,6 +49,7 @@ mod state;
 mod subscriptions;
 
 pub(crate) use connect_rules::{Admitted, ConnectRequest, ConnectRules};
+pub(crate) use refused_origins::RefusedOrigins;
 pub(crate) use session::CONTENT_TYPE;
 pub(crate) use shared::Shared;
 pub(crate) use state::Shard;

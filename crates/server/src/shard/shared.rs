@@ -12,6 +12,7 @@ use crate::cluster::Cluster;
 use crate::feature::Feature;
 use crate::metrics::Metrics;
 use crate::presence::ReplicatedPresence;
+use crate::proxies::TrustedProxies;
 use crate::settings::Limits;
 use crate::sites::SiteHosts;
 use crate::token::TokenKey;
@@ -22,6 +23,7 @@ pub(crate) struct Shared {
     pub longpoll: LongPollLimits,
     pub registry: Registry,
     pub connect_rules: ConnectRules,
+    pub proxies: Arc<TrustedProxies>,
     /// Hosts that belong to sites and not to the app.
     pub sites: Arc<SiteHosts>,
     pub cluster: Arc<Cluster>,

@@ -1,0 +1,206 @@
+//! The client of a request that came through proxies.
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use ipnet::IpNet;
+
+use crate::settings::ProxyHeader;
+
+/// The networks of the proxies whose headers are believed.
+///
+/// Each proxy appends the address from which a request came to it. So the list is read from the
+/// right, for as long as the address is that of a trusted proxy. Entries further left may be made
+/// up by the client.
+#[derive(Debug)]
+pub(crate) struct TrustedProxies {
+    networks: Vec<IpNet>,
+    header: ProxyHeader,
+}
+
+/// An entry of `server.trusted_proxies` is not a network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a network looks like 10.0.0.0/8, 192.0.2.1 or fd00::/8, not {text:?}")]
+pub struct NetworkError {
+    /// The entry.
+    pub text: String,
+}
+
+/// The client of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ForwardedClient<'a> {
+    /// The client's address. The port is 0 if a proxy named the address.
+    pub from: SocketAddr,
+    /// The host and port to which the client sent the request.
+    pub host: &'a str,
+}
+
+impl TrustedProxies {
+    pub fn new(networks: &[String], header: ProxyHeader) -> Result<Self, NetworkError> {
+        let networks = networks.iter().map(|text| network(text));
+        Ok(TrustedProxies { networks: networks.collect::<Result<_, _>>()?, header })
+    }
+
+    /// The client of a request from `peer`. `values` returns the values of a header, in the order
+    /// of their lines.
+    pub fn client<'a, V: Iterator<Item = &'a str>>(
+        &self,
+        peer: SocketAddr,
+        host: &'a str,
+        values: impl Fn(&'static str) -> V,
+    ) -> ForwardedClient<'a> {
+        let mut client = ForwardedClient { from: peer, host };
+        if !self.trusts(peer.ip()) {
+            return client;
+        }
+        match self.header {
+            ProxyHeader::XForwardedFor => {
+                for entry in entries(values("x-forwarded-for")) {
+                    let Some(address) = address(entry) else { break };
+                    client.from = SocketAddr::new(address, 0);
+                    if !self.trusts(address) {
+                        break;
+                    }
+                }
+                // The rightmost host is the one that the nearest proxy names.
+                let mut hosts = entries(values("x-forwarded-host"));
+                client.host = hosts.find(|host| !host.is_empty()).unwrap_or(host);
+            }
+            ProxyHeader::Forwarded => {
+                for entry in entries(values("forwarded")) {
+                    if let Some(host) = parameter(entry, "host") {
+                        client.host = host;
+                    }
+                    let Some(address) = parameter(entry, "for").and_then(address) else { break };
+                    client.from = SocketAddr::new(address, 0);
+                    if !self.trusts(address) {
+                        break;
+                    }
+                }
+            }
+        }
+        client
+    }
+
+    fn trusts(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.networks.iter().any(|network| network.contains(&address))
+    }
+}
+
+/// Whether a header names the client for the server. Web pages of other origins may not send it.
+pub(crate) fn is_proxy_header(name: &str) -> bool {
+    let name = name.trim().to_ascii_lowercase();
+    name == "forwarded" || name.starts_with("x-forwarded-")
+}
+
+fn network(text: &str) -> Result<IpNet, NetworkError> {
+    let network = IpNet::from_str(text).or_else(|_| IpAddr::from_str(text).map(IpNet::from));
+    network.map_err(|_| NetworkError { text: text.to_owned() })
+}
+
+/// The entries of a list header, from the last to the first.
+fn entries<'a>(values: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
+    let lines: Vec<&str> = values.collect();
+    lines.into_iter().rev().flat_map(|line| line.rsplit(',')).map(str::trim)
+}
+
+/// An address with or without a port: `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(bare, _)| bare);
+    let parsed = text.parse().or_else(|_| text.parse::<SocketAddr>().map(|address| address.ip()));
+    parsed.ok().or_else(|| bare?.parse().ok()).map(|address: IpAddr| address.to_canonical())
+}
+
+/// A parameter of an entry of `Forwarded`, without its quotes.
+fn parameter<'a>(entry: &'a str, name: &str) -> Option<&'a str> {
+    entry.split(';').find_map(|pair| {
+        let (key, value) = pair.split_once('=')?;
+        key.trim().eq_ignore_ascii_case(name).then(|| value.trim().trim_matches('"'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The address and host of a request from `peer` with these header lines.
+    fn client(header: ProxyHeader, peer: &str, lines: &[(&str, &str)]) -> (String, String) {
+        let networks = ["127.0.0.0/8", "10.0.0.0/8", "fd00::/8", "192.0.2.200"].map(str::to_owned);
+        let proxies = TrustedProxies::new(&networks, header).unwrap();
+        let values = |name| {
+            let lines = lines.iter().filter(move |line| line.0 == name);
+            lines.map(|line| line.1)
+        };
+        let peer = SocketAddr::new(peer.parse().unwrap(), 5);
+        let ForwardedClient { from, host } = proxies.client(peer, "own", values);
+        (from.ip().to_string(), host.to_owned())
+    }
+
+    fn address_of(peer: &str, forwarded_for: &[&str]) -> String {
+        let lines: Vec<_> = forwarded_for.iter().map(|value| ("x-forwarded-for", *value)).collect();
+        client(ProxyHeader::XForwardedFor, peer, &lines).0
+    }
+
+    #[test]
+    fn the_rightmost_address_that_is_not_a_proxy_is_the_client() {
+        assert_eq!(address_of("127.0.0.1", &["203.0.113.9"]), "203.0.113.9");
+        assert_eq!(address_of("127.0.0.1", &["198.51.100.1, 203.0.113.9"]), "203.0.113.9");
+        assert_eq!(address_of("127.0.0.1", &["203.0.113.9, 10.1.2.3"]), "203.0.113.9");
+        assert_eq!(address_of("127.0.0.1", &["203.0.113.9", "192.0.2.200"]), "203.0.113.9");
+        assert_eq!(address_of("fd00::1", &["[2001:db8::1]:443"]), "2001:db8::1");
+        assert_eq!(address_of("127.0.0.1", &["203.0.113.9:1234,10.0.0.1"]), "203.0.113.9");
+        assert_eq!(address_of("127.0.0.1", &["10.0.0.2, 10.0.0.1"]), "10.0.0.2");
+        assert_eq!(address_of("::ffff:127.0.0.1", &["::ffff:203.0.113.9"]), "203.0.113.9");
+    }
+
+    #[test]
+    fn a_header_from_an_address_that_is_not_a_proxy_changes_nothing() {
+        assert_eq!(address_of("203.0.113.9", &["198.51.100.1"]), "203.0.113.9");
+        let lines = [("x-forwarded-host", "evil.example"), ("forwarded", "for=198.51.100.1")];
+        for header in [ProxyHeader::XForwardedFor, ProxyHeader::Forwarded] {
+            let expected = ("203.0.113.9".to_owned(), "own".to_owned());
+            assert_eq!(client(header, "203.0.113.9", &lines), expected);
+        }
+    }
+
+    #[test]
+    fn an_invalid_entry_ends_the_list() {
+        assert_eq!(address_of("127.0.0.1", &["203.0.113.9, unknown"]), "127.0.0.1");
+        assert_eq!(address_of("127.0.0.1", &["203.0.113.9, x, 10.0.0.1"]), "10.0.0.1");
+        assert_eq!(address_of("127.0.0.1", &[""]), "127.0.0.1");
+        assert_eq!(address_of("127.0.0.1", &[",,,,"]), "127.0.0.1");
+        let long = "a,".repeat(1_000_000);
+        assert_eq!(address_of("127.0.0.1", &[&long]), "127.0.0.1");
+    }
+
+    #[test]
+    fn only_the_configured_header_is_read() {
+        let lines = [
+            ("x-forwarded-for", "203.0.113.1"),
+            ("x-forwarded-host", "x.example"),
+            (
+                "forwarded",
+                r#"for=198.51.100.7;host=a.example, For="[2001:db8::2]:80"; host="b.example""#,
+            ),
+        ];
+        let of = |header| client(header, "127.0.0.1", &lines);
+        let expected = |address: &str, host: &str| (address.to_owned(), host.to_owned());
+        assert_eq!(of(ProxyHeader::XForwardedFor), expected("203.0.113.1", "x.example"));
+        assert_eq!(of(ProxyHeader::Forwarded), expected("2001:db8::2", "b.example"));
+    }
+
+    #[test]
+    fn an_entry_that_is_not_a_network_is_an_error() {
+        for text in ["", "localhost", "10.0.0.0/33", "10.0.0"] {
+            let error = TrustedProxies::new(&[text.to_owned()], ProxyHeader::default()).err();
+            assert_eq!(error, Some(NetworkError { text: text.to_owned() }));
+        }
+    }
+
+    #[test]
+    fn web_pages_may_not_name_the_client() {
+        assert!(is_proxy_header("Forwarded") && is_proxy_header(" X-Forwarded-Host"));
+        assert!(!is_proxy_header("x-phoenix-authtoken"));
+    }
+}
