@@ -22,12 +22,12 @@
 //! assert_eq!(pages.poll_output(), Some(Output::Available { page: "bafy".into() }));
 //! ```
 
+mod address_quotas;
 mod neighbours;
 mod pages;
-mod quotas;
 
+pub use address_quotas::{QuotaExceeded, QuotaLimits, Quotas};
 pub use neighbours::{Change, FULL_MESH_PEERS_MAX, Rings};
 pub use pages::{
     Counts, Have, JoinError, LastAvailable, NodeCounts, Output, PageLimits, Pages, RelayRefusal,
 };
-pub use quotas::{QuotaExceeded, QuotaLimits, Quotas};

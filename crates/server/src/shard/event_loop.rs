@@ -86,7 +86,7 @@ impl SocketHandler for Shard {
 
     fn run_pending_work(&mut self, sockets: &mut Sockets) -> bool {
         let has_more = self.deliver_slice(sockets, SLICE);
-        if has_more || !self.presence_diffs.is_running() {
+        if has_more || !self.presence_rounds.is_running() {
             return has_more;
         }
         // The last changes of presence were sent: queue the next few.

@@ -8,7 +8,7 @@
 //! - `joining` handles joins and leaves, `pending_joins` the joins that wait for other processes;
 //! - `calls` runs an application's callbacks, `relay` applies the effects that they requested;
 //! - `delivery` sends to one client, and broadcasts in slices;
-//! - `presence_diffs` broadcasts changes of presence;
+//! - `presence_rounds` selects the changes of presence to broadcast next;
 //! - `longpoll` has the long-poll sessions, `parked` the requests that features park.
 //!
 //! # Slow readers
@@ -38,7 +38,7 @@ mod parked_requests;
 mod pending_joins;
 mod pending_messages;
 mod presence;
-mod presence_diffs;
+mod presence_rounds;
 mod receiving;
 mod refused_origins;
 mod relay;

@@ -11,18 +11,18 @@ use crate::app::{Body, Broadcast, ShardMessage};
 impl Shard {
     /// Starts a round of broadcasts, when it is time for one.
     pub(super) fn begin_presence_round(&mut self, now: Instant) {
-        self.presence_diffs.start_round(now, &self.shared.presence);
+        self.presence_rounds.start_round(now, &self.shared.presence);
     }
 
     /// Broadcasts some of the diffs that are due. While the queue of a shard is full, it broadcasts
     /// none, because clients that miss a diff would stay wrong.
     pub(super) fn broadcast_presence(&mut self, now: Instant) {
         let endpoint = &self.shared.endpoint;
-        self.presence_diffs.late.retain(|(shard, diff)| {
+        self.presence_rounds.late.retain(|(shard, diff)| {
             endpoint.send_to(*shard, ShardMessage::Broadcast(diff.clone())).is_err()
         });
-        while self.presence_diffs.late.is_empty() && self.presence_diffs.has_room() {
-            let Some(diff) = self.presence_diffs.take(now, &self.shared.presence) else { return };
+        while self.presence_rounds.late.is_empty() && self.presence_rounds.has_room() {
+            let Some(diff) = self.presence_rounds.take(now, &self.shared.presence) else { return };
             self.broadcast_diff(diff);
         }
     }
@@ -33,10 +33,10 @@ impl Shard {
         let bytes = payload.len();
         let diff =
             Arc::new(Broadcast::new(&topic, "presence_diff", Body::Json(payload.into()), None));
-        self.presence_diffs.note(&diff, bytes);
+        self.presence_rounds.note(&diff, bytes);
         for shard in self.shared.endpoint.shards().filter(|shard| *shard != self.id) {
             if self.shared.endpoint.send_to(shard, ShardMessage::Broadcast(diff.clone())).is_err() {
-                self.presence_diffs.late.push((shard, diff.clone()));
+                self.presence_rounds.late.push((shard, diff.clone()));
             }
         }
         self.shared.metrics.broadcasts.inc();

@@ -10,7 +10,7 @@ use super::client::SubscriptionRecord;
 use super::clients::Clients;
 use super::parked_requests::ParkedRequests;
 use super::pending_messages::PendingMessages;
-use super::presence_diffs::PresenceDiffs;
+use super::presence_rounds::PresenceRounds;
 use super::shared::Shared;
 use super::subscriptions::SubscriptionRecords;
 use crate::app::{AnyStates, Broadcast, ChannelAddress, Effect};
@@ -30,7 +30,7 @@ pub(crate) struct Shard {
     /// The number of topics that the common gauge includes for this shard.
     pub(super) topics_counted: usize,
     /// Of the first shard: the broadcasts of presence changes.
-    pub(super) presence_diffs: PresenceDiffs,
+    pub(super) presence_rounds: PresenceRounds,
     /// The key of the client that the sweep of long-poll sessions checked last.
     pub(super) swept: usize,
     /// Joins that wait for other processes, with the numbers of the subscriptions they wait for.
@@ -52,7 +52,7 @@ impl Shard {
             records: SubscriptionRecords::default(),
             effects: Vec::new(),
             topics_counted: 0,
-            presence_diffs: PresenceDiffs::new(),
+            presence_rounds: PresenceRounds::new(),
             swept: 0,
             joining: VecDeque::new(),
             pending_messages: HashMap::new(),

@@ -22,7 +22,7 @@ use super::name::topic_of;
 use super::slot::{Carrier, JoiningCarrier, LocalSlot, Parked, Poll, PollResponse};
 use super::slots::{self, Slots};
 use super::state::{NoSlot, POLL_GAP_MAX, State};
-use super::throw::Throw;
+use super::throw_message::Throw;
 use crate::addresses::Addresses;
 use crate::app::{ChannelAddress, ClientSender, ParkedRequest};
 use crate::cluster::{Cluster, PartLink};

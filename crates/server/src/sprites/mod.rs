@@ -14,7 +14,7 @@ mod routes;
 mod slot;
 mod slots;
 mod state;
-mod throw;
+mod throw_message;
 
 use std::fmt;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use watchfire_types::{Instant, PeerId};
 use super::grids::ReplicatedGrids;
 use super::metrics::SpriteMetrics;
 use super::slot::PollResponse;
-use super::throw::Throw;
+use super::throw_message::Throw;
 use crate::app::{ParkResponse, ParkRoute, ParkedRequest, Parking};
 use crate::metrics::Metrics;
 use crate::token::{SlotToken, TokenKey, query_token};

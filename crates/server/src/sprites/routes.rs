@@ -19,7 +19,7 @@ use super::messages::Request;
 use super::name::check_grid_name;
 use super::polling::{Polling, stale_token};
 use super::slot::JoiningCarrier;
-use super::throw::InvalidThrow;
+use super::throw_message::InvalidThrow;
 use crate::token::SlotToken;
 
 const CONTENT_TYPE: &str = "application/json; charset=utf-8";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use watchfire_tracker::Rings;
 use watchfire_types::{Instant, NodeId, PeerId};
 
-use super::throw::Edge;
+use super::throw_message::Edge;
 use crate::seed::Seed;
 
 /// The rings of a grid: left and right on the first, up and down on the second.

@@ -9,7 +9,7 @@ use watchfire_types::{Instant, PeerId};
 
 use super::slot::{Carrier, LocalSlot, Poll, PollResponse};
 use super::slots::Slots;
-use super::throw::Edge;
+use super::throw_message::Edge;
 use crate::app::{ChannelAddress, ParkedRequest};
 
 /// A peer that polls counts as gone after this long without a waiting poll.

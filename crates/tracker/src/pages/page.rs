@@ -3,10 +3,10 @@ use std::sync::Arc;
 
 use watchfire_types::{PeerId, Rng};
 
+use crate::address_quotas::budget::Budget;
 use crate::pages::have::Have;
 use crate::pages::output::{Counts, NodeCounts};
 use crate::pages::pending_events::PendingEvents;
-use crate::quotas::budget::Budget;
 
 /// Lists with more capacity than this per peer are shrunk.
 const CAPACITY_PER_PEER_MAX: usize = 4;

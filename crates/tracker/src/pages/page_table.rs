@@ -3,13 +3,13 @@ use std::sync::Arc;
 
 use watchfire_types::{Instant, PeerId};
 
+use crate::address_quotas::budget::Rate;
 use crate::pages::error::{JoinError, RelayRefusal};
 use crate::pages::have::Have;
 use crate::pages::limits::PageLimits;
 use crate::pages::output::{Counts, Output};
 use crate::pages::page::Page;
 use crate::pages::pending_events::Due;
-use crate::quotas::budget::Rate;
 
 /// All open pages.
 ///

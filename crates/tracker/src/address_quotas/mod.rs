@@ -9,7 +9,7 @@ use std::time::Duration;
 use thiserror::Error;
 use watchfire_types::Instant;
 
-use crate::quotas::budget::{Budget, Rate};
+use crate::address_quotas::budget::{Budget, Rate};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Addresses whose usage is remembered. At the limit, absent ones are forgotten.

@@ -19,7 +19,7 @@ const IN_FLIGHT_BYTES_MAX: usize = 64 * 1024;
 
 /// The progress of a round over all topics with changes.
 #[derive(Default)]
-pub(super) struct PresenceDiffs {
+pub(super) struct PresenceRounds {
     /// The current stripe, and how many of its topics are due. Past the last stripe, no round runs.
     stripe: usize,
     due: usize,
@@ -33,9 +33,9 @@ pub(super) struct PresenceDiffs {
     pub late: Vec<(ShardId, Arc<Broadcast>)>,
 }
 
-impl PresenceDiffs {
+impl PresenceRounds {
     pub fn new() -> Self {
-        PresenceDiffs { stripe: STRIPES, ..PresenceDiffs::default() }
+        PresenceRounds { stripe: STRIPES, ..PresenceRounds::default() }
     }
 
     /// Whether a round runs.
