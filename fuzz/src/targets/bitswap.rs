@@ -23,20 +23,23 @@ pub fn bitswap_frames(bytes: &[u8]) {
     assert_eq!(frames(stream, usize::from(*piece_bytes).max(1)), at_once);
 }
 
-/// The frames of a stream, and whether it ended with an error.
-fn frames(stream: &[u8], piece_bytes: usize) -> (Vec<Bytes>, bool) {
+/// The frames of a stream, each after its length, and whether it ended with an error.
+fn frames(stream: &[u8], piece_bytes: usize) -> (Vec<u8>, bool) {
     let (mut reader, mut frames) = (FrameReader::default(), Vec::new());
     for piece in stream.chunks(piece_bytes) {
         reader.push(piece);
         loop {
             match reader.next_frame() {
-                Ok(Some(frame)) => frames.push(frame),
+                Ok(Some(frame)) => {
+                    assert!(frame.len() <= MESSAGE_BYTES_MAX);
+                    frames.extend_from_slice(&(frame.len() as u32).to_le_bytes());
+                    frames.extend_from_slice(&frame);
+                }
                 Ok(None) => break,
                 Err(_) => return (frames, true),
             }
         }
     }
-    assert!(frames.iter().all(|frame| frame.len() <= MESSAGE_BYTES_MAX));
     (frames, false)
 }
 
