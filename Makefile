@@ -43,7 +43,7 @@ check: web docs-links ## Formatting, lints and documentation
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps --quiet
 
-rust-test: web ## The Rust tests, fuzz targets briefly among them
+rust-test: web ## The Rust tests, fuzz targets with their seeds among them
 	$(CARGO) test $(LOCKED) --workspace --quiet
 
 web-test: web ## The web client's types, tests and weight
@@ -65,11 +65,12 @@ tests/interop/node_modules/.package-lock.json: tests/interop/package.json tests/
 	cd tests/interop && npm ci --no-audit --no-fund
 	@touch $@
 
-tools: ## Install the browser and the load tool that the tests drive, when they are missing
-	@missing=; for tool in chromium tsung; do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+tools: ## Install the browser, the load tool and the proxies that the tests drive, when they are missing
+	@missing=; for tool in chromium:chromium tsung:tsung nginx:nginx-light caddy:caddy haproxy:haproxy; do \
+	  PATH="$$PATH:/usr/sbin" command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
 	[ -z "$$missing" ] || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo apt-get update -qq && $$sudo apt-get install -y --no-install-recommends $$missing; }
+	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
 
 swarm-tools: ## Install what the swarm is compared with, when it is missing; builds kubo once, with Go
 	@missing=; for tool in nginx:nginx-light curl tc:iproute2 unshare:util-linux; do \

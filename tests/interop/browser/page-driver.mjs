@@ -55,8 +55,9 @@ export class PageDriver {
     this.#address = address
   }
 
-  static async inContext(server, context) {
-    const person = new PageDriver(context, addressOf(server))
+  /** `address` is where the visitor opens the server, such as a proxy in front. */
+  static async inContext(server, context, address = addressOf(server)) {
+    const person = new PageDriver(context, address)
     person.pageErrors = await collectPageErrors(context)
     context.setDefaultTimeout(WAIT_MS)
     person.tab = await context.newPage()

@@ -151,9 +151,9 @@ export function binaryPush({ kind = 0, joinRef, ref, topic, event, data }) {
   return Buffer.concat([Buffer.from([kind, ...fields.map((field) => field.length)]), ...fields, Buffer.from(data)])
 }
 
-/** Connects without sending anything. */
+/** Connects without sending anything. A server behind a proxy has a `dial` and a `host` of its own. */
 export async function openTcp(t, server) {
-  const socket = net.connect({ port: server.port, host: '127.0.0.1' })
+  const socket = server.dial?.() ?? net.connect({ port: server.port, host: '127.0.0.1' })
   t.after(() => socket.destroy())
   socket.on('error', () => {})
   const connected = new Inbox()
@@ -165,7 +165,7 @@ export async function openTcp(t, server) {
 /** Sends one request on a connection of its own; a response without a length ends with the connection. */
 export async function request(t, server, { method = 'GET', path, headers = {}, body = '' }) {
   const socket = await openTcp(t, server)
-  const lines = Object.entries({ Host: `127.0.0.1:${server.port}`, ...headers })
+  const lines = Object.entries({ Host: server.host ?? `127.0.0.1:${server.port}`, ...headers })
     .flatMap(([name, values]) => [values].flat().map((value) => `${name}: ${value}\r\n`))
   socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`)
   return { socket, ...(await readResponse(socket)) }

@@ -1,0 +1,169 @@
+// Real proxies in front of our server, configured by the snippets of docs/how-to/proxy.md.
+
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import net from 'node:net'
+import { tmpdir, userInfo } from 'node:os'
+import path from 'node:path'
+import tls from 'node:tls'
+
+import { certify } from './certificate.mjs'
+import { SOON_MS, waitUntil, withTimeout } from './deadlines.mjs'
+
+const GUIDE = new URL('../../../docs/how-to/proxy.md', import.meta.url)
+
+/** The names of the snippets. No resolver knows them. */
+export const APP = 'example.org'
+export const SITES = 'pages.example.net'
+
+/** How each proxy runs in the foreground, with all of its files in one folder. The name is that of the snippet's code block. */
+const kinds = {
+  nginx: {
+    configuration: (snippet, folder) => {
+      const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${folder}/${name};`)
+      return `daemon off; worker_processes 1; user ${userInfo().username}; pid ${folder}/pid; error_log stderr;
+        events { worker_connections 1024; } http { access_log off; ${temporary.join(' ')}\n${snippet}\n}`
+    },
+    command: (file, folder) => ['nginx', '-p', folder, '-e', 'stderr', '-c', file],
+  },
+  caddy: {
+    configuration: (snippet, _, { http, https }) =>
+      `{\nadmin off\nhttp_port ${http}\nhttps_port ${https}\nservers {\nprotocols h1 h2\n}\n}\n${snippet}`,
+    command: (file) => ['caddy', 'run', '--adapter', 'caddyfile', '--config', file],
+  },
+  haproxy: {
+    configuration: (snippet) => snippet,
+    command: (file) => ['haproxy', '-db', '-f', file],
+  },
+}
+
+export const proxyNames = Object.keys(kinds)
+
+/** Ports that were free a moment ago. */
+export async function freePorts(count) {
+  const listeners = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const listener = net.createServer().listen(0, '0.0.0.0')
+      await new Promise((resolve, reject) => listener.once('listening', resolve).once('error', reject))
+      return listener
+    }),
+  )
+  const ports = listeners.map((listener) => listener.address().port)
+  await Promise.all(listeners.map((listener) => new Promise((resolve) => listener.close(resolve))))
+  return ports
+}
+
+/** The only code block of the guide in that language. */
+function snippetOf(name) {
+  const blocks = [...readFileSync(GUIDE, 'utf8').matchAll(/^```(\w+)\n(.*?)^```$/gms)].filter(([, language]) => language === name)
+  assert.equal(blocks.length, 1, `docs/how-to/proxy.md has one snippet for ${name}`)
+  return blocks[0][2]
+}
+
+/** Replaces a placeholder, which must be in the snippet. */
+function substitute(snippet, placeholder, replacement) {
+  assert.ok(snippet.match(placeholder), `the snippet contains ${placeholder}`)
+  return snippet.replaceAll(placeholder, replacement)
+}
+
+/** Starts the proxy of that name in front of a server, on these ports. */
+export async function startProxy(name, server, { http, https }) {
+  const folder = mkdtempSync(path.join(tmpdir(), `${name}-`))
+  const { cert, key } = certify(folder, [APP, `*.${SITES}`])
+  const both = path.join(folder, 'watchfire.pem')
+  const certificate = readFileSync(cert, 'utf8')
+  writeFileSync(both, certificate + readFileSync(key, 'utf8'))
+
+  let snippet = substitute(snippetOf(name), /127\.0\.0\.1:4000/g, `127.0.0.1:${server.port}`)
+  snippet = substitute(snippet, /\/etc\/ssl\/watchfire\//g, `${folder}/`)
+  if (name !== 'caddy') {
+    snippet = substitute(snippet, /(?<=^\s*(listen|bind) (\S*:)?)443\b/gm, https)
+    snippet = substitute(snippet, /(?<=^\s*(listen|bind) (\S*:)?)80\b/gm, http)
+  }
+  const { configuration, command } = kinds[name]
+  const file = path.join(folder, 'configuration')
+  writeFileSync(file, configuration(snippet, folder, { http, https }))
+  const [program, ...args] = command(file, folder)
+  // Debian's users do not have the folder of nginx and HAProxy in their path.
+  const env = { PATH: `${process.env.PATH}:/usr/sbin`, HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder }
+  const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], env })
+  const proxy = new Proxy(child, { folder, certificate, http, https })
+  try {
+    await proxy.listening()
+  } catch (error) {
+    await proxy.stop()
+    throw error
+  }
+  return proxy
+}
+
+/** A running proxy. */
+class Proxy {
+  stderr = ''
+  #child
+  #ended
+  #folder
+  #certificate
+  #ports
+
+  constructor(child, { folder, certificate, http, https }) {
+    this.#child = child
+    this.#folder = folder
+    this.#certificate = certificate
+    this.#ports = { http, https }
+    child.stderr.setEncoding('utf8').on('data', (text) => (this.stderr += text))
+    this.#ended = new Promise((resolve) => child.once('close', resolve).once('error', resolve))
+  }
+
+  /** The origin of the app, with the port of this proxy. */
+  get origin() {
+    return `https://${APP}:${this.#ports.https}`
+  }
+
+  /** Waits until both ports accept connections. */
+  async listening() {
+    const ended = this.#ended.then((cause) => {
+      const advice = cause instanceof Error ? `${cause.message}; \`make tools\` installs it` : `it ended with ${cause}: ${this.stderr}`
+      throw new Error(`cannot start ${this.#child.spawnfile}: ${advice}`)
+    })
+    const accepts = (port) => waitUntil(() => canConnect(port), `port ${port} accepts connections`)
+    await Promise.race([ended, Promise.all(Object.values(this.#ports).map(accepts))])
+  }
+
+  /**
+   * The server as a client at that loopback address sees it through this proxy, for `request` and `RawWebSocket`.
+   * The client verifies the certificate.
+   */
+  seenFrom(localAddress = '127.0.0.1', host = new URL(this.origin).host) {
+    const port = this.#ports.https
+    const ca = this.#certificate
+    return { host, dial: () => tls.connect({ host: '127.0.0.1', port, localAddress, ca, servername: APP, ALPNProtocols: ['http/1.1'] }) }
+  }
+
+  /** The server without TLS, for `request`. */
+  get withoutTls() {
+    return { host: APP, port: this.#ports.http }
+  }
+
+  async stop() {
+    if (this.#child.exitCode === null && this.#child.signalCode === null) this.#child.kill('SIGTERM')
+    try {
+      await withTimeout(this.#ended, `${this.#child.spawnfile} ends`, SOON_MS)
+    } finally {
+      this.#child.kill('SIGKILL')
+      rmSync(this.#folder, { recursive: true, force: true })
+    }
+  }
+}
+
+function canConnect(port) {
+  return new Promise((resolve) => {
+    const socket = net.connect({ port, host: '127.0.0.1' })
+    socket.once('error', () => resolve(false))
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
+  })
+}
