@@ -75,8 +75,8 @@ async function run(options) {
     })
     const cpuServer = cpuSeconds([server.pid]).each[0] - before.each[0]
     const relayedByServer = await server.metric('watchfire_pages_relayed_bytes_total')
-    const residentPeersMost = peers.residentMost.slice(1)
-    const figures = figuresOf({ ...played, bytes, cpuPeers: peers.cpuSeconds, cpuServer, relayedByServer, residentPeersMost })
+    const peersResidentMax = peers.residentMax.slice(1)
+    const figures = figuresOf({ ...played, bytes, cpuPeers: peers.cpuSeconds, cpuServer, relayedByServer, peersResidentMax })
     const isWhole = Object.entries(USUAL).every(([name, value]) => name === 'timeout' || options[name] === value)
     const command = process.argv.length > 2 ? `make bench-churn ARGS="${process.argv.slice(2).join(' ')}"` : 'make bench-churn'
     const report = reportOf({

@@ -5,10 +5,10 @@ import { machineSentence } from '../browser/report.mjs'
 
 const CONNECTIONS_MAX = 12
 
-export function targetsOf({ linesMost, relayedWhileDirect, wrong, dropped }) {
+export function targetsOf({ connectionsMax, relayedWhileDirect, wrong, dropped }) {
   const atMost = (what, value, bound) => ({ what, value, bound, unit: '', decimals: 0, is_least: false })
   return [
-    atMost('connections of any peer at the same time', linesMost, CONNECTIONS_MAX),
+    atMost('connections of any peer at the same time', connectionsMax, CONNECTIONS_MAX),
     atMost('bytes of content relayed between peers with an open direct connection', relayedWhileDirect, 0),
     atMost('peers that stayed and do not have every byte as it was published', wrong, 0),
     atMost('peers that another peer dropped as malicious', dropped, 0),
@@ -47,9 +47,9 @@ export function reportOf({ options, machine, commit, figures, played, herds, com
       row('content by relay, before there was a direct connection', mb(figures.relayedBytes)),
       row('all bytes that the server relayed, by its own count', mb(figures.relayedByServer)),
       row('content that moved, for each byte that a peer received', figures.movedPerNeeded.toFixed(2)),
-      row('direct connections; the most at the same time', `${figures.ways.toFixed(0)}; ${figures.waysMost.toFixed(0)}`),
-      row('memory of the server, at most', mb(figures.residentServerMost)),
-      row(`memory of a process of ${herd} peers, each with its copy of the page, at most`, mb(figures.residentPeerMost)),
+      row('direct connections; the most at the same time', `${figures.directConnections.toFixed(0)}; ${figures.directConnectionsMax.toFixed(0)}`),
+      row('memory of the server, at most', mb(figures.serverResidentMax)),
+      row(`memory of a process of ${herd} peers, each with its copy of the page, at most`, mb(figures.peerResidentMax)),
       row('CPU-seconds of all peers', s(figures.cpuPeers)),
       row('CPU-seconds of the server', s(figures.cpuServer)),
     ],

@@ -98,7 +98,10 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         let page = watchfire_load::html(&results, &verdicts);
         std::fs::write(file, page).with_context(|| file.display().to_string())?;
     }
-    anyhow::ensure!(results.broken.is_empty(), "a worker failed, so the results are incomplete");
+    anyhow::ensure!(
+        results.failed_workers.is_empty(),
+        "a worker failed, so the results are incomplete"
+    );
     if results.stopped_after.is_some() {
         return Ok(ExitCode::from(signalled.load(Ordering::Relaxed)));
     }

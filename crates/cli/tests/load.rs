@@ -153,7 +153,7 @@ fn an_interrupted_load_reports_its_results() {
     }
     let after = results["stopped_after"].as_f64().expect("the time of the stop");
     assert!((1.0..60.0).contains(&after), "{after}");
-    assert_eq!(results["broken_workers"], serde_json::json!([]));
+    assert_eq!(results["failed_workers"], serde_json::json!([]));
     let counts = &results["counts"];
     assert_eq!(counts["cut"], counts["started"], "all sessions are cut off: {counts}");
 }

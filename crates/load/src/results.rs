@@ -44,7 +44,7 @@ pub struct Results {
     /// Memory of all workers: at the start, and the maximum.
     pub resident_bytes: (u64, u64),
     /// Workers that failed, with the cause.
-    pub broken: Vec<String>,
+    pub failed_workers: Vec<String>,
     /// The time at which the load was stopped, if before its end.
     pub stopped_after: Option<Duration>,
     sent: Vec<Sent>,
@@ -108,7 +108,7 @@ impl Results {
             seconds: Vec::new(),
             cpu: Duration::ZERO,
             resident_bytes: (0, 0),
-            broken: Vec::new(),
+            failed_workers: Vec::new(),
             stopped_after: None,
             sent: Vec::new(),
             receipts: Receipts::default(),
@@ -123,7 +123,7 @@ impl Results {
         self.delivery.merge(&delta.delivery);
         let room = BROADCASTS_MAX.saturating_sub(self.sent.len());
         self.sent.extend(delta.sent.iter().take(room));
-        self.counts.broadcasts_untold += delta.sent.len().saturating_sub(room) as u64;
+        self.counts.broadcasts_unreported += delta.sent.len().saturating_sub(room) as u64;
         self.receipts.merge(&delta.receipts);
         for times in &delta.steps {
             if let Some(step) = self.steps.get_mut(usize::from(times.step)) {
@@ -147,7 +147,7 @@ impl Results {
 
     /// Note that a worker failed.
     pub(crate) fn add_broken(&mut self, worker: usize, cause: &str) {
-        self.broken.push(format!("worker {worker}: {cause}"));
+        self.failed_workers.push(format!("worker {worker}: {cause}"));
         self.workers_seen[worker].is_done = true;
     }
 
@@ -216,7 +216,7 @@ impl Results {
 
     /// Users that were planned and did not start.
     pub fn missing_users(&self) -> u64 {
-        self.counts.asked - self.counts.started.min(self.counts.asked)
+        self.counts.due - self.counts.started.min(self.counts.due)
     }
 
     /// The limits of this machine that caused errors.

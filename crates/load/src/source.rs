@@ -40,7 +40,7 @@ impl Source {
     pub fn scenario(&self) -> Result<Scenario, ScenarioError> {
         let mut scenario = Scenario::parse(&self.name, &self.text)?;
         if let Some(url) = &self.target {
-            scenario.aim_at(url)?;
+            scenario.set_target(url)?;
         }
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         scenario.prepare(&self.name)?;

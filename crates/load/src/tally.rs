@@ -43,7 +43,7 @@ pub(crate) struct Delta {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
     /// Users that were due.
-    pub asked: u64,
+    pub due: u64,
     /// Users that started.
     pub started: u64,
     /// Users that reached the end of their session.
@@ -53,7 +53,7 @@ pub struct Counts {
     /// Users that were due when `users_max` users were active.
     pub turned_away: u64,
     /// Users whose session was cut off at the end of the load.
-    pub cut: u64,
+    pub cut_off: u64,
     /// Bytes read.
     pub bytes_in: u64,
     /// Bytes written.
@@ -63,22 +63,22 @@ pub struct Counts {
     /// Their bytes.
     pub delivery_bytes: u64,
     /// Broadcasts that are not reported one by one, because there were too many.
-    pub broadcasts_untold: u64,
+    pub broadcasts_unreported: u64,
 }
 
 impl Counts {
     pub(crate) fn add(&mut self, other: &Counts) {
-        self.asked += other.asked;
+        self.due += other.due;
         self.started += other.started;
         self.finished += other.finished;
         self.failed += other.failed;
         self.turned_away += other.turned_away;
-        self.cut += other.cut;
+        self.cut_off += other.cut_off;
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
         self.deliveries += other.deliveries;
         self.delivery_bytes += other.delivery_bytes;
-        self.broadcasts_untold += other.broadcasts_untold;
+        self.broadcasts_unreported += other.broadcasts_unreported;
     }
 }
 

@@ -6,10 +6,10 @@
 //! cargo run --release -p watchfire-p2p --example raw_peer -- ADDRESS [1.2.0|1.1.0|1.0.0]
 //! want block|block?|have|have? CID...  send wants in one message; `?` requests no DONT_HAVE
 //! cancel CID...                        send cancels in one message
-//! hear CID                             receive until a presence or a block of this CID
-//! count N                              receive until N presences and blocks
-//! give PATH CHUNK_BYTES MILLIS         serve the blocks of this file, each after a pause
-//! overlong                             start an oversized message on a new stream, which must end
+//! receive-until CID                    receive until a presence or a block of this CID
+//! receive-count N                      receive until N presences and blocks
+//! serve PATH CHUNK_BYTES MILLIS        serve the blocks of this file, each after a pause
+//! send-oversized                       start an oversized message on a new stream, which must end
 //! ```
 
 use std::convert::Infallible;
@@ -62,7 +62,7 @@ async fn main() -> Anyhow<()> {
         let Some(line) = line else { return Ok(()) };
         let words: Vec<&str> = line.split(' ').collect();
         let reply = match *words {
-            ["give", path, chunk_bytes, millis] => ServedFile::read(path, chunk_bytes, millis)
+            ["serve", path, chunk_bytes, millis] => ServedFile::read(path, chunk_bytes, millis)
                 .map(|file| json!({ "cid": served_file.insert(file).root.to_string() })),
             _ => run_command(&mut peer, &words).await,
         };
@@ -127,9 +127,9 @@ async fn run_command(peer: &mut RawPeer, words: &[&str]) -> Anyhow<Value> {
             peer.want(parse(cids)?.iter().map(cancel).collect()).await;
             Ok(json!({}))
         }
-        ["hear", cid] => Ok(received_json(&peer.receive_until(&cid.parse()?).await)),
-        ["count", count] => Ok(received_json(&peer.receive_count(count.parse()?).await)),
-        ["overlong"] => {
+        ["receive-until", cid] => Ok(received_json(&peer.receive_until(&cid.parse()?).await)),
+        ["receive-count", count] => Ok(received_json(&peer.receive_count(count.parse()?).await)),
+        ["send-oversized"] => {
             let mut stream = peer.stream().await;
             let mut length = Vec::new();
             varint::encode(MESSAGE_BYTES_MAX as u64 + 1, &mut length);
@@ -140,7 +140,7 @@ async fn run_command(peer: &mut RawPeer, words: &[&str]) -> Anyhow<Value> {
                 Ok(0) | Err(_) => Ok(json!({})),
             }
         }
-        _ => Err("unknown command: use want, cancel, hear, count, give or overlong".into()),
+        _ => Err("unknown command: use want, cancel, receive-until, receive-count, serve or send-oversized".into()),
     }
 }
 

@@ -130,7 +130,7 @@ describe('kubo, with a hand-written peer', { skip: whyNoKubo }, () => {
   it('resets the stream of an oversized message, and no other', async (test) => {
     const raw = await peer(test)
     await assertReplies(raw)
-    await raw.command('overlong')
+    await raw.command('send-oversized')
     await assertReplies(raw)
   })
 
@@ -173,7 +173,7 @@ describe('kubo, with a hand-written peer', { skip: whyNoKubo }, () => {
   it('fetches a file from a peer that is slower than its own timeouts', async (test) => {
     const raw = await peer(test)
     const content = randomBytes(120_000)
-    const { cid } = await raw.command('give', file(content), 10_000, 250)
+    const { cid } = await raw.command('serve', file(content), 10_000, 250)
     assert.deepEqual(await kubo.cat(cid), content)
   })
 })

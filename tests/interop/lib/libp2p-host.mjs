@@ -90,10 +90,10 @@ export class RawPeer extends Libp2pHost {
 
   /** Everything received up to the reply for this block: `{ haves, dont_haves, blocks, bytes }`. */
   receiveUntil(cid) {
-    return this.command('hear', cid)
+    return this.command('receive-until', cid)
   }
   /** Everything received up to this number of presences and blocks. */
   count(answers) {
-    return this.command('count', answers)
+    return this.command('receive-count', answers)
   }
 }

@@ -160,7 +160,7 @@ impl<'a> Engine<'a> {
             let is_cut = now >= cut_at || stop.is_set();
             if is_cut || (self.arrivals.peek().is_none() && self.users.is_empty() && now >= over_at)
             {
-                self.tally.counts.cut += self.users.len() as u64;
+                self.tally.counts.cut_off += self.users.len() as u64;
                 self.users.clear();
                 self.connected = 0;
                 let last = self.delta(second, true);
@@ -264,7 +264,7 @@ impl<'a> Engine<'a> {
             else {
                 return;
             };
-            self.tally.counts.asked += 1;
+            self.tally.counts.due += 1;
             self.tally.lateness.record(now.since(at));
             if self.users.len() as u64 >= self.users_max {
                 self.tally.counts.turned_away += 1;

@@ -156,7 +156,7 @@ impl Engine<'_> {
             }
             Effect::Addresses(audience) => Some(audience).filter(|_| {
                 let is_reported = self.tally.takes_broadcast();
-                self.tally.counts.broadcasts_untold += u64::from(!is_reported);
+                self.tally.counts.broadcasts_unreported += u64::from(!is_reported);
                 is_reported
             }),
             Effect::Joins(_) | Effect::Nothing => None,

@@ -62,7 +62,7 @@ fn summary(results: &Results) -> String {
     ];
     rows.splice(0..0, stopped(results).map(|stopped| ("Stopped", stopped)));
     rows.extend(results.limits().into_iter().map(|limit| ("Stopped by", limit.to_owned())));
-    rows.extend(results.broken.iter().map(|cause| ("Missing", cause.clone())));
+    rows.extend(results.failed_workers.iter().map(|cause| ("Missing", cause.clone())));
     let rows = rows.iter().map(|(name, value)| format!("<dt>{name}<dd>{}", escape(value)));
     format!("<h2>Summary</h2><dl>{}</dl>", rows.collect::<String>())
 }

@@ -40,7 +40,7 @@ pub fn json(results: &Results, verdicts: &[Verdict]) -> Value {
         "steps": steps.collect::<Value>(),
         "errors": errors.collect::<Value>(),
         "limits": results.limits(),
-        "broken_workers": results.broken,
+        "failed_workers": results.failed_workers,
         "thresholds": verdicts.collect::<Value>(),
         "cpu": results.cpu.as_secs_f64(),
         "resident_bytes": { "first": results.resident_bytes.0, "most": results.resident_bytes.1 },

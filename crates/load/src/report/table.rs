@@ -43,7 +43,7 @@ pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
         out.push('\n');
         out += &table.terminal();
     }
-    let unreported = results.counts.broadcasts_untold;
+    let unreported = results.counts.broadcasts_unreported;
     if unreported > 0 {
         writeln!(out, "and {unreported} more broadcasts, counted as deliveries only")
             .expect("writing to a string cannot fail");
@@ -70,12 +70,12 @@ pub(super) fn stopped(results: &Results) -> Option<String> {
 
 pub(super) fn users(results: &Results) -> String {
     let counts = &results.counts;
-    let mut text = format!("{} planned, {} started, ", counts.asked, counts.started);
+    let mut text = format!("{} planned, {} started, ", counts.due, counts.started);
     let parts = [
         (counts.finished, "finished"),
         (counts.failed, "failed"),
         (counts.turned_away, "turned away because users_max was reached"),
-        (counts.cut, "cut off at the end of the load"),
+        (counts.cut_off, "cut off at the end of the load"),
     ];
     let parts = parts.iter().filter(|(count, name)| *count > 0 || *name == "finished");
     let parts: Vec<_> = parts.map(|(count, name)| format!("{count} {name}")).collect();
@@ -173,10 +173,10 @@ fn write_errors(results: &Results, out: &mut String) {
     for ((step, kind), count) in &results.errors {
         line(format!("{count:>9} x {step}: {kind}"));
     }
-    for cause in &results.broken {
+    for cause in &results.failed_workers {
         line(format!("  a worker failed: {cause}"));
     }
-    if !results.errors.is_empty() || !results.broken.is_empty() {
+    if !results.errors.is_empty() || !results.failed_workers.is_empty() {
         line(String::new());
     }
     for limit in results.limits() {

@@ -168,7 +168,7 @@ impl Scenario {
     }
 
     /// Send all users to one server instead.
-    pub fn aim_at(&mut self, url: &str) -> Result<(), ScenarioError> {
+    pub fn set_target(&mut self, url: &str) -> Result<(), ScenarioError> {
         let target = Target::parse(url, 1.0);
         let target = target.map_err(|problem| ScenarioError::new("--target", 0, "", problem))?;
         self.targets = vec![target];

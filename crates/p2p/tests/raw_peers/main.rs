@@ -1,9 +1,9 @@
 //! A host and handwritten peers, which behave as other implementations may.
 
-mod asking;
-mod giving;
-mod many;
+mod many_peers;
 mod raw;
+mod requests;
+mod wants;
 
 use std::sync::Arc;
 

@@ -24,7 +24,7 @@ export async function playChurn({ peers, server, count, processCount, waves, byt
   const leaving = new Set()
   const returning = new Set()
   const samples = []
-  let residentServerMost = 0
+  let serverResidentMax = 0
 
   const hash = await peers.publish(PUBLISHER, 0, bytes)
   const began = Date.now()
@@ -55,10 +55,10 @@ export async function playChurn({ peers, server, count, processCount, waves, byt
   async function until(isDone, what) {
     for (;;) {
       await depart()
-      residentServerMost = Math.max(residentServerMost, server.residentBytes())
+      serverResidentMax = Math.max(serverResidentMax, server.residentBytes())
       const sample = sampleOf([...here].flatMap((name) => peers.report(name) ?? []), peers, bytes)
       samples.push(sample)
-      const progress = `${((sample.at - began) / 1000).toFixed(0)} s, ${what}: ${here.size} present, ${sample.complete} have all, ${(sample.share * 100).toFixed(0)} % on average, ${sample.ways} direct connections`
+      const progress = `${((sample.at - began) / 1000).toFixed(0)} s, ${what}: ${here.size} present, ${sample.complete} have all, ${(sample.share * 100).toFixed(0)} % on average, ${sample.directConnections} direct connections`
       onProgress(progress)
       if (isDone()) return
       if (Date.now() - began > timeoutMs) throw new Error(`timed out after ${progress}\n${stragglers([...here].flatMap((name) => peers.report(name) ?? { id: name }))}`)
@@ -84,7 +84,7 @@ export async function playChurn({ peers, server, count, processCount, waves, byt
   const endedAt = Date.now()
   const hashes = new Map()
   for (const name of here) hashes.set(name, await peers.hash(name))
-  return { hash, hashes, began, endedAt, samples, here: [...here].map((name) => peers.report(name)), past: peers.past, returned: returning.size, residentServerMost }
+  return { hash, hashes, began, endedAt, samples, here: [...here].map((name) => peers.report(name)), past: peers.past, returned: returning.size, serverResidentMax }
 }
 
 function sampleOf(reports, { past }, bytes) {
@@ -96,7 +96,7 @@ function sampleOf(reports, { past }, bytes) {
     here: reports.length,
     complete: reports.filter(({ phase }) => phase === 'complete').length,
     share: reports.reduce((total, each) => total + each.share, 0) / Math.max(1, reports.length),
-    ways: reports.reduce((total, { lines }) => total + lines, 0) / 2,
+    directConnections: reports.reduce((total, { connections }) => total + connections, 0) / 2,
     directBytes: sum('receivedBytes'),
     relayedBytes: sum('relayedBytes'),
     relayedWhileDirect: sum('relayedWhileDirect'),

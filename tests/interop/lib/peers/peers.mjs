@@ -14,7 +14,7 @@ class PeerProcess {
   #lastCall = 0
   /** The last report of each peer, by name. */
   tabs = new Map()
-  residentMost = 0
+  residentMax = 0
   cpuSeconds = 0
   ready
 
@@ -58,7 +58,7 @@ class PeerProcess {
   #receive({ call, reply, error, state }) {
     if (state !== undefined) {
       this.tabs = new Map(state.tabs.map((tab) => [tab.id, tab]))
-      this.residentMost = Math.max(this.residentMost, state.residentBytes)
+      this.residentMax = Math.max(this.residentMax, state.residentBytes)
       this.cpuSeconds = state.cpuSeconds
       return
     }
@@ -101,8 +101,8 @@ export class Peers {
     return this.#processes.flatMap(({ tabs }) => [...tabs.values()])
   }
 
-  get residentMost() {
-    return this.#all.map(({ residentMost }) => residentMost)
+  get residentMax() {
+    return this.#all.map(({ residentMax }) => residentMax)
   }
 
   get cpuSeconds() {

@@ -10,8 +10,8 @@ export class Tab {
   #connection
   #session
   #meter
-  #cameAt = Date.now()
-  #doneAt = null
+  #joinedAt = Date.now()
+  #completedAt = null
   #state = null
 
   /** Opens a page; with a publication, shares it. */
@@ -27,7 +27,7 @@ export class Tab {
     })
     this.#session.subscribe((state) => {
       this.#state = state
-      if (state.phase === 'complete') this.#doneAt ??= Date.now()
+      if (state.phase === 'complete') this.#completedAt ??= Date.now()
     })
   }
 
@@ -36,7 +36,7 @@ export class Tab {
     const { blocksDone, blocksTotal } = progress
     return {
       phase, share: blocksTotal ? blocksDone / blocksTotal : 0, peersDropped, problems: problems.map(({ sentence }) => sentence),
-      cameAt: this.#cameAt, doneAt: this.#doneAt, ...this.#meter.report(),
+      joinedAt: this.#joinedAt, completedAt: this.#completedAt, ...this.#meter.report(),
     }
   }
 

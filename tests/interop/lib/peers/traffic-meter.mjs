@@ -10,8 +10,8 @@ export class TrafficMeter {
   /** Open connections, and the totals of closed ones. */
   #connections = new Set()
   #past = { sentBytes: 0, receivedBytes: 0 }
-  #linesMost = 0
-  #waysMade = 0
+  #connectionsMax = 0
+  #directConnectionsMade = 0
   /** The direct path to each peer, as the client has it. */
   #directPaths = new Map()
   /** Messages by relay, with the bytes of each that were pushed to the server. */
@@ -42,7 +42,7 @@ export class TrafficMeter {
       ...deps,
       onUp: (peer, path) => {
         this.#directPaths.set(peer, path)
-        this.#waysMade++
+        this.#directConnectionsMade++
         deps.onUp(peer, path)
       },
     })
@@ -57,14 +57,14 @@ export class TrafficMeter {
     const { contentBytes, controlBytes, contentBytesWhileDirect } = this.#relayed
     return {
       sentBytes, receivedBytes, relayedBytes: contentBytes, relayedControlBytes: controlBytes, relayedWhileDirect: contentBytesWhileDirect,
-      lines: this.#connections.size, linesMost: this.#linesMost, waysMade: this.#waysMade,
+      connections: this.#connections.size, connectionsMax: this.#connectionsMax, directConnectionsMade: this.#directConnectionsMade,
     }
   }
 
   #openConnection(configuration) {
     const connection = new NodeConnection(configuration)
     this.#connections.add(connection)
-    this.#linesMost = Math.max(this.#linesMost, this.#connections.size)
+    this.#connectionsMax = Math.max(this.#connectionsMax, this.#connections.size)
     const close = connection.close.bind(connection)
     connection.close = () => {
       close()
