@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::driver::Driver;
+use super::client_driver::Driver;
 use super::figure::{Figure, Figures};
 use super::plan::Plan;
 use crate::client::{Command, Transport};

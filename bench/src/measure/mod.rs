@@ -1,6 +1,6 @@
 //! `watchfire-bench targets`: measures every server, round by round, and writes the report.
 
-mod driver;
+mod client_driver;
 mod figure;
 mod measurement;
 mod plan;

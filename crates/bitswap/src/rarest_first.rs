@@ -4,9 +4,9 @@ mod new_holder;
 mod rebalance;
 mod request_budget;
 mod selection;
+mod send_estimate;
 mod take_over;
 mod timeouts;
-mod turn;
 mod urgent;
 
 use std::collections::{BTreeMap, BTreeSet};

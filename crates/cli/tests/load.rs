@@ -155,7 +155,7 @@ fn an_interrupted_load_reports_its_results() {
     assert!((1.0..60.0).contains(&after), "{after}");
     assert_eq!(results["failed_workers"], serde_json::json!([]));
     let counts = &results["counts"];
-    assert_eq!(counts["cut"], counts["started"], "all sessions are cut off: {counts}");
+    assert_eq!(counts["cut_off"], counts["started"], "all sessions are cut off: {counts}");
 }
 
 #[test]

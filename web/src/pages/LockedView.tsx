@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { parseKeyInput } from '../ui/parse-key.ts'
+import { parseKeyInput } from '../ui/parse-typed-key.ts'
 import { navigate } from '../ui/location.ts'
 import { pageAddress } from '../ui/route.ts'
 import { page as text } from '../messages/page.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseKeyInput } from './parse-key.ts'
+import { parseKeyInput } from './parse-typed-key.ts'
 import { chatAddress, fileFragment, isFileFragment, pageAddress, parseRoute } from './route.ts'
 
 const CID = 'bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy'

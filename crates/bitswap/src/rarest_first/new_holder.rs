@@ -3,7 +3,7 @@
 use watchfire_types::Instant;
 
 use super::selection::rarest;
-use super::turn::is_far_from_turn;
+use super::send_estimate::is_far_from_turn;
 use crate::requester::{PeerState, Requester};
 
 /// Requests from a busy peer a block that only it has, in place of one that another peer has now.

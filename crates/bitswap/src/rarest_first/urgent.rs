@@ -3,7 +3,7 @@
 use watchfire_types::Instant;
 
 use super::request_budget::RequestBudget;
-use super::turn::is_far_from_turn;
+use super::send_estimate::is_far_from_turn;
 use crate::requester::{PeerState, Requester};
 
 /// Reopens urgent wants that are far from their turn, so that they are requested from the peer that

@@ -11,7 +11,7 @@ use watchfire_types::PeerId;
 
 use super::name::{TOPIC_PREFIX, check_cid};
 use super::own_client::OwnClientKey;
-use super::peers::{KnownPeer, PeerKind, counts_json};
+use super::peer_json::{KnownPeer, PeerKind, counts_json};
 use super::replicated::{JoinRefusal, JoiningPeer, RelayError, ReplicatedPages};
 use crate::app::{
     Channel, HandleIn, Joined, Outcome, Payload, Refusal, RelayKind, Reply, Socket, retry_after_ms,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use watchfire_tracker::Have;
 
-use super::peers::PeerKind;
+use super::peer_json::PeerKind;
 use crate::app::Address;
 
 /// A message about a page.

@@ -10,7 +10,7 @@ mod deny_list;
 mod messages;
 mod name;
 mod own_client;
-mod peers;
+mod peer_json;
 mod replicated;
 
 use std::fmt;

@@ -21,7 +21,7 @@ use super::availability::Availability;
 use super::deny_list::DenyList;
 use super::messages::Message;
 use super::name::{TOPIC_PREFIX, topic_of};
-use super::peers::{KnownPeer, PeerKind, counts_json};
+use super::peer_json::{KnownPeer, PeerKind, counts_json};
 use crate::app::{Body, ChannelAddress, ClientSender};
 use crate::cluster::{ClusterPart, PartLink};
 use crate::seed::Seed;

@@ -1,5 +1,5 @@
 import type { Clock, Millis } from '../clock.ts'
-import type { RtcConnection } from './rtc-connection.ts'
+import type { RtcConnection } from './rtc-interfaces.ts'
 import { DirectPath } from './direct-path.ts'
 import type { Segment } from '../segment.ts'
 import type { Candidate, HangUpReason, Signal } from './signal.ts'

@@ -4,7 +4,7 @@ import type { UnacknowledgedMessage, MessagePath } from '../message-path.ts'
 import { RecentSet } from '../recent-set.ts'
 import { isShort, nextToSend, type Segment } from '../segment.ts'
 import { decodeFrame, encodeReadFrame, encodeSegmentFrame, PART_BYTES_MAX } from './frame.ts'
-import type { DataChannel } from './rtc-connection.ts'
+import type { DataChannel } from './rtc-interfaces.ts'
 
 /**
  * Bytes that the browser may buffer for the channel. At the limit, nothing is sent until only the lower number is left.

@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts'
-import type { DataChannel, RtcConnection } from './rtc-connection.ts'
+import type { DataChannel, RtcConnection } from './rtc-interfaces.ts'
 
 const LATENCY = 3
 const DISCONNECTED_AFTER = 5000

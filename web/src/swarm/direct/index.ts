@@ -1,8 +1,8 @@
 /** Direct connections between peers, over WebRTC data channels. Loaded when the first is needed. */
-import type { RtcConnection } from './rtc-connection.ts'
+import type { RtcConnection } from './rtc-interfaces.ts'
 import { directConnections } from './direct-connections.ts'
 
-export type { RtcConnection, MakeRtcConnection } from './rtc-connection.ts'
+export type { RtcConnection, MakeRtcConnection } from './rtc-interfaces.ts'
 export { directConnections, type DirectConnections, type DirectConnectionsDeps } from './direct-connections.ts'
 
 /** Direct connections over the browser's `RTCPeerConnection`. */

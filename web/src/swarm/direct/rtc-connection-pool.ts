@@ -1,5 +1,5 @@
 import type { Millis } from '../clock.ts'
-import type { RtcConnection, MakeRtcConnection } from './rtc-connection.ts'
+import type { RtcConnection, MakeRtcConnection } from './rtc-interfaces.ts'
 
 /** Connections of a tab at the same time, for all of its pages. */
 export const CONNECTIONS_MAX = 12
