@@ -6,6 +6,7 @@
 mod page;
 mod summary;
 
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -203,6 +204,23 @@ pub fn put(folder: &Path, name: &str, text: &str) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Write the summary page of the last full runs to `docs`, and that of all last runs to `out`.
+pub fn write_summary(
+    heading: &str,
+    benchmarks: &[impl Display],
+    docs: &Path,
+    out: &Path,
+) -> Result<()> {
+    for folder in [out, docs] {
+        let read = |benchmark| BenchmarkReport::read(folder, &format!("{benchmark}"));
+        let reports: Vec<_> = benchmarks.iter().filter_map(read).collect();
+        if !reports.is_empty() {
+            put(folder, "README.md", &summary(heading, &reports))?;
+        }
+    }
+    Ok(())
+}
+
 /// The median; the mean of the middle two for an even number of values, NaN for none.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
@@ -229,15 +247,31 @@ mod tests {
         assert!((median(vec![5.0, 400.0, 4.0]) - 5.0).abs() < 1e-9);
     }
 
+    const STORED: &str = r#"{"benchmark":"crowd","page":"README","title":"One page","is_whole":true,
+        "date":"2026-11-24","commit":"abc","machine":"2 cores","command":"make x","seconds":7,
+        "method":["It is measured."],"figures":[{"what":"a","value":"1"}],"tables":[],
+        "targets":[{"what":"t","value":1.0,"bound":2.0,"unit":"s","decimals":1,"is_least":false}],
+        "chart":{"label":"l","panels":[],"notes":[]}}"#;
+
+    #[test]
+    fn a_summary_keeps_the_benchmarks_of_earlier_runs() {
+        let folder = std::env::temp_dir().join(format!("bench-summary-{}", std::process::id()));
+        let (docs, out) = (folder.join("docs"), folder.join("out"));
+        let uplinks = STORED.replace("crowd", "uplinks");
+        put(&docs, "crowd.json", STORED).unwrap();
+        put(&docs, "uplinks.json", &uplinks).unwrap();
+        put(&out, "uplinks.json", &uplinks).unwrap();
+        write_summary("# All\n\n", &["pair", "crowd", "uplinks"], &docs, &out).unwrap();
+        let page = |folder: &Path| fs::read_to_string(folder.join("README.md")).unwrap();
+        assert!(page(&docs).contains("| crowd |") && page(&docs).contains("| uplinks |"));
+        assert!(!page(&out).contains("| crowd |"));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
     #[test]
     fn a_stored_report_is_drawn_again() {
         let folder = std::env::temp_dir().join(format!("bench-draw-{}", std::process::id()));
-        let json = r#"{"benchmark":"crowd","page":"README","title":"One page","is_whole":true,
-            "date":"2026-11-24","commit":"abc","machine":"2 cores","command":"make x","seconds":7,
-            "method":["It is measured."],"figures":[{"what":"a","value":"1"}],"tables":[],
-            "targets":[{"what":"t","value":1.0,"bound":2.0,"unit":"s","decimals":1,"is_least":false}],
-            "chart":{"label":"l","panels":[],"notes":[]}}"#;
-        put(&folder, "crowd.json", json).unwrap();
+        put(&folder, "crowd.json", STORED).unwrap();
         draw(&Settings { reports: vec![folder.join("crowd.json")] }).unwrap();
         let page = fs::read_to_string(folder.join("README.md")).unwrap();
         assert!(

@@ -21,7 +21,7 @@ use anyhow::{Context, Result};
 
 use self::benchmarks::{Benchmark, Run};
 use self::orders::Kind;
-use crate::report::{self, BenchmarkReport};
+use crate::report;
 
 /// The introduction of the page over all benchmarks.
 const HEADING: &str = "# Watchfire at scale\n\nWritten by `make scale`; each benchmark has a page of its own. Both ends of \
@@ -91,20 +91,8 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
             }
         }
     }
-    write_summary(settings)?;
+    report::write_summary(HEADING, &Benchmark::ALL, &settings.docs, &settings.out)?;
     Ok(ended)
-}
-
-/// Write the summary pages, from the reports of this and earlier runs.
-fn write_summary(settings: &Settings) -> Result<()> {
-    let read = |benchmark: &Benchmark| BenchmarkReport::read(&settings.out, &benchmark.to_string());
-    let reports: Vec<_> = Benchmark::ALL.iter().filter_map(read).collect();
-    let whole: Vec<_> = reports.iter().filter(|report| report.is_whole).cloned().collect();
-    report::put(&settings.out, "README.md", &report::summary(HEADING, &reports))?;
-    if !whole.is_empty() {
-        report::put(&settings.docs, "README.md", &report::summary(HEADING, &whole))?;
-    }
-    Ok(())
 }
 
 /// The Watchfire program in the folder of this program.

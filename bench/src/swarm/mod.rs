@@ -141,20 +141,8 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
         report.write(&settings.docs, &settings.out)?;
         println!("{}", report.terminal());
     }
-    write_summary(&settings)?;
+    report::write_summary(HEADING, &Benchmark::ALL, &settings.docs, &settings.out)?;
     Ok(ended)
-}
-
-/// Write the summary pages, from the reports of this and earlier runs.
-fn write_summary(settings: &Settings) -> Result<()> {
-    let read = |benchmark: &Benchmark| BenchmarkReport::read(&settings.out, &benchmark.to_string());
-    let reports: Vec<_> = Benchmark::ALL.iter().filter_map(read).collect();
-    let whole: Vec<_> = reports.iter().filter(|report| report.is_whole).cloned().collect();
-    report::put(&settings.out, "README.md", &report::summary(HEADING, &reports))?;
-    if !whole.is_empty() {
-        report::put(&settings.docs, "README.md", &report::summary(HEADING, &whole))?;
-    }
-    Ok(())
 }
 
 impl Settings {
