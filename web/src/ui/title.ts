@@ -11,7 +11,7 @@ export interface TabFace {
   watching: number | null
 }
 
-/** The title of the tab. What changes comes first, because tabs are narrow. */
+/** The title of the tab. The changing part comes first, because tabs are narrow. */
 export function tabTitle({ availability, name, percent, watching }: TabFace): string {
   const named = name ?? page('aPage')
   switch (availability) {

@@ -1,5 +1,5 @@
 /**
- * A set of small numbers, one bit each. What a peer has and lacks of a thousand wants takes about 300 bytes. It
+ * A set of small numbers, one bit each. For a thousand wants, the blocks that a peer has and lacks take about 300 bytes. It
  * iterates over words of 64 bits, as the Rust core does, and stores halves of 32 bits.
  */
 export class Bits {
