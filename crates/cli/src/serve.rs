@@ -22,11 +22,26 @@ pub struct Arguments {
     /// Change one setting, such as limits.peers_per_page_max=50; can be repeated.
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
+    /// Check the settings and the files that they name, show what the server would do, and exit.
+    #[arg(long, conflicts_with = "print_config")]
+    check: bool,
+    /// Print every setting with its value and where the value comes from, and exit.
+    #[arg(long)]
+    print_config: bool,
 }
 
 /// Serve until Ctrl-C or SIGTERM, then drain.
 pub fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let settings = settings(arguments)?;
+    let (is_check, is_print) = (arguments.check, arguments.print_config);
+    let layers = layers(arguments)?;
+    if is_print {
+        print_line(layers.print().trim_end());
+        return Ok(());
+    }
+    let settings = layers.settings().context("the settings contradict each other")?;
+    if is_check {
+        return check(settings);
+    }
     watchfire_server::start_logging(&settings.log)?;
     raise_open_file_limit();
     let is_encrypted = !settings.tls.cert.as_os_str().is_empty();
@@ -69,8 +84,35 @@ fn processes(text: &str) -> Result<u16, String> {
     }
 }
 
-fn settings(arguments: Arguments) -> anyhow::Result<Settings> {
+/// Shows what a server with these settings would do.
+fn check(settings: Settings) -> anyhow::Result<()> {
+    watchfire_server::raise_open_file_limit().context("cannot raise the open-file limit")?;
+    let Settings { server, tls, stun, p2p, admin, .. } = &settings;
+    let (is_encrypted, is_on) =
+        (!tls.cert.as_os_str().is_empty(), |on| if on { "on" } else { "off" });
+    let mut lines: Vec<String> = links(&server.listen, is_encrypted)
+        .into_iter()
+        .map(|link| format!("would listen at {link}"))
+        .collect();
+    lines.push(match server.processes {
+        0 => "processes: as many as the open-file limit requires".into(),
+        processes => format!("processes: {processes}"),
+    });
+    lines.push(format!("TLS: {}", is_on(is_encrypted)));
+    lines.push(format!("STUN: {}", is_on(stun.enabled)));
+    lines.push(format!("libp2p gateway: {}", is_on(p2p.is_on())));
+    lines.push(format!("admin calls: {}", is_on(!admin.token.is_empty())));
+    Server::new(settings).check()?;
+    lines.iter().for_each(print_line);
+    Ok(())
+}
+
+fn layers(arguments: Arguments) -> anyhow::Result<Layers> {
     let mut layers = Layers::new();
+    // Hosting platforms name the port in this variable, and expect the server on every interface.
+    if let Ok(port) = std::env::var("PORT") {
+        layers.assign("PORT", &format!("server.listen=0.0.0.0:{port}"))?;
+    }
     if let Some(file) = &arguments.config {
         layers.file(file)?;
     }
@@ -85,7 +127,7 @@ fn settings(arguments: Arguments) -> anyhow::Result<Settings> {
     for assignment in &arguments.set {
         layers.assign("--set", assignment)?;
     }
-    layers.settings().context("the settings contradict each other")
+    Ok(layers)
 }
 
 /// Raise the soft limit of open files to the hard limit: every socket is an open file.

@@ -76,3 +76,50 @@ fn a_closed_standard_output_does_not_stop_the_server() {
     assert!(is_success, "{stderr}");
     assert!(!stderr.contains("panicked"), "{stderr}");
 }
+
+/// Runs `watchfire serve` with arguments that make it print and exit.
+fn output(arguments: &[&str], variables: &[(&str, &str)]) -> (bool, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
+    command.env_remove("PORT").envs(variables.iter().copied()).arg("serve").args(arguments);
+    let output = command.output().expect("the program runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn printed_settings_name_their_source() {
+    let (is_success, out, _) = output(
+        &["--print-config", "--set", "server.processes=2"],
+        &[("PORT", "8080"), ("WATCHFIRE_LOG_LEVEL", "debug")],
+    );
+    assert!(is_success);
+    for line in [
+        "listen = [\"0.0.0.0:8080\"]  # PORT",
+        "processes = 2  # --set",
+        "level = \"debug\"  # WATCHFIRE_LOG_LEVEL",
+        "format = \"text\"  # default",
+    ] {
+        assert!(out.lines().any(|printed| printed == line), "{line} in {out}");
+    }
+}
+
+#[test]
+fn a_check_shows_what_would_happen_or_what_is_wrong() {
+    let (is_success, out, _) = output(&["--check", "--listen", "192.0.2.1:4000"], &[]);
+    assert!(is_success && out.contains("would listen at http://192.0.2.1:4000"), "{out}");
+    for (setting, problem) in [
+        ("server.public_url=example.org", "cannot use server.public_url"),
+        ("server.trusted_proxies=10.0.0.0/33", "a network looks like"),
+        ("socket.check_origin=example.org", "an origin looks like"),
+        ("tls.cert=/nonexistent.pem", "set both tls.cert and tls.key"),
+        ("pages.deny_file=/nonexistent", "pages.deny_file"),
+        ("server.trusted_proxy=x", "did you mean `server.trusted_proxies`?"),
+    ] {
+        let (is_success, _, stderr) = output(&["--check", "--set", setting], &[]);
+        assert!(!is_success && stderr.contains(problem), "{setting}: {stderr}");
+    }
+    let tls =
+        ["--check", "--set", "tls.cert=/nonexistent.pem", "--set", "tls.key=/nonexistent.key"];
+    let (is_success, _, stderr) = output(&tls, &[]);
+    assert!(!is_success && stderr.contains("cannot read /nonexistent.pem"), "{stderr}");
+}

@@ -203,6 +203,23 @@ impl Server {
     }
 
     /// Starts this process of the server.
+    /// Checks the settings and the files that they name, without starting anything.
+    pub fn check(&self) -> Result<(), StartError> {
+        let settings = &self.settings;
+        check(settings)?;
+        stun::announced(&settings.stun)?;
+        DenyList::open(&settings.pages.deny_file)?;
+        SiteHosts::new(&settings.sites)?;
+        origins(&settings.socket.check_origin)?;
+        public_host(&settings.server.public_url)?;
+        TrustedProxies::new(&settings.server.trusted_proxies, settings.server.proxy_header)?;
+        if let Some(files) = &socket_settings(settings)?.tls {
+            watchfire_sockets::check_tls_files(files)
+                .map_err(watchfire_sockets::StartError::from)?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn start_as(self, role: ProcessRole) -> Result<RunningServer, StartError> {
         let ProcessRole { cluster, secret, inherited, on_parts } = role;
         let Server { settings, mut registry, routes, has_pages, on_start, bad_pattern } = self;

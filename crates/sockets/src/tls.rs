@@ -77,6 +77,11 @@ pub enum TlsError {
     },
 }
 
+/// Whether a server can use these files.
+pub fn check_tls_files(files: &TlsFiles) -> Result<(), TlsError> {
+    acceptor(files).map(drop)
+}
+
 /// Read the certificate and the key.
 pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
     let chain = certificates(&files.cert)?;

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use toml::{Table, Value};
@@ -8,6 +10,8 @@ use super::sections::Settings;
 const PREFIX: &str = "WATCHFIRE_";
 /// The variable that names the settings file.
 const FILE_VARIABLE: &str = "WATCHFIRE_CONFIG";
+/// The values of these settings are not printed.
+const SECRETS: &[&str] = &["admin.token"];
 
 /// Collects settings in layers: the defaults, then each layer overrides those before it.
 ///
@@ -27,6 +31,8 @@ const FILE_VARIABLE: &str = "WATCHFIRE_CONFIG";
 pub struct Layers {
     known: Vec<(String, Value)>,
     table: Table,
+    /// The layer that set each value that is not a default.
+    sources: BTreeMap<String, String>,
 }
 
 impl Default for Layers {
@@ -45,7 +51,7 @@ impl Layers {
                 known.push((format!("{section}.{key}"), value.clone()));
             }
         }
-        Layers { known, table }
+        Layers { known, table, sources: BTreeMap::new() }
     }
 
     /// Adds a file as a layer.
@@ -113,6 +119,23 @@ impl Layers {
         parse("settings", self.table.clone())
     }
 
+    /// Every setting with its value as TOML, and where the value comes from. Secrets are replaced.
+    pub fn print(&self) -> String {
+        let mut text = String::new();
+        for (section, keys) in &self.table {
+            let _ = writeln!(text, "[{section}]");
+            for (name, value) in keys.as_table().expect("every setting is in a section") {
+                let key = format!("{section}.{name}");
+                let source = self.sources.get(&key).map_or("default", String::as_str);
+                let is_hidden = SECRETS.contains(&&key[..]) && value.as_str() != Some("");
+                let shown = if is_hidden { Value::from("(hidden)") } else { value.clone() };
+                let _ = writeln!(text, "{name} = {shown}  # {source}");
+            }
+            text.push('\n');
+        }
+        text
+    }
+
     /// Sets a value as it is written in a shell: text without quotes, a list without brackets.
     fn set_text(&mut self, from: &str, key: &str, text: &str) -> Result<(), SettingsError> {
         let Some((_, default)) = self.known.iter().find(|(known, _)| known == key) else {
@@ -154,6 +177,7 @@ impl Layers {
         })?;
         let table = self.table[section].as_table_mut().expect("sections are tables");
         table.insert(name.into(), value);
+        self.sources.insert(key.into(), from.into());
         Ok(())
     }
 
@@ -215,6 +239,26 @@ mod tests {
         assert_eq!(layers.settings().unwrap().socket.idle_timeout, Duration::from_secs(6));
         layers.assign("--set", "socket.idle_timeout=7s").unwrap();
         assert_eq!(layers.settings().unwrap().socket.idle_timeout, Duration::from_secs(7));
+    }
+
+    #[test]
+    fn printed_settings_name_their_source_and_hide_secrets() {
+        let mut layers = Layers::new();
+        layers.text("my.toml", "[socket]\nidle_timeout = \"5s\"").unwrap();
+        layers.environment([("WATCHFIRE_LOG_LEVEL".to_owned(), "debug".to_owned())]).unwrap();
+        layers.assign("--set", "admin.token=0123456789abcdef").unwrap();
+        let text = layers.print();
+        for line in [
+            "[limits]",
+            "idle_timeout = \"5s\"  # my.toml",
+            "level = \"debug\"  # WATCHFIRE_LOG_LEVEL",
+            "token = \"(hidden)\"  # --set",
+            "listen = [\"127.0.0.1:4000\"]  # default",
+        ] {
+            assert!(text.lines().any(|printed| printed == line), "{line} in {text}");
+        }
+        let again: Settings = toml::from_str(&text).expect("the output is a settings file");
+        assert_eq!(again.socket, layers.settings().unwrap().socket);
     }
 
     #[test]
