@@ -51,7 +51,8 @@ pub fn load_average() -> f64 {
     load.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }
 
-/// The commit of the working folder, such as `3f2a1b0c`, and whether files differ from it.
+/// The commit of the working folder, such as `3f2a1b0c`, and whether files outside of `docs` differ
+/// from it. Results of an earlier benchmark are not a change of the code.
 pub fn commit() -> String {
     let git = |arguments: &[&str]| {
         // The run may belong to root, and the folder to another user.
@@ -60,7 +61,7 @@ pub fn commit() -> String {
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let Some(commit) = git(&["rev-parse", "--short=8", "HEAD"]) else { return "unknown".into() };
-    match git(&["status", "--porcelain", "--untracked-files=no"]) {
+    match git(&["status", "--porcelain", "--untracked-files=no", "--", ":(top,exclude)docs"]) {
         Some(changes) if !changes.is_empty() => format!("{commit} with local changes"),
         _ => commit,
     }

@@ -64,11 +64,27 @@ impl Results<'_> {
             let bound = uplinks.bound_seconds(self.file_bytes, case.leechers);
             report.figure("least possible time", format!("{} s", number(bound, 1)));
         }
+        if let Some(ratios) = self.mesh_ratios() {
+            report.figure("the mesh took, compared with the seeder alone and with nginx", ratios);
+        }
         for failure in self.failures {
             report.figure("did not run", failure.replace(['\n', '|'], " "));
         }
         report.tables = self.tables();
         report
+    }
+
+    /// How much longer Watchfire's mesh takes for the last leecher of the largest crowd than its
+    /// seeder alone, and than nginx. On one machine the leechers of a mesh share its processors.
+    fn mesh_ratios(&self) -> Option<String> {
+        let leechers = *self.crowds().last()?;
+        let last = |system| {
+            let is = |one: &&Figures| one.case.system == system && one.case.leechers == leechers;
+            self.figures.iter().find(is).map(|one| one.last)
+        };
+        let mesh = last(System::WatchfireMesh)?;
+        let [star, http] = [last(System::WatchfireStar)?, last(System::Http)?];
+        Some(format!("{} x, {} x", number(mesh / star, 2), number(mesh / http, 2)))
     }
 
     /// The numbers of leechers, ascending.
