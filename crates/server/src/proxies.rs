@@ -35,6 +35,12 @@ pub(crate) struct ForwardedClient<'a> {
     pub host: &'a str,
 }
 
+/// An extension of HTTP requests: the host that the client requested, with which the origin is
+/// compared. Routing uses the `Host` header alone. Otherwise a page of a site, which can send a
+/// forwarding header to its own origin, could pass for a page of the app.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestedHost(pub String);
+
 impl TrustedProxies {
     pub fn new(networks: &[String], header: ProxyHeader) -> Result<Self, NetworkError> {
         let networks = networks.iter().map(|text| network(text));

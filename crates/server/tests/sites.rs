@@ -102,6 +102,20 @@ fn a_sites_host_serves_nothing_else() {
 }
 
 #[test]
+fn a_site_cannot_pass_for_the_app_with_a_forwarding_header() {
+    let server = watchfire();
+    let host = format!("host: {CID}.localhost:4000");
+    for forwarded in ["x-forwarded-host: localhost:4000", "x-forwarded-host: example.org"] {
+        for target in ["/healthz", "/socket/longpoll?vsn=2.0.0"] {
+            let line = format!("GET {target} HTTP/1.1");
+            let (head, _) = request(&server, &[&line, &host, forwarded]);
+            assert_eq!(status(&head), "404", "{forwarded}, {target}: {head}");
+        }
+    }
+    assert_eq!(metric(&server, "watchfire_channels_longpolls"), 0);
+}
+
+#[test]
 fn no_spelling_of_a_sites_host_reaches_the_app() {
     let server = watchfire();
     let upper_case = CID.to_uppercase();

@@ -5,18 +5,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
+use axum::{Extension, Router};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use tokio::sync::oneshot;
 use watchfire_channels::longpoll::{Status, encode_answer};
 use watchfire_types::ShardId;
 
 use crate::app::ShardMessage;
-use crate::proxies::is_proxy_header;
+use crate::proxies::{RequestedHost, is_proxy_header};
 use crate::shard::{Admitted, CONTENT_TYPE, ConnectRequest, Shared};
 use crate::token::request_token;
 
@@ -49,6 +49,7 @@ async fn not_an_upgrade() -> Response {
 async fn open(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
+    Extension(RequestedHost(host)): Extension<RequestedHost>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Response {
@@ -56,7 +57,7 @@ async fn open(
     let request = ConnectRequest {
         query: query.as_deref().unwrap_or(""),
         origin: text(&header::ORIGIN),
-        host: text(&header::HOST).unwrap_or(""),
+        host: &host,
         auth_token: text(&AUTH_HEADER),
         from,
     };
@@ -86,6 +87,7 @@ fn next_shard(shared: &Shared) -> ShardId {
 
 async fn post(
     State(shared): State<Arc<Shared>>,
+    Extension(RequestedHost(host)): Extension<RequestedHost>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Body,
@@ -95,9 +97,8 @@ async fn post(
     let Some(session) = token.and_then(|token| shared.sessions.open(token)) else {
         // As at Phoenix, which checks the origin of every request. Browsers send their origin with
         // a POST, so a page can find out why its WebSocket was refused.
-        let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-        let (origin, host) = (text(header::ORIGIN), text(header::HOST).unwrap_or(""));
-        let is_allowed = shared.connect_rules.allows_origin(origin, host);
+        let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+        let is_allowed = shared.connect_rules.allows_origin(origin, &host);
         return answer(if is_allowed { Status::Gone } else { Status::Forbidden }, None);
     };
     let body_bytes_max = shared.limits.longpoll_body_bytes_max as usize;

@@ -13,9 +13,9 @@ use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::{from_fn_with_state, map_request_with_state};
 use axum::routing::get;
-use http::{HeaderValue, header};
+use http::header;
 
-use crate::proxies::TrustedProxies;
+use crate::proxies::{RequestedHost, TrustedProxies};
 use crate::settings::Settings;
 use crate::shard::Shared;
 use crate::sites::{SiteShell, restrict_site_hosts};
@@ -46,7 +46,8 @@ pub(crate) fn router(
     router.layer(map_request_with_state(shared.proxies.clone(), name_client))
 }
 
-/// Replaces the address and host of a request by those of the client behind trusted proxies.
+/// Replaces the address of a request by that of the client behind trusted proxies, and notes the
+/// host that the client requested.
 async fn name_client(State(proxies): State<Arc<TrustedProxies>>, mut request: Request) -> Request {
     let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>().copied()
     else {
@@ -56,12 +57,9 @@ async fn name_client(State(proxies): State<Arc<TrustedProxies>>, mut request: Re
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
     let values = |name| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     let client = proxies.client(peer, host, values);
-    let new_host = (client.host != host).then(|| HeaderValue::from_str(client.host).ok()).flatten();
-    let from = client.from;
+    let (from, host) = (client.from, RequestedHost(client.host.to_owned()));
     request.extensions_mut().insert(ConnectInfo(from));
-    if let Some(host) = new_host {
-        request.headers_mut().insert(header::HOST, host);
-    }
+    request.extensions_mut().insert(host);
     request
 }
 
