@@ -14,6 +14,7 @@ mod lab;
 mod link;
 mod load;
 mod memory;
+mod mirror;
 mod page_clients;
 mod progress;
 mod serve;
@@ -43,6 +44,8 @@ enum Verb {
     Get(get::Arguments),
     /// Fetch content by its link, keep it, and serve it to others until Ctrl-C.
     Hold(hold::Arguments),
+    /// Mirror container registries for this host, so that images are pulled from there once.
+    Mirror(mirror::Arguments),
     /// Print the CIDs of files and directories without sharing them.
     Cid(cid::Arguments),
     /// Export content to an archive (CAR), or import it from one.
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Verb::Share(arguments) => share::run(&arguments),
         Verb::Get(arguments) => get::run(&arguments),
         Verb::Hold(arguments) => hold::run(&arguments),
+        Verb::Mirror(arguments) => mirror::run(arguments).map(|()| ExitCode::SUCCESS),
         Verb::Cid(arguments) => cid::run(&arguments),
         Verb::Car(arguments) => car::run(&arguments),
         Verb::Load(arguments) => load::run(arguments),

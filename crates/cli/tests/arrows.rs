@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("page-client", &["types", "content", "bitswap", "p2p"]),
     ("sim", &["types", "content", "bitswap", "report"]),
     ("stun", &["types"]),
+    ("mirror", &["content"]),
     ("workers", &["types"]),
     (
         "server",
@@ -54,6 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "page-client",
             "sim",
             "report",
+            "mirror",
         ],
     ),
 ];

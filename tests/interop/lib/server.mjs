@@ -29,6 +29,12 @@ export function startWatchfire({ port = 0, settings = {}, processes = processesO
   return start(binary('watchfire'), args, READY)
 }
 
+/** Starts `watchfire mirror` with a store in this folder. */
+export function startMirror(store, args, port = 0) {
+  const own = ['mirror', '--listen', `127.0.0.1:${port}`, '--store', store]
+  return start(binary('watchfire'), [...own, ...args], /^Mirroring on http:\/\/127\.0\.0\.1:(\d+) until/)
+}
+
 /** The path of a program: `WATCHFIRE_BINARY`, one in `WATCHFIRE_BIN_DIR`, or the one of `cargo build`, release before debug. */
 export function binary(name) {
   const { WATCHFIRE_BINARY, WATCHFIRE_BIN_DIR, CARGO_TARGET_DIR } = process.env

@@ -1,0 +1,170 @@
+//! `watchfire mirror`: a pull-through mirror of container registries.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use ipnet::IpNet;
+use serde::Deserialize;
+use watchfire_mirror::upstream::Registry;
+use watchfire_mirror::{Mirror, MirrorSettings};
+use watchfire_server::LogSettings;
+
+use crate::signals::Signals;
+
+/// Arguments of `watchfire mirror`.
+///
+/// Each can also be set by a variable, such as WATCHFIRE_MIRROR_STORE, or in the file of --config,
+/// under its name with underscores. The command line overrides variables, and both override the file.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A file with these options as TOML, such as `tag_ttl = "1m"`.
+    #[arg(long, value_name = "FILE", env = "WATCHFIRE_MIRROR_CONFIG")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// The options, each unset or set.
+#[derive(Clone, Debug, Default, clap::Args, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Options {
+    /// A registry to mirror: docker.io, a URL, or <name>=<URL>; can be repeated. Requests that name
+    /// no registry go to the first.
+    #[arg(long, value_name = "REGISTRY", env = "WATCHFIRE_MIRROR_UPSTREAM", value_delimiter = ',')]
+    upstream: Vec<String>,
+    /// Listen on this address for container engines (default: 127.0.0.1:5000).
+    #[arg(long, value_name = "ADDRESS", env = "WATCHFIRE_MIRROR_LISTEN")]
+    listen: Option<SocketAddr>,
+    /// The folder for images (default: /var/lib/watchfire/mirror).
+    #[arg(long, value_name = "DIR", env = "WATCHFIRE_MIRROR_STORE")]
+    store: Option<PathBuf>,
+    /// The size of the store in bytes (default: 50 GiB). When it is full, the blobs that were not
+    /// used for the longest time are removed.
+    #[arg(long, value_name = "BYTES", env = "WATCHFIRE_MIRROR_STORE_BYTES_MAX")]
+    store_bytes_max: Option<u64>,
+    /// A file with credentials for registries, as Docker, Podman and Kubernetes write it; can be
+    /// repeated.
+    #[arg(long, value_name = "FILE", env = "WATCHFIRE_MIRROR_CREDENTIALS", value_delimiter = ',')]
+    credentials: Vec<PathBuf>,
+    /// A network that is not public, such as 10.0.0.0/8, to which a registry may redirect; can be
+    /// repeated.
+    #[arg(
+        long,
+        value_name = "NETWORK",
+        env = "WATCHFIRE_MIRROR_ALLOW_REDIRECT",
+        value_delimiter = ','
+    )]
+    allow_redirect: Vec<IpNet>,
+    /// Serve the manifest of a tag for this long before asking the registry again (default: 1m).
+    #[arg(long, value_name = "TIME", env = "WATCHFIRE_MIRROR_TAG_TTL", value_parser = humantime::parse_duration)]
+    #[serde(with = "humantime_serde::option")]
+    tag_ttl: Option<Duration>,
+    /// Serve stored content for this long before asking the registry again whether this mirror may
+    /// pull it (default: 1h).
+    #[arg(long, value_name = "TIME", env = "WATCHFIRE_MIRROR_ACCESS_TTL", value_parser = humantime::parse_duration)]
+    #[serde(with = "humantime_serde::option")]
+    access_ttl: Option<Duration>,
+    /// Serve stored images while the registry is down, even if they may be out of date.
+    #[arg(long, env = "WATCHFIRE_MIRROR_OFFLINE_OK", num_args = 0..=1, default_missing_value = "true")]
+    offline_ok: Option<bool>,
+    /// The level of the log, or a filter such as "info,watchfire_mirror=debug" (default: info).
+    #[arg(long, value_name = "LEVEL", env = "WATCHFIRE_MIRROR_LOG_LEVEL")]
+    log_level: Option<String>,
+    /// Requests that fetch one blob at once, if the registry sends ranges (default: 4).
+    #[arg(long, value_name = "NUMBER", env = "WATCHFIRE_MIRROR_CONNECTIONS_PER_BLOB")]
+    connections_per_blob: Option<usize>,
+}
+
+/// Mirrors until a signal arrives.
+pub fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let file = match &arguments.config {
+        Some(path) => read(path)?,
+        None => Options::default(),
+    };
+    let options = arguments.options.over(file);
+    let mut log = LogSettings::default();
+    if let Some(level) = &options.log_level {
+        log.level.clone_from(level);
+    }
+    watchfire_server::start_logging(&log)?;
+    let settings = options.settings()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        let mirror = Mirror::new(settings).start().await?;
+        println!("Mirroring on http://{} until you press Ctrl-C.", mirror.address());
+        signals.next().await;
+        mirror.stop().await;
+        Ok(())
+    })
+}
+
+fn read(path: &Path) -> anyhow::Result<Options> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the settings file {}", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("invalid settings file {}", path.display()))
+}
+
+impl Options {
+    /// These options; those of `other` where these are unset.
+    fn over(self, other: Options) -> Options {
+        fn either<T>(first: Vec<T>, second: Vec<T>) -> Vec<T> {
+            if first.is_empty() { second } else { first }
+        }
+        Options {
+            upstream: either(self.upstream, other.upstream),
+            listen: self.listen.or(other.listen),
+            store: self.store.or(other.store),
+            store_bytes_max: self.store_bytes_max.or(other.store_bytes_max),
+            credentials: either(self.credentials, other.credentials),
+            allow_redirect: either(self.allow_redirect, other.allow_redirect),
+            tag_ttl: self.tag_ttl.or(other.tag_ttl),
+            access_ttl: self.access_ttl.or(other.access_ttl),
+            offline_ok: self.offline_ok.or(other.offline_ok),
+            log_level: self.log_level.or(other.log_level),
+            connections_per_blob: self.connections_per_blob.or(other.connections_per_blob),
+        }
+    }
+
+    fn settings(self) -> anyhow::Result<MirrorSettings> {
+        let default = MirrorSettings::default();
+        let upstreams = self.upstream.iter().map(|text| text.parse::<Registry>());
+        Ok(MirrorSettings {
+            listen: self.listen.unwrap_or(default.listen),
+            upstreams: upstreams.collect::<Result<_, _>>()?,
+            store: self.store.unwrap_or(default.store),
+            store_bytes_max: self.store_bytes_max.unwrap_or(default.store_bytes_max),
+            credentials: self.credentials,
+            redirect_networks: self.allow_redirect,
+            tag_ttl: self.tag_ttl.unwrap_or(default.tag_ttl),
+            access_ttl: self.access_ttl.unwrap_or(default.access_ttl),
+            offline_ok: self.offline_ok.unwrap_or(default.offline_ok),
+            connections_per_blob: self.connections_per_blob.unwrap_or(default.connections_per_blob),
+            ..default
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_override_the_file_and_the_file_overrides_the_defaults() {
+        let file: Options = toml::from_str(
+            "upstream = [\"docker.io\", \"http://127.0.0.1:5001\"]\ntag_ttl = \"5m\"\noffline_ok = true",
+        )
+        .unwrap();
+        let options = Options { tag_ttl: Some(Duration::from_secs(1)), ..Options::default() };
+        let settings = options.over(file).settings().unwrap();
+        assert_eq!(settings.upstreams.len(), 2);
+        assert_eq!(settings.tag_ttl, Duration::from_secs(1));
+        assert!(settings.offline_ok);
+        assert_eq!(settings.access_ttl, MirrorSettings::default().access_ttl);
+        assert!(toml::from_str::<Options>("upstrem = []").is_err());
+        let bad = Options { upstream: vec!["a b".into()], ..Options::default() };
+        assert!(bad.settings().is_err());
+    }
+}

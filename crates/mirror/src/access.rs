@@ -1,0 +1,65 @@
+//! Whether this mirror may serve stored content under a repository.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::catalog::{Catalog, RepositoryId};
+use crate::oci::{Digest, Repository};
+use crate::store::StoreError;
+use crate::upstream::{Upstream, UpstreamError};
+
+/// Whether this mirror may serve stored content under a repository.
+///
+/// It may if the registry lets this mirror pull the content from that repository. So a client cannot
+/// get the content of a private repository by its digest alone, not even through a public one.
+#[derive(Debug)]
+pub(crate) struct Access {
+    pub(crate) catalog: Arc<Catalog>,
+    /// How long an answer of the registry holds.
+    pub(crate) ttl: Duration,
+    /// Whether an older answer holds while the registry is down.
+    pub(crate) offline_ok: bool,
+}
+
+/// Why content is not served.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AccessError {
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Access {
+    /// Checks that a blob may be served under a repository.
+    pub(crate) async fn check_blob(
+        &self,
+        upstream: &Upstream,
+        repository: &Repository,
+        digest: &Digest,
+    ) -> Result<(), AccessError> {
+        let id = id(upstream, repository);
+        let age = self.catalog.member(&id, digest);
+        if age.is_some_and(|age| age < self.ttl) {
+            return Ok(());
+        }
+        match upstream.blob_size(repository, digest).await {
+            Ok(_) => Ok(self.catalog.note_member(&id, digest)?),
+            Err(error) if self.holds_while_down(age, &error) => {
+                tracing::warn!(%repository, %digest, %error, "serving a blob from the store while the registry is down");
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether an answer of any age is enough, because the registry is down.
+    pub(crate) fn holds_while_down(&self, age: Option<Duration>, error: &UpstreamError) -> bool {
+        self.offline_ok && age.is_some() && error.is_outage()
+    }
+}
+
+/// A repository of an upstream registry.
+pub(crate) fn id(upstream: &Upstream, repository: &Repository) -> RepositoryId {
+    RepositoryId { registry: upstream.registry().name().to_owned(), repository: repository.clone() }
+}

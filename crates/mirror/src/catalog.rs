@@ -1,0 +1,356 @@
+//! The images that clients have pulled: tags, manifests, and which blobs belong to which repository.
+//!
+//! A blob is stored once, but it is served under a repository only if an upstream registry let this
+//! mirror pull it from there. The catalog keeps those answers.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::oci::{Digest, Repository, Tag};
+use crate::store::{Folder, StoreError};
+
+/// The most repositories that are kept. When the limit is reached, the one that was written first is
+/// removed; its next pull asks the registry again.
+const REPOSITORIES_MAX: usize = 10_000;
+/// The most tags, and manifests, of one repository that are kept. When the limit is reached, the one
+/// that was checked first is removed.
+const ENTRIES_MAX: usize = 2_000;
+
+/// A repository of a registry.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RepositoryId {
+    /// The registry's name.
+    pub registry: String,
+    /// The repository.
+    pub repository: Repository,
+}
+
+/// The answer of a registry for a tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagRecord {
+    /// The manifest.
+    pub digest: Digest,
+    /// How long ago the registry named it.
+    pub age: Duration,
+}
+
+/// The images that clients have pulled.
+#[derive(Debug)]
+pub struct Catalog {
+    folder: PathBuf,
+    repositories: Mutex<HashMap<RepositoryId, Record>>,
+}
+
+/// One repository, as its file has it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Record {
+    registry: String,
+    repository: String,
+    tags: BTreeMap<String, Tagged>,
+    /// When the registry last gave each manifest.
+    manifests: BTreeMap<String, Listed>,
+    /// Blobs and manifests without a manifest that names them, and when the registry had them.
+    others: BTreeMap<String, u64>,
+    #[serde(skip)]
+    members: HashMap<Digest, u64>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Tagged {
+    digest: String,
+    checked_at: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Listed {
+    checked_at: u64,
+    /// The blobs and manifests that it names.
+    names: Vec<String>,
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn age(checked_at: u64) -> Duration {
+    Duration::from_secs(now().saturating_sub(checked_at))
+}
+
+impl Catalog {
+    /// Reads the catalog of a store.
+    pub fn open(store: &Folder) -> Result<Self, StoreError> {
+        let folder = store.repositories();
+        let mut repositories = HashMap::new();
+        for path in crate::store::entries(&folder)? {
+            let text = fs::read(&path).unwrap_or_default();
+            let record = serde_json::from_slice::<Record>(&text).ok();
+            let found = record.and_then(|record| Some((record.id()?, record.with_members())));
+            match found {
+                Some((id, record)) => drop(repositories.insert(id, record)),
+                None => {
+                    tracing::warn!(path = %path.display(), "removed a damaged file of the catalog");
+                    crate::store::remove(&path)?;
+                }
+            }
+        }
+        Ok(Catalog { folder, repositories: Mutex::new(repositories) })
+    }
+
+    /// The last answer for a tag.
+    pub fn tag(&self, id: &RepositoryId, tag: &Tag) -> Option<TagRecord> {
+        let repositories = self.repositories.lock();
+        let tagged = repositories.get(id)?.tags.get(tag.as_str())?;
+        Some(TagRecord { digest: tagged.digest.parse().ok()?, age: age(tagged.checked_at) })
+    }
+
+    /// How long ago the registry last let this mirror pull a blob or manifest from a repository.
+    /// `None`: it never did.
+    pub fn member(&self, id: &RepositoryId, digest: &Digest) -> Option<Duration> {
+        let repositories = self.repositories.lock();
+        repositories.get(id)?.members.get(digest).map(|checked_at| age(*checked_at))
+    }
+
+    /// The registry named the manifest of a tag.
+    pub fn note_tag(
+        &self,
+        id: &RepositoryId,
+        tag: &Tag,
+        digest: &Digest,
+    ) -> Result<(), StoreError> {
+        self.update(id, |record| {
+            let tagged = Tagged { digest: digest.to_string(), checked_at: now() };
+            record.tags.insert(tag.as_str().to_owned(), tagged);
+            shorten(&mut record.tags, |tagged| tagged.checked_at);
+            record.touch(digest);
+        })
+    }
+
+    /// The registry let this mirror pull a manifest with these bytes.
+    pub fn note_manifest(
+        &self,
+        id: &RepositoryId,
+        digest: &Digest,
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
+        let names = named_digests(bytes);
+        self.update(id, |record| {
+            let names = names.iter().map(ToString::to_string).collect();
+            record.manifests.insert(digest.to_string(), Listed { checked_at: now(), names });
+            shorten(&mut record.manifests, |listed| listed.checked_at);
+            record.members = record.members();
+        })
+    }
+
+    /// The registry has a blob or manifest in this repository.
+    pub fn note_member(&self, id: &RepositoryId, digest: &Digest) -> Result<(), StoreError> {
+        self.update(id, |record| {
+            if !record.touch(digest) {
+                record.others.insert(digest.to_string(), now());
+                shorten(&mut record.others, |checked_at| *checked_at);
+                record.members = record.members();
+            }
+        })
+    }
+
+    /// The registry has no such tag any more.
+    pub fn remove_tag(&self, id: &RepositoryId, tag: &Tag) -> Result<(), StoreError> {
+        if self.tag(id, tag).is_none() {
+            return Ok(());
+        }
+        self.update(id, |record| drop(record.tags.remove(tag.as_str())))
+    }
+
+    /// All tags: `<registry>/<repository>:<tag>` and the digest of each.
+    pub fn images(&self) -> Vec<(String, String)> {
+        let repositories = self.repositories.lock();
+        let mut images: Vec<_> = repositories
+            .iter()
+            .flat_map(|(id, record)| {
+                record.tags.iter().map(move |(tag, tagged)| {
+                    let image = format!("{}/{}:{tag}", id.registry, id.repository);
+                    (image, tagged.digest.clone())
+                })
+            })
+            .collect();
+        images.sort();
+        images
+    }
+
+    fn update(
+        &self,
+        id: &RepositoryId,
+        change: impl FnOnce(&mut Record),
+    ) -> Result<(), StoreError> {
+        let mut repositories = self.repositories.lock();
+        if !repositories.contains_key(id) && repositories.len() >= REPOSITORIES_MAX {
+            let oldest = repositories.iter().min_by_key(|(_, record)| record.last_checked());
+            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
+                repositories.remove(&oldest);
+                crate::store::remove(&self.path(&oldest))?;
+            }
+        }
+        let record = repositories.entry(id.clone()).or_insert_with(|| Record {
+            registry: id.registry.clone(),
+            repository: id.repository.to_string(),
+            ..Record::default()
+        });
+        change(record);
+        let text = serde_json::to_vec(record).expect("a record has a JSON form");
+        crate::store::write_whole(&self.path(id), &[&text])
+    }
+
+    fn path(&self, id: &RepositoryId) -> PathBuf {
+        let name = format!("{}\0{}", id.registry, id.repository);
+        self.folder.join(Digest::sha256(name.as_bytes()).hex())
+    }
+}
+
+impl Record {
+    fn id(&self) -> Option<RepositoryId> {
+        let repository = self.repository.parse().ok()?;
+        Some(RepositoryId { registry: self.registry.clone(), repository })
+    }
+
+    fn with_members(mut self) -> Self {
+        self.members = self.members();
+        self
+    }
+
+    /// Every digest that belongs to the repository, with the time of the latest check.
+    fn members(&self) -> HashMap<Digest, u64> {
+        let mut members: HashMap<Digest, u64> = HashMap::new();
+        let mut add = |text: &str, checked_at: u64| {
+            if let Ok(digest) = text.parse() {
+                let latest = members.entry(digest).or_default();
+                *latest = checked_at.max(*latest);
+            }
+        };
+        for (digest, listed) in &self.manifests {
+            add(digest, listed.checked_at);
+            listed.names.iter().for_each(|name| add(name, listed.checked_at));
+        }
+        self.others.iter().for_each(|(digest, checked_at)| add(digest, *checked_at));
+        members
+    }
+
+    /// Renews a manifest that the registry still has. Returns whether it is known.
+    fn touch(&mut self, digest: &Digest) -> bool {
+        let Some(listed) = self.manifests.get_mut(&digest.to_string()) else { return false };
+        listed.checked_at = now();
+        self.members = self.members();
+        true
+    }
+
+    fn last_checked(&self) -> u64 {
+        let tags = self.tags.values().map(|tagged| tagged.checked_at);
+        let manifests = self.manifests.values().map(|listed| listed.checked_at);
+        tags.chain(manifests).max().unwrap_or_default()
+    }
+}
+
+fn shorten<T>(entries: &mut BTreeMap<String, T>, checked_at: impl Fn(&T) -> u64) {
+    while entries.len() > ENTRIES_MAX {
+        let oldest = entries.iter().min_by_key(|(_, entry)| checked_at(entry));
+        let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { return };
+        entries.remove(&oldest);
+    }
+}
+
+/// The parts of a manifest that name other content. An index may name itself: nothing follows the
+/// names here.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Names {
+    config: Option<Descriptor>,
+    layers: Vec<Descriptor>,
+    manifests: Vec<Descriptor>,
+    blobs: Vec<Descriptor>,
+    #[serde(rename = "fsLayers")]
+    fs_layers: Vec<SchemaOneLayer>,
+}
+
+#[derive(Deserialize)]
+struct Descriptor {
+    digest: String,
+}
+
+#[derive(Deserialize)]
+struct SchemaOneLayer {
+    #[serde(rename = "blobSum")]
+    blob_sum: String,
+}
+
+/// The digests of the blobs and manifests that a manifest names.
+pub fn named_digests(manifest: &[u8]) -> HashSet<Digest> {
+    let Ok(names) = serde_json::from_slice::<Names>(manifest) else { return HashSet::new() };
+    let descriptors = [names.layers, names.manifests, names.blobs].into_iter().flatten();
+    let digests = descriptors.chain(names.config).map(|descriptor| descriptor.digest);
+    let layers = names.fs_layers.into_iter().map(|layer| layer.blob_sum);
+    digests.chain(layers).filter_map(|digest| digest.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_catalog_remembers_what_belongs_to_a_repository() {
+        let root = std::env::temp_dir().join(format!("watchfire-catalog-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        let id = |name: &str| RepositoryId {
+            registry: "a.example".into(),
+            repository: name.parse().unwrap(),
+        };
+        let (layer, config, lone) =
+            (Digest::sha256(b"layer"), Digest::sha256(b"config"), Digest::sha256(b"lone"));
+        let text = format!(
+            r#"{{"config": {{"digest": "{config}"}}, "layers": [{{"digest": "{layer}"}}, {{"digest": "x"}}]}}"#
+        );
+        let manifest = Digest::sha256(text.as_bytes());
+        let tag: Tag = "v1".parse().unwrap();
+        {
+            let store = Folder::open(&root).unwrap();
+            let catalog = Catalog::open(&store).unwrap();
+            assert_eq!(catalog.member(&id("x"), &layer), None);
+            catalog.note_manifest(&id("x"), &manifest, text.as_bytes()).unwrap();
+            catalog.note_tag(&id("x"), &tag, &manifest).unwrap();
+            catalog.note_member(&id("x"), &lone).unwrap();
+            fs::write(store.repositories().join("bad"), "{").unwrap();
+        }
+        let store = Folder::open(&root).unwrap();
+        let catalog = Catalog::open(&store).unwrap();
+        for digest in [&layer, &config, &manifest, &lone] {
+            assert!(catalog.member(&id("x"), digest).is_some(), "{digest}");
+            assert!(catalog.member(&id("y"), digest).is_none(), "{digest}");
+        }
+        assert_eq!(catalog.tag(&id("x"), &tag).unwrap().digest, manifest);
+        assert_eq!(catalog.images(), [("a.example/x:v1".into(), manifest.to_string())]);
+        catalog.remove_tag(&id("x"), &tag).unwrap();
+        assert_eq!(catalog.tag(&id("x"), &tag), None);
+        assert!(!store.repositories().join("bad").exists());
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn names_are_found_in_every_form_of_manifest() {
+        let digest = |name: &str| Digest::sha256(name.as_bytes());
+        let text = format!(
+            r#"{{"manifests": [{{"digest": "{}"}}], "blobs": [{{"digest": "{}"}}], "fsLayers": [{{"blobSum": "{}"}}]}}"#,
+            digest("a"),
+            digest("b"),
+            digest("c")
+        );
+        let named = named_digests(text.as_bytes());
+        assert_eq!(named, HashSet::from([digest("a"), digest("b"), digest("c")]));
+        for text in ["", "[", "{\"layers\": 1}", "{\"layers\": [{}]}"] {
+            assert!(named_digests(text.as_bytes()).is_empty(), "{text}");
+        }
+    }
+}

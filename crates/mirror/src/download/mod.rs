@@ -1,0 +1,228 @@
+//! Fetches blobs, each once for all of its readers.
+
+mod error;
+mod segments;
+mod task;
+mod waiting;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+pub use error::DownloadError;
+use waiting::WaitingReaders;
+
+use crate::oci::{Digest, Repository};
+use crate::store::{Blob, BlobState, Blobs, Folder, StoreError};
+use crate::upstream::Upstream;
+
+/// Blobs that are fetched at once. When the limit is reached, a further blob is not fetched, and its
+/// client goes to the registry itself.
+const DOWNLOADS_MAX: usize = 1_000;
+/// How long the failure of a blob is the answer for further requests of it.
+const FAILURE_KEPT: Duration = Duration::from_secs(10);
+/// Failures that are kept. When the limit is reached, all are forgotten.
+const FAILURES_MAX: usize = 10_000;
+
+/// The downloads of a mirror.
+#[derive(Debug)]
+pub struct Downloads {
+    blobs: Blobs,
+    folder: Folder,
+    connections_per_blob: usize,
+    running: Mutex<Running>,
+    counters: Counters,
+}
+
+#[derive(Debug, Default)]
+struct Running {
+    downloads: HashMap<Digest, Download>,
+    failures: HashMap<Digest, (Instant, DownloadError)>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    upstream_bytes: AtomicU64,
+    completed: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// The totals since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DownloadTotals {
+    /// Bytes of blobs that registries sent.
+    pub upstream_bytes: u64,
+    /// Blobs that were fetched completely.
+    pub completed: u64,
+    /// Blobs that could not be fetched.
+    pub failed: u64,
+    /// Blobs that are being fetched now.
+    pub running: u64,
+}
+
+/// The download of one blob.
+#[derive(Clone, Debug)]
+pub struct Download {
+    phase: watch::Receiver<Phase>,
+    waiting: Arc<WaitingReaders>,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    /// The size of the blob is not known yet.
+    Opening,
+    Fetching(Arc<Blob>),
+    Failed(DownloadError),
+}
+
+impl Downloads {
+    /// The downloads into a store.
+    pub fn new(folder: Folder, blobs: Blobs, connections_per_blob: usize) -> Self {
+        Downloads {
+            blobs,
+            folder,
+            connections_per_blob: connections_per_blob.max(1),
+            running: Mutex::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The blobs of the store.
+    pub fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+
+    /// The totals.
+    pub fn totals(&self) -> DownloadTotals {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        DownloadTotals {
+            upstream_bytes: count(&self.counters.upstream_bytes),
+            completed: count(&self.counters.completed),
+            failed: count(&self.counters.failed),
+            running: self.running.lock().downloads.len() as u64,
+        }
+    }
+
+    /// The running download of a blob, or a new one.
+    pub fn start(
+        self: &Arc<Self>,
+        upstream: &Arc<Upstream>,
+        repository: &Repository,
+        digest: &Digest,
+    ) -> Result<Download, DownloadError> {
+        let mut running = self.running.lock();
+        if let Some(download) = running.downloads.get(digest) {
+            return Ok(download.clone());
+        }
+        if let Some((failed_at, error)) = running.failures.get(digest) {
+            if failed_at.elapsed() < FAILURE_KEPT {
+                return Err(error.clone());
+            }
+            running.failures.remove(digest);
+        }
+        if running.downloads.len() >= DOWNLOADS_MAX {
+            return Err(DownloadError::TooMany);
+        }
+        let (sender, phase) = watch::channel(Phase::Opening);
+        let download = Download { phase, waiting: Arc::default() };
+        running.downloads.insert(digest.clone(), download.clone());
+        drop(running);
+        let task = task::Task {
+            downloads: self.clone(),
+            upstream: upstream.clone(),
+            repository: repository.clone(),
+            digest: digest.clone(),
+            waiting: download.waiting.clone(),
+        };
+        tokio::spawn(async move {
+            let digest = task.digest.clone();
+            let downloads = task.downloads.clone();
+            let result = task.run(&sender).await;
+            downloads.finish(&digest, &sender, result);
+        });
+        Ok(download)
+    }
+
+    fn finish(
+        &self,
+        digest: &Digest,
+        phase: &watch::Sender<Phase>,
+        result: Result<(), DownloadError>,
+    ) {
+        let mut running = self.running.lock();
+        running.downloads.remove(digest);
+        match result {
+            Ok(()) => {
+                self.counters.completed.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(%digest, "fetched a blob");
+            }
+            Err(error) => {
+                self.counters.failed.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(%digest, %error, "cannot fetch a blob");
+                if running.failures.len() >= FAILURES_MAX {
+                    running.failures.clear();
+                }
+                running.failures.insert(digest.clone(), (Instant::now(), error.clone()));
+                phase.send_replace(Phase::Failed(error));
+            }
+        }
+    }
+}
+
+impl Download {
+    /// Waits until the size of the blob is known.
+    pub async fn blob(&mut self) -> Result<Arc<Blob>, DownloadError> {
+        loop {
+            match &*self.phase.borrow_and_update() {
+                Phase::Opening => {}
+                Phase::Fetching(blob) => return Ok(blob.clone()),
+                Phase::Failed(error) => return Err(error.clone()),
+            }
+            if self.phase.changed().await.is_err() {
+                return Err(DownloadError::Stopped);
+            }
+        }
+    }
+
+    /// Waits until the blob has a block. The block is fetched before the blocks that no reader waits
+    /// for.
+    pub async fn block(&mut self, blob: &Blob, block: usize) -> Result<(), DownloadError> {
+        let mut changes = blob.changes();
+        let _waiting = self.waiting.wait_for(block);
+        loop {
+            changes.mark_unchanged();
+            if blob.has_block(block) {
+                return Ok(());
+            }
+            if blob.state() == BlobState::Wrong {
+                return Err(DownloadError::WrongDigest);
+            }
+            if let Phase::Failed(error) = &*self.phase.borrow_and_update() {
+                return Err(error.clone());
+            }
+            tokio::select! {
+                changed = changes.changed() => {
+                    if changed.is_err() {
+                        return Err(DownloadError::Stopped);
+                    }
+                }
+                changed = self.phase.changed() => {
+                    if changed.is_err() && !blob.has_block(block) {
+                        return Err(DownloadError::Stopped);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl From<StoreError> for DownloadError {
+    fn from(error: StoreError) -> Self {
+        DownloadError::Store(Arc::new(error))
+    }
+}

@@ -1,0 +1,96 @@
+//! Which part of a blob is fetched next.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Blocks of one request to an upstream registry.
+pub(super) const SEGMENT_BLOCKS: usize = 16;
+
+/// Divides the missing blocks of a blob among several requests.
+///
+/// A request fetches blocks in their order. It starts with the block that a reader waits for, or else
+/// with the first that nobody fetches.
+#[derive(Debug)]
+pub(super) struct Segments {
+    /// For each block, whether it is there.
+    present: Vec<bool>,
+    /// The blocks that are being fetched.
+    claimed: BTreeSet<usize>,
+}
+
+impl Segments {
+    pub(super) fn new(present: Vec<bool>) -> Self {
+        Segments { present, claimed: BTreeSet::new() }
+    }
+
+    /// The next blocks to fetch, which the caller now fetches. `None`: others fetch all that are
+    /// missing, or none is.
+    pub(super) fn claim(
+        &mut self,
+        wanted: Option<usize>,
+        blocks_max: usize,
+    ) -> Option<Range<usize>> {
+        let is_free = |block: usize| !self.present[block] && !self.claimed.contains(&block);
+        let wanted = wanted.filter(|block| *block < self.present.len() && is_free(*block));
+        let start = wanted.or_else(|| (0..self.present.len()).find(|block| is_free(*block)))?;
+        let limit = start.saturating_add(blocks_max).min(self.present.len());
+        let end = (start..limit).find(|block| !is_free(*block)).unwrap_or(limit);
+        self.claimed.extend(start..end);
+        Some(start..end)
+    }
+
+    /// Claims one more block, behind those that a request fetches already. Returns whether it was
+    /// free.
+    pub(super) fn extend(&mut self, block: usize) -> bool {
+        let is_free = self.present.get(block) == Some(&false) && !self.claimed.contains(&block);
+        if is_free {
+            self.claimed.insert(block);
+        }
+        is_free
+    }
+
+    /// A claimed block was written.
+    pub(super) fn note_written(&mut self, block: usize) {
+        self.claimed.remove(&block);
+        self.present[block] = true;
+    }
+
+    /// Claimed blocks are not fetched any more.
+    pub(super) fn release(&mut self, blocks: Range<usize>) {
+        blocks.for_each(|block| drop(self.claimed.remove(&block)));
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.present.iter().all(|present| *present)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_share_the_missing_blocks() {
+        let mut segments = Segments::new(vec![true, false, false, true, false, false]);
+        assert_eq!(segments.claim(None, 8), Some(1..3));
+        assert_eq!(segments.claim(Some(5), 8), Some(5..6));
+        assert_eq!(segments.claim(Some(5), 8), Some(4..5));
+        assert_eq!(segments.claim(None, 8), None);
+        segments.note_written(1);
+        segments.release(2..3);
+        assert!(segments.extend(2) && !segments.extend(2) && !segments.extend(6));
+        assert!(!segments.is_complete());
+        for block in [2, 4, 5] {
+            segments.note_written(block);
+        }
+        assert!(segments.is_complete());
+    }
+
+    #[test]
+    fn a_claim_is_bounded_and_ends_before_a_claimed_block() {
+        let mut segments = Segments::new(vec![false; 10]);
+        assert_eq!(segments.claim(Some(4), 2), Some(4..6));
+        assert_eq!(segments.claim(None, 100), Some(0..4));
+        assert_eq!(segments.claim(Some(99), 3), Some(6..9));
+    }
+}

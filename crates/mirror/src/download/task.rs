@@ -1,0 +1,342 @@
+//! The task that fetches one blob from an upstream registry.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::error::DownloadError;
+use super::segments::{SEGMENT_BLOCKS, Segments};
+use super::waiting::WaitingReaders;
+use super::{Downloads, Phase};
+use crate::oci::{ByteRange, Digest, Repository};
+use crate::store::{BLOCK_BYTES, Blob, BlobState};
+use crate::upstream::{BlobBody, Upstream, UpstreamError};
+
+/// Failed requests in a row, without a new block, after which a blob is given up.
+const FAILURES_MAX: u32 = 4;
+/// The first pause after a failed request. It doubles with each failure in a row.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+pub(super) struct Task {
+    pub(super) downloads: Arc<Downloads>,
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) repository: Repository,
+    pub(super) digest: Digest,
+    pub(super) waiting: Arc<WaitingReaders>,
+}
+
+/// One of the connections that fetch a blob.
+struct Connection {
+    task: Arc<Task>,
+    blob: Arc<Blob>,
+    segments: Arc<Mutex<Segments>>,
+}
+
+/// How a body ended.
+enum BodyEnd {
+    /// All blocks of the request are written, or another connection fetches the rest.
+    Done,
+    /// The bytes ended early.
+    Short,
+}
+
+impl Task {
+    /// Fetches the blob. Returns when it is complete.
+    pub(super) async fn run(self, phase: &watch::Sender<Phase>) -> Result<(), DownloadError> {
+        let task = Arc::new(self);
+        let body = task.open().await?;
+        let (digest, size) = (task.digest.clone(), body.size);
+        let downloads = task.downloads.clone();
+        let blob = blocking(move || downloads.blobs.open_partial(&digest, size)).await??;
+        phase.send_replace(Phase::Fetching(blob.clone()));
+        if blob.state() == BlobState::Partial {
+            task.fetch_missing(&blob, body).await?;
+        }
+        match blob.state() {
+            BlobState::Complete => Ok(()),
+            BlobState::Partial => Err(DownloadError::Stopped),
+            BlobState::Wrong => {
+                task.downloads.blobs.remove(&task.digest)?;
+                Err(DownloadError::WrongDigest)
+            }
+        }
+    }
+
+    /// Requests the whole blob. Its headers tell the size and whether ranges are possible.
+    async fn open(&self) -> Result<BlobBody, DownloadError> {
+        let mut failures = 0;
+        loop {
+            match self.upstream.blob(&self.repository, &self.digest, None).await {
+                Ok(body) => return Ok(body),
+                Err(error) => pause_after(&mut failures, error).await?,
+            }
+        }
+    }
+
+    async fn fetch_missing(
+        self: &Arc<Self>,
+        blob: &Arc<Blob>,
+        body: BlobBody,
+    ) -> Result<(), DownloadError> {
+        let present: Vec<bool> = (0..blob.blocks()).map(|block| blob.has_block(block)).collect();
+        let missing = present.iter().filter(|present| !**present).count();
+        let accepts_ranges = body.accepts_ranges;
+        let segments = Arc::new(Mutex::new(Segments::new(present)));
+        let connection =
+            || Connection { task: self.clone(), blob: blob.clone(), segments: segments.clone() };
+        let further = match accepts_ranges {
+            true => missing.div_ceil(SEGMENT_BLOCKS).min(self.downloads.connections_per_blob) - 1,
+            false => 0,
+        };
+        let mut connections = JoinSet::new();
+        let first = connection();
+        connections.spawn(async move { first.fetch_from_start(body).await });
+        for _ in 0..further {
+            let one = connection();
+            connections.spawn(async move { one.fetch_segments(0).await });
+        }
+        let mut failure = None;
+        while let Some(ended) = connections.join_next().await {
+            match ended {
+                Ok(Ok(())) => {}
+                // One connection may fail where others succeed.
+                Ok(Err(error)) => failure = Some(error),
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(_) => failure = Some(DownloadError::Stopped),
+            }
+        }
+        if let Some(error) = failure.filter(|_| !segments.lock().is_complete()) {
+            return Err(error);
+        }
+        // A connection that ended early left blocks that none of the others saw as free.
+        if !segments.lock().is_complete() && blob.state() == BlobState::Partial {
+            return connection().fetch_segments(0).await;
+        }
+        Ok(())
+    }
+}
+
+impl Connection {
+    /// Fetches with the body of the whole blob, and then whatever is left.
+    async fn fetch_from_start(self, mut body: BlobBody) -> Result<(), DownloadError> {
+        let accepts_ranges = body.accepts_ranges;
+        let blocks = self.blob.blocks();
+        if accepts_ranges && self.blob.has_block(0) {
+            drop(body);
+            return self.fetch_segments(0).await;
+        }
+        let mut failures = 0;
+        loop {
+            let written = self.blob.blocks_present();
+            // Without ranges, bytes of blocks that are there already are read and dropped.
+            let error = match self.read_body(&mut body, 0..blocks, !accepts_ranges).await {
+                Ok(BodyEnd::Done) => break,
+                Ok(BodyEnd::Short) => self.short(),
+                Err(DownloadError::Upstream(error)) => error,
+                Err(error) => return Err(error),
+            };
+            if accepts_ranges {
+                return self.fetch_segments(1).await;
+            }
+            if self.blob.blocks_present() > written {
+                failures = 0;
+            }
+            pause_after(&mut failures, error).await?;
+            body = self.task.upstream.blob(&self.task.repository, &self.task.digest, None).await?;
+        }
+        match accepts_ranges {
+            true => self.fetch_segments(0).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Fetches ranges until no block is free.
+    async fn fetch_segments(&self, failures: u32) -> Result<(), DownloadError> {
+        let mut failures = failures;
+        loop {
+            let claimed = {
+                let mut segments = self.segments.lock();
+                let wanted = self.task.waiting.first(|block| !self.blob.has_block(block));
+                segments.claim(wanted, SEGMENT_BLOCKS)
+            };
+            let Some(claimed) = claimed else { return Ok(()) };
+            let written = self.blob.blocks_present();
+            let result = self.fetch_segment(claimed.clone()).await;
+            self.segments.lock().release(claimed);
+            if self.blob.blocks_present() > written {
+                failures = 0;
+            }
+            match result {
+                Ok(BodyEnd::Done) => {}
+                Ok(BodyEnd::Short) => pause_after(&mut failures, self.short()).await?,
+                Err(DownloadError::Upstream(error)) => pause_after(&mut failures, error).await?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn fetch_segment(&self, blocks: Range<usize>) -> Result<BodyEnd, DownloadError> {
+        let (start, _) = self.blob.block_range(blocks.start);
+        let (last, len) = self.blob.block_range(blocks.end - 1);
+        let range = ByteRange { start, end: last + len as u64 - 1 };
+        let Task { upstream, repository, digest, .. } = &*self.task;
+        let mut body = upstream.blob(repository, digest, Some(range)).await?;
+        if !body.is_range || body.size != self.blob.size() {
+            let registry = upstream.registry().name().to_owned();
+            let cause = "it does not send the requested range".to_owned();
+            return Err(UpstreamError::InvalidAnswer { registry, cause }.into());
+        }
+        self.read_claimed(&mut body, blocks).await
+    }
+
+    /// Writes the blocks of a body that are claimed already.
+    async fn read_claimed(
+        &self,
+        body: &mut BlobBody,
+        blocks: Range<usize>,
+    ) -> Result<BodyEnd, DownloadError> {
+        let mut reader = BlockAssembler::new(&self.blob, blocks.start);
+        while let Some(bytes) = self.next(body).await? {
+            let mut bytes = &bytes[..];
+            while let Some(block) = reader.take(&mut bytes) {
+                self.write(block, reader.bytes()).await?;
+                reader.advance();
+                if block + 1 == blocks.end {
+                    return Ok(BodyEnd::Done);
+                }
+            }
+        }
+        Ok(BodyEnd::Short)
+    }
+
+    /// Claims the blocks of a body one by one while they arrive.
+    ///
+    /// A block that is not free ends the reading, or is skipped if `skips` is set.
+    async fn read_body(
+        &self,
+        body: &mut BlobBody,
+        blocks: Range<usize>,
+        skips: bool,
+    ) -> Result<BodyEnd, DownloadError> {
+        let mut reader = BlockAssembler::new(&self.blob, blocks.start);
+        let mut is_claimed = self.segments.lock().extend(blocks.start);
+        if !is_claimed && !skips {
+            return Ok(BodyEnd::Done);
+        }
+        let result = loop {
+            let bytes = match self.next(body).await {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => break Ok(BodyEnd::Short),
+                Err(error) => break Err(error),
+            };
+            let mut bytes = &bytes[..];
+            let mut end = None;
+            while let Some(block) = reader.take(&mut bytes) {
+                if is_claimed && let Err(error) = self.write(block, reader.bytes()).await {
+                    end = Some(Err(error));
+                    break;
+                }
+                reader.advance();
+                is_claimed = self.segments.lock().extend(block + 1);
+                if block + 1 == blocks.end || (!is_claimed && !skips) {
+                    end = Some(Ok(BodyEnd::Done));
+                    break;
+                }
+            }
+            if let Some(end) = end {
+                break end;
+            }
+        };
+        if is_claimed {
+            self.segments.lock().release(reader.block()..reader.block() + 1);
+        }
+        result
+    }
+
+    async fn next(&self, body: &mut BlobBody) -> Result<Option<bytes::Bytes>, DownloadError> {
+        let bytes = body.next().await?;
+        if let Some(bytes) = &bytes {
+            let counter = &self.task.downloads.counters.upstream_bytes;
+            counter.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
+        Ok(bytes)
+    }
+
+    async fn write(&self, block: usize, bytes: &[u8]) -> Result<(), DownloadError> {
+        // A block takes a millisecond: less than handing its bytes to another thread is worth.
+        self.blob.write_block(&self.task.downloads.folder, block, bytes)?;
+        self.segments.lock().note_written(block);
+        tokio::task::yield_now().await;
+        Ok(())
+    }
+
+    fn short(&self) -> UpstreamError {
+        let registry = self.task.upstream.registry().name().to_owned();
+        UpstreamError::Unreachable { registry, cause: "the body ended early".into() }
+    }
+}
+
+/// Assembles the bytes of a body into blocks.
+struct BlockAssembler<'a> {
+    blob: &'a Blob,
+    block: usize,
+    buffer: Vec<u8>,
+}
+
+impl<'a> BlockAssembler<'a> {
+    fn new(blob: &'a Blob, block: usize) -> Self {
+        BlockAssembler { blob, block, buffer: Vec::with_capacity(BLOCK_BYTES) }
+    }
+
+    /// Takes bytes until a block is whole. `None`: more bytes are needed.
+    fn take(&mut self, bytes: &mut &[u8]) -> Option<usize> {
+        if self.block >= self.blob.blocks() {
+            return None;
+        }
+        let (_, len) = self.blob.block_range(self.block);
+        let (taken, rest) = bytes.split_at((len - self.buffer.len()).min(bytes.len()));
+        self.buffer.extend_from_slice(taken);
+        *bytes = rest;
+        (self.buffer.len() == len).then_some(self.block)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    fn block(&self) -> usize {
+        self.block
+    }
+
+    fn advance(&mut self) {
+        self.block += 1;
+        self.buffer.clear();
+    }
+}
+
+/// Waits before the next try, or gives up.
+async fn pause_after(failures: &mut u32, error: UpstreamError) -> Result<(), DownloadError> {
+    *failures += 1;
+    if *failures >= FAILURES_MAX || !error.is_outage() {
+        return Err(error.into());
+    }
+    let pause = match &error {
+        UpstreamError::TooManyRequests { .. } => return Err(error.into()),
+        _ => FIRST_PAUSE * 2u32.pow(*failures - 1),
+    };
+    tracing::debug!(%error, ?pause, "a request to a registry failed; trying again");
+    tokio::time::sleep(pause).await;
+    Ok(())
+}
+
+/// Runs a call that waits for the disk.
+async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, DownloadError> {
+    tokio::task::spawn_blocking(call).await.map_err(|_| DownloadError::Stopped)
+}

@@ -1,0 +1,203 @@
+//! Requests for blobs.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::stream;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use tokio::time::timeout;
+
+use super::{SOURCE, Shared};
+use crate::access::AccessError;
+use crate::download::{Download, DownloadError};
+use crate::oci::{ApiError, ByteRange, Digest, ErrorCode, Repository};
+use crate::store::{BLOCK_BYTES, Blob, StoreError};
+use crate::upstream::Upstream;
+
+pub(super) async fn answer(
+    shared: &Arc<Shared>,
+    upstream: &Arc<Upstream>,
+    repository: &Repository,
+    digest: &Digest,
+    request: &Parts,
+) -> Result<Response, ApiError> {
+    let limit = shared.settings.first_byte_timeout;
+    let opening = open(shared, upstream, repository, digest, request);
+    timeout(limit, opening).await.unwrap_or_else(|_| {
+        let message = format!("the registry sent no byte within {limit:?}");
+        Err(ApiError::new(ErrorCode::BlobUnknown, message))
+    })
+}
+
+/// Opens a blob, and waits for the first block of the response.
+async fn open(
+    shared: &Arc<Shared>,
+    upstream: &Arc<Upstream>,
+    repository: &Repository,
+    digest: &Digest,
+    request: &Parts,
+) -> Result<Response, ApiError> {
+    let access = shared.access.check_blob(upstream, repository, digest).await;
+    access.map_err(|error| match error {
+        AccessError::Upstream(error) => error.to_api_error(ErrorCode::BlobUnknown),
+        AccessError::Store(error) => failed(&error),
+    })?;
+    let complete = shared.downloads.blobs().complete(digest).map_err(|error| failed(&error))?;
+    if let Some(blob) = complete {
+        return respond(blob, None, request, shared.settings.progress_timeout).await;
+    }
+    if request.method == Method::HEAD {
+        let size = upstream.blob_size(repository, digest).await;
+        let size = size.map_err(|error| error.to_api_error(ErrorCode::BlobUnknown))?;
+        return Ok(head(digest, size));
+    }
+    let mut download = shared
+        .downloads
+        .start(upstream, repository, digest)
+        .map_err(|error| download_failed(&error))?;
+    let blob = download.blob().await.map_err(|error| download_failed(&error))?;
+    respond(blob, Some(download), request, shared.settings.progress_timeout).await
+}
+
+fn head(digest: &Digest, size: u64) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.headers_mut() = headers(digest, size);
+    response.headers_mut().insert(SOURCE, HeaderValue::from_static("registry"));
+    response
+}
+
+fn headers(digest: &Digest, length: u64) -> HeaderMap {
+    let text = digest.to_string();
+    let value = |text: &str| HeaderValue::from_str(text).expect("a digest is valid in a header");
+    HeaderMap::from_iter([
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
+        (header::CONTENT_LENGTH, HeaderValue::from(length)),
+        (header::ACCEPT_RANGES, HeaderValue::from_static("bytes")),
+        (header::ETAG, value(&format!("\"{text}\""))),
+        ("docker-content-digest".parse().expect("a header"), value(&text)),
+    ])
+}
+
+async fn respond(
+    blob: Arc<Blob>,
+    download: Option<Download>,
+    request: &Parts,
+    progress_timeout: Duration,
+) -> Result<Response, ApiError> {
+    let size = blob.size();
+    let range = request.headers.get(header::RANGE).and_then(|range| range.to_str().ok());
+    let range = match range.map(|range| ByteRange::parse(range, size)).transpose() {
+        Ok(range) => range.flatten(),
+        Err(error) => {
+            let value = HeaderValue::from_str(&format!("bytes */{size}"));
+            let error = ApiError::new(ErrorCode::RangeInvalid, error.to_string());
+            return Err(error
+                .with_header(header::CONTENT_RANGE, value.expect("digits are valid in a header")));
+        }
+    };
+    let source = if download.is_some() { "registry" } else { "store" };
+    let whole = ByteRange { start: 0, end: size.saturating_sub(1) };
+    let bytes = range.unwrap_or(whole);
+    let length = if size == 0 { 0 } else { bytes.bytes() };
+    let mut headers = headers(blob.digest(), length);
+    headers.insert(SOURCE, HeaderValue::from_static(source));
+    let mut response = Response::new(Body::empty());
+    if range.is_some() {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        let value = format!("bytes {}-{}/{size}", bytes.start, bytes.end);
+        let value = HeaderValue::from_str(&value).expect("digits are valid in a header");
+        headers.insert(header::CONTENT_RANGE, value);
+    }
+    *response.headers_mut() = headers;
+    if request.method == Method::GET && size > 0 {
+        let mut reader =
+            Reader { blob, download, next: bytes.start, end: bytes.end, progress_timeout };
+        // Without the first block there is nothing to promise the client.
+        let first = reader.next_bytes().await.map_err(|error| match error {
+            ReadError::Download(error) => download_failed(&error),
+            ReadError::Store(error) => failed(&error),
+            ReadError::Stalled => ApiError::new(ErrorCode::BlobUnknown, error.to_string()),
+        })?;
+        *response.body_mut() = body(first, reader);
+    }
+    Ok(response)
+}
+
+/// A body that starts with bytes which are in memory. A failure cuts the connection, because the
+/// status has been sent.
+fn body(first: Option<Bytes>, reader: Reader) -> Body {
+    Body::from_stream(stream::try_unfold((first, reader), |(first, mut reader)| async move {
+        let next = match first {
+            Some(bytes) => Some(bytes),
+            None => reader.next_bytes().await.map_err(|error| {
+                tracing::warn!(digest = %reader.blob.digest(), at = reader.next, %error, "cut a response");
+                io::Error::other(error)
+            })?,
+        };
+        Ok::<_, io::Error>(next.map(|bytes| (bytes, (None, reader))))
+    }))
+}
+
+/// Reads a range of a blob block by block, while it is being fetched.
+struct Reader {
+    blob: Arc<Blob>,
+    /// The download, unless the blob is complete.
+    download: Option<Download>,
+    next: u64,
+    end: u64,
+    progress_timeout: Duration,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    Download(DownloadError),
+    #[error(transparent)]
+    Store(StoreError),
+    #[error("no further byte arrived in time")]
+    Stalled,
+}
+
+impl Reader {
+    /// The bytes of the next block that are in the range; `None` at its end.
+    async fn next_bytes(&mut self) -> Result<Option<Bytes>, ReadError> {
+        if self.next > self.end {
+            return Ok(None);
+        }
+        let index = (self.next / BLOCK_BYTES as u64) as usize;
+        if let Some(download) = &mut self.download {
+            let arrived = download.block(&self.blob, index);
+            let arrived = timeout(self.progress_timeout, arrived).await;
+            arrived.map_err(|_| ReadError::Stalled)?.map_err(ReadError::Download)?;
+        }
+        let blob = self.blob.clone();
+        let read = tokio::task::spawn_blocking(move || blob.read_block(index)).await;
+        let block = read
+            .map_err(|_| ReadError::Download(DownloadError::Stopped))?
+            .map_err(ReadError::Store)?
+            .ok_or(ReadError::Stalled)?;
+        let (offset, len) = self.blob.block_range(index);
+        let from = (self.next - offset) as usize;
+        let to = len.min((self.end - offset + 1) as usize);
+        self.next = offset + to as u64;
+        Ok(Some(block.slice(from..to)))
+    }
+}
+
+fn failed(error: &StoreError) -> ApiError {
+    tracing::error!(%error, "the store failed");
+    ApiError::new(ErrorCode::BlobUnknown, error.to_string())
+}
+
+/// Every failure is 404 or the registry's own answer, so that the client asks the registry itself.
+fn download_failed(error: &DownloadError) -> ApiError {
+    match error {
+        DownloadError::Upstream(error) => error.to_api_error(ErrorCode::BlobUnknown),
+        error => ApiError::new(ErrorCode::BlobUnknown, error.to_string()),
+    }
+}

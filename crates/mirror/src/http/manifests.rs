@@ -1,0 +1,238 @@
+//! Requests for manifests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::request::Parts;
+use http::{HeaderValue, header};
+
+use super::{SOURCE, Shared};
+use crate::access;
+use crate::oci::{ApiError, Digest, ErrorCode, Reference, Repository, Tag};
+use crate::store::{Manifest, StoreError};
+use crate::upstream::{ManifestAnswer, Upstream, UpstreamError};
+
+/// The media types that are asked for when a client names none.
+const DEFAULT_ACCEPT: &str = "application/vnd.oci.image.index.v1+json, \
+    application/vnd.oci.image.manifest.v1+json, \
+    application/vnd.docker.distribution.manifest.list.v2+json, \
+    application/vnd.docker.distribution.manifest.v2+json, */*";
+
+/// Where a manifest is from.
+enum Source {
+    /// The registry sent it for this request.
+    Registry,
+    /// The store has it, and the registry named it this long ago.
+    Store(Duration),
+}
+
+pub(super) async fn answer(
+    shared: &Arc<Shared>,
+    upstream: &Arc<Upstream>,
+    repository: &Repository,
+    reference: &Reference,
+    request: &Parts,
+) -> Result<Response, ApiError> {
+    let lookup = Lookup { shared, upstream, repository, accept: accept(request) };
+    let found = match reference {
+        Reference::Tag(tag) => lookup.by_tag(tag).await,
+        Reference::Digest(digest) => lookup.by_digest(digest).await,
+    };
+    let (manifest, source) = found?;
+    Ok(response(manifest, &source))
+}
+
+/// The client's media types. A client may send several headers, and a registry looks at all of them.
+fn accept(request: &Parts) -> HeaderValue {
+    let lines = request.headers.get_all(header::ACCEPT);
+    let lines: Vec<_> = lines.iter().filter_map(|line| line.to_str().ok()).collect();
+    match HeaderValue::from_str(&lines.join(", ")) {
+        Ok(accept) if !accept.is_empty() => accept,
+        _ => HeaderValue::from_static(DEFAULT_ACCEPT),
+    }
+}
+
+/// Whether a list of media types has one.
+fn accepts(accept: &HeaderValue, media_type: &str) -> bool {
+    let accept = accept.to_str().unwrap_or_default();
+    accept.split(',').any(|range| {
+        let range = range.split(';').next().unwrap_or_default().trim();
+        range == "*/*" || range.eq_ignore_ascii_case(media_type) || range == "application/*"
+    })
+}
+
+fn response(manifest: Manifest, source: &Source) -> Response {
+    let length = manifest.bytes.len();
+    let mut response = Response::new(Body::from(manifest.bytes));
+    let headers = response.headers_mut();
+    let text = |text: &str| HeaderValue::from_str(text).ok();
+    for (name, value) in [
+        (header::CONTENT_TYPE, text(&manifest.media_type)),
+        (header::ETAG, text(&format!("\"{}\"", manifest.digest))),
+        ("docker-content-digest".parse().expect("a header"), text(&manifest.digest.to_string())),
+    ] {
+        value.map(|value| headers.insert(name, value));
+    }
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    match source {
+        Source::Registry => headers.insert(SOURCE, HeaderValue::from_static("registry")),
+        Source::Store(age) => {
+            headers.insert(header::AGE, HeaderValue::from(age.as_secs()));
+            headers.insert(SOURCE, HeaderValue::from_static("store"))
+        }
+    };
+    response
+}
+
+/// One search for a manifest.
+struct Lookup<'a> {
+    shared: &'a Arc<Shared>,
+    upstream: &'a Arc<Upstream>,
+    repository: &'a Repository,
+    accept: HeaderValue,
+}
+
+impl Lookup<'_> {
+    async fn by_tag(&self, tag: &Tag) -> Result<(Manifest, Source), ApiError> {
+        let id = access::id(self.upstream, self.repository);
+        let known = self.shared.catalog.tag(&id, tag);
+        if let Some(known) = &known
+            && known.age < self.shared.settings.tag_ttl
+            && let Some(manifest) = self.stored(&known.digest)?
+        {
+            return Ok((manifest, Source::Store(known.age)));
+        }
+        match self.tag_from_registry(tag).await {
+            Ok(manifest) => Ok((manifest, Source::Registry)),
+            Err(Failure::Upstream(error)) => {
+                if matches!(error, UpstreamError::NotFound { .. }) {
+                    self.shared.catalog.remove_tag(&id, tag).map_err(|error| failed(&error))?;
+                }
+                let age = known.as_ref().map(|known| known.age);
+                if let Some(known) = known
+                    && self.shared.access.holds_while_down(age, &error)
+                    && let Some(manifest) = self.stored(&known.digest)?
+                {
+                    tracing::warn!(repository = %self.repository, %tag, age = ?known.age, %error, "serving a tag from the store while the registry is down");
+                    return Ok((manifest, Source::Store(known.age)));
+                }
+                Err(error.to_api_error(ErrorCode::ManifestUnknown))
+            }
+            Err(Failure::Store(error)) => Err(failed(&error)),
+        }
+    }
+
+    /// Asks the registry for the digest of a tag, and for the manifest if the store lacks it.
+    async fn tag_from_registry(&self, tag: &Tag) -> Result<Manifest, Failure> {
+        let id = access::id(self.upstream, self.repository);
+        let reference = Reference::Tag(tag.clone());
+        // A HEAD request costs less, and Docker Hub does not count it as a pull.
+        let head = self.upstream.manifest_head(self.repository, &reference, &self.accept).await?;
+        if let Some(digest) = &head.digest
+            && let Some(manifest) = self.shared.manifests.get(digest)?
+        {
+            self.shared.catalog.note_manifest(&id, digest, &manifest.bytes)?;
+            self.shared.catalog.note_tag(&id, tag, digest)?;
+            return Ok(manifest);
+        }
+        let manifest = self.fetch(&reference).await?;
+        self.shared.catalog.note_tag(&id, tag, &manifest.digest)?;
+        Ok(manifest)
+    }
+
+    async fn by_digest(&self, digest: &Digest) -> Result<(Manifest, Source), ApiError> {
+        let id = access::id(self.upstream, self.repository);
+        let age = self.shared.catalog.member(&id, digest);
+        let stored = self.shared.manifests.get(digest).map_err(|error| failed(&error))?;
+        if let (Some(age), Some(manifest)) = (age, &stored)
+            && age < self.shared.access.ttl
+        {
+            return Ok((manifest.clone(), Source::Store(age)));
+        }
+        let reference = Reference::Digest(digest.clone());
+        let asked = match &stored {
+            Some(manifest) => {
+                let head = self.upstream.manifest_head(self.repository, &reference, &self.accept);
+                head.await.map_err(Failure::from).map(|_| manifest.clone())
+            }
+            None => self.fetch(&reference).await,
+        };
+        match (asked, stored) {
+            (Ok(manifest), _) => {
+                let noted = self.shared.catalog.note_manifest(&id, digest, &manifest.bytes);
+                noted.map_err(|error| failed(&error))?;
+                Ok((manifest, Source::Registry))
+            }
+            (Err(Failure::Upstream(error)), Some(manifest))
+                if self.shared.access.holds_while_down(age, &error) =>
+            {
+                tracing::warn!(repository = %self.repository, %digest, %error, "serving a manifest from the store while the registry is down");
+                Ok((manifest, Source::Store(age.unwrap_or_default())))
+            }
+            (Err(Failure::Upstream(error)), _) => {
+                Err(error.to_api_error(ErrorCode::ManifestUnknown))
+            }
+            (Err(Failure::Store(error)), _) => Err(failed(&error)),
+        }
+    }
+
+    async fn fetch(&self, reference: &Reference) -> Result<Manifest, Failure> {
+        let answer = self.upstream.manifest(self.repository, reference, &self.accept).await?;
+        let ManifestAnswer { media_type, digest, bytes } = answer;
+        let digest = digest.unwrap_or_else(|| Digest::sha256(&bytes));
+        let manifest = Manifest { digest, media_type, bytes };
+        self.shared.manifests.put(&manifest)?;
+        let id = access::id(self.upstream, self.repository);
+        self.shared.catalog.note_manifest(&id, &manifest.digest, &manifest.bytes)?;
+        Ok(manifest)
+    }
+
+    /// The stored manifest, if the client accepts its type.
+    fn stored(&self, digest: &Digest) -> Result<Option<Manifest>, ApiError> {
+        let manifest = self.shared.manifests.get(digest).map_err(|error| failed(&error))?;
+        Ok(manifest.filter(|manifest| accepts(&self.accept, &manifest.media_type)))
+    }
+}
+
+enum Failure {
+    Upstream(UpstreamError),
+    Store(StoreError),
+}
+
+impl From<UpstreamError> for Failure {
+    fn from(error: UpstreamError) -> Self {
+        Failure::Upstream(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Failure::Store(error)
+    }
+}
+
+fn failed(error: &StoreError) -> ApiError {
+    tracing::error!(%error, "the store failed");
+    ApiError::new(ErrorCode::Unavailable, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_accept_headers_are_one_list() {
+        let request = axum::http::Request::builder()
+            .header("accept", "application/a")
+            .header("accept", "application/b;q=0.5, text/plain")
+            .body(())
+            .unwrap();
+        let accept = accept(&request.into_parts().0);
+        assert_eq!(accept, "application/a, application/b;q=0.5, text/plain");
+        assert!(accepts(&accept, "application/b") && !accepts(&accept, "application/c"));
+        let request = axum::http::Request::builder().body(()).unwrap();
+        assert!(accepts(&super::accept(&request.into_parts().0), "anything/else"));
+    }
+}

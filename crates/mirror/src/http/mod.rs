@@ -1,0 +1,175 @@
+//! The HTTP side of the mirror.
+
+mod blobs;
+mod lists;
+mod manifests;
+mod namespace;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse as _, Response};
+use http::request::Parts;
+use http::{HeaderValue, Method, StatusCode, header};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::access::Access;
+use crate::catalog::Catalog;
+use crate::download::Downloads;
+use crate::oci::{ApiError, ErrorCode, Resource, parse_path};
+use crate::settings::MirrorSettings;
+use crate::store::Manifests;
+use crate::upstream::Upstream;
+
+/// How long a client may take to send a request's head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a stop waits for the requests that are being answered.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+const API_VERSION: &str = "docker-distribution-api-version";
+const NAMESPACE: &str = "oci-namespace";
+/// Tells the client whether the answer is from the registry or from the store.
+const SOURCE: &str = "watchfire-source";
+
+/// Everything that requests need.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) settings: MirrorSettings,
+    pub(crate) upstreams: Vec<Arc<Upstream>>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) manifests: Manifests,
+    pub(crate) access: Access,
+    pub(crate) downloads: Arc<Downloads>,
+}
+
+/// Serves until `stop` is true.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let permits = Arc::new(Semaphore::new(shared.settings.connections_max));
+    let router = Router::new().fallback(answer).with_state(shared);
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept(&listener, &permits) => accepted,
+            () = stopped(&mut stop) => break,
+        };
+        let (stream, permit) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of descriptors, for example: waiting is all that helps.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let service = TowerToHyperService::new(router.clone());
+        let mut stop = stop.clone();
+        connections.spawn(async move {
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .serve_connection(TokioIo::new(stream), service);
+            tokio::pin!(connection);
+            let served = tokio::select! {
+                served = connection.as_mut() => served,
+                () = stopped(&mut stop) => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            if let Err(error) = served {
+                tracing::debug!(%error, "a connection ended early");
+            }
+            drop(permit);
+        });
+        while connections.try_join_next().is_some() {}
+    }
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(STOP_GRACE, all_ended).await;
+}
+
+/// Returns when `stop` is true, or when its sender is gone.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await.map(drop);
+}
+
+async fn accept(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> std::io::Result<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let permit = permits.clone().acquire_owned().await.map_err(std::io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    stream.set_nodelay(true)?;
+    Ok((stream, permit))
+}
+
+async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    // The mirror reads no body: a pull has none.
+    let (request, _) = request.into_parts();
+    let is_head = request.method == Method::HEAD;
+    let mut response = match route(&shared, &request).await {
+        Ok(response) => response,
+        Err(error) => {
+            tracing::debug!(uri = %request.uri, code = error.code.as_str(), %error.message, "refused");
+            error.into_response()
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(API_VERSION, HeaderValue::from_static("registry/2.0"));
+    if let Some(namespace) = namespace::of_query(request.uri.query())
+        && let Ok(namespace) = HeaderValue::from_str(&namespace)
+    {
+        headers.insert(NAMESPACE, namespace);
+    }
+    if is_head {
+        *response.body_mut() = Body::empty();
+    }
+    response
+}
+
+async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiError> {
+    let path = request.uri.path();
+    if path == "/healthz" {
+        return Ok("ok".into_response());
+    }
+    let not_found = || ApiError::new(ErrorCode::NameUnknown, "this path is not served");
+    let resource = parse_path(path).ok_or_else(not_found)??;
+    if !matches!(request.method, Method::GET | Method::HEAD) {
+        let message = "a mirror only serves pulls: push to the registry itself";
+        let allowed = HeaderValue::from_static("GET, HEAD");
+        return Err(
+            ApiError::new(ErrorCode::Unsupported, message).with_header(header::ALLOW, allowed)
+        );
+    }
+    match resource {
+        Resource::Root => {
+            let json = [(header::CONTENT_TYPE, "application/json")];
+            Ok((StatusCode::OK, json, "{}").into_response())
+        }
+        Resource::Manifest(repository, reference) => {
+            let (upstream, repository) = shared.upstream(request, &repository)?;
+            manifests::answer(shared, &upstream, &repository, &reference, request).await
+        }
+        Resource::Blob(repository, digest) => {
+            let (upstream, repository) = shared.upstream(request, &repository)?;
+            blobs::answer(shared, &upstream, &repository, &digest, request).await
+        }
+        Resource::Tags(repository) => {
+            let (upstream, repository) = shared.upstream(request, &repository)?;
+            lists::answer(&upstream, &repository, "tags/list", request).await
+        }
+        Resource::Referrers(repository, digest) => {
+            let (upstream, repository) = shared.upstream(request, &repository)?;
+            lists::answer(&upstream, &repository, &format!("referrers/{digest}"), request).await
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Which registry a request is for.
+
+use std::sync::Arc;
+
+use http::request::Parts;
+use percent_encoding::percent_decode_str;
+
+use super::Shared;
+use crate::oci::{ApiError, ErrorCode, Repository};
+use crate::upstream::Upstream;
+
+/// The registry that `?ns=` names, such as `docker.io` or `registry.example:8443`.
+pub(super) fn of_query(query: Option<&str>) -> Option<String> {
+    let pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
+    let (_, value) = pairs.into_iter().find(|(name, _)| *name == "ns")?;
+    Some(percent_decode_str(value).decode_utf8_lossy().into_owned())
+}
+
+impl Shared {
+    /// The registry of a request, and the name of the repository there.
+    ///
+    /// `?ns=` names the registry, as containerd sends it. Without it, the first part of the
+    /// repository's name may be a registry, such as `/v2/ghcr.io/owner/image`. Otherwise it is the
+    /// first registry of the settings.
+    pub(super) fn upstream(
+        &self,
+        request: &Parts,
+        repository: &Repository,
+    ) -> Result<(Arc<Upstream>, Repository), ApiError> {
+        let find = |name: &str| {
+            let name = if is_docker_hub(name) { "docker.io" } else { name };
+            self.upstreams.iter().find(|one| one.registry().name() == name).cloned()
+        };
+        if let Some(name) = of_query(request.uri.query()) {
+            let unknown = || {
+                let message =
+                    format!("the registry {name:?} is not mirrored: add it with --upstream");
+                ApiError::new(ErrorCode::NameUnknown, message)
+            };
+            let upstream = find(&name).ok_or_else(unknown)?;
+            let repository = full_name(&upstream, repository);
+            return Ok((upstream, repository));
+        }
+        if let Some((name, rest)) = repository.as_str().split_once('/')
+            && let Some(upstream) = find(name)
+            && let Ok(rest) = rest.parse()
+        {
+            let repository = full_name(&upstream, &rest);
+            return Ok((upstream, repository));
+        }
+        let upstream = self.upstreams.first().cloned();
+        let upstream = upstream.expect("a mirror starts with at least one registry");
+        let repository = full_name(&upstream, repository);
+        Ok((upstream, repository))
+    }
+}
+
+fn is_docker_hub(name: &str) -> bool {
+    matches!(name, "docker.io" | "index.docker.io" | "registry-1.docker.io")
+}
+
+/// Docker Hub's own images are in the repositories `library/…`.
+fn full_name(upstream: &Upstream, repository: &Repository) -> Repository {
+    let is_short = upstream.registry().name() == "docker.io" && !repository.as_str().contains('/');
+    match is_short {
+        true => format!("library/{repository}").parse().unwrap_or_else(|_| repository.clone()),
+        false => repository.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_namespace_is_decoded() {
+        let of = |query| of_query(Some(query));
+        assert_eq!(of("ns=other.example%3A8443").as_deref(), Some("other.example:8443"));
+        assert_eq!(of("a=b&ns=docker.io&n=1").as_deref(), Some("docker.io"));
+        assert_eq!(of("nsx=1"), None);
+        assert_eq!(of("ns"), None);
+        assert_eq!(of("ns=%ff\u{fffd}").as_deref(), Some("\u{fffd}\u{fffd}"));
+    }
+}

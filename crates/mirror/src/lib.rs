@@ -1,0 +1,29 @@
+//! A pull-through mirror of OCI registries.
+//!
+//! A container engine pulls from the mirror of its host. The mirror has the content in its store, or
+//! fetches it from the upstream registry while the engine reads. It implements the pulls of the OCI
+//! distribution specification 1.1: manifests, blobs with ranges, tags and referrers.
+//!
+//! - Content is verified: a manifest before it is served, a blob block by block while it is read
+//!   from the store, and as a whole before it is complete.
+//! - Content is served under a repository only if the registry lets this mirror pull it from there.
+//! - A client never waits long: without a first byte in time it gets 404, and asks the registry
+//!   itself.
+//!
+//! Absent on purpose: pushes, and any change of images.
+
+mod access;
+mod catalog;
+mod download;
+mod http;
+mod mirror;
+pub mod oci;
+mod settings;
+mod store;
+pub mod upstream;
+
+pub use catalog::named_digests;
+pub use download::DownloadTotals;
+pub use mirror::{Mirror, MirrorStatus, RunningMirror, StartError};
+pub use settings::MirrorSettings;
+pub use store::{BlobTotals, StoreError};

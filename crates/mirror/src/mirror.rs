@@ -1,0 +1,169 @@
+//! Starts a mirror.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::access::Access;
+use crate::catalog::Catalog;
+use crate::download::{DownloadTotals, Downloads};
+use crate::http::{self, Shared};
+use crate::settings::MirrorSettings;
+use crate::store::{BlobTotals, Blobs, Folder, Manifests, StoreError};
+use crate::upstream::{CredentialFiles, CredentialsError, RedirectRules, Upstream, UpstreamError};
+
+/// Why a mirror cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is no registry to mirror.
+    #[error("cannot start the mirror: no upstream registry; name one with --upstream docker.io")]
+    NoUpstream,
+    /// Two registries have one name.
+    #[error("cannot start the mirror: the registry {name} is named twice")]
+    SameName {
+        /// The name.
+        name: String,
+    },
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A credentials file cannot be read.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// The client of a registry cannot be set up.
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+    /// The TLS library refused its settings.
+    #[error("cannot set up TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {error}; choose another --listen")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The cause.
+        error: io::Error,
+    },
+}
+
+/// A mirror, before it serves.
+#[derive(Debug)]
+pub struct Mirror {
+    settings: MirrorSettings,
+}
+
+/// A mirror that serves. It stops when it is dropped.
+#[derive(Debug)]
+pub struct RunningMirror {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    server: JoinHandle<()>,
+}
+
+/// The totals of a mirror.
+#[derive(Clone, Debug)]
+pub struct MirrorStatus {
+    /// The store.
+    pub blobs: BlobTotals,
+    /// The downloads.
+    pub downloads: DownloadTotals,
+    /// The images: name with tag, and the digest.
+    pub images: Vec<(String, String)>,
+}
+
+impl Mirror {
+    /// A mirror with these settings.
+    pub const fn new(settings: MirrorSettings) -> Self {
+        Mirror { settings }
+    }
+
+    /// Opens the store and listens.
+    pub async fn start(self) -> Result<RunningMirror, StartError> {
+        let settings = self.settings;
+        if settings.upstreams.is_empty() {
+            return Err(StartError::NoUpstream);
+        }
+        let folder = Folder::open(&settings.store)?;
+        let blobs = Blobs::open(folder.clone(), settings.store_bytes_max)?;
+        let catalog = Arc::new(Catalog::open(&folder)?);
+        let upstreams = upstreams(&settings).await?;
+        let connections = settings.connections_per_blob;
+        let address = settings.listen;
+        let failed = |error| StartError::Listen { address, error };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let (ttl, offline_ok) = (settings.access_ttl, settings.offline_ok);
+        let shared = Arc::new(Shared {
+            upstreams,
+            manifests: Manifests::new(folder.clone()),
+            access: Access { catalog: catalog.clone(), ttl, offline_ok },
+            catalog,
+            downloads: Arc::new(Downloads::new(folder, blobs, connections)),
+            settings,
+        });
+        let (stop, stopped) = watch::channel(false);
+        let server = tokio::spawn(http::serve(listener, shared.clone(), stopped));
+        Ok(RunningMirror { address, shared, stop, server })
+    }
+}
+
+impl RunningMirror {
+    /// The address on which the mirror listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The totals.
+    pub fn status(&self) -> MirrorStatus {
+        MirrorStatus {
+            blobs: self.shared.downloads.blobs().totals(),
+            downloads: self.shared.downloads.totals(),
+            images: self.shared.catalog.images(),
+        }
+    }
+
+    /// Stops to accept, and waits for the requests that are being answered.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        // It fails only if the task panicked, which has been reported.
+        let _ = self.server.await;
+    }
+}
+
+async fn upstreams(settings: &MirrorSettings) -> Result<Vec<Arc<Upstream>>, StartError> {
+    let credentials = CredentialFiles { files: settings.credentials.clone() };
+    credentials.check().await?;
+    let redirects = Arc::new(RedirectRules { allowed: settings.redirect_networks.clone() });
+    let tls = tls()?;
+    let mut upstreams: Vec<Arc<Upstream>> = Vec::new();
+    for registry in &settings.upstreams {
+        if upstreams.iter().any(|other| other.registry().name() == registry.name()) {
+            return Err(StartError::SameName { name: registry.name().to_owned() });
+        }
+        let (credentials, redirects) = (credentials.clone(), redirects.clone());
+        let upstream = Upstream::new(registry.clone(), credentials, redirects, tls.clone())?;
+        upstreams.push(Arc::new(upstream));
+    }
+    Ok(upstreams)
+}
+
+/// TLS with the certificates that the system trusts.
+fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::warn!(%error, "cannot read a certificate of the system");
+    }
+    roots.add_parsable_certificates(found.certs);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(config)
+}

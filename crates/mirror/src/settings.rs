@@ -1,0 +1,61 @@
+//! The settings of a mirror.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use crate::upstream::Registry;
+
+/// The settings of a mirror.
+#[derive(Clone, Debug)]
+pub struct MirrorSettings {
+    /// The address on which container engines reach the mirror.
+    pub listen: SocketAddr,
+    /// The registries. A request that names none goes to the first.
+    pub upstreams: Vec<Registry>,
+    /// The folder for blobs and manifests.
+    pub store: PathBuf,
+    /// The size of the store. When it is full, the least recently used blobs are removed.
+    pub store_bytes_max: u64,
+    /// Files with credentials for the registries.
+    pub credentials: Vec<PathBuf>,
+    /// Networks that are not public, to which registries may redirect.
+    pub redirect_networks: Vec<IpNet>,
+    /// How long the manifest of a tag is served without asking the registry again.
+    pub tag_ttl: Duration,
+    /// How long content is served without asking the registry whether this mirror may still pull it.
+    pub access_ttl: Duration,
+    /// Whether stored content is served while the registry is down.
+    pub offline_ok: bool,
+    /// How long a client waits for the first byte. After it the client gets 404, and goes to the
+    /// registry itself.
+    pub first_byte_timeout: Duration,
+    /// How long a client waits for the next byte. After it the connection is closed.
+    pub progress_timeout: Duration,
+    /// The requests that fetch one blob at once, if the registry sends ranges.
+    pub connections_per_blob: usize,
+    /// Client connections. Further ones wait to be accepted.
+    pub connections_max: usize,
+}
+
+impl Default for MirrorSettings {
+    fn default() -> Self {
+        MirrorSettings {
+            listen: SocketAddr::from(([127, 0, 0, 1], 5000)),
+            upstreams: Vec::new(),
+            store: PathBuf::from("/var/lib/watchfire/mirror"),
+            store_bytes_max: 50 << 30,
+            credentials: Vec::new(),
+            redirect_networks: Vec::new(),
+            tag_ttl: Duration::from_secs(60),
+            access_ttl: Duration::from_secs(3600),
+            offline_ok: false,
+            first_byte_timeout: Duration::from_secs(2),
+            progress_timeout: Duration::from_secs(5),
+            connections_per_blob: 4,
+            connections_max: 1000,
+        }
+    }
+}

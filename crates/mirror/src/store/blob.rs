@@ -1,0 +1,270 @@
+//! One blob on disk, complete or with missing blocks.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+use watchfire_content::{Cid, Codec, Multihash};
+
+use super::block_list::{BlockHash, BlockList};
+use super::error::{IoContext as _, StoreError};
+use super::folder::Folder;
+use crate::oci::{Digest, Hasher};
+
+/// The size of a block. The last block of a blob may be shorter.
+pub const BLOCK_BYTES: usize = 1 << 20;
+
+/// The state of a blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlobState {
+    /// Blocks are missing.
+    Partial,
+    /// All blocks are there, and the blob has its digest.
+    Complete,
+    /// The bytes do not have the digest: they were removed.
+    Wrong,
+}
+
+/// One blob, shared by its readers and by the task that fetches it.
+#[derive(Debug)]
+pub struct Blob {
+    digest: Digest,
+    size: u64,
+    file: File,
+    path: PathBuf,
+    inner: Mutex<Inner>,
+    /// Changes whenever a block arrives or the state changes.
+    changes: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    blocks: BlockList,
+    state: BlobState,
+    /// Computes the digest over the blocks from the first on, without a gap.
+    prefix: Hasher,
+    prefix_blocks: usize,
+}
+
+impl Blob {
+    /// Opens a complete blob. `None`: the folder does not have it.
+    pub(super) fn open_complete(
+        folder: &Folder,
+        digest: &Digest,
+    ) -> Result<Option<Self>, StoreError> {
+        let path = folder.blob(digest);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).context("open", &path),
+        };
+        let size = file.metadata().context("read", &path)?.len();
+        let list = BlockList::open(&Folder::block_list(&path), block_count(size))?;
+        let is_listed = list.present() == list.len();
+        let blob = Blob::new(digest, size, file, path, list);
+        if !is_listed {
+            // The list was lost: it is made again from the bytes, which are verified as a whole.
+            blob.list_blocks()?;
+            blob.advance_prefix(&mut blob.inner.lock(), None)?;
+            if blob.state() == BlobState::Wrong {
+                return Ok(None);
+            }
+        }
+        blob.inner.lock().state = BlobState::Complete;
+        Ok(Some(blob))
+    }
+
+    /// Opens or creates a blob that is being fetched, and verifies the blocks that it has.
+    pub(super) fn open_partial(
+        folder: &Folder,
+        digest: &Digest,
+        size: u64,
+    ) -> Result<Self, StoreError> {
+        let path = folder.partial(digest);
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&path)
+            .context("open", &path)?;
+        file.set_len(size).context("write", &path)?;
+        let list = BlockList::open(&Folder::block_list(&path), block_count(size))?;
+        let blob = Blob::new(digest, size, file, path, list);
+        blob.drop_damaged()?;
+        let mut inner = blob.inner.lock();
+        blob.advance_prefix(&mut inner, None)?;
+        blob.finish(folder, &mut inner)?;
+        drop(inner);
+        Ok(blob)
+    }
+
+    fn new(digest: &Digest, size: u64, file: File, path: PathBuf, blocks: BlockList) -> Self {
+        let prefix = Hasher::new(digest.algorithm());
+        let inner = Inner { blocks, state: BlobState::Partial, prefix, prefix_blocks: 0 };
+        let digest = digest.clone();
+        Blob { digest, size, file, path, inner: Mutex::new(inner), changes: watch::Sender::new(0) }
+    }
+
+    /// The digest.
+    pub const fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    /// The size in bytes.
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The number of blocks.
+    pub fn blocks(&self) -> usize {
+        block_count(self.size)
+    }
+
+    /// The number of blocks that the blob has.
+    pub fn blocks_present(&self) -> usize {
+        self.inner.lock().blocks.present()
+    }
+
+    /// The state.
+    pub fn state(&self) -> BlobState {
+        self.inner.lock().state
+    }
+
+    /// Whether the blob has a block.
+    pub fn has_block(&self, block: usize) -> bool {
+        self.inner.lock().blocks.get(block).is_some()
+    }
+
+    /// The CID of a block; `None` if the blob does not have it.
+    pub fn block_cid(&self, block: usize) -> Option<Cid> {
+        let hash = self.inner.lock().blocks.get(block)?;
+        Some(Cid::v1(Codec::RAW, Multihash::Sha2_256(hash)))
+    }
+
+    /// Changes whenever a block arrives or the state changes.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// The place of a block in the blob: its offset and its length.
+    pub fn block_range(&self, block: usize) -> (u64, usize) {
+        let offset = (block * BLOCK_BYTES) as u64;
+        let len = (self.size - offset).min(BLOCK_BYTES as u64);
+        (offset, len as usize)
+    }
+
+    /// Reads a block, and verifies it. `None`: the blob does not have it.
+    pub fn read_block(&self, block: usize) -> Result<Option<Bytes>, StoreError> {
+        let Some(hash) = self.inner.lock().blocks.get(block) else { return Ok(None) };
+        let bytes = self.read_unverified(block)?;
+        if Sha256::digest(&bytes)[..] == hash {
+            return Ok(Some(bytes.into()));
+        }
+        let (offset, _) = self.block_range(block);
+        Err(StoreError::Damaged { digest: self.digest.clone(), offset })
+    }
+
+    /// Writes a block of the blob. The state becomes complete or wrong with the last one.
+    pub fn write_block(
+        &self,
+        folder: &Folder,
+        block: usize,
+        bytes: &[u8],
+    ) -> Result<BlobState, StoreError> {
+        let (offset, len) = self.block_range(block);
+        assert_eq!(bytes.len(), len, "a block has the length of its place");
+        let hash: BlockHash = Sha256::digest(bytes).into();
+        self.file.write_all_at(bytes, offset).context("write", &self.path)?;
+        let mut inner = self.inner.lock();
+        if inner.state == BlobState::Partial && inner.blocks.get(block).is_none() {
+            inner.blocks.insert(block, hash)?;
+            self.advance_prefix(&mut inner, Some((block, bytes)))?;
+            self.finish(folder, &mut inner)?;
+        }
+        let state = inner.state;
+        drop(inner);
+        self.changes.send_modify(|changes| *changes += 1);
+        Ok(state)
+    }
+
+    fn read_unverified(&self, block: usize) -> Result<Vec<u8>, StoreError> {
+        let (offset, len) = self.block_range(block);
+        let mut bytes = vec![0; len];
+        self.file.read_exact_at(&mut bytes, offset).context("read", &self.path)?;
+        Ok(bytes)
+    }
+
+    /// Hashes the blocks that follow the prefix without a gap. `written` is in memory already.
+    fn advance_prefix(
+        &self,
+        inner: &mut Inner,
+        written: Option<(usize, &[u8])>,
+    ) -> Result<(), StoreError> {
+        while inner.blocks.get(inner.prefix_blocks).is_some() {
+            match written {
+                Some((block, bytes)) if block == inner.prefix_blocks => inner.prefix.update(bytes),
+                _ => inner.prefix.update(&self.read_unverified(inner.prefix_blocks)?),
+            }
+            inner.prefix_blocks += 1;
+        }
+        if inner.prefix_blocks == inner.blocks.len() {
+            let is_right = inner.prefix.clone().finish() == self.digest;
+            inner.state = if is_right { BlobState::Complete } else { BlobState::Wrong };
+        }
+        Ok(())
+    }
+
+    /// Moves a complete blob to its place, and removes a wrong one.
+    fn finish(&self, folder: &Folder, inner: &mut Inner) -> Result<(), StoreError> {
+        match inner.state {
+            BlobState::Partial => Ok(()),
+            BlobState::Wrong => folder.remove_blob(&self.digest),
+            BlobState::Complete => {
+                let place = folder.blob(&self.digest);
+                if let Some(parent) = place.parent() {
+                    fs::create_dir_all(parent).context("create", parent)?;
+                }
+                // The list first: a blob without its list costs a pass over its bytes.
+                rename(&Folder::block_list(&self.path), &Folder::block_list(&place))?;
+                rename(&self.path, &place)
+            }
+        }
+    }
+
+    /// Removes the blocks whose bytes do not have their hash from the list. A killed process or a
+    /// power failure may have left some.
+    fn drop_damaged(&self) -> Result<(), StoreError> {
+        let mut inner = self.inner.lock();
+        for block in 0..inner.blocks.len() {
+            let Some(hash) = inner.blocks.get(block) else { continue };
+            if Sha256::digest(self.read_unverified(block)?)[..] != hash {
+                inner.blocks.remove(block)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists the hashes of all blocks.
+    fn list_blocks(&self) -> Result<(), StoreError> {
+        let mut inner = self.inner.lock();
+        for block in 0..inner.blocks.len() {
+            let hash = Sha256::digest(self.read_unverified(block)?).into();
+            inner.blocks.insert(block, hash)?;
+        }
+        Ok(())
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
+    fs::rename(from, to).context("move", from)
+}
+
+/// The number of blocks of a blob.
+fn block_count(size: u64) -> usize {
+    usize::try_from(size.div_ceil(BLOCK_BYTES as u64)).expect("the number of blocks fits")
+}

@@ -1,0 +1,182 @@
+//! The files of a store.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::error::{IoContext as _, StoreError};
+use crate::oci::{Algorithm, Digest};
+
+/// The ending of a list of blocks.
+const BLOCKS: &str = ".blocks";
+/// The ending of a file that is being written.
+const UNFINISHED: &str = ".unfinished";
+
+/// The folder of a store, locked by this process.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    root: PathBuf,
+    _lock: Arc<File>,
+}
+
+/// A blob that a folder contains.
+#[derive(Debug)]
+pub(super) struct FoundBlob {
+    pub(super) digest: Digest,
+    pub(super) bytes: u64,
+    modified: SystemTime,
+}
+
+impl Folder {
+    /// Opens a folder, and creates it if it does not exist.
+    pub fn open(root: &Path) -> Result<Self, StoreError> {
+        for part in ["", "blobs", "partial", "manifests", "repositories"] {
+            let path = root.join(part);
+            fs::create_dir_all(&path).context("create", &path)?;
+        }
+        let path = root.join("lock");
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(&path)
+            .context("open", &path)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Folder { root: root.to_owned(), _lock: Arc::new(lock) }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::InUse { path: root.to_owned() }),
+            Err(error) => Err(error.into()).context("lock", &path),
+        }
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(super) fn blob(&self, digest: &Digest) -> PathBuf {
+        self.sharded("blobs", digest)
+    }
+
+    pub(super) fn partial(&self, digest: &Digest) -> PathBuf {
+        let name = format!("{}-{}", digest.algorithm().name(), digest.hex());
+        self.root.join("partial").join(name)
+    }
+
+    pub(super) fn manifest(&self, digest: &Digest) -> PathBuf {
+        self.sharded("manifests", digest)
+    }
+
+    /// The folder with a file for each repository.
+    pub(crate) fn repositories(&self) -> PathBuf {
+        self.root.join("repositories")
+    }
+
+    fn sharded(&self, part: &str, digest: &Digest) -> PathBuf {
+        let hex = digest.hex();
+        self.root.join(part).join(digest.algorithm().name()).join(&hex[..2]).join(hex)
+    }
+
+    /// The list of blocks beside a blob.
+    pub(super) fn block_list(blob: &Path) -> PathBuf {
+        with_ending(blob, BLOCKS)
+    }
+
+    pub(super) fn remove_blob(&self, digest: &Digest) -> Result<(), StoreError> {
+        for blob in [self.blob(digest), self.partial(digest)] {
+            remove(&blob)?;
+            remove(&Folder::block_list(&blob))?;
+        }
+        Ok(())
+    }
+
+    /// The blobs of the folder, the longest unused first.
+    pub(super) fn scan_blobs(&self) -> Result<Vec<FoundBlob>, StoreError> {
+        let mut found = Vec::new();
+        for algorithm in [Algorithm::Sha256, Algorithm::Sha512] {
+            let folder = self.root.join("blobs").join(algorithm.name());
+            for shard in entries(&folder)? {
+                for path in entries(&shard)? {
+                    found.extend(found_blob(&path, algorithm, |name| name)?);
+                }
+            }
+            for path in entries(&self.root.join("partial"))? {
+                let prefix = format!("{}-", algorithm.name());
+                found.extend(found_blob(&path, algorithm, |name| {
+                    name.strip_prefix(&prefix).unwrap_or_default()
+                })?);
+            }
+        }
+        found.sort_by_key(|blob: &FoundBlob| blob.modified);
+        Ok(found)
+    }
+}
+
+/// The blob of a file; `None` if the file is none, such as a list of blocks.
+fn found_blob(
+    path: &Path,
+    algorithm: Algorithm,
+    hex: impl FnOnce(&str) -> &str,
+) -> Result<Option<FoundBlob>, StoreError> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if name.ends_with(UNFINISHED) {
+        remove(path)?;
+        return Ok(None);
+    }
+    let Ok(digest) = format!("{}:{}", algorithm.name(), hex(name)).parse() else {
+        return Ok(None);
+    };
+    let metadata = fs::metadata(path).context("read", path)?;
+    let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+    Ok(Some(FoundBlob { digest, bytes: metadata.len(), modified }))
+}
+
+/// The paths in a folder, which may not exist.
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    match fs::read_dir(folder) {
+        Ok(entries) => entries
+            .map(|entry| Ok(entry?.path()))
+            .collect::<io::Result<_>>()
+            .context("list", folder),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).context("list", folder),
+    }
+}
+
+pub(super) fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// Removes a file, which may not exist.
+pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).context("remove", path),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a file that is there completely or not at all.
+pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> Result<(), StoreError> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).context("create", folder)?;
+    }
+    let unfinished = with_ending(path, UNFINISHED);
+    let write = || {
+        let mut file = File::create(&unfinished)?;
+        parts.iter().try_for_each(|part| file.write_all(part))?;
+        file.sync_data()
+    };
+    let written = write().context("write", &unfinished);
+    if written.is_err() {
+        remove(&unfinished)?;
+        return written;
+    }
+    fs::rename(&unfinished, path).context("write", path)
+}

@@ -1,0 +1,163 @@
+//! Blobs and manifests on disk.
+//!
+//! ```text
+//! blobs/sha256/ab/<hex>           a complete and verified blob
+//! blobs/sha256/ab/<hex>.blocks    the hashes of its blocks
+//! partial/sha256-<hex>            a blob that is being fetched, with holes
+//! partial/sha256-<hex>.blocks     the hashes of the blocks that it has
+//! manifests/sha256/ab/<hex>       a manifest, after a line with its media type
+//! repositories/<hash>             the tags and manifests of one repository
+//! lock                            held by the process that uses the store
+//! ```
+
+mod blob;
+mod block_list;
+mod error;
+mod folder;
+mod lru;
+mod manifests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+pub use blob::{BLOCK_BYTES, Blob, BlobState};
+pub use error::StoreError;
+pub use folder::Folder;
+pub(crate) use folder::{entries, remove, write_whole};
+pub use manifests::{Manifest, Manifests};
+
+use crate::oci::Digest;
+use lru::Lru;
+
+/// The blobs of a mirror.
+///
+/// - **A killed process** loses at most the block that it was writing. The next process goes on with
+///   the blobs that were being fetched, and verifies what it finds.
+/// - **A full store** removes the least recently used blobs that nobody reads.
+/// - **A damaged block** is never returned: its hash is checked at each read.
+#[derive(Debug)]
+pub struct Blobs {
+    folder: Folder,
+    bytes_max: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The blobs on disk, complete or not.
+    sizes: Lru,
+    /// The blobs that are open now. They are never removed.
+    open: HashMap<Digest, Weak<Blob>>,
+    evicted: u64,
+}
+
+/// The totals of the blobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlobTotals {
+    /// Blobs on disk, complete or not.
+    pub blobs: u64,
+    /// Their size in bytes; of an incomplete blob, its size when it is complete.
+    pub bytes: u64,
+    /// Blobs that were removed to make room, since the start.
+    pub evicted: u64,
+}
+
+impl Blobs {
+    /// Opens the blobs of a folder.
+    pub fn open(folder: Folder, bytes_max: u64) -> Result<Self, StoreError> {
+        let mut state = State::default();
+        for found in folder.scan_blobs()? {
+            state.sizes.insert(found.digest, found.bytes);
+        }
+        let blobs = Blobs { folder, bytes_max, state: Mutex::new(state) };
+        blobs.make_room(&mut blobs.state.lock(), 0)?;
+        Ok(blobs)
+    }
+
+    /// The blob, if the store has it completely.
+    pub fn complete(&self, digest: &Digest) -> Result<Option<Arc<Blob>>, StoreError> {
+        let mut state = self.state.lock();
+        if let Some(blob) = state.open.get(digest).and_then(Weak::upgrade) {
+            state.sizes.touch(digest);
+            return Ok(Some(blob).filter(|blob| blob.state() == BlobState::Complete));
+        }
+        let Some(blob) = Blob::open_complete(&self.folder, digest)? else { return Ok(None) };
+        let blob = Arc::new(blob);
+        state.sizes.insert(digest.clone(), blob.size());
+        state.open.insert(digest.clone(), Arc::downgrade(&blob));
+        state.drop_closed();
+        Ok(Some(blob))
+    }
+
+    /// The blob as far as it is there. Makes room for it, and creates it when it is new.
+    ///
+    /// The caller fetches the missing blocks. Only one caller may fetch a blob at a time.
+    pub fn open_partial(&self, digest: &Digest, size: u64) -> Result<Arc<Blob>, StoreError> {
+        if size > self.bytes_max {
+            return Err(StoreError::LargerThanStore { bytes: size, bytes_max: self.bytes_max });
+        }
+        if let Some(blob) = self.complete(digest)? {
+            return Ok(blob);
+        }
+        let mut state = self.state.lock();
+        if let Some(blob) = state.open.get(digest).and_then(Weak::upgrade) {
+            return Ok(blob);
+        }
+        state.sizes.remove(digest);
+        self.make_room(&mut state, size)?;
+        let blob = Arc::new(Blob::open_partial(&self.folder, digest, size)?);
+        state.sizes.insert(digest.clone(), size);
+        state.open.insert(digest.clone(), Arc::downgrade(&blob));
+        Ok(blob)
+    }
+
+    /// Removes a blob. Readers that have it open read on.
+    pub fn remove(&self, digest: &Digest) -> Result<(), StoreError> {
+        let mut state = self.state.lock();
+        state.sizes.remove(digest);
+        state.open.remove(digest);
+        self.folder.remove_blob(digest)
+    }
+
+    /// The totals.
+    pub fn totals(&self) -> BlobTotals {
+        let state = self.state.lock();
+        BlobTotals {
+            blobs: state.sizes.len() as u64,
+            bytes: state.sizes.bytes(),
+            evicted: state.evicted,
+        }
+    }
+
+    /// Removes blobs until `bytes` more fit.
+    fn make_room(&self, state: &mut State, bytes: u64) -> Result<(), StoreError> {
+        while state.sizes.bytes() + bytes > self.bytes_max {
+            let is_open = |digest: &Digest| {
+                state.open.get(digest).is_some_and(|blob| blob.strong_count() > 0)
+            };
+            let Some(digest) = state.sizes.oldest(|digest| !is_open(digest)) else {
+                let held = state.sizes.bytes();
+                return Err(StoreError::Full { bytes, held, bytes_max: self.bytes_max });
+            };
+            self.folder.remove_blob(&digest)?;
+            state.sizes.remove(&digest);
+            state.open.remove(&digest);
+            state.evicted += 1;
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Forgets blobs that nobody has open, once they are the larger part.
+    fn drop_closed(&mut self) {
+        if self.open.len() > 64 && self.open.len().is_power_of_two() {
+            self.open.retain(|_, blob| blob.strong_count() > 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+use std::path::PathBuf;
+
+use super::*;
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("watchfire-mirror-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Scratch(path)
+    }
+
+    fn folder(&self) -> Folder {
+        Folder::open(&self.0).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Bytes of a blob with three blocks, the last of which is short.
+fn content(seed: u8) -> Vec<u8> {
+    (0..2 * BLOCK_BYTES + 1000).map(|at| (at as u64 * 7 + u64::from(seed)) as u8).collect()
+}
+
+fn block_of(bytes: &[u8], block: usize) -> &[u8] {
+    bytes.chunks(BLOCK_BYTES).nth(block).unwrap()
+}
+
+fn write_all(folder: &Folder, blob: &Blob, bytes: &[u8], order: &[usize]) -> BlobState {
+    let mut state = blob.state();
+    for block in order {
+        state = blob.write_block(folder, *block, block_of(bytes, *block)).unwrap();
+    }
+    state
+}
+
+#[test]
+fn blocks_in_any_order_make_a_blob() {
+    let scratch = Scratch::new("order");
+    let folder = scratch.folder();
+    let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+    for (seed, order) in [(1, [0, 1, 2]), (2, [2, 1, 0]), (3, [1, 2, 0])] {
+        let bytes = content(seed);
+        let digest = Digest::sha256(&bytes);
+        assert!(blobs.complete(&digest).unwrap().is_none());
+        let blob = blobs.open_partial(&digest, bytes.len() as u64).unwrap();
+        assert_eq!(write_all(&folder, &blob, &bytes, &order[..2]), BlobState::Partial);
+        assert_eq!(write_all(&folder, &blob, &bytes, &order[2..]), BlobState::Complete);
+        let blob = blobs.complete(&digest).unwrap().unwrap();
+        let read: Vec<u8> = (0..3).flat_map(|one| blob.read_block(one).unwrap().unwrap()).collect();
+        assert!(read == bytes);
+    }
+    assert_eq!(blobs.totals().blobs, 3);
+}
+
+#[test]
+fn a_blob_with_wrong_bytes_is_removed() {
+    let scratch = Scratch::new("wrong");
+    let folder = scratch.folder();
+    let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+    let (bytes, digest) = (content(1), Digest::sha256(b"other"));
+    let blob = blobs.open_partial(&digest, bytes.len() as u64).unwrap();
+    assert_eq!(write_all(&folder, &blob, &bytes, &[0, 1, 2]), BlobState::Wrong);
+    blobs.remove(&digest).unwrap();
+    assert!(blobs.complete(&digest).unwrap().is_none());
+    assert!(!folder.partial(&digest).exists() && !folder.blob(&digest).exists());
+}
+
+#[test]
+fn another_process_goes_on_with_a_partial_blob_and_drops_its_damaged_blocks() {
+    let scratch = Scratch::new("resume");
+    let bytes = content(1);
+    let digest = Digest::sha256(&bytes);
+    {
+        let folder = scratch.folder();
+        let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+        let blob = blobs.open_partial(&digest, bytes.len() as u64).unwrap();
+        write_all(&folder, &blob, &bytes, &[0, 2]);
+        let file = File::options().write(true).open(folder.partial(&digest)).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"damage", 5).unwrap();
+    }
+    let folder = scratch.folder();
+    let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+    let blob = blobs.open_partial(&digest, bytes.len() as u64).unwrap();
+    let present: Vec<_> = (0..3).map(|block| blob.has_block(block)).collect();
+    assert_eq!(present, [false, false, true]);
+    assert_eq!(write_all(&folder, &blob, &bytes, &[1, 0]), BlobState::Complete);
+}
+
+#[test]
+fn a_damaged_block_is_an_error_and_a_lost_list_is_made_again() {
+    let scratch = Scratch::new("damage");
+    let bytes = content(1);
+    let digest = Digest::sha256(&bytes);
+    let folder = scratch.folder();
+    {
+        let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+        let blob = blobs.open_partial(&digest, bytes.len() as u64).unwrap();
+        write_all(&folder, &blob, &bytes, &[0, 1, 2]);
+    }
+    std::fs::remove_file(Folder::block_list(&folder.blob(&digest))).unwrap();
+    {
+        let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+        let blob = blobs.complete(&digest).unwrap().unwrap();
+        assert!(blob.read_block(2).unwrap().unwrap() == block_of(&bytes, 2));
+    }
+    let file = File::options().write(true).open(folder.blob(&digest)).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"damage", BLOCK_BYTES as u64).unwrap();
+    let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+    let blob = blobs.complete(&digest).unwrap().unwrap();
+    assert!(blob.read_block(0).is_ok());
+    assert!(matches!(blob.read_block(1), Err(StoreError::Damaged { .. })));
+}
+
+#[test]
+fn a_full_store_removes_what_was_not_used_and_keeps_what_is_open() {
+    let scratch = Scratch::new("full");
+    let folder = scratch.folder();
+    let bytes: Vec<Vec<u8>> = (0..4).map(content).collect();
+    let digests: Vec<Digest> = bytes.iter().map(|bytes| Digest::sha256(bytes)).collect();
+    let size = bytes[0].len() as u64;
+    let blobs = Blobs::open(folder.clone(), 3 * size).unwrap();
+    let store = |one: usize| {
+        let blob = blobs.open_partial(&digests[one], size).unwrap();
+        write_all(&folder, &blob, &bytes[one], &[0, 1, 2]);
+        blob
+    };
+    let open = store(0);
+    drop((store(1), store(2)));
+    drop(blobs.complete(&digests[1]).unwrap());
+    drop(store(3));
+    let kept: Vec<_> =
+        digests.iter().map(|digest| blobs.complete(digest).unwrap().is_some()).collect();
+    assert_eq!(kept, [true, true, false, true]);
+    assert_eq!(blobs.totals().evicted, 1);
+    drop(open);
+    let error = blobs.open_partial(&Digest::sha256(b"x"), 3 * size + 1).unwrap_err();
+    assert!(matches!(error, StoreError::LargerThanStore { .. }), "{error}");
+    let all: Vec<_> = [0, 1, 3].map(|one| blobs.complete(&digests[one]).unwrap()).into();
+    let error = blobs.open_partial(&Digest::sha256(b"x"), size).unwrap_err();
+    assert!(matches!(error, StoreError::Full { .. }), "{error}");
+    drop(all);
+}
+
+#[test]
+fn a_store_has_one_process() {
+    let scratch = Scratch::new("lock");
+    let first = scratch.folder();
+    assert!(matches!(Folder::open(&scratch.0), Err(StoreError::InUse { .. })));
+    drop(first);
+    scratch.folder();
+}
+
+#[test]
+fn an_empty_blob_is_complete_at_once() {
+    let scratch = Scratch::new("empty");
+    let blobs = Blobs::open(scratch.folder(), 1 << 30).unwrap();
+    let blob = blobs.open_partial(&Digest::sha256(b""), 0).unwrap();
+    assert_eq!((blob.state(), blob.blocks()), (BlobState::Complete, 0));
+    let wrong = blobs.open_partial(&Digest::sha256(b"x"), 0).unwrap();
+    assert_eq!(wrong.state(), BlobState::Wrong);
+}
+
+#[test]
+fn a_manifest_keeps_its_bytes_and_type_and_a_damaged_one_is_removed() {
+    let scratch = Scratch::new("manifests");
+    let folder = scratch.folder();
+    let manifests = Manifests::new(folder.clone());
+    let bytes = bytes::Bytes::from_static(b"{\n}");
+    let media_type = "application/vnd.oci.image.manifest.v1+json".to_owned();
+    let manifest = Manifest { digest: Digest::sha256(&bytes), media_type, bytes };
+    assert_eq!(manifests.get(&manifest.digest).unwrap(), None);
+    manifests.put(&manifest).unwrap();
+    assert_eq!(manifests.get(&manifest.digest).unwrap(), Some(manifest.clone()));
+    std::fs::write(folder.manifest(&manifest.digest), b"text\n{ }").unwrap();
+    assert_eq!(manifests.get(&manifest.digest).unwrap(), None);
+    assert!(!folder.manifest(&manifest.digest).exists());
+}
+
+use std::fs::File;

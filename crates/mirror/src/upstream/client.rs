@@ -1,0 +1,473 @@
+//! The client of one upstream registry.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use reqwest::{Client, Response, Url};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::challenge::Challenge;
+use super::credentials::{Credential, CredentialFiles};
+use super::error::UpstreamError;
+use super::guard::{GuardedResolver, RedirectRules};
+use super::registry::Registry;
+use super::tokens::{TokenAnswer, Tokens};
+use crate::oci::{ByteRange, Digest, Reference, Repository};
+
+/// The largest manifest, as registries limit it.
+pub const MANIFEST_BYTES_MAX: usize = 4 << 20;
+/// The largest list of tags or referrers, and the largest answer of a token server.
+const LIST_BYTES_MAX: usize = 4 << 20;
+const REDIRECTS_MAX: usize = 5;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest pause within an answer.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+const USER_AGENT: &str = concat!("watchfire/", env!("CARGO_PKG_VERSION"));
+const DIGEST_HEADER: &str = "docker-content-digest";
+
+/// One upstream registry.
+#[derive(Debug)]
+pub struct Upstream {
+    registry: Registry,
+    base: Url,
+    credentials: CredentialFiles,
+    redirects: Arc<RedirectRules>,
+    /// Asks the registry itself.
+    direct: Client,
+    /// Asks servers that the registry named.
+    guarded: Client,
+    tokens: Mutex<Tokens>,
+}
+
+/// A manifest, or the description of one that a `HEAD` request returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestAnswer {
+    /// The media type, without parameters.
+    pub media_type: String,
+    /// The digest; `None` if a `HEAD` response does not name it.
+    pub digest: Option<Digest>,
+    /// The manifest; empty after `HEAD`.
+    pub bytes: Bytes,
+}
+
+/// The body of a blob, or of a part of it.
+#[derive(Debug)]
+pub struct BlobBody {
+    /// The size of the whole blob in bytes.
+    pub size: u64,
+    /// Whether the body is the requested range. Otherwise it is the whole blob.
+    pub is_range: bool,
+    /// Whether the registry says that it can send ranges.
+    pub accepts_ranges: bool,
+    response: Response,
+    registry: String,
+}
+
+impl BlobBody {
+    /// The next bytes; `None` at the end of the body.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, UpstreamError> {
+        self.response.chunk().await.map_err(|error| unreachable(&self.registry, &error))
+    }
+}
+
+fn unreachable(registry: &str, error: &reqwest::Error) -> UpstreamError {
+    let mut cause = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        cause = inner.to_string();
+        source = inner.source();
+    }
+    UpstreamError::Unreachable { registry: registry.to_owned(), cause }
+}
+
+impl Upstream {
+    /// The client of a registry. It sends nothing yet.
+    ///
+    /// Fails if the certificates of the system cannot be used for TLS.
+    pub fn new(
+        registry: Registry,
+        credentials: CredentialFiles,
+        redirects: Arc<RedirectRules>,
+        tls: rustls::ClientConfig,
+    ) -> Result<Self, UpstreamError> {
+        let failed = |error: reqwest::Error| unreachable(registry.name(), &error);
+        let builder = || {
+            Client::builder()
+                .user_agent(USER_AGENT)
+                .redirect(reqwest::redirect::Policy::none())
+                .connect_timeout(CONNECT_TIMEOUT)
+                .read_timeout(READ_TIMEOUT)
+                .tls_backend_preconfigured(tls.clone())
+        };
+        let resolver = GuardedResolver { rules: redirects.clone() };
+        let base = Url::parse(registry.base_url()).map_err(|error| {
+            let registry = registry.name().to_owned();
+            UpstreamError::Unreachable { registry, cause: error.to_string() }
+        })?;
+        Ok(Upstream {
+            base,
+            credentials,
+            redirects,
+            direct: builder().build().map_err(failed)?,
+            guarded: builder().dns_resolver(resolver).build().map_err(failed)?,
+            tokens: Mutex::default(),
+            registry,
+        })
+    }
+
+    /// The registry.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Requests a manifest. `accept` is the client's list of media types.
+    pub async fn manifest(
+        &self,
+        repository: &Repository,
+        reference: &Reference,
+        accept: &HeaderValue,
+    ) -> Result<ManifestAnswer, UpstreamError> {
+        let response = self.request_manifest(Method::GET, repository, reference, accept).await?;
+        let media_type = self.media_type(&response)?;
+        let bytes = self.read(response, MANIFEST_BYTES_MAX).await?;
+        let digest = match reference {
+            Reference::Digest(digest) if digest.is_of(&bytes) => digest.clone(),
+            Reference::Digest(digest) => {
+                return Err(self.invalid(format!("the manifest is not {digest}")));
+            }
+            Reference::Tag(_) => Digest::sha256(&bytes),
+        };
+        Ok(ManifestAnswer { media_type, digest: Some(digest), bytes })
+    }
+
+    /// Requests the digest of a manifest.
+    pub async fn manifest_head(
+        &self,
+        repository: &Repository,
+        reference: &Reference,
+        accept: &HeaderValue,
+    ) -> Result<ManifestAnswer, UpstreamError> {
+        let response = self.request_manifest(Method::HEAD, repository, reference, accept).await?;
+        let digest = response.headers().get(DIGEST_HEADER);
+        let digest = digest.and_then(|digest| digest.to_str().ok()?.parse().ok());
+        Ok(ManifestAnswer { media_type: self.media_type(&response)?, digest, bytes: Bytes::new() })
+    }
+
+    async fn request_manifest(
+        &self,
+        method: Method,
+        repository: &Repository,
+        reference: &Reference,
+        accept: &HeaderValue,
+    ) -> Result<Response, UpstreamError> {
+        let path = format!("/v2/{repository}/manifests/{reference}");
+        let headers = HeaderMap::from_iter([(header::ACCEPT, accept.clone())]);
+        self.request(method, &path, repository, headers).await
+    }
+
+    /// The size of a blob, without its bytes.
+    pub async fn blob_size(
+        &self,
+        repository: &Repository,
+        digest: &Digest,
+    ) -> Result<u64, UpstreamError> {
+        let path = format!("/v2/{repository}/blobs/{digest}");
+        let response = self.request(Method::HEAD, &path, repository, HeaderMap::new()).await?;
+        let length = response.headers().get(header::CONTENT_LENGTH);
+        let size = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        size.ok_or_else(|| self.invalid("the answer has no Content-Length".into()))
+    }
+
+    /// Requests a blob, or a range of it. A registry without ranges sends the whole blob.
+    pub async fn blob(
+        &self,
+        repository: &Repository,
+        digest: &Digest,
+        range: Option<ByteRange>,
+    ) -> Result<BlobBody, UpstreamError> {
+        let path = format!("/v2/{repository}/blobs/{digest}");
+        let mut headers = HeaderMap::new();
+        if let Some(ByteRange { start, end }) = range {
+            let range = HeaderValue::from_str(&format!("bytes={start}-{end}"));
+            headers.insert(header::RANGE, range.expect("digits are valid in a header"));
+        }
+        let response = self.request(Method::GET, &path, repository, headers).await?;
+        let is_range = response.status() == StatusCode::PARTIAL_CONTENT;
+        let size = match is_range {
+            true => content_range(response.headers(), range),
+            false => response.content_length(),
+        };
+        let size = size.ok_or_else(|| {
+            self.invalid("the answer has neither Content-Length nor the requested range".into())
+        })?;
+        let accepts = response.headers().get(header::ACCEPT_RANGES);
+        let accepts_ranges = is_range || accepts.is_some_and(|unit| unit == "bytes");
+        let registry = self.registry.name().to_owned();
+        Ok(BlobBody { size, is_range, accepts_ranges, response, registry })
+    }
+
+    /// Requests a list: `tags/list` or `referrers/<digest>`. Returns its type, its link to the next
+    /// page, and its bytes.
+    pub async fn list(
+        &self,
+        repository: &Repository,
+        path: &str,
+        query: &str,
+    ) -> Result<(HeaderMap, Bytes), UpstreamError> {
+        let question_mark = if query.is_empty() { "" } else { "?" };
+        let path = format!("/v2/{repository}/{path}{question_mark}{query}");
+        let response = self.request(Method::GET, &path, repository, HeaderMap::new()).await?;
+        let kept = [header::CONTENT_TYPE, header::LINK];
+        let kept = kept.into_iter().filter_map(|name| {
+            let value = response.headers().get(&name)?.clone();
+            Some((name, value))
+        });
+        let mut headers: HeaderMap = kept.collect();
+        if let Some(filters) = response.headers().get("oci-filters-applied") {
+            headers.insert("oci-filters-applied", filters.clone());
+        }
+        Ok((headers, self.read(response, LIST_BYTES_MAX).await?))
+    }
+
+    /// Sends a request with a token, and follows redirects. The answer has a status of success.
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        repository: &Repository,
+        headers: HeaderMap,
+    ) -> Result<Response, UpstreamError> {
+        let url = self.base.join(path).map_err(|error| self.invalid(error.to_string()))?;
+        let authorization =
+            self.tokens.lock().await.authorization(repository.as_str(), Instant::now());
+        let mut response =
+            self.send(method.clone(), url.clone(), headers.clone(), authorization).await?;
+        if response.status() == StatusCode::UNAUTHORIZED {
+            let authorization = self.authorize(&response, repository).await?;
+            if authorization.is_some() {
+                response = self.send(method, url, headers, authorization).await?;
+            }
+        }
+        let status = response.status();
+        let registry = self.registry.name().to_owned();
+        match status {
+            status if status.is_success() => Ok(response),
+            StatusCode::NOT_FOUND => Err(UpstreamError::NotFound { registry }),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                self.tokens.lock().await.remove(repository.as_str());
+                Err(UpstreamError::Refused { registry, status })
+            }
+            StatusCode::TOO_MANY_REQUESTS => {
+                let retry_after = response.headers().get(header::RETRY_AFTER);
+                let seconds = retry_after.and_then(|after| after.to_str().ok()?.parse().ok());
+                let retry_after = seconds.map(Duration::from_secs);
+                Err(UpstreamError::TooManyRequests { registry, retry_after })
+            }
+            status => Err(UpstreamError::Status { registry, status }),
+        }
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: Url,
+        headers: HeaderMap,
+        authorization: Option<String>,
+    ) -> Result<Response, UpstreamError> {
+        let mut url = url;
+        for _ in 0..=REDIRECTS_MAX {
+            let is_own = self.is_own(&url);
+            let client = self.client_for(&url)?;
+            let mut request = client.request(method.clone(), url.clone()).headers(headers.clone());
+            // Only the registry itself receives its token: a redirect to a store has its own.
+            if let Some(authorization) = authorization.as_ref().filter(|_| is_own) {
+                request = request.header(header::AUTHORIZATION, authorization);
+            }
+            let response = request.send().await.map_err(|error| self.failed(&url, &error))?;
+            if !response.status().is_redirection() {
+                return Ok(response);
+            }
+            let location = response.headers().get(header::LOCATION);
+            let location = location.and_then(|location| location.to_str().ok());
+            let location = location.and_then(|location| url.join(location).ok());
+            let location = location
+                .ok_or_else(|| self.invalid("a redirect without a valid Location".into()))?;
+            if url.scheme() == "https" && location.scheme() != "https" {
+                return Err(self.invalid(format!("a redirect from https to {location}")));
+            }
+            url = location;
+        }
+        Err(self.invalid(format!("more than {REDIRECTS_MAX} redirects")))
+    }
+
+    fn is_own(&self, url: &Url) -> bool {
+        url.origin() == self.base.origin()
+    }
+
+    fn client_for(&self, url: &Url) -> Result<&Client, UpstreamError> {
+        match url {
+            url if self.is_own(url) => Ok(&self.direct),
+            url if self.redirects.allows_url(url) => Ok(&self.guarded),
+            url => Err(self.redirect_refused(url)),
+        }
+    }
+
+    fn redirect_refused(&self, url: &Url) -> UpstreamError {
+        let to = url.host_str().unwrap_or_default().to_owned();
+        UpstreamError::RedirectRefused { registry: self.registry.name().to_owned(), to }
+    }
+
+    fn failed(&self, url: &Url, error: &reqwest::Error) -> UpstreamError {
+        let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+        while let Some(inner) = source {
+            if inner.is::<super::guard::NoPublicAddress>() {
+                return self.redirect_refused(url);
+            }
+            source = inner.source();
+        }
+        unreachable(self.registry.name(), error)
+    }
+
+    fn invalid(&self, cause: String) -> UpstreamError {
+        UpstreamError::InvalidAnswer { registry: self.registry.name().to_owned(), cause }
+    }
+
+    /// The `Authorization` header that the challenge of a response asks for. `None`: it asks for a
+    /// form that the mirror does not have.
+    async fn authorize(
+        &self,
+        response: &Response,
+        repository: &Repository,
+    ) -> Result<Option<String>, UpstreamError> {
+        let challenges = response.headers().get_all(header::WWW_AUTHENTICATE);
+        let challenge = challenges
+            .iter()
+            .filter_map(|challenge| challenge.to_str().ok())
+            .find_map(Challenge::parse);
+        let Some(challenge) = challenge else { return Ok(None) };
+        // One request at a time asks for a token; the others then find it.
+        let mut tokens = self.tokens.lock().await;
+        let now = Instant::now();
+        if let Some(known) = tokens.authorization(repository.as_str(), now) {
+            return Ok(Some(known));
+        }
+        let credential = self.credentials.find(self.registry.name(), repository.as_str()).await;
+        let credential = credential.unwrap_or_else(|error| {
+            tracing::warn!(registry = %self.registry, %error, "cannot use credentials; asking without");
+            None
+        });
+        let (authorization, lifetime) = match (challenge, credential) {
+            (Challenge::Basic, Some(Credential::Basic { user, password })) => {
+                let authorization =
+                    format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
+                (authorization, Duration::from_secs(300))
+            }
+            (Challenge::Basic, _) => return Ok(None),
+            (Challenge::Bearer { realm, service, scope }, credential) => {
+                let scope = scope.unwrap_or_else(|| format!("repository:{repository}:pull"));
+                let (token, lifetime) =
+                    self.token(&realm, service.as_deref(), &scope, credential).await?;
+                (format!("Bearer {token}"), lifetime)
+            }
+        };
+        tokens.insert(repository.as_str(), authorization.clone(), lifetime, now);
+        Ok(Some(authorization))
+    }
+
+    /// Requests a token.
+    async fn token(
+        &self,
+        realm: &str,
+        service: Option<&str>,
+        scope: &str,
+        credential: Option<Credential>,
+    ) -> Result<(String, Duration), UpstreamError> {
+        let mut url = Url::parse(realm).map_err(|error| self.invalid(format!("realm: {error}")))?;
+        if self.base.scheme() == "https" && url.scheme() != "https" {
+            return Err(self.invalid(format!("the token server {url} does not use https")));
+        }
+        let client = self.client_for(&url)?;
+        let service = service.unwrap_or_default();
+        let request = match credential {
+            Some(Credential::IdentityToken(token)) => {
+                let form = [
+                    ("grant_type", "refresh_token"),
+                    ("refresh_token", token.as_str()),
+                    ("service", service),
+                    ("scope", scope),
+                    ("client_id", "watchfire"),
+                ];
+                let mut body = url.clone();
+                let body = body.query_pairs_mut().clear().extend_pairs(form).finish();
+                let body = body.query().unwrap_or_default().to_owned();
+                let form_type = "application/x-www-form-urlencoded";
+                client.post(url.clone()).header(header::CONTENT_TYPE, form_type).body(body)
+            }
+            credential => {
+                url.query_pairs_mut().append_pair("service", service).append_pair("scope", scope);
+                let request = client.get(url.clone());
+                match credential {
+                    Some(Credential::Basic { user, password }) => {
+                        request.basic_auth(user, Some(password))
+                    }
+                    _ => request,
+                }
+            }
+        };
+        let response = request.send().await.map_err(|error| self.failed(&url, &error))?;
+        let status = response.status();
+        if !status.is_success() {
+            let registry = self.registry.name().to_owned();
+            return Err(match status {
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST => {
+                    UpstreamError::Refused { registry, status }
+                }
+                status => UpstreamError::Status { registry, status },
+            });
+        }
+        let body = self.read(response, LIST_BYTES_MAX).await?;
+        let answer = serde_json::from_slice::<TokenAnswer>(&body).ok();
+        answer
+            .and_then(TokenAnswer::into_parts)
+            .ok_or_else(|| self.invalid("the token server sent no token".into()))
+    }
+
+    async fn read(&self, response: Response, bytes_max: usize) -> Result<Bytes, UpstreamError> {
+        let mut response = response;
+        let mut body = BytesMut::new();
+        let next = |error: reqwest::Error| unreachable(self.registry.name(), &error);
+        while let Some(chunk) = response.chunk().await.map_err(next)? {
+            if body.len() + chunk.len() > bytes_max {
+                return Err(self.invalid(format!("more than {bytes_max} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.freeze())
+    }
+
+    fn media_type(&self, response: &Response) -> Result<String, UpstreamError> {
+        let header = response.headers().get(header::CONTENT_TYPE);
+        let header = header.and_then(|header| header.to_str().ok());
+        let media_type = header.and_then(|header| header.split(';').next()).map(str::trim);
+        match media_type.filter(|media_type| !media_type.is_empty()) {
+            Some(media_type) => Ok(media_type.to_owned()),
+            None => Err(self.invalid("a manifest without a media type".into())),
+        }
+    }
+}
+
+/// The size of a blob from `Content-Range: bytes <start>-<end>/<size>`, if it is the asked range.
+fn content_range(headers: &HeaderMap, asked: Option<ByteRange>) -> Option<u64> {
+    let text = headers.get(header::CONTENT_RANGE)?.to_str().ok()?;
+    let (range, size) = text.strip_prefix("bytes ")?.split_once('/')?;
+    let (start, end) = range.split_once('-')?;
+    let (start, end): (u64, u64) = (start.parse().ok()?, end.parse().ok()?);
+    let size: u64 = size.parse().ok()?;
+    let asked = asked?;
+    (start == asked.start && end == asked.end.min(size.checked_sub(1)?)).then_some(size)
+}

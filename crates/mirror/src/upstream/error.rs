@@ -1,0 +1,108 @@
+//! Why an upstream registry did not answer a request.
+
+use std::time::Duration;
+
+use http::{HeaderValue, StatusCode, header};
+
+use crate::oci::{ApiError, ErrorCode};
+
+/// Why an upstream registry did not answer a request.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum UpstreamError {
+    /// The registry does not have the resource.
+    #[error("{registry} does not have it")]
+    NotFound {
+        /// The registry.
+        registry: String,
+    },
+    /// The registry needs other credentials.
+    #[error(
+        "{registry} refused the credentials of this mirror ({status}): add credentials for it to a file of --credentials"
+    )]
+    Refused {
+        /// The registry.
+        registry: String,
+        /// The status of its response: 401 or 403.
+        status: StatusCode,
+    },
+    /// The registry limits the rate of requests.
+    #[error("{registry} limits the rate of requests")]
+    TooManyRequests {
+        /// The registry.
+        registry: String,
+        /// When to send the next request.
+        retry_after: Option<Duration>,
+    },
+    /// The registry answered with another status.
+    #[error("{registry} answered {status}")]
+    Status {
+        /// The registry.
+        registry: String,
+        /// The status.
+        status: StatusCode,
+    },
+    /// The registry cannot be reached, or its answer broke off.
+    #[error("cannot reach {registry}: {cause}")]
+    Unreachable {
+        /// The registry.
+        registry: String,
+        /// The cause.
+        cause: String,
+    },
+    /// The registry redirects to an address that the mirror must not ask.
+    #[error(
+        "{registry} redirects to {to}, which is not a public address: allow its network with --allow-redirect if that is intended"
+    )]
+    RedirectRefused {
+        /// The registry.
+        registry: String,
+        /// The host.
+        to: String,
+    },
+    /// The answer breaks the protocol.
+    #[error("invalid answer of {registry}: {cause}")]
+    InvalidAnswer {
+        /// The registry.
+        registry: String,
+        /// The cause.
+        cause: String,
+    },
+}
+
+impl UpstreamError {
+    /// Whether the registry may be down, so that content of other sources may stand in for it.
+    pub const fn is_outage(&self) -> bool {
+        match self {
+            UpstreamError::Unreachable { .. } | UpstreamError::TooManyRequests { .. } => true,
+            UpstreamError::Status { status, .. } => status.as_u16() >= 500,
+            UpstreamError::NotFound { .. }
+            | UpstreamError::Refused { .. }
+            | UpstreamError::RedirectRefused { .. }
+            | UpstreamError::InvalidAnswer { .. } => false,
+        }
+    }
+
+    /// The response to a client of the mirror. `unknown` is the code for content that does not
+    /// exist.
+    pub fn to_api_error(&self, unknown: ErrorCode) -> ApiError {
+        let code = match self {
+            UpstreamError::NotFound { .. } => unknown,
+            UpstreamError::Refused { status, .. } if *status == StatusCode::UNAUTHORIZED => {
+                ErrorCode::Unauthorized
+            }
+            UpstreamError::Refused { .. } => ErrorCode::Denied,
+            UpstreamError::TooManyRequests { .. } => ErrorCode::TooManyRequests,
+            UpstreamError::Status { .. }
+            | UpstreamError::Unreachable { .. }
+            | UpstreamError::RedirectRefused { .. }
+            | UpstreamError::InvalidAnswer { .. } => ErrorCode::Unavailable,
+        };
+        let error = ApiError::new(code, self.to_string());
+        match self {
+            UpstreamError::TooManyRequests { retry_after: Some(wait), .. } => {
+                error.with_header(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)))
+            }
+            _ => error,
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Upstream registries: requests with credentials, redirects and bounded answers.
+
+mod challenge;
+mod client;
+mod credentials;
+mod error;
+mod guard;
+mod registry;
+mod tokens;
+
+pub use client::{BlobBody, ManifestAnswer, Upstream};
+pub use credentials::{Credential, CredentialFiles, CredentialsError};
+pub use error::UpstreamError;
+pub use guard::RedirectRules;
+pub use registry::{Registry, RegistryError};

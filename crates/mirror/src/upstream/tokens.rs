@@ -1,0 +1,105 @@
+//! Tokens of token servers, kept until they expire.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::time::Instant;
+
+/// The time for which a token without `expires_in` is valid, by the specification.
+const DEFAULT_LIFETIME: Duration = Duration::from_secs(60);
+/// A token is renewed this long before it expires.
+const RENEWED_BEFORE: Duration = Duration::from_secs(10);
+const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
+/// The most tokens that are kept. When the limit is reached, all are dropped, and requested again.
+const TOKENS_MAX: usize = 10_000;
+
+/// The tokens for the repositories of one registry.
+#[derive(Debug, Default)]
+pub(super) struct Tokens {
+    by_repository: HashMap<String, Token>,
+}
+
+#[derive(Debug)]
+struct Token {
+    /// The value of the `Authorization` header.
+    authorization: String,
+    expires_at: Instant,
+}
+
+/// The answer of a token server.
+#[derive(Deserialize)]
+pub(super) struct TokenAnswer {
+    token: Option<String>,
+    access_token: Option<String>,
+    expires_in: Option<u64>,
+}
+
+impl TokenAnswer {
+    /// The token and its lifetime; `None` if the answer has no token.
+    pub(super) fn into_parts(self) -> Option<(String, Duration)> {
+        let token = self.token.filter(|token| !token.is_empty()).or(self.access_token)?;
+        let lifetime = self.expires_in.map_or(DEFAULT_LIFETIME, Duration::from_secs);
+        Some((token, lifetime.min(LIFETIME_MAX)))
+    }
+}
+
+impl Tokens {
+    /// The `Authorization` header for a repository.
+    pub(super) fn authorization(&self, repository: &str, now: Instant) -> Option<String> {
+        let token = self.by_repository.get(repository)?;
+        (now < token.expires_at).then(|| token.authorization.clone())
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        repository: &str,
+        authorization: String,
+        lifetime: Duration,
+        now: Instant,
+    ) {
+        if self.by_repository.len() >= TOKENS_MAX {
+            self.by_repository.clear();
+        }
+        let expires_at = now + lifetime.saturating_sub(RENEWED_BEFORE);
+        self.by_repository.insert(repository.to_owned(), Token { authorization, expires_at });
+    }
+
+    /// Drops a token that the registry refused.
+    pub(super) fn remove(&mut self, repository: &str) {
+        self.by_repository.remove(repository);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_used_until_shortly_before_it_expires() {
+        let mut tokens = Tokens::default();
+        let now = Instant::now();
+        tokens.insert("a", "Bearer x".into(), Duration::from_secs(60), now);
+        let at = |seconds| now + Duration::from_secs(seconds);
+        assert_eq!(tokens.authorization("a", at(49)).as_deref(), Some("Bearer x"));
+        assert_eq!(tokens.authorization("a", at(50)), None);
+        assert_eq!(tokens.authorization("b", now), None);
+        for repository in 0..2 * TOKENS_MAX {
+            tokens.insert(&repository.to_string(), String::new(), LIFETIME_MAX, now);
+        }
+        assert!(tokens.by_repository.len() <= TOKENS_MAX);
+    }
+
+    #[test]
+    fn an_answer_has_a_token_under_either_name() {
+        let parts = |text: &str| {
+            serde_json::from_str::<TokenAnswer>(text).ok().and_then(TokenAnswer::into_parts)
+        };
+        let seconds = Duration::from_secs;
+        assert_eq!(parts(r#"{"token": "a"}"#), Some(("a".into(), seconds(60))));
+        let both = r#"{"token": "", "access_token": "b", "expires_in": 300, "scope": "x"}"#;
+        assert_eq!(parts(both), Some(("b".into(), seconds(300))));
+        assert_eq!(parts("{}"), None);
+        assert_eq!(parts(r#"{"token": "a", "expires_in": -1}"#), None);
+    }
+}

@@ -1,0 +1,201 @@
+// Debian's docker-registry, images for it, and a switch in front of it that breaks connections.
+
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import http from 'node:http'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+import { gzipSync } from 'node:zlib'
+
+import { SOON_MS, withTimeout } from './deadlines.mjs'
+
+const MANIFEST = 'application/vnd.oci.image.manifest.v1+json'
+const CONFIG = 'application/vnd.oci.image.config.v1+json'
+const LAYER = 'application/vnd.oci.image.layer.v1.tar+gzip'
+
+export const digestOf = (bytes) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`
+
+/** A running registry. */
+export class Registry {
+  port = 0
+  log = ''
+  #child
+  #ended
+
+  /** Starts a registry with its content in a folder. `auth` is a section of its configuration. */
+  static async start(folder, { port = 0, auth = '' } = {}) {
+    mkdirSync(folder, { recursive: true })
+    const file = path.join(folder, 'config.yml')
+    const root = path.join(folder, 'content')
+    writeFileSync(file, `version: 0.1\nstorage: {filesystem: {rootdirectory: ${root}}, delete: {enabled: true}}\nhttp: {addr: "127.0.0.1:${port}"}\n${auth}\n`)
+    const registry = new Registry(spawn('docker-registry', ['serve', file], { stdio: ['ignore', 'pipe', 'pipe'] }))
+    await registry.#listening()
+    return registry
+  }
+
+  constructor(child) {
+    this.#child = child
+    this.#ended = new Promise((resolve) => child.once('close', resolve).once('error', resolve))
+  }
+
+  async #listening() {
+    const listening = new Promise((resolve) => {
+      for (const stream of [this.#child.stdout, this.#child.stderr]) {
+        createInterface({ input: stream }).on('line', (line) => {
+          this.log += `${line}\n`
+          const match = /listening on 127\.0\.0\.1:(\d+)/.exec(line)
+          if (match) resolve(Number(match[1]))
+        })
+      }
+    })
+    const ended = this.#ended.then((cause) => {
+      const advice = cause instanceof Error ? `${cause.message}; \`make tools\` installs it` : `it ended with ${cause}: ${this.log}`
+      throw new Error(`cannot start docker-registry: ${advice}`)
+    })
+    this.port = await withTimeout(Promise.race([listening, ended]), 'docker-registry listens')
+    ended.catch(() => {})
+  }
+
+  get url() {
+    return `http://127.0.0.1:${this.port}`
+  }
+
+  /** Requests for a path that the registry has answered. */
+  requests(method, pattern) {
+    const lines = this.log.split('\n').filter((line) => line.includes('http.request.method') && line.includes('response completed'))
+    return lines.filter((line) => line.includes(`http.request.method=${method}`) && pattern.test(line)).length
+  }
+
+  async stop() {
+    this.#child.kill('SIGTERM')
+    await withTimeout(this.#ended, 'docker-registry ends', SOON_MS)
+  }
+}
+
+/** An entry of a tar archive. */
+function tarEntry(name, content) {
+  const header = Buffer.alloc(512)
+  header.write(name, 0)
+  header.write('0000644\0', 100)
+  header.write('0000000\0', 108)
+  header.write('0000000\0', 116)
+  header.write(`${content.length.toString(8).padStart(11, '0')}\0`, 124)
+  header.write('00000000000\0', 136)
+  header.write('        ', 148)
+  header.write('0', 156)
+  header.write('ustar\x0000', 257)
+  const sum = header.reduce((total, byte) => total + byte, 0)
+  header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
+  const padding = Buffer.alloc((512 - (content.length % 512)) % 512)
+  return Buffer.concat([header, content, padding])
+}
+
+/** A layer with one file of random bytes, which no compression makes smaller. */
+function layer(bytes) {
+  const tar = Buffer.concat([tarEntry(`file-${randomBytes(4).toString('hex')}`, randomBytes(bytes)), Buffer.alloc(1024)])
+  return { tar, gzip: gzipSync(tar, { level: 1 }) }
+}
+
+/** An image with layers of these sizes, which a container engine can unpack. */
+export function makeImage(layerBytes) {
+  const layers = layerBytes.map(layer)
+  const config = Buffer.from(
+    JSON.stringify({
+      architecture: 'amd64',
+      os: 'linux',
+      config: { Cmd: ['/none'] },
+      rootfs: { type: 'layers', diff_ids: layers.map(({ tar }) => digestOf(tar)) },
+      history: layers.map(() => ({ created_by: 'test' })),
+    }),
+  )
+  const descriptor = (mediaType, bytes) => ({ mediaType, digest: digestOf(bytes), size: bytes.length })
+  const manifest = Buffer.from(
+    JSON.stringify({
+      schemaVersion: 2,
+      mediaType: MANIFEST,
+      config: descriptor(CONFIG, config),
+      layers: layers.map(({ gzip }) => descriptor(LAYER, gzip)),
+    }),
+  )
+  const blobs = [config, ...layers.map(({ gzip }) => gzip)]
+  return { manifest, digest: digestOf(manifest), blobs, layers: layers.map(({ gzip }) => gzip), config }
+}
+
+/** Pushes an image, as the OCI specification describes it. */
+export async function push(registry, repository, tag, image, headers = {}) {
+  for (const blob of image.blobs) await pushBlob(registry, repository, blob, headers)
+  const pushed = await fetch(`${registry.url}/v2/${repository}/manifests/${tag}`, {
+    method: 'PUT',
+    headers: { 'content-type': MANIFEST, ...headers },
+    body: image.manifest,
+  })
+  assert.equal(pushed.status, 201, await pushed.text())
+}
+
+async function pushBlob(registry, repository, blob, headers) {
+  const started = await fetch(`${registry.url}/v2/${repository}/blobs/uploads/`, { method: 'POST', headers })
+  assert.equal(started.status, 202, await started.text())
+  const location = new URL(started.headers.get('location'), registry.url)
+  location.searchParams.set('digest', digestOf(blob))
+  const stored = await fetch(location, { method: 'PUT', headers: { 'content-type': 'application/octet-stream', ...headers }, body: blob })
+  assert.equal(stored.status, 201, await stored.text())
+}
+
+/**
+ * A server between a mirror and a registry. `answer` may answer a request itself, by returning true; otherwise the request
+ * goes to the registry, and `spoil` sees each piece of the response's body and may change it or end it.
+ */
+export class FaultyRegistry {
+  requests = []
+  answer = () => false
+  spoil = (_request, chunk) => chunk
+  #server
+  #target
+
+  static async start(target) {
+    const faulty = new FaultyRegistry(target)
+    faulty.#server.listen(0, '127.0.0.1')
+    await new Promise((resolve) => faulty.#server.once('listening', resolve))
+    return faulty
+  }
+
+  constructor(target) {
+    this.#target = target
+    this.#server = http.createServer((request, response) => this.#handle(request, response))
+  }
+
+  get port() {
+    return this.#server.address().port
+  }
+
+  get url() {
+    return `http://127.0.0.1:${this.port}`
+  }
+
+  #handle(request, response) {
+    this.requests.push({ method: request.method, url: request.url, headers: request.headers })
+    if (this.answer(request, response)) return
+    const { method, url, headers } = request
+    const forwarded = http.request({ host: '127.0.0.1', port: this.#target.port, method, path: url, headers })
+    forwarded.once('response', (answer) => {
+      response.writeHead(answer.statusCode, answer.headers)
+      answer.on('data', (chunk) => {
+        const changed = this.spoil(request, chunk)
+        if (changed === null) response.destroy()
+        else if (!response.destroyed) response.write(changed)
+      })
+      answer.once('end', () => response.end())
+      answer.once('error', () => response.destroy())
+    })
+    forwarded.once('error', () => response.destroy())
+    response.once('close', () => forwarded.destroy())
+    request.pipe(forwarded)
+  }
+
+  async stop() {
+    this.#server.closeAllConnections()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+}

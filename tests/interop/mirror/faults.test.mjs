@@ -1,0 +1,296 @@
+// A mirror whose registry, disk or process fails.
+
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import http from 'node:http'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
+
+import { waitUntil } from '../lib/deadlines.mjs'
+import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
+import { startMirror } from '../lib/server.mjs'
+
+const MIB = 1 << 20
+/** The mirror answers 404 after two seconds without a byte; the rest is for a busy machine. */
+const FIRST_BYTE_MS_MAX = 6_000
+/** The mirror cuts a response after five seconds without a byte. */
+const CUT_MS_MAX = 12_000
+
+let folder
+let registry
+let faulty
+let mirror
+let image
+let stores = 0
+
+before(async () => {
+  folder = mkdtempSync(path.join(tmpdir(), 'mirror-faults-'))
+  registry = await Registry.start(path.join(folder, 'registry'))
+})
+
+after(async () => {
+  await registry?.stop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+beforeEach(async () => {
+  faulty = await FaultyRegistry.start(registry)
+  image = makeImage([6 * MIB])
+  await push(registry, 'app', 'v1', image)
+})
+
+afterEach(async () => {
+  if (mirror?.isRunning) await mirror.stop()
+  mirror = undefined
+  await faulty.stop()
+})
+
+const newStore = () => path.join(folder, `store-${stores++}`)
+
+async function start(store = newStore(), args = []) {
+  mirror = await startMirror(store, ['--upstream', faulty.url, ...args])
+}
+
+/** Reads a path to its end, or until the connection is cut. */
+function read(target, headers = {}) {
+  const startedAt = performance.now()
+  return new Promise((resolve, reject) => {
+    const request = http.get({ host: '127.0.0.1', port: mirror.port, path: target, headers, agent: false })
+    request.once('error', reject)
+    request.once('response', (response) => {
+      const chunks = []
+      const end = (isCut) => {
+        const ms = performance.now() - startedAt
+        resolve({ status: response.statusCode, headers: response.headers, body: Buffer.concat(chunks), isCut, ms })
+      }
+      response.on('data', (chunk) => chunks.push(chunk))
+      response.once('end', () => end(false))
+      response.once('error', () => end(true))
+    })
+  })
+}
+
+const manifest = (tag = 'v1') => read(`/v2/app/manifests/${tag}`)
+const layer = (headers, one = image) => read(`/v2/app/blobs/${digestOf(one.layers[0])}`, headers)
+const isBlob = (request) => request.url.includes('/blobs/')
+
+describe('a registry that fails', () => {
+  it('is asked for the rest of a blob when its body breaks off', async () => {
+    await start()
+    let sent = 0
+    let cuts = 0
+    faulty.spoil = (request, chunk) => {
+      if (!isBlob(request) || cuts === 2) return chunk
+      sent += chunk.length
+      if (sent < 1.5 * MIB) return chunk
+      sent = 0
+      cuts++
+      return null
+    }
+    await manifest()
+    const { status, body, isCut } = await layer()
+    assert.deepEqual([status, isCut, cuts], [200, false, 2])
+    assert.ok(body.equals(image.layers[0]))
+    const ranges = faulty.requests.filter((request) => isBlob(request) && request.headers.range)
+    assert.ok(ranges.length >= 1, 'the mirror asks for ranges')
+  })
+
+  it('cuts the response when it stays down in the middle, and then answers 404', async () => {
+    await start()
+    let sent = 0
+    faulty.spoil = (request, chunk) => {
+      if (!isBlob(request)) return chunk
+      sent += chunk.length
+      return sent < 2.5 * MIB ? chunk : null
+    }
+    await manifest()
+    faulty.answer = (request, response) => {
+      if (!isBlob(request) || sent < 2.5 * MIB) return false
+      response.destroy()
+      return true
+    }
+    const first = await layer()
+    assert.deepEqual([first.status, first.isCut], [200, true])
+    assert.ok(first.ms < CUT_MS_MAX, `cut after ${first.ms} ms`)
+    assert.ok(image.layers[0].subarray(0, first.body.length).equals(first.body), 'no wrong byte was sent')
+    const rest = await layer({ range: `bytes=${first.body.length}-` })
+    assert.ok([404, 502].includes(rest.status), `status ${rest.status}`)
+  })
+
+  it('does not hold a client that waits for the first byte', async () => {
+    await start()
+    await manifest()
+    faulty.answer = (request) => isBlob(request)
+    const { status, ms } = await layer()
+    assert.equal(status, 404)
+    assert.ok(ms < FIRST_BYTE_MS_MAX, `answered after ${ms} ms`)
+  })
+
+  it('does not hold a client when a body stalls', async () => {
+    await start()
+    await manifest()
+    let isStalled = false
+    let sent = 0
+    faulty.spoil = (request, chunk) => {
+      if (!isBlob(request)) return chunk
+      sent += chunk.length
+      isStalled ||= sent > 2.5 * MIB
+      return isStalled ? Buffer.alloc(0) : chunk
+    }
+    const { status, isCut, ms } = await layer()
+    assert.deepEqual([status, isCut], [200, true])
+    assert.ok(ms < CUT_MS_MAX, `cut after ${ms} ms`)
+  })
+
+  it('passes on that the registry limits requests', async () => {
+    await start()
+    faulty.answer = (_request, response) => {
+      response.writeHead(429, { 'retry-after': '7' }).end()
+      return true
+    }
+    const { status, headers, body } = await manifest()
+    assert.deepEqual([status, headers['retry-after']], [429, '7'])
+    assert.equal(JSON.parse(body).errors[0].code, 'TOOMANYREQUESTS')
+  })
+
+  it('keeps no blob that does not have its digest', async () => {
+    const store = newStore()
+    await start(store)
+    await manifest()
+    let at = 0
+    faulty.spoil = (request, chunk) => {
+      if (!isBlob(request)) return chunk
+      at += chunk.length
+      if (at < 3 * MIB || at - chunk.length > 3 * MIB) return chunk
+      const changed = Buffer.from(chunk)
+      changed[0] ^= 1
+      return changed
+    }
+    const wrong = await layer()
+    assert.ok(wrong.isCut || !wrong.body.equals(image.layers[0]))
+    faulty.spoil = (_request, chunk) => chunk
+    await mirror.stop()
+    await start(store)
+    const right = await layer()
+    assert.ok(right.body.equals(image.layers[0]))
+  })
+
+  it('refuses a manifest of 100 MB, and one that is not what its digest says', async () => {
+    await start()
+    const before = mirror.residentBytes()
+    faulty.answer = (request, response) => {
+      if (!request.url.includes('/manifests/')) return false
+      response.writeHead(200, { 'content-type': 'application/vnd.oci.image.manifest.v1+json' })
+      const piece = Buffer.alloc(MIB, ' ')
+      let left = 100
+      const write = () => {
+        while (left-- > 0) if (!response.write(piece)) return void response.once('drain', write)
+        response.end()
+      }
+      if (request.method === 'HEAD') response.end()
+      else write()
+      return true
+    }
+    assert.equal((await manifest()).status, 502)
+    assert.equal((await manifest(image.digest)).status, 502)
+    assert.ok(mirror.residentBytes() - before < 40 * MIB)
+    faulty.answer = (request, response) => {
+      if (!request.url.includes('/manifests/')) return false
+      response.writeHead(200, { 'content-type': 'application/vnd.oci.image.manifest.v1+json' }).end('{}')
+      return true
+    }
+    assert.equal((await manifest(image.digest)).status, 502)
+  })
+
+  it('does not follow a redirect to this machine, unless the settings allow it', async () => {
+    const redirect = (request, response) => {
+      if (!isBlob(request) || request.method === 'HEAD') return false
+      response.writeHead(307, { location: `${registry.url}${request.url}` }).end()
+      return true
+    }
+    await start()
+    await manifest()
+    faulty.answer = redirect
+    const refused = await layer()
+    assert.equal(refused.status, 502)
+    assert.match(JSON.parse(refused.body).errors[0].message, /--allow-redirect/)
+    await mirror.stop()
+    await start(newStore(), ['--allow-redirect', '127.0.0.0/8'])
+    await manifest()
+    assert.ok((await layer()).body.equals(image.layers[0]))
+  })
+
+  it('serves an index that names itself like any other', async () => {
+    await start()
+    const digest = digestOf('self')
+    const index = Buffer.from(JSON.stringify({ schemaVersion: 2, manifests: [{ digest, size: 1, mediaType: 'x' }] }))
+    faulty.answer = (request, response) => {
+      if (!request.url.endsWith('/manifests/self')) return false
+      const type = { 'content-type': 'application/vnd.oci.image.index.v1+json', 'docker-content-digest': digestOf(index) }
+      response.writeHead(200, type).end(request.method === 'HEAD' ? undefined : index)
+      return true
+    }
+    assert.ok((await manifest('self')).body.equals(index))
+  })
+})
+
+describe('a registry that is down', () => {
+  it('is replaced by the store if the settings say so', async () => {
+    const store = newStore()
+    await start(store, ['--tag-ttl', '0s', '--access-ttl', '0s', '--offline-ok'])
+    assert.equal((await manifest()).status, 200)
+    assert.equal((await layer()).status, 200)
+    faulty.answer = (_request, response) => {
+      response.destroy()
+      return true
+    }
+    const stored = await manifest()
+    assert.deepEqual([stored.status, stored.headers['watchfire-source']], [200, 'store'])
+    assert.ok((await layer()).body.equals(image.layers[0]))
+    assert.match(mirror.stderr, /while the registry is down/)
+    await mirror.stop()
+
+    await start(store, ['--tag-ttl', '0s', '--access-ttl', '0s'])
+    assert.equal((await manifest()).status, 502)
+    assert.equal((await layer()).status, 502)
+  })
+})
+
+describe('a mirror that fails', () => {
+  it('goes on with a blob after it was killed', async () => {
+    const store = newStore()
+    await start(store)
+    await manifest()
+    let sent = 0
+    faulty.spoil = (request, chunk) => {
+      if (!isBlob(request)) return chunk
+      sent += chunk.length
+      return sent < 4 * MIB ? chunk : Buffer.alloc(0)
+    }
+    const reading = layer().catch(() => undefined)
+    await waitUntil(() => sent >= 4 * MIB, 'the mirror has four of six megabytes')
+    await waitUntil(async () => (await layer({ range: `bytes=0-${3 * MIB - 1}` })).status === 206, 'three blocks are stored')
+    process.kill(mirror.pid, 'SIGKILL')
+    await reading
+    await waitUntil(() => !mirror.isRunning, 'the mirror has ended')
+
+    faulty.requests.length = 0
+    let resumed = 0
+    faulty.spoil = (request, chunk) => {
+      if (isBlob(request)) resumed += chunk.length
+      return chunk
+    }
+    await start(store)
+    assert.ok((await layer()).body.equals(image.layers[0]))
+    assert.ok(resumed < 4 * MIB, `${resumed} bytes were fetched again`)
+  })
+
+  it('sends its clients to the registry when a blob does not fit', async () => {
+    await start(newStore(), ['--store-bytes-max', String(5 * MIB)])
+    await manifest()
+    const { status, body } = await layer()
+    assert.equal(status, 404)
+    assert.match(JSON.parse(body).errors[0].message, /--store-bytes-max/)
+  })
+})
