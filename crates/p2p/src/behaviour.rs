@@ -9,6 +9,7 @@ use libp2p::swarm::NetworkBehaviour;
 use libp2p::swarm::behaviour::toggle::Toggle;
 use libp2p::{StreamProtocol, identify, kad, ping};
 
+use crate::requests::{self, RequestBehaviour};
 use crate::settings::{Dht, HostSettings};
 use crate::streams::{BitswapStreams, SupportedProtocols};
 
@@ -22,6 +23,7 @@ pub(crate) struct Behaviour {
     identify: identify::Behaviour,
     ping: ping::Behaviour,
     pub(crate) kad: Toggle<kad::Behaviour<MemoryStore>>,
+    pub(crate) requests: Toggle<RequestBehaviour>,
 }
 
 impl Behaviour {
@@ -61,6 +63,7 @@ impl Behaviour {
             identify: identify::Behaviour::new(identify),
             ping: ping::Behaviour::new(ping),
             kad: kad.into(),
+            requests: settings.requests.as_ref().and_then(requests::behaviour).into(),
         }
     }
 }

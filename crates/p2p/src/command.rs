@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use libp2p::{Multiaddr, PeerId};
 use tokio::sync::{mpsc, oneshot};
 use watchfire_bitswap::{SessionId, Want};
@@ -10,8 +11,9 @@ use watchfire_store::WriteBlocks;
 
 use crate::error::{ConnectError, RoutingError};
 use crate::fetch::{Fetch, FetchError, FetchScope};
+use crate::requests::{InboundSender, RequestError};
 use crate::session::SessionEvent;
-use crate::{HostStats, PeerStats};
+use crate::{HostStats, PeerStats, RoutedPeer};
 
 /// Commands that wait for the host. When the queue is full, callers wait.
 pub(crate) const COMMANDS_MAX: usize = 64;
@@ -36,6 +38,18 @@ pub(crate) enum Command {
     FindProviders {
         cid: Cid,
         reply: oneshot::Sender<Result<Vec<PeerId>, RoutingError>>,
+    },
+    ClosestPeers {
+        key: Vec<u8>,
+        reply: oneshot::Sender<Result<Vec<RoutedPeer>, RoutingError>>,
+    },
+    Request {
+        peer: PeerId,
+        bytes: Bytes,
+        reply: oneshot::Sender<Result<Bytes, RequestError>>,
+    },
+    AnswerRequests {
+        inbound: InboundSender,
     },
     Fetch {
         root: Cid,

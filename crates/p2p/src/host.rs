@@ -11,6 +11,7 @@ mod fetches;
 mod listeners;
 mod local_blocks;
 mod peer_numbers;
+mod requests;
 mod routing;
 mod sessions;
 
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::{self, JoinHandle};
 
+use bytes::Bytes;
 use libp2p::swarm::{Config, Swarm};
 use libp2p::{Multiaddr, PeerId, StreamProtocol};
 use parking_lot::Mutex;
@@ -32,9 +34,10 @@ use crate::error::{ConnectError, RoutingError, StartError, Stopped};
 use crate::external::{ExternalTransport, TRANSPORT_EVENTS_MAX, TransportEvent};
 use crate::fallback::{FallbackSource, NoFallback};
 use crate::fetch::{Fetch, FetchError, FetchScope};
+use crate::requests::{InboundRequest, RequestError, WAITING_REQUESTS_MAX};
 use crate::session::BlockSession;
 use crate::settings::HostSettings;
-use crate::{HostStats, PeerStats, identity, transport};
+use crate::{HostStats, PeerStats, RoutedPeer, identity, transport};
 use driver::Driver;
 use listeners::PendingListeners;
 
@@ -171,6 +174,30 @@ impl Host {
         let (reply, result) = oneshot::channel();
         self.send(Command::FindProviders { cid, reply }).await?;
         result.await.unwrap_or(Err(Stopped.into()))
+    }
+
+    /// Searches content routing for the peers whose ids are closest to the hash of a key, the closest
+    /// first. The host itself is not among them.
+    pub async fn closest_peers(&self, key: Vec<u8>) -> Result<Vec<RoutedPeer>, RoutingError> {
+        let (reply, result) = oneshot::channel();
+        self.send(Command::ClosestPeers { key, reply }).await?;
+        result.await.unwrap_or(Err(Stopped.into()))
+    }
+
+    /// Sends a request to a peer in the protocol of [`HostSettings::requests`], and returns the
+    /// response. Connects to the peer if its address is known.
+    pub async fn request(&self, peer: PeerId, bytes: Bytes) -> Result<Bytes, RequestError> {
+        let (reply, result) = oneshot::channel();
+        self.send(Command::Request { peer, bytes, reply }).await?;
+        result.await.unwrap_or(Err(Stopped.into()))
+    }
+
+    /// Returns the requests of peers, for the caller to answer. Until the first call, and after the
+    /// result is dropped, they fail.
+    pub async fn inbound_requests(&self) -> Result<mpsc::Receiver<InboundRequest>, Stopped> {
+        let (inbound, requests) = mpsc::channel(WAITING_REQUESTS_MAX);
+        self.send(Command::AnswerRequests { inbound }).await?;
+        Ok(requests)
     }
 
     /// Fetches the DAG below `root`, except for blocks that are in the stores.

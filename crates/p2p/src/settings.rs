@@ -3,6 +3,8 @@ use std::time::Duration;
 
 use libp2p::Multiaddr;
 
+use crate::requests::RequestSettings;
+
 /// The role of a host in the DHT (Kademlia).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dht {
@@ -47,6 +49,8 @@ pub struct HostSettings {
     pub limits: HostLimits,
     /// The limits of the exchange.
     pub exchange: watchfire_bitswap::Limits,
+    /// A protocol for requests to peers, and their requests. `None`: the host has none.
+    pub requests: Option<RequestSettings>,
     /// Whether to use [`watchfire_bitswap::leaves`] with peers that support it.
     pub leaves: bool,
     /// Threads for connections. One thread is cheapest and transfers several hundred megabytes
@@ -68,6 +72,7 @@ impl Default for HostSettings {
             announce: Vec::new(),
             limits: HostLimits::default(),
             exchange: watchfire_bitswap::Limits::default(),
+            requests: None,
             leaves: true,
             threads: 1,
             agent: concat!("watchfire/", env!("CARGO_PKG_VERSION")).to_owned(),

@@ -21,6 +21,7 @@ use super::fetches::Fetches;
 use super::listeners::{Listeners, PendingListeners, Ready};
 use super::local_blocks::LocalBlocks;
 use super::peer_numbers::{PeerNumber, PeerNumbers};
+use super::requests::Requests;
 use super::routing::Routing;
 use super::sessions::BlockSessions;
 use crate::behaviour::{Behaviour, BehaviourEvent};
@@ -46,6 +47,7 @@ pub(super) struct Driver {
     sessions: BlockSessions,
     fetches: Fetches,
     routing: Routing,
+    requests: Requests,
     /// The sender of the last message. The outputs of a message are handled before the next
     /// message.
     request_origin: RequestOrigin,
@@ -79,6 +81,7 @@ impl Driver {
             blocks: LocalBlocks::new(stores, fallback)?,
             sessions: BlockSessions::default(),
             fetches: Fetches::new(),
+            requests: Requests::default(),
             request_origin: RequestOrigin::Libp2p,
             counters: HostStats::default(),
         })
@@ -126,6 +129,9 @@ impl Driver {
                     if let Some(peer) = self.external_peers.disconnect(peer) {
                         self.exchange.handle_disconnected(self.now(), peer);
                     }
+                }
+                Some(answer) = self.requests.next_answer() => {
+                    self.requests.handle_answer(&mut self.swarm, answer);
                 }
                 Some(session) = self.sessions.next_dropped() => {
                     self.exchange.stop_session(self.now(), session);
@@ -176,6 +182,13 @@ impl Driver {
             Command::FindProviders { cid, reply } => {
                 self.routing.find_for_caller(&mut self.swarm, &cid, reply);
             }
+            Command::ClosestPeers { key, reply } => {
+                self.routing.find_closest(&mut self.swarm, key, reply);
+            }
+            Command::Request { peer, bytes, reply } => {
+                self.requests.send(&mut self.swarm, peer, bytes, reply);
+            }
+            Command::AnswerRequests { inbound } => self.requests.set_inbound(inbound),
             Command::Fetch { root, scope, store, reply } => {
                 // Without a caller, the dropped handle cancels the fetch.
                 let _ = reply.send(self.start_fetch(root, scope, store));
@@ -397,6 +410,7 @@ impl Driver {
                     self.exchange.handle_providers(self.now(), session, &peers);
                 }
             }
+            BehaviourEvent::Requests(event) => self.requests.handle_event(event),
             BehaviourEvent::Identify(event) => {
                 self.routing.handle_identify(&mut self.swarm, event);
             }

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use watchfire_bitswap::SessionId;
 use watchfire_content::{Cid, Codec};
 
+use crate::RoutedPeer;
 use crate::behaviour::Behaviour;
 use crate::error::RoutingError;
 use crate::settings::{Dht, HostSettings};
@@ -21,6 +22,7 @@ const PROVIDERS_MAX: usize = 10;
 /// Queries that run at a time. Further queries fail.
 const QUERIES_MAX: usize = 256;
 
+type ClosestReply = oneshot::Sender<Result<Vec<RoutedPeer>, RoutingError>>;
 type FindReply = oneshot::Sender<Result<Vec<PeerId>, RoutingError>>;
 type ProvideReply = oneshot::Sender<Result<(), RoutingError>>;
 
@@ -29,6 +31,7 @@ type ProvideReply = oneshot::Sender<Result<(), RoutingError>>;
 enum Query {
     Find { requester: Requester, found: Vec<PeerId> },
     Provide(ProvideReply),
+    Closest(ClosestReply),
 }
 
 #[derive(Debug)]
@@ -90,6 +93,22 @@ impl Routing {
                 let query = kad.get_providers(key_of(cid));
                 let requester = Requester::Caller(reply);
                 self.queries.insert(query, Query::Find { requester, found: Vec::new() });
+            }
+            Err(error) => drop(reply.send(Err(error))),
+        }
+    }
+
+    /// Searches the peers that are closest to a key.
+    pub(super) fn find_closest(
+        &mut self,
+        swarm: &mut Swarm<Behaviour>,
+        key: Vec<u8>,
+        reply: ClosestReply,
+    ) {
+        match self.kad(swarm) {
+            Ok(kad) => {
+                let query = kad.get_closest_peers(key);
+                self.queries.insert(query, Query::Closest(reply));
             }
             Err(error) => drop(reply.send(Err(error))),
         }
@@ -159,8 +178,24 @@ impl Routing {
                         let _ = reply.send(Ok(found));
                         None
                     }
-                    Query::Provide(_) => None,
+                    Query::Provide(_) | Query::Closest(_) => None,
                 }
+            }
+            QueryResult::GetClosestPeers(result) => {
+                if step.last
+                    && let Some(Query::Closest(reply)) = self.queries.remove(&id)
+                {
+                    // After a timeout, some peers may have been found.
+                    let peers = match result {
+                        Ok(found) => found.peers,
+                        Err(kad::GetClosestPeersError::Timeout { peers, .. }) => peers,
+                    };
+                    let found = peers
+                        .into_iter()
+                        .map(|peer| RoutedPeer { peer: peer.peer_id, addresses: peer.addrs });
+                    let _ = reply.send(Ok(found.collect()));
+                }
+                None
             }
             QueryResult::StartProviding(result) => {
                 if let Some(Query::Provide(reply)) = self.queries.remove(&id) {

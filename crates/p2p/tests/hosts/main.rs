@@ -3,6 +3,7 @@
 mod bad_peers;
 mod leaves;
 mod private;
+mod requests;
 mod transfers;
 
 use std::path::{Path, PathBuf};
