@@ -76,9 +76,9 @@ pub use process::{raise_open_file_limit, stop_signal};
 pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
-    AdminSettings, DhtRole, Layers, Limits, LogFormat, LogSettings, P2pSettings, PageSettings,
-    ProxyHeader, ServerSettings, Settings, SettingsError, SitesSettings, SocketSettings,
-    StunSettings, TlsSettings,
+    AdminSettings, ChannelSettings, DhtRole, Layers, Limits, LogFormat, LogSettings, P2pSettings,
+    PageSettings, ProxyHeader, ServerSettings, Settings, SettingsError, SitesSettings,
+    SocketSettings, StunSettings, TlsSettings,
 };
 pub use sites::SitesError;
 pub use stun::StunError;

@@ -191,7 +191,8 @@ impl Server {
         self
     }
 
-    /// Serves the web client, and the topics `page:*`, `rooms:*`, `sprites:*` and `site`.
+    /// Serves the web client, and the topics `page:*`, `sprites:*` and `site`; with
+    /// `channels.open_rooms`, also `rooms:*`.
     pub fn with_pages(mut self) -> Self {
         self.has_pages = true;
         self
@@ -284,7 +285,9 @@ impl Server {
                 addresses.clone(),
                 metrics.clone(),
             )));
-            features.push(Arc::new(RoomFeature));
+            if settings.channels.open_rooms {
+                features.push(Arc::new(RoomFeature));
+            }
             features.push(Arc::new(VisitorFeature {
                 metrics: metrics.clone(),
                 cluster: cluster.clone(),

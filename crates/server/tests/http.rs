@@ -22,7 +22,9 @@ fn limits_are_served_as_json() {
 
 #[test]
 fn metrics_count_clients_joins_and_refusals() {
-    let server = watchfire();
+    let mut settings = settings();
+    settings.channels.open_rooms = true;
+    let server = Server::new(settings).with_pages().start().expect("the server starts");
     let mut client = Client::connect(&server);
     client.join("rooms:lobby", serde_json::json!({}));
     client.join("unknown", serde_json::json!({}));
@@ -31,6 +33,25 @@ fn metrics_count_clients_joins_and_refusals() {
     let refused = r#"watchfire_refusals_total{reason="unmatched_topic"}"#;
     assert_eq!(support::metric(&server, refused), 1);
     assert!(get(&server, "/metrics").ends_with("# EOF\n"));
+}
+
+#[test]
+fn rooms_are_an_unknown_topic_until_the_operator_opens_them() {
+    for is_open in [false, true] {
+        let mut settings = settings();
+        settings.channels.open_rooms = is_open;
+        let server = Server::new(settings).with_pages().start().expect("the server starts");
+        let mut client = Client::connect(&server);
+        let reply = client.join("rooms:lobby", serde_json::json!({}));
+        let unmatched = serde_json::json!({
+            "status": "error", "response": { "reason": "unmatched topic" },
+        });
+        assert_eq!(reply == unmatched, !is_open, "{reply}");
+        let limits = get(&server, "/limits");
+        let body = limits.split("\r\n\r\n").nth(1).expect("a body");
+        let limits: serde_json::Value = serde_json::from_str(body).expect("JSON");
+        assert_eq!(limits["rooms"], is_open);
+    }
 }
 
 #[test]

@@ -45,7 +45,7 @@ after(async () => {
 async function startBehind(name, settings) {
   const [http, https] = await freePorts(2)
   const sites = { 'sites.domain': SITES, 'sites.app': `https://${APP}:${https}` }
-  const server = await startWatchfire({ settings: { 'server.drain_period': '100ms', ...sites, ...settings } })
+  const server = await startWatchfire({ settings: { 'server.drain_period': '100ms', 'channels.open_rooms': true, ...sites, ...settings } })
   try {
     return { server, proxy: await startProxy(name, server, { http, https }) }
   } catch (error) {

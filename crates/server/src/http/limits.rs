@@ -90,7 +90,8 @@ fn limits(settings: &Settings) -> Value {
             "A throw returns to its thrower until the neighbour has polled."),
     ];
     let report = Some(&settings.pages.report).filter(|report| !report.is_empty());
-    json!({ "limits": to_json(&table), "p2p": p2p(&settings.p2p), "report": report })
+    let rooms = settings.channels.open_rooms;
+    json!({ "limits": to_json(&table), "p2p": p2p(&settings.p2p), "report": report, "rooms": rooms })
 }
 
 /// The limits of the gateway; `null` on a server without a gateway.

@@ -4,6 +4,7 @@
 //! one TOML file, the environment (`WATCHFIRE_LIMITS_FRAME_BYTES_MAX=65536`), and the command line.
 //! An unknown key is an error that names the nearest known key.
 
+mod channels;
 mod error;
 mod layers;
 mod limits;
@@ -12,6 +13,7 @@ mod pages;
 mod sections;
 mod sites;
 
+pub use channels::ChannelSettings;
 pub use error::SettingsError;
 pub use layers::Layers;
 pub use limits::Limits;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::channels::ChannelSettings;
 use super::limits::Limits;
 use super::p2p::P2pSettings;
 use super::pages::{AdminSettings, PageSettings};
@@ -19,6 +20,8 @@ pub struct Settings {
     pub server: ServerSettings,
     /// The channel sockets' mount, origins and timing.
     pub socket: SocketSettings,
+    /// The built-in channels that are open to any client.
+    pub channels: ChannelSettings,
     /// Certificate and key; both empty for plain HTTP.
     pub tls: TlsSettings,
     /// Whether and where the server answers STUN.
