@@ -67,6 +67,9 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
         for link in links(&started.addresses, is_encrypted) {
             print_line(format_args!("Watchfire is running at {link}"));
         }
+        for address in &started.admin_addresses {
+            print_line(format_args!("Metrics are at http://{address}/metrics"));
+        }
     };
     runtime.block_on(Server::new(settings).with_pages().run(stop, started))?;
     if has_started.get() {
@@ -101,7 +104,14 @@ fn check(settings: Settings) -> anyhow::Result<()> {
     lines.push(format!("TLS: {}", is_on(is_encrypted)));
     lines.push(format!("STUN: {}", is_on(stun.enabled)));
     lines.push(format!("libp2p gateway: {}", is_on(p2p.is_on())));
-    lines.push(format!("admin calls: {}", is_on(!admin.token.is_empty())));
+    lines.push(match admin.listen.is_empty() {
+        true => "metrics and admin calls: off".into(),
+        false => {
+            let addresses: Vec<_> = admin.listen.iter().map(|at| format!("http://{at}")).collect();
+            let calls = is_on(!admin.token.is_empty());
+            format!("metrics: {}; admin calls: {calls}", addresses.join(", "))
+        }
+    });
     Server::new(settings).check()?;
     lines.iter().for_each(print_line);
     Ok(())

@@ -6,7 +6,8 @@ use std::process::{Child, Command, Output, Stdio};
 const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
 
 /// A server with the rooms that the scenarios join.
-const SERVE: [&str; 3] = ["serve", "--set", "channels.open_rooms=true"];
+const SERVE: [&str; 5] =
+    ["serve", "--set", "channels.open_rooms=true", "--set", "admin.listen=127.0.0.1:0"];
 
 /// A process that listens on a free port; it is killed after the test.
 struct Listening {

@@ -1,6 +1,6 @@
 //! The output of `watchfire serve` when it starts, and when it fails.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +11,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 fn serve(arguments: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
     command.arg("serve").args(["--set", "server.drain_period=0s", "--set", "stun.enabled=false"]);
+    // Tests that run at once cannot share the default port.
+    command.args(["--set", "admin.listen=127.0.0.1:0"]);
     command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("the program runs")
 }
@@ -55,6 +57,45 @@ fn the_link_of_each_listener_is_printed() {
         assert!(links[1].starts_with("http://127.0.0.2:"), "{links:?}");
         signal(&child, "-TERM");
         assert!(wait(child).0);
+    }
+}
+
+#[test]
+fn the_address_of_the_metrics_is_printed_and_any_process_answers() {
+    for processes in ["1", "2"] {
+        let mut child = serve(&["--listen", "127.0.0.1:0", "--processes", processes]);
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let address = lines.find_map(|line| {
+            let line = line.expect("text");
+            let address = line.strip_prefix("Metrics are at http://")?.strip_suffix("/metrics")?;
+            Some(address.to_owned())
+        });
+        let address = address.expect("the address is printed");
+        for _ in 0..10 {
+            let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
+            stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
+            let request = format!("GET /metrics HTTP/1.0\r\nhost: {address}\r\n\r\n");
+            stream.write_all(request.as_bytes()).expect("it is sent");
+            let mut response = String::new();
+            stream.read_to_string(&mut response).expect("text");
+            assert!(response.contains("watchfire_channels_websockets 0"), "{response}");
+        }
+        signal(&child, "-TERM");
+        assert!(wait(child).0);
+    }
+}
+
+#[test]
+fn an_admin_address_in_use_is_named_once() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let setting = format!("admin.listen={address}");
+    for processes in ["1", "2"] {
+        let arguments = ["--listen", "127.0.0.1:0", "--processes", processes, "--set", &setting];
+        let (is_success, stderr) = wait(serve(&arguments));
+        assert!(!is_success);
+        assert_eq!(stderr.matches(&address).count(), 1, "{stderr}");
+        assert!(stderr.contains("admin.listen: Address already in use"), "{stderr}");
     }
 }
 
@@ -113,6 +154,7 @@ fn a_check_shows_what_would_happen_or_what_is_wrong() {
         ("socket.check_origin=example.org", "an origin looks like"),
         ("tls.cert=/nonexistent.pem", "set both tls.cert and tls.key"),
         ("pages.deny_file=/nonexistent", "pages.deny_file"),
+        ("admin.listen=0.0.0.0:4010", "there is no admin.token"),
         ("server.trusted_proxy=x", "did you mean `server.trusted_proxies`?"),
     ] {
         let (is_success, _, stderr) = output(&["--check", "--set", setting], &[]);

@@ -12,6 +12,7 @@ fn watchfire() -> RunningServer {
     settings.server.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     settings.server.shards = 2;
     settings.channels.open_rooms = true;
+    settings.admin.listen.clear();
     Server::new(settings).with_pages().start().expect("the server starts")
 }
 

@@ -64,6 +64,7 @@ mod token;
 mod visitors;
 mod web_client;
 
+pub use admin::AdminError;
 pub use app::{
     Body, Channel, ChannelAddress, Connect, Connected, Crash, Endpoint, HandleIn, Joined, Outcome,
     Payload, PayloadError, PendingReply, Refusal, Refused, Reply, Socket,

@@ -23,6 +23,7 @@ use watchfire_workers::{
     join_supervisor, supervise,
 };
 
+use crate::admin::AdminListeners;
 use crate::cluster::{Balancer, Cluster, PROCESSES_MAX, Receiver, receive_connections};
 use crate::server::{
     ProcessRole, RunningServer, Server, StartError, random_secret, socket_settings,
@@ -68,6 +69,8 @@ pub struct Started {
     pub address: SocketAddr,
     /// All addresses on which the server listens, in the order of the settings.
     pub addresses: Vec<SocketAddr>,
+    /// The addresses of `/metrics` and `/admin`; none if the default one was in use.
+    pub admin_addresses: Vec<SocketAddr>,
     /// The number of processes that serve clients.
     pub processes: usize,
 }
@@ -78,6 +81,8 @@ struct StartupData {
     settings: Settings,
     secret: [u8; 32],
     addresses: Vec<SocketAddr>,
+    /// The last of the worker's listeners are those of the operator.
+    admin_listeners: usize,
 }
 
 impl Server {
@@ -101,7 +106,9 @@ impl Server {
             1 => {
                 let server = self.start()?;
                 let addresses = server.addresses().to_vec();
-                started(&Started { address: addresses[0], addresses, processes: 1 });
+                let admin_addresses = server.admin_addresses().to_vec();
+                let address = addresses[0];
+                started(&Started { address, addresses, admin_addresses, processes: 1 });
                 stop.await;
                 server.drain().await;
                 Ok(())
@@ -172,14 +179,29 @@ async fn supervise_all(
     let addresses = listeners.addresses().to_vec();
     let drain_period = settings.server.drain_period;
     let secret = random_secret().map_err(StartError::NoRandomness)?;
-    let startup_data = StartupData { settings, secret, addresses: addresses.clone() };
+    let admin_listeners = AdminListeners::open(&settings.admin).map_err(StartError::Admin)?;
+    let admin_addresses = admin_listeners.addresses();
+    let startup_data = StartupData {
+        settings,
+        secret,
+        addresses: addresses.clone(),
+        admin_listeners: admin_addresses.len(),
+    };
     let startup_data = serde_json::to_vec(&startup_data).expect("settings have a JSON form");
-    let shares = listeners.split(processes).into_iter().map(|share| share.into_parts().1);
-    let mut started = Some((started, Started { address: addresses[0], addresses, processes }));
+    let mut shares = Vec::new();
+    for share in listeners.split(processes) {
+        // Every worker has the operator's listeners, so another one answers when one ends.
+        let mut share = share.into_parts().1;
+        share.extend(admin_listeners.descriptors()?);
+        shares.push(share);
+    }
+    drop(admin_listeners);
+    let address = addresses[0];
+    let mut started = Some((started, Started { address, addresses, admin_addresses, processes }));
     let (ready, mut all_ready) = mpsc::unbounded_channel();
     let plan = Plan {
         workers: u16::try_from(processes).expect("there are few processes"),
-        listeners: shares.collect(),
+        listeners: shares,
         startup_data,
         command: Box::new(|_| same_command()),
         events: Box::new(move |event| {
@@ -251,7 +273,7 @@ fn log(event: &SupervisorEvent) {
 
 /// Serves clients as one of several processes, until the supervisor stops it.
 async fn serve_as_worker(mut server: Server, setup: WorkerSetup) -> Result<(), RunError> {
-    let WorkerSetup { slot, startup_data, listeners, links, control, .. } = setup;
+    let WorkerSetup { slot, startup_data, mut listeners, links, control, .. } = setup;
     let startup_data: StartupData = serde_json::from_slice(&startup_data).map_err(|error| {
         RunError::JoinSupervisor(io::Error::new(io::ErrorKind::InvalidData, error))
     })?;
@@ -259,6 +281,9 @@ async fn serve_as_worker(mut server: Server, setup: WorkerSetup) -> Result<(), R
     let _interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
 
+    let public = listeners.len().saturating_sub(startup_data.admin_listeners);
+    let admin_listeners =
+        AdminListeners::from_descriptors(listeners.split_off(public)).map_err(StartError::Admin)?;
     server.set_settings(startup_data.settings);
     let inherited = Listeners::from_parts(startup_data.addresses, listeners)
         .map_err(|error| RunError::JoinSupervisor(io::Error::other(error)))?;
@@ -278,6 +303,7 @@ async fn serve_as_worker(mut server: Server, setup: WorkerSetup) -> Result<(), R
         cluster: Cluster::among(bus.clone(), connections_max, balancer),
         secret: startup_data.secret,
         inherited: Some(inherited),
+        admin_listeners: Some(admin_listeners),
         on_parts: Box::new(move |cluster, parts| {
             let cluster = cluster.clone();
             receiving_bus.attach(Arc::new(Receiver { cluster, parts, lost }));

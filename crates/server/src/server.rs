@@ -17,7 +17,7 @@ use watchfire_sockets::{Adopter, Listeners, SocketLimits, SocketServerSettings, 
 use watchfire_types::NodeId;
 
 use crate::addresses::Addresses;
-use crate::admin::AdminFeature;
+use crate::admin::{self, AdminError, AdminListeners, AdminServer, DenyCalls, MetricsPage, Token};
 use crate::app::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
 use crate::cluster::{Cluster, ClusterPart, PartLink};
 use crate::feature::Feature;
@@ -121,6 +121,9 @@ pub enum StartError {
         /// The value of the setting.
         report: String,
     },
+    /// The operator's listener cannot start.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
     /// `admin.token` is too short.
     #[error("cannot use admin.token: it must have at least {TOKEN_BYTES_MIN} bytes")]
     ShortToken,
@@ -222,7 +225,7 @@ impl Server {
     }
 
     pub(crate) fn start_as(self, role: ProcessRole) -> Result<RunningServer, StartError> {
-        let ProcessRole { cluster, secret, inherited, on_parts } = role;
+        let ProcessRole { cluster, secret, inherited, admin_listeners, on_parts } = role;
         let Server { settings, mut registry, routes, has_pages, on_start, bad_pattern } = self;
         bad_pattern.map_or(Ok(()), Err)?;
         check(&settings)?;
@@ -294,12 +297,6 @@ impl Server {
                 sender,
                 state: Mutex::default(),
             }));
-            let token = settings.admin.token.clone();
-            features.push(Arc::new(AdminFeature {
-                token,
-                deny_list: deny_list.clone(),
-                pages: pages.clone(),
-            }));
         }
 
         let socket_metrics = SocketMetrics::default();
@@ -323,8 +320,11 @@ impl Server {
             parts.extend(feature.cluster_parts());
         }
         let link = PartLink::new(&cluster);
-        let metrics_page = Arc::new(http::MetricsPage::new(&metrics, sources, link));
+        let metrics_page = Arc::new(MetricsPage::new(&metrics, sources, link));
         parts.push(metrics_page.clone());
+        let token = Token::new(&settings.admin.token);
+        let deny_calls = DenyCalls { deny_list: deny_list.clone(), pages: pages.clone(), token };
+        let admin_routes = admin::routes(metrics_page, has_pages.then_some(deny_calls));
 
         let shared = Arc::new(Shared {
             limits: settings.limits.clone(),
@@ -357,13 +357,18 @@ impl Server {
         });
         // Receives from the other processes before the first client connects.
         on_parts(&cluster, parts);
-        let router = http::router(&shared, &settings, metrics_page, has_pages, added_routes);
+        let router = http::router(&shared, &settings, has_pages, added_routes);
         let of_shards = shared.clone();
         let sockets = watchfire_sockets::start(socket_settings, router, move |id, shards| {
             of_shards.endpoint.connect(shards);
             Shard::new(id, of_shards.clone(), random_seed ^ u64::from(id.0))
         })?;
         socket_metrics.0.set(sockets.counters()).ok();
+        let admin_listeners = match admin_listeners {
+            Some(inherited) => inherited,
+            None => AdminListeners::open(&settings.admin)?,
+        };
+        let admin = AdminServer::start(admin_listeners, admin_routes, token, &shared.metrics)?;
         let stun = match has_pages {
             true => {
                 let serving = sockets.local_addrs();
@@ -395,6 +400,7 @@ impl Server {
             cluster,
             metrics: shared.metrics.clone(),
             drain_period: settings.server.drain_period,
+            admin,
             _stun: stun,
             _deny_watch: deny_watch,
         })
@@ -418,6 +424,8 @@ pub(crate) struct ProcessRole {
     /// Known only to the processes of the server.
     pub secret: [u8; 32],
     pub inherited: Option<Listeners>,
+    /// `None`: the process opens them itself.
+    pub admin_listeners: Option<AdminListeners>,
     pub on_parts: OnParts,
 }
 
@@ -428,6 +436,7 @@ impl ProcessRole {
             cluster: Cluster::alone(),
             secret: random_secret()?,
             inherited: None,
+            admin_listeners: None,
             on_parts: Box::new(|_, _| {}),
         })
     }
@@ -467,6 +476,8 @@ pub struct RunningServer {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     drain_period: Duration,
+    /// Answers the operator until it is dropped.
+    admin: AdminServer,
     /// Answers until it is dropped.
     _stun: Option<watchfire_stun::Responder>,
     /// Watches the deny-list until it is dropped.
@@ -482,6 +493,11 @@ impl RunningServer {
     /// The addresses on which the server listens, in the order of the settings.
     pub fn addresses(&self) -> &[SocketAddr] {
         self.sockets.local_addrs()
+    }
+
+    /// The addresses on which the operator is answered; none if the default one was in use.
+    pub fn admin_addresses(&self) -> &[SocketAddr] {
+        self.admin.addresses()
     }
 
     /// A handle for broadcasts and pushes from any thread.
@@ -508,6 +524,8 @@ impl RunningServer {
     /// [`RunningServer::drain_period`].
     pub async fn drain(mut self) {
         drop(self.gateway.take());
+        // Its address is free for the next server at once, as those of the public listeners are.
+        self.admin.stop();
         self.sockets.drain(self.drain_period()).await;
     }
 
@@ -532,6 +550,7 @@ fn check(settings: &Settings) -> Result<(), StartError> {
     if (1..TOKEN_BYTES_MIN).contains(&settings.admin.token.len()) {
         return Err(StartError::ShortToken);
     }
+    admin::check_listen(&settings.admin)?;
     Ok(())
 }
 

@@ -32,7 +32,7 @@ fn metrics_count_clients_joins_and_refusals() {
     assert_eq!(support::metric(&server, "watchfire_channels_joins_total"), 1);
     let refused = r#"watchfire_refusals_total{reason="unmatched_topic"}"#;
     assert_eq!(support::metric(&server, refused), 1);
-    assert!(get(&server, "/metrics").ends_with("# EOF\n"));
+    assert!(support::metrics(&server).ends_with("# EOF\n"));
 }
 
 #[test]

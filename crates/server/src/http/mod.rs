@@ -1,10 +1,9 @@
-//! The HTTP routes of the server itself: long poll, limits, metrics, and the app's shell. The
+//! The HTTP routes of the server itself: long poll, limits, and the app's shell. The
 //! routes of features are merged in by `server.rs`.
 
 mod app_shell;
 mod limits;
 mod longpoll;
-mod metrics;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,19 +19,15 @@ use crate::settings::Settings;
 use crate::shard::Shared;
 use crate::sites::{SiteShell, restrict_site_hosts};
 
-pub(crate) use metrics::MetricsPage;
-
 /// All routes: the server's own, those of features, and those of an application.
 pub(crate) fn router(
     shared: &Arc<Shared>,
     settings: &Settings,
-    metrics: Arc<MetricsPage>,
     with_pages: bool,
     added: Router,
 ) -> Router {
     let mut router = longpoll::routes(shared.clone())
         .merge(limits::routes(settings, shared.sites.clone()))
-        .merge(metrics.routes())
         .route("/healthz", get(healthz));
     if with_pages {
         router = router.merge(app_shell::routes(shared.sites.clone()));

@@ -143,6 +143,7 @@ impl Layers {
         };
         let value = match default {
             Value::String(_) => Value::String(text.into()),
+            Value::Array(_) if text.is_empty() => Value::Array(Vec::new()),
             Value::Array(_) if !text.starts_with('[') => {
                 let items = text.split(',').map(|item| Value::String(item.trim().into()));
                 Value::Array(items.collect())
@@ -290,5 +291,7 @@ mod tests {
         let mut layers = Layers::new();
         layers.assign("--listen", "server.listen=127.0.0.1:1, [::1]:1").unwrap();
         assert_eq!(layers.settings().unwrap().server.listen.len(), 2);
+        layers.environment([("WATCHFIRE_ADMIN_LISTEN".to_owned(), String::new())]).unwrap();
+        assert_eq!(layers.settings().unwrap().admin.listen, []);
     }
 }

@@ -32,7 +32,7 @@ pub struct Settings {
     pub p2p: P2pSettings,
     /// The operator's settings for pages.
     pub pages: PageSettings,
-    /// Calls that only the operator may make.
+    /// The operator's listener.
     pub admin: AdminSettings,
     /// Limits on the resources of a client, address, page or shard.
     pub limits: Limits,
