@@ -71,7 +71,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
             print_line(format_args!("Metrics are at http://{address}/metrics"));
         }
     };
-    runtime.block_on(Server::new(settings).with_pages().run(stop, started))?;
+    let server = Server::new(settings).with_pages().return_memory_with(crate::memory::return_free);
+    runtime.block_on(server.run(stop, started))?;
     if has_started.get() {
         print_line("The server has stopped.");
     }

@@ -6,6 +6,9 @@ use std::net::IpAddr;
 
 use crate::settings::Limits;
 
+/// Room for as many addresses is not freed.
+const ADDRESSES_KEPT: usize = 64;
+
 /// Counts the sockets of each address. Loopback addresses count only if the settings say so.
 #[derive(Debug)]
 pub(crate) struct Addresses {
@@ -46,6 +49,10 @@ impl Addresses {
         *count -= 1;
         if *count == 0 {
             sockets.remove(&address);
+            if sockets.capacity() > 4 * sockets.len() + ADDRESSES_KEPT {
+                let room = 2 * sockets.len();
+                sockets.shrink_to(room);
+            }
         }
     }
 }

@@ -40,12 +40,12 @@
 mod addresses;
 mod admin;
 mod app;
-mod chunked_vec;
 mod cluster;
 mod feature;
 mod gateway;
 mod http;
 mod logging;
+mod memory;
 mod metrics;
 mod multi_process;
 mod pages;

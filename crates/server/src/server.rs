@@ -23,6 +23,7 @@ use crate::cluster::{Cluster, ClusterPart, PartLink};
 use crate::feature::Feature;
 use crate::gateway::{Gateway, GatewayError, HostMetrics};
 use crate::http;
+use crate::memory::{MemoryReturn, ReturnMemory};
 use crate::metrics::{MetricSource, MetricWriter, Metrics, SocketMetrics};
 use crate::pages::{
     Availability, DenyFileError, DenyList, DenyListWatcher, OwnClientKey, PageFeature, PageRules,
@@ -62,6 +63,7 @@ pub struct Server {
     routes: Router,
     has_pages: bool,
     on_start: Vec<OnStart>,
+    return_memory: Option<ReturnMemory>,
     /// The first channel with an invalid pattern, which [`Server::start`] reports.
     bad_pattern: Option<StartError>,
 }
@@ -144,6 +146,7 @@ impl Server {
             routes: Router::new(),
             has_pages: false,
             on_start: Vec::new(),
+            return_memory: None,
             bad_pattern: None,
         }
     }
@@ -188,6 +191,14 @@ impl Server {
         self
     }
 
+    /// Sets the function that returns the allocator's free memory to the operating system. It is
+    /// called after a crowd of clients has left, on a thread of its own. Which function does that
+    /// depends on the allocator of the program; with glibc it is `malloc_trim`.
+    pub fn return_memory_with(mut self, act: fn()) -> Self {
+        self.return_memory = Some(act);
+        self
+    }
+
     /// Adds an application's own HTTP routes.
     pub fn routes(mut self, routes: Router) -> Self {
         self.routes = self.routes.merge(routes);
@@ -226,7 +237,15 @@ impl Server {
 
     pub(crate) fn start_as(self, role: ProcessRole) -> Result<RunningServer, StartError> {
         let ProcessRole { cluster, secret, inherited, admin_listeners, on_parts } = role;
-        let Server { settings, mut registry, routes, has_pages, on_start, bad_pattern } = self;
+        let Server {
+            settings,
+            mut registry,
+            routes,
+            has_pages,
+            on_start,
+            return_memory,
+            bad_pattern,
+        } = self;
         bad_pattern.map_or(Ok(()), Err)?;
         check(&settings)?;
         let announced = stun::announced(&settings.stun)?;
@@ -349,6 +368,7 @@ impl Server {
             presence,
             metrics,
             addresses,
+            memory: MemoryReturn::new(return_memory),
             sessions: TokenKey::new(random_secret()?),
             websocket_path: websocket_path.clone(),
             longpoll_path,

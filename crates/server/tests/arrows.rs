@@ -10,10 +10,10 @@ const ORDER: &[&str] = &[
     // Without imports of the server.
     "settings",
     "logging",
+    "memory",
     "process",
     "seed",
     "token",
-    "chunked_vec",
     "web_client",
     // Used by every feature.
     "addresses",

@@ -102,7 +102,7 @@ impl Shard {
     fn subscribe_id(&mut self, key: u32, id: &str) -> SubscriptionId {
         let subscriptions = &mut self.clients[key as usize].subscriptions;
         let subscription = self.hub.subscribe(key, subscriptions, &id_topic(id));
-        self.record_mut(subscription).used_by = Use::SocketId;
+        self.records.open(subscription, 0, Use::SocketId);
         subscription
     }
 }
