@@ -118,6 +118,38 @@ fn a_closed_standard_output_does_not_stop_the_server() {
     assert!(!stderr.contains("panicked"), "{stderr}");
 }
 
+#[test]
+fn at_info_the_log_names_no_client_and_no_page() {
+    const CID: &str = "bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
+    const CLIENT: &str = "203.0.113.97";
+    let mut child = serve(&["--listen", "127.0.0.1:0"]);
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let link = lines.next().expect("the link is printed").expect("text");
+    let port: u16 = link.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
+    let mut bytes = format!(
+        "GET /p/{CID} HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {CLIENT}\r\n\r\n\
+         GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {CLIENT}\r\n\
+         Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    .into_bytes();
+    let join = format!(r#"["1","1","page:{CID}","phx_join",{{"have":"all"}}]"#);
+    bytes.extend([0x81, 0x80 | join.len() as u8, 0, 0, 0, 0]);
+    bytes.extend(join.as_bytes());
+    // Invalid, so that the server closes the socket.
+    bytes.extend([0x83, 0x80, 0, 0, 0, 0]);
+    stream.write_all(&bytes).expect("the requests are sent");
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).expect("the server closes");
+    assert!(String::from_utf8_lossy(&received).contains(r#""status":"ok""#), "the page is joined");
+    signal(&child, "-TERM");
+    let (is_success, log) = wait(child);
+    assert!(is_success, "{log}");
+    assert!(!log.contains(CID) && !log.contains(CLIENT), "{log}");
+}
+
 /// Runs `watchfire serve` with arguments that make it print and exit.
 fn output(arguments: &[&str], variables: &[(&str, &str)]) -> (bool, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
