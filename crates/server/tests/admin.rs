@@ -4,10 +4,14 @@ mod support;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use support::{Client, admin_address, get, http, http_to, metric, settings};
-use watchfire_server::{AdminError, RunningServer, Server, Settings, StartError};
+use watchfire_server::{
+    AdminError, Channel, HandleIn, Joined, Outcome, Payload, Refusal, RunningServer, Server,
+    Settings, Socket, StartError,
+};
 
 const TOKEN: &str = "a token of the operator";
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -112,6 +116,43 @@ fn an_address_in_use_is_an_error_unless_it_is_the_default() {
     let mut off = settings();
     off.admin.listen = Vec::new();
     assert_eq!(start(off).admin_addresses(), []);
+}
+
+/// A channel whose join blocks the event loop until the test lets it continue.
+struct Blocking {
+    is_blocked: mpsc::SyncSender<()>,
+    may_continue: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Channel for Blocking {
+    type State = ();
+
+    fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
+        self.is_blocked.send(()).expect("the test waits");
+        let waited = self.may_continue.lock().expect("no panic").recv_timeout(DEADLINE);
+        waited.expect("the test continues");
+        Ok(Joined::with(()))
+    }
+
+    fn handle_in(&self, (): &mut (), _: &mut Socket<'_>, _: &str, _: Payload<'_>) -> HandleIn {
+        Ok(Outcome::NoReply)
+    }
+}
+
+#[test]
+fn the_operator_is_answered_while_the_event_loops_are_busy() {
+    let (is_blocked, blocked) = mpsc::sync_channel(1);
+    let (proceed, may_continue) = mpsc::sync_channel(1);
+    let channel = Blocking { is_blocked, may_continue: Mutex::new(may_continue) };
+    let mut settings = settings();
+    settings.server.shards = 1;
+    let server = Server::new(settings).channel("blocking", channel).start().expect("it starts");
+    let mut client = Client::connect(&server);
+    let reference = client.send("blocking", "phx_join", serde_json::json!({}));
+    blocked.recv_timeout(DEADLINE).expect("the only event loop is blocked");
+    assert_eq!(metric(&server, "watchfire_channels_websockets"), 1);
+    proceed.send(()).expect("the event loop waits");
+    assert_eq!(client.reply_to(&reference)["status"], "ok");
 }
 
 #[test]
