@@ -1,4 +1,5 @@
-//! `watchfire`: the command-line program.
+//! `watchfire`: the command-line program. It is a library so that `examples/manual.rs` can describe the
+//! commands without a part of its own in the binary.
 
 mod car;
 mod cid;
@@ -23,7 +24,7 @@ mod signals;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Share pages that live while someone has them open: the server, the tools and the load generator.
 #[derive(Parser)]
@@ -58,7 +59,13 @@ enum Verb {
     LoadWorker,
 }
 
-fn main() -> ExitCode {
+/// The commands and their arguments, for manual pages and completions.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// Run the command that the process's arguments name, and return the exit code.
+pub fn run() -> ExitCode {
     if let Err(error) = key_hiding::hide_keys() {
         eprintln!("watchfire: cannot hide the key of the link from other users: {error}");
         return ExitCode::FAILURE;
