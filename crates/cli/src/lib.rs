@@ -8,6 +8,7 @@ mod doctor;
 mod fetching;
 mod get;
 mod get_part;
+mod health;
 mod hold;
 mod host_options;
 mod key_hiding;
@@ -54,6 +55,8 @@ enum Verb {
     Lab(lab::Arguments),
     /// Show which system limit you will reach first, and how to raise it.
     Doctor(doctor::Arguments),
+    /// Check whether a server answers; the exit code is 0 if it does.
+    Health(health::Arguments),
     /// A worker process of a load; `load` starts it.
     #[command(hide = true)]
     LoadWorker,
@@ -84,6 +87,7 @@ pub fn run() -> ExitCode {
         Verb::Load(arguments) => load::run(arguments),
         Verb::Lab(arguments) => lab::run(arguments),
         Verb::Doctor(arguments) => Ok(doctor::run(&arguments)),
+        Verb::Health(arguments) => health::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::LoadWorker => load::work().map(|()| ExitCode::SUCCESS),
     };
     match result {
