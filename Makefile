@@ -7,7 +7,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test quick check docs docs-links pictures rust-test web-test interop fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak clean tools swarm-tools
+.PHONY: help serve web test quick check docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak clean tools swarm-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,23 @@ web-test: web ## The web client's types, tests and weight
 interop: web tools tests/interop/node_modules/.package-lock.json ## Real clients and real browsers against our server
 	$(CARGO) build $(LOCKED) --release -p watchfire-cli -p chat -p watchfire-p2p --bins --example host --example raw_peer
 	cd tests/interop && npm test
+
+dist: web ## Pack a release in dist/: archive, Debian package, container image; DIST_BINARY packs a built program
+	CARGO="$(CARGO)" packaging/dist.sh
+
+test-dist: dist dist-tools tests/interop/node_modules/.package-lock.json tests/dist/node_modules/.package-lock.json ## Install what `make dist` packed, as an operator does; needs root, takes minutes
+	cd tests/dist && npm test
+
+dist-tools: tools ## Install what the tests of the packages use, when it is missing
+	@missing=; for tool in mmdebstrap:mmdebstrap ctr:containerd runc:runc umoci:umoci strace:strace zsh:zsh fish:fish man:man-db; do \
+	  command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
+	[ -z "$$missing" ] || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
+
+tests/dist/node_modules/.package-lock.json: tests/dist/package.json tests/dist/package-lock.json
+	cd tests/dist && npm ci --no-audit --no-fund
+	@touch $@
 
 soak: web tools tests/interop/node_modules/.package-lock.json ## What takes minutes: two gigabytes from one browser to another
 	$(CARGO) build $(LOCKED) --release -p watchfire-cli
@@ -136,4 +153,4 @@ redraw: ## Draw pages and pictures of docs/ again from the stored results
 
 clean: ## Remove what was built
 	$(CARGO) clean
-	rm -rf web/dist web/node_modules tests/interop/node_modules tests/docs/node_modules
+	rm -rf dist web/dist web/node_modules tests/interop/node_modules tests/docs/node_modules tests/dist/node_modules

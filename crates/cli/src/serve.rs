@@ -1,7 +1,7 @@
 use std::fmt;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use watchfire_server::{Layers, Server, Settings, Started};
@@ -118,16 +118,22 @@ fn check(settings: Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn layers(arguments: Arguments) -> anyhow::Result<Layers> {
+/// The settings of a server from the defaults, a settings file and the environment.
+pub fn layers_of(config: Option<&Path>) -> anyhow::Result<Layers> {
     let mut layers = Layers::new();
     // Hosting platforms name the port in this variable, and expect the server on every interface.
     if let Ok(port) = std::env::var("PORT") {
         layers.assign("PORT", &format!("server.listen=0.0.0.0:{port}"))?;
     }
-    if let Some(file) = &arguments.config {
+    if let Some(file) = config {
         layers.file(file)?;
     }
     layers.environment(std::env::vars())?;
+    Ok(layers)
+}
+
+fn layers(arguments: Arguments) -> anyhow::Result<Layers> {
+    let mut layers = layers_of(arguments.config.as_deref())?;
     if !arguments.listen.is_empty() {
         let addresses: Vec<_> = arguments.listen.iter().map(ToString::to_string).collect();
         layers.assign("--listen", &format!("server.listen={}", addresses.join(",")))?;

@@ -197,3 +197,36 @@ fn a_check_shows_what_would_happen_or_what_is_wrong() {
     let (is_success, _, stderr) = output(&tls, &[]);
     assert!(!is_success && stderr.contains("cannot read /nonexistent.pem"), "{stderr}");
 }
+
+/// Runs `watchfire health` with these arguments and variables.
+fn health(arguments: &[&str], variables: &[(&str, &str)]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
+    command.arg("health").args(arguments).envs(variables.iter().copied());
+    let output = command.output().expect("the program runs");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).expect("text"))
+}
+
+#[test]
+fn a_running_server_is_healthy_and_a_stopped_one_is_not() {
+    let mut child = serve(&["--listen", "127.0.0.1:0"]);
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let link = lines
+        .map(|line| line.expect("text"))
+        .find_map(|line| Some(line.strip_prefix("Watchfire is running at ")?.to_owned()))
+        .expect("a link");
+    let port = link.rsplit(':').next().expect("a port");
+    assert_eq!(health(&[&link], &[]), (true, format!("{link} is healthy\n")));
+    // Without a URL it reads the settings that the server in the same container has.
+    let (is_healthy, text) = health(&[], &[("PORT", port)]);
+    assert!(is_healthy, "{text}");
+    let listen = format!("0.0.0.0:{port}");
+    let (is_healthy, text) = health(&[], &[("PORT", "1"), ("WATCHFIRE_SERVER_LISTEN", &listen)]);
+    assert!(is_healthy, "{text}");
+
+    signal(&child, "-TERM");
+    assert!(wait(child).0);
+    let (is_healthy, text) = health(&[&link], &[]);
+    assert!(!is_healthy);
+    assert!(text.starts_with(&format!("watchfire: cannot check {link}/healthz: ")), "{text}");
+}

@@ -80,7 +80,8 @@ impl Layers {
         Ok(())
     }
 
-    /// Adds environment variables as a layer. Ignores those without the prefix `WATCHFIRE_`.
+    /// Adds environment variables as a layer. Ignores those without the prefix `WATCHFIRE_`, and those
+    /// that Kubernetes sets for a service whose name begins with `watchfire`.
     pub fn environment(
         &mut self,
         variables: impl IntoIterator<Item = (String, String)>,
@@ -94,6 +95,9 @@ impl Layers {
             let wanted = rest.to_lowercase();
             let key = self.known.iter().map(|(key, _)| key).find(|k| k.replace('.', "_") == wanted);
             let Some(key) = key.cloned() else {
+                if is_service_link(rest, &text) {
+                    continue;
+                }
                 let nearest = self.nearest(&wanted);
                 let nearest =
                     nearest.map(|k| format!("{PREFIX}{}", k.replace('.', "_").to_uppercase()));
@@ -197,6 +201,25 @@ impl Layers {
     }
 }
 
+/// Whether Kubernetes set the variable to tell where a service is. A service `watchfire` in the namespace
+/// gives each container `WATCHFIRE_SERVICE_HOST`, `WATCHFIRE_PORT=tcp://…` and more. `rest` is the name
+/// after the prefix.
+fn is_service_link(rest: &str, value: &str) -> bool {
+    // The service `watchfire-web` puts a part between the prefix and these words.
+    let has = |word: &str| format!("_{rest}_").contains(&format!("_{word}_"));
+    let is_url = || ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
+    let is_of_port = || {
+        let words: Vec<&str> = rest.split('_').collect();
+        words.windows(3).any(|words| {
+            let [port, number, protocol] = words else { return false };
+            *port == "PORT"
+                && number.parse::<u16>().is_ok()
+                && ["TCP", "UDP", "SCTP"].contains(protocol)
+        })
+    };
+    has("SERVICE_HOST") || has("SERVICE_PORT") || (has("PORT") && is_url()) || is_of_port()
+}
+
 fn parse(from: &str, table: Table) -> Result<Settings, SettingsError> {
     table.try_into().map_err(|error: toml::de::Error| SettingsError::BadValue {
         from: from.into(),
@@ -275,6 +298,38 @@ mod tests {
         let variable = ("WATCHFIRE_SERVER_LISTN".to_owned(), "x".to_owned());
         let error = layers.environment([variable]).unwrap_err();
         assert!(error.to_string().ends_with("did you mean `WATCHFIRE_SERVER_LISTEN`?"), "{error}");
+        let variable = ("WATCHFIRE_LIMTS_PEERS_PER_PAGE_MAX".to_owned(), "9".to_owned());
+        let error = layers.environment([variable]).unwrap_err().to_string();
+        let nearest = "did you mean `WATCHFIRE_LIMITS_PEERS_PER_PAGE_MAX`?";
+        assert!(error.ends_with(nearest), "{error}");
+    }
+
+    #[test]
+    fn variables_of_kubernetes_services_are_no_settings() {
+        let environment = |name: &str, value: &str| {
+            Layers::new().environment([(name.to_owned(), value.to_owned())]).is_ok()
+        };
+        for (name, value) in [
+            ("WATCHFIRE_SERVICE_HOST", "10.0.0.1"),
+            ("WATCHFIRE_SERVICE_PORT", "80"),
+            ("WATCHFIRE_SERVICE_PORT_HTTP", "80"),
+            ("WATCHFIRE_PORT", "tcp://10.0.0.1:80"),
+            ("WATCHFIRE_PORT_80_TCP", "tcp://10.0.0.1:80"),
+            ("WATCHFIRE_PORT_80_TCP_ADDR", "10.0.0.1"),
+            ("WATCHFIRE_PORT_4000_UDP_PROTO", "udp"),
+            ("WATCHFIRE_WEB_SERVICE_HOST", "10.0.0.1"),
+            ("WATCHFIRE_WEB_PORT", "tcp://10.0.0.1:80"),
+        ] {
+            assert!(environment(name, value), "{name}={value}");
+        }
+        for (name, value) in [
+            ("WATCHFIRE_PORT", "4000"),
+            ("WATCHFIRE_SERVICE", "x"),
+            ("WATCHFIRE_SERVER_PORT", "4000"),
+            ("WATCHFIRE_PORT_HTTP_TCP", "80"),
+        ] {
+            assert!(!environment(name, value), "{name}={value}");
+        }
     }
 
     #[test]

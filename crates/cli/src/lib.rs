@@ -1,4 +1,5 @@
-//! `watchfire`: the command-line program.
+//! `watchfire`: the command-line program. It is a library so that `examples/manual.rs` can describe the
+//! commands without a part of its own in the binary.
 
 mod car;
 mod cid;
@@ -7,6 +8,7 @@ mod doctor;
 mod fetching;
 mod get;
 mod get_part;
+mod health;
 mod hold;
 mod host_options;
 mod key_hiding;
@@ -23,7 +25,7 @@ mod signals;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Share pages that live while someone has them open: the server, the tools and the load generator.
 #[derive(Parser)]
@@ -53,12 +55,20 @@ enum Verb {
     Lab(lab::Arguments),
     /// Show which system limit you will reach first, and how to raise it.
     Doctor(doctor::Arguments),
+    /// Check whether a server answers; the exit code is 0 if it does.
+    Health(health::Arguments),
     /// A worker process of a load; `load` starts it.
     #[command(hide = true)]
     LoadWorker,
 }
 
-fn main() -> ExitCode {
+/// The commands and their arguments, for manual pages and completions.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// Run the command that the process's arguments name, and return the exit code.
+pub fn run() -> ExitCode {
     if let Err(error) = key_hiding::hide_keys() {
         eprintln!("watchfire: cannot hide the key of the link from other users: {error}");
         return ExitCode::FAILURE;
@@ -77,6 +87,7 @@ fn main() -> ExitCode {
         Verb::Load(arguments) => load::run(arguments),
         Verb::Lab(arguments) => lab::run(arguments),
         Verb::Doctor(arguments) => Ok(doctor::run(&arguments)),
+        Verb::Health(arguments) => health::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::LoadWorker => load::work().map(|()| ExitCode::SUCCESS),
     };
     match result {

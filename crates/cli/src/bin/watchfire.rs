@@ -1,0 +1,7 @@
+//! `watchfire`: the command-line program.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    watchfire_cli::run()
+}
