@@ -13,7 +13,9 @@ use parking_lot::Mutex;
 use watchfire_channels::PatternError;
 use watchfire_channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
 use watchfire_channels::longpoll::LongPollLimits;
-use watchfire_sockets::{Adopter, Listeners, SocketLimits, SocketServerSettings, TlsFiles};
+use watchfire_sockets::{
+    Adopter, Listeners, ProxyProtocol, SocketLimits, SocketServerSettings, TlsFiles,
+};
 use watchfire_types::NodeId;
 
 use crate::addresses::Addresses;
@@ -32,7 +34,7 @@ use crate::presence::ReplicatedPresence;
 use crate::proxies::{NetworkError, TrustedProxies};
 use crate::rooms::RoomFeature;
 use crate::seed::Seed;
-use crate::settings::{Settings, TOKEN_BYTES_MIN};
+use crate::settings::{ServerSettings, Settings, TOKEN_BYTES_MIN};
 use crate::shard::{ConnectRules, RefusedOrigins, Shard, Shared};
 use crate::sites::{SiteHosts, SitesError};
 use crate::sprites::SpriteFeature;
@@ -83,6 +85,14 @@ pub enum StartError {
     PublicUrl {
         /// The value of the setting.
         url: String,
+    },
+    /// An entry of `server.proxy_protocol` is not among the addresses to listen on.
+    #[error(
+        "cannot use server.proxy_protocol {address}: the server does not listen there; add the address to server.listen"
+    )]
+    ProxyProtocol {
+        /// The entry.
+        address: SocketAddr,
     },
     /// Only one of `tls.cert` and `tls.key` is set.
     #[error("cannot use TLS: set both tls.cert and tls.key, or neither")]
@@ -557,9 +567,24 @@ fn origins(entries: &[String]) -> Result<OriginPolicy, OriginPatternError> {
     }
 }
 
+/// The addresses at which proxies name clients with the PROXY protocol.
+fn proxy_protocol(server: &ServerSettings) -> Result<ProxyProtocol, StartError> {
+    if let Some(&address) = server.proxy_protocol.iter().find(|at| !server.listen.contains(at)) {
+        return Err(StartError::ProxyProtocol { address });
+    }
+    let listen = server.listen.iter().enumerate();
+    let listeners = listen.filter(|(_, at)| server.proxy_protocol.contains(at));
+    let proxies = TrustedProxies::new(&server.trusted_proxies, server.proxy_header)?;
+    Ok(ProxyProtocol {
+        listeners: listeners.map(|(index, _)| index).collect(),
+        trusts: Arc::new(move |address| proxies.trusts(address)),
+    })
+}
+
 /// The settings of the socket server.
 pub(crate) fn socket_settings(settings: &Settings) -> Result<SocketServerSettings, StartError> {
     let Settings { server, socket, tls, limits, .. } = settings;
+    let proxy_protocol = proxy_protocol(server)?;
     let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
     let tls = match (is_set(&tls.cert), is_set(&tls.key)) {
         (true, true) => Some(TlsFiles { cert: tls.cert.clone(), key: tls.key.clone() }),
@@ -579,6 +604,7 @@ pub(crate) fn socket_settings(settings: &Settings) -> Result<SocketServerSetting
             ..SocketLimits::default()
         },
         tls,
+        proxy_protocol,
         inherited: None,
     })
 }
