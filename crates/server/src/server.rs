@@ -21,7 +21,7 @@ use watchfire_types::NodeId;
 use crate::addresses::Addresses;
 use crate::admin::AdminFeature;
 use crate::app::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
-use crate::cluster::{Cluster, ClusterPart, PartLink};
+use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker};
 use crate::feature::Feature;
 use crate::gateway::{Gateway, GatewayError, HostMetrics};
 use crate::http;
@@ -257,7 +257,11 @@ impl Server {
         let metrics = Arc::new(Metrics::default());
         let link = PartLink::new(&cluster);
         let presence = Arc::new(ReplicatedPresence::new(random_seed, link, metrics.clone()));
-        let addresses = Arc::new(Addresses::new(&settings.limits));
+        let (report_waker, report_wakes) = ReportWaker::new();
+        let processes = u32::from(settings.server.processes.max(1));
+        let link = PartLink::new(&cluster);
+        let waker = report_waker.clone();
+        let addresses = Arc::new(Addresses::new(&settings.limits, processes, seed, link, waker));
         // One of several processes has the gateway; the others send it the state of their pages.
         let has_gateway = has_pages && settings.p2p.is_on();
         let is_gateway = has_gateway && cluster.me() == NodeId(0);
@@ -272,7 +276,11 @@ impl Server {
             PartLink::new(&cluster),
             availability.clone(),
             deny_list.clone(),
+            report_waker,
         ));
+        if !cluster.is_alone() {
+            report_wakes.start(&[addresses.clone(), pages.clone()]).map_err(StartError::Thread)?;
+        }
         let stun_address = Arc::<OnceLock<_>>::default();
 
         let mut features: Vec<Arc<dyn Feature>> = vec![Arc::new(PageFeature {
@@ -322,7 +330,7 @@ impl Server {
         }
         let mut added_routes = routes;
         let mut parts: Vec<Arc<dyn ClusterPart>> =
-            vec![Arc::new(endpoint.clone()), presence.clone()];
+            vec![Arc::new(endpoint.clone()), presence.clone(), addresses.clone()];
         for feature in &features {
             feature.clone().register_channels(&mut registry);
             added_routes = added_routes.merge(feature.clone().routes());
@@ -374,12 +382,20 @@ impl Server {
         let stun = match has_pages {
             true => {
                 let serving = sockets.local_addrs();
-                stun::open(&settings.stun, announced, serving, inherits_listeners)?
+                stun::open(&settings.stun, announced, serving, inherits_listeners, processes)?
             }
             false => None,
         };
         let stun = stun.map(|(responder, address)| {
             stun_metrics.0.set(responder.counters()).ok();
+            let is_local = responder.addresses().iter().all(|at| at.ip().is_loopback());
+            if is_local && settings.stun.announce.is_empty() {
+                tracing::info!(
+                    "STUN is answered on this machine only; for browsers elsewhere, set stun.listen \
+                     and stun.announce to a public address"
+                );
+                shared.proxies.note_local_stun();
+            }
             stun_address.set(address).ok();
             responder
         });
