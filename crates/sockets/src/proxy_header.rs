@@ -98,7 +98,7 @@ fn v1_client(line: &str) -> Option<Option<SocketAddr>> {
     let mut words = line.split(' ').skip(1);
     match words.next()? {
         // A receiver must ignore the rest of the line.
-        "UNKNOWN" => return Some(None),
+        "UNKNOWN" => Some(None),
         "TCP4" => v1_addresses::<Ipv4Addr>(words).map(Some),
         "TCP6" => v1_addresses::<Ipv6Addr>(words).map(Some),
         _ => None,

@@ -233,11 +233,13 @@ mod tests {
         address("192.0.2.1")
     }
 
+    type Reports = Vec<(IpAddr, u32)>;
+
     /// Processes of one server, with a queue of reports from each to each.
     struct Processes {
         counts: Vec<AddressCounts>,
         /// By sender and receiver.
-        in_transit: BTreeMap<(u16, u16), Vec<Vec<(IpAddr, u32)>>>,
+        in_transit: BTreeMap<(u16, u16), Vec<Reports>>,
         messages: usize,
     }
 

@@ -57,8 +57,11 @@ impl ReportWakes {
 }
 
 fn send_all(reporters: &[Weak<dyn Reporter>]) -> bool {
-    let live = reporters.iter().filter_map(Weak::upgrade);
-    live.fold(false, |has_more, reporter| reporter.send_reports() || has_more)
+    let mut has_more = false;
+    for reporter in reporters.iter().filter_map(Weak::upgrade) {
+        has_more |= reporter.send_reports();
+    }
+    has_more
 }
 
 #[cfg(test)]
@@ -86,7 +89,9 @@ mod tests {
         let (waker, wakes) = ReportWaker::new();
         let (sent, sending) = std::sync::mpsc::channel();
         let part = Arc::new(Counting { left: AtomicUsize::new(3), sent, waker });
-        wakes.start(&[part.clone()]).unwrap();
+        let parts: [Arc<dyn Reporter>; 1] = [part.clone()];
+        wakes.start(&parts).unwrap();
+        drop(parts);
         part.waker.wake();
         let next = || sending.recv_timeout(Duration::from_secs(20));
         assert_eq!([next(), next(), next()], [Ok(2), Ok(1), Ok(0)]);
