@@ -22,10 +22,14 @@ export function startChat({ port = 0, processes = processesOfAll } = {}) {
   return start(binary('chat'), [String(port), String(processes)], /^chat listens on ws:\/\/127\.0\.0\.1:(\d+)\/socket$/)
 }
 
-/** Starts the whole server. `settings` are `--set` assignments, such as `{ 'socket.idle_timeout': '1s' }`. */
-export function startWatchfire({ port = 0, settings = {}, processes = processesOfAll } = {}) {
+/**
+ * Starts the whole server. `settings` are `--set` assignments, such as `{ 'socket.idle_timeout': '1s' }`. It listens on
+ * the `hosts`, all with the same port.
+ */
+export function startWatchfire({ port = 0, hosts = ['127.0.0.1'], settings = {}, processes = processesOfAll } = {}) {
   const sets = Object.entries(settings).flatMap(([key, value]) => ['--set', `${key}=${value}`])
-  const args = ['serve', '--listen', `127.0.0.1:${port}`, '--processes', String(processes), ...sets]
+  const listen = hosts.flatMap((host) => ['--listen', `${host}:${port}`])
+  const args = ['serve', ...listen, '--processes', String(processes), ...sets]
   return start(binary('watchfire'), args, READY)
 }
 
