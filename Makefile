@@ -7,7 +7,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test quick check docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak clean tools swarm-tools
+.PHONY: help serve web test quick check docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak test-proxies-long clean tools swarm-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,10 @@ soak: web tools tests/interop/node_modules/.package-lock.json ## What takes minu
 	$(CARGO) build $(LOCKED) --release -p watchfire-cli
 	cd tests/interop && LARGE_BYTES=$${LARGE_BYTES:-2000000000} node --test browser/large-files.test.mjs
 
+test-proxies-long: web tools tests/interop/node_modules/.package-lock.json ## Polls of two minutes, 1,000 reconnects and 300 MB through each proxy
+	$(CARGO) build $(LOCKED) --release -p watchfire-cli
+	cd tests/interop && npm run test:proxies-long
+
 test-kubo: ## A real kubo against our libp2p host; builds kubo once, with Go, which takes minutes
 	$(CARGO) build $(LOCKED) --release -p watchfire-p2p --example host --example raw_peer
 	cd tests/interop && npm run test:kubo
@@ -85,6 +89,7 @@ tests/interop/node_modules/.package-lock.json: tests/interop/package.json tests/
 tools: ## Install the browser, the load tool and the proxies that the tests drive, when they are missing
 	@missing=; for tool in chromium:chromium tsung:tsung nginx:nginx-light caddy:caddy haproxy:haproxy; do \
 	  PATH="$$PATH:/usr/sbin" command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
+	[ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || missing="$$missing libnginx-mod-stream"; \
 	[ -z "$$missing" ] || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }

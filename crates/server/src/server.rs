@@ -13,13 +13,15 @@ use parking_lot::Mutex;
 use watchfire_channels::PatternError;
 use watchfire_channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
 use watchfire_channels::longpoll::LongPollLimits;
-use watchfire_sockets::{Adopter, Listeners, SocketLimits, SocketServerSettings, TlsFiles};
+use watchfire_sockets::{
+    Adopter, Listeners, ProxyProtocol, SocketLimits, SocketServerSettings, TlsFiles,
+};
 use watchfire_types::NodeId;
 
 use crate::addresses::Addresses;
 use crate::admin::{self, AdminError, AdminListeners, AdminServer, DenyCalls, MetricsPage, Token};
 use crate::app::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
-use crate::cluster::{Cluster, ClusterPart, PartLink};
+use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker};
 use crate::feature::Feature;
 use crate::gateway::{Gateway, GatewayError, HostMetrics};
 use crate::http;
@@ -33,7 +35,7 @@ use crate::presence::ReplicatedPresence;
 use crate::proxies::{NetworkError, TrustedProxies};
 use crate::rooms::RoomFeature;
 use crate::seed::Seed;
-use crate::settings::{Settings, TOKEN_BYTES_MIN};
+use crate::settings::{ServerSettings, Settings, TOKEN_BYTES_MIN};
 use crate::shard::{ConnectRules, RefusedOrigins, Shard, Shared};
 use crate::sites::{SiteHosts, SitesError};
 use crate::sprites::SpriteFeature;
@@ -85,6 +87,14 @@ pub enum StartError {
     PublicUrl {
         /// The value of the setting.
         url: String,
+    },
+    /// An entry of `server.proxy_protocol` is not among the addresses to listen on.
+    #[error(
+        "cannot use server.proxy_protocol {address}: the server does not listen there; add the address to server.listen"
+    )]
+    ProxyProtocol {
+        /// The entry.
+        address: SocketAddr,
     },
     /// Only one of `tls.cert` and `tls.key` is set.
     #[error("cannot use TLS: set both tls.cert and tls.key, or neither")]
@@ -270,7 +280,11 @@ impl Server {
         let metrics = Arc::new(Metrics::default());
         let link = PartLink::new(&cluster);
         let presence = Arc::new(ReplicatedPresence::new(random_seed, link, metrics.clone()));
-        let addresses = Arc::new(Addresses::new(&settings.limits));
+        let (report_waker, report_wakes) = ReportWaker::new();
+        let processes = u32::from(settings.server.processes.max(1));
+        let link = PartLink::new(&cluster);
+        let waker = report_waker.clone();
+        let addresses = Arc::new(Addresses::new(&settings.limits, processes, seed, link, waker));
         // One of several processes has the gateway; the others send it the state of their pages.
         let has_gateway = has_pages && settings.p2p.is_on();
         let is_gateway = has_gateway && cluster.me() == NodeId(0);
@@ -285,7 +299,11 @@ impl Server {
             PartLink::new(&cluster),
             availability.clone(),
             deny_list.clone(),
+            report_waker,
         ));
+        if !cluster.is_alone() {
+            report_wakes.start(&[addresses.clone(), pages.clone()]).map_err(StartError::Thread)?;
+        }
         let stun_address = Arc::<OnceLock<_>>::default();
 
         let mut features: Vec<Arc<dyn Feature>> = vec![Arc::new(PageFeature {
@@ -331,7 +349,7 @@ impl Server {
         }
         let mut added_routes = routes;
         let mut parts: Vec<Arc<dyn ClusterPart>> =
-            vec![Arc::new(endpoint.clone()), presence.clone()];
+            vec![Arc::new(endpoint.clone()), presence.clone(), addresses.clone()];
         for feature in &features {
             feature.clone().register_channels(&mut registry);
             added_routes = added_routes.merge(feature.clone().routes());
@@ -392,12 +410,20 @@ impl Server {
         let stun = match has_pages {
             true => {
                 let serving = sockets.local_addrs();
-                stun::open(&settings.stun, announced, serving, inherits_listeners)?
+                stun::open(&settings.stun, announced, serving, inherits_listeners, processes)?
             }
             false => None,
         };
         let stun = stun.map(|(responder, address)| {
             stun_metrics.0.set(responder.counters()).ok();
+            let is_local = responder.addresses().iter().all(|at| at.ip().is_loopback());
+            if is_local && settings.stun.announce.is_empty() {
+                tracing::info!(
+                    "STUN is answered on this machine only; for browsers elsewhere, set stun.listen \
+                     and stun.announce to a public address"
+                );
+                shared.proxies.note_local_stun();
+            }
             stun_address.set(address).ok();
             responder
         });
@@ -599,9 +625,24 @@ fn origins(entries: &[String]) -> Result<OriginPolicy, OriginPatternError> {
     }
 }
 
+/// The addresses at which proxies name clients with the PROXY protocol.
+fn proxy_protocol(server: &ServerSettings) -> Result<ProxyProtocol, StartError> {
+    if let Some(&address) = server.proxy_protocol.iter().find(|at| !server.listen.contains(at)) {
+        return Err(StartError::ProxyProtocol { address });
+    }
+    let listen = server.listen.iter().enumerate();
+    let listeners = listen.filter(|(_, at)| server.proxy_protocol.contains(at));
+    let proxies = TrustedProxies::new(&server.trusted_proxies, server.proxy_header)?;
+    Ok(ProxyProtocol {
+        listeners: listeners.map(|(index, _)| index).collect(),
+        trusts: Arc::new(move |address| proxies.trusts(address)),
+    })
+}
+
 /// The settings of the socket server.
 pub(crate) fn socket_settings(settings: &Settings) -> Result<SocketServerSettings, StartError> {
     let Settings { server, socket, tls, limits, .. } = settings;
+    let proxy_protocol = proxy_protocol(server)?;
     let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
     let tls = match (is_set(&tls.cert), is_set(&tls.key)) {
         (true, true) => Some(TlsFiles { cert: tls.cert.clone(), key: tls.key.clone() }),
@@ -621,6 +662,7 @@ pub(crate) fn socket_settings(settings: &Settings) -> Result<SocketServerSetting
             ..SocketLimits::default()
         },
         tls,
+        proxy_protocol,
         inherited: None,
     })
 }

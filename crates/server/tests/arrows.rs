@@ -16,10 +16,10 @@ const ORDER: &[&str] = &[
     "token",
     "web_client",
     // Used by every feature.
-    "addresses",
     "proxies",
     "metrics",
     "cluster",
+    "addresses",
     "presence",
     "app",
     "feature",

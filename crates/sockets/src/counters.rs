@@ -71,6 +71,10 @@ counts! {
     accepts,
     /// Connections closed right after accept: `sockets_max`, or no descriptor left.
     accept_refusals,
+    /// Connections closed because they came from an untrusted address, without a trusted proxy.
+    proxy_untrusted,
+    /// Connections closed because of an invalid or late header of the PROXY protocol.
+    proxy_header_errors,
     /// TLS handshakes that failed or timed out.
     tls_failures,
     /// Requests moved to another shard.

@@ -26,6 +26,8 @@ const _: () = assert!(std::mem::size_of::<Record>() == 40);
 /// The state of a socket.
 #[derive(Debug)]
 pub(crate) enum State {
+    /// Waiting for a header of the PROXY protocol, which stays in the kernel until it is complete.
+    ProxyHeader,
     /// Waiting for a complete request head.
     Head {
         /// Bytes of a partial head, or of a request that arrived before the last response was sent.
@@ -124,7 +126,7 @@ impl Record {
                 held.as_ref().map_or(0, |held| held.bytes.capacity())
             }
             State::Open(decoder) | State::Closing(decoder) => decoder.buffered_bytes(),
-            State::Lingering | State::Dead => 0,
+            State::ProxyHeader | State::Lingering | State::Dead => 0,
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::handoff::Adopter;
 use crate::limits::SocketLimits;
 use crate::listen::{ListenError, Listeners};
 use crate::settings::SocketServerSettings;
-use crate::shard::{Clock, Lifecycle, Shard, Threads};
+use crate::shard::{Clock, Lifecycle, Shard, Threads, TrustedProxies};
 use crate::shard_sender::ShardSender;
 use crate::tls::{self, TlsError};
 
@@ -98,6 +98,7 @@ pub fn start<T: SocketHandler>(
     let (lifecycle, stages) = watch::channel(Lifecycle::Running);
     let (ended_sender, ended) = watch::channel(());
     let clock = Clock::start();
+    let proxies = Arc::new(TrustedProxies::new(settings.proxy_protocol));
 
     for (((id, listeners), messages), moves) in ids.zip(listeners).zip(message_receivers).zip(moves)
     {
@@ -110,7 +111,10 @@ pub fn start<T: SocketHandler>(
             moves,
             lifecycle: stages.clone(),
         };
-        let shard = Shard::<T>::prepare(threads, listeners, acceptor.clone(), messages)?;
+        let shard = {
+            let (acceptor, proxies) = (acceptor.clone(), proxies.clone());
+            Shard::<T>::prepare(threads, listeners, acceptor, proxies, messages)?
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (router, make, shard_senders) = (router.clone(), make.clone(), shard_senders.clone());
         let ended = ended_sender.clone();

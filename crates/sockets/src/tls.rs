@@ -24,6 +24,7 @@ use watchfire_types::ShardId;
 
 use crate::counted_connection::CountedConnection;
 use crate::counters::SocketCounters;
+use crate::handoff::ClientAddress;
 use crate::http::{Next, Returned, Returns};
 use crate::limits::SocketLimits;
 use crate::settings::TlsFiles;
@@ -142,7 +143,7 @@ impl TlsTerminator {
                     acceptor.returns.push(Returned {
                         fd: shards,
                         bytes: Vec::new(),
-                        pair_peer: Some(peer),
+                        client: ClientAddress::OfPair(peer),
                         counted,
                         next: Next::First,
                     });

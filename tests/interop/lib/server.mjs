@@ -27,12 +27,13 @@ export function startChat({ port = 0, processes = processesOfAll } = {}) {
 }
 
 /**
- * Starts the whole server. `settings` are `--set` assignments, such as `{ 'socket.idle_timeout': '1s' }`.
- * The operator's listener has a free port.
+ * Starts the whole server. `settings` are `--set` assignments, such as `{ 'socket.idle_timeout': '1s' }`. It listens on
+ * the `hosts`, all with the same port. The operator's listener has a free port.
  */
-export function startWatchfire({ port = 0, settings = {}, processes = processesOfAll } = {}) {
+export function startWatchfire({ port = 0, hosts = ['127.0.0.1'], settings = {}, processes = processesOfAll } = {}) {
   const sets = Object.entries({ 'admin.listen': '127.0.0.1:0', ...settings }).flatMap(([key, value]) => ['--set', `${key}=${value}`])
-  const args = ['serve', '--listen', `127.0.0.1:${port}`, '--processes', String(processes), ...sets]
+  const listen = hosts.flatMap((host) => ['--listen', `${host}:${port}`])
+  const args = ['serve', ...listen, '--processes', String(processes), ...sets]
   return start(binary('watchfire'), args, READY)
 }
 

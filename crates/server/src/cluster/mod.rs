@@ -16,6 +16,7 @@ mod metrics;
 mod part;
 mod processes;
 mod receiver;
+mod reports;
 mod requests;
 
 pub(crate) use balancing::Balancer;
@@ -24,3 +25,4 @@ pub(crate) use load::ProcessLoad;
 pub(crate) use part::{ClusterPart, PartLink, SendError};
 pub(crate) use processes::{Cluster, PROCESSES_MAX};
 pub(crate) use receiver::Receiver;
+pub(crate) use reports::{REPORT_ENTRIES_MAX, ReportWaker, Reporter};

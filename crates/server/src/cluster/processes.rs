@@ -232,6 +232,12 @@ impl Cluster {
             .map(|(node, other)| (node, *other.load.lock()))
     }
 
+    /// Whether another process is up and has room for clearly more connections.
+    pub fn has_room(&self, node: NodeId) -> bool {
+        self.others()
+            .any(|(other, load)| other == node && load.connections < self.connections_max / 16 * 15)
+    }
+
     /// How many clients the other processes have.
     pub fn clients_elsewhere(&self) -> u64 {
         self.others().map(|(_, load)| load.clients).sum()

@@ -53,6 +53,8 @@ pub struct ServerSettings {
     pub trusted_proxies: Vec<String>,
     /// The headers that these proxies set.
     pub proxy_header: ProxyHeader,
+    /// Addresses of `listen` at which a proxy names each client with the PROXY protocol.
+    pub proxy_protocol: Vec<SocketAddr>,
     /// Event loops, each with its own listener; 0 for one per core.
     pub shards: u16,
     /// Processes behind the same port, each with its share of the shards; 0 for as many as
@@ -70,6 +72,7 @@ impl Default for ServerSettings {
             public_url: String::new(),
             trusted_proxies: vec!["127.0.0.0/8".into(), "::1/128".into()],
             proxy_header: ProxyHeader::default(),
+            proxy_protocol: Vec::new(),
             shards: 0,
             processes: 1,
             drain_period: Duration::from_secs(10),

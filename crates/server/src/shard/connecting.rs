@@ -51,6 +51,9 @@ impl Shard {
         };
         let host = head.header("host").unwrap_or("");
         let client = self.shared.proxies.client(from, host, |name| head.headers(name));
+        if let Some(decider) = self.shared.addresses.decider(client.from.ip()) {
+            return Route::HandOff(decider);
+        }
         let admitted = self.shared.connect_rules.admit(&ConnectRequest {
             query: head.query(),
             origin: head.header("origin"),

@@ -60,7 +60,7 @@ impl<T: SocketHandler> Shard<T> {
     fn disconnect_idle(&mut self) {
         for slot in 0..self.sockets.slab.slots() {
             if let Some((id, record)) = self.sockets.slab.at(slot)
-                && matches!(record.state, State::Head { held: None, .. })
+                && matches!(record.state, State::ProxyHeader | State::Head { held: None, .. })
                 && record.outbound.is_none()
             {
                 self.sockets.disconnect(id);

@@ -130,6 +130,8 @@ impl<T: SocketHandler> Shard<T> {
         let Some(record) = self.sockets.slab.get_mut(id) else { return };
         record.state = State::Open(Decoder::default());
         record.seen = tick;
+        // A WebSocket has no further request whose client must be known.
+        self.sockets.forget_client(id);
         self.sockets.note_opened();
         let key = self.handler.handle_open(&mut self.sockets, id, ticket);
         self.set_key(id, key);
@@ -165,7 +167,7 @@ impl<T: SocketHandler> Shard<T> {
                 head_len,
                 body,
                 peer,
-                pair_peer: released.pair_peer,
+                client: released.client,
                 counted: released.counted,
             });
         }
@@ -187,7 +189,7 @@ impl<T: SocketHandler> Shard<T> {
             let handoff = HandoffConnection {
                 fd: released.fd,
                 bytes: bytes.to_vec(),
-                pair_peer: released.pair_peer,
+                client: released.client,
                 hops: self.hops + 1,
                 declined: 0,
             };
@@ -205,7 +207,7 @@ impl<T: SocketHandler> Shard<T> {
         let handoff = HandoffConnection {
             fd: released.fd,
             bytes: bytes.to_vec(),
-            pair_peer: released.pair_peer,
+            client: released.client,
             hops: self.hops + 1,
             declined: 0,
         };
@@ -213,7 +215,7 @@ impl<T: SocketHandler> Shard<T> {
             self.sockets.count().handoffs.add(1);
             return;
         };
-        match self.sockets.adopt(handoff.fd, handoff.pair_peer, true, released.counted) {
+        match self.sockets.adopt(handoff.fd, handoff.client, true, released.counted) {
             Ok(id) => self.refuse(id, 503, "the server is busy"),
             Err(error) => tracing::warn!(%error, "cannot add a returned connection to the epoll"),
         }
