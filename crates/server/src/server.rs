@@ -13,7 +13,10 @@ use parking_lot::Mutex;
 use watchfire_channels::PatternError;
 use watchfire_channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
 use watchfire_channels::longpoll::LongPollLimits;
-use watchfire_sockets::{Adopter, Listeners, SocketLimits, SocketServerSettings, TlsFiles};
+use watchfire_sockets::{
+    Adopter, Certificate, Certificates, Listeners, SocketLimits, SocketServerSettings, TlsError,
+    TlsFiles,
+};
 use watchfire_types::NodeId;
 
 use crate::addresses::Addresses;
@@ -87,6 +90,9 @@ pub enum StartError {
     /// Only one of `tls.cert` and `tls.key` is set.
     #[error("cannot use TLS: set both tls.cert and tls.key, or neither")]
     IncompleteTls,
+    /// The certificate or its key is invalid.
+    #[error(transparent)]
+    Certificate(#[from] TlsError),
     /// `socket.mount` is not a valid path.
     #[error(
         "cannot use socket.mount {mount:?}: it must begin with /, end without one, and have no braces"
@@ -213,10 +219,7 @@ impl Server {
         origins(&settings.socket.check_origin)?;
         public_host(&settings.server.public_url)?;
         TrustedProxies::new(&settings.server.trusted_proxies, settings.server.proxy_header)?;
-        if let Some(files) = &socket_settings(settings)?.tls {
-            watchfire_sockets::check_tls_files(files)
-                .map_err(watchfire_sockets::StartError::from)?;
-        }
+        socket_settings(settings)?;
         Ok(())
     }
 
@@ -562,7 +565,10 @@ pub(crate) fn socket_settings(settings: &Settings) -> Result<SocketServerSetting
     let Settings { server, socket, tls, limits, .. } = settings;
     let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
     let tls = match (is_set(&tls.cert), is_set(&tls.key)) {
-        (true, true) => Some(TlsFiles { cert: tls.cert.clone(), key: tls.key.clone() }),
+        (true, true) => {
+            let files = TlsFiles { cert: tls.cert.clone(), key: tls.key.clone() };
+            Some(Arc::new(Certificates::new(Some(Certificate::read(&files)?))))
+        }
         (false, false) => None,
         _ => return Err(StartError::IncompleteTls),
     };

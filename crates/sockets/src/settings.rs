@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::limits::SocketLimits;
 use crate::listen::Listeners;
+use crate::tls::Certificates;
 
 /// The addresses to listen on, the number of shards and the limits.
 #[derive(Debug)]
@@ -15,8 +17,8 @@ pub struct SocketServerSettings {
     pub shards: usize,
     /// Limits on the resources of sockets.
     pub limits: SocketLimits,
-    /// The certificate and its key; `None` for plain HTTP.
-    pub tls: Option<TlsFiles>,
+    /// The certificates; `None` for plain HTTP.
+    pub tls: Option<Arc<Certificates>>,
     /// Listeners that another process opened for this one. Then `listen` and `shards` are ignored.
     pub inherited: Option<Listeners>,
 }
