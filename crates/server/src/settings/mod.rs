@@ -11,6 +11,7 @@ mod p2p;
 mod pages;
 mod sections;
 mod sites;
+mod tls;
 
 pub use error::SettingsError;
 pub use layers::Layers;
@@ -20,6 +21,6 @@ pub(crate) use pages::TOKEN_BYTES_MIN;
 pub use pages::{AdminSettings, PageSettings};
 pub use sections::{
     LogFormat, LogSettings, ProxyHeader, ServerSettings, Settings, SocketSettings, StunSettings,
-    TlsSettings,
 };
 pub use sites::SitesSettings;
+pub use tls::{AcmeChallenge, AcmeSettings, TlsSettings};
