@@ -167,6 +167,7 @@ async fn supervise_all(
 ) -> Result<(), RunError> {
     let settings = worker_settings(settings, processes);
     TlsPlan::check(&settings).map_err(StartError::Tls)?;
+    TlsPlan::check_redirect_addresses(&settings).map_err(StartError::Tls)?;
     let mut hangup = Hangups::signal(settings.tls.is_on())?;
     let hangups = Arc::new(Mutex::new(Hangups::default()));
     let noted = hangups.clone();

@@ -319,6 +319,9 @@ impl Server {
             Arc::new(socket_metrics.clone()),
             Arc::new(stun_metrics.clone()),
         ];
+        if let Some((open, ..)) = &tls {
+            sources.push(Arc::new(open.metrics(cluster.me() == NodeId(0))));
+        }
         if let Some(host_metrics) = &host_metrics {
             sources.push(Arc::new(host_metrics.clone()));
         }

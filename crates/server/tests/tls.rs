@@ -190,6 +190,45 @@ fn clients_that_send_slowly_cannot_keep_others_out() {
 }
 
 #[test]
+fn a_start_that_fails_inside_a_runtime_is_an_error() {
+    let folder = Folder::new("failed");
+    folder.certify();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut settings = folder.settings();
+    settings.server.listen = vec![taken.local_addr().unwrap()];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let error = runtime.block_on(async { Server::new(settings).start().map(drop).unwrap_err() });
+    assert!(matches!(error, StartError::Sockets(_)), "{error}");
+}
+
+#[test]
+fn metrics_name_the_end_of_the_certificate_and_count_loads() {
+    let folder = Folder::new("metrics");
+    let certificate = folder.certify();
+    let server = folder.server();
+    let read = |trusted: &CertificateDer<'static>| -> String {
+        let mut stream = connect(&server, trusted).expect("the certificate");
+        let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stream.write_all(request).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    let text = read(&certificate);
+    let end = text
+        .lines()
+        .find_map(|line| line.strip_prefix("watchfire_tls_certificate_end_timestamp_seconds "));
+    // The generated certificate is valid until the year 4096.
+    assert_eq!(end, Some("67090118400"), "{text}");
+    assert!(text.contains("watchfire_tls_certificate_loads_total 0\n"), "{text}");
+    let new = folder.certify();
+    eventually("the new pair is loaded", || connect(&server, &new).is_some());
+    // Another test of this process may send SIGHUP, which counts too.
+    let text = read(&new);
+    assert!(!text.contains("watchfire_tls_certificate_loads_total 0\n"), "{text}");
+}
+
+#[test]
 fn settings_that_contradict_each_other_prevent_the_start() {
     let folder = Folder::new("contradicting");
     folder.certify();

@@ -11,6 +11,7 @@ mod acme;
 mod expiry;
 mod files;
 mod hangup;
+mod metrics;
 mod plan;
 mod redirect;
 mod reload;

@@ -10,6 +10,7 @@ use watchfire_sockets::{Certificate, Certificates, TlsError, TlsFiles};
 use super::acme::{AcmePlan, AcmeSetupError};
 use super::expiry::Validity;
 use super::files::FileVersions;
+use super::metrics::{TlsCounts, TlsMetrics};
 use super::redirect::RedirectRules;
 use crate::settings::{AcmeChallenge, Settings};
 
@@ -82,6 +83,14 @@ pub(super) enum Source {
 pub(crate) struct OpenCertificates {
     pub certificates: Arc<Certificates>,
     pub(super) seen: FileVersions,
+    pub(super) counts: Arc<TlsCounts>,
+}
+
+impl OpenCertificates {
+    /// The metrics of certificates. `is_first`: this is the first process of the server.
+    pub fn metrics(&self, is_first: bool) -> TlsMetrics {
+        TlsMetrics::new(self.certificates.clone(), self.counts.clone(), is_first)
+    }
 }
 
 impl TlsPlan {
@@ -144,6 +153,7 @@ impl TlsPlan {
                 acme.describe()
             }
         };
+        lines.extend(plan.redirect_rules.warning());
         for address in &plan.redirect_listen {
             lines.push(format!(
                 "would redirect http://{address} to {}",
@@ -151,6 +161,16 @@ impl TlsPlan {
             ));
         }
         Ok(lines)
+    }
+
+    /// Checks that other servers do not listen on `tls.redirect_listen`. Afterwards, the processes
+    /// of the server share the addresses, which another server could do unnoticed.
+    pub fn check_redirect_addresses(settings: &Settings) -> Result<(), TlsStartError> {
+        for &address in &settings.tls.redirect_listen {
+            let listen = std::net::TcpListener::bind(address);
+            listen.map_err(|source| TlsStartError::Listen { address, source })?;
+        }
+        Ok(())
     }
 
     /// Reads the certificate. Certificates from files must be valid; one from an ACME server may
@@ -167,7 +187,8 @@ impl TlsPlan {
                 Certificates::new(current).answer_challenges(move |domain| acme.tls_answer(domain))
             }
         };
-        Ok(OpenCertificates { certificates: Arc::new(certificates), seen })
+        let counts = Arc::default();
+        Ok(OpenCertificates { certificates: Arc::new(certificates), seen, counts })
     }
 
     /// The files of the certificate and its key.

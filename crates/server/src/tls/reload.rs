@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::signal::unix::Signal;
@@ -10,6 +11,7 @@ use watchfire_sockets::{Certificate, Certificates, TlsError, TlsFiles};
 
 use super::expiry::Validity;
 use super::files::FileVersions;
+use super::metrics::TlsCounts;
 
 /// How often the files are checked.
 const CHECK_PERIOD: Duration = Duration::from_secs(2);
@@ -28,6 +30,7 @@ pub(super) struct Reloader {
     seen: FileVersions,
     /// The files that were loaded, or whose error was reported.
     settled: Option<FileVersions>,
+    counts: Arc<TlsCounts>,
     advised_at: Option<Instant>,
 }
 
@@ -48,10 +51,19 @@ impl Reloader {
         files: TlsFiles,
         certificates: Arc<Certificates>,
         seen: FileVersions,
+        counts: Arc<TlsCounts>,
         is_renewed_by_hand: bool,
     ) -> Self {
         let settled = certificates.current().map(|_| seen.clone());
-        Reloader { files, certificates, is_renewed_by_hand, seen, settled, advised_at: None }
+        Reloader {
+            files,
+            certificates,
+            is_renewed_by_hand,
+            seen,
+            settled,
+            counts,
+            advised_at: None,
+        }
     }
 
     /// Checks the files forever.
@@ -92,8 +104,6 @@ impl Reloader {
             Ok(certificate) => {
                 report("SIGHUP: loaded the TLS certificate", &self.files.cert, &certificate);
             }
-            // An ACME server has not issued one yet.
-            Err(_) if !self.is_renewed_by_hand && self.certificates.current().is_none() => {}
             Err(error) => self.report_failure(&error),
         }
         self.settled = Some(self.seen.clone());
@@ -118,19 +128,20 @@ impl Reloader {
     fn load(&mut self) -> Result<Certificate, TlsError> {
         let certificate = Certificate::read(&self.files)?;
         self.certificates.replace(certificate.clone());
+        self.counts.loads.fetch_add(1, Ordering::Relaxed);
         self.advised_at = None;
         Ok(certificate)
     }
 
     fn report_failure(&self, error: &TlsError) {
-        match self.certificates.current() {
-            Some(_) => tracing::error!(
-                "cannot load the new TLS certificate: {error}; the server keeps using the old one"
-            ),
+        if self.certificates.current().is_none() {
             // An ACME server has not issued one yet.
-            None if !self.is_renewed_by_hand => {}
-            None => tracing::error!("cannot load the TLS certificate: {error}"),
+            return;
         }
+        self.counts.load_failures.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(
+            "cannot load the new TLS certificate: {error}; the server keeps using the old one"
+        );
     }
 
     /// Warns about a certificate near its end, once a day.
@@ -183,7 +194,7 @@ mod tests {
             let current = Certificate::read(&self.files()).ok();
             let is_renewed_by_hand = current.is_some();
             let certificates = Arc::new(Certificates::new(current));
-            Reloader::new(self.files(), certificates, seen, is_renewed_by_hand)
+            Reloader::new(self.files(), certificates, seen, Arc::default(), is_renewed_by_hand)
         }
     }
 

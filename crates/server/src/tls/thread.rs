@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::thread;
 
@@ -23,8 +24,28 @@ pub(crate) struct TlsThread {
 /// The parts of a [`TlsThread`] that are opened before the server accepts clients, so that an error
 /// prevents the start.
 pub(crate) struct TlsThreadSetup {
-    runtime: Runtime,
+    runtime: BackgroundRuntime,
     listeners: Vec<RedirectListener>,
+}
+
+/// A runtime whose drop does not wait for a name that is being resolved. So it may be dropped inside
+/// another runtime, when the start of a server fails.
+struct BackgroundRuntime(Option<Runtime>);
+
+impl Deref for BackgroundRuntime {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        self.0.as_ref().expect("the runtime exists until the drop")
+    }
+}
+
+impl Drop for BackgroundRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl TlsThreadSetup {
@@ -33,13 +54,14 @@ impl TlsThreadSetup {
     pub fn open(plan: &TlsPlan, is_shared: bool) -> Result<Self, TlsStartError> {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(TlsStartError::Thread)?;
-        let _context = runtime.enter();
+        let runtime = BackgroundRuntime(Some(runtime));
+        let context = runtime.enter();
         let listeners = plan.redirect_listen.iter().map(|&address| {
             RedirectListener::open(address, is_shared)
                 .map_err(|source| TlsStartError::Listen { address, source })
         });
         let listeners = listeners.collect::<Result<_, _>>()?;
-        drop(_context);
+        drop(context);
         Ok(TlsThreadSetup { runtime, listeners })
     }
 }
@@ -58,24 +80,23 @@ impl TlsThread {
         let redirects = listeners.iter().map(RedirectListener::address).collect();
         let (stop, stopped) = oneshot::channel::<()>();
         let start = move || -> io::Result<()> {
-            let _context = runtime.enter();
+            let context = runtime.enter();
             let is_renewed_by_hand = matches!(plan.source, Source::Files(_));
-            let OpenCertificates { certificates, seen } = open;
-            let reloader = Reloader::new(plan.files(), certificates, seen, is_renewed_by_hand);
+            let OpenCertificates { certificates, seen, counts } = open;
+            let (files, counted) = (plan.files(), counts.clone());
+            let reloader = Reloader::new(files, certificates, seen, counted, is_renewed_by_hand);
             runtime.spawn(reloader.run(signal(SignalKind::hangup())?));
             let redirects = Arc::new(Redirects::new(plan.redirect_rules, serving));
             for listener in listeners {
                 runtime.spawn(listener.run(redirects.clone()));
             }
             if let (Source::Acme(acme), true) = (plan.source, orders) {
-                runtime.spawn(AcmeClient::new(acme).run(signal(SignalKind::hangup())?));
+                runtime.spawn(AcmeClient::new(acme, counts).run(signal(SignalKind::hangup())?));
             }
-            drop(_context);
+            drop(context);
             thread::Builder::new().name("tls".into()).spawn(move || {
                 // An error means that the handle was dropped.
                 let _ = runtime.block_on(stopped);
-                // Without waiting for a name that is being resolved.
-                runtime.shutdown_background();
             })?;
             Ok(())
         };

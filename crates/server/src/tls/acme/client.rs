@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use tokio::signal::unix::Signal;
@@ -12,7 +13,9 @@ use super::order::{OrderError, note, order};
 use super::plan::AcmePlan;
 use super::retry::{Retry, renew_at};
 use super::state_dir::StateLock;
+use super::suggestion::Suggestion;
 use crate::tls::expiry::Validity;
+use crate::tls::metrics::TlsCounts;
 
 /// How often the clock is read while nothing is due. A suspended machine does not count its sleep.
 const CLOCK_PERIOD: Duration = Duration::from_secs(60);
@@ -29,6 +32,8 @@ pub(in crate::tls) struct AcmeClient {
     retry: Option<Retry>,
     /// A certificate that was issued and is not stored yet.
     unsaved: Option<String>,
+    suggestion: Option<Suggestion>,
+    counts: Arc<TlsCounts>,
     /// No renewal before: a wrong clock must not order one certificate after the other.
     not_before: SystemTime,
 }
@@ -40,11 +45,20 @@ enum Next {
     Attempt(SystemTime),
     /// For the renewal of a good certificate.
     Renewal(SystemTime),
+    /// To ask the ACME server for a better time of renewal.
+    Question(SystemTime),
 }
 
 impl AcmeClient {
-    pub fn new(plan: Arc<AcmePlan>) -> Self {
-        AcmeClient { plan, retry: None, unsaved: None, not_before: SystemTime::UNIX_EPOCH }
+    pub fn new(plan: Arc<AcmePlan>, counts: Arc<TlsCounts>) -> Self {
+        AcmeClient {
+            plan,
+            retry: None,
+            unsaved: None,
+            suggestion: None,
+            counts,
+            not_before: SystemTime::UNIX_EPOCH,
+        }
     }
 
     /// Runs forever.
@@ -60,9 +74,10 @@ impl AcmeClient {
             );
         }
         loop {
+            self.ask_for_suggestion().await;
             let next = self.next();
             tracing::debug!(?next, "waiting to order a certificate");
-            if wait(&next, &mut hangup).await {
+            if wait(&next, &mut hangup).await && !matches!(next, Next::Question(_)) {
                 self.attempt().await;
             }
         }
@@ -91,20 +106,40 @@ impl AcmeClient {
         if let Some(retry) = &self.retry {
             return Next::Attempt(retry.next());
         }
-        match self.renewal() {
-            Some(at) => Next::Renewal(at.max(self.not_before)),
-            None => Next::Attempt(self.not_before),
+        let Some((certificate, mut renew_at)) = self.stored() else {
+            return Next::Attempt(self.not_before);
+        };
+        let suggestion = self.suggestion.as_ref().filter(|one| one.is_for(&certificate));
+        // A suggestion can only make the renewal earlier.
+        renew_at = suggestion.and_then(|one| one.renew_at).unwrap_or(renew_at).min(renew_at);
+        renew_at = renew_at.max(self.not_before);
+        match suggestion {
+            Some(one) if one.ask_again_at < renew_at => Next::Question(one.ask_again_at),
+            _ => Next::Renewal(renew_at),
         }
     }
 
-    /// When the stored certificate must be renewed; `None` if there is none for these settings.
-    fn renewal(&self) -> Option<SystemTime> {
+    async fn ask_for_suggestion(&mut self) {
+        let Some((certificate, _)) = self.stored().filter(|_| self.retry.is_none()) else { return };
+        let has_answer = self
+            .suggestion
+            .as_ref()
+            .is_some_and(|one| one.is_for(&certificate) && SystemTime::now() < one.ask_again_at);
+        if !has_answer {
+            let answer = Suggestion::ask(&self.plan, certificate, random()).await;
+            self.suggestion = Some(answer);
+        }
+    }
+
+    /// The stored certificate, and when it must be renewed; `None` if there is none for these
+    /// settings.
+    fn stored(&self) -> Option<(Certificate, SystemTime)> {
         let certificate = Certificate::read(&self.plan.certificate_files()).ok()?;
         let validity = Validity::of(&certificate)?;
         let names: BTreeSet<&String> = validity.names.iter().collect();
         let has_all = self.plan.domains().iter().all(|domain| names.contains(domain));
         let is_same_server = self.plan.state.certificate_note()? == note(&self.plan);
-        (has_all && is_same_server).then(|| renew_at(&validity))
+        (has_all && is_same_server).then(|| (certificate, renew_at(&validity)))
     }
 
     async fn attempt(&mut self) {
@@ -112,6 +147,7 @@ impl AcmeClient {
         match self.obtain().await {
             Ok(()) => {
                 tracing::info!(domains, "the ACME server issued a certificate");
+                self.counts.orders.fetch_add(1, Ordering::Relaxed);
                 self.retry = None;
                 // Nothing depends on it: an old pause has passed.
                 let _ = self.plan.state.remove_retry();
@@ -141,9 +177,9 @@ impl AcmeClient {
 
     fn note_failure(&mut self, domains: &str, error: &OrderError) {
         let now = SystemTime::now();
-        let random = f64::from(getrandom::u32().unwrap_or(u32::MAX)) / f64::from(u32::MAX);
+        self.counts.order_failures.fetch_add(1, Ordering::Relaxed);
         let order = self.order_text();
-        let retry = Retry::after(self.retry.as_ref(), error.failure(), &order, now, random);
+        let retry = Retry::after(self.retry.as_ref(), error.failure(), &order, now, random());
         let pause = retry.next().duration_since(now).unwrap_or_default();
         let pause = humantime::format_duration(Duration::from_secs(pause.as_secs().max(1)));
         let has_certificate = Certificate::read(&self.plan.certificate_files()).is_ok();
@@ -175,10 +211,15 @@ impl AcmeClient {
     }
 }
 
+/// A random number from 0 to 1.
+fn random() -> f64 {
+    f64::from(getrandom::u32().unwrap_or(u32::MAX)) / f64::from(u32::MAX)
+}
+
 /// Waits until the time has come: true. False after SIGHUP while a good certificate is used: the
 /// state may have changed.
 async fn wait(next: &Next, hangup: &mut Signal) -> bool {
-    let (Next::Attempt(at) | Next::Renewal(at)) = next;
+    let (Next::Attempt(at) | Next::Renewal(at) | Next::Question(at)) = next;
     loop {
         let Ok(left) = at.duration_since(SystemTime::now()) else { return true };
         tokio::select! {

@@ -9,6 +9,7 @@ mod order;
 mod plan;
 mod retry;
 mod state_dir;
+mod suggestion;
 
 pub(super) use client::AcmeClient;
 pub(super) use plan::AcmePlan;

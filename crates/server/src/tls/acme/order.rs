@@ -84,12 +84,11 @@ pub(super) async fn order(plan: &AcmePlan) -> Result<String, OrderError> {
     // A certificate that cannot be stored would be lost, and counts at the ACME server.
     plan.state.check_space()?;
     plan.state.clear_challenges()?;
-    let http = AcmeHttpClient::new(plan.ca_file.as_deref()).map_err(OrderError::Unavailable)?;
-    let mut result = order_once(plan, &http).await;
+    let mut result = order_once(plan).await;
     if let Err(OrderError::NoAccount(reason)) = &result {
         tracing::warn!(reason, "the ACME server has lost the account; registering again");
         plan.state.remove_account()?;
-        result = order_once(plan, &http).await;
+        result = order_once(plan).await;
     }
     let cleared = plan.state.clear_challenges();
     let pem = result?;
@@ -97,8 +96,8 @@ pub(super) async fn order(plan: &AcmePlan) -> Result<String, OrderError> {
     Ok(pem)
 }
 
-async fn order_once(plan: &AcmePlan, http: &AcmeHttpClient) -> Result<String, OrderError> {
-    let account = account(plan, http).await?;
+async fn order_once(plan: &AcmePlan) -> Result<String, OrderError> {
+    let account = open_account(plan).await?;
     let failed = |error| refusal(plan, error);
     let names: Vec<_> = plan.domains().iter().cloned().map(Identifier::Dns).collect();
     let mut order = account.new_order(&NewOrder::new(&names)).await.map_err(failed)?;
@@ -125,7 +124,9 @@ pub(super) fn note(plan: &AcmePlan) -> String {
     format!("Issued through {}", plan.directory_url)
 }
 
-async fn account(plan: &AcmePlan, http: &AcmeHttpClient) -> Result<Account, OrderError> {
+/// The stored account, or a new one.
+pub(super) async fn open_account(plan: &AcmePlan) -> Result<Account, OrderError> {
+    let http = AcmeHttpClient::new(plan.ca_file.as_deref()).map_err(OrderError::Unavailable)?;
     let unavailable = |error| refusal(plan, error);
     let builder = || Account::builder_with_http(Box::new(http.clone()));
     let contact: Vec<&str> = plan.contact.iter().map(String::as_str).collect();

@@ -26,6 +26,9 @@ const HOST_LEN_MAX: usize = 253;
 pub(in crate::tls) struct RedirectRules {
     /// The hosts of this server in lower case. Empty: every host.
     hosts: Vec<String>,
+    /// The host of `server.public_url`.
+    public_host: Option<String>,
+    acme_domains: Option<Vec<String>>,
     /// The domain of sites; its subdomains are hosts of this server.
     sites: Option<String>,
     /// The port of an `https` `server.public_url`. `None`: the port of the first listener.
@@ -38,15 +41,18 @@ impl RedirectRules {
     pub fn new(settings: &Settings, acme: Option<Arc<AcmePlan>>) -> Self {
         let public = settings.server.public_url.parse::<Uri>().ok();
         let public = public.filter(|url| url.host().is_some());
-        let mut hosts: Vec<String> = Vec::new();
         let public_host = public.as_ref().and_then(Uri::host);
-        hosts.extend(public_host.map(|host| host.trim_matches(['[', ']']).to_ascii_lowercase()));
-        hosts.extend(acme.iter().flat_map(|acme| acme.domains().iter().cloned()));
+        let public_host =
+            public_host.map(|host| host.trim_matches(['[', ']']).to_ascii_lowercase());
+        let acme_domains = acme.as_ref().map(|acme| acme.domains().to_vec());
+        let hosts = public_host.iter().chain(acme_domains.iter().flatten()).cloned().collect();
         let is_https = |url: &Uri| url.scheme_str() == Some("https");
         let public_port = public.filter(is_https).map(|url| url.port_u16().unwrap_or(HTTPS_PORT));
         let sites = Some(settings.sites.domain.to_ascii_lowercase());
         RedirectRules {
             hosts,
+            public_host,
+            acme_domains,
             sites: sites.filter(|domain| !domain.is_empty()),
             public_port,
             acme: acme.filter(|acme| acme.challenge() == AcmeChallenge::Http01),
@@ -61,6 +67,14 @@ impl RedirectRules {
             None => "the requested host".into(),
         };
         format!("https://{host}{}", port_suffix(port.unwrap_or(HTTPS_PORT)))
+    }
+
+    /// A contradiction between the hosts of the settings, for people.
+    pub fn warning(&self) -> Option<String> {
+        let (host, domains) = (self.public_host.as_ref()?, self.acme_domains.as_ref()?);
+        (!domains.contains(host)).then(|| {
+            format!("warning: the host of server.public_url, {host}, is not in tls.acme.domains; add it, or browsers refuse the certificate")
+        })
     }
 
     fn has_host(&self, host: &str) -> bool {
