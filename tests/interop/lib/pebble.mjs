@@ -12,7 +12,7 @@ import { promisify } from 'node:util'
 
 import { certify } from './certificate.mjs'
 import { SOON_MS, waitUntil, withTimeout } from './deadlines.mjs'
-import { freePorts } from './proxies.mjs'
+import { listeningPorts } from './listening-ports.mjs'
 
 const run = promisify(execFile)
 
@@ -95,7 +95,7 @@ export class Pebble {
   static async create({ tls, http, seconds = 3600, isStopped = false }) {
     await buildPebble()
     const pebble = new Pebble()
-    const [acme, management, dns, dnsManagement] = await freePorts(4)
+    const [acme, management, dns, dnsManagement] = await listeningPorts(4)
     pebble.#ports = { acme, management, dns, dnsManagement }
     pebble.#options = { tls, http, seconds }
     pebble.#folder = mkdtempSync(path.join(tmpdir(), 'pebble-'))
@@ -144,7 +144,7 @@ export class Pebble {
       profiles: { default: { description: 'for tests', validityPeriod: seconds } },
     }
     writeFileSync(file, JSON.stringify({ pebble }))
-    const env = { PEBBLE_VA_NOSLEEP: '1', PEBBLE_WFE_NONCEREJECT: '20' }
+    const env = { PEBBLE_VA_NOSLEEP: '1', PEBBLE_WFE_NONCEREJECT: '5' }
     this.#acme = new Program('pebble', ['-config', file, '-strict', '-dnsserver', `127.0.0.1:${dns}`], env)
     await this.#acme.until(async () => {
       this.root = await this.#get(`https://127.0.0.1:${management}/roots/0`).catch(() => undefined)
@@ -165,6 +165,22 @@ export class Pebble {
   /** The log of Pebble. */
   get log() {
     return this.#acme.output
+  }
+
+  /** Sets the window in which the owner of a certificate should renew it. */
+  async suggestRenewal(certificate, start, end) {
+    const suggestedWindow = { start: start.toISOString(), end: end.toISOString() }
+    const body = JSON.stringify({ Certificate: certificate, ARIResponse: JSON.stringify({ suggestedWindow }) })
+    const { management } = this.#ports
+    await new Promise((resolve, reject) => {
+      const options = { method: 'POST', rejectUnauthorized: false, headers: { 'User-Agent': 'test' } }
+      const request = https.request(`https://127.0.0.1:${management}/set-renewal-info/`, options, (response) => {
+        response.resume()
+        if (response.statusCode === 200) resolve()
+        else reject(new Error(`cannot suggest a renewal: ${response.statusCode}`))
+      })
+      request.on('error', reject).end(body)
+    })
   }
 
   #get(url) {

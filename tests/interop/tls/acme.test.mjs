@@ -9,15 +9,15 @@ import { before, describe, test } from 'node:test'
 import tls from 'node:tls'
 
 import { waitUntil } from '../lib/deadlines.mjs'
+import { listeningPorts } from '../lib/listening-ports.mjs'
 import { buildPebble, Pebble, whyNoPebble } from '../lib/pebble.mjs'
-import { freePorts } from '../lib/proxies.mjs'
 import { RawWebSocket } from '../lib/raw-socket.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 import { get, handshake, waitForCertificate } from './tls-client.mjs'
 
 /** An ACME server, the ports of our server, and a folder for its state. */
 async function setUp(t, options = {}) {
-  const [port, http] = await freePorts(2)
+  const [port, http] = await listeningPorts(2)
   const pebble = await Pebble.create({ tls: port, http, ...options })
   t.after(() => pebble.stop())
   const root = mkdtempSync(path.join(tmpdir(), 'acme-'))
@@ -47,6 +47,15 @@ function waitForLog(server, text) {
   return waitUntil(() => server.stderr.includes(text), `the log says ${JSON.stringify(text)}: ${server.stderr}`)
 }
 
+/** Waits until the server presents a certificate of the ACME server for that name. */
+async function trusted({ port, pebble }, server, name, accept, ms) {
+  try {
+    return await waitForCertificate(port, name, { ca: pebble.root }, accept, ms)
+  } catch (error) {
+    throw new Error(`${error.message}\n${server.stderr}\n${pebble.log}`)
+  }
+}
+
 /** All files below a folder that others than their owner can read. */
 function readableForOthers(folder) {
   const files = readdirSync(folder, { recursive: true }).map((name) => path.join(folder, name))
@@ -64,8 +73,7 @@ describe('ACME', { skip: whyNoPebble, concurrency: 4 }, () => {
 
     await setup.pebble.start()
     process.kill(server.pid, 'SIGHUP')
-    const ca = setup.pebble.root
-    const { names } = await waitForCertificate(setup.port, 'www.a.example', { ca })
+    const { names } = await trusted(setup, server, 'www.a.example')
     assert.equal(names, 'DNS:a.example, DNS:www.a.example')
     assert.deepEqual(readableForOthers(setup.stateDir), [])
     await waitUntil(() => readdirSync(path.join(setup.stateDir, 'challenges')).length === 0, 'the answers are removed')
@@ -78,7 +86,7 @@ describe('ACME', { skip: whyNoPebble, concurrency: 4 }, () => {
     const setup = await setUp(t)
     const { port, http } = setup
     const server = await start(t, setup, ['a.example'], { challenge: 'http-01', processes: 2 })
-    await waitForCertificate(port, 'a.example', { ca: setup.pebble.root })
+    await trusted(setup, server, 'a.example')
     const { status, headers } = await get(http, 'a.example', '/x?y=z')
     assert.deepEqual([status, headers.location], [308, `https://a.example:${port}/x?y=z`])
     assert.equal((await get(http, 'b.example', '/')).status, 421)
@@ -91,16 +99,32 @@ describe('ACME', { skip: whyNoPebble, concurrency: 4 }, () => {
     const setup = await setUp(t, { seconds: 18 })
     const server = await start(t, setup, ['a.example'], { processes: 2 })
     const ca = setup.pebble.root
-    const first = await waitForCertificate(setup.port, 'a.example', { ca })
+    const first = await trusted(setup, server, 'a.example')
     const dial = () => tls.connect({ host: '127.0.0.1', port: setup.port, servername: 'a.example', ca })
     const socket = await RawWebSocket.open(t, { host: `a.example:${setup.port}`, dial })
 
-    const second = await waitForCertificate(setup.port, 'a.example', { ca }, ({ fingerprint }) => fingerprint !== first.fingerprint)
+    const second = await trusted(setup, server, 'a.example', ({ fingerprint }) => fingerprint !== first.fingerprint)
     assert.ok(first.end > Date.now(), 'the first one is still valid')
     assert.ok(second.end > first.end)
     const [, , , event] = await socket.request([null, '1', 'phoenix', 'heartbeat', {}])
     assert.equal(event, 'phx_reply')
     await server.stop()
+  })
+
+  test('a certificate is renewed early when the ACME server suggests it', async (t) => {
+    const setup = await setUp(t)
+    const server = await start(t, setup, ['a.example'])
+    const first = await trusted(setup, server, 'a.example')
+    await server.stop()
+    const pem = readFileSync(path.join(setup.stateDir, 'certificate.pem'), 'utf8')
+    const [certificate] = /-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----/s.exec(pem)
+    const before = (seconds) => new Date(Date.now() - seconds * 1000)
+    await setup.pebble.suggestRenewal(certificate, before(20), before(10))
+
+    // The server asks at its start, and then every 6 hours.
+    const again = await start(t, setup, ['a.example'])
+    await trusted(setup, again, 'a.example', ({ fingerprint }) => fingerprint !== first.fingerprint)
+    await again.stop()
   })
 
   test('after an order that became invalid, SIGHUP makes a new one', async (t) => {
@@ -121,7 +145,7 @@ describe('ACME', { skip: whyNoPebble, concurrency: 4 }, () => {
     assert.equal(orders(), 1)
 
     process.kill(again.pid, 'SIGHUP')
-    await waitForCertificate(setup.port, 'a.example', { ca: setup.pebble.root })
+    await trusted(setup, again, 'a.example')
     assert.equal(orders(), 2)
     await again.stop()
   })
@@ -129,7 +153,7 @@ describe('ACME', { skip: whyNoPebble, concurrency: 4 }, () => {
   test('while the ACME server is down, the old certificate is used; a new server registers again', async (t) => {
     const setup = await setUp(t)
     const server = await start(t, setup, ['a.example'])
-    const first = await waitForCertificate(setup.port, 'a.example', { ca: setup.pebble.root })
+    const first = await trusted(setup, server, 'a.example')
     await server.stop()
     await setup.pebble.pause()
 
@@ -141,8 +165,7 @@ describe('ACME', { skip: whyNoPebble, concurrency: 4 }, () => {
 
     // It has lost all accounts, as Pebble keeps them in memory.
     await setup.pebble.start()
-    const ca = setup.pebble.root
-    const second = await waitForCertificate(setup.port, 'b.example', { ca }, undefined, 40_000)
+    const second = await trusted(setup, again, 'b.example', undefined, 40_000)
     assert.equal(second.names, 'DNS:a.example, DNS:b.example')
     assert.match(again.stderr, /the ACME server has lost the account; registering again/)
     await again.stop()
@@ -159,7 +182,7 @@ describe('ACME', { skip: whyNoPebble, concurrency: 4 }, () => {
     if (isRoot) execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', disk])
     setup.stateDir = path.join(disk, 'state')
     const server = await start(t, setup, ['a.example'])
-    const first = await waitForCertificate(setup.port, 'a.example', { ca: setup.pebble.root })
+    const first = await trusted(setup, server, 'a.example')
     await server.stop()
     const orders = setup.pebble.log.match(/Added order/g).length
 
@@ -181,7 +204,7 @@ describe('ACME', { skip: whyNoPebble, concurrency: 4 }, () => {
     if (isRoot) rmSync(path.join(disk, 'filler'))
     else chmodSync(setup.stateDir, 0o700)
     process.kill(again.pid, 'SIGHUP')
-    await waitForCertificate(setup.port, 'b.example', { ca: setup.pebble.root })
+    await trusted(setup, again, 'b.example')
     await again.stop()
   })
 })
