@@ -31,6 +31,8 @@ web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 test: check rust-test web-test interop ## Run all tests, as CI does
 	@command -v go >/dev/null || ls target/kubo/*/ipfs >/dev/null 2>&1 || \
 	  echo "skipped: the tests with kubo (tests/interop/kubo, tests/interop/gateway): Go is not installed"
+	@command -v go >/dev/null || ls target/pebble/*/pebble >/dev/null 2>&1 || \
+	  echo "skipped: the tests with an ACME server (tests/interop/tls): Go is not installed"
 	@echo "all tests passed"
 
 quick: web ## Check, and test only what differs from main

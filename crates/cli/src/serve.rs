@@ -44,7 +44,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
     watchfire_server::start_logging(&settings.log)?;
     raise_open_file_limit();
-    let is_encrypted = !settings.tls.cert.as_os_str().is_empty();
+    let is_encrypted = settings.tls.is_on();
 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let has_started = std::cell::Cell::new(false);
@@ -92,9 +92,8 @@ fn processes(text: &str) -> Result<u16, String> {
 fn check(settings: Settings) -> anyhow::Result<()> {
     watchfire_server::raise_open_file_limit().context("cannot raise the open-file limit")?;
     let Settings { server, tls, stun, p2p, admin, .. } = &settings;
-    let (is_encrypted, is_on) =
-        (!tls.cert.as_os_str().is_empty(), |on| if on { "on" } else { "off" });
-    let mut lines: Vec<String> = links(&server.listen, is_encrypted)
+    let is_on = |on| if on { "on" } else { "off" };
+    let mut lines: Vec<String> = links(&server.listen, tls.is_on())
         .into_iter()
         .map(|link| format!("would listen at {link}"))
         .collect();
@@ -102,7 +101,7 @@ fn check(settings: Settings) -> anyhow::Result<()> {
         0 => "processes: as many as the open-file limit requires".into(),
         processes => format!("processes: {processes}"),
     });
-    lines.push(format!("TLS: {}", is_on(is_encrypted)));
+    let before_tls = lines.len();
     lines.push(format!("STUN: {}", is_on(stun.enabled)));
     lines.push(format!("libp2p gateway: {}", is_on(p2p.is_on())));
     lines.push(match admin.listen.is_empty() {
@@ -113,7 +112,9 @@ fn check(settings: Settings) -> anyhow::Result<()> {
             format!("metrics: {}; admin calls: {calls}", addresses.join(", "))
         }
     });
-    Server::new(settings).check()?;
+    let server = Server::new(settings);
+    server.check()?;
+    lines.splice(before_tls..before_tls, server.describe_tls()?);
     lines.iter().for_each(print_line);
     Ok(())
 }

@@ -230,3 +230,45 @@ fn a_running_server_is_healthy_and_a_stopped_one_is_not() {
     assert!(!is_healthy);
     assert!(text.starts_with(&format!("watchfire: cannot check {link}/healthz: ")), "{text}");
 }
+
+#[test]
+fn a_check_shows_what_tls_would_do() {
+    let state = std::env::temp_dir().join(format!("watchfire-check-{}", std::process::id()));
+    let state_dir = format!("tls.acme.state_dir={}", state.display());
+    let acme = ["--check", "--set", "tls.acme.domains=a.example,b.example", "--set", &state_dir];
+    let (is_success, out, stderr) = output(&acme, &[]);
+    assert!(is_success, "{stderr}");
+    for line in [
+        "TLS: ACME for a.example, b.example",
+        "would order from https://acme-v02.api.letsencrypt.org/directory with tls-alpn-01",
+        "it has no certificate yet",
+    ] {
+        assert!(out.contains(line), "{line} in {out}");
+    }
+    assert!(!state.exists(), "a check creates nothing");
+
+    let redirect = "tls.redirect_listen=192.0.2.1:80";
+    let public = "server.public_url=https://a.example";
+    let arguments = [&acme[..], &["--set", redirect, "--set", public]].concat();
+    let (_, out, _) = output(&arguments, &[]);
+    assert!(out.contains("would redirect http://192.0.2.1:80 to https://a.example\n"), "{out}");
+
+    for (setting, problem) in [
+        (redirect, "cannot use tls.redirect_listen: TLS is off"),
+        ("tls.acme.domains=a.example", "without tls.acme.state_dir"),
+        ("tls.acme.domains=*.a.example", "a wildcard needs the challenge DNS-01"),
+    ] {
+        let (is_success, _, stderr) = output(&["--check", "--set", setting], &[]);
+        assert!(!is_success && stderr.contains(problem), "{setting}: {stderr}");
+    }
+    let http = [&acme[..], &["--set", "tls.acme.challenge=http-01"]].concat();
+    let (is_success, _, stderr) = output(&http, &[]);
+    assert!(!is_success && stderr.contains("set tls.redirect_listen"), "{stderr}");
+    let unwritable = ["--check", "--set", "tls.acme.domains=a.example", "--set"];
+    let arguments = [&unwritable[..], &["tls.acme.state_dir=/dev/null/acme"]].concat();
+    let (is_success, _, stderr) = output(&arguments, &[]);
+    assert!(
+        !is_success && stderr.contains("cannot use tls.acme.state_dir /dev/null/acme"),
+        "{stderr}"
+    );
+}

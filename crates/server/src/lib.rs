@@ -60,6 +60,7 @@ mod shard;
 mod sites;
 mod sprites;
 mod stun;
+mod tls;
 mod token;
 mod visitors;
 mod web_client;
@@ -77,10 +78,11 @@ pub use process::{raise_open_file_limit, stop_signal};
 pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
-    AdminSettings, ChannelSettings, DhtRole, Layers, Limits, LogFormat, LogSettings, P2pSettings,
-    PageSettings, ProxyHeader, ServerSettings, Settings, SettingsError, SitesSettings,
-    SocketSettings, StunSettings, TlsSettings,
+    AcmeChallenge, AcmeSettings, AdminSettings, ChannelSettings, DhtRole, Layers, Limits,
+    LogFormat, LogSettings, P2pSettings, PageSettings, ProxyHeader, ServerSettings, Settings,
+    SettingsError, SitesSettings, SocketSettings, StunSettings, TlsSettings,
 };
 pub use sites::SitesError;
 pub use stun::StunError;
+pub use tls::{AcmeSetupError, DomainError, TlsStartError};
 pub use watchfire_hub::TrackError;

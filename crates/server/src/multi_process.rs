@@ -11,8 +11,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use watchfire_bus::{BusLimits, LocalBus};
@@ -29,6 +30,7 @@ use crate::server::{
     ProcessRole, RunningServer, Server, StartError, random_secret, socket_settings,
 };
 use crate::settings::Settings;
+use crate::tls::{Hangups, TlsPlan};
 
 /// Open files of a process besides its clients: listeners, links to the other processes, files.
 const DESCRIPTORS_RESERVED: u64 = 512;
@@ -171,6 +173,11 @@ async fn supervise_all(
     started: impl FnOnce(&Started),
 ) -> Result<(), RunError> {
     let settings = worker_settings(settings, processes);
+    TlsPlan::check(&settings).map_err(StartError::Tls)?;
+    TlsPlan::check_redirect_addresses(&settings).map_err(StartError::Tls)?;
+    let mut hangup = Hangups::signal(settings.tls.is_on())?;
+    let hangups = Arc::new(Mutex::new(Hangups::default()));
+    let noted = hangups.clone();
     let socket_settings = socket_settings(&settings)?;
     let listeners_each = usize::from(settings.server.shards) * processes;
     let listeners =
@@ -206,6 +213,7 @@ async fn supervise_all(
         command: Box::new(|_| same_command()),
         events: Box::new(move |event| {
             log(&event);
+            noted.lock().note(&event);
             if let SupervisorEvent::AllReady = event {
                 ready.send(()).ok();
             }
@@ -232,12 +240,24 @@ async fn supervise_all(
     loop {
         tokio::select! {
             ended = &mut supervision => return Ok(ended.map(|_| ())?),
+            () = next_hangup(&mut hangup) => hangups.lock().pass_on(),
             Some(()) = all_ready.recv() => {
                 if let Some((started, server)) = started.take() {
                     started(&server);
                 }
             }
         }
+    }
+}
+
+/// Waits for SIGHUP; forever if it ends the process.
+async fn next_hangup(hangup: &mut Option<Signal>) {
+    let received = match hangup {
+        Some(hangup) => hangup.recv().await,
+        None => None,
+    };
+    if received.is_none() {
+        std::future::pending().await
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -13,9 +12,7 @@ use parking_lot::Mutex;
 use watchfire_channels::PatternError;
 use watchfire_channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
 use watchfire_channels::longpoll::LongPollLimits;
-use watchfire_sockets::{
-    Adopter, Listeners, ProxyProtocol, SocketLimits, SocketServerSettings, TlsFiles,
-};
+use watchfire_sockets::{Adopter, Listeners, ProxyProtocol, SocketLimits, SocketServerSettings};
 use watchfire_types::NodeId;
 
 use crate::addresses::Addresses;
@@ -40,6 +37,7 @@ use crate::shard::{ConnectRules, RefusedOrigins, Shard, Shared};
 use crate::sites::{SiteHosts, SitesError};
 use crate::sprites::SpriteFeature;
 use crate::stun::{self, StunError, StunMetrics};
+use crate::tls::{TlsPlan, TlsStartError, TlsThread, TlsThreadSetup};
 use crate::token::TokenKey;
 use crate::visitors::VisitorFeature;
 
@@ -73,7 +71,7 @@ pub struct Server {
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A listener, a certificate or a system limit.
+    /// A listener or a system limit.
     #[error(transparent)]
     Sockets(#[from] watchfire_sockets::StartError),
     /// An entry of `socket.check_origin` is not an origin.
@@ -96,9 +94,9 @@ pub enum StartError {
         /// The entry.
         address: SocketAddr,
     },
-    /// Only one of `tls.cert` and `tls.key` is set.
-    #[error("cannot use TLS: set both tls.cert and tls.key, or neither")]
-    IncompleteTls,
+    /// TLS cannot start.
+    #[error(transparent)]
+    Tls(#[from] TlsStartError),
     /// `socket.mount` is not a valid path.
     #[error(
         "cannot use socket.mount {mount:?}: it must begin with /, end without one, and have no braces"
@@ -238,11 +236,14 @@ impl Server {
         origins(&settings.socket.check_origin)?;
         public_host(&settings.server.public_url)?;
         TrustedProxies::new(&settings.server.trusted_proxies, settings.server.proxy_header)?;
-        if let Some(files) = &socket_settings(settings)?.tls {
-            watchfire_sockets::check_tls_files(files)
-                .map_err(watchfire_sockets::StartError::from)?;
-        }
+        TlsPlan::check(settings)?;
         Ok(())
+    }
+
+    /// What the server would do about TLS, a line for each part. Reads the files that the settings
+    /// name.
+    pub fn describe_tls(&self) -> Result<Vec<String>, StartError> {
+        Ok(TlsPlan::check(&self.settings)?)
     }
 
     pub(crate) fn start_as(self, role: ProcessRole) -> Result<RunningServer, StartError> {
@@ -266,7 +267,16 @@ impl Server {
         let proxies =
             TrustedProxies::new(&settings.server.trusted_proxies, settings.server.proxy_header)?;
         let inherits_listeners = inherited.is_some();
-        let socket_settings = SocketServerSettings { inherited, ..socket_settings(&settings)? };
+        let tls = match TlsPlan::new(&settings)? {
+            Some(plan) => {
+                let setup = TlsThreadSetup::open(&plan, inherits_listeners)?;
+                Some((plan.open()?, plan, setup))
+            }
+            None => None,
+        };
+        let certificates = tls.as_ref().map(|(open, ..)| open.certificates.clone());
+        let socket_settings =
+            SocketServerSettings { inherited, tls: certificates, ..socket_settings(&settings)? };
         let random_seed = getrandom::u64()?;
         let seed = Seed::from(&secret);
         let mount = &settings.socket.mount;
@@ -344,6 +354,9 @@ impl Server {
             Arc::new(socket_metrics.clone()),
             Arc::new(stun_metrics.clone()),
         ];
+        if let Some((open, ..)) = &tls {
+            sources.push(Arc::new(open.metrics(cluster.me() == NodeId(0))));
+        }
         if let Some(host_metrics) = &host_metrics {
             sources.push(Arc::new(host_metrics.clone()));
         }
@@ -434,6 +447,12 @@ impl Server {
             Gateway::start(p2p, websocket_path, key, availability, adopter, host_metrics)
         });
         let gateway = gateway.transpose()?;
+        let tls = tls.map(|(open, plan, setup)| {
+            // One process orders certificates, like the gateway.
+            let orders = cluster.me() == NodeId(0);
+            TlsThread::start(setup, plan, open, sockets.local_addr(), orders)
+        });
+        let tls = tls.transpose()?;
         let deny_watch = DenyListWatcher::start(&deny_list, move || pages.end_denied())
             .map_err(StartError::Thread)?;
         for act in on_start {
@@ -449,6 +468,7 @@ impl Server {
             admin,
             _stun: stun,
             _deny_watch: deny_watch,
+            tls,
         })
     }
 
@@ -528,6 +548,8 @@ pub struct RunningServer {
     _stun: Option<watchfire_stun::Responder>,
     /// Watches the deny-list until it is dropped.
     _deny_watch: Option<DenyListWatcher>,
+    /// Watches and orders certificates until it is dropped.
+    tls: Option<TlsThread>,
 }
 
 impl RunningServer {
@@ -544,6 +566,11 @@ impl RunningServer {
     /// The addresses on which the operator is answered; none if the default one was in use.
     pub fn admin_addresses(&self) -> &[SocketAddr] {
         self.admin.addresses()
+    }
+
+    /// The addresses of `tls.redirect_listen`, with the ports that were bound.
+    pub fn redirect_addresses(&self) -> &[SocketAddr] {
+        self.tls.as_ref().map_or(&[], TlsThread::redirect_addresses)
     }
 
     /// A handle for broadcasts and pushes from any thread.
@@ -639,16 +666,10 @@ fn proxy_protocol(server: &ServerSettings) -> Result<ProxyProtocol, StartError> 
     })
 }
 
-/// The settings of the socket server.
+/// The settings of the socket server, without certificates.
 pub(crate) fn socket_settings(settings: &Settings) -> Result<SocketServerSettings, StartError> {
-    let Settings { server, socket, tls, limits, .. } = settings;
+    let Settings { server, socket, limits, .. } = settings;
     let proxy_protocol = proxy_protocol(server)?;
-    let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
-    let tls = match (is_set(&tls.cert), is_set(&tls.key)) {
-        (true, true) => Some(TlsFiles { cert: tls.cert.clone(), key: tls.key.clone() }),
-        (false, false) => None,
-        _ => return Err(StartError::IncompleteTls),
-    };
     Ok(SocketServerSettings {
         listen: server.listen.clone(),
         shards: usize::from(server.shards),
@@ -661,7 +682,7 @@ pub(crate) fn socket_settings(settings: &Settings) -> Result<SocketServerSetting
             sockets_max: limits.sockets_max as usize,
             ..SocketLimits::default()
         },
-        tls,
+        tls: None,
         proxy_protocol,
         inherited: None,
     })

@@ -24,6 +24,7 @@ const ORDER: &[&str] = &[
     "app",
     "feature",
     "stun",
+    "tls",
     "sites",
     // Features. A new one is a folder, a line here, and a line in `server.rs`.
     "rooms",

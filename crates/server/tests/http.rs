@@ -3,7 +3,7 @@
 mod support;
 
 use support::{Client, get, http, settings, watchfire};
-use watchfire_server::{Server, StartError};
+use watchfire_server::{Server, StartError, TlsStartError};
 
 #[test]
 fn a_running_server_is_healthy() {
@@ -90,7 +90,7 @@ fn invalid_settings_prevent_the_start() {
     let mut half = settings();
     half.tls.cert = "cert.pem".into();
     let error = Server::new(half).start().map(|_| ()).unwrap_err();
-    assert!(matches!(error, StartError::IncompleteTls), "{error}");
+    assert!(matches!(error, StartError::Tls(TlsStartError::Incomplete)), "{error}");
 
     let mut mount = settings();
     mount.socket.mount = "socket/".into();

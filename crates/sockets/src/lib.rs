@@ -91,4 +91,4 @@ pub use server::{SocketServer, StartError, start};
 pub use settings::{ProxyProtocol, SocketServerSettings, TlsFiles};
 pub use shard_sender::{ShardQueueFull, ShardSender};
 pub use shard_sockets::{OfferError, SendError, Sockets};
-pub use tls::{TlsError, check_tls_files};
+pub use tls::{Certificate, Certificates, FindChallenge, TlsError};

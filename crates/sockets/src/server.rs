@@ -19,7 +19,7 @@ use crate::listen::{ListenError, Listeners};
 use crate::settings::SocketServerSettings;
 use crate::shard::{Clock, Lifecycle, Shard, Threads, TrustedProxies};
 use crate::shard_sender::ShardSender;
-use crate::tls::{self, TlsError};
+use crate::tls;
 
 /// Connections in transit to one shard from other shards and processes. When the limit is reached,
 /// the request is answered 503, or [`Adopter::adopt`] tries the next shard.
@@ -53,9 +53,9 @@ pub enum StartError {
     /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The certificate or its key is invalid.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
+    /// TLS cannot be configured.
+    #[error("cannot configure TLS: {0}")]
+    Tls(#[from] rustls::Error),
     /// The system could not create a thread, an epoll or a runtime.
     #[error("cannot start a shard: {0}")]
     System(#[from] io::Error),
@@ -73,7 +73,7 @@ pub fn start<T: SocketHandler>(
     router: Router,
     make: impl Fn(ShardId, &[ShardSender<T::Message>]) -> T + Send + Sync + Clone + 'static,
 ) -> Result<SocketServer<T::Message>, StartError> {
-    let acceptor = settings.tls.as_ref().map(tls::acceptor).transpose()?;
+    let acceptor = settings.tls.map(tls::acceptor).transpose()?;
     let limits = Arc::new(resolve(settings.limits, acceptor.is_some()));
     let listeners = match settings.inherited {
         Some(listeners) => listeners,

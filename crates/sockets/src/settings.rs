@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::limits::SocketLimits;
 use crate::listen::Listeners;
+use crate::tls::Certificates;
 
 /// The addresses to listen on, the number of shards and the limits.
 #[derive(Debug)]
@@ -17,8 +18,8 @@ pub struct SocketServerSettings {
     pub shards: usize,
     /// Limits on the resources of sockets.
     pub limits: SocketLimits,
-    /// The certificate and its key; `None` for plain HTTP.
-    pub tls: Option<TlsFiles>,
+    /// The certificates; `None` for plain HTTP.
+    pub tls: Option<Arc<Certificates>>,
     /// The addresses at which a proxy names each client with the PROXY protocol.
     pub proxy_protocol: ProxyProtocol,
     /// Listeners that another process opened for this one. Then `listen` and `shards` are ignored.

@@ -45,12 +45,7 @@ impl Layers {
     /// Starts with the defaults.
     pub fn new() -> Self {
         let table = Table::try_from(Settings::default()).expect("settings have a TOML form");
-        let mut known = Vec::new();
-        for (section, keys) in &table {
-            for (key, value) in keys.as_table().expect("every setting is in a section") {
-                known.push((format!("{section}.{key}"), value.clone()));
-            }
-        }
+        let known = entries(&table);
         Layers { known, table, sources: BTreeMap::new() }
     }
 
@@ -70,12 +65,7 @@ impl Layers {
             let Value::Table(keys) = keys else {
                 return Err(self.unknown(from, &section));
             };
-            if !self.table.contains_key(&section) {
-                return Err(self.unknown_section(from, &section));
-            }
-            for (key, value) in keys {
-                self.set(from, &format!("{section}.{key}"), value)?;
-            }
+            self.set_section(from, &section, keys)?;
         }
         Ok(())
     }
@@ -126,18 +116,41 @@ impl Layers {
     /// Every setting with its value as TOML, and where the value comes from. Secrets are replaced.
     pub fn print(&self) -> String {
         let mut text = String::new();
-        for (section, keys) in &self.table {
-            let _ = writeln!(text, "[{section}]");
-            for (name, value) in keys.as_table().expect("every setting is in a section") {
-                let key = format!("{section}.{name}");
-                let source = self.sources.get(&key).map_or("default", String::as_str);
-                let is_hidden = SECRETS.contains(&&key[..]) && value.as_str() != Some("");
-                let shown = if is_hidden { Value::from("(hidden)") } else { value.clone() };
-                let _ = writeln!(text, "{name} = {shown}  # {source}");
+        let mut current = String::new();
+        for (key, value) in entries(&self.table) {
+            let (section, name) = split(&key);
+            if section != current {
+                let between = if current.is_empty() { "" } else { "\n" };
+                let _ = writeln!(text, "{between}[{section}]");
+                section.clone_into(&mut current);
             }
-            text.push('\n');
+            let source = self.sources.get(&key).map_or("default", String::as_str);
+            let is_hidden = SECRETS.contains(&&key[..]) && value.as_str() != Some("");
+            let shown = if is_hidden { Value::from("(hidden)") } else { value };
+            let _ = writeln!(text, "{name} = {shown}  # {source}");
         }
         text
+    }
+
+    /// Sets the keys of a section, and those of the sections in it.
+    fn set_section(&mut self, from: &str, section: &str, keys: Table) -> Result<(), SettingsError> {
+        if !self.has_section(section) {
+            return Err(self.unknown_section(from, section));
+        }
+        for (name, value) in keys {
+            let key = format!("{section}.{name}");
+            match value {
+                Value::Table(keys) if self.has_section(&key) => {
+                    self.set_section(from, &key, keys)?;
+                }
+                value => self.set(from, &key, value)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn has_section(&self, section: &str) -> bool {
+        self.known.iter().any(|(key, _)| split(key).0 == section)
     }
 
     /// Sets a value as it is written in a shell: text without quotes, a list without brackets.
@@ -167,21 +180,16 @@ impl Layers {
         if !self.known.iter().any(|(known, _)| known == key) {
             return Err(self.unknown(from, key));
         }
-        let (section, name) = key.split_once('.').expect("known keys have a section");
         // Checked alone, so that the error names the source of the bad value.
         let mut alone = Table::new();
-        alone.insert(
-            section.into(),
-            Value::Table([(name.to_owned(), value.clone())].into_iter().collect()),
-        );
+        insert(&mut alone, key, value.clone());
         parse(from, alone).map_err(|error| match error {
             SettingsError::BadValue { from, message } => {
                 SettingsError::BadValue { from, message: format!("`{key}`: {}", message.trim()) }
             }
             other => other,
         })?;
-        let table = self.table[section].as_table_mut().expect("sections are tables");
-        table.insert(name.into(), value);
+        insert(&mut self.table, key, value);
         self.sources.insert(key.into(), from.into());
         Ok(())
     }
@@ -191,7 +199,7 @@ impl Layers {
     }
 
     fn unknown_section(&self, from: &str, section: &str) -> SettingsError {
-        let names = self.table.keys().map(String::as_str);
+        let names = self.known.iter().map(|(key, _)| split(key).0);
         let nearest = closest(section, names).map(|name| format!("[{name}]"));
         SettingsError::UnknownKey { from: from.into(), key: format!("[{section}]"), nearest }
     }
@@ -220,6 +228,38 @@ fn is_service_link(rest: &str, value: &str) -> bool {
     has("SERVICE_HOST") || has("SERVICE_PORT") || (has("PORT") && is_url()) || is_of_port()
 }
 
+/// The section of a key, such as `tls.acme`, and its name in the section.
+fn split(key: &str) -> (&str, &str) {
+    key.rsplit_once('.').expect("every setting is in a section")
+}
+
+/// Every setting with its full name, in the order of the sections. A section is followed by the
+/// sections in it.
+fn entries(table: &Table) -> Vec<(String, Value)> {
+    let (mut own, mut inner) = (Vec::new(), Vec::new());
+    for (name, value) in table {
+        match value {
+            Value::Table(keys) => inner.extend(
+                entries(keys).into_iter().map(|(key, value)| (format!("{name}.{key}"), value)),
+            ),
+            value => own.push((name.clone(), value.clone())),
+        }
+    }
+    own.append(&mut inner);
+    own
+}
+
+/// Sets a value in a table, in the section that the key names.
+fn insert(table: &mut Table, key: &str, value: Value) {
+    match key.split_once('.') {
+        Some((section, rest)) => {
+            let inner = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            insert(inner.as_table_mut().expect("sections are tables"), rest, value);
+        }
+        None => drop(table.insert(key.to_owned(), value)),
+    }
+}
+
 fn parse(from: &str, table: Table) -> Result<Settings, SettingsError> {
     table.try_into().map_err(|error: toml::de::Error| SettingsError::BadValue {
         from: from.into(),
@@ -246,10 +286,10 @@ mod tests {
         let written: Settings = toml::from_str(text).expect("the example file parses");
         assert_eq!(written, Settings::default());
 
-        let table: Table = text.parse().unwrap();
+        let example = Value::Table(text.parse().unwrap());
         for (key, _) in Layers::new().known {
-            let (section, name) = key.split_once('.').unwrap();
-            assert!(table[section].get(name).is_some(), "{key} is missing in the example file");
+            let written = key.split('.').try_fold(&example, |at, name| at.get(name));
+            assert!(written.is_some(), "{key} is missing in the example file");
         }
     }
 
@@ -339,6 +379,25 @@ mod tests {
         assert!(error.starts_with("--set: `socket.idle_timeout`:"), "{error}");
         let error = layers.text("my.toml", "[limits]\nframe_bytes_max = -1").unwrap_err();
         assert!(error.to_string().starts_with("my.toml: `limits.frame_bytes_max`:"), "{error}");
+    }
+
+    #[test]
+    fn a_section_in_a_section_has_the_same_forms() {
+        let mut layers = Layers::new();
+        layers.text("my.toml", "[tls.acme]\ndomains = [\"a.example\"]").unwrap();
+        let variable = ("WATCHFIRE_TLS_ACME_STATE_DIR".to_owned(), "/state".to_owned());
+        layers.environment([variable]).unwrap();
+        layers.assign("--set", "tls.acme.challenge=http-01").unwrap();
+        let acme = layers.settings().unwrap().tls.acme;
+        assert_eq!(acme.domains, ["a.example"]);
+        assert_eq!(acme.state_dir, std::path::Path::new("/state"));
+        assert_eq!(acme.challenge, crate::settings::AcmeChallenge::Http01);
+        assert!(layers.print().contains("\n[tls.acme]\n"), "{}", layers.print());
+
+        let error = layers.text("my.toml", "[tls.acme]\ndomain = []").unwrap_err();
+        assert!(error.to_string().ends_with("did you mean `tls.acme.domains`?"), "{error}");
+        let error = layers.text("my.toml", "[tls.acne]\ndomains = []").unwrap_err();
+        assert!(error.to_string().contains("no setting `tls.acne`"), "{error}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod p2p;
 mod pages;
 mod sections;
 mod sites;
+mod tls;
 
 pub use channels::ChannelSettings;
 pub use error::SettingsError;
@@ -22,6 +23,6 @@ pub(crate) use pages::TOKEN_BYTES_MIN;
 pub use pages::{AdminSettings, PageSettings};
 pub use sections::{
     LogFormat, LogSettings, ProxyHeader, ServerSettings, Settings, SocketSettings, StunSettings,
-    TlsSettings,
 };
 pub use sites::SitesSettings;
+pub use tls::{AcmeChallenge, AcmeSettings, TlsSettings};

@@ -1,7 +1,6 @@
 //! The sections of the settings file.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +10,7 @@ use super::limits::Limits;
 use super::p2p::P2pSettings;
 use super::pages::{AdminSettings, PageSettings};
 use super::sites::SitesSettings;
+use super::tls::TlsSettings;
 
 /// All settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Settings {
     pub socket: SocketSettings,
     /// The built-in channels that are open to any client.
     pub channels: ChannelSettings,
-    /// Certificate and key; both empty for plain HTTP.
+    /// TLS with a certificate from files or from an ACME server; plain HTTP with neither.
     pub tls: TlsSettings,
     /// Whether and where the server answers STUN.
     pub stun: StunSettings,
@@ -129,16 +129,6 @@ impl Default for SocketSettings {
             reservation_period: Duration::from_secs(10),
         }
     }
-}
-
-/// Certificate and key; both empty for plain HTTP.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TlsSettings {
-    /// PEM file with the certificate chain.
-    pub cert: PathBuf,
-    /// PEM file with the private key.
-    pub key: PathBuf,
 }
 
 /// STUN Binding (RFC 8489) over UDP. It tells browsers their public address, so that they can
