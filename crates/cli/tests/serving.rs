@@ -122,6 +122,7 @@ fn a_check_shows_what_would_happen_or_what_is_wrong() {
         ["--check", "--set", "tls.cert=/nonexistent.pem", "--set", "tls.key=/nonexistent.key"];
     let (is_success, _, stderr) = output(&tls, &[]);
     assert!(!is_success && stderr.contains("cannot read /nonexistent.pem"), "{stderr}");
+    assert_eq!(stderr.matches("No such file").count(), 1, "{stderr}");
 }
 
 #[test]
