@@ -43,6 +43,26 @@ fn an_address_in_use_is_named_once() {
 }
 
 #[test]
+fn an_address_for_redirects_in_use_is_named_once() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let state = std::env::temp_dir().join(format!("watchfire-taken-{}", std::process::id()));
+    let state_dir = format!("tls.acme.state_dir={}", state.display());
+    let redirect = format!("tls.redirect_listen={address}");
+    for processes in ["1", "2"] {
+        let listen = ["--listen", "127.0.0.1:0", "--processes", processes];
+        let tls = ["tls.acme.domains=a.example", &state_dir, &redirect];
+        let sets = tls.iter().flat_map(|setting| ["--set", setting]);
+        let arguments: Vec<&str> = listen.into_iter().chain(sets).collect();
+        let (is_success, stderr) = wait(serve(&arguments));
+        assert!(!is_success);
+        assert_eq!(stderr.matches("Address already in use").count(), 1, "{stderr}");
+        assert!(stderr.contains(&format!("tls.redirect_listen {address}")), "{stderr}");
+    }
+    let _ = std::fs::remove_dir_all(state);
+}
+
+#[test]
 fn the_link_of_each_listener_is_printed() {
     for processes in ["1", "2"] {
         let listeners = ["--listen", "127.0.0.1:0", "--listen", "127.0.0.2:0"];
@@ -196,6 +216,7 @@ fn a_check_shows_what_would_happen_or_what_is_wrong() {
         ["--check", "--set", "tls.cert=/nonexistent.pem", "--set", "tls.key=/nonexistent.key"];
     let (is_success, _, stderr) = output(&tls, &[]);
     assert!(!is_success && stderr.contains("cannot read /nonexistent.pem"), "{stderr}");
+    assert_eq!(stderr.matches("No such file").count(), 1, "{stderr}");
 }
 
 /// Runs `watchfire health` with these arguments and variables.

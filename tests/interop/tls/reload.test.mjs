@@ -33,6 +33,8 @@ for (const processes of [1, 2]) {
     t.after(() => server.kill())
     const trust = (pair) => ({ ca: readFileSync(pair.cert) })
     const first = await waitForCertificate(server.port, 'localhost', trust(pairs[0]))
+    // The tests' certificates are valid for two days.
+    assert.match(server.stderr, /the TLS certificate expires within 7 days; renew tls\.cert and tls\.key/)
     const dial = () => tls.connect({ host: '127.0.0.1', port: server.port, servername: 'localhost', ...trust(pairs[0]) })
     const socket = await RawWebSocket.open(t, { host: `localhost:${server.port}`, dial })
 

@@ -11,7 +11,7 @@ use super::acme::{AcmePlan, AcmeSetupError};
 use super::expiry::Validity;
 use super::files::FileVersions;
 use super::metrics::{TlsCounts, TlsMetrics};
-use super::redirect::RedirectRules;
+use super::redirect::{RedirectListener, RedirectRules};
 use crate::settings::{AcmeChallenge, Settings};
 
 /// Why TLS cannot start.
@@ -167,8 +167,8 @@ impl TlsPlan {
     /// of the server share the addresses, which another server could do unnoticed.
     pub fn check_redirect_addresses(settings: &Settings) -> Result<(), TlsStartError> {
         for &address in &settings.tls.redirect_listen {
-            let listen = std::net::TcpListener::bind(address);
-            listen.map_err(|source| TlsStartError::Listen { address, source })?;
+            RedirectListener::check(address)
+                .map_err(|source| TlsStartError::Listen { address, source })?;
         }
         Ok(())
     }

@@ -23,7 +23,10 @@ pub struct Certificate(pub(super) Arc<CertifiedKey>);
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
-    #[error("cannot read {}: {source}; make it readable for the server's user", path.display())]
+    #[error(
+        "cannot read {}: {source}; check the path, and that the server's user may read it",
+        path.display()
+    )]
     Unreadable {
         /// The file.
         path: PathBuf,

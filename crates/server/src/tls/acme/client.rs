@@ -228,3 +228,36 @@ async fn wait(next: &Next, hangup: &mut Signal) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::AcmeSettings;
+
+    #[test]
+    fn a_certificate_that_could_not_be_stored_is_stored_later_and_not_ordered_again() {
+        let id = std::process::id();
+        let folder = std::env::temp_dir().join(format!("watchfire-acme-client-{id}"));
+        let settings = AcmeSettings {
+            domains: vec!["a.example".into()],
+            // Nothing answers there, so an order would fail.
+            directory_url: "https://localhost:1/".into(),
+            state_dir: folder.clone(),
+            ..AcmeSettings::default()
+        };
+        let plan = Arc::new(AcmePlan::new(&settings).unwrap());
+        plan.prepare().unwrap();
+        let mut client = AcmeClient::new(plan.clone(), Arc::default());
+        client.unsaved = Some("issued".into());
+        let path = plan.certificate_files().cert;
+        std::fs::create_dir(&path).unwrap();
+
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let error = runtime.block_on(client.obtain()).unwrap_err();
+        assert!(matches!(error, OrderError::State(_)), "{error}");
+        std::fs::remove_dir(&path).unwrap();
+        runtime.block_on(client.obtain()).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "issued");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -45,18 +45,14 @@ pub(in crate::tls) struct RedirectListener {
 impl RedirectListener {
     /// Listens, inside a tokio runtime. `is_shared`: with `SO_REUSEPORT`, for several processes.
     pub fn open(address: SocketAddr, is_shared: bool) -> io::Result<Self> {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_nonblocking(true)?;
-        socket.set_reuse_address(true)?;
-        socket.set_reuse_port(is_shared)?;
-        if address.is_ipv6() {
-            socket.set_only_v6(true)?;
-        }
-        socket.bind(&address.into())?;
-        socket.listen(BACKLOG)?;
-        let listener = TcpListener::from_std(socket.into())?;
+        let listener = TcpListener::from_std(listen(address, is_shared)?.into())?;
         let address = listener.local_addr()?;
         Ok(RedirectListener { listener, address })
+    }
+
+    /// Checks that no other server listens on an address.
+    pub fn check(address: SocketAddr) -> io::Result<()> {
+        listen(address, false).map(drop)
     }
 
     /// The address, with the port that was bound.
@@ -89,6 +85,20 @@ impl RedirectListener {
             connections.push_back(tokio::spawn(serving).abort_handle());
         }
     }
+}
+
+fn listen(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(is_shared)?;
+    if address.is_ipv6() {
+        // `[::]` would also cover IPv4, and conflict with an IPv4 address in the list.
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket)
 }
 
 async fn serve(stream: TcpStream, redirects: Arc<Redirects>) {
