@@ -99,11 +99,11 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// An error and its causes. A cause that the text before it ends with is not repeated.
+/// An error and its causes. A cause that is in the text before it is not repeated.
 fn describe(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.ends_with(&cause) {
+        if !text.contains(&cause) {
             text.push_str(": ");
             text.push_str(&cause);
         }
