@@ -186,8 +186,12 @@ function writeLayout(folder, layer) {
   const name = { 'org.opencontainers.image.ref.name': version, 'io.containerd.image.name': `docker.io/library/watchfire:${version}` }
   const index = { schemaVersion: 2, mediaType: 'application/vnd.oci.image.index.v1+json', manifests: [{ ...manifest, platform, annotations: name }] }
   writeFileSync(path.join(folder, 'index.json'), JSON.stringify(index))
+  // `docker load` without containerd's image store reads this file instead of the index.
+  const place = ({ digest }) => `blobs/${digest.replace(':', '/')}`
+  const loaded = [{ Config: place(config), RepoTags: [`watchfire:${version}`], Layers: [place(compressed)] }]
+  writeFileSync(path.join(folder, 'manifest.json'), JSON.stringify(loaded))
   writeFileSync(path.join(folder, 'oci-layout'), JSON.stringify({ imageLayoutVersion: '1.0.0' }))
-  const order = ['oci-layout', 'index.json', 'blobs']
+  const order = ['oci-layout', 'index.json', 'manifest.json', 'blobs']
   const flags = ['--format=gnu', '--sort=name', `--mtime=@${epoch}`, '--owner=0', '--group=0', '--numeric-owner', '--mode=u=rwX,go=rX']
   execFileSync('tar', ['--create', ...flags, `--file=${output}`, `--directory=${folder}`, ...order])
 }
