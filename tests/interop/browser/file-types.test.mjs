@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 
+import { waitUntil } from '../lib/deadlines.mjs'
 import { newVisitor, WAIT_MS, startServer } from './page-driver.mjs'
 import { file, generated, picture, sound } from './fixtures.mjs'
 
