@@ -258,7 +258,10 @@ impl Server {
         let link = PartLink::new(&cluster);
         let presence = Arc::new(ReplicatedPresence::new(random_seed, link, metrics.clone()));
         let (report_waker, report_wakes) = ReportWaker::new();
-        let processes = u32::from(settings.server.processes.max(1));
+        let processes = match cluster.is_alone() {
+            true => 1,
+            false => u32::from(settings.server.processes.max(1)),
+        };
         let link = PartLink::new(&cluster);
         let waker = report_waker.clone();
         let addresses = Arc::new(Addresses::new(&settings.limits, processes, seed, link, waker));
