@@ -392,7 +392,7 @@ impl Server {
         let stun = stun.map(|(responder, address)| {
             stun_metrics.0.set(responder.counters()).ok();
             let is_local = responder.addresses().iter().all(|at| at.ip().is_loopback());
-            if is_local && settings.stun.announce.is_empty() {
+            if is_local && settings.stun.announce.is_empty() && cluster.me() == NodeId(0) {
                 tracing::info!(
                     "STUN is answered on this machine only; for browsers elsewhere, set stun.listen \
                      and stun.announce to a public address"
