@@ -1,5 +1,6 @@
 //! A count for each address that holds across the processes of one server.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -100,12 +101,20 @@ impl AddressCounts {
     /// Counts one more, up to the limit. [`AddressCounts::release`] subtracts it.
     pub fn admit(&mut self, address: IpAddr) -> Result<(), AddressFull> {
         let address = network_of(address);
-        let own = self.own.get(&address).map_or(0, |own| own.count);
-        if self.room(address, own) == 0 {
+        let elsewhere = self.elsewhere(address);
+        // One lookup: with a million addresses, each costs half a microsecond.
+        let mut entry = match self.own.entry(address) {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(_) if elsewhere >= self.max => return Err(AddressFull { max: self.max }),
+            Entry::Vacant(entry) => entry.insert_entry(Own::default()),
+        };
+        let own = entry.get_mut();
+        if own.count.saturating_add(elsewhere) >= self.max {
             return Err(AddressFull { max: self.max });
         }
-        self.own.entry(address).or_default().count += 1;
-        self.update_due(address);
+        own.count += 1;
+        let own = *own;
+        self.update_due(address, own);
         Ok(())
     }
 
@@ -117,8 +126,10 @@ impl AddressCounts {
     pub fn release(&mut self, address: IpAddr) {
         let address = network_of(address);
         let own = self.own.get_mut(&address).filter(|own| own.count > 0);
-        own.expect("only admitted addresses are released").count -= 1;
-        self.update_due(address);
+        let own = own.expect("only admitted addresses are released");
+        own.count -= 1;
+        let own = *own;
+        self.update_due(address, own);
     }
 
     /// Whether this process counts anything of an address.
@@ -129,10 +140,13 @@ impl AddressCounts {
     /// Whether one process, the same for all, should decide about one more of this address. A full
     /// address needs no decision.
     pub fn needs_decider(&self, address: IpAddr) -> bool {
+        if self.processes <= 1 {
+            return false;
+        }
         let address = network_of(address);
         let own = self.own.get(&address).map_or(0, |own| own.count);
         let room = self.room(address, own);
-        self.processes > 1 && room > 0 && (own >= self.free_share || room <= self.close)
+        room > 0 && (own >= self.free_share || room <= self.close)
     }
 
     /// Whether counts are to be reported.
@@ -175,7 +189,9 @@ impl AddressCounts {
                 count => known.insert(address, count),
             };
             self.change_elsewhere(address, before.unwrap_or(0), count);
-            self.update_due(address);
+            if let Some(&own) = self.own.get(&address) {
+                self.update_due(address, own);
+            }
         }
     }
 
@@ -204,8 +220,7 @@ impl AddressCounts {
     }
 
     /// Notes whether the count of an address is to be reported.
-    fn update_due(&mut self, address: IpAddr) {
-        let Some(&Own { count, reported }) = self.own.get(&address) else { return };
+    fn update_due(&mut self, address: IpAddr, Own { count, reported }: Own) {
         let room = self.room(address, count);
         let slack = room.saturating_sub(self.close) / (2 * self.processes.max(1));
         let is_new = reported == 0;
