@@ -39,14 +39,14 @@ impl Addresses {
 
     /// The other process that should decide about a new socket of this address. `None`: this one.
     ///
-    /// An address close to its limit has one deciding process, because several could admit at once.
+    /// An address with many sockets has one deciding process, because several could admit at once.
     pub fn decider(&self, address: IpAddr) -> Option<NodeId> {
         let cluster = self.link.cluster();
         if cluster.is_alone() || self.is_exempt(address) {
             return None;
         }
         let address = network_of(address);
-        if !self.sockets.lock().is_close_to_limit(address) {
+        if !self.sockets.lock().needs_decider(address) {
             return None;
         }
         let nodes = cluster.others().map(|(node, _)| node).chain([cluster.me()]);

@@ -291,7 +291,10 @@ impl Server {
         let link = PartLink::new(&cluster);
         let presence = Arc::new(ReplicatedPresence::new(random_seed, link, metrics.clone()));
         let (report_waker, report_wakes) = ReportWaker::new();
-        let processes = u32::from(settings.server.processes.max(1));
+        let processes = match cluster.is_alone() {
+            true => 1,
+            false => u32::from(settings.server.processes.max(1)),
+        };
         let link = PartLink::new(&cluster);
         let waker = report_waker.clone();
         let addresses = Arc::new(Addresses::new(&settings.limits, processes, seed, link, waker));
@@ -430,7 +433,7 @@ impl Server {
         let stun = stun.map(|(responder, address)| {
             stun_metrics.0.set(responder.counters()).ok();
             let is_local = responder.addresses().iter().all(|at| at.ip().is_loopback());
-            if is_local && settings.stun.announce.is_empty() {
+            if is_local && settings.stun.announce.is_empty() && cluster.me() == NodeId(0) {
                 tracing::info!(
                     "STUN is answered on this machine only; for browsers elsewhere, set stun.listen \
                      and stun.announce to a public address"

@@ -1,5 +1,6 @@
 //! A count for each address that holds across the processes of one server.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -12,20 +13,27 @@ const REPORTED_MAX: usize = 16_384;
 /// An address is close to its limit when one in so many of its places is left.
 const CLOSE_SHARE: u32 = 8;
 
+/// The least free share, if the limit allows it. With many processes, a smaller one would let another
+/// process decide about most sockets.
+const FREE_SHARE_MIN: u32 = 4;
+
 /// Counts something of each address, such as its sockets, up to a limit.
 ///
 /// An IPv6 network of 64 bits counts as one address, because providers assign such networks.
 ///
 /// Each process counts for itself, and reports to the others. A process admits while its own count
-/// and the last reports of the others are below the limit. An address is *close to its limit* when an
-/// eighth of the limit is left, or as many places as there are processes. Up to there, each process may
-/// leave a share of the room unreported, which is divided by twice the number of processes. So:
+/// and the last reports of the others are below the limit.
 ///
-/// - All processes together exceed the limit only by what they admit while reports are in transit.
-/// - Close to the limit, every change is reported, so no process refuses because of an old report. A
-///   caller that then lets one process decide for all exceeds the limit only if more than an eighth of
-///   it is admitted while reports are in transit.
-/// - An address that is far from its limit causes no messages and no memory in other processes.
+/// - **Free share.** Each process admits a few of an address on its own: an eighth of the limit, divided
+///   by the number of processes. Beyond that, and when an eighth of the limit is left, the caller should
+///   let one process decide for all: see [`AddressCounts::needs_decider`]. Even if no report ever
+///   arrived, all processes together would exceed the limit by their free shares only.
+/// - **Slack.** A change may stay unreported while it is smaller than the room that is left, divided by
+///   twice the number of processes. So an address that is far from its limit causes no messages and no
+///   memory in other processes. Close to the limit, every change is reported, so no process refuses
+///   because of an old report.
+/// - Without a deciding process, all processes together exceed the limit by what they admit while
+///   reports are in transit.
 ///
 /// ```
 /// use watchfire_tracker::AddressCounts;
@@ -42,6 +50,8 @@ const CLOSE_SHARE: u32 = 8;
 pub struct AddressCounts {
     max: u32,
     processes: u32,
+    /// The count that a process may reach on its own.
+    free_share: u32,
     /// The room below which an address is close to its limit.
     close: u32,
     own: BTreeMap<IpAddr, Own>,
@@ -77,6 +87,8 @@ impl AddressCounts {
         AddressCounts {
             max,
             processes,
+            free_share: (max / CLOSE_SHARE / processes.max(1))
+                .max(FREE_SHARE_MIN.min(max / processes.max(1))),
             close: (max / CLOSE_SHARE).max(processes),
             own: BTreeMap::new(),
             reported: 0,
@@ -89,12 +101,20 @@ impl AddressCounts {
     /// Counts one more, up to the limit. [`AddressCounts::release`] subtracts it.
     pub fn admit(&mut self, address: IpAddr) -> Result<(), AddressFull> {
         let address = network_of(address);
-        let own = self.own.get(&address).map_or(0, |own| own.count);
-        if self.room(address, own) == 0 {
+        let elsewhere = self.elsewhere(address);
+        // One lookup: with a million addresses, each costs half a microsecond.
+        let mut entry = match self.own.entry(address) {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(_) if elsewhere >= self.max => return Err(AddressFull { max: self.max }),
+            Entry::Vacant(entry) => entry.insert_entry(Own::default()),
+        };
+        let own = entry.get_mut();
+        if own.count.saturating_add(elsewhere) >= self.max {
             return Err(AddressFull { max: self.max });
         }
-        self.own.entry(address).or_default().count += 1;
-        self.update_due(address);
+        own.count += 1;
+        let own = *own;
+        self.update_due(address, own);
         Ok(())
     }
 
@@ -106,8 +126,10 @@ impl AddressCounts {
     pub fn release(&mut self, address: IpAddr) {
         let address = network_of(address);
         let own = self.own.get_mut(&address).filter(|own| own.count > 0);
-        own.expect("only admitted addresses are released").count -= 1;
-        self.update_due(address);
+        let own = own.expect("only admitted addresses are released");
+        own.count -= 1;
+        let own = *own;
+        self.update_due(address, own);
     }
 
     /// Whether this process counts anything of an address.
@@ -115,12 +137,16 @@ impl AddressCounts {
         self.own.get(&network_of(address)).is_some_and(|own| own.count > 0)
     }
 
-    /// Whether an address has little room left in the server, but some.
-    pub fn is_close_to_limit(&self, address: IpAddr) -> bool {
+    /// Whether one process, the same for all, should decide about one more of this address. A full
+    /// address needs no decision.
+    pub fn needs_decider(&self, address: IpAddr) -> bool {
+        if self.processes <= 1 {
+            return false;
+        }
         let address = network_of(address);
         let own = self.own.get(&address).map_or(0, |own| own.count);
         let room = self.room(address, own);
-        room > 0 && room <= self.close
+        room > 0 && (own >= self.free_share || room <= self.close)
     }
 
     /// Whether counts are to be reported.
@@ -163,7 +189,9 @@ impl AddressCounts {
                 count => known.insert(address, count),
             };
             self.change_elsewhere(address, before.unwrap_or(0), count);
-            self.update_due(address);
+            if let Some(&own) = self.own.get(&address) {
+                self.update_due(address, own);
+            }
         }
     }
 
@@ -192,13 +220,15 @@ impl AddressCounts {
     }
 
     /// Notes whether the count of an address is to be reported.
-    fn update_due(&mut self, address: IpAddr) {
-        let Some(&Own { count, reported }) = self.own.get(&address) else { return };
+    fn update_due(&mut self, address: IpAddr, Own { count, reported }: Own) {
         let room = self.room(address, count);
         let slack = room.saturating_sub(self.close) / (2 * self.processes.max(1));
         let is_new = reported == 0;
         let is_due = self.processes > 1
-            && (count.abs_diff(reported) > slack || (count == 0 && !is_new))
+            && (count.abs_diff(reported) > slack
+                || (count == 0 && !is_new)
+                // The deciding process should know the used shares of the others.
+                || (count == self.free_share && reported < count))
             && !(is_new && self.reported + self.due.len() >= REPORTED_MAX);
         if is_due {
             self.due.insert(address);
@@ -349,13 +379,13 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_exact_when_one_process_decides_close_to_it() {
+    fn a_limit_is_exact_when_one_process_decides_beyond_the_free_shares() {
         for (max, processes, delay) in [(2, 3, 1), (1_000, 3, 100), (1_000, 52, 100), (90, 3, 10)] {
             let mut server = Processes::new(max, processes);
             let mut rng = Rng::from_seed(7);
             for step in 0..5 * max {
                 let mut at = (rng.next_u64() % u64::from(processes)) as u16;
-                if server.counts[usize::from(at)].is_close_to_limit(one()) {
+                if server.counts[usize::from(at)].needs_decider(one()) {
                     at = 0;
                 }
                 server.admit(at, one());
@@ -366,7 +396,23 @@ mod tests {
             }
             server.settle();
             assert_eq!(server.total(one()), max, "{processes} processes");
-            assert!(!server.counts[0].is_close_to_limit(one()), "no room is left");
+            assert!(!server.counts[0].needs_decider(one()), "no room is left");
+        }
+    }
+
+    #[test]
+    fn free_shares_bound_the_excess_even_if_no_report_arrives() {
+        for (max, processes) in [(2, 3), (90, 3), (1_000, 3), (1_000, 52), (5_000, 64)] {
+            let mut server = Processes::new(max, processes);
+            for at in (0..processes).cycle().take(10 * max as usize) {
+                if !server.counts[usize::from(at)].needs_decider(one()) {
+                    server.admit(at, one());
+                }
+            }
+            let free = server.total(one());
+            assert!(free <= (max / 8).max(4 * u32::from(processes)), "{free} of {max}");
+            while server.admit(0, one()) {}
+            assert!(server.total(one()) <= max + free, "{processes} processes");
         }
     }
 

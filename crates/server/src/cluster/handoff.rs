@@ -45,6 +45,10 @@ impl HandoffTargets {
         self.0.lock().insert(to, link);
     }
 
+    pub fn contains(&self, to: NodeId) -> bool {
+        self.0.lock().contains_key(&to)
+    }
+
     pub fn remove(&self, to: NodeId, link: &Arc<HandoffSocket>) {
         self.0.lock().retain(|node, other| *node != to || !Arc::ptr_eq(other, link));
     }

@@ -232,10 +232,11 @@ impl Cluster {
             .map(|(node, other)| (node, *other.load.lock()))
     }
 
-    /// Whether another process is up and has room for clearly more connections.
+    /// Whether another process is up and can receive clearly more connections.
     pub fn has_room(&self, node: NodeId) -> bool {
-        self.others()
-            .any(|(other, load)| other == node && load.connections < self.connections_max / 16 * 15)
+        let has_room = |load: ProcessLoad| load.connections < self.connections_max / 16 * 15;
+        self.others().any(|(other, load)| other == node && has_room(load))
+            && self.handoff.contains(node)
     }
 
     /// How many clients the other processes have.
