@@ -17,6 +17,9 @@ use crate::record::State;
 /// Moves of a connection for one request, between shards and processes.
 const HOPS_MAX: u8 = 4;
 
+/// The response to a request that would outlive a drain.
+const DRAINING_REASON: &str = "the server restarts";
+
 /// The action for a request. It borrows nothing, so that the bytes can be moved.
 enum RequestAction<T> {
     /// The head is incomplete.
@@ -93,14 +96,21 @@ impl<T: SocketHandler> Shard<T> {
             Ok(body) => body,
             Err(error) => return RequestAction::Unreadable(error),
         };
-        if self.sockets.is_draining {
-            return RequestAction::Refuse { status: 503, reason: "the server restarts" };
-        }
         let Some(peer) = self.sockets.peer(id) else {
             return RequestAction::Gone;
         };
+        let is_draining = self.sockets.is_draining;
+        if is_draining && head.websocket_key().is_ok() {
+            return RequestAction::Refuse { status: 503, reason: DRAINING_REASON };
+        }
         match self.handler.route(self.sockets.now(), peer, &head) {
+            // A drain answers the requests of connections that it accepted, and then ends them.
             Route::Http => RequestAction::Http { head_len, body, peer },
+            Route::Move(_) | Route::HandOff(_) | Route::Upgrade { .. } | Route::Park { .. }
+                if is_draining =>
+            {
+                RequestAction::Refuse { status: 503, reason: DRAINING_REASON }
+            }
             Route::Move(shard) => RequestAction::Move(shard),
             Route::HandOff(node) => RequestAction::HandOff(node),
             Route::Refuse { status, body } => RequestAction::Refuse { status, reason: body },
