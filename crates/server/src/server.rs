@@ -13,7 +13,9 @@ use parking_lot::Mutex;
 use watchfire_channels::PatternError;
 use watchfire_channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
 use watchfire_channels::longpoll::LongPollLimits;
-use watchfire_sockets::{Adopter, Listeners, SocketLimits, SocketServerSettings, TlsFiles};
+use watchfire_sockets::{
+    Adopter, Listeners, LoopWatch, SocketLimits, SocketServerSettings, TlsFiles,
+};
 use watchfire_types::NodeId;
 
 use crate::addresses::Addresses;
@@ -221,7 +223,7 @@ impl Server {
     }
 
     pub(crate) fn start_as(self, role: ProcessRole) -> Result<RunningServer, StartError> {
-        let ProcessRole { cluster, secret, inherited, on_parts } = role;
+        let ProcessRole { cluster, secret, inherited, is_successor, on_parts } = role;
         let Server { settings, mut registry, routes, has_pages, on_start, bad_pattern } = self;
         bad_pattern.map_or(Ok(()), Err)?;
         check(&settings)?;
@@ -377,7 +379,8 @@ impl Server {
             availability.subscribe();
             let adopter = sockets.adopter();
             let (p2p, key) = (&settings.p2p, own_client_key);
-            Gateway::start(p2p, websocket_path, key, availability, adopter, host_metrics)
+            let retries = is_successor;
+            Gateway::start(p2p, websocket_path, key, availability, adopter, host_metrics, retries)
         });
         let gateway = gateway.transpose()?;
         let deny_watch = DenyListWatcher::start(&deny_list, move || pages.end_denied())
@@ -415,16 +418,19 @@ pub(crate) struct ProcessRole {
     /// Known only to the processes of the server.
     pub secret: [u8; 32],
     pub inherited: Option<Listeners>,
+    /// Whether another server runs until this one is ready. It may use the same ports.
+    pub is_successor: bool,
     pub on_parts: OnParts,
 }
 
 impl ProcessRole {
     /// The role of the only process.
-    fn alone() -> Result<Self, getrandom::Error> {
+    pub fn alone() -> Result<Self, getrandom::Error> {
         Ok(ProcessRole {
             cluster: Cluster::alone(),
             secret: random_secret()?,
             inherited: None,
+            is_successor: false,
             on_parts: Box::new(|_, _| {}),
         })
     }
@@ -496,6 +502,11 @@ impl RunningServer {
         self.sockets.adopter()
     }
 
+    /// A watch over the event loops of this process.
+    pub(crate) fn loop_watch(&self) -> LoopWatch {
+        self.sockets.loop_watch()
+    }
+
     /// The processes of the server.
     pub(crate) fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
@@ -504,6 +515,7 @@ impl RunningServer {
     /// Stops accepting, and closes every socket with 1012, spread over
     /// [`RunningServer::drain_period`].
     pub async fn drain(mut self) {
+        self.cluster.begin_drain();
         drop(self.gateway.take());
         self.sockets.drain(self.drain_period()).await;
     }
@@ -557,8 +569,20 @@ fn origins(entries: &[String]) -> Result<OriginPolicy, OriginPatternError> {
     }
 }
 
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The number of event loops of one process.
+pub(crate) fn shards(settings: &Settings) -> usize {
+    match usize::from(settings.server.shards) {
+        0 => cores(),
+        shards => shards,
+    }
+}
+
 /// The settings of the socket server.
-pub(crate) fn socket_settings(settings: &Settings) -> Result<SocketServerSettings, StartError> {
+fn socket_settings(settings: &Settings) -> Result<SocketServerSettings, StartError> {
     let Settings { server, socket, tls, limits, .. } = settings;
     let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
     let tls = match (is_set(&tls.cert), is_set(&tls.key)) {

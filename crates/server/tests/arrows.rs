@@ -11,6 +11,8 @@ const ORDER: &[&str] = &[
     "settings",
     "logging",
     "process",
+    "service_manager",
+    "restart",
     "seed",
     "token",
     "chunked_vec",
@@ -37,6 +39,7 @@ const ORDER: &[&str] = &[
     "http",
     "server",
     "multi_process",
+    "run",
 ];
 
 fn src() -> PathBuf {
