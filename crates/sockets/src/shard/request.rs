@@ -7,6 +7,7 @@ use http::StatusCode;
 use watchfire_types::{NodeId, ShardId, SocketId};
 
 use super::Shard;
+use crate::close_cause::CloseCause;
 use crate::frame::Decoder;
 use crate::handler::{Route, SocketHandler};
 use crate::handoff::{HandoffConnection, HandoffTarget, Moved};
@@ -100,15 +101,10 @@ impl<T: SocketHandler> Shard<T> {
             return RequestAction::Gone;
         };
         let is_draining = self.sockets.is_draining;
-        if is_draining && head.websocket_key().is_ok() {
-            return RequestAction::Refuse { status: 503, reason: DRAINING_REASON };
-        }
         match self.handler.route(self.sockets.now(), peer, &head) {
             // A drain answers the requests of connections that it accepted, and then ends them.
             Route::Http => RequestAction::Http { head_len, body, peer },
-            Route::Move(_) | Route::HandOff(_) | Route::Upgrade { .. } | Route::Park { .. }
-                if is_draining =>
-            {
+            Route::Move(_) | Route::HandOff(_) | Route::Park { .. } if is_draining => {
                 RequestAction::Refuse { status: 503, reason: DRAINING_REASON }
             }
             Route::Move(shard) => RequestAction::Move(shard),
@@ -143,6 +139,11 @@ impl<T: SocketHandler> Shard<T> {
         self.sockets.note_opened();
         let key = self.handler.handle_open(&mut self.sockets, id, ticket);
         self.set_key(id, key);
+        if self.sockets.is_draining {
+            // A drain visits only the sockets that were open when it began.
+            self.sockets.close_for(id, CloseCause::Drained, 1012, DRAINING_REASON);
+            self.settle();
+        }
     }
 
     fn park(&mut self, id: SocketId, keeps_alive: bool, ticket: T::Ticket) {
