@@ -86,7 +86,7 @@ fn a_restart_applies_changed_settings_also_to_addresses_and_processes() {
     // Fewer processes than sockets.
     write(r#""127.0.0.1:0""#, 1);
     server.restart();
-    let answers = (0..50).filter(|_| get(first, "/readyz").is_ok_and(|(status, _)| status == 200));
+    let answers = (0..50).filter(|_| get(first, "/healthz").is_ok_and(|(status, _)| status == 200));
     assert_eq!(answers.count(), 50);
     assert!(prober.count() > 0);
     server.stop();
