@@ -17,7 +17,7 @@ pub enum Status {
     TimedOut,
     /// GET: the response has the token of a new session. POST: the session has ended.
     Gone,
-    /// GET: the server ends. Every release of phoenix.js then reconnects and joins its channels
+    /// GET: the server ends, or the session ended with an earlier server. Every release of phoenix.js then reconnects and joins its channels
     /// again; after [`Status::Gone`], those before 1.8 open a new session without their channels.
     Restarting,
 }

@@ -15,8 +15,10 @@ impl Channel for Blocking {
     }
 
     fn handle_in(&self, _: &mut (), _: &mut Socket<'_>, event: &str, _: Payload<'_>) -> HandleIn {
-        while event == "block" {
-            std::thread::park();
+        if event == "block" {
+            loop {
+                std::thread::park();
+            }
         }
         Ok(Outcome::NoReply)
     }
