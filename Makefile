@@ -7,7 +7,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test quick check docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak test-proxies-long clean tools swarm-tools
+.PHONY: help serve web test test-restart quick check docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak test-proxies-long clean tools swarm-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -123,6 +123,10 @@ tests/docs/node_modules/.package-lock.json: tests/docs/package.json tests/docs/p
 
 fuzz: ## Fuzz every decoder, or those of TARGETS, for FUZZ_SECONDS (60) each, guided by coverage
 	CARGO="$(CARGO)" fuzz/run.sh $(TARGETS)
+
+test-restart: web ## Restart a server with 18,000 sockets and 1,000 parked polls, and show the figures
+	RESTART_SOCKETS=$${RESTART_SOCKETS:-18000} RESTART_POLLS=$${RESTART_POLLS:-1000} RESTART_DRAIN_SECONDS=$${RESTART_DRAIN_SECONDS:-10} \
+	  $(CARGO) test $(LOCKED) --release -p watchfire-cli --test restart under_load -- --nocapture
 
 sim: ## Simulate swarms with faults from SIM_SEEDS seeds (1000)
 	SIM_SEEDS=$${SIM_SEEDS:-1000} $(CARGO) test --release $(LOCKED) -p watchfire-sim --test faults -- --nocapture

@@ -6,8 +6,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use watchfire_server::{Layers, Server, Settings, Started};
 
+/// Signals, shown below the options.
+const SIGNALS: &str = "Signals:
+  SIGTERM, SIGINT  Stop accepting, close all clients over server.drain_period, and exit
+  SIGUSR2          Start the program on disk, which takes over without refusing a connection";
+
 /// Arguments of `watchfire serve`. Flags override the environment, which overrides the file.
 #[derive(clap::Args)]
+#[command(after_help = SIGNALS)]
 pub struct Arguments {
     /// The settings file; config.example.toml lists every setting.
     #[arg(long, value_name = "FILE", env = "WATCHFIRE_CONFIG")]

@@ -12,7 +12,9 @@ use parking_lot::Mutex;
 use watchfire_channels::PatternError;
 use watchfire_channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
 use watchfire_channels::longpoll::LongPollLimits;
-use watchfire_sockets::{Adopter, Listeners, ProxyProtocol, SocketLimits, SocketServerSettings};
+use watchfire_sockets::{
+    Adopter, Listeners, LoopWatch, ProxyProtocol, SocketLimits, SocketServerSettings,
+};
 use watchfire_types::NodeId;
 
 use crate::addresses::Addresses;
@@ -247,7 +249,8 @@ impl Server {
     }
 
     pub(crate) fn start_as(self, role: ProcessRole) -> Result<RunningServer, StartError> {
-        let ProcessRole { cluster, secret, inherited, admin_listeners, on_parts } = role;
+        let ProcessRole { cluster, secret, inherited, admin_listeners, is_successor, on_parts } =
+            role;
         let Server {
             settings,
             mut registry,
@@ -420,7 +423,7 @@ impl Server {
         socket_metrics.0.set(sockets.counters()).ok();
         let admin_listeners = match admin_listeners {
             Some(inherited) => inherited,
-            None => AdminListeners::open(&settings.admin)?,
+            None => AdminListeners::open(&settings.admin, is_successor)?,
         };
         let admin = AdminServer::start(admin_listeners, admin_routes, token, &shared.metrics)?;
         let stun = match has_pages {
@@ -447,7 +450,8 @@ impl Server {
             availability.subscribe();
             let adopter = sockets.adopter();
             let (p2p, key) = (&settings.p2p, own_client_key);
-            Gateway::start(p2p, websocket_path, key, availability, adopter, host_metrics)
+            let retries = is_successor;
+            Gateway::start(p2p, websocket_path, key, availability, adopter, host_metrics, retries)
         });
         let gateway = gateway.transpose()?;
         let tls = tls.map(|(open, plan, setup)| {
@@ -495,17 +499,20 @@ pub(crate) struct ProcessRole {
     pub inherited: Option<Listeners>,
     /// `None`: the process opens them itself.
     pub admin_listeners: Option<AdminListeners>,
+    /// Whether another server runs until this one is ready. It may use the same ports.
+    pub is_successor: bool,
     pub on_parts: OnParts,
 }
 
 impl ProcessRole {
     /// The role of the only process.
-    fn alone() -> Result<Self, getrandom::Error> {
+    pub fn alone() -> Result<Self, getrandom::Error> {
         Ok(ProcessRole {
             cluster: Cluster::alone(),
             secret: random_secret()?,
             inherited: None,
             admin_listeners: None,
+            is_successor: false,
             on_parts: Box::new(|_, _| {}),
         })
     }
@@ -591,6 +598,11 @@ impl RunningServer {
         self.sockets.adopter()
     }
 
+    /// A watch over the event loops of this process.
+    pub(crate) fn loop_watch(&self) -> LoopWatch {
+        self.sockets.loop_watch()
+    }
+
     /// The processes of the server.
     pub(crate) fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
@@ -599,6 +611,7 @@ impl RunningServer {
     /// Stops accepting, and closes every socket with 1012, spread over
     /// [`RunningServer::drain_period`].
     pub async fn drain(mut self) {
+        self.cluster.begin_drain();
         drop(self.gateway.take());
         // Its address is free for the next server at once, as those of the public listeners are.
         self.admin.stop();
@@ -669,8 +682,20 @@ fn proxy_protocol(server: &ServerSettings) -> Result<ProxyProtocol, StartError> 
     })
 }
 
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The number of event loops of one process.
+pub(crate) fn shards(settings: &Settings) -> usize {
+    match usize::from(settings.server.shards) {
+        0 => cores(),
+        shards => shards,
+    }
+}
+
 /// The settings of the socket server, without certificates.
-pub(crate) fn socket_settings(settings: &Settings) -> Result<SocketServerSettings, StartError> {
+fn socket_settings(settings: &Settings) -> Result<SocketServerSettings, StartError> {
     let Settings { server, socket, limits, .. } = settings;
     let proxy_protocol = proxy_protocol(server)?;
     Ok(SocketServerSettings {

@@ -12,6 +12,8 @@ const ORDER: &[&str] = &[
     "logging",
     "memory",
     "process",
+    "service_manager",
+    "restart",
     "seed",
     "token",
     "web_client",
@@ -38,6 +40,7 @@ const ORDER: &[&str] = &[
     "http",
     "server",
     "multi_process",
+    "run",
 ];
 
 fn src() -> PathBuf {

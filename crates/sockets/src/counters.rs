@@ -53,6 +53,8 @@ macro_rules! counts {
 }
 
 counts! {
+    /// Periodic ticks of the event loops, ten a second each while they run.
+    ticks,
     /// Connections in any state: WebSockets, parked, lent to hyper, awaiting a request, closing.
     connections_now,
     /// Open WebSockets.
@@ -153,6 +155,11 @@ impl SocketCounters {
     /// Connections of all shards.
     pub(crate) fn connections(&self) -> u64 {
         self.shards.iter().map(|shard| shard.connections_now.get()).sum()
+    }
+
+    /// The ticks of each shard's event loop.
+    pub(crate) fn ticks(&self) -> impl Iterator<Item = u64> {
+        self.shards.iter().map(|shard| shard.ticks.get())
     }
 
     /// Add up all shards.

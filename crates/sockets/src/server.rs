@@ -16,6 +16,7 @@ use crate::handler::SocketHandler;
 use crate::handoff::Adopter;
 use crate::limits::SocketLimits;
 use crate::listen::{ListenError, Listeners};
+use crate::loop_watch::LoopWatch;
 use crate::settings::SocketServerSettings;
 use crate::shard::{Clock, Lifecycle, Shard, Threads, TrustedProxies};
 use crate::shard_sender::ShardSender;
@@ -168,6 +169,11 @@ impl<M> SocketServer<M> {
     /// The counters of the shards.
     pub fn counters(&self) -> Arc<SocketCounters> {
         self.counters.clone()
+    }
+
+    /// A watch over the event loops of the shards.
+    pub fn loop_watch(&self) -> LoopWatch {
+        LoopWatch::new(self.counters())
     }
 
     /// The limits in force; `sockets_max` is never 0 here.

@@ -72,7 +72,7 @@ describe('a restart', { concurrency: true }, () => {
     const waiting = session.get()
     await waitUntil(async () => (await server.metric('watchfire_sockets_parked_polls')) > 0, 'the GET waits')
     server.terminate()
-    assert.equal((await withTimeout(waiting, 'the parked GET is answered')).status, 410)
+    assert.equal((await withTimeout(waiting, 'the parked GET is answered')).status, 500)
     await assert.rejects(session.get(), 'the server still listens')
     assert.equal((await socket.closed()).code, 1012)
     await server.stop()

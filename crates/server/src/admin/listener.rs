@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -15,6 +16,9 @@ use super::connections::accept;
 use super::guard::{Guard, Token, guard};
 use crate::metrics::Metrics;
 use crate::settings::AdminSettings;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// Why the operator's listener cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -60,12 +64,14 @@ pub(crate) struct AdminListeners(Vec<(SocketAddr, TcpListener)>);
 impl AdminListeners {
     /// Listens on the addresses of the settings. If the default address cannot be used, there is a
     /// warning and no listener: another server on the machine may have it.
-    pub fn open(settings: &AdminSettings) -> Result<Self, AdminError> {
+    ///
+    /// A successor shares the addresses with the server that it replaces, until that one ends.
+    pub fn open(settings: &AdminSettings, is_successor: bool) -> Result<Self, AdminError> {
         check_listen(settings)?;
         let is_default = settings.listen == AdminSettings::default().listen;
         let mut listeners = Vec::new();
         for &address in &settings.listen {
-            let opened = TcpListener::bind(address)
+            let opened = listen(address, is_successor)
                 .and_then(|listener| Ok((listener.local_addr()?, listener)));
             match opened {
                 Ok(listener) => listeners.push(listener),
@@ -100,6 +106,21 @@ impl AdminListeners {
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.0.iter().map(|(address, _)| *address).collect()
     }
+}
+
+/// Listens on an address that no other server uses, except one that this process replaces.
+fn listen(address: SocketAddr, is_successor: bool) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(is_successor)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    // A successor may share the address from now on.
+    socket.set_reuse_port(true)?;
+    Ok(socket.into())
 }
 
 /// Answers the operator on a thread of its own, until it is dropped.

@@ -10,6 +10,10 @@ use super::sections::Settings;
 const PREFIX: &str = "WATCHFIRE_";
 /// The variable that names the settings file.
 const FILE_VARIABLE: &str = "WATCHFIRE_CONFIG";
+/// Variables that are not settings: the settings file, and the links to the supervisor and to the
+/// server that this program replaces.
+const NOT_SETTINGS: [&str; 3] =
+    [FILE_VARIABLE, watchfire_workers::CONTROL_VARIABLE, watchfire_workers::PREDECESSOR_VARIABLE];
 /// The values of these settings are not printed.
 const SECRETS: &[&str] = &["admin.token"];
 
@@ -78,8 +82,7 @@ impl Layers {
     ) -> Result<(), SettingsError> {
         for (name, text) in variables {
             let Some(rest) = name.strip_prefix(PREFIX) else { continue };
-            // These two are not settings: the settings file, and the link to the supervisor.
-            if [FILE_VARIABLE, watchfire_workers::CONTROL_VARIABLE].contains(&name.as_str()) {
+            if NOT_SETTINGS.contains(&name.as_str()) {
                 continue;
             }
             let wanted = rest.to_lowercase();

@@ -129,17 +129,22 @@ impl Shard {
 
     /// Ends a session: answers its poll and ends its channels. Its token becomes invalid.
     pub(super) fn end_session(&mut self, sockets: &mut Sockets, key: u32) {
+        self.end_session_with(sockets, key, Status::Gone);
+    }
+
+    fn end_session_with(&mut self, sockets: &mut Sockets, key: u32, status: Status) {
         let Some(client) = self.clients.get_mut(key as usize) else { return };
         let Transport::LongPoll(session) = &mut client.transport else { return };
         if let Some(parked) = session.parked.take() {
-            answer(sockets, parked, Status::Gone, None, &[]);
+            answer(sockets, parked, status, None, &[]);
         }
         self.remove_client(sockets, key);
     }
 
+    /// Ends all sessions, for a drain.
     pub(super) fn end_sessions(&mut self, sockets: &mut Sockets) {
         for key in 0..self.clients.key_count() as u32 {
-            self.end_session(sockets, key);
+            self.end_session_with(sockets, key, Status::Restarting);
         }
     }
 

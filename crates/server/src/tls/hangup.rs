@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::signal::unix::{self, SignalKind};
 use watchfire_types::NodeId;
 use watchfire_workers::SupervisorEvent;
 
@@ -46,10 +45,5 @@ impl Hangups {
             // It fails only when the worker has just ended.
             let _ = kill_process(*pid, Signal::HUP);
         }
-    }
-
-    /// Waits for SIGHUP, if TLS is on. Without TLS, SIGHUP ends the process, as is usual.
-    pub fn signal(is_tls: bool) -> std::io::Result<Option<unix::Signal>> {
-        is_tls.then(|| unix::signal(SignalKind::hangup())).transpose()
     }
 }

@@ -91,6 +91,13 @@ impl Acceptors {
         }
     }
 
+    /// Look into every listener at the next accept, with or without an event.
+    pub(super) fn note_all_ready(&mut self) {
+        for acceptor in &mut self.acceptors {
+            acceptor.state = AcceptorState::Ready;
+        }
+    }
+
     /// Stop listening.
     pub(super) fn close_all(&mut self, registry: &Registry) {
         for acceptor in self.acceptors.drain(..) {

@@ -314,6 +314,7 @@ impl<T: SocketHandler> Shard<T> {
 
     fn handle_tick(&mut self) {
         self.next_tick = self.sockets.now() + TICK;
+        self.sockets.count().ticks.add(1);
         self.acceptors.retry();
         let now = self.sockets.now();
         self.handler.handle_tick(&mut self.sockets, now);
