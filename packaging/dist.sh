@@ -24,9 +24,6 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 name=watchfire-$version-$host
 staging=dist/staging
 
-rm -rf dist
-mkdir -p "$staging/$name"
-
 binary=${DIST_BINARY:-}
 if [ -z "$binary" ]; then
   say "building the program"
@@ -35,6 +32,9 @@ if [ -z "$binary" ]; then
     "$CARGO" build --locked --release --target "$host" -p watchfire-cli
   binary=${CARGO_TARGET_DIR:-target}/$host/release/watchfire
 fi
+
+rm -rf dist
+mkdir -p "$staging/$name"
 
 say "splitting the debug symbols off"
 objcopy --only-keep-debug "$binary" "$staging/watchfire.debug"
