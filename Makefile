@@ -7,7 +7,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test quick check docs docs-links pictures rust-test web-test interop fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak clean tools swarm-tools
+.PHONY: help serve web test quick check test-package docs docs-links pictures rust-test web-test interop fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak clean tools swarm-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	cd web && npm run build
 	@touch $@
 
-test: check rust-test web-test interop ## Run all tests, as CI does
+test: check rust-test web-test interop test-package ## Run all tests, as CI does
 	@command -v go >/dev/null || ls target/kubo/*/ipfs >/dev/null 2>&1 || \
 	  echo "skipped: the tests with kubo (tests/interop/kubo, tests/interop/gateway): Go is not installed"
 	@echo "all tests passed"
@@ -42,6 +42,9 @@ check: web docs-links ## Formatting, lints and documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps --quiet
+
+test-package: web tests/interop/node_modules/.package-lock.json ## Build a channel server from the packages that crates.io would get
+	cd tests/interop && CARGO="$(CARGO)" npm run test:package
 
 rust-test: web ## The Rust tests, fuzz targets with their seeds among them
 	$(CARGO) test $(LOCKED) --workspace --quiet
