@@ -7,7 +7,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test quick check test-package docs docs-links pictures rust-test web-test interop fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak clean tools swarm-tools
+.PHONY: help serve web test quick check audit test-package docs docs-links pictures rust-test web-test interop fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak clean tools swarm-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ check: web docs-links ## Formatting, lints and documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps --quiet
+	CARGO="$(CARGO)" tests/audit.sh rules
+
+audit: ## Check licences, sources and known vulnerabilities of all dependencies; installs cargo-deny when it is missing
+	CARGO="$(CARGO)" tests/audit.sh
 
 test-package: web tests/interop/node_modules/.package-lock.json ## Build a channel server from the packages that crates.io would get
 	cd tests/interop && CARGO="$(CARGO)" npm run test:package
