@@ -7,7 +7,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test test-restart quick check docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak test-proxies-long clean tools swarm-tools
+.PHONY: help serve web test test-restart quick check audit test-package docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak test-proxies-long clean tools swarm-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	cd web && npm run build
 	@touch $@
 
-test: check rust-test web-test interop ## Run all tests, as CI does
+test: check rust-test web-test interop test-package ## Run all tests, as CI does
 	@command -v go >/dev/null || ls target/kubo/*/ipfs >/dev/null 2>&1 || \
 	  echo "skipped: the tests with kubo (tests/interop/kubo, tests/interop/gateway): Go is not installed"
 	@command -v go >/dev/null || ls target/pebble/*/pebble >/dev/null 2>&1 || \
@@ -44,6 +44,13 @@ check: web docs-links ## Formatting, lints and documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps --quiet
+	CARGO="$(CARGO)" tests/audit.sh rules
+
+audit: ## Check licences, sources and known vulnerabilities of all dependencies; installs cargo-deny when it is missing
+	CARGO="$(CARGO)" tests/audit.sh
+
+test-package: web tests/interop/node_modules/.package-lock.json ## Build a channel server from the packages that crates.io would get
+	cd tests/interop && CARGO="$(CARGO)" npm run test:package
 
 rust-test: web ## The Rust tests, fuzz targets with their seeds among them
 	$(CARGO) test $(LOCKED) --workspace --quiet

@@ -49,7 +49,8 @@ export function binary(name) {
   return found
 }
 
-async function start(program, args, pattern) {
+/** Starts a program that prints a line with its port, which `pattern` captures. */
+export async function start(program, args, pattern) {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: environment() })
   const server = new Server(child)
   const listening = new Promise((resolve, reject) => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tungstenite::Message;
 use watchfire_sockets::{
-    HandoffTarget, ProxyProtocol, SocketLimits, SocketServerSettings, TlsFiles,
+    Certificates, HandoffTarget, ProxyProtocol, SocketLimits, SocketServerSettings,
 };
 use watchfire_types::NodeId;
 
@@ -26,7 +26,7 @@ const V2_TOO_LONG: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\xff\xff";
 const CLIENT: &str = "192.0.2.7:51000";
 const WHOAMI: &[u8] = b"GET /whoami HTTP/1.1\r\nhost: test\r\n\r\n";
 
-fn settings(limits: SocketLimits, tls: Option<TlsFiles>) -> SocketServerSettings {
+fn settings(limits: SocketLimits, tls: Option<Arc<Certificates>>) -> SocketServerSettings {
     let loopback: IpAddr = "127.0.0.1".parse().unwrap();
     let trusts = Arc::new(move |address| address == loopback);
     let proxy_protocol = ProxyProtocol { listeners: vec![0], trusts };
@@ -37,7 +37,7 @@ fn proxied(limits: SocketLimits) -> TestServer {
     TestServer::try_start(settings(limits, None)).unwrap()
 }
 
-fn proxied_at(node: NodeId, limits: SocketLimits, tls: Option<TlsFiles>) -> TestServer {
+fn proxied_at(node: NodeId, limits: SocketLimits, tls: Option<Arc<Certificates>>) -> TestServer {
     TestServer::try_start_at(node, settings(limits, tls)).unwrap()
 }
 
@@ -170,7 +170,7 @@ fn another_listener_of_the_server_takes_no_header() {
 #[test]
 fn the_header_comes_before_tls() {
     let certificate = Certificate::new("proxy-protocol");
-    let server = proxied_at(NodeId(0), SocketLimits::default(), Some(certificate.files.clone()));
+    let server = proxied_at(NodeId(0), SocketLimits::default(), Some(certificate.certificates()));
     for header in [V1, V2] {
         let mut stream = certificate.connect(&server);
         stream.sock.write_all(header).unwrap();
@@ -189,7 +189,7 @@ fn the_header_comes_before_tls() {
 #[test]
 fn a_client_keeps_its_address_in_another_process() {
     let certificate = Certificate::new("proxy-protocol-handoff");
-    for tls in [None, Some(certificate.files.clone())] {
+    for tls in [None, Some(certificate.certificates())] {
         let first = proxied_at(NodeId(0), SocketLimits::default(), tls.clone());
         let second = proxied_at(NodeId(1), SocketLimits::default(), tls.clone());
         first.route_handoffs(HandoffTarget::Owner(NodeId(1)), &second);
@@ -214,7 +214,7 @@ fn a_client_keeps_its_address_in_another_process() {
 #[test]
 fn a_full_server_offers_a_connection_before_its_header_is_read() {
     let certificate = Certificate::new("proxy-protocol-full");
-    for tls in [None, Some(certificate.files.clone())] {
+    for tls in [None, Some(certificate.certificates())] {
         let limits = SocketLimits { sockets_max: 1, ..SocketLimits::default() };
         let first = proxied_at(NodeId(0), limits, tls.clone());
         let second = proxied_at(NodeId(1), SocketLimits::default(), tls.clone());
