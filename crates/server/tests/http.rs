@@ -13,6 +13,22 @@ fn a_running_server_is_healthy() {
 }
 
 #[test]
+fn a_running_server_is_ready_and_names_its_conditions() {
+    let response = get(&watchfire(), "/readyz");
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    let body = response.split("\r\n\r\n").nth(1).expect("a body");
+    let health: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    let expected = serde_json::json!({
+        "ready": true,
+        "conditions": {
+            "accepting": { "ok": true },
+            "processes": { "ok": true, "up": 1, "of": 1, "missing": [] },
+        },
+    });
+    assert_eq!(health, expected);
+}
+
+#[test]
 fn limits_are_served_as_json() {
     let response = get(&watchfire(), "/limits");
     let body = response.split("\r\n\r\n").nth(1).expect("a body");

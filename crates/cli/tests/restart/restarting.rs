@@ -91,3 +91,20 @@ fn a_restart_applies_changed_settings_also_to_addresses_and_processes() {
     assert!(prober.count() > 0);
     server.stop();
 }
+
+#[test]
+fn the_gateway_of_the_new_program_waits_for_the_port_of_the_old_one() {
+    // QUIC does not share its port between two programs.
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let port = free.local_addr().expect("bound").port();
+    drop(free);
+    let installation = Installation::new("gateway");
+    let listen = format!("p2p.listen=/ip4/127.0.0.1/udp/{port}/quic-v1");
+    let mut server = installation.serve(&["--set", &listen]);
+    let listening = |log: String| log.matches("the gateway is listening").count();
+    assert_eq!(listening(server.log()), 1);
+    server.restart();
+    eventually("the new gateway listens", || listening(server.log()) == 2);
+    assert!(server.log().contains("the gateway waits for its port"), "{}", server.log());
+    server.stop();
+}
