@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 
 import { connect, freshTopic, variants } from '../lib/test-client.mjs'
+import { LongPollSession } from '../lib/long-poll.mjs'
 import { newest } from '../lib/phoenix-clients.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 import { SOON_MS, waitUntil } from '../lib/deadlines.mjs'
@@ -56,6 +57,7 @@ describe('a restart with SIGUSR2', () => {
       const members = []
       for (const variant of variants) members.push(await member(t, server, variant, topic))
       await assertAllHear(members, members[0], 0)
+      const session = await LongPollSession.open(server)
 
       process.kill(server.pid, 'SIGUSR2')
       successor = await waitUntil(() => children().find((pid) => !before.includes(pid)), 'the new program starts')
@@ -64,6 +66,8 @@ describe('a restart with SIGUSR2', () => {
       await waitUntil(() => members.every(({ client }) => client.joinsSent.length > 1), 'all clients join again', 4 * SOON_MS)
       await waitUntil(() => members.every(({ isJoined }) => isJoined()), 'all clients are joined', 4 * SOON_MS)
       await assertAllHear(members, members[0], 1000)
+      // Not 410: releases of phoenix.js before 1.8 would not join their channels again.
+      assert.equal((await session.get()).status, 500)
       for (const { name, client } of members.filter(({ client }) => !client.variant.isPoll)) {
         const codes = client.closed.all.map(({ code }) => code)
         assert.ok(codes.includes(1012), `${name} was closed with ${codes}`)
