@@ -85,15 +85,8 @@ impl Listeners {
         limits: &SocketLimits,
     ) -> Result<Self, ListenError> {
         let is_shared = is_shared || sockets_each > 1;
-        let any_port = addresses.iter().any(|address| address.port() == 0);
-        let mut attempts = if any_port { PORT_ATTEMPTS_MAX } else { 1 };
-        loop {
-            attempts -= 1;
-            match open_all(addresses, sockets_each, is_shared, limits) {
-                Err(error) if attempts > 0 && error.source.kind() == io::ErrorKind::AddrInUse => {}
-                result => return result,
-            }
-        }
+        let has_ipv4 = addresses.iter().any(SocketAddr::is_ipv4);
+        open_all(addresses, sockets_each, is_shared, limits, has_ipv4)
     }
 
     /// The addresses, with the ports that were bound, in the order of the request.
@@ -177,11 +170,32 @@ impl Listeners {
     }
 }
 
+/// Opens all sockets. For port 0, another port is tried if one is not free on every address.
+/// `has_ipv4` tells whether the server listens on an IPv4 address.
 fn open_all(
     addresses: &[SocketAddr],
     sockets_each: usize,
     is_shared: bool,
     limits: &SocketLimits,
+    has_ipv4: bool,
+) -> Result<Listeners, ListenError> {
+    let any_port = addresses.iter().any(|address| address.port() == 0);
+    let mut attempts = if any_port { PORT_ATTEMPTS_MAX } else { 1 };
+    loop {
+        attempts -= 1;
+        match try_open_all(addresses, sockets_each, is_shared, limits, has_ipv4) {
+            Err(error) if attempts > 0 && error.source.kind() == io::ErrorKind::AddrInUse => {}
+            result => return result,
+        }
+    }
+}
+
+fn try_open_all(
+    addresses: &[SocketAddr],
+    sockets_each: usize,
+    is_shared: bool,
+    limits: &SocketLimits,
+    has_ipv4: bool,
 ) -> Result<Listeners, ListenError> {
     let mut listeners = Listeners {
         addresses: Vec::new(),
@@ -189,7 +203,6 @@ fn open_all(
         numbered: Some(sockets_each),
     };
     let mut free_port = None;
-    let has_ipv4 = addresses.iter().any(SocketAddr::is_ipv4);
     for &wanted in addresses {
         let failed = |source| ListenError { address: wanted, source };
         let mut address = wanted;

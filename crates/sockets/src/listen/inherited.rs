@@ -55,10 +55,10 @@ impl Listeners {
         // free port.
         let missing = addresses.iter().zip(&groups).filter(|(_, it)| it.1.is_empty());
         let missing: Vec<SocketAddr> = missing.map(|(wanted, _)| *wanted).collect();
-        let opened = open_all(&missing, sockets_each, true, limits)?;
+        let has_ipv4 = addresses.iter().any(SocketAddr::is_ipv4);
+        let opened = open_all(&missing, sockets_each, true, limits, has_ipv4)?;
         let mut opened_addresses = opened.addresses.iter();
         let mut opened: Vec<Vec<OwnedFd>> = transpose(opened.shards, missing.len());
-        let has_ipv4 = addresses.iter().any(SocketAddr::is_ipv4);
         let mut is_numbered = true;
         for (address, sockets) in &mut groups {
             if sockets.is_empty() {
