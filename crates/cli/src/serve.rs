@@ -80,7 +80,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     let server = Server::new(settings).with_pages().return_memory_with(crate::memory::return_free);
     runtime.block_on(server.run(stop, started))?;
     if has_started.get() {
-        print_line("The server has stopped.");
+        print_line(format_args!("Process {} has stopped.", std::process::id()));
     }
     Ok(())
 }
