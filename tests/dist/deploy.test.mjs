@@ -1,4 +1,4 @@
-// The files in deploy/: their settings are settings of the server, and their probes are answered.
+// The files in deploy/: their settings are settings of the server, and they leave it time to drain.
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'

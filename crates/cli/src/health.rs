@@ -61,7 +61,7 @@ fn server_of(settings: &Settings) -> anyhow::Result<ServerUrl> {
             "cannot check the server: server.listen is empty; name the server, such as http://localhost:4000"
         );
     };
-    if !settings.tls.cert.as_os_str().is_empty() {
+    if settings.tls.is_on() {
         bail!(
             "cannot check the server at {listen}: its certificate is for another name; name the server, such as https://example.org"
         );
