@@ -37,12 +37,15 @@ export function startWatchfire({ port = 0, hosts = ['127.0.0.1'], settings = {},
   return start(binary('watchfire'), args, READY)
 }
 
-/** The path of a program: `WATCHFIRE_BINARY`, one in `WATCHFIRE_BIN_DIR`, or the one of `cargo build`, release before debug. */
+/** The profiles of `cargo build` whose programs are started; the first that is built wins. */
+const PROFILES = [process.env.INTEROP_PROFILE, 'release', 'serve', 'debug'].filter(Boolean)
+
+/** The path of a program: `WATCHFIRE_BINARY`, one in `WATCHFIRE_BIN_DIR`, or the one that cargo built. */
 export function binary(name) {
   const { WATCHFIRE_BINARY, WATCHFIRE_BIN_DIR, CARGO_TARGET_DIR } = process.env
   if (name === 'watchfire' && WATCHFIRE_BINARY) return WATCHFIRE_BINARY
   const targets = [CARGO_TARGET_DIR, path.join(REPOSITORY, 'target')].filter(Boolean)
-  const folders = targets.flatMap((target) => ['release', 'debug'].map((kind) => path.join(target, kind)))
+  const folders = targets.flatMap((target) => PROFILES.map((profile) => path.join(target, profile)))
   const candidates = [WATCHFIRE_BIN_DIR, ...folders].filter(Boolean).map((folder) => path.join(folder, name))
   const found = candidates.find((candidate) => existsSync(candidate))
   assert(found, `${name} is not built; looked for ${candidates.join(', ')}`)
