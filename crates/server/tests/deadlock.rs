@@ -13,6 +13,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 struct Server {
     child: Child,
     address: SocketAddr,
+    /// The operator's listener.
+    admin: SocketAddr,
 }
 
 impl Server {
@@ -20,10 +22,14 @@ impl Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_blocking-server"));
         command.arg(processes).envs(environment.iter().copied()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
-        let mut line = String::new();
         let output = child.stdout.take().expect("a pipe");
-        BufReader::new(output).read_line(&mut line).expect("its address");
-        Server { child, address: line.trim().parse().expect("an address") }
+        let mut lines = BufReader::new(output).lines();
+        let mut address = || {
+            let line = lines.next().expect("its addresses").expect("text");
+            line.parse().expect("an address")
+        };
+        let (address, admin) = (address(), address());
+        Server { child, address, admin }
     }
 
     /// Blocks the event loop that serves a new client.
@@ -39,9 +45,13 @@ impl Server {
     }
 
     fn get(&self, path: &str) -> Option<(u16, String)> {
-        let mut connection = TcpStream::connect(self.address).ok()?;
+        Self::get_from(self.address, path)
+    }
+
+    fn get_from(address: SocketAddr, path: &str) -> Option<(u16, String)> {
+        let mut connection = TcpStream::connect(address).ok()?;
         connection.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
-        write!(connection, "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n")
+        write!(connection, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             .ok()?;
         let mut response = String::new();
         connection.read_to_string(&mut response).ok()?;
@@ -72,7 +82,8 @@ fn a_process_with_a_blocked_event_loop_is_missing_and_then_replaced() {
     server.block();
     eventually("one is missing", || server.get("/readyz").is_some_and(|(status, _)| status == 503));
     eventually("both serve", || server.get("/readyz").is_some_and(|(status, _)| status == 200));
-    let metrics = || server.get("/metrics").map(|(_, text)| text).unwrap_or_default();
+    let read = || Server::get_from(server.admin, "/metrics");
+    let metrics = || read().map(|(_, text)| text).unwrap_or_default();
     eventually("it is counted", || metrics().contains("\nwatchfire_process_hangs_total 1\n"));
 }
 

@@ -204,17 +204,9 @@ fn a_start_that_fails_inside_a_runtime_is_an_error() {
 #[test]
 fn metrics_name_the_end_of_the_certificate_and_count_loads() {
     let folder = Folder::new("metrics");
-    let certificate = folder.certify();
+    folder.certify();
     let server = folder.server();
-    let read = |trusted: &CertificateDer<'static>| -> String {
-        let mut stream = connect(&server, trusted).expect("the certificate");
-        let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        stream.write_all(request).unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
-    };
-    let text = read(&certificate);
+    let text = support::metrics(&server);
     let end = text
         .lines()
         .find_map(|line| line.strip_prefix("watchfire_tls_certificate_end_timestamp_seconds "));
@@ -224,7 +216,7 @@ fn metrics_name_the_end_of_the_certificate_and_count_loads() {
     let new = folder.certify();
     eventually("the new pair is loaded", || connect(&server, &new).is_some());
     // Another test of this process may send SIGHUP, which counts too.
-    let text = read(&new);
+    let text = support::metrics(&server);
     assert!(!text.contains("watchfire_tls_certificate_loads_total 0\n"), "{text}");
 }
 

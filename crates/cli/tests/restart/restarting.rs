@@ -30,6 +30,8 @@ fn a_restart_starts_the_installed_program_and_answers_every_connection() {
         }
         server.child.wait().expect("the first program ends");
         assert_ne!(first, server.pid);
+        // The operator's listener was in use when the new program started.
+        assert!(server.metric("watchfire_pages_available").is_some(), "{}", server.log());
         assert!(prober.count() > 0);
         server.stop();
         assert!(TcpStream::connect(server.address).is_err());

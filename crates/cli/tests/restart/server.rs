@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -59,8 +59,10 @@ impl Installation {
         let notifications = UnixDatagram::bind(&path).expect("a socket");
         notifications.set_read_timeout(Some(DEADLINE)).expect("a timeout");
         let log = self.folder.join("log");
+        // The program that replaces this one has the same address, so the port cannot be 0.
+        let admin = free_address();
         command
-            .args(["--set", "stun.enabled=false"])
+            .args(["--set", "stun.enabled=false", "--set", &format!("admin.listen={admin}")])
             // A flag overrides it.
             .env("WATCHFIRE_SERVER_DRAIN_PERIOD", "1s")
             .env("NOTIFY_SOCKET", &path)
@@ -78,7 +80,7 @@ impl Installation {
         let output = std::thread::spawn(move || lines.for_each(drop));
         let address = SocketAddr::from(([127, 0, 0, 1], link.parse().expect("a port")));
         let server =
-            Server { pid: child.id(), child, address, notifications, log, _output: output };
+            Server { pid: child.id(), child, address, admin, notifications, log, _output: output };
         server.notified("READY=1");
         server
     }
@@ -97,6 +99,8 @@ pub struct Server {
     /// The main process.
     pub pid: u32,
     pub address: SocketAddr,
+    /// The operator's listener.
+    admin: SocketAddr,
     notifications: UnixDatagram,
     log: PathBuf,
     _output: JoinHandle<()>,
@@ -154,7 +158,7 @@ impl Server {
 
     /// The value of a metric.
     pub fn metric(&self, name: &str) -> Option<f64> {
-        let (_, text) = self.get("/metrics");
+        let (_, text) = get(self.admin, "/metrics").ok()?;
         text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
     }
 }
@@ -167,6 +171,12 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// An address that was free a moment ago.
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address")
 }
 
 pub fn signal(pid: u32, name: &str) {

@@ -27,6 +27,7 @@ impl Channel for Blocking {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut settings = Settings::default();
     settings.server.listen = vec![([127, 0, 0, 1], 0).into()];
+    settings.admin.listen = vec![([127, 0, 0, 1], 0).into()];
     settings.server.processes = std::env::args().nth(1).unwrap_or_default().parse()?;
     // The other event loop of the process continues, so the process does not look dead.
     settings.server.shards = 2;
@@ -36,7 +37,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let signal = stop_signal();
         let stop = async { signal.await.expect("signals can be handled") };
         let server = Server::new(settings).channel("block", Blocking);
-        server.run(stop, |started| println!("{}", started.address)).await
+        let started = |started: &watchfire_server::Started| {
+            println!("{}\n{}", started.address, started.admin_addresses[0]);
+        };
+        server.run(stop, started).await
     })?;
     Ok(())
 }
