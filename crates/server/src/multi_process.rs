@@ -159,7 +159,7 @@ pub(crate) async fn supervise_all(
     if processes > PROCESSES_MAX {
         return Err(RunError::TooManyProcesses { processes });
     }
-    let settings = worker_settings(settings, processes);
+    let mut settings = worker_settings(settings, processes);
     let is_successor = inherited.is_successor();
     TlsPlan::check(&settings).map_err(StartError::Tls)?;
     if !is_successor {
@@ -169,8 +169,9 @@ pub(crate) async fn supervise_all(
     let hangups = Arc::new(Mutex::new(Hangups::default()));
     let noted_hangups = hangups.clone();
     let all_shards = usize::from(settings.server.shards) * processes;
-    let Opened { listeners, restarts, mut predecessor } =
+    let Opened { listeners, listen, restarts, mut predecessor } =
         inherited.open(&settings.server.listen, all_shards)?;
+    settings.server.listen = listen;
     let addresses = listeners.addresses().to_vec();
     let drain_period = settings.server.drain_period;
     let secret = random_secret().map_err(StartError::NoRandomness)?;

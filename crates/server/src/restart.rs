@@ -97,13 +97,15 @@ impl Inherited {
             copies,
             is_from_service_manager,
         };
-        Ok(Opened { listeners, restarts, predecessor })
+        Ok(Opened { listeners, listen, restarts, predecessor })
     }
 }
 
 /// Open listeners, and how they are handed over.
 pub(crate) struct Opened {
     pub listeners: Listeners,
+    /// Their addresses as they were wanted: those of the settings, or of the service manager.
+    pub listen: Vec<SocketAddr>,
     pub restarts: Restarts,
     pub predecessor: Option<Predecessor>,
 }

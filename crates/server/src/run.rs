@@ -43,7 +43,7 @@ impl Server {
     }
 
     async fn run_alone(
-        self,
+        mut self,
         inherited: Inherited,
         stop: impl Future<Output = ()>,
         started: impl FnOnce(&Started),
@@ -53,8 +53,11 @@ impl Server {
             TlsPlan::check_redirect_addresses(self.settings()).map_err(StartError::Tls)?;
         }
         let listen = &self.settings().server.listen;
-        let Opened { listeners, restarts, predecessor } =
+        let Opened { listeners, listen, restarts, predecessor } =
             inherited.open(listen, shards(self.settings()))?;
+        let mut settings = self.settings().clone();
+        settings.server.listen = listen;
+        self.set_settings(settings);
         let role = ProcessRole {
             inherited: Some(listeners),
             is_successor,

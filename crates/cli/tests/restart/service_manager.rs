@@ -1,6 +1,7 @@
 //! The protocol of systemd: sockets, readiness and the watchdog.
 
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
 use crate::server::{Installation, Prober, websocket};
@@ -27,6 +28,35 @@ fn a_socket_of_the_service_manager_replaces_the_configured_ones_and_is_passed_on
     drop(websocket(address));
     assert!(prober.count() > 0);
     server.stop();
+}
+
+#[test]
+fn a_proxy_names_the_client_on_a_socket_of_the_service_manager() {
+    for processes in ["1", "2"] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let installation = Installation::new(&format!("activated-proxy-{processes}"));
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"exec 3<&0 </dev/null; LISTEN_PID=$$ exec "$0" "$@""#]);
+        command.arg(installation.program()).args(["serve", "--processes", processes]);
+        command.args(["--set", &format!("server.proxy_protocol={address}")]);
+        command.env("LISTEN_FDS", "1").env("LISTEN_FDNAMES", "watchfire.socket");
+        command.stdin(Stdio::from(std::os::fd::OwnedFd::from(listener)));
+        let mut server = installation.start(command);
+        let answer = |header: &str| {
+            let mut connection = TcpStream::connect(address).expect("a connection");
+            let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+            write!(connection, "{header}{request}").expect("it is sent");
+            let mut response = String::new();
+            // Without its header, the connection is reset.
+            let _ = connection.read_to_string(&mut response);
+            response
+        };
+        let header = "PROXY TCP4 192.0.2.7 198.51.100.1 51000 443\r\n";
+        assert!(answer(header).starts_with("HTTP/1.1 200"), "{}", server.log());
+        assert_eq!(answer(""), "");
+        server.stop();
+    }
 }
 
 #[test]
