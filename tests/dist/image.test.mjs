@@ -12,7 +12,7 @@ import { endingAfterAll, image, run, temporaryFolder, version } from './lib/pack
 
 const BYTES_MAX = 40_000_000
 const USER = 65532
-/** What a program that is no package manager finds in the image. */
+/** The files that a program other than a package manager finds in the image. */
 const LIBRARIES = ['ld-linux-x86-64.so.2', 'libc.so.6', 'libgcc_s.so.1', 'libm.so.6']
 const START_MS = 30_000
 const NAME = `docker.io/library/watchfire:${version}`

@@ -242,7 +242,7 @@ impl Server {
         Ok(())
     }
 
-    /// What the server would do about TLS, a line for each part. Reads the files that the settings
+    /// Describes what the server would do about TLS, a line for each part. Reads the files that the settings
     /// name.
     pub fn describe_tls(&self) -> Result<Vec<String>, StartError> {
         Ok(TlsPlan::check(&self.settings)?)

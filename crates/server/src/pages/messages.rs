@@ -18,9 +18,9 @@ pub(super) enum Message<'a> {
     PeerGone { page: &'a str, peer: u64 },
     /// A page became unavailable at the sender.
     PageUnavailable { page: &'a str },
-    /// What addresses have open and relayed at the sender.
+    /// The pages and relayed bytes of addresses at the sender.
     Quotas { pages: Vec<(IpAddr, u32)>, relayed: Vec<(IpAddr, u64)> },
-    /// What addresses relayed in their current day, and the time until it ends.
+    /// The bytes that addresses relayed in their current day, and the time until it ends.
     DayUsages(Vec<(IpAddr, u64, Duration)>),
 }
 

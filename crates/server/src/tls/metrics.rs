@@ -10,7 +10,7 @@ use watchfire_sockets::Certificates;
 use super::expiry::Validity;
 use crate::metrics::{MetricSource, MetricWriter};
 
-/// What happened to certificates in this process.
+/// Counts the events of certificates in this process.
 #[derive(Debug, Default)]
 pub(super) struct TlsCounts {
     pub loads: AtomicU64,

@@ -64,7 +64,7 @@ pub enum TlsStartError {
     Thread(std::io::Error),
 }
 
-/// What TLS will do.
+/// The actions of TLS, as the settings define them.
 #[derive(Debug)]
 pub(crate) struct TlsPlan {
     pub(super) source: Source,

@@ -68,7 +68,7 @@ struct Day {
     bytes: u64,
 }
 
-/// What one process reports to the others.
+/// The report of one process to the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuotaReports {
     /// The pages that addresses have open in that process.

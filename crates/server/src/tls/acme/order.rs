@@ -48,7 +48,7 @@ pub(super) enum OrderError {
     Refused {
         /// The reason of the ACME server.
         reason: String,
-        /// What an operator can do.
+        /// The action that helps, for the operator.
         advice: &'static str,
     },
     /// A key or a request cannot be made.

@@ -171,7 +171,7 @@ impl AcmePlan {
         TlsFiles { cert: path.clone(), key: path }
     }
 
-    /// What the server would do, a line for each part.
+    /// Describes what the server would do, a line for each part.
     pub fn describe(&self) -> Vec<String> {
         let challenge = match self.challenge {
             AcmeChallenge::TlsAlpn01 => "tls-alpn-01",

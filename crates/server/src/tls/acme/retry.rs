@@ -19,7 +19,7 @@ const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(12 * 3600);
 /// A stored pause that is longer comes from a wrong clock.
 const STORED_PAUSE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Whose fault an error is.
+/// The party that caused an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The ACME server did no work: it cannot be reached, or the state cannot be written.
